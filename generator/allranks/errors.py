@@ -1,0 +1,104 @@
+"""The errors a user may meet, and what each one must say.
+
+Every error that leaves a layer of ours is an `AllranksError`. It names the place (`path`: a values
+path such as ``torchrun.port``, or ``file:line``), what is wrong (the message), and the nearest fix
+(`hint`). The command line turns it into one readable block and into the exit code of its class;
+a traceback never reaches a user.
+
+Exit codes: 0 ok, 1 failed at run, 2 wrong input, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+EXIT_OK = 0
+EXIT_FAILED = 1
+EXIT_INPUT = 2
+EXIT_INTERRUPTED = 130
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing wrong with the input.
+
+    Attributes:
+        path: where, as a values path (``torchrun.elastic.minNodes``, ``args[2]``); "" for the whole.
+        message: what was given and what is allowed, without the path and without a full stop.
+        hint: the nearest fix, as an imperative; "" where there is none.
+        source: ``file:line`` or ``--set …`` the value came from; "" where it is not known.
+    """
+
+    path: str
+    message: str
+    hint: str = ""
+    source: str = ""
+
+    def __str__(self) -> str:
+        where = f"{self.path}: " if self.path else ""
+        source = f" ({self.source})" if self.source else ""
+        hint = f"\n  fix: {self.hint}" if self.hint else ""
+        return f"{where}{self.message}{source}{hint}"
+
+    def as_dict(self) -> dict[str, str]:
+        """The problem as JSON-ready data, for ``-o json``."""
+        return {
+            "path": self.path,
+            "message": self.message,
+            "hint": self.hint,
+            "source": self.source,
+        }
+
+
+class AllranksError(Exception):
+    """The root of all errors of ours."""
+
+    exit_code = EXIT_FAILED
+
+    def __init__(self, message: str, *, path: str = "", hint: str = "", source: str = "") -> None:
+        super().__init__(message)
+        self.problem = Problem(path, message, hint, source)
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """All that is wrong; one unless the class collects several."""
+        return (self.problem,)
+
+    def __str__(self) -> str:
+        return "\n".join(str(problem) for problem in self.problems)
+
+
+class InputError(AllranksError):
+    """Wrong input: nothing was sent and nothing was changed."""
+
+    exit_code = EXIT_INPUT
+
+
+class InvalidValues(InputError):
+    """The values have problems; all of them are carried at once."""
+
+    def __init__(self, problems: list[Problem] | tuple[Problem, ...]) -> None:
+        first = problems[0]
+        super().__init__(first.message, path=first.path, hint=first.hint, source=first.source)
+        self._problems = tuple(problems)
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Every problem found, in the order of the values file."""
+        return self._problems
+
+
+class CapacityError(InputError):
+    """The request does not fit what is there; the hint names the largest that would."""
+
+
+class RunError(AllranksError):
+    """Something failed while running: a tool, a pod, the cluster."""
+
+
+class ToolError(RunError):
+    """A program we call (helm, kubectl) failed or is missing."""
+
+
+class MissingToolError(InputError):
+    """A program that was asked for is not there, or its version is not supported."""

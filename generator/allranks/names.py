@@ -1,0 +1,84 @@
+"""Every label, annotation, reason and well-known name, in one place.
+
+Charts, post-renderer, local runtime and watcher meet in these strings; a string that two of them
+share stands here and nowhere else in Python. The charts' copies are held equal by a test.
+"""
+
+from __future__ import annotations
+
+DOMAIN = "allranks.dev"
+FIELD_MANAGER = "allranks"
+
+# Labels of ours, on objects and pods.
+WORKLOAD = f"{DOMAIN}/workload"  # torchrun | mpi | elastic | sweep
+ROLE = f"{DOMAIN}/role"  # node | launcher | worker | ps | chief | evaluator | scheduler | ...
+RANK = f"{DOMAIN}/rank"  # pods only: the node rank
+
+# Annotations: what a chart asks of the post-renderer, as one JSON object each.
+SCHEDULING = f"{DOMAIN}/scheduling"
+PLACEMENT = f"{DOMAIN}/placement"
+FABRIC = f"{DOMAIN}/fabric"
+# Annotations: what the post-renderer and the generator record.
+GENERATOR_VERSION = f"{DOMAIN}/generator-version"
+VALUES_DIGEST = f"{DOMAIN}/values-digest"
+LAYOUT_HASH = f"{DOMAIN}/layout-hash"
+
+# A document of this kind stops a plain `helm install`: what was asked needs the post-renderer,
+# which removes the document. No cluster serves the kind, so nothing is applied without it.
+SENTINEL_API_VERSION = f"{DOMAIN}/v1alpha1"
+SENTINEL_KIND = "PostRendererRequired"
+
+# Kubernetes' recommended labels.
+APP_NAME = "app.kubernetes.io/name"
+APP_INSTANCE = "app.kubernetes.io/instance"
+APP_MANAGED_BY = "app.kubernetes.io/managed-by"
+APP_PART_OF = "app.kubernetes.io/part-of"
+APP_VERSION = "app.kubernetes.io/version"
+PART_OF = "allranks"
+
+# Helm.
+HELM_CHART = "helm.sh/chart"
+HELM_HOOK = "helm.sh/hook"
+HELM_RESOURCE_POLICY = "helm.sh/resource-policy"
+HELM_POSTRENDER_FILENAME = "postrenderer.helm.sh/postrender-filename"
+HELM_RELEASE_NAME_MAX = 53
+DNS_LABEL_MAX = 63
+
+# Kubernetes' own labels on Job and StatefulSet pods.
+JOB_COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
+JOB_NAME = "batch.kubernetes.io/job-name"
+POD_INDEX = "apps.kubernetes.io/pod-index"
+STATEFULSET_POD_NAME = "statefulset.kubernetes.io/pod-name"
+HOSTNAME = "kubernetes.io/hostname"
+
+# Workloads and the chart of each.
+WORKLOADS = ("torchrun",)
+
+# Programs.
+CLI = "allranks"
+POSTRENDER = "allranks-postrender"
+
+# Environment the command line reads.
+ENV_HELM = "ALLRANKS_HELM"
+ENV_STATE = "ALLRANKS_STATE"
+ENV_REPORT = "ALLRANKS_REPORT"
+ENV_CHARTS = "ALLRANKS_CHARTS"
+
+# Environment that a workload's entry sets and a user's `env` therefore may not.
+RESERVED_ENV_PREFIXES = ("PET_", "ALLRANKS_")
+RESERVED_ENV = (
+    "JOB_COMPLETION_INDEX",
+    "RANK",
+    "LOCAL_RANK",
+    "WORLD_SIZE",
+    "LOCAL_WORLD_SIZE",
+    "GROUP_RANK",
+    "GROUP_WORLD_SIZE",
+    "ROLE_RANK",
+    "ROLE_WORLD_SIZE",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    "TORCHELASTIC_RUN_ID",
+    "TORCHELASTIC_RESTART_COUNT",
+    "TORCHELASTIC_MAX_RESTARTS",
+)
