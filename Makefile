@@ -1,0 +1,133 @@
+# allranks: every command a person or CI runs. `make` alone lists them.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+TOOLS := .tools
+# The go.mod of each tool is the only place that holds its version; go.sum holds the hashes.
+HELM4_VERSION := $(shell awk '$$1 == "helm.sh/helm/v4" {print $$2}' tools/helm4/go.mod)
+HELM3_VERSION := $(shell awk '$$1 == "helm.sh/helm/v3" {print $$2}' tools/helm3/go.mod)
+HELM4 := $(TOOLS)/helm/$(HELM4_VERSION)/helm
+HELM3 := $(TOOLS)/helm/$(HELM3_VERSION)/helm
+# Two workers on any machine: the suite is made for two cores.
+PYTEST := $(BIN)/pytest -q -n 2 --dist loadgroup
+
+.PHONY: help
+help: ## list the commands
+	@awk 'BEGIN {FS = ":.*## "} /^[a-zA-Z0-9_-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+##@ set up
+.PHONY: setup
+setup: $(VENV)/.installed $(VENV)/.examples helm-if-missing ## make .venv (the CLI is .venv/bin/allranks) and a helm where none is
+
+.PHONY: setup-test
+setup-test: setup $(HELM4) $(HELM3) ## setup, and both helm majors for the tests
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "error: $(PYTHON) is missing or older than Python 3.11" >&2; \
+	  echo "  fix: install Python 3.11 or newer, or name one: make $(MAKECMDGOALS) PYTHON=python3.13" >&2; exit 1; }
+	@echo "making $(VENV) with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: $(BIN)/python requirements/dev.txt pyproject.toml
+	@echo "installing allranks and its pinned libraries into $(VENV)"
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.examples: $(VENV)/.installed requirements/examples.txt
+	@echo "installing torch and scikit-learn for the examples (some minutes the first time)"
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/examples.txt
+	@touch $@
+
+.PHONY: helm-if-missing
+helm-if-missing:
+	@if helm version --template '{{.Version}}' 2>/dev/null | grep -Eq '^v(4\.|3\.(1[89]|[2-9][0-9])\.)'; \
+	then :; else $(MAKE) $(HELM4); fi
+
+# Built from the Go module, whose go.sum pins every byte. The version is stamped in: helm built
+# without it reports "v4.3", which is not SemVer and which its callers refuse.
+$(HELM4): tools/helm4/go.mod tools/helm4/go.sum
+	@tools/build-helm.sh 4 $(HELM4_VERSION) $@
+$(HELM3): tools/helm3/go.mod tools/helm3/go.sum
+	@tools/build-helm.sh 3 $(HELM3_VERSION) $@
+
+##@ use
+.PHONY: run
+run: setup ## train examples/torchrun-digits here: 2 nodes x 2 processes
+	@$(BIN)/allranks render digits -f examples/torchrun-digits/values.yaml -o out/digits
+	@$(BIN)/allranks run digits -f examples/torchrun-digits/values.yaml --on local --replace
+	@$(BIN)/allranks status digits --on local
+
+##@ test
+.PHONY: test
+test: setup-test ## unit, charts and local tiers, with the time of each
+	@tools/tier.sh unit $(PYTEST) tests/unit
+	@tools/tier.sh charts $(PYTEST) tests/charts
+	@tools/tier.sh local $(PYTEST) tests/local
+
+.PHONY: test-unit test-charts test-local
+test-unit: setup-test ## pure logic, seconds
+	@tools/tier.sh unit $(PYTEST) tests/unit
+test-charts: setup-test ## what real helm 4 and helm 3 make of the charts
+	@tools/tier.sh charts $(PYTEST) tests/charts
+test-local: setup-test ## real torchrun processes on loopback
+	@tools/tier.sh local $(PYTEST) tests/local
+
+.PHONY: bench
+bench: setup-test ## measure: post-renderer, CLI, layout, local training step (tables)
+	@for script in postrender cli layout local_step; do \
+	  echo; echo "== $$script"; $(BIN)/python tests/bench/$$script.py; done
+
+.PHONY: lint
+lint: $(VENV)/.installed ## ruff, mypy strict, import layers, a docstring on each test
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache >$(VENV)/.lint-imports.log || { cat $(VENV)/.lint-imports.log; exit 1; }
+	@$(BIN)/interrogate -q tests
+
+.PHONY: format
+format: $(VENV)/.installed ## ruff's formatter and safe fixes
+	@$(BIN)/ruff check --fix -q . || true
+	@$(BIN)/ruff format .
+
+##@ derived files: gen-X writes, check-X fails when X is stale
+GENERATED := schemas docs cli
+
+.PHONY: gen check
+gen: $(GENERATED:%=gen-%) ## write every derived file
+check: $(GENERATED:%=check-%) ## fail when a derived file is stale
+
+.PHONY: gen-schemas check-schemas gen-docs check-docs gen-cli check-cli gen-pins
+gen-schemas: $(VENV)/.installed ## charts/*/values.schema.json from schemas/
+	@$(BIN)/python tools/gen/schemas.py
+check-schemas: $(VENV)/.installed
+	@$(BIN)/python tools/gen/schemas.py --check
+gen-docs: $(VENV)/.installed ## the values tables and the table of checks
+	@$(BIN)/python tools/gen/docs.py
+check-docs: $(VENV)/.installed
+	@$(BIN)/python tools/gen/docs.py --check
+gen-cli: $(VENV)/.installed ## docs/reference/cli.md from the commands' own help
+	@$(BIN)/python tools/gen/cli_reference.py
+check-cli: $(VENV)/.installed
+	@$(BIN)/python tools/gen/cli_reference.py --check
+gen-pins: $(VENV)/.installed ## requirements/*.txt: newest versions and their hashes, no addresses
+	@$(BIN)/uv pip compile -q -U --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	  --no-header --no-annotate pyproject.toml --group dev -o requirements/dev.txt
+	@$(BIN)/uv pip compile -q -U --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	  --no-header --no-annotate --group examples -c requirements/dev.txt -o requirements/examples.txt
+
+##@ package
+.PHONY: dist
+dist: $(VENV)/.installed ## the wheel, with charts, schemas, presets and plugins inside
+	@$(BIN)/python -m hatchling build -t wheel
+
+.PHONY: clean
+clean: ## remove what was built here (not what was trained)
+	@rm -rf $(VENV) $(TOOLS) dist out .mypy_cache .ruff_cache .pytest_cache .hypothesis
