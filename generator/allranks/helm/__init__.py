@@ -1,0 +1,1 @@
+"""Helm, as a program we call: finding it, driving it, reading its errors, serving it plugins."""

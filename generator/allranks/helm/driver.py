@@ -1,0 +1,201 @@
+"""Calling helm through pyhelm3, with what pyhelm3 leaves open closed.
+
+pyhelm3 (0.5) knows helm's commands and their JSON, and is kept for that. Around it:
+
+- It starts helm through a shell string; we start the program itself, so no word of a person's can
+  become shell.
+- It sends values as JSON with every non-ASCII character escaped; helm reads JSON as YAML, where an
+  escaped surrogate pair (an emoji) is an error. We send such characters as they are.
+- It cannot name a post-renderer, and it reads helm's version as strict SemVer, which a helm built
+  by a plain `go install` does not print.
+- `wait=True` would wait for the training to end (`--wait-for-jobs`), and `disable_validation=True`
+  adds a flag letter by letter. Both are put right on the way out.
+- It parses rendered manifests with a loader that re-types scalars. `template` returns the text.
+
+Importing pyhelm3 costs 0.15 s: only commands that call helm import this module.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pyhelm3
+import pyhelm3.command
+import pyhelm3.errors
+import semver
+
+from allranks import names
+from allranks.errors import ToolError
+from allranks.helm import failures
+from allranks.helm.locate import HelmBinary, environment
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Mapping, Sequence
+
+_T = TypeVar("_T")
+_RENDERING = ("template", "install", "upgrade")
+_LETTERS = list("--disable-openapi-validation")
+_ESCAPES = re.compile(r"\\(?:u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})|.)")
+
+
+@dataclass(frozen=True, slots=True)
+class PostRenderer:
+    """What helm pipes its manifests through.
+
+    Attributes:
+        program: Helm 3: an executable, by path or name; Helm 4: the plugin's name.
+        args: further arguments for it.
+    """
+
+    program: str = names.POSTRENDER
+    args: tuple[str, ...] = ()
+
+
+class Command(pyhelm3.command.Command):  # type: ignore[misc] # pyhelm3 has no types
+    """pyhelm3's command runner, without a shell and with a post-renderer."""
+
+    def __init__(
+        self, binary: HelmBinary, *, post_renderer: PostRenderer | None = None, **options: Any
+    ) -> None:
+        super().__init__(executable=str(binary.path), **options)
+        self._binary = binary
+        self._post_renderer = post_renderer
+
+    def client_version(self) -> semver.Version:
+        """The version of the helm that was found, whatever form it prints it in."""
+        return semver.Version.parse(self._binary.version, optional_minor_and_patch=True)
+
+    def argv(self, command: Sequence[Any]) -> list[str]:
+        """The full argument vector for a command as pyhelm3 builds it."""
+        words = [str(word) for word in command if word != "--wait-for-jobs"]
+        if words[-len(_LETTERS) :] == _LETTERS:
+            words[-len(_LETTERS) :] = ["--disable-openapi-validation"]
+        words.insert(0, self._executable)
+        if self._kubeconfig:
+            words += ["--kubeconfig", str(self._kubeconfig)]
+        if self._kubecontext:
+            words += ["--kube-context", str(self._kubecontext)]
+        if self._post_renderer is not None and command[0] in _RENDERING:
+            words += ["--post-renderer", self._post_renderer.program]
+            for arg in self._post_renderer.args:
+                words += ["--post-renderer-args", arg]
+        return words
+
+    async def run(
+        self,
+        command: Sequence[Any],
+        input: bytes | None = None,  # noqa: A002 - pyhelm3's name for it
+    ) -> bytes:
+        """Run helm; return its standard output.
+
+        Raises:
+            pyhelm3.errors.Error: helm failed; it carries the exit code and both outputs.
+        """
+        env = environment(os.environ, plugins=self._post_renderer is not None)
+        process = await asyncio.create_subprocess_exec(
+            *self.argv(command),
+            stdin=asyncio.subprocess.DEVNULL if input is None else asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=env,
+        )
+        try:
+            stdout, stderr = await process.communicate(None if input is None else _plain(input))
+        except asyncio.CancelledError:
+            process.terminate()
+            await process.wait()
+            raise
+        if process.returncode == 0:
+            return stdout
+        gone = b"release: not found" in stderr.lower()
+        kind = pyhelm3.errors.ReleaseNotFoundError if gone else pyhelm3.errors.Error
+        raise kind(process.returncode, stdout, stderr)
+
+
+class Client(pyhelm3.Client):  # type: ignore[misc] # pyhelm3 has no types
+    """pyhelm3's client on the helm that was found; it never makes a namespace unasked."""
+
+    def __init__(
+        self, binary: HelmBinary, *, post_renderer: PostRenderer | None = None, **options: Any
+    ) -> None:
+        super().__init__(
+            Command(binary, post_renderer=post_renderer, **options), executable=str(binary.path)
+        )
+
+    async def install_or_upgrade_release(self, *args: Any, **options: Any) -> Any:
+        """As pyhelm3's, but `create_namespace` is off unless it is asked for."""
+        options.setdefault("create_namespace", False)
+        return await super().install_or_upgrade_release(*args, **options)
+
+
+def template(
+    binary: HelmBinary,
+    release: str,
+    namespace: str,
+    chart: Path,
+    values: Mapping[str, Any],
+    *,
+    post_renderer: PostRenderer | None = None,
+) -> str:
+    """Render a chart; return helm's text untouched.
+
+    Args:
+        binary: the helm to call.
+        release: the release's name.
+        namespace: its namespace; "" is helm's own default.
+        chart: the chart's folder or archive.
+        values: the values, as one document over the chart's defaults.
+        post_renderer: what to pipe the manifests through; none by default.
+
+    Raises:
+        AllranksError: helm refused, in our words.
+    """
+    command: list[str] = ["template", release, str(chart), "--skip-crds", "--values", "-"]
+    if namespace:
+        command += ["--namespace", namespace]
+    body = json.dumps(values, allow_nan=False).encode()
+    if post_renderer is None:
+        return call(Command(binary).run(command, body)).decode()
+    with tempfile.TemporaryDirectory(prefix="allranks-") as folder:
+        # Helm 4 hides a post-renderer's standard error; ours also writes to this file.
+        report = Path(folder) / "report"
+        piped = PostRenderer(post_renderer.program, (*post_renderer.args, f"--report={report}"))
+        return call(Command(binary, post_renderer=piped).run(command, body), report).decode()
+
+
+def call(running: Coroutine[Any, Any, _T], report: Path | None = None) -> _T:
+    """Wait for one call of a client or a command; turn its failure into ours.
+
+    Args:
+        running: the call, for example `client.list_releases()`.
+        report: the post-renderer's report file, where one was named.
+
+    Raises:
+        AllranksError: helm failed, or could not be started.
+    """
+    try:
+        return asyncio.run(running)
+    except pyhelm3.errors.Error as error:
+        written = report.read_text("utf-8") if report is not None and report.exists() else ""
+        raise failures.parse(error.stderr.decode("utf-8", "replace"), written) from error
+    except OSError as error:
+        raise ToolError(f"helm does not start: {error.strerror or error}") from error
+
+
+def _plain(body: bytes) -> bytes:
+    r"""Put characters beyond the first plane back in as themselves: ``\ud83d\ude00`` -> one."""
+
+    def put(match: re.Match[str]) -> str:
+        if match[1] is None:
+            return match[0]
+        high, low = int(match[1], 16), int(match[2], 16)
+        return chr(0x10000 + ((high & 0x3FF) << 10 | (low & 0x3FF)))
+
+    return _ESCAPES.sub(put, body.decode()).encode()

@@ -1,0 +1,323 @@
+"""What helm prints when it fails, turned into our own errors.
+
+Helm's messages are meant for who wrote the chart: a JSON pointer, a template's line, a Go error
+chain. A person who wrote a values file needs the values path, what is allowed and the fix, in the
+words that `allranks validate` uses. Both majors are read: Helm 4 words some failures differently
+and adds log lines (`level=ERROR msg=…`) before the error proper.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from allranks.errors import (
+    AllranksError,
+    InputError,
+    InvalidValues,
+    Problem,
+    RunError,
+    ToolError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_NOISE = re.compile(
+    r"^(level=\w+ .*|WARNING: .*|I\d{4} .*|W\d{4} .*|Use --debug flag .*|failed to load plugins.*)$"
+)
+_PREFIXES = re.compile(
+    r"^(INSTALLATION FAILED|UPGRADE FAILED|release name check failed): ", re.IGNORECASE
+)
+_SCHEMA_HEAD = "values don't meet the specifications of the schema"
+_AT = re.compile(r"^(?P<indent> *)- at '(?P<pointer>(?:[^'\\]|\\.)*)': (?P<text>.*)$")
+_FAIL = re.compile(r"execution error at \((?P<where>[^)]*)\): (?P<text>.*)", re.DOTALL)
+_OURS = re.compile(r"^ERROR: (?P<text>.*)$", re.DOTALL)
+_PATH_FIRST = re.compile(r"^(?P<path>[A-Za-z][\w.\[\]/-]*): (?P<message>.*)$", re.DOTALL)
+_FIX = re.compile(r"\n\s*fix: (?P<hint>.*)$", re.DOTALL)
+_NEEDS_POSTRENDER = "PostRendererRequired"
+
+
+def parse(stderr: str, report: str = "") -> AllranksError:
+    """The error that helm's output means.
+
+    Args:
+        stderr: all that helm wrote to standard error.
+        report: what our post-renderer left in its report file; Helm 4 hides its standard error.
+    """
+    text = _strip(stderr)
+    for rule in (_schema, _chart_fail, _postrender_first(report), *_RULES):
+        error = rule(text)
+        if error is not None:
+            return error
+    first, _, rest = text.partition("\n")
+    return ToolError(f"helm failed: {first or 'it printed nothing'}", hint=rest.strip())
+
+
+def _strip(stderr: str) -> str:
+    lines = [line.rstrip() for line in stderr.replace("\r\n", "\n").split("\n")]
+    text = "\n".join(line for line in lines if not _NOISE.match(line)).strip()
+    text = text.removeprefix("Error: ")
+    while match := _PREFIXES.match(text):
+        text = text[match.end() :]
+    return text
+
+
+# --- the schema -----------------------------------------------------------------------------------
+
+
+def _schema(text: str) -> AllranksError | None:
+    if _SCHEMA_HEAD not in text:
+        return None
+    rows = [match for line in text.splitlines() if (match := _AT.match(line))]
+    problems: list[Problem] = []
+    skip_deeper: int | None = None
+    for row in rows:
+        depth = len(row["indent"])
+        if skip_deeper is not None and depth > skip_deeper:
+            continue
+        skip_deeper = None
+        said = row["text"]
+        if said == "validation failed":
+            continue
+        if said.startswith(("'oneOf' failed", "'anyOf' failed")):
+            # The branches below say what each would have allowed; one line says it for all.
+            skip_deeper = depth
+            said = _branches(rows, row)
+        problems.extend(_problems(_values_path(row["pointer"]), said))
+    if not problems:
+        return InputError("the values do not match the chart's schema", hint=text)
+    return InvalidValues(problems)
+
+
+def _branches(rows: list[re.Match[str]], head: re.Match[str]) -> str:
+    depth = len(head["indent"])
+    wants: list[str] = []
+    for row in rows[rows.index(head) + 1 :]:
+        if len(row["indent"]) <= depth:
+            break
+        if match := re.match(r"^got (.*), want (.*)$", row["text"]):
+            wants.append(match[2])
+            got = match[1]
+    if not wants:
+        return "matches none of the forms that are allowed here"
+    return f"got {got}, want {' or '.join(dict.fromkeys(wants))}"
+
+
+def _values_path(pointer: str) -> str:
+    path = ""
+    for token in pointer.split("/")[1:]:
+        key = token.replace("~1", "/").replace("~0", "~")
+        if key.isdigit():
+            path += f"[{key}]"
+        else:
+            path += f".{key}" if path else key
+    return path
+
+
+def _problems(path: str, said: str) -> list[Problem]:
+    """One or more problems from one line of helm; unknown keys each get their own."""
+    if match := re.match(r"^additional propert(?:y|ies) (.*) not allowed$", said):
+        return [
+            Problem(f"{path}.{key}" if path else key, "unknown key", "remove it, or correct it")
+            for key in re.findall(r"'((?:[^'\\]|\\.)*)'", match[1])
+        ]
+    if match := re.match(r"^missing propert(?:y|ies) (.*)$", said):
+        return [
+            Problem(f"{path}.{key}" if path else key, "is required", "set it")
+            for key in re.findall(r"'((?:[^'\\]|\\.)*)'", match[1])
+        ]
+    for pattern, message in _SCHEMA_WORDS:
+        if match := re.match(pattern, said):
+            return [Problem(path, match.expand(message))]
+    return [Problem(path, said)]
+
+
+_SCHEMA_WORDS = (
+    (r"^got (.*), want (.*)$", r"must be \2, not \1"),
+    (r"^minimum: got (.*), want (.*)$", r"must be at least \2, not \1"),
+    (r"^maximum: got (.*), want (.*)$", r"must be at most \2, not \1"),
+    (r"^exclusiveMinimum: got (.*), want (.*)$", r"must be more than \2, not \1"),
+    (r"^exclusiveMaximum: got (.*), want (.*)$", r"must be less than \2, not \1"),
+    (r"^minLength: got (.*), want (.*)$", r"must have at least \2 characters, not \1"),
+    (r"^maxLength: got (.*), want (.*)$", r"must have at most \2 characters, not \1"),
+    (r"^minItems: got (.*), want (.*)$", r"must have at least \2 entries, not \1"),
+    (r"^maxItems: got (.*), want (.*)$", r"must have at most \2 entries, not \1"),
+    (r"^minProperties: got (.*), want (.*)$", r"must have at least \2 keys, not \1"),
+    (r"^maxProperties: got (.*), want (.*)$", r"must have at most \2 keys, not \1"),
+    (r"^value must be one of (.*)$", r"must be one of \1"),
+    (r"^value must be (.*)$", r"must be \1"),
+    (r"^(.*) does not match pattern (.*)$", r"\1 does not match \2"),
+)
+
+
+# --- templates ------------------------------------------------------------------------------------
+
+
+def _chart_fail(text: str) -> AllranksError | None:
+    """A template's own `fail` or `required`; ours say "ERROR: path: message", with a fix below."""
+    match = _FAIL.search(text)
+    if match is None:
+        return None
+    problems = [_own_words(part) for part in re.split(r"\n(?=ERROR: )", match["text"].strip())]
+    return InvalidValues(problems)
+
+
+def _own_words(text: str) -> Problem:
+    ours = _OURS.match(text)
+    body = ours["text"] if ours else text
+    hint = ""
+    if fix := _FIX.search(body):
+        hint = fix["hint"].strip()
+        body = body[: fix.start()]
+    if ours and (named := _PATH_FIRST.match(body)):
+        return Problem(named["path"], named["message"].strip(), hint)
+    return Problem("", body.strip(), hint)
+
+
+_POSTRENDER_FAILED = re.compile(
+    r'error while running post[- ]render|post-renderer failed|plugin "[^"]*" exited with error',
+    re.IGNORECASE,
+)
+
+
+def _postrender_first(report: str) -> Callable[[str], AllranksError | None]:
+    def rule(text: str) -> AllranksError | None:
+        if "--post-renderer" in text and "invalid argument" in text:
+            return InputError(
+                f"helm does not know this post-renderer: {text.rpartition(': ')[2]}",
+                hint="run `allranks plugin install`; Helm 4 takes the plugin's name, "
+                "Helm 3 an executable",
+            )
+        if not report and not _POSTRENDER_FAILED.search(text):
+            return None
+        return _reported(report) or _postrender_stderr(text)
+
+    return rule
+
+
+def _reported(report: str) -> AllranksError | None:
+    body = report.strip().removeprefix("error: ")
+    if not body:
+        return None
+    return InvalidValues(
+        [_own_words(f"ERROR: {part}") for part in re.split(r"\nerror: ", body) if part.strip()]
+    )
+
+
+def _postrender_stderr(text: str) -> AllranksError:
+    # Helm 3: "… error output:\n<stderr>: exit status 1". Helm 4 shows nothing of it.
+    inner = text.partition("error output:\n")[2].rpartition(": exit status")[0].strip()
+    if inner:
+        reported = _reported(inner)
+        if reported is not None:
+            return reported
+    return ToolError(
+        f"the post-renderer failed: {text.splitlines()[-1]}",
+        hint="run `allranks render` on the same values: it shows the post-renderer's own words",
+    )
+
+
+# --- everything else, most specific first ---------------------------------------------------------
+
+
+def _rule(
+    pattern: str, build: Callable[[re.Match[str]], AllranksError]
+) -> Callable[[str], AllranksError | None]:
+    compiled = re.compile(pattern, re.DOTALL | re.IGNORECASE)
+
+    def rule(text: str) -> AllranksError | None:
+        match = compiled.search(text)
+        return build(match) if match else None
+
+    return rule
+
+
+_CLUSTER_HINT = "check `kubectl config current-context`; `allranks doctor` tests the way there"
+
+_RULES: tuple[Callable[[str], AllranksError | None], ...] = (
+    _rule(
+        rf'no matches for kind "{_NEEDS_POSTRENDER}"|kind "?{_NEEDS_POSTRENDER}',
+        lambda _: InputError(
+            "these values need the post-renderer, and helm was called without it",
+            hint="add --post-renderer allranks-postrender (`allranks plugin install` once)",
+        ),
+    ),
+    _rule(
+        r"YAML parse error on (?P<where>\S+): (?P<why>[^\n]*)",
+        lambda m: RunError(
+            f"the chart rendered text that is not YAML: {m['why']}",
+            path=m["where"],
+            hint="please report this with your values file: a chart must not do that",
+        ),
+    ),
+    _rule(
+        r"failed to parse (?P<file>[^:\n]+): (?P<why>[^\n]*)",
+        lambda m: InputError(
+            f"is not valid YAML: {m['why'].rpartition('yaml: ')[2]}", path=m["file"]
+        ),
+    ),
+    _rule(
+        r"failed parsing (?P<flag>--set\S*) data: (?P<why>[^\n]*)",
+        lambda m: InputError(f"cannot be read: {m['why']}", path=m["flag"]),
+    ),
+    _rule(
+        r'cannot re-?use a name that is still in use|release "?(?P<name>\S+?)"? already exists',
+        lambda _: InputError(
+            "a release of this name is already there",
+            hint="take another name, or remove that one with `helm uninstall NAME`",
+        ),
+    ),
+    _rule(
+        r"rendered manifests contain a resource that already exists(?P<what>[^\n]*)",
+        lambda m: InputError(
+            f"an object of this name is already there and belongs to another release{m['what']}",
+            hint="take another release name",
+        ),
+    ),
+    _rule(
+        r'release name "?(?P<name>[^"\n]*?)"?:? *:? invalid|invalid release name',
+        lambda _: InputError(
+            "is not a release name: lower-case letters, digits and '-', at most 53 of them",
+            path="release name",
+        ),
+    ),
+    _rule(
+        r"Kubernetes cluster unreachable: (?P<why>[^\n]*)",
+        lambda m: RunError(f"the cluster does not answer: {m['why']}", hint=_CLUSTER_HINT),
+    ),
+    _rule(
+        r"(?P<why>[^\n]*(connection refused|i/o timeout|no such host|network is unreachable|"
+        r"operation timed out)[^\n]*)",
+        lambda m: RunError(f"the cluster does not answer: {m['why']}", hint=_CLUSTER_HINT),
+    ),
+    _rule(
+        r"(?P<why>[^\n]*\bis forbidden: [^\n]*)",
+        lambda m: RunError(
+            f"the cluster refuses: {m['why']}", hint="ask for this right in the namespace"
+        ),
+    ),
+    _rule(
+        r'namespaces "(?P<name>[^"]+)" not found',
+        lambda m: InputError(
+            f"there is no namespace {m['name']!r}",
+            hint=f"kubectl create namespace {m['name']}, or pass another with -n",
+        ),
+    ),
+    _rule(
+        r"Chart\.yaml file is missing|unable to detect chart at|non-absolute URLs should be|"
+        r'^path "[^"]*" not found|chart "[^"]*".*not found',
+        lambda m: InputError(
+            f"there is no chart: {m.string.splitlines()[0]}",
+            hint="reinstall allranks, or name a folder with a Chart.yaml in it",
+        ),
+    ),
+    _rule(
+        r"(template: )?(?P<where>[\w./-]+\.(?:ya?ml|tpl|txt):\d+:\d+)(?P<why>.*)",
+        lambda m: RunError(
+            "the chart's template failed: " + " ".join(m["why"].strip(": \n").split()),
+            path=m["where"],
+            hint="please report this with your values file",
+        ),
+    ),
+)
