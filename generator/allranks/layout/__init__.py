@@ -1,0 +1,1 @@
+"""From the size of a job to nodes, processes and placement: computed once, purely."""

@@ -1,0 +1,1 @@
+"""The domain's values: plain frozen data, no input or output."""

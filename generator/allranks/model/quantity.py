@@ -1,0 +1,164 @@
+"""Kubernetes quantities, exactly.
+
+``500m``, ``1.5Gi``, ``1e3`` and ``8`` are numbers with a unit, and the unit is the user's choice:
+what is multiplied here keeps it (``180Gi`` eight times is ``1440Gi``, never ``1.40625Ti``), as the
+charts do with the same rule. Values are `Fraction`: a memory size never loses a byte to a float.
+
+The scheduler counts CPU in millicores and everything else in whole units, rounding requests up;
+`request_units` and `capacity_units` are that arithmetic.
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from math import ceil, floor
+
+from allranks.errors import InputError
+
+_BINARY = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
+_DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_SHAPE = re.compile(
+    r"(?P<sign>[+-]?)"
+    r"(?P<number>[0-9]+(?:\.[0-9]*)?|\.[0-9]+)"
+    r"(?P<suffix>Ki|Mi|Gi|Ti|Pi|Ei|[eE][+-]?[0-9]+|[numkMGTPE]?)"
+)
+# Beyond this an exponent is a slip of the keyboard, and its digits would fill the memory.
+_MAX_EXPONENT = 36
+_CPU = "cpu"
+
+
+def parse(text: str | float) -> Fraction:
+    """The exact value of a quantity.
+
+    Args:
+        text: as written in values or manifests; a bare number is taken as it stands.
+
+    Raises:
+        InputError: it is not a quantity; the hint names the nearest spelling that is.
+    """
+    number, suffix = _split(text)
+    return number * _factor(suffix)
+
+
+def multiply(text: str | float, count: int) -> str:
+    """A quantity taken `count` times, in the unit it was written in.
+
+    Args:
+        text: the quantity.
+        count: how many times; 0 or more.
+
+    Returns:
+        The number without trailing zeros, followed by the same suffix.
+
+    Raises:
+        InputError: `text` is not a quantity.
+        ValueError: `count` is negative.
+    """
+    if count < 0:
+        raise ValueError(f"a quantity is multiplied by a count, got {count}")
+    number, suffix = _split(text)
+    return _decimal(number * count) + suffix
+
+
+def request_units(resource: str, text: str | float) -> int:
+    """What a request counts for: millicores of CPU, whole units of all else, rounded up."""
+    return ceil(parse(text) * _scale(resource))
+
+
+def capacity_units(resource: str, text: str | float) -> int:
+    """What a node offers, in the units of `request_units`, rounded down."""
+    return floor(parse(text) * _scale(resource))
+
+
+def format_units(resource: str, units: int) -> str:
+    """Units of `request_units`, as a quantity."""
+    if resource == _CPU:
+        return format_cpu(units)
+    return format_bytes(units) if resource in _SIZES else str(units)
+
+
+def format_cpu(millicores: int) -> str:
+    """``12000`` is ``12``; ``1500`` is ``1500m``."""
+    cores, rest = divmod(millicores, 1000)
+    return f"{millicores}m" if rest else str(cores)
+
+
+def format_bytes(count: int) -> str:
+    """A size in the largest binary unit that holds it exactly: ``1610612736`` is ``1536Mi``."""
+    for suffix, power in reversed(_BINARY.items()):
+        if count and count % 1024**power == 0:
+            return f"{count // 1024**power}{suffix}"
+    return str(count)
+
+
+def show_bytes(count: int) -> str:
+    """A size for people, rounded down to one decimal: ``1.4Ti``."""
+    for suffix, power in reversed(_BINARY.items()):
+        if abs(count) >= 1024**power:
+            tenths = count * 10 // 1024**power
+            return f"{_decimal(Fraction(tenths, 10))}{suffix}"
+    return str(count)
+
+
+def show_units(resource: str, units: int) -> str:
+    """Units of `request_units` for people: sizes rounded to one decimal."""
+    return show_bytes(units) if resource in _SIZES else format_units(resource, units)
+
+
+_SIZES = frozenset({"memory", "ephemeral-storage", "storage"})
+
+
+def _scale(resource: str) -> int:
+    return 1000 if resource == _CPU else 1
+
+
+def _split(text: str | float) -> tuple[Fraction, str]:
+    if isinstance(text, bool) or not isinstance(text, (str, int, float)):
+        raise _refusal(text, "write a number with a unit, as in 180Gi or 500m")
+    match = _SHAPE.fullmatch(str(text))
+    if match is None:
+        raise _refusal(text, _nearest(str(text)))
+    suffix = match["suffix"]
+    if suffix not in _BINARY and suffix not in _DECIMAL and abs(int(suffix[1:])) > _MAX_EXPONENT:
+        raise _refusal(text, f"use an exponent between -{_MAX_EXPONENT} and {_MAX_EXPONENT}")
+    number = Fraction(match["number"].rstrip(".").zfill(1))
+    return (-number if match["sign"] == "-" else number), suffix
+
+
+def _factor(suffix: str) -> Fraction:
+    if suffix in _BINARY:
+        return Fraction(1024 ** _BINARY[suffix])
+    if suffix in _DECIMAL:
+        return Fraction(10) ** _DECIMAL[suffix]
+    return Fraction(10) ** int(suffix[1:])
+
+
+def _decimal(value: Fraction) -> str:
+    """A fraction whose denominator divides a power of ten, without trailing zeros."""
+    places = 0
+    scaled = value
+    while scaled.denominator != 1:
+        scaled *= 10
+        places += 1
+    digits = str(abs(scaled.numerator)).zfill(places + 1)
+    sign = "-" if value < 0 else ""
+    if not places:
+        return sign + digits
+    return f"{sign}{digits[:-places]}.{digits[-places:]}"
+
+
+def _nearest(text: str) -> str:
+    """The spelling the user most likely meant."""
+    match = re.fullmatch(r"([0-9.]+)\s*([A-Za-z]+)", text.strip())
+    if match is not None:
+        number, unit = match.groups()
+        folded = unit.lower().removesuffix("b").removesuffix("yte")
+        for suffix in (*_BINARY, "k", "M", "G", "T", "P", "E"):
+            if suffix.lower() == folded and _SHAPE.fullmatch(number + suffix):
+                return f"write {number}{suffix}"
+    return "write a number with a unit, as in 180Gi or 500m"
+
+
+def _refusal(text: object, hint: str) -> InputError:
+    return InputError(f"{text!r} is not a Kubernetes quantity", hint=hint)
