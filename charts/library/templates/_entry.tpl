@@ -1,0 +1,60 @@
+{{/*
+How the container starts: a ConfigMap with entry.sh, the user's setup and the user's inline script.
+
+The kubelet expands $(VAR) and $$ in args and env values; every `$` of the user is therefore
+doubled, and arrives as it was typed. ConfigMap contents are not expanded.
+*/}}
+
+{{/* A string that the kubelet hands over as it is. */}}
+{{- define "allranks.entry.literal" -}}
+{{- . | replace "$" "$$" -}}
+{{- end -}}
+
+{{/* entry.sh: the shell shared by all workloads, then the workload's own. */}}
+{{- define "allranks.entry.sh" -}}
+{{- (index .Subcharts "allranks-library").Files.Get "files/entry.sh" -}}
+{{- .Files.Get "files/entry.sh" -}}
+{{- end -}}
+
+{{/* The container's args: the user's command or script, then the user's args. JSON list. */}}
+{{- define "allranks.entry.args" -}}
+{{- $args := list -}}
+{{- if .Values.script -}}
+{{- $args = append $args (printf "%s/script" (include "allranks.names.mount" .)) -}}
+{{- end -}}
+{{- range concat .Values.command .Values.args -}}
+{{- $args = append $args (include "allranks.entry.literal" .) -}}
+{{- end -}}
+{{- toJson $args -}}
+{{- end -}}
+
+{{/* "true" where torchrun and the like must not put a Python in front: the user gave a whole argv,
+     or a script that names its interpreter. */}}
+{{- define "allranks.entry.ownInterpreter" -}}
+{{- if .Values.script -}}
+{{- if hasPrefix "#!" .Values.script -}}true{{- end -}}
+{{- else -}}
+true
+{{- end -}}
+{{- end -}}
+
+{{/* The ConfigMap: (dict "ctx" $ "role" "node"). */}}
+{{- define "allranks.entry.configMap" -}}
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  {{- include "allranks.objects.metadata" (dict "ctx" .ctx "role" .role "name" (include "allranks.names.release" .ctx)) | nindent 2 }}
+data:
+  entry.sh: {{ include "allranks.yaml.text" (dict "text" (include "allranks.entry.sh" .ctx) "indent" 4) }}
+  {{- with .ctx.Values.setup }}
+  setup.sh: {{ include "allranks.yaml.text" (dict "text" . "indent" 4) }}
+  {{- end }}
+  {{- with .ctx.Values.script }}
+  script: {{ include "allranks.yaml.text" (dict "text" . "indent" 4) }}
+  {{- end }}
+{{- end -}}
+
+{{/* Changes when what is mounted changes, so that a StatefulSet's pods are replaced with it. */}}
+{{- define "allranks.entry.digest" -}}
+{{- list (include "allranks.entry.sh" .) .Values.setup .Values.script | toJson | sha256sum | printf "sha256:%s" -}}
+{{- end -}}

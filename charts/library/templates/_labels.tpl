@@ -1,0 +1,47 @@
+{{/*
+Labels. Selectors are immutable once applied, so they hold only what never changes in a release's
+life: no chart version, nothing a user sets. All return JSON.
+*/}}
+
+{{/* What selects the pods of a role: (dict "ctx" $ "role" "node"). */}}
+{{- define "allranks.labels.selector" -}}
+{{- dict
+      "app.kubernetes.io/name" .ctx.Chart.Name
+      "app.kubernetes.io/instance" .ctx.Release.Name
+      "allranks.dev/role" .role
+    | toJson -}}
+{{- end -}}
+
+{{/* What selects rank 0 alone: (dict "ctx" $ "role" "node" "controller" "Job"|"StatefulSet").
+     Kubernetes itself writes the index as a label on each pod; a template cannot. */}}
+{{- define "allranks.labels.selectorOfRankZero" -}}
+{{- $labels := include "allranks.labels.selector" . | fromJson -}}
+{{- if eq .controller "StatefulSet" -}}
+{{- $_ := set $labels "statefulset.kubernetes.io/pod-name" (printf "%s-0" .ctx.Release.Name) -}}
+{{- else -}}
+{{- $_ := set $labels "batch.kubernetes.io/job-completion-index" "0" -}}
+{{- end -}}
+{{- toJson $labels -}}
+{{- end -}}
+
+{{/* All labels of an object or pod: (dict "ctx" $ "role" "node"). The user's never replace ours. */}}
+{{- define "allranks.labels" -}}
+{{- $labels := dict -}}
+{{- range $key, $value := .ctx.Values.labels -}}
+{{- $_ := set $labels $key $value -}}
+{{- end -}}
+{{- range $key, $value := include "allranks.labels.own" . | fromJson -}}
+{{- $_ := set $labels $key $value -}}
+{{- end -}}
+{{- toJson $labels -}}
+{{- end -}}
+
+{{/* The labels that are ours. */}}
+{{- define "allranks.labels.own" -}}
+{{- $labels := include "allranks.labels.selector" . | fromJson -}}
+{{- $_ := set $labels "app.kubernetes.io/managed-by" .ctx.Release.Service -}}
+{{- $_ := set $labels "app.kubernetes.io/part-of" "allranks" -}}
+{{- $_ := set $labels "helm.sh/chart" (include "allranks.names.chart" .ctx) -}}
+{{- $_ := set $labels "allranks.dev/workload" .ctx.Values.workload -}}
+{{- toJson $labels -}}
+{{- end -}}

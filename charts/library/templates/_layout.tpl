@@ -1,0 +1,118 @@
+{{/*
+The size of the job: how many pods, and what each of them has.
+
+Where the generator ran, `.Values.layout` carries its result (it knows the cluster) and the chart
+only places it. With plain Helm the homogeneous case is computed here, by the rules the generator
+follows without an inventory; a test holds the two equal:
+
+  gpus with gpusPerNode        exact: a remainder is refused
+  gpus with nodes              must divide
+  gpus with nodeShape.gpus     the fewest nodes n with gpus/n on each, no node over its capacity
+  gpus alone                   one node; elastic: torchrun.elastic.maxNodes of them
+  nodes (default 1, elastic: maxNodes) with gpusPerNode, or on CPUs
+  procsPerNode                 one per GPU, one on CPUs
+*/}}
+
+{{/* JSON {nodes, procsPerNode, gpusPerNode, worldSize, minNodes, maxNodes, hash, placement,
+     problems}; with problems the numbers are not to be used. Takes the root context. */}}
+{{- define "allranks.layout" -}}
+{{- $elastic := dig (toString .Values.workload) "elastic" dict (deepCopy .Values) -}}
+{{- $min := get $elastic "minNodes" | int64 -}}
+{{- $max := get $elastic "maxNodes" | int64 -}}
+{{- $given := .Values.layout -}}
+{{- $layout := dict "problems" list -}}
+{{- if $given -}}
+{{- range $key := list "nodes" "procsPerNode" "gpusPerNode" "worldSize" "minNodes" "maxNodes" -}}
+{{- $_ := set $layout $key (get $given $key | int64) -}}
+{{- end -}}
+{{- $_ := set $layout "hash" (get $given "hash" | default "") -}}
+{{- $_ := set $layout "placement" (get $given "placement" | default dict) -}}
+{{- $_ := set $layout "problems" (include "allranks.layout.contradictions" (dict "values" .Values "layout" $layout "min" $min "max" $max) | fromJsonArray) -}}
+{{- else -}}
+{{- include "allranks.layout.compute" (dict "values" .Values "layout" $layout "max" $max) -}}
+{{- $procs := int64 .Values.procsPerNode | default $layout.gpusPerNode | default 1 -}}
+{{- $_ := set $layout "procsPerNode" (int64 $procs) -}}
+{{- $_ := set $layout "worldSize" (mul $layout.nodes $procs) -}}
+{{- $_ := set $layout "minNodes" (ternary $min $layout.nodes (gt $max 0)) -}}
+{{- $_ := set $layout "maxNodes" (ternary $max $layout.nodes (gt $max 0)) -}}
+{{- $_ := set $layout "hash" "" -}}
+{{- $_ := set $layout "placement" dict -}}
+{{- end -}}
+{{- toJson $layout -}}
+{{- end -}}
+
+{{/* Sets nodes, gpusPerNode and problems of .layout: (dict "values" .. "layout" .. "max" ..). */}}
+{{- define "allranks.layout.compute" -}}
+{{- $gpus := int64 .values.gpus -}}
+{{- $nodes := int64 .values.nodes -}}
+{{- $perNode := int64 .values.gpusPerNode -}}
+{{- $capacity := int64 .values.nodeShape.gpus -}}
+{{- $problems := list -}}
+{{- if and (gt $capacity 0) (gt $perNode $capacity) -}}
+{{- $problems = append $problems (printf "gpusPerNode: %d GPUs do not fit a node of %d (nodeShape.gpus); use at most %d" $perNode $capacity $capacity) -}}
+{{- end -}}
+{{- if and (gt $gpus 0) (gt $perNode 0) -}}
+{{- $count := div $gpus $perNode -}}
+{{- if ne (mod $gpus $perNode) 0 -}}
+{{- $problems = append $problems (printf "gpus: %d GPUs do not divide into nodes of %d; use %s%d, or another gpusPerNode" $gpus $perNode (ternary (printf "%d or " (mul $count $perNode)) "" (gt $count 0)) (mul (add $count 1) $perNode)) -}}
+{{- else if and (gt $nodes 0) (ne $nodes $count) -}}
+{{- $problems = append $problems (printf "nodes: %d nodes with %d GPUs each are %d GPUs, and gpus says %d; leave one of the three out" $nodes $perNode (mul $nodes $perNode) $gpus) -}}
+{{- end -}}
+{{- $nodes = max 1 $count -}}
+{{- else if gt $gpus 0 -}}
+{{- if and (eq $nodes 0) (gt $capacity 0) -}}
+{{- $nodes = div (add $gpus $capacity -1) $capacity -}}
+{{- range $count := untilStep (int $nodes) (int (add $gpus 1)) 1 -}}
+{{- if eq (mod $gpus $count) 0 -}}{{- $nodes = $count -}}{{- break -}}{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- $nodes = int64 ($nodes | default .max | default 1) -}}
+{{- $perNode = div $gpus $nodes -}}
+{{- if ne (mod $gpus $nodes) 0 -}}
+{{- $problems = append $problems (printf "gpus: %d GPUs do not divide over %d nodes; use %s%d, or another number of nodes" $gpus $nodes (ternary (printf "%d or " (mul $perNode $nodes)) "" (gt $perNode 0)) (mul (add $perNode 1) $nodes)) -}}
+{{- else if and (gt $capacity 0) (gt $perNode $capacity) -}}
+{{- $problems = append $problems (printf "nodes: %d GPUs on %d nodes are %d on each, and a node has %d (nodeShape.gpus); use at least %d nodes" $gpus $nodes $perNode $capacity (div (add $gpus $capacity -1) $capacity)) -}}
+{{- end -}}
+{{- else -}}
+{{- $nodes = int64 ($nodes | default .max | default 1) -}}
+{{- end -}}
+{{- $_ := set .layout "nodes" $nodes -}}
+{{- $_ := set .layout "gpusPerNode" $perNode -}}
+{{- $_ := set .layout "problems" $problems -}}
+{{- end -}}
+
+{{/* Where a given layout and the values disagree. JSON list. */}}
+{{- define "allranks.layout.contradictions" -}}
+{{- $problems := list -}}
+{{- $layout := .layout -}}
+{{- $fix := "run allranks render again with these values, or leave layout empty" -}}
+{{- range $key := list "nodes" "procsPerNode" "worldSize" -}}
+{{- if lt (get $layout $key) 1 -}}
+{{- $problems = append $problems (printf "layout.%s: must be at least 1; %s" $key $fix) -}}
+{{- end -}}
+{{- end -}}
+{{- if ne (mul $layout.nodes $layout.procsPerNode) $layout.worldSize -}}
+{{- $problems = append $problems (printf "layout.worldSize: %d nodes with %d processes each are not %d; %s" $layout.nodes $layout.procsPerNode $layout.worldSize $fix) -}}
+{{- end -}}
+{{- if or (lt $layout.nodes $layout.minNodes) (gt $layout.nodes $layout.maxNodes) -}}
+{{- $problems = append $problems (printf "layout.nodes: %d is not between minNodes %d and maxNodes %d; %s" $layout.nodes $layout.minNodes $layout.maxNodes $fix) -}}
+{{- end -}}
+{{- $total := mul $layout.nodes $layout.gpusPerNode -}}
+{{- if ne (int64 .values.gpus | default $total) $total -}}
+{{- $problems = append $problems (printf "layout: %d GPUs in all contradict gpus %d; %s" $total (int64 .values.gpus) $fix) -}}
+{{- end -}}
+{{- range $key := list "nodes" "gpusPerNode" "procsPerNode" -}}
+{{- $asked := get $.values $key | int64 -}}
+{{- if and (ne $asked 0) (ne $asked (get $layout $key)) -}}
+{{- $problems = append $problems (printf "layout.%s: %d contradicts %s %d; %s" $key (get $layout $key) $key $asked $fix) -}}
+{{- end -}}
+{{- end -}}
+{{- if gt .max 0 -}}
+{{- if or (ne .min $layout.minNodes) (ne .max $layout.maxNodes) -}}
+{{- $problems = append $problems (printf "layout: %d to %d nodes contradict an elastic range of %d to %d; %s" $layout.minNodes $layout.maxNodes .min .max $fix) -}}
+{{- end -}}
+{{- else if ne $layout.minNodes $layout.maxNodes -}}
+{{- $problems = append $problems (printf "layout: %d to %d nodes, and the values ask for a fixed number; %s" $layout.minNodes $layout.maxNodes $fix) -}}
+{{- end -}}
+{{- toJson $problems -}}
+{{- end -}}

@@ -1,0 +1,178 @@
+{{/*
+The whole pod template of a workload: one container, "trainer", started by entry.sh.
+
+What a user gives is put into maps and lists, never into text, and printed at the end by
+`allranks.yaml`; `podTemplate` is merged last, over everything.
+*/}}
+
+{{/*
+The pod template as YAML. Takes a dict:
+  ctx, layout, role     the root context, the layout, the pods' role
+  env, args             the workload's own variables (a list) and the container's args
+  restartPolicy         Never | OnFailure | Always
+  subdomain             the headless Service that names the pods; "" is none
+  port                  the port the pods listen on; 0 is none
+  state                 true where entry.sh keeps a marker for the life of the pod
+*/}}
+{{- define "allranks.pod" -}}
+{{- $values := .ctx.Values -}}
+{{- $mount := include "allranks.names.mount" . -}}
+{{- $storage := include "allranks.storage.pod" . | fromJson -}}
+{{- $volumes := list (dict "name" "entry" "configMap" (dict
+      "name" (include "allranks.names.release" .ctx)
+      "defaultMode" 365)) -}}{{/* 0555: readable and executable for any user */}}
+{{- $mounts := list (dict "name" "entry" "mountPath" $mount "readOnly" true) -}}
+{{- if .state -}}
+{{- $volumes = append $volumes (dict "name" "state" "emptyDir" dict) -}}
+{{- $mounts = append $mounts (dict "name" "state" "mountPath" (include "allranks.names.state" .)) -}}
+{{- end -}}
+{{- $trainer := dict
+      "name" "trainer"
+      "image" (include "allranks.names.image" .ctx)
+      "imagePullPolicy" $values.image.pullPolicy
+      "command" (list "/bin/sh" (printf "%s/entry.sh" $mount))
+      "args" .args
+      "env" (include "allranks.pod.env" . | fromJsonArray)
+      "volumeMounts" (concat $mounts $storage.mounts)
+      "terminationMessagePolicy" "FallbackToLogsOnError" -}}
+{{- with $values.workingDir -}}{{- $_ := set $trainer "workingDir" . -}}{{- end -}}
+{{- with $values.envFrom -}}{{- $_ := set $trainer "envFrom" . -}}{{- end -}}
+{{- with include "allranks.pod.resources" . | fromJson -}}
+{{- $_ := set $trainer "resources" . -}}
+{{- end -}}
+{{- if .port -}}
+{{- $_ := set $trainer "ports" (list (dict "name" "rendezvous" "containerPort" (int .port) "protocol" "TCP")) -}}
+{{- end -}}
+{{- with include "allranks.pod.containerSecurity" .ctx | fromJson -}}
+{{- $_ := set $trainer "securityContext" . -}}
+{{- end -}}
+{{- $spec := include "allranks.pod.spec" . | fromJson -}}
+{{- $_ := set $spec "containers" (list $trainer) -}}
+{{- $_ := set $spec "volumes" (concat $volumes $storage.volumes) -}}
+{{- $annotations := deepCopy $values.annotations -}}
+{{- $_ := set $annotations "allranks.dev/entry-digest" (include "allranks.entry.digest" .ctx) -}}
+{{- $pod := dict
+      "metadata" (dict "labels" (include "allranks.labels" . | fromJson) "annotations" $annotations)
+      "spec" $spec -}}
+{{- include "allranks.merge" (dict "into" $pod "patch" $values.podTemplate) -}}
+{{- include "allranks.yaml" (dict "value" $pod) -}}
+{{- end -}}
+
+{{/* PodSpec without its containers and volumes. JSON. */}}
+{{- define "allranks.pod.spec" -}}
+{{- $values := .ctx.Values -}}
+{{- $spec := dict
+      "restartPolicy" .restartPolicy
+      "enableServiceLinks" false
+      "automountServiceAccountToken" $values.serviceAccount.automountToken -}}
+{{- with .subdomain -}}{{- $_ := set $spec "subdomain" . -}}{{- end -}}
+{{- with include "allranks.names.serviceAccount" .ctx -}}{{- $_ := set $spec "serviceAccountName" . -}}{{- end -}}
+{{- with int64 $values.runPolicy.terminationGracePeriodSeconds -}}
+{{- $_ := set $spec "terminationGracePeriodSeconds" . -}}
+{{- end -}}
+{{- $secrets := list -}}
+{{- range $values.imagePullSecrets -}}{{- $secrets = append $secrets (dict "name" .) -}}{{- end -}}
+{{- with $secrets -}}{{- $_ := set $spec "imagePullSecrets" . -}}{{- end -}}
+{{- with include "allranks.pod.security" .ctx | fromJson -}}{{- $_ := set $spec "securityContext" . -}}{{- end -}}
+{{- if $values.network.hostNetwork -}}
+{{- $_ := set $spec "hostNetwork" true -}}
+{{- $_ := set $spec "dnsPolicy" "ClusterFirstWithHostNet" -}}
+{{- end -}}
+{{- with $values.network.dnsPolicy -}}{{- $_ := set $spec "dnsPolicy" . -}}{{- end -}}
+{{- range $key, $value := include "allranks.pod.scheduling" . | fromJson -}}{{- $_ := set $spec $key $value -}}{{- end -}}
+{{- toJson $spec -}}
+{{- end -}}
+
+{{/* Where the pods may run. JSON. */}}
+{{- define "allranks.pod.scheduling" -}}
+{{- $scheduling := .ctx.Values.scheduling -}}
+{{- $fields := dict -}}
+{{- range $key := list "schedulerName" "priorityClassName" "runtimeClassName" "affinity" "tolerations" -}}
+{{- with get $scheduling $key -}}{{- $_ := set $fields $key . -}}{{- end -}}
+{{- end -}}
+{{- $selector := deepCopy $scheduling.nodeSelector -}}
+{{- with .ctx.Values.gpuType -}}
+{{- if .value -}}{{- $_ := set $selector .label .value -}}{{- end -}}
+{{- end -}}
+{{- with $selector -}}{{- $_ := set $fields "nodeSelector" . -}}{{- end -}}
+{{- $spreads := list -}}
+{{- range $scheduling.topologySpreadConstraints -}}
+{{- /* Without a selector a constraint matches no pod at all; ours are meant. */ -}}
+{{- $own := dict "labelSelector" (dict "matchLabels" (include "allranks.labels.selector" $ | fromJson)) -}}
+{{- $spreads = append $spreads (merge (deepCopy .) $own) -}}
+{{- end -}}
+{{- with $spreads -}}{{- $_ := set $fields "topologySpreadConstraints" . -}}{{- end -}}
+{{- toJson $fields -}}
+{{- end -}}
+
+{{/* The workload's variables, then the user's, sorted by name. JSON list. */}}
+{{- define "allranks.pod.env" -}}
+{{- $env := list -}}
+{{- if not (hasKey .ctx.Values.env "PYTHONUNBUFFERED") -}}
+{{- $env = append $env (dict "name" "PYTHONUNBUFFERED" "value" "1") -}}
+{{- end -}}
+{{- $env = concat $env .env -}}
+{{- range $name, $value := .ctx.Values.env -}}
+{{- if kindIs "map" $value -}}
+{{- $env = append $env (dict "name" $name "valueFrom" $value.valueFrom) -}}
+{{- else -}}
+{{- $env = append $env (dict "name" $name "value" (include "allranks.entry.literal" $value)) -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $env -}}
+{{- end -}}
+
+{{/* Requests and limits of the trainer. A share per GPU is both: the kubelet pins CPUs and aligns
+     them with the GPUs' NUMA nodes only for pods whose requests equal their limits. JSON. */}}
+{{- define "allranks.pod.resources" -}}
+{{- $gpus := .layout.gpusPerNode -}}
+{{- $requests := dict -}}
+{{- $limits := dict -}}
+{{- range $name, $amount := .ctx.Values.resources.perPod.requests -}}
+{{- $_ := set $requests $name (include "allranks.quantity.text" $amount) -}}
+{{- end -}}
+{{- range $name, $amount := .ctx.Values.resources.perPod.limits -}}
+{{- $_ := set $limits $name (include "allranks.quantity.text" $amount) -}}
+{{- end -}}
+{{- range $name, $amount := .ctx.Values.resources.perGpu -}}
+{{- $share := include "allranks.quantity.multiply" (dict "quantity" $amount "count" $gpus "path" (printf "resources.perGpu.%s" $name)) -}}
+{{- $_ := set $requests $name $share -}}
+{{- $_ := set $limits $name $share -}}
+{{- end -}}
+{{- if gt (int $gpus) 0 -}}
+{{- $_ := set $requests .ctx.Values.gpuResource (toString $gpus) -}}
+{{- $_ := set $limits .ctx.Values.gpuResource (toString $gpus) -}}
+{{- end -}}
+{{- $resources := dict -}}
+{{- with $requests -}}{{- $_ := set $resources "requests" . -}}{{- end -}}
+{{- with $limits -}}{{- $_ := set $resources "limits" . -}}{{- end -}}
+{{- toJson $resources -}}
+{{- end -}}
+
+{{/* Pod Security "restricted", with the user's settings over it. The image's own user runs: a
+     user that must be named is named in podSecurityContext. New claims are usually root's; where
+     all of them are this release's own, a group is given that may write. JSON. */}}
+{{- define "allranks.pod.security" -}}
+{{- $context := dict -}}
+{{- if .Values.security.restricted -}}
+{{- $_ := set $context "runAsNonRoot" true -}}
+{{- $_ := set $context "seccompProfile" (dict "type" "RuntimeDefault") -}}
+{{- if include "allranks.storage.ownClaimsOnly" . -}}
+{{- $_ := set $context "fsGroup" 1000 -}}
+{{- $_ := set $context "fsGroupChangePolicy" "OnRootMismatch" -}}
+{{- end -}}
+{{- end -}}
+{{- include "allranks.merge" (dict "into" $context "patch" .Values.security.podSecurityContext) -}}
+{{- toJson $context -}}
+{{- end -}}
+
+{{/* The trainer's own part of it. JSON. */}}
+{{- define "allranks.pod.containerSecurity" -}}
+{{- $context := dict -}}
+{{- if .Values.security.restricted -}}
+{{- $_ := set $context "allowPrivilegeEscalation" false -}}
+{{- $_ := set $context "capabilities" (dict "drop" (list "ALL")) -}}
+{{- end -}}
+{{- include "allranks.merge" (dict "into" $context "patch" .Values.security.containerSecurityContext) -}}
+{{- toJson $context -}}
+{{- end -}}
