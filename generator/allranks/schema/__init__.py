@@ -1,0 +1,6 @@
+"""The shape of a values file: one JSON Schema per workload, and problems a person can act on.
+
+The schemas are written by hand under ``schemas/`` and bundled into ``charts/*/values.schema.json``,
+which Helm enforces. `validate` reads that same bundle, so that Helm's verdict and ours agree;
+what it adds is the wording: every problem at once, the nearest key, the text as it was typed.
+"""

@@ -1,0 +1,248 @@
+"""Wording what the schema refuses, for the person who wrote it.
+
+A message says what was given and what is allowed; the hint is the nearest fix. What is allowed
+comes from the schema node's ``title``, which completes the sentence "… is not …".
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from allranks.schema import repair, suggest
+from allranks.schema.repair import quoted, short
+
+if TYPE_CHECKING:
+    from allranks.schema.engine import Engine, Violation
+    from allranks.schema.paths import ValuesPath
+
+Typed = Callable[["ValuesPath"], str]
+_Words = tuple[str, str]
+
+_KINDS = {
+    "string": "a string",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "array": "a list",
+    "object": "a map",
+}
+# Maps of a user's own keys, where a missing key is the user's and not a default removed by null.
+_OWN = ("env", "envFrom", "podTemplate", "layout")
+
+
+def explain(engine: Engine, violation: Violation, typed: Typed) -> _Words:
+    """Message and hint for one violation.
+
+    Args:
+        engine: the chart's schema.
+        violation: what it refused.
+        typed: gives the text of a scalar as the user typed it; "" where it is not known.
+    """
+    special = _SPECIAL.get(violation.keyword)
+    if special is not None:
+        return special(engine, violation, typed)
+    return f"{short(violation.instance)} is not {_wanted(violation)}", ""
+
+
+def _wanted(violation: Violation) -> str:
+    title = violation.schema.get("title")
+    if title:
+        return str(title)
+    types = violation.schema.get("type", [])
+    listed = types if isinstance(types, list) else [types]
+    return " or ".join(_KINDS[name] for name in listed) or "what the schema allows"
+
+
+def _given(violation: Violation, typed: Typed) -> str:
+    """The value as it was typed where that is known: 1e-5, not 1e-05."""
+    value = violation.instance
+    if isinstance(value, (bool, int, float)):
+        return typed(violation.path) or quoted(value)
+    return short(value)
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, bool):
+        return "a truth value"
+    if isinstance(value, (int, float)):
+        return "a number"
+    return _KINDS["string" if isinstance(value, str) else _container(value)]
+
+
+def _container(value: Any) -> str:
+    return "array" if isinstance(value, list) else "object"
+
+
+def _type(engine: Engine, violation: Violation, typed: Typed) -> _Words:
+    value, given = violation.instance, _given(violation, typed)
+    types = violation.expected if isinstance(violation.expected, list) else [violation.expected]
+    wanted = _wanted(violation)
+    if value is None:
+        fix = 'write "" for an empty string, or remove the key'
+        return f"is empty (null), not {wanted}", fix if "string" in types else "remove the key"
+    if isinstance(value, float) and "integer" in types:
+        fix = f"quote it: {quoted(given)}" if "string" in types else _whole(value)
+        return f"{given} is a fraction, not {wanted}", fix
+    hint = _type_hint(engine, violation, given, types)
+    if isinstance(value, (dict, list)):
+        return f"{_kind(value)} is given, {given}, not {wanted}", hint
+    return f"{given} is {_kind(value)}, not {wanted}", hint
+
+
+def _whole(value: float) -> str:
+    low = int(value // 1)
+    return f"write {low} or {low + 1}" if low >= 0 else "write a whole number"
+
+
+def _type_hint(engine: Engine, violation: Violation, given: str, types: list[str]) -> str:
+    value = violation.instance
+    if isinstance(value, str):
+        return _string_hint(violation, value, types)
+    if isinstance(value, (dict, list)):
+        return _container_hint(violation, types)
+    if "string" in types:
+        if _wanted(violation).startswith("a size") and not isinstance(value, bool):
+            return f"name the unit: {given}Gi"
+        return f"quote it: {quoted(given)}" if engine.accepts(violation.schema, given) else ""
+    return _map_hint(violation) if "object" in types else ""
+
+
+def _container_hint(violation: Violation, types: list[str]) -> str:
+    """A list or a map where something else is meant."""
+    value = violation.instance
+    if violation.path == ("env",):
+        return 'write it as a map: {NAME: "value"}'
+    if "string" in types and isinstance(value, dict) and set(value) == {"name"}:
+        return f"write the name alone: {value['name']}"
+    if "array" in types:
+        return "write it as a list, each item after a dash"
+    return _map_hint(violation) if "object" in types else ""
+
+
+def _string_hint(violation: Violation, value: str, types: list[str]) -> str:
+    """A string where something else is meant."""
+    bare = value.strip()
+    if {"integer", "number"} & set(types) and bare.lstrip("-").replace(".", "", 1).isdigit():
+        return f"remove the quotes: {bare} (--set rather than --set-string)"
+    if "boolean" in types:
+        meant = suggest.nearest(value, ["true", "false"])
+        return f"write {meant} without quotes" if meant else "write true or false"
+    if "array" in types:
+        return f"write it as a list: {_words(value)}"
+    if violation.path == ("image",):
+        return f"write {repair.image(value)}"
+    return _map_hint(violation) if "object" in types else ""
+
+
+def _map_hint(violation: Violation) -> str:
+    keys = ", ".join(sorted(violation.schema.get("properties", ())))
+    return f"write a map with {keys}" if keys else ""
+
+
+def _words(text: str) -> str:
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        words = text.split()
+    return short(words)
+
+
+def _unknown(engine: Engine, violation: Violation, _: Typed) -> _Words:
+    return "unknown key", suggest.hint(engine, violation.path)
+
+
+def _missing(_: Engine, violation: Violation, __: Typed) -> _Words:
+    path = violation.path
+    own = path[0] in _OWN or any(isinstance(part, int) for part in path)
+    if own:
+        return "is missing", f"add it: {path[-1]}: …"
+    return (
+        "is missing: null removes a default that the chart needs",
+        "leave the key out to keep its default",
+    )
+
+
+def _bad_key(engine: Engine, violation: Violation, _: Typed) -> _Words:
+    key, node = str(violation.path[-1]), engine.resolve(violation.expected)
+    fix = repair.hint(engine, node, key)
+    return f"the key {short(key)} is not {node.get('title', 'allowed')}", fix
+
+
+def _pattern(engine: Engine, violation: Violation, _: Typed) -> _Words:
+    value = str(violation.instance)
+    if "\0" in value:
+        return "the text has a NUL character, which no program can be given", "remove it"
+    hint = repair.hint(engine, violation.schema, value)
+    if violation.path == ("image", "repository") and ({":", "@"} & set(value)):
+        hint = f"write image: {repair.image(value)}"
+    return f"{short(value)} is not {_wanted(violation)}", hint
+
+
+def _enum(engine: Engine, violation: Violation, _: Typed) -> _Words:
+    choices = ", ".join(choice or '""' for choice in violation.expected)
+    hint = repair.hint(engine, violation.schema, violation.instance)
+    return f"{short(violation.instance)} is not one of {choices}", hint
+
+
+def _const(_: Engine, violation: Violation, __: Typed) -> _Words:
+    if violation.path == ("workload",):
+        return (
+            f"this file is for {short(violation.instance)}, and the chart is {violation.expected}",
+            f"write {violation.expected}, or use the chart of that workload",
+        )
+    return f"{short(violation.instance)} is not {short(violation.expected)}", ""
+
+
+def _minimum(_: Engine, violation: Violation, typed: Typed) -> _Words:
+    return f"{_given(violation, typed)} is less than the least allowed, {violation.expected}", ""
+
+
+def _maximum(_: Engine, violation: Violation, typed: Typed) -> _Words:
+    return f"{_given(violation, typed)} is more than the most allowed, {violation.expected}", ""
+
+
+def _unique(_: Engine, violation: Violation, __: Typed) -> _Words:
+    items = violation.instance
+    twice = next(item for index, item in enumerate(items) if item in items[:index])
+    return f"{short(twice)} is listed twice", "remove one"
+
+
+def _long(_: Engine, violation: Violation, __: Typed) -> _Words:
+    size = len(violation.instance)
+    return f"is {size} characters long; at most {violation.expected} are allowed", "shorten it"
+
+
+def _few(_: Engine, violation: Violation, __: Typed) -> _Words:
+    return f"is empty, not {_wanted(violation)}", "give at least one"
+
+
+def _one_source(_: Engine, violation: Violation, __: Typed) -> _Words:
+    known = ", ".join(sorted(violation.schema.get("properties", {})))
+    count = len(violation.instance)
+    return f"has {count or 'no'} keys; exactly one is allowed", f"keep one of {known}"
+
+
+def _one_of(_: Engine, violation: Violation, __: Typed) -> _Words:
+    known = " and ".join(key for branch in violation.expected for key in branch["required"])
+    return f"needs exactly one of {known}", "write each one as an item of its own"
+
+
+_SPECIAL: dict[str, Callable[[Engine, Violation, Typed], _Words]] = {
+    "additionalProperties": _unknown,
+    "const": _const,
+    "enum": _enum,
+    "maxLength": _long,
+    "maxProperties": _one_source,
+    "maximum": _maximum,
+    "minItems": _few,
+    "minProperties": _one_source,
+    "minimum": _minimum,
+    "oneOf": _one_of,
+    "pattern": _pattern,
+    "propertyNames": _bad_key,
+    "required": _missing,
+    "type": _type,
+    "uniqueItems": _unique,
+}

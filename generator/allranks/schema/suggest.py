@@ -1,0 +1,126 @@
+"""The nearest key: what a person meant who wrote one that does not exist.
+
+A key is looked for, in this order: spelled otherwise beside it (``gpus_per_node``), under a name
+that other tools use for it (``nnodes``, ``replicas``), nearly the same beside it, the same
+elsewhere in the file (``minNodes`` at the root), as a field of a pod (``volumes``), roughly the
+same beside it. The first that is found is the hint.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from typing import TYPE_CHECKING
+
+from allranks.schema import paths
+from allranks.schema.foreign import CONTAINER_FIELDS, ELSEWHERE, POD_FIELDS, REMARKS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from allranks.schema.engine import Engine, Schema
+    from allranks.schema.paths import ValuesPath
+
+_CLOSE = 0.84  # one slip of the keyboard in a key of six letters
+_ROUGH = 0.6
+_FEW = 12  # keys that a person can take in at a glance
+
+
+def hint(engine: Engine, path: ValuesPath) -> str:
+    """What to do about an unknown key.
+
+    Args:
+        engine: the chart's schema.
+        path: where the unknown key stands; its last part is the key.
+
+    Returns:
+        An imperative sentence; never empty.
+    """
+    key = str(path[-1])
+    parent = path[:-1]
+    siblings = sorted(engine.at(parent).get("properties", {}))
+    return (
+        _respelled(parent, key, siblings)
+        or _foreign(path)
+        or _near(parent, key, siblings, _CLOSE)
+        or _elsewhere(engine, path)
+        or _of_a_pod(path)
+        or _near(parent, key, siblings, _ROUGH)
+        or _list(siblings)
+    )
+
+
+def nearest(text: str, choices: list[str]) -> str:
+    """The choice most like a text, whatever its case; "" where none is near."""
+    folded = {_fold(choice): choice for choice in reversed(choices) if choice}
+    if _fold(text) in folded:
+        return folded[_fold(text)]
+    found = difflib.get_close_matches(_fold(text), list(folded), n=1, cutoff=_ROUGH)
+    return folded[found[0]] if found else ""
+
+
+def _fold(key: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", key.lower())
+
+
+def _respelled(parent: ValuesPath, key: str, siblings: list[str]) -> str:
+    for sibling in siblings:
+        if _fold(sibling) == _fold(key):
+            return f"write {paths.show((*parent, sibling))}"
+    return ""
+
+
+def _near(parent: ValuesPath, key: str, siblings: list[str], cutoff: float) -> str:
+    folded = {_fold(sibling): sibling for sibling in siblings}
+    found = difflib.get_close_matches(_fold(key), list(folded), n=1, cutoff=cutoff)
+    return f"write {paths.show((*parent, folded[found[0]]))}" if found else ""
+
+
+def _foreign(path: ValuesPath) -> str:
+    folded = ".".join(_fold(str(part)) for part in path)
+    key = _fold(str(path[-1]))
+    for name in (folded, key):
+        if name in REMARKS:
+            return REMARKS[name]
+        if name in ELSEWHERE:
+            return f"write {ELSEWHERE[name]}"
+    return ""
+
+
+def _elsewhere(engine: Engine, path: ValuesPath) -> str:
+    """The same key at another place: one with the same parent first, else a single one."""
+    key = _fold(str(path[-1]))
+    found = [known for known in _known(engine) if _fold(str(known[-1])) == key]
+    tail = [_fold(str(part)) for part in path[-2:]]
+    alike = [known for known in found if [_fold(str(part)) for part in known[-2:]] == tail]
+    best = alike if len(path) > 1 and alike else found
+    return f"move it to {paths.show(best[0])}" if len(best) == 1 else ""
+
+
+def _known(engine: Engine) -> Iterator[ValuesPath]:
+    """Every fixed path of the schema, without what the generator writes."""
+    pending: list[tuple[ValuesPath, Schema]] = [((), engine.schema)]
+    while pending:
+        path, node = pending.pop()
+        for key, value in node.get("properties", {}).items():
+            if path or key not in ("layout", "podTemplate", "global"):
+                yield (*path, key)
+                pending.append(((*path, key), engine.resolve(value)))
+
+
+def _of_a_pod(path: ValuesPath) -> str:
+    key = str(path[-1])
+    if key in POD_FIELDS and path[0] != "storage":
+        return f"move it to podTemplate.spec.{key}"
+    if key in CONTAINER_FIELDS:
+        return (
+            f"move it to podTemplate.spec.containers, as [{{name: trainer, {key}: …}}], "
+            "which is merged into the trainer's container"
+        )
+    return ""
+
+
+def _list(siblings: list[str]) -> str:
+    if 0 < len(siblings) <= _FEW:
+        return f"use one of {', '.join(siblings)}"
+    return "remove it; the chart's README lists every key"
