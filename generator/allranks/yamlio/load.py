@@ -1,0 +1,351 @@
+"""Read YAML as Helm reads it, from the C parser's events.
+
+PyYAML's own constructors type scalars otherwise than Helm, and forget their lines. The reader here
+takes the events of the C parser and types each scalar by Helm's table (`scalars`). For a values
+file it keeps the line of every value, and refuses what Helm would take silently and wrongly:
+duplicate keys, keys that turn into booleans, numbers that lose digits, a second document.
+Working on events is also faster than composing nodes, and no nesting can exhaust the C stack.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import yaml
+from yaml._yaml import CParser
+from yaml.events import (
+    AliasEvent,
+    DocumentStartEvent,
+    MappingEndEvent,
+    MappingStartEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    SequenceStartEvent,
+    StreamEndEvent,
+)
+
+from allranks.errors import InputError
+from allranks.yamlio import mistakes, scalars
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+# Deeper than any values or manifest; far from the limits of Python and of Helm.
+MAX_DEPTH = 200
+# What aliases may add in all. go-yaml bounds the same ("excessive aliasing") at about this many.
+MAX_ALIASED = 400_000
+# Helm holds numbers of a values file as 64-bit floats.
+MAX_EXACT_INT = 2**53
+
+_OPEN = object()
+# What Python makes of bytes in arguments and file names that are not UTF-8.
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_Lines = dict[str, int] | list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One values file.
+
+    Attributes:
+        data: the mapping, typed as Helm types it.
+        source: the name the file was given by, for messages.
+    """
+
+    data: dict[str, Any]
+    source: str
+    _lines: dict[int, _Lines] = field(default_factory=dict, repr=False, compare=False)
+
+    def line(self, path: Sequence[str | int]) -> int | None:
+        """The line of the key or list item at a path, from 1; None where the file has none."""
+        node: Any = self.data
+        line: int | None = 1
+        for step in path:
+            lines = self._lines.get(id(node))
+            if isinstance(lines, dict) and isinstance(step, str):
+                line = lines.get(step)
+            elif isinstance(lines, list) and isinstance(step, int) and 0 <= step < len(lines):
+                line = lines[step]
+            else:
+                return None
+            if line is None:
+                return None
+            node = node[step]
+        return line
+
+    def where(self, path: Sequence[str | int]) -> str:
+        """``file:line`` of the path, or of the nearest thing above it that the file has."""
+        for end in range(len(path), -1, -1):
+            line = self.line(path[:end])
+            if line is not None:
+                return f"{self.source}:{line}"
+        return self.source
+
+
+def load(text: str | bytes, source: str) -> Document:
+    """Read a values file: one mapping, with the line of every value.
+
+    Args:
+        text: the file's content; bytes must be UTF-8.
+        source: the file's name, for messages.
+
+    Raises:
+        InputError: the text is not YAML, or Helm would not take it as it is meant; `source` in the
+            error is ``file:line`` and the hint says what to change.
+    """
+    reader = _Reader(_decode(text, source), source, strict=True)
+    found = [(data, line) for data, line in reader.documents() if data is not None]
+    if not found:
+        raise InputError(
+            "the file holds no values",
+            hint="write the values into it, such as `workload: torchrun`, or leave the file out",
+            source=source,
+        )
+    if len(found) > 1:
+        raise InputError(
+            "the file holds several YAML documents; Helm 3 takes the first and Helm 4 merges them",
+            hint="remove the line `---`, or give each document its own file and a -f of its own",
+            source=f"{source}:{found[1][1]}",
+        )
+    data, line = found[0]
+    if not isinstance(data, dict):
+        raise InputError(
+            f"the file holds {mistakes.kind(data)}, not a mapping of values",
+            hint="write `key: value` lines",
+            source=f"{source}:{line}",
+        )
+    return Document(data, source, reader.lines)
+
+
+def load_all(text: str | bytes, source: str = "manifests") -> list[Any]:
+    """Read a stream of manifests, fast: every document in order, an empty one as None.
+
+    Keys become text and the last of two equal keys wins, as in Kubernetes. Aliases are expanded.
+
+    Args:
+        text: the stream; bytes must be UTF-8.
+        source: what to call it in messages.
+
+    Raises:
+        InputError: the text is not YAML.
+    """
+    reader = _Reader(_decode(text, source), source, strict=False)
+    return [data for data, _ in reader.documents()]
+
+
+class _Reader:
+    """Builds values from the parser's events.
+
+    Args:
+        text: the stream.
+        source: its name, for messages.
+        strict: also keep lines and refuse what Helm would read otherwise than it looks.
+    """
+
+    def __init__(self, text: str, source: str, *, strict: bool) -> None:
+        self._text = text
+        self._source = source
+        self._strict = strict
+        self._next: Any = CParser(text).get_event
+        # By anchor, a list of one: the value, or _OPEN while it is being read.
+        self._anchors: dict[str, list[Any]] = {}
+        self._aliased = 0
+        # By id of a mapping or list, the line of each of its entries. Filled when strict only.
+        self.lines: dict[int, _Lines] = {}
+
+    def documents(self) -> Iterator[tuple[Any, int]]:
+        """Each document with the line it starts on."""
+        try:
+            while True:
+                event = self._next()
+                kind = type(event)
+                if kind is DocumentStartEvent:
+                    if self._strict and event.version not in (None, (1, 1)):
+                        self._fail(event, "Helm reads YAML 1.1 only", "remove the line `%YAML …`")
+                    self._anchors.clear()
+                    event = self._next()
+                    yield self._value(event, 0), event.start_mark.line + 1
+                elif kind is StreamEndEvent:
+                    return
+        except yaml.YAMLError as error:
+            raise mistakes.explain(error, self._text, self._source) from error
+
+    def _value(self, event: Any, depth: int) -> Any:
+        """The value that starts with an event."""
+        kind = type(event)
+        if kind is ScalarEvent:
+            value = self._scalar(event)
+            if event.anchor is not None:
+                self._anchors[event.anchor] = [value]
+            return value
+        if kind is AliasEvent:
+            return self._alias(event)
+        if depth >= MAX_DEPTH:
+            self._fail(event, f"nested deeper than {MAX_DEPTH} levels", "flatten it")
+        holder = [_OPEN]
+        if event.anchor is not None:
+            self._anchors[event.anchor] = holder
+        value = (self._mapping if kind is MappingStartEvent else self._sequence)(depth + 1)
+        holder[0] = value
+        return value
+
+    def _scalar(self, event: Any) -> Any:
+        text = event.value
+        if event.tag is not None:
+            # The tag "!" alone means text, as quotes do.
+            if event.tag == "!":
+                return text
+            try:
+                value = scalars.resolve_tagged(event.tag, text)
+            except ValueError as error:
+                self._fail(event, str(error), "remove the tag, or correct the value")
+        elif event.implicit[0] and text[:1] in scalars.HINTS:
+            value = scalars.resolve(text)
+        else:
+            return text
+        if self._strict and type(value) in (int, float):
+            self._check_number(event, value)
+        return value
+
+    def _check_number(self, event: Any, value: float) -> None:
+        if not math.isfinite(value):
+            self._fail(
+                event, f"{event.value} is a number Helm cannot hold", f'write "{event.value}"'
+            )
+        if isinstance(value, int) and abs(value) > MAX_EXACT_INT:
+            self._fail(
+                event,
+                f"{event.value} would lose digits: Helm holds whole numbers up to {MAX_EXACT_INT}",
+                f'quote it: "{event.value}"',
+            )
+
+    def _sequence(self, depth: int) -> list[Any]:
+        out: list[Any] = []
+        lines: list[int] = []
+        read, strict = self._next, self._strict
+        while type(event := read()) is not SequenceEndEvent:
+            if strict:
+                lines.append(event.start_mark.line + 1)
+            out.append(self._value(event, depth))
+        if strict:
+            self.lines[id(out)] = lines
+        return out
+
+    def _mapping(self, depth: int) -> dict[str, Any]:
+        out: dict[str, Any] = {}
+        lines: dict[str, int] = {}
+        own: set[str] = set()
+        read, strict = self._next, self._strict
+        while type(event := read()) is not MappingEndEvent:
+            if type(event) is ScalarEvent and event.value == "<<" and _is_merge(event):
+                self._merge(out, lines, depth)
+                continue
+            key = self._key(event, depth)
+            if strict:
+                if key in own:
+                    self._fail(
+                        event,
+                        f"the key {key!r} is given twice, first on line {lines[key]}",
+                        "keep one of the two",
+                    )
+                own.add(key)
+                lines[key] = event.start_mark.line + 1
+            out[key] = self._value(read(), depth)
+        if strict:
+            self.lines[id(out)] = lines
+        return out
+
+    def _key(self, event: Any, depth: int) -> str:
+        if type(event) is ScalarEvent and event.tag is None and event.anchor is None:
+            # By far the most frequent: a word that can only be text.
+            text: str = event.value
+            if not event.implicit[0] or text[:1] not in scalars.HINTS:
+                return text
+        elif type(event) in (MappingStartEvent, SequenceStartEvent):
+            self._fail(
+                event,
+                "a key must be text, not a list or a mapping",
+                "a value that starts with { or [ must be quoted: '{{ x }}'",
+            )
+        value = self._value(event, depth)
+        if isinstance(value, str):
+            return value
+        typed = getattr(event, "value", "")
+        try:
+            key = scalars.key_text(value)
+        except ValueError as error:
+            self._fail(event, f"{error}; Helm makes none of {typed!r}", f'quote it: "{typed}"')
+        if self._strict and key != typed:
+            self._fail(event, f"Helm reads the key {typed} as {key!r}", f'quote it: "{typed}"')
+        return key
+
+    def _alias(self, event: Any) -> Any:
+        holder = self._anchors.get(event.anchor)
+        if holder is None:
+            self._fail(
+                event,
+                f"*{event.anchor} refers to an anchor that is not there",
+                f"""quote a text that starts with *: "*{event.anchor}\"""",
+            )
+        if holder[0] is _OPEN:
+            self._fail(event, f"the anchor &{event.anchor} contains itself", "remove the alias")
+        return self._copy(holder[0], event)
+
+    def _copy(self, value: Any, event: Any) -> Any:
+        """A copy of an aliased value, so that nobody changes two places at once."""
+        if not isinstance(value, dict | list):
+            return value
+        self._aliased += len(value)
+        if self._aliased > MAX_ALIASED:
+            self._fail(event, f"aliases repeat more than {MAX_ALIASED} values", "write them out")
+        copy: dict[str, Any] | list[Any]
+        if isinstance(value, dict):
+            copy = {key: self._copy(item, event) for key, item in value.items()}
+        else:
+            copy = [self._copy(item, event) for item in value]
+        if self._strict:
+            self.lines[id(copy)] = self.lines[id(value)]
+        return copy
+
+    def _merge(self, out: dict[str, Any], lines: dict[str, int], depth: int) -> None:
+        """Carry out a ``<<`` as go-yaml does: in its place, so that it wins over keys before it."""
+        event = self._next()
+        if type(event) is SequenceStartEvent:
+            items = []
+            while type(item := self._next()) is not SequenceEndEvent:
+                items.append(self._value(item, depth))
+        else:
+            items = [self._value(event, depth)]
+        # The first of several has precedence.
+        for item in reversed(items):
+            if not isinstance(item, dict):
+                self._fail(
+                    event, "<< must be given a mapping, or a list of mappings", "use an alias"
+                )
+            out.update(item)
+            if self._strict:
+                merged = self.lines.pop(id(item))
+                lines.update(merged if isinstance(merged, dict) else {})
+
+    def _fail(self, event: Any, message: str, hint: str) -> NoReturn:
+        line = event.start_mark.line + 1
+        raise InputError(message, hint=hint, source=f"{self._source}:{line}")
+
+
+def _is_merge(event: ScalarEvent) -> bool:
+    return bool(event.tag == scalars.MERGE or (event.tag is None and event.implicit[0]))
+
+
+def _decode(text: str | bytes, source: str) -> str:
+    """The text, without the byte order mark that editors put in front and Helm skips."""
+    if isinstance(text, bytes):
+        try:
+            text = text.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise mistakes.not_utf8(error, source) from error
+    if not text.isascii() and _SURROGATE.search(text):
+        raise InputError("the text is not UTF-8", hint="save it as UTF-8", source=source)
+    return text.removeprefix("\ufeff")
