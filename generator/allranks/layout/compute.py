@@ -1,0 +1,195 @@
+"""The layout of a job: size, share of each pod, and the nodes to place it on.
+
+Pure and deterministic. Without an inventory the values alone decide, exactly as the charts do;
+with one, the job is fitted into what is free now:
+
+- One pod per node, always: a layout's node is a machine. Two pods of a job on one machine would
+  only be one larger pod that talks to itself over the network.
+- The fewest nodes that can carry an equal split. `gpusPerNode` and `nodes` bind the split where
+  they are set, and the node shape bounds it.
+- Topology `required` is a condition: only splits that one domain of the level carries count, so the
+  fewest nodes are the fewest inside one domain. Topology `preferred` is a wish: the split stays the
+  one with the fewest nodes, because GPUs of one machine are closer than those of any rack; among
+  the nodes for it, one domain is taken where one carries them, else the fewest domains.
+- Ranks follow the machines' places: neighbours share a host, then a rack, then a block.
+- An elastic job keeps the number of nodes it was given, and needs only its smallest number now.
+
+What cannot fit is refused with what is missing and the largest that would.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from allranks.errors import InputError
+from allranks.layout import choosing, refusing, screening, sizing
+from allranks.model.inventory import HOST
+from allranks.model.layout import Layout, NodeShare, Placement
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from allranks.layout.screening import Candidate
+    from allranks.layout.sizing import Split
+    from allranks.model.inventory import Inventory
+    from allranks.model.jobspec import JobSpec
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    split: Split
+    nodes: list[Candidate]
+    notes: list[str]
+
+
+def compute(spec: JobSpec, inventory: Inventory | None = None) -> Layout:
+    """The layout of a job.
+
+    Args:
+        spec: the job.
+        inventory: what the cluster has; None leaves the places to the scheduler.
+
+    Raises:
+        InputError: the numbers contradict each other or do not divide.
+        CapacityError: it does not fit; the message names the largest that would.
+    """
+    if spec.topology.asked and not spec.topology.key:
+        raise InputError(
+            f"no node label is given for the level {spec.topology.level!r}",
+            path=f"scheduling.topology.labels.{spec.topology.level}",
+            hint="name the label that tells a node's place at this level",
+        )
+    if inventory is None:
+        split = sizing.alone(spec)
+        return _layout(spec, split, notes=sizing.notes(spec, split))
+    choice = _choose(spec, inventory)
+    placement = _placement(spec, choice.nodes)
+    notes = _notes(spec, inventory, choice, placement)
+    return _layout(spec, choice.split, nodes=choice.nodes, placement=placement, notes=notes)
+
+
+def _choose(spec: JobSpec, inventory: Inventory) -> _Choice:
+    demanded = sizing.fixed(spec)
+    splits = [demanded] if demanded else sizing.free(spec)
+    limit = max(split.gpus for split in splits)
+    found = screening.candidates(spec, inventory, limit)
+    topology = spec.topology
+    if topology.required:
+        found = choosing.usable(found, topology.level)
+        pools = choosing.pools(found, topology.level)
+    else:
+        pools = [sorted(found, key=lambda each: -each.most)]
+    pools.sort(key=len, reverse=True)
+    for split in splits:
+        count = _carried(pools, split, spec.min_nodes if spec.elastic else split.nodes)
+        if count:
+            level = topology.level if topology.asked else ""
+            nodes = choosing.choose(found, count, split.gpus, level)
+            return _Choice(split, nodes, [] if demanded else _awkward(split, pools))
+    raise refusing.refusal(spec, inventory, splits)
+
+
+def _carried(pools: list[list[Candidate]], split: Split, least: int) -> int:
+    """How many of the split's pods one pool carries at most; 0 where fewer than `least`."""
+    best = 0
+    for pool in pools:
+        if len(pool) < max(least, best):
+            break  # they come largest first
+        if pool and pool[least - 1].most >= split.gpus:
+            best = max(best, bisect_right(pool, -split.gpus, key=lambda each: -each.most))
+    return min(best, split.nodes)
+
+
+def _awkward(split: Split, pools: list[list[Candidate]]) -> list[str]:
+    cap = max(pool[0].most for pool in pools if pool)
+    return sizing.awkward(split, cap, lambda each: _carried(pools, each, each.nodes) > 0)
+
+
+def _placement(spec: JobSpec, nodes: Iterable[Candidate]) -> Placement | None:
+    topology = spec.topology
+    if not topology.asked:
+        return None
+    domains = dict.fromkeys(each.node.domain(topology.level, topology.labels) for each in nodes)
+    values = tuple(domain for domain in domains if domain)
+    return Placement(topology.key, topology.mode, values) if values else None
+
+
+def _layout(
+    spec: JobSpec,
+    split: Split,
+    *,
+    nodes: Iterable[Candidate] = (),
+    placement: Placement | None = None,
+    notes: Iterable[str] = (),
+) -> Layout:
+    return Layout(
+        nodes=split.nodes,
+        procs_per_node=spec.procs_per_node or split.gpus or 1,
+        gpus_per_node=split.gpus,
+        min_nodes=spec.min_nodes or split.nodes,
+        max_nodes=spec.max_nodes or split.nodes,
+        share=spec.share(split.gpus),
+        gpu_resource=spec.gpu_resource,
+        assignment=tuple(
+            NodeShare(rank, each.node.name, each.rack, each.block)
+            for rank, each in enumerate(nodes)
+        ),
+        placement=placement,
+        topology=dict(spec.topology.labels),
+        notes=tuple(notes),
+    )
+
+
+def _notes(
+    spec: JobSpec, inventory: Inventory, choice: _Choice, placement: Placement | None
+) -> list[str]:
+    split, nodes = choice.split, choice.nodes
+    found = [*inventory.notes, *choice.notes]
+    if len(nodes) < split.nodes:
+        found.append(
+            f"{len(nodes)} of {split.nodes} nodes fit now; the job starts with them and grows "
+            f"up to {spec.max_nodes} as nodes become free"
+        )
+    found += _topology_notes(spec, inventory, nodes, placement)
+    if spec.unplanned:
+        found.append(f"the plan does not take {' and '.join(spec.unplanned)} into account")
+    return found
+
+
+def _topology_notes(
+    spec: JobSpec, inventory: Inventory, nodes: list[Candidate], placement: Placement | None
+) -> list[str]:
+    topology = spec.topology
+    if not topology.asked:
+        return []
+    if placement is None:
+        return [
+            f"no node that fits has the label {topology.key}, so no {topology.level} is preferred"
+        ]
+    found = []
+    domains = len({choosing.identify(topology.level)(each) for each in nodes})
+    if domains > 1:
+        found.append(
+            f"no {topology.level} has room for all {len(nodes)} nodes; they span {domains}"
+        )
+    if topology.level != HOST:
+        found += _ambiguous(spec, inventory, placement)
+    return found
+
+
+def _ambiguous(spec: JobSpec, inventory: Inventory, placement: Placement) -> list[str]:
+    """A note where one label value stands for several places, which a label cannot tell apart."""
+    level, keys = spec.topology.level, spec.topology.labels
+    blocks: dict[str, set[str]] = {}
+    for node in inventory.nodes:
+        value = node.domain(level, keys)
+        if value in placement.values:
+            blocks.setdefault(value, set()).add(node.domain("block", keys))
+    return [
+        f"{level} {value} stands in {len(places)} blocks; the label {placement.key} alone "
+        "cannot tell them apart, so give each a name of its own"
+        for value, places in blocks.items()
+        if len(places) > 1
+    ]

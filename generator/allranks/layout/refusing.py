@@ -1,0 +1,185 @@
+"""Why a job does not fit, and the largest that would.
+
+Only reached when the answer is no, so it looks at everything again, freely. "The largest" keeps
+what the user fixed (GPUs per node, else the number of nodes) as long as anything fits that way,
+and is exact: no larger total up to the one asked fits under the same conditions.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from allranks.errors import CapacityError
+from allranks.layout import choosing, screening
+from allranks.layout.sizing import Split
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from allranks.layout.screening import Candidate
+    from allranks.model.inventory import Inventory
+    from allranks.model.jobspec import JobSpec
+
+Pools = list[list["Candidate"]]
+
+
+def refusal(spec: JobSpec, inventory: Inventory, splits: list[Split]) -> CapacityError:
+    """The error for a job that none of the splits fits.
+
+    Args:
+        spec: the job.
+        inventory: what the cluster has.
+        splits: every split that was tried, the fewest nodes first.
+    """
+    wanted = _typical(spec, inventory, splits)
+    path = "gpus" if spec.gpus else "nodes"
+    source = inventory.source
+    if not inventory.nodes:
+        return CapacityError(
+            f"{_ask(spec, wanted)} cannot be placed: the inventory has no nodes",
+            path=path,
+            source=source,
+        )
+    limit = 2 * max(wanted.total, wanted.gpus)
+    if spec.node_shape.gpus:
+        limit = min(limit, spec.node_shape.gpus)
+    found = screening.candidates(spec, inventory, limit)
+    pools = _pools(spec, found)
+    best = largest(spec, wanted, pools)
+    where = f" in one {spec.topology.level}" if spec.topology.required else ""
+    facts = _facts(spec, inventory, wanted, found)
+    answer = f"the largest that fits{where} now is {_size(best)}" if best else "nothing fits now"
+    return CapacityError(
+        f"{_ask(spec, wanted)} cannot be placed{where}: {facts}; {answer}",
+        path=path,
+        hint=_hint(spec, inventory, wanted, best, found),
+        source=source,
+    )
+
+
+def largest(spec: JobSpec, wanted: Split, pools: Pools) -> Split | None:
+    """The largest job up to the one wanted that one of the pools carries.
+
+    Args:
+        spec: the job.
+        wanted: the split that was asked.
+        pools: the nodes of each domain the job may stay in, largest capacity first.
+    """
+    if not wanted.gpus:
+        most = max((len(pool) for pool in pools), default=0)
+        return Split(most, 0) if most else None
+    if spec.gpus_per_node:
+        count = max((_count(pool, wanted.gpus) for pool in pools), default=0)
+        if count:
+            return Split(min(count, wanted.nodes), wanted.gpus)
+    elif spec.nodes or spec.elastic:
+        deep = [pool[wanted.nodes - 1].most for pool in pools if len(pool) >= wanted.nodes]
+        if deep:
+            return Split(wanted.nodes, min(max(deep), wanted.gpus))
+    options = [Split(count, min(most, wanted.total // count)) for count, most in _depths(pools)]
+    options = [each for each in options if each.gpus]
+    return max(options, key=lambda each: (each.total, -each.nodes), default=None)
+
+
+def next_above(wanted: Split, pools: Pools) -> Split | None:
+    """The smallest job above the one wanted that one of the pools carries.
+
+    Args:
+        wanted: the split that was asked.
+        pools: the nodes of each domain the job may stay in, largest capacity first.
+    """
+    options = [
+        Split(count, wanted.total // count + 1)
+        for count, most in _depths(pools)
+        if wanted.total // count < most
+    ]
+    return min(options, key=lambda each: (each.total, each.nodes), default=None)
+
+
+def _depths(pools: Pools) -> Iterator[tuple[int, int]]:
+    """For every number of nodes of a pool, the most GPUs that each of that many nodes carries."""
+    for pool in pools:
+        for count, candidate in enumerate(pool, 1):
+            yield count, candidate.most
+
+
+def _count(pool: list[Candidate], gpus: int) -> int:
+    return sum(1 for each in pool if each.most >= gpus)
+
+
+def _pools(spec: JobSpec, found: list[Candidate]) -> Pools:
+    level = spec.topology.level
+    if spec.topology.required:
+        return choosing.pools(choosing.usable(found, level), level)
+    return [sorted(found, key=lambda each: -each.most)]
+
+
+def _typical(spec: JobSpec, inventory: Inventory, splits: list[Split]) -> Split:
+    """The split to speak of: the fewest nodes of the largest kind there is."""
+    sizes = [inventory.gpus(node, spec.gpu_resource).total for node in inventory.nodes]
+    largest_node = max(sizes, default=0)
+    return next((each for each in splits if each.gpus <= largest_node), splits[0])
+
+
+def _ask(spec: JobSpec, wanted: Split) -> str:
+    if spec.elastic:
+        each = f" with {_gpus(wanted.gpus)} each" if wanted.gpus else ""
+        return f"an elastic job of at least {_nodes(spec.min_nodes)}{each}"
+    if not wanted.gpus:
+        return f"a job of {_nodes(wanted.nodes)}"
+    return f"a job of {_gpus(wanted.total)} as {wanted}"
+
+
+def _size(split: Split) -> str:
+    return f"{_gpus(split.total)} = {split}" if split.gpus else _nodes(split.nodes)
+
+
+def _nodes(count: int) -> str:
+    return f"{count} node" if count == 1 else f"{count} nodes"
+
+
+def _gpus(count: int) -> str:
+    return f"{count} GPU" if count == 1 else f"{count} GPUs"
+
+
+def _facts(spec: JobSpec, inventory: Inventory, wanted: Split, found: list[Candidate]) -> str:
+    """How many nodes could take one pod, and what keeps the others away, most frequent first."""
+    able = [each for each in found if each.most >= wanted.gpus]
+    pod = f"a pod with {_gpus(wanted.gpus)}" if wanted.gpus else "a pod"
+    needed = spec.min_nodes if spec.elastic else wanted.nodes
+    facts = f"{needed} needed, {len(able)} of {_nodes(len(inventory.nodes))} can take {pod}"
+    if spec.topology.required:
+        level = spec.topology.level
+        usable = choosing.usable(able, level)
+        most = max((len(pool) for pool in choosing.pools(usable, level)), default=0)
+        facts += f", at most {most} of them in one {level}"
+        if len(usable) < len(able):
+            facts += f" ({len(able) - len(usable)} without the label {spec.topology.key})"
+    kept = screening.reasons(spec, inventory, wanted.gpus)
+    if kept:
+        facts += f"; the others: {', '.join(f'{count} {reason}' for reason, count in kept)}"
+    return facts
+
+
+def _hint(
+    spec: JobSpec,
+    inventory: Inventory,
+    wanted: Split,
+    best: Split | None,
+    found: list[Candidate],
+) -> str:
+    ways = []
+    if best:
+        ways.append(f"ask for {_size(best)}")
+        bound = spec.gpus_per_node or spec.nodes or spec.elastic
+        above = None if bound or not wanted.gpus else next_above(wanted, _pools(spec, found))
+        if above:
+            ways.append(f"for {_size(above)}, which fits too")
+    able = sum(1 for each in found if each.most >= wanted.gpus)
+    if spec.topology.required and able >= (spec.min_nodes or wanted.nodes):
+        ways.append("set scheduling.topology.mode: preferred, which fits now")
+    for reason, _ in screening.reasons(spec, inventory, wanted.gpus):
+        if reason.startswith("taint "):
+            ways.append("add the taint to scheduling.tolerations")
+            break
+    return ", or ".join([*ways, "wait until more is free"])

@@ -1,0 +1,204 @@
+"""The size of a job from its values alone: how many nodes, with how many GPUs each.
+
+This half needs no cluster, and the charts compute the same without Python. Everything is exact:
+what does not divide is refused with the nearest sizes that do, never rounded.
+
+Rules, first match: GPUs per node are a demand, so the total must be a multiple; a number of nodes
+must divide the total; a node shape is a bound, so the fewest nodes that split the total equally
+are taken; GPUs alone are one node; no GPUs at all is a job on CPUs. An elastic job starts with its
+most nodes unless the values say otherwise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from allranks.errors import CapacityError, InputError
+from allranks.model import quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from allranks.model.jobspec import JobSpec
+
+# More GPUs than any common machine has: worth a word where the user named no node shape.
+_LARGE_NODE = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Equal pods: `nodes` of them with `gpus` each."""
+
+    nodes: int
+    gpus: int
+
+    @property
+    def total(self) -> int:
+        """GPUs in all."""
+        return self.nodes * self.gpus
+
+    def __str__(self) -> str:
+        """As people say it."""
+        return f"{self.nodes} \N{MULTIPLICATION SIGN} {self.gpus}"
+
+
+def fixed(spec: JobSpec) -> Split | None:
+    """The split that the values demand; None where the generator is free to split the total.
+
+    Args:
+        spec: the job.
+
+    Raises:
+        InputError: the numbers contradict each other or do not divide.
+        CapacityError: a node would need more than the node shape has.
+    """
+    split = _demanded(spec)
+    if split is None:
+        return None
+    cap = spec.node_shape.gpus
+    if cap and split.gpus > cap:
+        raise CapacityError(
+            f"a node would need {split.gpus} GPUs, and nodeShape.gpus says it has {cap}",
+            path="gpusPerNode" if spec.gpus_per_node else "nodes",
+            hint=f"use at most {cap} GPUs per node",
+        )
+    if spec.elastic and not spec.min_nodes <= split.nodes <= spec.max_nodes:
+        raise InputError(
+            f"the size is {split.nodes} nodes, outside the elastic range "
+            f"{spec.min_nodes} to {spec.max_nodes}",
+            path="nodes" if spec.nodes else "gpus",
+            hint=f"leave nodes out to start with {spec.max_nodes}, or widen the range",
+        )
+    return split
+
+
+def free(spec: JobSpec) -> list[Split]:
+    """Every equal split of the total within the node shape, the fewest nodes first.
+
+    Args:
+        spec: a job whose total GPUs are set, and nothing else.
+    """
+    cap = spec.node_shape.gpus or spec.gpus
+    return [Split(spec.gpus // gpus, gpus) for gpus in _divisors(spec.gpus) if gpus <= cap]
+
+
+def alone(spec: JobSpec) -> Split:
+    """The split without an inventory, exactly as the charts compute it.
+
+    Args:
+        spec: the job.
+
+    Raises:
+        InputError: the numbers contradict each other or do not divide.
+        CapacityError: a node would need more than the node shape has.
+    """
+    split = fixed(spec) or free(spec)[0]
+    _check_shape(spec, split)
+    return split
+
+
+def notes(spec: JobSpec, split: Split) -> list[str]:
+    """What a user should know about a split that the values alone decided."""
+    found = []
+    shape = spec.node_shape
+    if not split.gpus and shape.gpus:
+        found.append(
+            f"gpus is 0, so this trains on CPUs although a node has {shape.gpus} GPUs; "
+            "set gpus or gpusPerNode to use them"
+        )
+    if not (shape.gpus or spec.nodes or spec.gpus_per_node) and split.gpus > _LARGE_NODE:
+        found.append(
+            f"all {split.gpus} GPUs are asked of one node; name what a node has "
+            "(nodeShape.gpus) or how to split (gpusPerNode) where that is not meant"
+        )
+    if shape.gpus and fixed(spec) is None:
+        found.extend(awkward(split, shape.gpus))
+    return found
+
+
+def awkward(split: Split, cap: int, fits: Callable[[Split], bool] = bool) -> list[str]:
+    """A note where an equal split needs more nodes than the GPUs alone would.
+
+    Args:
+        split: the split that was taken.
+        cap: the most GPUs that any node has for the job.
+        fits: whether another split could run as well.
+    """
+    total, fewest = split.total, -(-split.total // cap)
+    if split.nodes == fewest:
+        return []
+    below = Split(fewest, total // fewest)
+    above = Split(fewest, below.gpus + 1)
+    near = [str(each.total) for each in (below, above) if each.gpus <= cap and fits(each)]
+    if not near or below.total == total:
+        return []  # the total divides well; it is what is free that does not
+    nodes = f"{fewest} nodes" if fewest > 1 else "one node"
+    note = f"{total} GPUs split equally over nodes of up to {cap} as {split} at best"
+    return [f"{note}; {' or '.join(near)} would take {nodes}"]
+
+
+def _demanded(spec: JobSpec) -> Split | None:
+    total, gpus = spec.gpus, spec.gpus_per_node
+    nodes = spec.nodes
+    if spec.elastic and not nodes and not (total and gpus):
+        nodes = spec.max_nodes
+    if not total:
+        return Split(nodes or 1, gpus)
+    if gpus:
+        return _multiple(spec, nodes)
+    if nodes:
+        return _divided(total, nodes)
+    return None
+
+
+def _multiple(spec: JobSpec, nodes: int) -> Split:
+    total, gpus = spec.gpus, spec.gpus_per_node
+    if total % gpus:
+        below, above = total - total % gpus, total - total % gpus + gpus
+        totals = f"{below} or {above}" if below else f"{above}"
+        raise InputError(
+            f"{total} GPUs are no multiple of gpusPerNode, which is {gpus}",
+            path="gpus",
+            hint=f"ask for {totals} GPUs, or leave gpusPerNode out and set nodeShape.gpus: {gpus}",
+        )
+    if nodes and nodes * gpus != total:
+        raise InputError(
+            f"{nodes} nodes with {gpus} GPUs each are {nodes * gpus} GPUs, and gpus says {total}",
+            path="gpus",
+            hint=f"set nodes: {total // gpus}, or gpus: {nodes * gpus}, or leave one of them out",
+        )
+    return Split(total // gpus, gpus)
+
+
+def _divided(total: int, nodes: int) -> Split:
+    if total % nodes:
+        below, above = total - total % nodes, total - total % nodes + nodes
+        totals = f"{below} or {above}" if below else f"{above}"
+        fewer = max(each for each in _divisors(total) if each < nodes)
+        raise InputError(
+            f"{total} GPUs do not split equally over {nodes} nodes",
+            path="gpus",
+            hint=f"ask for {totals} GPUs, or for {fewer} {'node' if fewer == 1 else 'nodes'}",
+        )
+    return Split(nodes, total // nodes)
+
+
+def _check_shape(spec: JobSpec, split: Split) -> None:
+    """Refuse pods that ask more CPU or memory than the shape says a node has."""
+    asked = spec.requests(split.gpus)
+    for resource, capacity in (("cpu", spec.node_shape.cpu), ("memory", spec.node_shape.memory)):
+        if not capacity or asked.get(resource, 0) <= quantity.capacity_units(resource, capacity):
+            continue
+        raise CapacityError(
+            f"a pod asks {resource} {quantity.format_units(resource, asked[resource])}, "
+            f"and nodeShape.{resource} says a node has {capacity}",
+            path="resources",
+            hint="ask for less per pod or per GPU, or use fewer GPUs per node",
+        )
+
+
+def _divisors(number: int) -> list[int]:
+    """All divisors, the largest first."""
+    small = [each for each in range(1, int(number**0.5) + 1) if number % each == 0]
+    return sorted({*small, *(number // each for each in small)}, reverse=True)

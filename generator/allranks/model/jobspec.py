@@ -1,0 +1,281 @@
+"""A job's values as one typed, frozen value: what the layout needs to know.
+
+The charts render the values themselves; a `JobSpec` is only the part of them that decides where
+pods can run. `READ` and `CHART_ONLY` name every top-level key, so that a new key is put in one of
+the two on purpose. Zero and empty mean "not set", as in the values file, and a key that a user
+removed with `null` counts as not set too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from allranks.model import podrequests, quantity
+from allranks.model.layout import Share
+
+TRAINER = "trainer"
+
+READ = frozenset(
+    {"workload", "gpus", "nodes", "gpusPerNode", "procsPerNode", "nodeShape", "gpuResource"}
+    | {"gpuType", "resources", "shm", "scheduling", "network", "podTemplate", "torchrun"}
+)
+CHART_ONLY = frozenset(
+    {"preset", "image", "imagePullSecrets", "command", "args", "script", "setup", "workingDir"}
+    | {"env", "envFrom", "storage", "queue", "runPolicy", "security", "serviceAccount"}
+    | {"labels", "annotations", "layout"}
+)
+
+Values = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeShape:
+    """What one node of the cluster has, as far as the user knows it; a bound, not a demand."""
+
+    gpus: int = 0
+    cpu: str = ""
+    memory: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """Whether the pods are kept together, how strictly, and by which node label per level."""
+
+    mode: str = "none"
+    level: str = "rack"
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def asked(self) -> bool:
+        """Whether anything is asked at all."""
+        return self.mode in ("preferred", "required")
+
+    @property
+    def required(self) -> bool:
+        """Whether the job must stay in one domain."""
+        return self.mode == "required"
+
+    @property
+    def key(self) -> str:
+        """The node label of the level."""
+        return self.labels.get(self.level, "")
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """What one pod of the job asks, besides its GPUs.
+
+    Attributes:
+        requests: requests of the trainer, whatever its GPUs.
+        limits: limits of the trainer; a limit without a request is a request.
+        per_gpu: requests of the trainer for each of its GPUs.
+        override: resources the pod template sets on the trainer, which win.
+        devices: further devices of the trainer, such as RDMA adapters.
+        companions: the pod template's other containers, init containers and overhead.
+    """
+
+    requests: Mapping[str, Any] = field(default_factory=dict)
+    limits: Mapping[str, Any] = field(default_factory=dict)
+    per_gpu: Mapping[str, Any] = field(default_factory=dict)
+    override: Mapping[str, Any] = field(default_factory=dict)
+    devices: Mapping[str, Any] = field(default_factory=dict)
+    companions: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """The size of a job and what its pods ask of a node.
+
+    Attributes:
+        workload: the chart's name.
+        gpus: GPUs in all; 0 where the size is nodes times GPUs per node, or there are none.
+        nodes: nodes asked; 0 where they follow from the GPUs.
+        gpus_per_node: GPUs of each node, exactly; 0 leaves the split free.
+        procs_per_node: processes of each node; 0 is one per GPU, and 1 on CPUs.
+        min_nodes: the fewest nodes of an elastic job; 0 otherwise.
+        max_nodes: the most nodes of an elastic job; 0 otherwise.
+        node_shape: what one node has, where the user knows it.
+        gpu_resource: the extended resource of a GPU.
+        gpu_type: (label, value) the nodes must have; value "" is any.
+        pod: what each pod asks besides GPUs.
+        shm_size: shared memory of each pod.
+        shm_per_gpu: shared memory for each GPU of a pod.
+        topology: whether and how the pods are kept together.
+        node_selector: labels the nodes must have.
+        node_terms: required node affinity: a node must match one of the terms; () is any node.
+        tolerations: the pods' tolerations.
+        unplanned: settings that steer the scheduler and that no plan takes into account.
+    """
+
+    workload: str = ""
+    gpus: int = 0
+    nodes: int = 0
+    gpus_per_node: int = 0
+    procs_per_node: int = 0
+    min_nodes: int = 0
+    max_nodes: int = 0
+    node_shape: NodeShape = NodeShape()
+    gpu_resource: str = ""
+    gpu_type: tuple[str, str] = ("", "")
+    pod: Pod = field(default_factory=Pod)
+    shm_size: str = ""
+    shm_per_gpu: str = ""
+    topology: Topology = field(default_factory=Topology)
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    node_terms: tuple[Mapping[str, Any], ...] = ()
+    tolerations: tuple[Mapping[str, Any], ...] = ()
+    unplanned: tuple[str, ...] = ()
+
+    @property
+    def elastic(self) -> bool:
+        """Whether the job runs with any number of nodes in a range."""
+        return self.max_nodes > 0
+
+    @classmethod
+    def from_values(cls, values: Values) -> JobSpec:
+        """The spec of merged, schema-valid values.
+
+        Args:
+            values: the chart's defaults with the user's values over them.
+        """
+        scheduling = _map(values, "scheduling")
+        template = _map(values, "podTemplate", "spec")
+        affinity = _merged(_map(scheduling, "affinity"), _map(template, "affinity"))
+        workload = str(values.get("workload") or "")
+        elastic = _map(values, workload, "elastic")
+        gpu_type = _map(values, "gpuType")
+        shape = _map(values, "nodeShape")
+        return cls(
+            workload=workload,
+            gpus=_count(values, "gpus"),
+            nodes=_count(values, "nodes"),
+            gpus_per_node=_count(values, "gpusPerNode"),
+            procs_per_node=_count(values, "procsPerNode"),
+            min_nodes=_count(elastic, "minNodes"),
+            max_nodes=_count(elastic, "maxNodes"),
+            node_shape=NodeShape(
+                _count(shape, "gpus"), _text(shape, "cpu"), _text(shape, "memory")
+            ),
+            gpu_resource=_text(values, "gpuResource"),
+            gpu_type=(_text(gpu_type, "label"), _text(gpu_type, "value")),
+            pod=_pod(values, template),
+            shm_size=_text(_map(values, "shm"), "size"),
+            shm_per_gpu=_text(_map(values, "shm"), "sizePerGpu"),
+            topology=_topology(_map(scheduling, "topology")),
+            node_selector=_merged(_map(scheduling, "nodeSelector"), _map(template, "nodeSelector")),
+            node_terms=_node_terms(affinity),
+            tolerations=tuple(template.get("tolerations") or scheduling.get("tolerations") or ()),
+            unplanned=_unplanned(scheduling, template, affinity),
+        )
+
+    def requests(self, gpus: int) -> dict[str, int]:
+        """What a pod with this many GPUs asks of its node, besides the GPUs themselves.
+
+        Args:
+            gpus: GPUs of the pod.
+
+        Returns:
+            Resource names with amounts in the units of `quantity.request_units`.
+        """
+        trainer = {"name": TRAINER, "resources": self._trainer(gpus)}
+        companions = self.pod.companions
+        spec = dict(companions) | {"containers": [trainer, *companions.get("containers", ())]}
+        asked = podrequests.effective(spec)
+        asked.pop(self.gpu_resource, None)
+        return {name: units for name, units in asked.items() if units}
+
+    def share(self, gpus: int) -> Share:
+        """CPU, memory and shared memory of a pod, as quantities in the user's own units."""
+        resources = self._trainer(gpus)
+        asked = resources["limits"] | resources["requests"]
+        shm = self.shm_size
+        if not shm and self.shm_per_gpu and gpus:
+            shm = quantity.multiply(self.shm_per_gpu, gpus)
+        return Share(str(asked.get("cpu", "")), str(asked.get("memory", "")), shm)
+
+    def _trainer(self, gpus: int) -> dict[str, dict[str, Any]]:
+        requests = dict(self.pod.requests) | dict(self.pod.devices)
+        if gpus:
+            for name, text in self.pod.per_gpu.items():
+                requests.setdefault(name, quantity.multiply(text, gpus))
+        return {
+            "requests": requests | _map(self.pod.override, "requests"),
+            "limits": dict(self.pod.limits) | _map(self.pod.override, "limits"),
+        }
+
+
+def _pod(values: Values, template: Values) -> Pod:
+    resources = _map(values, "resources")
+    rdma = _map(values, "network", "rdma")
+    containers = list(template.get("containers") or ())
+    trainer: Values = next((each for each in containers if each.get("name") == TRAINER), {})
+    companions = {
+        "containers": [each for each in containers if each.get("name") != TRAINER],
+        "initContainers": list(template.get("initContainers") or ()),
+        "overhead": _map(template, "overhead"),
+        "resources": _map(template, "resources"),
+    }
+    return Pod(
+        requests=_map(resources, "perPod", "requests"),
+        limits=_map(resources, "perPod", "limits"),
+        per_gpu=_map(resources, "perGpu"),
+        override=_map(trainer, "resources"),
+        devices=_map(rdma, "resources") if rdma.get("enabled") else {},
+        companions={name: value for name, value in companions.items() if value},
+    )
+
+
+def _topology(topology: Values) -> Topology:
+    return Topology(
+        mode=_text(topology, "mode") or "none",
+        level=_text(topology, "level") or "rack",
+        labels={str(level): str(key) for level, key in _map(topology, "labels").items() if key},
+    )
+
+
+def _node_terms(affinity: Values) -> tuple[Mapping[str, Any], ...]:
+    node = _map(affinity, "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+    return tuple(node.get("nodeSelectorTerms") or ())
+
+
+def _unplanned(scheduling: Values, template: Values, affinity: Values) -> tuple[str, ...]:
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    found = [
+        f"scheduling.affinity.{name}"
+        for name in ("podAffinity", "podAntiAffinity")
+        if _map(affinity, name).get(required)
+    ]
+    if scheduling.get("topologySpreadConstraints") or template.get("topologySpreadConstraints"):
+        found.append("scheduling.topologySpreadConstraints")
+    return tuple(found)
+
+
+def _map(values: Values, *path: str) -> dict[str, Any]:
+    """The mapping at a path; empty where any step of it is missing or not set."""
+    found: Any = values
+    for key in path:
+        found = found.get(key) or {}
+    return dict(found)
+
+
+def _count(values: Values, key: str) -> int:
+    return int(values.get(key) or 0)
+
+
+def _text(values: Values, key: str) -> str:
+    value = values.get(key)
+    return "" if value is None else str(value)
+
+
+def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Maps merged key by key, as the charts merge the pod template last."""
+    result = dict(base)
+    for key, value in over.items():
+        below = result.get(key)
+        if isinstance(value, Mapping) and isinstance(below, Mapping):
+            result[key] = _merged(below, value)
+        else:
+            result[key] = value
+    return result

@@ -1,0 +1,130 @@
+"""The layout: how a job spreads over nodes. Computed once, then only carried.
+
+`Layout.to_values` is exactly what the charts find under ``.Values.layout``; everything else here is
+for people (`allranks plan`) and never changes what is rendered.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one pod gets, as quantities; "" where nothing is asked."""
+
+    cpu: str = ""
+    memory: str = ""
+    shm: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeShare:
+    """One pod's place: the node rank and the node it is planned on."""
+
+    rank: int
+    node: str
+    rack: str = ""
+    block: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """The domains to ask the scheduler for: nodes whose label `key` has one of `values`."""
+
+    key: str
+    mode: str
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A job's shape and, where an inventory was given, its places.
+
+    Attributes:
+        nodes: pods of the job, one per node.
+        procs_per_node: processes in each pod.
+        gpus_per_node: GPUs of each pod; 0 trains on CPUs.
+        world_size: processes in all.
+        min_nodes: the fewest pods the job runs with; `nodes` unless it is elastic.
+        max_nodes: the most pods the job runs with; `nodes` unless it is elastic.
+        share: CPU, memory and shared memory of each pod.
+        gpu_resource: the resource the GPUs are asked by.
+        assignment: the planned node of each rank, in rank order; empty without an inventory, and
+            shorter than `nodes` where an elastic job starts with fewer.
+        placement: what to ask of the scheduler; None where nothing is to be asked.
+        topology: the node label of each level, for who draws the inventory.
+        notes: what the user should know, as sentences.
+    """
+
+    nodes: int
+    procs_per_node: int
+    gpus_per_node: int
+    min_nodes: int
+    max_nodes: int
+    share: Share = Share()
+    gpu_resource: str = ""
+    assignment: tuple[NodeShare, ...] = ()
+    placement: Placement | None = None
+    topology: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def world_size(self) -> int:
+        """Processes of the whole job."""
+        return self.nodes * self.procs_per_node
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of the whole job."""
+        return self.nodes * self.gpus_per_node
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 over the canonical JSON of what the chart is given."""
+        text = json.dumps(self._carried(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def to_values(self) -> dict[str, Any]:
+        """The layout as ``.Values.layout``; `placement` only where something is asked."""
+        return self._carried() | {"hash": self.hash}
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything, as JSON-ready data for ``-o json``."""
+        return self.to_values() | {
+            "gpus": self.gpus,
+            "gpuResource": self.gpu_resource,
+            "perPod": {
+                "cpu": self.share.cpu,
+                "memory": self.share.memory,
+                "shm": self.share.shm,
+            },
+            "assignment": [
+                {"rank": place.rank, "node": place.node, "rack": place.rack, "block": place.block}
+                for place in self.assignment
+            ],
+            "notes": list(self.notes),
+        }
+
+    def _carried(self) -> dict[str, Any]:
+        values: dict[str, Any] = {
+            "nodes": self.nodes,
+            "procsPerNode": self.procs_per_node,
+            "gpusPerNode": self.gpus_per_node,
+            "worldSize": self.world_size,
+            "minNodes": self.min_nodes,
+            "maxNodes": self.max_nodes,
+        }
+        if self.placement is not None:
+            values["placement"] = {
+                "key": self.placement.key,
+                "mode": self.placement.mode,
+                "values": list(self.placement.values),
+            }
+        return values
