@@ -82,3 +82,17 @@ RESERVED_ENV = (
     "TORCHELASTIC_RESTART_COUNT",
     "TORCHELASTIC_MAX_RESTARTS",
 )
+
+# The local runtime. Each process of a local pod carries these, so that it is found again whatever
+# session or parent it has moved to.
+ENV_RUN = "ALLRANKS_RUN"  # the folder of the run
+ENV_POD_UID = "ALLRANKS_POD_UID"  # the pod, one attempt of it
+ENV_CONTAINER_ID = "ALLRANKS_CONTAINER_ID"  # the container, one start of it
+ENV_SUPERVISOR = "ALLRANKS_SUPERVISOR"  # on the supervisor itself: the folder of its run
+# Seconds of back-off per second of Kubernetes' own, for retries on this machine.
+ENV_BACKOFF_SCALE = "ALLRANKS_BACKOFF_SCALE"
+
+# Kubernetes' own, older label on Job pods, still set beside the prefixed one.
+JOB_NAME_LEGACY = "job-name"
+JOB_CONTROLLER_UID = "batch.kubernetes.io/controller-uid"
+KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"

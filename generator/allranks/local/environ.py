@@ -1,0 +1,236 @@
+"""The environment and the argv of a container.
+
+The kubelet's order: all of `envFrom`, then `env` from top to bottom (each value may refer to what
+stands above it, to `envFrom` and to Services), then the Services' own variables. Command and args
+refer to all of it. Only then are names and mount paths rewritten, and only in text that a manifest
+spelled out: what came from a field or a Secret arrives as it is.
+
+Around it stands the caller's own environment, so that PATH, HOME and a CUDA installation are what
+they are in the shell, without what would make torchrun believe it is part of another job.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from allranks import names
+from allranks.errors import InputError
+from allranks.local.addresses import service_address
+from allranks.local.expansion import expand
+from allranks.local.fields import Placed, field_value, resource_value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from allranks.local.plan import ContainerPlan, Release
+    from allranks.local.rewrite import Rewriter
+
+# All ranks are on this machine, whatever its other interfaces are called; and what a rank prints
+# is seen when it prints it.
+_LOOPBACK = "lo"
+_DEFAULTS = {
+    "PYTHONUNBUFFERED": "1",
+    "GLOO_SOCKET_IFNAME": _LOOPBACK,
+    "NCCL_SOCKET_IFNAME": _LOOPBACK,
+    "TP_SOCKET_IFNAME": _LOOPBACK,
+}
+_LOCAL_ADDRESS = "PET_LOCAL_ADDR"
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the containers of a release share.
+
+    Attributes:
+        release: the release.
+        addresses: the address of each pod, by its name.
+        inherited: the environment of whoever started the run.
+    """
+
+    release: Release
+    addresses: Mapping[str, str]
+    inherited: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A variable before rewriting; `literal` when a manifest spelled its text out."""
+
+    value: str
+    literal: bool
+
+
+def variables(
+    surroundings: Surroundings, pod: Placed, container: ContainerPlan
+) -> dict[str, Variable]:
+    """The variables that the manifests give a container, in the kubelet's order.
+
+    Raises:
+        InputError: a ConfigMap, Secret, key or field it needs is not there.
+    """
+    found: dict[str, Variable] = {}
+    for source in container.manifest.get("envFrom") or ():
+        found.update(_env_from(surroundings, pod, source))
+    services = service_variables(surroundings)
+    for item in container.manifest.get("env") or ():
+        name = str(item["name"])
+        if item.get("value"):
+            scope = {key: one.value for key, one in found.items()}
+            found[name] = Variable(expand(str(item["value"]), scope, services), literal=True)
+        elif item.get("valueFrom"):
+            value = _value_from(surroundings, pod, container, item)
+            if value is not None:
+                found[name] = value
+        else:
+            found[name] = Variable("", literal=True)
+    for name, value in services.items():
+        found.setdefault(name, Variable(value, literal=False))
+    return found
+
+
+def environment(
+    surroundings: Surroundings,
+    pod: Placed,
+    given: Mapping[str, Variable],
+    rewriter: Rewriter,
+) -> dict[str, str]:
+    """The whole environment of a container's process.
+
+    Args:
+        surroundings: what the release shares.
+        pod: the pod.
+        given: what `variables` found.
+        rewriter: of this container.
+    """
+    result = {key: text for key, text in surroundings.inherited.items() if not _is_reserved(key)}
+    result |= _DEFAULTS
+    result[_LOCAL_ADDRESS] = pod.address
+    result["HOSTNAME"] = pod.plan.hostname
+    for name, variable in given.items():
+        result[name] = rewriter.text(variable.value) if variable.literal else variable.value
+    result["PATH"] = search_path(result.get("PATH", ""))
+    return result
+
+
+def argv(
+    container: ContainerPlan, given: Mapping[str, Variable], rewriter: Rewriter
+) -> tuple[str, ...]:
+    """The command and args of a container, with references and names replaced."""
+    scope = {name: variable.value for name, variable in given.items()}
+    words = (*container.manifest["command"], *(container.manifest.get("args") or ()))
+    return tuple(rewriter.text(expand(str(word), scope)) for word in words)
+
+
+def search_path(path: str) -> str:
+    """`path` with the running Python's programs first: ``python`` and ``torchrun`` are its own.
+
+    Its path is taken as it was called: resolving the link would leave a virtual environment.
+    """
+    own = str(Path(sys.executable).parent)
+    return os.pathsep.join((own, path or os.defpath))
+
+
+def _is_reserved(name: str) -> bool:
+    return name in names.RESERVED_ENV or name.startswith(names.RESERVED_ENV_PREFIXES)
+
+
+# ---------------------------------------------------------------- sources of variables
+
+
+def _env_from(
+    surroundings: Surroundings, pod: Placed, source: Mapping[str, Any]
+) -> Iterator[tuple[str, Variable]]:
+    prefix = source.get("prefix") or ""
+    secret = source.get("secretRef")
+    reference = secret or source.get("configMapRef") or {}
+    kind = "Secret" if secret else "ConfigMap"
+    data = _data(surroundings.release, kind, str(reference.get("name", "")))
+    if data is None:
+        if reference.get("optional"):
+            return
+        raise InputError(
+            f"envFrom needs the {kind} {reference.get('name')!r}, which is not in the manifests",
+            path=f"Pod/{pod.plan.name}",
+            hint="mark it optional and export its variables in your shell",
+        )
+    for key, content in data.items():
+        name = f"{prefix}{key}"
+        # A name that no process can carry is skipped, as the kubelet skips it.
+        if "=" not in name and b"\0" not in content:
+            yield name, Variable(_text(content), literal=not secret)
+
+
+def _value_from(
+    surroundings: Surroundings, pod: Placed, container: ContainerPlan, item: Mapping[str, Any]
+) -> Variable | None:
+    source = item["valueFrom"]
+    if source.get("fieldRef"):
+        value = field_value(pod, str(source["fieldRef"].get("fieldPath", "")))
+        return Variable(value, literal=False)
+    if source.get("resourceFieldRef"):
+        value = resource_value(pod.plan, source["resourceFieldRef"], container.name)
+        return Variable(value, literal=False)
+    for field, kind in (("secretKeyRef", "Secret"), ("configMapKeyRef", "ConfigMap")):
+        if source.get(field):
+            return _from_key(surroundings, pod, item, source[field], kind)
+    raise InputError(
+        f"env {item['name']!r} comes from {', '.join(source) or 'nowhere'}, "
+        "which this machine does not have",
+        path=f"Pod/{pod.plan.name}",
+        hint="use value, fieldRef, resourceFieldRef, secretKeyRef or configMapKeyRef",
+    )
+
+
+def _from_key(
+    surroundings: Surroundings,
+    pod: Placed,
+    item: Mapping[str, Any],
+    reference: Mapping[str, Any],
+    kind: str,
+) -> Variable | None:
+    """One key of a ConfigMap or Secret.
+
+    A Secret that only the cluster has may be given by the shell: a variable of the same name that
+    is exported there is taken instead.
+    """
+    data = _data(surroundings.release, kind, str(reference.get("name", "")))
+    content = (data or {}).get(str(reference.get("key", "")))
+    if content is not None:
+        return Variable(_text(content), literal=kind == "ConfigMap")
+    if reference.get("optional") or item["name"] in surroundings.inherited:
+        return None
+    raise InputError(
+        f"env {item['name']!r} needs key {reference.get('key')!r} of the {kind} "
+        f"{reference.get('name')!r}, which is not in the manifests",
+        path=f"Pod/{pod.plan.name}",
+        hint=f"export {item['name']} in your shell before you run it here",
+    )
+
+
+def _data(release: Release, kind: str, name: str) -> Mapping[str, bytes] | None:
+    return (release.secrets if kind == "Secret" else release.configmaps).get(name)
+
+
+def _text(content: bytes) -> str:
+    return content.decode("utf-8", "surrogateescape")
+
+
+def service_variables(surroundings: Surroundings) -> dict[str, str]:
+    """``<SERVICE>_SERVICE_HOST`` and ``_PORT`` of each Service with an address of its own."""
+    found = {}
+    for service in surroundings.release.services:
+        address = service_address(surroundings.release, surroundings.addresses, service)
+        if service.headless or address is None:
+            continue
+        prefix = service.name.upper().replace("-", "_") + "_SERVICE"
+        found[f"{prefix}_HOST"] = address
+        for position, (name, port) in enumerate(service.ports):
+            if position == 0:
+                found[f"{prefix}_PORT"] = str(port)
+            if name:
+                found[f"{prefix}_PORT_{name.upper().replace('-', '_')}"] = str(port)
+    return found

@@ -1,0 +1,322 @@
+"""Manifests to a plan: which pods a release runs, completed as the controllers complete them.
+
+The Job controller labels and annotates its pods, gives them a hostname and JOB_COMPLETION_INDEX;
+the StatefulSet controller labels them and adds their claims. What has no meaning on one machine
+(RBAC, quotas, pod groups) is passed over. What would have to run and cannot is refused, all of it
+at once, before anything starts.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any
+
+from allranks import names
+from allranks.errors import InputError, InvalidValues, Problem
+from allranks.local import referents
+from allranks.local.plan import (
+    BarePlan,
+    Controller,
+    FailureRule,
+    JobPlan,
+    Release,
+    Restart,
+    SetPlan,
+    SuccessRule,
+)
+from allranks.local.podplan import Identity, Ownership, pod_plan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from allranks.model.manifest import Manifest
+
+_IGNORED_KINDS = frozenset(
+    {
+        *("ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"),
+        *("Namespace", "NetworkPolicy", "PodDisruptionBudget", "PriorityClass", "LimitRange"),
+        *("ResourceQuota", "PodGroup", "LocalQueue", "ClusterQueue", "Queue", "Workload"),
+        *("ResourceClaim", "ResourceClaimTemplate", "ServiceMonitor", "PodMonitor", "Ingress"),
+        *("Event", "Lease", "EndpointSlice", "Endpoints", "StorageClass", "PersistentVolume"),
+    }
+)
+_DATA_KINDS = frozenset({"Service", "ConfigMap", "Secret", "PersistentVolumeClaim"})
+_RUN_KINDS = frozenset({"Job", "StatefulSet", "Pod"})
+_NO_INDEX_LIMIT = 2**31 - 1
+
+
+def expand(manifests: Iterable[Manifest], *, name: str, namespace: str) -> Release:
+    """The release that a stream of manifests describes.
+
+    Args:
+        manifests: rendered (and post-rendered) documents; ``List`` objects are opened.
+        name: the release's name.
+        namespace: the namespace of what names none.
+
+    Raises:
+        InvalidValues: something in them cannot run here; every such thing is named.
+    """
+    documents = [one for one in _flatten(manifests) if not _is_hook(one)]
+    problems = [*_refusals(documents)]
+    controllers: list[Controller] = []
+    for document in documents:
+        kind = document.get("kind")
+        if kind not in _RUN_KINDS:
+            continue
+        try:
+            controllers.append(_CONTROLLERS[kind](document, namespace))
+        except InputError as error:
+            problems.extend(error.problems)
+    if not controllers and not problems:
+        problems.append(
+            Problem("", "the manifests hold nothing to run", "render a chart with a Job in it")
+        )
+    if problems:
+        raise InvalidValues(problems)
+    objects = tuple(f"{one.get('kind')}/{_name(one)}" for one in documents)
+    return Release(
+        name=name,
+        namespace=namespace,
+        workload=_workload(documents),
+        controllers=tuple(controllers),
+        services=tuple(referents.service(one) for one in _of("Service", documents)),
+        configmaps={_name(one): referents.configmap(one) for one in _of("ConfigMap", documents)},
+        secrets={_name(one): referents.secret(one) for one in _of("Secret", documents)},
+        claims=tuple(referents.claim(one) for one in _of("PersistentVolumeClaim", documents)),
+        objects=objects,
+    )
+
+
+def _flatten(manifests: Iterable[Manifest]) -> Iterator[Manifest]:
+    for manifest in manifests:
+        if not manifest:
+            continue
+        if manifest.get("kind") == "List":
+            yield from _flatten(manifest.get("items") or ())
+        else:
+            yield manifest
+
+
+def _is_hook(manifest: Manifest) -> bool:
+    """Hooks check an installation in a cluster; there is none here."""
+    return names.HELM_HOOK in (_metadata(manifest).get("annotations") or {})
+
+
+def _metadata(manifest: Manifest) -> Mapping[str, Any]:
+    metadata: Mapping[str, Any] = manifest.get("metadata") or {}
+    return metadata
+
+
+def _name(manifest: Manifest) -> str:
+    return str(_metadata(manifest).get("name", ""))
+
+
+def _of(kind: str, documents: Iterable[Manifest]) -> Iterator[Manifest]:
+    return (one for one in documents if one.get("kind") == kind)
+
+
+def _refusals(documents: Iterable[Manifest]) -> Iterator[Problem]:
+    for document in documents:
+        kind = str(document.get("kind", ""))
+        if kind == names.SENTINEL_KIND:
+            yield Problem(
+                "",
+                "these manifests were not post-rendered",
+                f"render them with '{names.CLI} render'",
+            )
+        elif kind not in _IGNORED_KINDS | _DATA_KINDS | _RUN_KINDS:
+            yield Problem(
+                f"{kind}/{_name(document)}",
+                f"{kind or 'a document without a kind'} cannot run on this machine",
+                "the local runtime runs Job, StatefulSet and Pod; use a cluster for the rest",
+            )
+
+
+def _workload(documents: Iterable[Manifest]) -> str:
+    labels = (_metadata(one).get("labels") or {} for one in documents)
+    return next((str(one[names.WORKLOAD]) for one in labels if names.WORKLOAD in one), "")
+
+
+# ---------------------------------------------------------------- Job
+
+
+def _job(document: Manifest, namespace: str) -> JobPlan:
+    spec = document.get("spec") or {}
+    name = _name(document)
+    path = f"Job/{name}"
+    indexed = spec.get("completionMode") == "Indexed"
+    parallelism = _count(spec, "parallelism", 1)
+    if spec.get("completions") is None and parallelism > 1:
+        raise InputError(
+            "a work queue (parallelism without completions) cannot run on this machine",
+            path=path,
+            hint="set completions",
+        )
+    completions = _count(spec, "completions", 1)
+    owner = Ownership(
+        path=path,
+        namespace=_metadata(document).get("namespace") or namespace,
+        restart=Restart.NEVER,
+        env=_COMPLETION_INDEX_ENV if indexed else None,
+    )
+    pods = tuple(
+        pod_plan(
+            spec.get("template") or {},
+            owner,
+            Identity(
+                name=f"{name}-{index}",
+                index=index,
+                labels=_job_labels(name, index if indexed else None),
+                annotations={names.JOB_COMPLETION_INDEX: str(index)} if indexed else {},
+            ),
+        )
+        for index in range(completions)
+    )
+    per_index = spec.get("backoffLimitPerIndex")
+    default_limit = 6 if per_index is None else _NO_INDEX_LIMIT
+    return JobPlan(
+        name=name,
+        pods=pods,
+        parallelism=parallelism,
+        backoff_limit=_count(spec, "backoffLimit", default_limit),
+        backoff_limit_per_index=per_index,
+        max_failed_indexes=spec.get("maxFailedIndexes"),
+        failure_rules=_failure_rules(spec),
+        success_rules=_success_rules(spec),
+        deadline=_seconds(spec, "activeDeadlineSeconds"),
+        suspend=bool(spec.get("suspend")) and not _is_queued(document),
+        ttl=_seconds(spec, "ttlSecondsAfterFinished"),
+    )
+
+
+_COMPLETION_INDEX_ENV = {
+    "name": "JOB_COMPLETION_INDEX",
+    "valueFrom": {
+        "fieldRef": {"fieldPath": f"metadata.annotations['{names.JOB_COMPLETION_INDEX}']"}
+    },
+}
+
+
+def _is_queued(document: Manifest) -> bool:
+    """Kueue suspends a Job until it admits it; on this machine there is no queue to wait in."""
+    return names.KUEUE_QUEUE in (_metadata(document).get("labels") or {})
+
+
+def _job_labels(name: str, index: int | None) -> dict[str, str]:
+    labels = {names.JOB_NAME: name, names.JOB_NAME_LEGACY: name, names.JOB_CONTROLLER_UID: name}
+    if index is not None:
+        labels[names.JOB_COMPLETION_INDEX] = str(index)
+    return labels
+
+
+def _failure_rules(spec: Mapping[str, Any]) -> tuple[FailureRule, ...]:
+    rules = []
+    for rule in (spec.get("podFailurePolicy") or {}).get("rules") or ():
+        codes = rule.get("onExitCodes") or {}
+        rules.append(
+            FailureRule(
+                action=rule.get("action", ""),
+                operator=codes.get("operator", ""),
+                values=frozenset(codes.get("values") or ()),
+                container=codes.get("containerName") or "",
+            )
+        )
+    return tuple(rules)
+
+
+def _success_rules(spec: Mapping[str, Any]) -> tuple[SuccessRule, ...]:
+    return tuple(
+        SuccessRule(
+            indexes=parse_indexes(rule["succeededIndexes"])
+            if rule.get("succeededIndexes")
+            else None,
+            count=rule.get("succeededCount"),
+        )
+        for rule in (spec.get("successPolicy") or {}).get("rules") or ()
+    )
+
+
+def parse_indexes(text: str) -> frozenset[int]:
+    """A Job's way to write a set of indexes: ``0,3-5`` is 0, 3, 4 and 5.
+
+    Raises:
+        InputError: it is not such a list.
+    """
+    indexes: set[int] = set()
+    try:
+        for part in str(text).split(","):
+            first, _, last = part.partition("-")
+            indexes.update(range(int(first), int(last or first) + 1))
+    except ValueError as error:
+        raise InputError(
+            f"{text!r} is not a list of indexes", hint="write it like 0,3-5"
+        ) from error
+    return frozenset(indexes)
+
+
+def _count(spec: Mapping[str, Any], key: str, default: int) -> int:
+    value = spec.get(key)
+    return default if value is None else int(value)
+
+
+def _seconds(spec: Mapping[str, Any], key: str) -> float | None:
+    value = spec.get(key)
+    return None if value is None else float(value)
+
+
+# ---------------------------------------------------------------- StatefulSet and Pod
+
+
+def _stateful_set(document: Manifest, namespace: str) -> SetPlan:
+    spec = document.get("spec") or {}
+    name = _name(document)
+    first = int((spec.get("ordinals") or {}).get("start") or 0)
+    templates = [str(_name(one)) for one in spec.get("volumeClaimTemplates") or ()]
+    owner = Ownership(
+        path=f"StatefulSet/{name}",
+        namespace=_metadata(document).get("namespace") or namespace,
+        restart=Restart.ALWAYS,
+        subdomain=str(spec.get("serviceName") or ""),
+    )
+    pods = tuple(
+        pod_plan(
+            _with_claims(spec.get("template") or {}, templates, f"{name}-{ordinal}"),
+            owner,
+            Identity(
+                name=f"{name}-{ordinal}",
+                index=ordinal,
+                labels={
+                    names.STATEFULSET_POD_NAME: f"{name}-{ordinal}",
+                    names.POD_INDEX: str(ordinal),
+                },
+            ),
+        )
+        for ordinal in range(first, first + _count(spec, "replicas", 1))
+    )
+    return SetPlan(name=name, pods=pods, ordered=spec.get("podManagementPolicy") != "Parallel")
+
+
+def _with_claims(template: Manifest, claims: Sequence[str], pod: str) -> Manifest:
+    """The template with a volume for each claim template, which wins over one of its name."""
+    completed = deepcopy(template)
+    spec = completed.setdefault("spec", {})
+    others = [one for one in spec.get("volumes") or () if one.get("name") not in claims]
+    spec["volumes"] = others + [
+        {"name": claim, "persistentVolumeClaim": {"claimName": f"{claim}-{pod}"}}
+        for claim in claims
+    ]
+    return completed
+
+
+def _bare(document: Manifest, namespace: str) -> BarePlan:
+    name = _name(document)
+    owner = Ownership(
+        path=f"Pod/{name}",
+        namespace=_metadata(document).get("namespace") or namespace,
+        restart=Restart.ALWAYS,
+    )
+    pod = pod_plan(document, owner, Identity(name=name, index=0))
+    return BarePlan(name=name, pods=(pod,))
+
+
+_CONTROLLERS = {"Job": _job, "StatefulSet": _stateful_set, "Pod": _bare}

@@ -1,0 +1,213 @@
+"""What a release is made of, as the local runtime sees it: plain data between its parts.
+
+`allranks.local.expand` makes these from manifests. A pod keeps its manifest (`PodPlan.manifest`,
+labels and annotations completed as the controllers complete them), because downward API fields may
+name any of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from allranks.model.manifest import Manifest
+
+
+class Kind(StrEnum):
+    """How a container lives in its pod."""
+
+    INIT = "init"  # runs to its end before the next one starts
+    SIDECAR = "sidecar"  # an init container that keeps running beside the main ones
+    MAIN = "main"
+
+
+class Restart(StrEnum):
+    """When a container is started again."""
+
+    ALWAYS = "Always"
+    ON_FAILURE = "OnFailure"
+    NEVER = "Never"
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerPlan:
+    """One container: how it lives, and its manifest."""
+
+    name: str
+    kind: Kind
+    restart: Restart
+    manifest: Manifest = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class PodPlan:
+    """One pod to run, whichever attempt of it.
+
+    Attributes:
+        name: ``<job>-<index>``; stable over attempts, other than in a cluster.
+        index: completion index or ordinal in its controller.
+        rank: the rank people call it by: its rank label, else the index.
+        role: its role label, else ``node``.
+        hostname: its name in DNS.
+        subdomain: the Service its name belongs to; "" for none.
+        manifest: ``{metadata, spec}`` as the kubelet would see it.
+        containers: init containers first, in order.
+        grace: seconds between SIGTERM and SIGKILL.
+        deadline: seconds the pod may be active; None for ever.
+    """
+
+    name: str
+    index: int
+    rank: int
+    role: str
+    hostname: str
+    subdomain: str
+    manifest: Manifest = field(repr=False)
+    containers: tuple[ContainerPlan, ...] = field(repr=False)
+    grace: float = 30.0
+    deadline: float | None = None
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """The pod's labels."""
+        labels: Mapping[str, str] = self.manifest["metadata"]["labels"]
+        return labels
+
+    @property
+    def spec(self) -> Manifest:
+        """The pod's spec."""
+        spec: Manifest = self.manifest["spec"]
+        return spec
+
+
+@dataclass(frozen=True, slots=True)
+class FailureRule:
+    """A rule of a Job's podFailurePolicy; conditions do not arise here, exit codes do.
+
+    Attributes:
+        action: FailJob, Ignore, Count or FailIndex.
+        operator: In or NotIn; "" for a rule on pod conditions.
+        values: the exit codes.
+        container: the container it looks at; "" for any.
+    """
+
+    action: str
+    operator: str = ""
+    values: frozenset[int] = frozenset()
+    container: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SuccessRule:
+    """A rule of a Job's successPolicy.
+
+    Attributes:
+        indexes: the indexes that count; None for all.
+        count: how many of them must succeed; None for each.
+    """
+
+    indexes: frozenset[int] | None = None
+    count: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobPlan:
+    """A Job."""
+
+    name: str
+    pods: tuple[PodPlan, ...]
+    parallelism: int
+    backoff_limit: int = 6
+    backoff_limit_per_index: int | None = None
+    max_failed_indexes: int | None = None
+    failure_rules: tuple[FailureRule, ...] = ()
+    success_rules: tuple[SuccessRule, ...] = ()
+    deadline: float | None = None
+    suspend: bool = False
+    ttl: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SetPlan:
+    """A StatefulSet."""
+
+    name: str
+    pods: tuple[PodPlan, ...]
+    ordered: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class BarePlan:
+    """A pod without a controller."""
+
+    name: str
+    pods: tuple[PodPlan, ...]
+
+
+Controller = JobPlan | SetPlan | BarePlan
+
+
+@dataclass(frozen=True, slots=True)
+class ServicePlan:
+    """A Service: a name that stands for the first pod it selects."""
+
+    name: str
+    headless: bool
+    selector: Mapping[str, str]
+    ports: tuple[tuple[str, int], ...]  # (name, port)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A claim that the release makes; `keep` when deleting the release leaves it."""
+
+    name: str
+    keep: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Everything that is to run, and what it refers to."""
+
+    name: str
+    namespace: str
+    workload: str
+    controllers: tuple[Controller, ...]
+    services: tuple[ServicePlan, ...] = ()
+    configmaps: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict, repr=False)
+    secrets: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict, repr=False)
+    claims: tuple[Claim, ...] = ()
+    objects: tuple[str, ...] = ()  # Kind/name of each manifest, in order
+
+    @property
+    def pods(self) -> tuple[PodPlan, ...]:
+        """All pods, controller by controller."""
+        return tuple(pod for controller in self.controllers for pod in controller.pods)
+
+    @property
+    def ttl(self) -> float | None:
+        """After how many seconds the finished run may be forgotten; None for never."""
+        ttls = [one.ttl for one in self.controllers if isinstance(one, JobPlan)]
+        known = [ttl for ttl in ttls if ttl is not None]
+        return max(known) if known and len(known) == len(ttls) else None
+
+
+def gpu_request(pod: PodPlan) -> int:
+    """How many GPUs a pod asks for, over its main containers and whatever the resource is called.
+
+    Shares of a GPU (MIG profiles) count as one each.
+    """
+    return sum(_gpus(one.manifest.get("resources") or {}) for one in pod.containers)
+
+
+def _gpus(resources: Mapping[str, Any]) -> int:
+    asked = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
+    return sum(
+        int(amount)
+        for resource, amount in asked.items()
+        if resource.endswith(("/gpu", "/gpu.shared")) or "/mig-" in resource
+    )

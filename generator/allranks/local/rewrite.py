@@ -1,0 +1,150 @@
+"""Names and mount paths in text, replaced by the addresses and folders they are on this machine.
+
+A pod has no DNS and no mounts here, so what they would answer is written into the text that names
+them: command, args, env, and the files of ConfigMaps. Both replacements respect boundaries, because
+the same letters often mean something else:
+
+- A name is a whole host name: ``train-0`` in ``train-0:29500`` and ``http://train-0/`` is one; in
+  ``run-train-0``, ``ckpt/train-0``, ``train-0/log`` and ``train-0.pt`` it is not.
+- A headless Service is called like its release, a word that people use for much else (``--run
+  train``). Alone it is replaced only where an address must stand: before a port, after ``://`` or
+  after ``@``.
+- A mount path is a whole path or its beginning: ``/data`` in ``/data/x`` and ``--in=/data``; not in
+  ``/mnt/data``, ``/database``, ``$HOME/data`` or ``/data.bak``.
+
+A path that a program builds from parts is out of reach: pass it as an argument or a variable.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from allranks.local.addresses import service_address
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from allranks.local.plan import PodPlan, Release
+
+_DOMAIN = "cluster.local"
+# A maximal run of host name characters; `_stands_as_host` judges what it stands beside.
+_TOKEN = re.compile(
+    r"(?<![A-Za-z0-9_.\-~$])(?<!\$\{)"
+    r"[a-z0-9](?:[A-Za-z0-9.\-]*[A-Za-z0-9])?"
+    r"(?![A-Za-z0-9_\-])"
+)
+_BEFORE_PATH = r"(?:(?<![A-Za-z0-9_.~/$)}\]%*?+\-])|(?<=file://))"
+_AFTER_PATH = r"(?![A-Za-z0-9_~%+*?\[{$\-]|\.[A-Za-z0-9_])"
+# Folders that this machine has itself, under the same path and with the same meaning.
+SHARED_PATHS = frozenset({"/dev/shm"})  # noqa: S108 (the one place that POSIX shared memory has)
+
+
+class Names:
+    """The host names of a release: those that are plain, and those that are also plain words."""
+
+    def __init__(self, plain: Mapping[str, str], words: Mapping[str, str]) -> None:
+        self._plain = dict(plain)
+        self._words = dict(words)
+
+    def text(self, text: str) -> str:
+        """`text` with each host name replaced by its address."""
+        return _TOKEN.sub(self._replacement, text)
+
+    def _replacement(self, match: re.Match[str]) -> str:
+        token = match[0]
+        text, start, end = match.string, match.start(), match.end()
+        if token in self._plain:
+            return self._plain[token] if _stands_as_host(text, start, end) else token
+        if token in self._words and _must_be_address(text, start, end):
+            return self._words[token]
+        return token
+
+
+def _stands_as_host(text: str, start: int, end: int) -> bool:
+    """Not a part of a file's path, unless the path is a URL's."""
+    in_url = text.endswith("://", 0, start)
+    if text.endswith("/", 0, start) and not in_url:
+        return False
+    return in_url or not text.startswith("/", end)
+
+
+def _must_be_address(text: str, start: int, end: int) -> bool:
+    if text.endswith(("://", "@"), 0, start):
+        return True
+    has_port = re.match(r":[0-9]", text[end : end + 2]) is not None
+    return has_port and not text.endswith("/", 0, start)
+
+
+def release_names(release: Release, addresses: Mapping[str, str]) -> Names:
+    """The names of all pods and Services of a release.
+
+    A pod answers to its name, its hostname, and both under the Service that its names belong to;
+    a Service to its name. Each may go on with the namespace, ``svc`` and the cluster's domain.
+    """
+    plain: dict[str, str] = {}
+    words: dict[str, str] = {}
+    for service in release.services:
+        address = service_address(release, addresses, service)
+        if address is None:
+            continue
+        short, *long = _qualified(service.name, release.namespace)
+        plain.update(dict.fromkeys(long, address))
+        (words if service.headless else plain)[short] = address
+    for pod in release.pods:
+        plain.update(dict.fromkeys(_pod_names(pod, release.namespace), addresses[pod.name]))
+    return Names(plain, words)
+
+
+def _pod_names(pod: PodPlan, namespace: str) -> Iterator[str]:
+    for host in dict.fromkeys((pod.name, pod.hostname)):
+        yield host
+        if pod.subdomain:
+            yield from _qualified(f"{host}.{pod.subdomain}", namespace)
+
+
+def _qualified(name: str, namespace: str) -> tuple[str, ...]:
+    return (
+        name,
+        f"{name}.{namespace}",
+        f"{name}.{namespace}.svc",
+        f"{name}.{namespace}.svc.{_DOMAIN}",
+    )
+
+
+class Rewriter:
+    """Names and paths together, for one container.
+
+    Args:
+        names: the names of the release.
+        paths: mount path to folder (or file), as this container mounts them.
+    """
+
+    def __init__(self, names: Names, paths: Mapping[str, str]) -> None:
+        self._names = names
+        self._paths = {path: paths[path] for path in paths if path not in SHARED_PATHS}
+        self._replace_paths = _path_replacer(self._paths)
+
+    def text(self, text: str) -> str:
+        """`text` as it must read on this machine."""
+        return self._replace_paths(self._names.text(text))
+
+    def content(self, content: bytes) -> bytes:
+        """The content of a file; what is not UTF-8 text stays as it is."""
+        try:
+            text = content.decode()
+        except UnicodeDecodeError:
+            return content
+        return self.text(text).encode()
+
+
+def _path_replacer(paths: Mapping[str, str]) -> Callable[[str], str]:
+    if not paths:
+        return lambda text: text
+    pattern = re.compile(_BEFORE_PATH + f"({_alternatives(paths)})" + _AFTER_PATH)
+    return lambda text: pattern.sub(lambda match: paths[match[1]], text)
+
+
+def _alternatives(paths: Iterable[str]) -> str:
+    """The longest first, so that a mount inside another mount wins."""
+    return "|".join(re.escape(path) for path in sorted(paths, key=len, reverse=True))
