@@ -1,0 +1,299 @@
+"""Run torchrun in a pod so that a job survives what pods do.
+
+`entry.sh` starts this with the trainer's image's own Python; it needs the standard library and
+torch (1.13 or newer), on Python 3.8 or newer. torchrun is configured by its ``PET_*`` environment
+alone; what this adds around it:
+
+* It waits, bounded and with words, until rank 0 can be reached: torchrun's own connect gives up
+  after a minute, and a large image can take longer to pull on one node than on another.
+* With the c10d backend it gives each node a name that sorts by its index, so that the node rank is
+  the pod's index, and that differs at each start, so that a replaced pod is never taken for the
+  dead one (torch sorts and compares nodes by (name, pid), and every pod's pid is 1).
+* When rank 0's pod is lost, its store goes with it and every other node's torchrun fails too. Such
+  a node waits for rank 0 to come back and joins again, so that one lost pod costs one retry.
+* It ends with the exit code of the rank that failed first (torchrun itself always ends with 1), so
+  that the Job's podFailurePolicy can see it, and leaves a reason in the termination message. A
+  fatal exit code is not retried inside the pod.
+
+Environment, set by the chart:
+    ALLRANKS_NODE_RANK       index of this pod, from 0
+    ALLRANKS_RANK0_HOST      name of rank 0's pod; empty on a single node or with etcd
+    ALLRANKS_RANK0_PORT      port of the rendezvous there
+    ALLRANKS_WAIT_SECONDS    how long to wait for rank 0
+    ALLRANKS_FATAL_EXIT_CODES  comma separated
+    ALLRANKS_TERMINATION_LOG where the reason of a failure goes
+    ALLRANKS_LOGS_SPECS, ALLRANKS_NUMA_BINDING  torchrun options without a variable of their own
+    ALLRANKS_FINISHED_MARKER StatefulSet only: a file that says this pod's training has ended
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+
+EXIT_NO_TORCH = 127
+EXIT_TERMINATED = 128 + signal.SIGTERM
+# How long rank 0 may take to go after this node failed, before the failure is this node's own.
+GRACE_SECONDS = 10.0
+MESSAGE_MAX = 600  # characters; Kubernetes keeps 4,096 bytes of a termination message
+
+
+class Settings:
+    """What the chart asks of this launcher, read from the environment once."""
+
+    def __init__(self, env):
+        """Read `env`; a value that is not there means the single-node default."""
+        self.node_rank = int(env.get("ALLRANKS_NODE_RANK") or 0)
+        self.host = env.get("ALLRANKS_RANK0_HOST", "")
+        self.port = int(env.get("ALLRANKS_RANK0_PORT") or 29500)
+        self.wait_seconds = float(env.get("ALLRANKS_WAIT_SECONDS") or 300)
+        codes = env.get("ALLRANKS_FATAL_EXIT_CODES", "")
+        self.fatal = frozenset(int(code) for code in codes.split(",") if code)
+        self.backend = env.get("PET_RDZV_BACKEND", "static")
+        self.termination_log = env.get("ALLRANKS_TERMINATION_LOG", "")
+        self.marker = env.get("ALLRANKS_FINISHED_MARKER", "")
+
+
+def say(text):
+    """One line to the pod's log, at once."""
+    print("allranks: " + text, file=sys.stderr, flush=True)
+
+
+def resolves(host):
+    """Whether the name has an address."""
+    try:
+        socket.getaddrinfo(host, None)
+    except OSError:
+        return False
+    return True
+
+
+def listens(host, port):
+    """Whether something accepts connections there."""
+    try:
+        socket.create_connection((host, port), timeout=3).close()
+    except OSError:
+        return False
+    return True
+
+
+def wait_until(check, what, seconds):
+    """Poll `check` with a growing pause; say what is waited for; False when the time is over."""
+    started = time.monotonic()
+    pause, next_word = 0.1, 5.0
+    while not check():
+        waited = time.monotonic() - started
+        if waited >= seconds:
+            return False
+        if waited >= next_word:
+            say("waiting for %s (%.0f s of %.0f s)" % (what, waited, seconds))
+            next_word = waited * 2
+        time.sleep(min(pause, max(0.0, seconds - waited)))
+        pause = min(pause * 1.5, 2.0)
+    return True
+
+
+def wait_for_rank0(settings):
+    """Wait for rank 0's name, and on the other nodes for its rendezvous to listen.
+
+    Returns:
+        "" when it is there, else the reason in one sentence.
+    """
+    if not settings.host:
+        return ""
+    where = "%s:%d" % (settings.host, settings.port)
+    what = "rank 0's name %s to resolve" % settings.host
+    if not wait_until(lambda: resolves(settings.host), what, settings.wait_seconds):
+        return (
+            "the name of rank 0, %s, did not resolve within %.0f s: its pod has no address yet "
+            "(pending? pulling its image?), or the cluster's DNS does not answer"
+            % (settings.host, settings.wait_seconds)
+        )
+    if settings.node_rank == 0:
+        return ""
+    what = "rank 0 at %s to listen" % where
+    if not wait_until(lambda: listens(settings.host, settings.port), what, settings.wait_seconds):
+        return (
+            "rank 0 at %s did not listen within %.0f s: look at its log; a network policy must "
+            "let the job's pods reach each other" % (where, settings.wait_seconds)
+        )
+    return ""
+
+
+def node_options(settings, env):
+    """The torchrun options that no ``PET_*`` variable can hold: those torchrun has no variable for,
+    and those that only a running pod knows (node rank, store host, a name that sorts)."""
+    options = []
+    for name in ("logs-specs", "numa-binding"):
+        value = env.get("ALLRANKS_" + name.upper().replace("-", "_"))
+        if value:
+            options += ["--" + name, value]
+    if settings.backend == "static":
+        return [*options, "--node-rank", str(settings.node_rank)]
+    if settings.backend != "c10d" or not settings.host:
+        return options
+    conf = [env["PET_RDZV_CONF"]] if env.get("PET_RDZV_CONF") else []
+    conf.append("is_host=%d" % (settings.node_rank == 0))
+    options += ["--rdzv-conf", ",".join(conf)]
+    if not env.get("PET_LOCAL_ADDR"):
+        name = settings.host
+        if settings.node_rank > 0:
+            # Longer than rank 0's name, so after it; then by index; never the same twice.
+            name += "-%05d-%d" % (settings.node_rank, time.time_ns() // 1000)
+        options += ["--local-addr", name]
+    return options
+
+
+def set_defaults(env):
+    """Environment for the ranks, unless the user set it."""
+    if (env.get("PET_NPROC_PER_NODE") or "1") != "1":
+        env.setdefault("OMP_NUM_THREADS", "1")  # torchrun's own default, without its warning
+    # A node that joins later asks the store for an address that torch wrote for the first round
+    # only, and hangs; without sharing, each round writes its own (pytorch/pytorch#135712).
+    env.setdefault("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1")
+
+
+def as_typed(argv, env):
+    """The words for torchrun so that the ranks get them as they are in `argv`.
+
+    torchrun fills in ${local_rank} and halves "$$" in what it passes on, but not in the name of a
+    program that it starts without Python.
+    """
+    verbatim = 1 if env.get("PET_NO_PYTHON") == "1" and env.get("PET_RUN_PATH") != "1" else 0
+    return argv[:verbatim] + [word.replace("$", "$$") for word in argv[verbatim:]]
+
+
+def do_not_retry(codes):
+    """Make torchrun's agent give up its restarts when a rank ends with a fatal code.
+
+    torchrun has no option for it. The two names below are internal to torch, unchanged since 1.9;
+    where they are missing a fatal code is retried inside the pod and fails the Job after that.
+    """
+    from torch.distributed.elastic.agent.server.local_elastic_agent import LocalElasticAgent
+
+    monitor = getattr(LocalElasticAgent, "_monitor_workers", None)
+    if monitor is None or not codes:
+        return
+
+    def monitor_and_judge(agent, group):
+        result = monitor(agent, group)
+        if any(failure.exitcode in codes for failure in result.failures.values()):
+            agent._remaining_restarts = 0
+        return result
+
+    LocalElasticAgent._monitor_workers = monitor_and_judge
+
+
+def first_failure(failures, fatal):
+    """The (global rank, exit code as a shell gives it) to blame among torchrun's failures."""
+    ranks = sorted(failures, key=lambda rank: (failures[rank].timestamp, rank))
+    for rank in ranks:
+        if failures[rank].exitcode in fatal:
+            return rank, failures[rank].exitcode
+    code = failures[ranks[0]].exitcode
+    return ranks[0], code if code > 0 else 128 - code
+
+
+def record(settings, **fields):
+    """Leave the reason where Kubernetes shows it; nothing where all is well again."""
+    if settings.termination_log:
+        if len(fields.get("message", "")) > MESSAGE_MAX:
+            fields["message"] = fields["message"][:MESSAGE_MAX] + "…"
+        text = json.dumps(fields) if fields else ""
+        try:
+            Path(settings.termination_log).write_text(text, encoding="utf-8")
+        except OSError as error:
+            say("cannot write %s: %s" % (settings.termination_log, error))
+
+
+def train(settings, argv):
+    """Run torchrun's agent to its end.
+
+    Returns:
+        (exit code, may_rejoin): the second is False when trying again from here cannot help.
+    """
+    from torch.distributed import run
+    from torch.distributed.elastic.multiprocessing.api import SignalException
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.elastic.rendezvous.api import RendezvousError
+
+    do_not_retry(settings.fatal)
+    args = run.parse_args(argv)
+    try:
+        run.run(args)
+    except ChildFailedError as error:
+        rank, code = first_failure(error.failures, settings.fatal)
+        print(error, file=sys.stderr, flush=True)
+        say("rank %d ended with exit code %d" % (rank, code))
+        record(settings, rank=rank, exitCode=code, message="rank %d ended with %d" % (rank, code))
+        return code, code not in settings.fatal
+    except SignalException as error:
+        return 128 + int(error.sigval), False
+    except (RendezvousError, RuntimeError, OSError) as error:
+        # What torch raises when its store or a peer is lost.
+        reason = "%s: %s" % (type(error).__name__, str(error).split("\n")[0])
+        say("torchrun failed: " + reason)
+        record(settings, exitCode=1, message=reason)
+        return 1, True
+    return 0, False
+
+
+def rejoin(settings, argv):
+    """Start over when this node failed only because rank 0 was lost; else return."""
+    if settings.backend != "c10d" or not settings.host or settings.node_rank == 0:
+        return
+    where = "%s:%d" % (settings.host, settings.port)
+    deadline = time.monotonic() + GRACE_SECONDS
+    while listens(settings.host, settings.port):
+        if time.monotonic() > deadline:
+            return
+        time.sleep(0.5)
+    say("rank 0 at %s is gone; waiting for it to come back and joining again" % where)
+    # A new process image: torch keeps threads and signal handlers of the failed attempt.
+    os.execv(sys.executable, [sys.executable, "-u", __file__, *argv])
+
+
+def idle():
+    """Wait to be told to stop; the default action would not end a container's first process."""
+    while True:
+        signal.pause()
+
+
+def main(argv):
+    """Wait for rank 0, train, and end with the code that tells the truth."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(EXIT_TERMINATED))
+    settings = Settings(os.environ)
+    if settings.marker and Path(settings.marker).exists():
+        say("this rank has finished its training; waiting to be deleted")
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+        idle()
+    record(settings)  # a start after a failure has nothing to report yet
+    reason = wait_for_rank0(settings)
+    if reason:
+        say("error: " + reason)
+        record(settings, exitCode=1, message=reason)
+        return 1
+    set_defaults(os.environ)
+    try:
+        import torch.distributed.run  # noqa: F401
+    except ImportError as error:
+        reason = "this image's Python (%s) cannot load torch: %s" % (sys.executable, error)
+        say("error: " + reason)
+        record(settings, exitCode=EXIT_NO_TORCH, message=reason)
+        return EXIT_NO_TORCH
+    options = node_options(settings, os.environ)
+    code, may_rejoin = train(settings, [*options, "--", *as_typed(argv, os.environ)])
+    if may_rejoin:
+        rejoin(settings, argv)
+    if code == 0 and settings.marker:
+        Path(settings.marker).touch()
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

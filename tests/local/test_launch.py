@@ -1,0 +1,229 @@
+"""The launcher inside a torchrun pod, with real torchrun agents on loopback.
+
+Each "node" is one process of charts/torchrun/files/launch.py, as a pod would run it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+pytestmark = [pytest.mark.local, pytest.mark.timeout(240)]
+
+LAUNCH = Path(__file__).parents[2] / "charts/torchrun/files/launch.py"
+RANK0 = "127.0.0.9"
+
+# Writes who it is at each start, then all-reduces until the file "go" appears.
+STEADY = """
+import os, sys, time, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+with open("starts", "a") as out:
+    out.write("%s:%d " % (os.environ["ALLRANKS_NODE_RANK"], dist.get_rank()))
+while True:
+    go = torch.tensor([float(os.path.exists("go"))])
+    dist.all_reduce(go)
+    if go.item() == dist.get_world_size():
+        break
+    time.sleep(0.05)
+dist.barrier()
+dist.destroy_process_group()
+"""
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _wait(check: Callable[[], bool], seconds: float, what: str) -> None:
+    deadline = time.monotonic() + seconds
+    while not check():
+        if time.monotonic() > deadline:
+            pytest.fail(f"{what} did not happen within {seconds} s")
+        time.sleep(0.05)
+
+
+class Nodes:
+    """Launchers of one job, each with its log and its termination message."""
+
+    def __init__(self, folder: Path, count: int) -> None:
+        self.folder = folder
+        self.count = count
+        self.port = _free_port()
+        self.running: dict[int, subprocess.Popen[bytes]] = {}
+
+    def start(self, index: int, script: str, **extra: str) -> subprocess.Popen[bytes]:
+        """Start (or replace) the node of an index."""
+        (self.folder / "train.py").write_text(script)
+        env = {
+            **os.environ,
+            "ALLRANKS_NODE_RANK": str(index),
+            "ALLRANKS_RANK0_HOST": RANK0,
+            "ALLRANKS_RANK0_PORT": str(self.port),
+            "ALLRANKS_WAIT_SECONDS": "60",
+            "ALLRANKS_TERMINATION_LOG": str(self.folder / f"message.{index}"),
+            "GLOO_SOCKET_IFNAME": "lo",
+            "PET_MAX_RESTARTS": "3",
+            "PET_NNODES": str(self.count),
+            "PET_NPROC_PER_NODE": "1",
+            "PET_RDZV_BACKEND": "c10d",
+            "PET_RDZV_ENDPOINT": f"{RANK0}:{self.port}",
+            "PET_RDZV_ID": "test",
+            **extra,
+        }
+        with (self.folder / f"log.{index}").open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-u", LAUNCH, "train.py"],
+                cwd=self.folder,
+                env=env,
+                stdout=log,
+                stderr=log,
+            )
+        self.running[index] = process
+        return process
+
+    def kill(self, index: int) -> None:
+        """End a node as a lost machine ends it: all its processes at once, unasked."""
+        process = psutil.Process(self.running[index].pid)
+        for victim in [*process.children(recursive=True), process]:
+            victim.kill()
+        self.running[index].wait()
+
+    def starts(self) -> list[str]:
+        """``node index:rank`` of each training process that has joined the group so far."""
+        path = self.folder / "starts"
+        return path.read_text().split() if path.exists() else []
+
+    def log(self, index: int) -> str:
+        """All that a node printed."""
+        return (self.folder / f"log.{index}").read_text()
+
+    def message(self, index: int) -> dict[str, Any]:
+        """The termination message a node left."""
+        read: dict[str, Any] = json.loads((self.folder / f"message.{index}").read_text())
+        return read
+
+
+@pytest.fixture
+def nodes(tmp_path: Path) -> Iterator[Nodes]:
+    """Three nodes with one process each, ended with all their children at the end."""
+    made = Nodes(tmp_path, 3)
+    yield made
+    for index, process in made.running.items():
+        if process.poll() is None:
+            made.kill(index)
+
+
+def test_node_rank_is_the_pods_index(nodes: Nodes) -> None:
+    """With c10d the ranks follow the pods' indices, whatever pod comes first."""
+    (nodes.folder / "go").touch()
+    for index in (2, 1, 0):
+        nodes.start(index, STEADY)
+    assert [0, 0, 0] == [nodes.running[index].wait(120) for index in range(3)]
+    assert ["0:0", "1:1", "2:2"] == sorted(nodes.starts())
+
+
+@pytest.mark.parametrize("lost", [2, 0])
+def test_lost_node_is_replaced_and_training_goes_on(nodes: Nodes, lost: int) -> None:
+    """A node that vanishes, even rank 0's, is replaced once; all others go on with it and end 0."""
+    for index in range(3):
+        nodes.start(index, STEADY)
+    _wait(lambda: len(nodes.starts()) == 3, 60, "the first start of three ranks")
+    nodes.kill(lost)
+    nodes.start(lost, STEADY)
+    _wait(lambda: len(nodes.starts()) >= 6, 100, "the second start of three ranks")
+    (nodes.folder / "go").touch()
+    assert [0, 0, 0] == [nodes.running[index].wait(120) for index in range(3)], nodes.log(1)
+    assert {"0:0", "1:1", "2:2"} == set(nodes.starts())
+
+
+def test_exit_code_and_reason_of_the_failed_rank(nodes: Nodes) -> None:
+    """The node ends with its rank's own exit code and leaves the reason in its message."""
+    nodes.count = 1
+    script = 'import sys; open("tries", "a").write("x"); sys.exit(7)'
+    process = nodes.start(0, script, PET_MAX_RESTARTS="1")
+    assert 7 == process.wait(60)
+    assert "xx" == (nodes.folder / "tries").read_text()
+    message = nodes.message(0)
+    assert (0, 7) == (message["rank"], message["exitCode"])
+
+
+def test_signal_of_a_rank_becomes_128_plus_its_number(nodes: Nodes) -> None:
+    """A rank that is killed (out of memory, say) gives 137, as a shell would."""
+    nodes.count = 1
+    script = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
+    assert 137 == nodes.start(0, script, PET_MAX_RESTARTS="0").wait(60)
+
+
+def test_fatal_exit_code_is_not_retried(nodes: Nodes) -> None:
+    """A fatal exit code ends the node at once although restarts are left."""
+    nodes.count = 1
+    script = 'import sys; open("tries", "a").write("x"); sys.exit(13)'
+    assert 13 == nodes.start(0, script, ALLRANKS_FATAL_EXIT_CODES="3,13").wait(60)
+    assert "x" == (nodes.folder / "tries").read_text()
+
+
+def test_arguments_arrive_as_typed(nodes: Nodes) -> None:
+    """No word is expanded on its way to the ranks, neither torchrun's macros nor `$$`."""
+    nodes.count = 1
+    script = 'import json, sys; json.dump(sys.argv[1:], open("argv", "w"))'
+    (nodes.folder / "train.py").write_text(script)
+    words = ["${local_rank}", "$$", "$(HOME)", "--", "-m", "a b", "", "1e-5", "{{ x }}", "\n'\""]
+    env = {**os.environ, "PET_STANDALONE": "1", "PET_NPROC_PER_NODE": "1"}
+    command = [sys.executable, LAUNCH, "train.py", *words]
+    subprocess.run(command, cwd=nodes.folder, env=env, check=True, timeout=60)
+    assert words == json.loads((nodes.folder / "argv").read_text())
+
+
+def test_rank_0_that_never_comes_is_named(nodes: Nodes) -> None:
+    """A node gives up after the bounded wait and says which address did not answer."""
+    assert 1 == nodes.start(1, STEADY, ALLRANKS_WAIT_SECONDS="1").wait(30)
+    assert f"rank 0 at {RANK0}:{nodes.port} did not listen within 1 s" in nodes.log(1)
+    assert "did not listen" in nodes.message(1)["message"]
+
+
+def test_name_that_does_not_resolve_is_named(nodes: Nodes) -> None:
+    """A name without an address is told apart from a rank 0 that does not listen."""
+    extra = {"ALLRANKS_RANK0_HOST": "job-0.invalid", "ALLRANKS_WAIT_SECONDS": "1"}
+    assert 1 == nodes.start(0, STEADY, **extra).wait(30)
+    assert "the name of rank 0, job-0.invalid, did not resolve within 1 s" in nodes.log(0)
+
+
+def test_image_without_torch_is_told(tmp_path: Path) -> None:
+    """A Python that cannot import torch ends with 127 and says so, without a traceback."""
+    env = {"PATH": os.environ["PATH"], "PET_STANDALONE": "1"}
+    command = [sys.executable, "-S", "-E", LAUNCH, "train.py"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=30
+    )
+    assert 127 == done.returncode
+    assert "cannot load torch" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_finished_rank_idles_until_it_is_told_to_stop(nodes: Nodes) -> None:
+    """Under a StatefulSet a finished pod does not train again, and stops with 0 when asked."""
+    nodes.count = 1
+    extra = {"ALLRANKS_FINISHED_MARKER": str(nodes.folder / "finished"), "PET_STANDALONE": "1"}
+    extra["ALLRANKS_RANK0_HOST"] = ""
+    assert 0 == nodes.start(0, 'open("tries", "a").write("x")', **extra).wait(60)
+    again = nodes.start(0, 'open("tries", "a").write("x")', **extra)
+    _wait(lambda: "finished its training" in nodes.log(0), 30, "the idle message")
+    again.send_signal(signal.SIGTERM)
+    assert 0 == again.wait(30)
+    assert "x" == (nodes.folder / "tries").read_text()
