@@ -126,8 +126,11 @@ def wait_for_rank0(settings):
 
 
 def node_options(settings, env):
-    """The torchrun options that no ``PET_*`` variable can hold: those torchrun has no variable for,
-    and those that only a running pod knows (node rank, store host, a name that sorts)."""
+    """The torchrun options that no ``PET_*`` variable of the chart's can hold.
+
+    Some have no variable, and some only a running pod knows: its node rank, whether it keeps the
+    store, a name that sorts.
+    """
     options = []
     for name in ("logs-specs", "numa-binding"):
         value = env.get("ALLRANKS_" + name.upper().replace("-", "_"))
