@@ -88,7 +88,7 @@ controller's own metadata, absent when nothing is asked; they stay as the record
 {{- if ne .Values.scheduling.topology.mode "none" -}}
 {{- $why = append $why (printf "scheduling.topology.mode %s" .Values.scheduling.topology.mode) -}}
 {{- end -}}
-{{- if dig "placement" dict .Values.layout -}}
+{{- if get .Values.layout "placement" -}}
 {{- $why = append $why "layout.placement" -}}
 {{- end -}}
 {{- if .Values.network.rdma.enabled -}}

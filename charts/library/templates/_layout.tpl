@@ -16,7 +16,7 @@ follows without an inventory; a test holds the two equal:
 {{/* JSON {nodes, procsPerNode, gpusPerNode, worldSize, minNodes, maxNodes, hash, placement,
      problems}; with problems the numbers are not to be used. Takes the root context. */}}
 {{- define "allranks.layout" -}}
-{{- $elastic := dig (toString .Values.workload) "elastic" dict (deepCopy .Values) -}}
+{{- $elastic := (index .Values .Values.workload).elastic -}}
 {{- $min := get $elastic "minNodes" | int64 -}}
 {{- $max := get $elastic "maxNodes" | int64 -}}
 {{- $given := .Values.layout -}}

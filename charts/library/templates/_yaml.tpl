@@ -55,11 +55,16 @@ DEL character arrive as they were typed. Nothing here goes through `tpl`.
       (not (regexMatch "(^[ \\n])|( \\n)|( $)|(\\n\\n$)" .text)) -}}
 {{- if and $clean (hasSuffix "\n" .text) -}}
 |
-{{ trimSuffix "\n" .text | indent (int .indent) }}
+{{ trimSuffix "\n" .text | indent (int .indent) | include "allranks.yaml.blank" }}
 {{- else if $clean -}}
 |-
-{{ .text | indent (int .indent) }}
+{{ .text | indent (int .indent) | include "allranks.yaml.blank" }}
 {{- else -}}
 {{- quote .text -}}
 {{- end -}}
+{{- end -}}
+
+{{/* Lines of blanks only, without the blanks. */}}
+{{- define "allranks.yaml.blank" -}}
+{{- regexReplaceAllLiteral "(?m)^ +$" . "" -}}
 {{- end -}}

@@ -1,0 +1,157 @@
+{{/*
+What is refused: rules between values, which a schema cannot say.
+
+A rule appends one line to a list; all of them are reported at once, each as
+"ERROR: path: what is wrong; the fix". The command line checks the same before Helm runs; these
+stand for who uses plain Helm.
+*/}}
+
+{{/* Fails with every problem of the list in .problems. */}}
+{{- define "allranks.checks.report" -}}
+{{- with .problems -}}
+{{- $lines := list -}}
+{{- range . -}}{{- $lines = append $lines (printf "ERROR: %s" .) -}}{{- end -}}
+{{- fail (printf "\n%s" (join "\n" (uniq $lines))) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The rules of the values that all workloads share:
+     (dict "ctx" $ "layout" $layout "container" "trainer"). JSON list. */}}
+{{- define "allranks.checks.shared" -}}
+{{- $problems := list -}}
+{{- range $rule := list "workload" "release" "program" "env" "resources" "storage" "scheduling" "metadata" -}}
+{{- $problems = concat $problems (include (printf "allranks.checks.%s" $rule) $ | fromJsonArray) -}}
+{{- end -}}
+{{- toJson $problems -}}
+{{- end -}}
+
+{{- define "allranks.checks.workload" -}}
+{{- $problems := list -}}
+{{- $values := .ctx.Values -}}
+{{- if ne (toString $values.workload) .ctx.Chart.Name -}}
+{{- $problems = append $problems (printf "workload: these values are for %s and this chart is %s; use charts/%s" $values.workload .ctx.Chart.Name $values.workload) -}}
+{{- end -}}
+{{- with $values.preset -}}
+{{- $names := kindIs "string" . | ternary . (toJson .) -}}
+{{- $problems = append $problems (printf "preset: plain Helm does not know presets (%s); pass the preset's file from values/ with -f before your own and leave preset empty, or use allranks" $names) -}}
+{{- end -}}
+{{- if not $values.image.repository -}}
+{{- $problems = append $problems "image.repository: empty; name the image to train with" -}}
+{{- end -}}
+{{- toJson $problems -}}
+{{- end -}}
+
+{{- define "allranks.checks.release" -}}
+{{- $problems := list -}}
+{{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" .ctx.Release.Name) -}}
+{{- $problems = append $problems (printf "release name: %q cannot name a Service; use lower-case letters, digits and '-', and start with a letter" .ctx.Release.Name) -}}
+{{- end -}}
+{{- if gt (len .ctx.Release.Name) (int .nameMax) -}}
+{{- $problems = append $problems (printf "release name: %q has %d characters, and pods are named after it; use at most %d" .ctx.Release.Name (len .ctx.Release.Name) (int .nameMax)) -}}
+{{- end -}}
+{{- toJson $problems -}}
+{{- end -}}
+
+{{- define "allranks.checks.program" -}}
+{{- $problems := list -}}
+{{- $values := .ctx.Values -}}
+{{- if and $values.command $values.script -}}
+{{- $problems = append $problems "script: command is given too; leave one of the two out" -}}
+{{- else if not (or $values.command $values.script) -}}
+{{- $problems = append $problems "command: neither command nor script is given; say what to run, as in [python, train.py]" -}}
+{{- end -}}
+{{- $size := add (len $values.script) (len $values.setup) -}}
+{{- /* A ConfigMap holds 1 MiB; 16 KiB are left for entry.sh and the names. */ -}}
+{{- if gt $size 1032192 -}}
+{{- $problems = append $problems (printf "script: script and setup have %d bytes, and a ConfigMap holds 1 MiB; put the code in the image or on a volume and run it with command" $size) -}}
+{{- end -}}
+{{- toJson $problems -}}
+{{- end -}}
+
+{{- define "allranks.checks.env" -}}
+{{- $problems := list -}}
+{{- $reserved := list "JOB_COMPLETION_INDEX" "RANK" "LOCAL_RANK" "WORLD_SIZE" "LOCAL_WORLD_SIZE" "GROUP_RANK" "GROUP_WORLD_SIZE" "ROLE_RANK" "ROLE_WORLD_SIZE" "MASTER_ADDR" "MASTER_PORT" "TORCHELASTIC_RUN_ID" "TORCHELASTIC_RESTART_COUNT" "TORCHELASTIC_MAX_RESTARTS" -}}
+{{- range $name, $value := .ctx.Values.env -}}
+{{- if or (has $name $reserved) (hasPrefix "PET_" $name) (hasPrefix "ALLRANKS_" $name) -}}
+{{- $problems = append $problems (printf "env.%s: the workload sets this variable itself; use another name, or the value that it comes from" $name) -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $problems -}}
+{{- end -}}
+
+{{- define "allranks.checks.resources" -}}
+{{- $problems := list -}}
+{{- $values := .ctx.Values -}}
+{{- $cpuOnly := eq (int .layout.gpusPerNode) 0 -}}
+{{- $perPod := $values.resources.perPod -}}
+{{- if and $values.resources.perGpu (or $perPod.requests $perPod.limits) -}}
+{{- $problems = append $problems "resources: perPod and perGpu are both given; leave one of the two out" -}}
+{{- end -}}
+{{- if and $values.resources.perGpu $cpuOnly -}}
+{{- $problems = append $problems "resources.perGpu: the job has no GPUs; use resources.perPod" -}}
+{{- end -}}
+{{- if or (hasKey $perPod.requests $values.gpuResource) (hasKey $perPod.limits $values.gpuResource) (hasKey $values.resources.perGpu $values.gpuResource) -}}
+{{- $problems = append $problems (printf "resources: %s follows from gpus and gpusPerNode; remove it here" $values.gpuResource) -}}
+{{- end -}}
+{{- if and $values.shm.size $values.shm.sizePerGpu -}}
+{{- $problems = append $problems "shm: size and sizePerGpu are both given; leave one of the two out" -}}
+{{- end -}}
+{{- if and $values.shm.sizePerGpu $cpuOnly -}}
+{{- $problems = append $problems "shm.sizePerGpu: the job has no GPUs; use shm.size" -}}
+{{- end -}}
+{{- if and $values.gpuType.value (not $values.gpuType.label) -}}
+{{- $problems = append $problems "gpuType.label: empty; name the node label that has the value" -}}
+{{- end -}}
+{{- toJson $problems -}}
+{{- end -}}
+
+{{- define "allranks.checks.storage" -}}
+{{- $problems := list -}}
+{{- $paths := dict (include "allranks.names.mount" .) "the entry script" "/dev/shm" "shm" (include "allranks.names.state" .) "the entry script" -}}
+{{- range $name, $volume := include "allranks.storage.enabled" .ctx | fromJson -}}
+{{- $at := printf "storage.%s" $name -}}
+{{- if and $volume.existingClaim (or $volume.size $volume.sizePerGpu) -}}
+{{- $problems = append $problems (printf "%s: an existing claim has its size already; leave existingClaim, or size and sizePerGpu, out" $at) -}}
+{{- end -}}
+{{- if and $volume.size $volume.sizePerGpu -}}
+{{- $problems = append $problems (printf "%s: size and sizePerGpu are both given; leave one of the two out" $at) -}}
+{{- end -}}
+{{- if and $volume.sizePerGpu (eq (int $.layout.gpusPerNode) 0) -}}
+{{- $problems = append $problems (printf "%s.sizePerGpu: the job has no GPUs; use %s.size" $at $at) -}}
+{{- end -}}
+{{- $path := clean $volume.mountPath -}}
+{{- with get $paths $path -}}
+{{- $problems = append $problems (printf "%s.mountPath: %s is where %s is mounted; choose another path" $at $path .) -}}
+{{- end -}}
+{{- $_ := set $paths $path $at -}}
+{{- end -}}
+{{- toJson $problems -}}
+{{- end -}}
+
+{{- define "allranks.checks.scheduling" -}}
+{{- $problems := list -}}
+{{- $scheduling := .ctx.Values.scheduling -}}
+{{- if and .ctx.Values.queue (has $scheduling.dialect (list "none" "coscheduling")) -}}
+{{- $problems = append $problems (printf "queue: scheduling.dialect %s has no queues; use kueue, kai or volcano" $scheduling.dialect) -}}
+{{- end -}}
+{{- if and $scheduling.gangTimeoutSeconds (eq $scheduling.dialect "none") -}}
+{{- $problems = append $problems "scheduling.gangTimeoutSeconds: scheduling.dialect none has no gangs; name a dialect, or leave it 0" -}}
+{{- end -}}
+{{- if and (ne $scheduling.topology.mode "none") (not (get $scheduling.topology.labels $scheduling.topology.level)) -}}
+{{- $problems = append $problems (printf "scheduling.topology.level: %q has no node label in scheduling.topology.labels; use one of %s" $scheduling.topology.level (keys $scheduling.topology.labels | sortAlpha | join ", ")) -}}
+{{- end -}}
+{{- toJson $problems -}}
+{{- end -}}
+
+{{- define "allranks.checks.metadata" -}}
+{{- $problems := list -}}
+{{- range $key := keys (include "allranks.labels.own" (dict "ctx" .ctx "role" "") | fromJson) | sortAlpha -}}
+{{- if hasKey $.ctx.Values.labels $key -}}
+{{- $problems = append $problems (printf "labels.%s: this label is the chart's own; use another key" $key) -}}
+{{- end -}}
+{{- end -}}
+{{- if and .ctx.Values.serviceAccount.annotations (not .ctx.Values.serviceAccount.create) -}}
+{{- $problems = append $problems "serviceAccount.annotations: the chart does not create the account; set serviceAccount.create" -}}
+{{- end -}}
+{{- toJson $problems -}}
+{{- end -}}

@@ -1,0 +1,37 @@
+{{/*
+What `helm install` prints, as far as all workloads share it. Nothing here shows a value of env.
+*/}}
+
+{{/* A size in words: 2 nodes x 8 processes = 16 ranks, 16 GPUs (nvidia.com/gpu).
+     (dict "ctx" $ "layout" $layout). */}}
+{{- define "allranks.notes.size" -}}
+{{- $nodes := int .layout.nodes -}}
+{{- $procs := int .layout.procsPerNode -}}
+{{- $gpus := mul $nodes (int .layout.gpusPerNode) -}}
+{{- printf "%d %s x %d %s = %d %s" $nodes (ternary "node" "nodes" (eq $nodes 1)) $procs (ternary "process" "processes" (eq $procs 1)) (int .layout.worldSize) (ternary "rank" "ranks" (eq (int .layout.worldSize) 1)) -}}
+{{- if gt $gpus 0 -}}
+{{- printf ", %d GPUs (%s)" $gpus .ctx.Values.gpuResource -}}
+{{- else -}}
+, on CPUs
+{{- end -}}
+{{- end -}}
+
+{{/* The selector of the release's pods, as kubectl takes it: (dict "ctx" $ "role" "node"). */}}
+{{- define "allranks.notes.selector" -}}
+{{- $pairs := list -}}
+{{- range $key, $value := include "allranks.labels.selector" . | fromJson -}}
+{{- $pairs = append $pairs (printf "%s=%s" $key $value) -}}
+{{- end -}}
+{{- join "," $pairs -}}
+{{- end -}}
+
+{{/* One line per volume. Takes the root context. */}}
+{{- define "allranks.notes.storage" -}}
+{{- range $name, $volume := include "allranks.storage.enabled" . | fromJson }}
+{{- if $volume.existingClaim }}
+  volume      {{ $name }} at {{ $volume.mountPath }}: claim {{ $volume.existingClaim }}
+{{- else }}
+  volume      {{ $name }} at {{ $volume.mountPath }}: new claim {{ include "allranks.names.claim" (dict "ctx" $ "volume" $name) }}{{ if $volume.keep }}, kept on uninstall{{ end }}
+{{- end }}
+{{- end }}
+{{- end -}}

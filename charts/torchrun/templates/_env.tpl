@@ -1,0 +1,139 @@
+{{/*
+torchrun's options, as the PET_* variables it reads them from. Where torchrun has no variable of an
+option (numaBinding, logsSpecs), an ALLRANKS_* one tells entry.sh to pass it.
+*/}}
+
+{{/* static | c10d | etcd | etcd-v2 | standalone (one node, no rendezvous to speak of).
+     (dict "ctx" $ "layout" $layout). */}}
+{{- define "torchrun.rendezvous" -}}
+{{- $torchrun := .ctx.Values.torchrun -}}
+{{- $elastic := gt (int $torchrun.elastic.maxNodes) 0 -}}
+{{- if and (eq (int .layout.nodes) 1) (not $elastic) -}}
+standalone
+{{- else -}}
+{{- $torchrun.rdzvBackend | default (ternary "c10d" "static" $elastic) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Rank 0's name, which every node can resolve. */}}
+{{- define "torchrun.rankZero" -}}
+{{- if eq .Values.torchrun.controller "StatefulSet" -}}
+{{- include "allranks.names.master" . -}}
+{{- else -}}
+{{- $name := include "allranks.names.release" . -}}
+{{- printf "%s-0.%s" $name $name -}}
+{{- end -}}
+{{- end -}}
+
+{{/* A pod's own index, through the downward API. JSON. */}}
+{{- define "torchrun.rank" -}}
+{{- $path := "metadata.annotations['batch.kubernetes.io/job-completion-index']" -}}
+{{- if eq .Values.torchrun.controller "StatefulSet" -}}
+{{- $path = "metadata.labels['apps.kubernetes.io/pod-index']" -}}
+{{- end -}}
+{{- dict "fieldRef" (dict "fieldPath" $path) | toJson -}}
+{{- end -}}
+
+{{/* The variables, as a JSON list: (dict "ctx" $ "layout" $layout). */}}
+{{- define "torchrun.env" -}}
+{{- $vars := include "torchrun.env.size" . | fromJson -}}
+{{- $vars = merge $vars (include "torchrun.env.rendezvous" . | fromJson) -}}
+{{- $vars = merge $vars (include "torchrun.env.options" .ctx | fromJson) -}}
+{{- $_ := set $vars "ALLRANKS_NODE_RANK" (include "torchrun.rank" .ctx | fromJson) -}}
+{{- $env := list -}}
+{{- range $name, $value := $vars -}}
+{{- if kindIs "map" $value -}}
+{{- $env = append $env (dict "name" $name "valueFrom" $value) -}}
+{{- else -}}
+{{- $env = append $env (dict "name" $name "value" (include "allranks.entry.literal" $value)) -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $env -}}
+{{- end -}}
+
+{{/* How many nodes and processes. */}}
+{{- define "torchrun.env.size" -}}
+{{- $nodes := int .layout.nodes | toString -}}
+{{- if gt (int .ctx.Values.torchrun.elastic.maxNodes) 0 -}}
+{{- $nodes = printf "%d:%d" (int .layout.minNodes) (int .layout.maxNodes) -}}
+{{- end -}}
+{{- dict
+      "PET_NNODES" $nodes
+      "PET_NPROC_PER_NODE" (int .layout.procsPerNode | toString)
+    | toJson -}}
+{{- end -}}
+
+{{/* How the nodes meet. A map is a value from the downward API. */}}
+{{- define "torchrun.env.rendezvous" -}}
+{{- $torchrun := .ctx.Values.torchrun -}}
+{{- $kind := include "torchrun.rendezvous" . -}}
+{{- $vars := dict -}}
+{{- if eq $kind "standalone" -}}
+{{- $_ := set $vars "PET_STANDALONE" "1" -}}
+{{- else -}}
+{{- $zero := include "torchrun.rankZero" .ctx -}}
+{{- $port := int $torchrun.port | toString -}}
+{{- $endpoint := $torchrun.rdzvEndpoint | default (printf "%s:%s" $zero $port) -}}
+{{- $_ := set $vars "PET_RDZV_BACKEND" $kind -}}
+{{- $_ := set $vars "PET_RDZV_ID" ($torchrun.rdzvId | default (printf "%s-%d" .ctx.Release.Name (int .ctx.Release.Revision))) -}}
+{{- $_ := set $vars "ALLRANKS_WAIT_FOR" (regexReplaceAll ":[0-9]+$" $endpoint "" | trimPrefix "[" | trimSuffix "]") -}}
+{{- $_ := set $vars "ALLRANKS_WAIT_SECONDS" (int .ctx.Values.network.waitSeconds | toString) -}}
+{{- if eq $kind "static" -}}
+{{- $_ := set $vars "PET_NODE_RANK" (include "torchrun.rank" .ctx | fromJson) -}}
+{{- if $torchrun.rdzvEndpoint -}}
+{{- $_ := set $vars "PET_RDZV_ENDPOINT" $torchrun.rdzvEndpoint -}}
+{{- else -}}
+{{- $_ := set $vars "PET_MASTER_ADDR" $zero -}}
+{{- $_ := set $vars "PET_MASTER_PORT" $port -}}
+{{- end -}}
+{{- else -}}
+{{- $_ := set $vars "PET_RDZV_ENDPOINT" $endpoint -}}
+{{- /* The nodes tell each other where they are. A host name would resolve only where the Service
+       covers every pod; the address always does. */ -}}
+{{- $_ := set $vars "PET_LOCAL_ADDR" (dict "fieldRef" (dict "fieldPath" "status.podIP")) -}}
+{{- if and (eq $kind "c10d") (not $torchrun.rdzvEndpoint) -}}
+{{- $_ := set $vars "ALLRANKS_HOST_STORE" "1" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- $pairs := list -}}
+{{- range $key, $value := $torchrun.rdzvConf -}}
+{{- $pairs = append $pairs (printf "%s=%s" $key $value) -}}
+{{- end -}}
+{{- with $pairs -}}{{- $_ := set $vars "PET_RDZV_CONF" (join "," .) -}}{{- end -}}
+{{- with $torchrun.localAddr -}}{{- $_ := set $vars "PET_LOCAL_ADDR" . -}}{{- end -}}
+{{- toJson $vars -}}
+{{- end -}}
+
+{{/* Everything else; what is not set is left to torchrun. */}}
+{{- define "torchrun.env.options" -}}
+{{- $torchrun := .Values.torchrun -}}
+{{- $vars := dict "PET_MAX_RESTARTS" (int $torchrun.maxRestarts | toString) -}}
+{{- if $torchrun.module -}}
+{{- $_ := set $vars "PET_MODULE" "1" -}}
+{{- else if $torchrun.runPath -}}
+{{- $_ := set $vars "PET_RUN_PATH" "1" -}}
+{{- else if include "allranks.entry.ownInterpreter" . -}}
+{{- $_ := set $vars "PET_NO_PYTHON" "1" -}}
+{{- end -}}
+{{- if $torchrun.virtualLocalRank -}}{{- $_ := set $vars "PET_VIRTUAL_LOCAL_RANK" "1" -}}{{- end -}}
+{{- with $torchrun.monitorInterval -}}{{- $_ := set $vars "PET_MONITOR_INTERVAL" (toJson .) -}}{{- end -}}
+{{- with int $torchrun.shutdownTimeout -}}{{- $_ := set $vars "PET_SHUTDOWN_TIMEOUT" (toString .) -}}{{- end -}}
+{{- range $name, $value := dict
+      "PET_START_METHOD" $torchrun.startMethod
+      "PET_ROLE" $torchrun.role
+      "PET_LOG_DIR" $torchrun.logDir
+      "PET_REDIRECTS" $torchrun.redirects
+      "PET_TEE" $torchrun.tee
+      "PET_LOG_LINE_PREFIX_TEMPLATE" $torchrun.logLinePrefixTemplate
+      "PET_LOCAL_RANKS_FILTER" $torchrun.localRanksFilter
+      "PET_DUPLICATE_STDOUT_FILTERS" $torchrun.duplicateStdoutFilters
+      "PET_DUPLICATE_STDERR_FILTERS" $torchrun.duplicateStderrFilters
+      "PET_EVENT_LOG_HANDLER" $torchrun.eventLogHandler
+      "PET_SIGNALS_TO_HANDLE" $torchrun.signalsToHandle
+      "ALLRANKS_LOGS_SPECS" $torchrun.logsSpecs
+      "ALLRANKS_NUMA_BINDING" $torchrun.numaBinding -}}
+{{- with $value -}}{{- $_ := set $vars $name . -}}{{- end -}}
+{{- end -}}
+{{- toJson $vars -}}
+{{- end -}}
