@@ -1,0 +1,177 @@
+"""Giving helm our post-renderer.
+
+Helm 4 takes a post-renderer as a plugin of type postrenderer/v1, by name. Its own `helm plugin
+install` links the folder and cannot know which Python has allranks, so we copy the tree into
+helm's plugin folder ourselves and write the interpreter's path beside it. The copy is complete
+before it takes the old one's place; installing again replaces it.
+
+Helm 3 takes an executable, and its plugin folder must not hold ours: it cannot read the file of a
+Helm 4 plugin and then loads no plugin at all. There `install` only says which executable to name.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from allranks import names, resources
+from allranks.errors import InputError, MissingToolError, RunError
+from allranks.helm.locate import environment
+
+if TYPE_CHECKING:
+    from allranks.helm.locate import HelmBinary
+
+INTERPRETER = "python"  # in the plugin's folder: the path of the Python that has allranks
+HELM_WITH_PLUGINS = 4
+_VERSION = re.compile(r"^version: *[\"']?([^\"'\s]+)", re.MULTILINE)
+_TIMEOUT = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """An installed plugin of ours.
+
+    Attributes:
+        name: as helm knows it.
+        version: from its plugin.yaml.
+        path: its folder.
+        interpreter: the Python it starts; "" where the folder does not say.
+        works: whether that Python is still there.
+    """
+
+    name: str
+    version: str
+    path: Path
+    interpreter: str
+    works: bool
+
+
+def install(binary: HelmBinary) -> Path:
+    """Make our post-renderer usable by a helm.
+
+    Args:
+        binary: the helm.
+
+    Returns:
+        Helm 4: the plugin's folder. Helm 3: the executable to name after --post-renderer.
+
+    Raises:
+        RunError: helm's plugin folder cannot be written to.
+        MissingToolError: this installation has no executable to name.
+    """
+    if binary.major < HELM_WITH_PLUGINS:
+        return executable()
+    source = resources.folder("plugins") / "helm4" / names.POSTRENDER
+    target = folder(binary) / names.POSTRENDER
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".allranks-", dir=target.parent) as scratch:
+            fresh = Path(scratch) / names.POSTRENDER
+            shutil.copytree(source, fresh, symlinks=False)
+            (fresh / INTERPRETER).write_text(f"{sys.executable}\n", "utf-8")
+            _remove(target)
+            fresh.rename(target)
+    except OSError as error:
+        raise RunError(
+            f"the plugin cannot be installed: {error.strerror or error}",
+            path=str(target),
+            hint="make the folder writable, or set HELM_PLUGINS to one that is",
+        ) from error
+    return target
+
+
+def installed(binary: HelmBinary) -> list[Plugin]:
+    """Our plugins in a helm's plugin folder; none for Helm 3, which has no such plugins."""
+    if binary.major < HELM_WITH_PLUGINS:
+        return []
+    path = folder(binary) / names.POSTRENDER
+    try:
+        text = (path / "plugin.yaml").read_text("utf-8")
+    except OSError:
+        return []
+    found = _VERSION.search(text)
+    try:
+        interpreter = (path / INTERPRETER).read_text("utf-8").strip()
+    except OSError:
+        interpreter = ""
+    return [
+        Plugin(
+            name=names.POSTRENDER,
+            version=found[1] if found else "",
+            path=path,
+            interpreter=interpreter,
+            works=os.access(interpreter, os.X_OK) if interpreter else False,
+        )
+    ]
+
+
+def uninstall(binary: HelmBinary) -> Path | None:
+    """Remove our plugin; None where it was not there.
+
+    Raises:
+        RunError: its folder cannot be removed.
+    """
+    plugins = installed(binary)
+    if not plugins:
+        return None
+    try:
+        _remove(plugins[0].path)
+    except OSError as error:
+        raise RunError(
+            f"cannot be removed: {error.strerror or error}", path=str(plugins[0].path)
+        ) from error
+    return plugins[0].path
+
+
+def folder(binary: HelmBinary) -> Path:
+    """The folder a helm reads its plugins from; the first where HELM_PLUGINS lists several.
+
+    Raises:
+        InputError: helm does not say.
+    """
+    done = subprocess.run(  # noqa: S603 - the helm that was found
+        [str(binary.path), "env", "HELM_PLUGINS"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=_TIMEOUT,
+        env=environment(os.environ, plugins=True),
+    )
+    said = done.stdout.strip()
+    if done.returncode != 0 or not said:
+        raise InputError(
+            f"{binary.path} does not say where its plugins are", hint="set HELM_PLUGINS to a folder"
+        )
+    return Path(said.split(os.pathsep)[0])
+
+
+def executable() -> Path:
+    """Our post-renderer as a program: of this installation, else the one on PATH.
+
+    Raises:
+        MissingToolError: there is none.
+    """
+    beside = Path(sys.executable).parent / names.POSTRENDER
+    if os.access(beside, os.X_OK):
+        return beside
+    on_path = shutil.which(names.POSTRENDER)
+    if on_path is None:
+        raise MissingToolError(
+            f"the program {names.POSTRENDER} is not there", hint="reinstall allranks"
+        )
+    return Path(on_path).absolute()
+
+
+def _remove(path: Path) -> None:
+    if path.is_symlink():
+        path.unlink()
+    elif path.exists():
+        shutil.rmtree(path)

@@ -1,0 +1,244 @@
+"""What helm prints, word for word, and the error a person reads for it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from allranks.errors import InputError, InvalidValues, Problem, RunError, ToolError
+from allranks.helm import failures
+
+SCHEMA = """\
+Error: values don't meet the specifications of the schema(s) in the following chart(s):
+c:
+- at '/a': validation failed
+  - at '/a/s': validation failed
+    - at '/a/s': maxLength: got 8, want 5
+    - at '/a/s': 'AAAAAAAA' does not match pattern '^[a-z]+$'
+  - at '/a/b': 'oneOf' failed, none matched
+    - at '/a/b': got boolean, want string
+    - at '/a/b': got boolean, want object
+    - at '/a/b': got boolean, want integer
+  - at '/a': additional properties 'zz', 'yy' not allowed
+- at '/mode': value must be one of '', 'fail'
+- at '/gpus': minimum: got -1, want 0
+- at '': additional properties 'yy' not allowed
+- at '': missing property 'gpus'
+- at '/d~1e~0f/0': got number, want string
+
+"""
+
+
+def test_schema_failures_are_problems_by_values_path() -> None:
+    """Each line of the schema's verdict is one problem, in plain words, unknown keys one each."""
+    error = failures.parse(SCHEMA)
+    assert isinstance(error, InvalidValues)
+    assert (
+        Problem("a.s", "must have at most 5 characters, not 8"),
+        Problem("a.s", "'AAAAAAAA' does not match '^[a-z]+$'"),
+        Problem("a.b", "must be string or object or integer, not boolean"),
+        Problem("a.zz", "unknown key", "remove it, or correct it"),
+        Problem("a.yy", "unknown key", "remove it, or correct it"),
+        Problem("mode", "must be one of '', 'fail'"),
+        Problem("gpus", "must be at least 0, not -1"),
+        Problem("yy", "unknown key", "remove it, or correct it"),
+        Problem("gpus", "is required", "set it"),
+        Problem("d/e~f[0]", "must be string, not number"),
+    ) == error.problems
+
+
+@pytest.mark.parametrize(
+    ("stderr", "kind", "problem"),
+    [
+        (
+            (
+                "Error: execution error at (torchrun/templates/_checks.tpl:1:35): ERROR: "
+                "torchrun.port:"
+                " 70000 is above 65535\n  fix: use a port from 1024 to 65535\n\n"
+                "Use --debug flag to render out invalid YAML\n"
+            ),
+            InvalidValues,
+            Problem("torchrun.port", "70000 is above 65535", "use a port from 1024 to 65535"),
+        ),
+        (
+            "Error: execution error at (c/templates/x.yaml:3:34): image.repository is needed\n",
+            InvalidValues,
+            Problem("", "image.repository is needed"),
+        ),
+        (
+            (
+                "Error: INSTALLATION FAILED: Kubernetes cluster unreachable: Get "
+                '"http://localhost:8080/version": dial tcp 127.0.0.1:8080: connect: refused\n'
+            ),
+            RunError,
+            Problem(
+                "",
+                'the cluster does not answer: Get "http://localhost:8080/version": dial tcp '
+                "127.0.0.1:8080: connect: refused",
+                "check `kubectl config current-context`; `allranks doctor` tests the way there",
+            ),
+        ),
+        (
+            (
+                'level=ERROR msg="cluster reachability check failed: kubernetes '
+                'cluster unreachable"\n'
+                "Error: INSTALLATION FAILED: cluster reachability check failed: kubernetes cluster "
+                "unreachable: no route\n"
+            ),
+            RunError,
+            Problem(
+                "",
+                "the cluster does not answer: no route",
+                "check `kubectl config current-context`; `allranks doctor` tests the way there",
+            ),
+        ),
+        (
+            "Error: INSTALLATION FAILED: cannot re-use a name that is still in use\n",
+            InputError,
+            Problem(
+                "",
+                "a release of this name is already there",
+                "take another name, or remove that one with `helm uninstall NAME`",
+            ),
+        ),
+        (
+            (
+                "Error: YAML parse error on c/templates/x.yaml: error converting YAML to JSON: "
+                "yaml: line 4: did not find expected key\n\n"
+                "Use --debug flag to render out invalid YAML\n"
+            ),
+            RunError,
+            Problem(
+                "c/templates/x.yaml",
+                "the chart rendered text that is not YAML: error converting YAML to JSON: yaml: "
+                "line 4: did not find expected key",
+                "please report this with your values file: a chart must not do that",
+            ),
+        ),
+        (
+            (
+                "Error: failed to parse bad.yaml: cannot unmarshal yaml document: error converting "
+                "YAML to JSON: yaml: line 1: did not find expected ',' or ']'\n"
+            ),
+            InputError,
+            Problem("bad.yaml", "is not valid YAML: line 1: did not find expected ',' or ']'"),
+        ),
+        (
+            "Error: failed parsing --set data: error parsing index: EOF\n",
+            InputError,
+            Problem("--set", "cannot be read: error parsing index: EOF"),
+        ),
+        (
+            "Error: unable to detect chart at /x/Chart.yaml: open /x/Chart.yaml: no such file\n",
+            InputError,
+            Problem(
+                "",
+                "there is no chart: unable to detect chart at /x/Chart.yaml: open /x/Chart.yaml: "
+                "no such file",
+                "reinstall allranks, or name a folder with a Chart.yaml in it",
+            ),
+        ),
+        (
+            (
+                "Error: c/templates/x.yaml:2:41\n"
+                '  executing "c/templates/x.yaml" at <.Values.q.r>:\n'
+                "    nil pointer evaluating interface {}.r\n"
+            ),
+            RunError,
+            Problem(
+                "c/templates/x.yaml:2:41",
+                'the chart\'s template failed: executing "c/templates/x.yaml" at <.Values.q.r>: '
+                "nil pointer evaluating interface {}.r",
+                "please report this with your values file",
+            ),
+        ),
+        (
+            (
+                "Error: INSTALLATION FAILED: unable to build kubernetes objects from release "
+                "manifest: "
+                'resource mapping not found for name: "x" namespace: "" from "": no matches '
+                "for kind "
+                '"PostRendererRequired" in version "allranks.dev/v1alpha1"\n'
+            ),
+            InputError,
+            Problem(
+                "",
+                "these values need the post-renderer, and helm was called without it",
+                "add --post-renderer allranks-postrender (`allranks plugin install` once)",
+            ),
+        ),
+        (
+            (
+                'Error: invalid argument "pr" for "--post-renderer" flag: plugin: {Name:pr '
+                "Type:postrenderer/v1} not found\n"
+            ),
+            InputError,
+            Problem(
+                "",
+                "helm does not know this post-renderer: {Name:pr Type:postrenderer/v1} not found",
+                "run `allranks plugin install`; Helm 4 takes the plugin's name, Helm 3 an "
+                "executable",
+            ),
+        ),
+        (
+            'Error: INSTALLATION FAILED: namespaces "ml" not found\n',
+            InputError,
+            Problem(
+                "",
+                "there is no namespace 'ml'",
+                "kubectl create namespace ml, or pass another with -n",
+            ),
+        ),
+        (
+            "Error: something new\nand more\n",
+            ToolError,
+            Problem("", "helm failed: something new", "and more"),
+        ),
+        ("", ToolError, Problem("", "helm failed: it printed nothing")),
+    ],
+)
+def test_other_failures(stderr: str, kind: type[Exception], problem: Problem) -> None:
+    """Every other failure becomes one error of the right class, with its fix."""
+    error = failures.parse(stderr)
+    assert kind is type(error)
+    assert problem == error.problem
+
+
+def test_several_template_errors_stay_several() -> None:
+    """A chart that collects its checks before it fails gives one problem per check."""
+    error = failures.parse(
+        "Error: execution error at (c/t.yaml:1:1): ERROR: gpus: bad\n  fix: a\n"
+        "ERROR: nodes: worse\n"
+    )
+    assert (Problem("gpus", "bad", "a"), Problem("nodes", "worse")) == error.problems
+
+
+def test_the_post_renderers_words_are_shown() -> None:
+    """Helm 3 passes its standard error on; under Helm 4 the report file has it."""
+    words = "error: allranks.dev/scheduling: nope\n  fix: do it\n"
+    problem = Problem("allranks.dev/scheduling", "nope", "do it")
+    three = failures.parse(
+        "Error: error while running post render on files: error while running command /x/pr. "
+        f"error output:\n{words}: exit status 2\n\nUse --debug flag to render out invalid YAML\n"
+    )
+    four = 'Error: error while running post render on files: plugin "pr" exited with error\n'
+    assert problem == three.problem
+    assert problem == failures.parse(four, report=words).problem
+    assert "the post-renderer failed" in failures.parse(four).problem.message
+
+
+@given(st.text())
+def test_any_output_gives_an_error_with_words(stderr: str) -> None:
+    """Whatever helm prints, an error of ours comes out, and it says something."""
+    assert failures.parse(stderr).problem.message
+
+
+def test_noise_before_the_error_is_left_out() -> None:
+    """Log lines and plugin warnings do not hide the error."""
+    error = failures.parse(
+        'failed to load plugins: failed to load plugin at "/x": unknown field\n'
+        "WARNING: Kubernetes configuration file is group-readable.\n"
+        "Error: UPGRADE FAILED: boom\n"
+    )
+    assert error.problem.message == "helm failed: boom"

@@ -1,0 +1,128 @@
+"""The plugin folder: installing again, over a broken one, and taking it away."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from allranks import resources
+from allranks.errors import InputError, MissingToolError, RunError
+from allranks.helm import plugins
+from allranks.helm.locate import HelmBinary
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NAME = "allranks-postrender"
+
+
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A plugin tree to install from."""
+    source = tmp_path / "plugins" / "helm4" / NAME
+    source.mkdir(parents=True)
+    (source / "plugin.yaml").write_text("apiVersion: v1\nname: x\nversion: 0.2.0\n")
+    (source / "run.sh").write_text("#!/bin/sh\n")
+    (source / "run.sh").chmod(0o755)
+    monkeypatch.setattr(resources, "folder", lambda kind: tmp_path / kind)
+    return source
+
+
+@pytest.fixture
+def helm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HelmBinary:
+    """A helm 4 whose plugin folder is two folders deep and not there yet."""
+    path = tmp_path / "helm"
+    path.write_text('#!/bin/sh\n[ "$1" = env ] && printf \'%s\\n\' "$HELM_PLUGINS"\n')
+    path.chmod(0o755)
+    monkeypatch.setenv("HELM_PLUGINS", f"{tmp_path}/data/installed:/other")
+    return HelmBinary(path, "4.3.1", 4, supported=True)
+
+
+@pytest.mark.usefixtures("tree")
+def test_install_copies_the_tree_and_names_our_python(helm: HelmBinary) -> None:
+    """The copy is complete, executable, and knows which Python has allranks."""
+    path = plugins.install(helm)
+    assert path == helm.path.parent / "data" / "installed" / NAME
+    assert os.access(path / "run.sh", os.X_OK)
+    assert f"{sys.executable}\n" == (path / plugins.INTERPRETER).read_text()
+    (found,) = plugins.installed(helm)
+    assert ("0.2.0", sys.executable, True) == (found.version, found.interpreter, found.works)
+
+
+@pytest.mark.usefixtures("tree")
+def test_installing_again_replaces(helm: HelmBinary) -> None:
+    """What an older version left is gone; nothing else is left in the folder."""
+    path = plugins.install(helm)
+    (path / "old-file").write_text("x")
+    (path / "plugin.yaml").write_text("version: 0.0.1\n")
+    assert path == plugins.install(helm)
+    assert not (path / "old-file").exists()
+    assert plugins.installed(helm)[0].version == "0.2.0"
+    assert [entry.name for entry in path.parent.iterdir()] == [NAME]
+
+
+def test_installing_over_a_link_leaves_its_target(helm: HelmBinary, tree: Path) -> None:
+    """`helm plugin install` makes a link; replacing it does not touch what it points to."""
+    target = plugins.folder(helm)
+    target.mkdir(parents=True)
+    (target / NAME).symlink_to(tree)
+    path = plugins.install(helm)
+    assert not path.is_symlink()
+    assert {"plugin.yaml", "run.sh"} == {entry.name for entry in tree.iterdir()}
+
+
+@pytest.mark.usefixtures("tree")
+def test_uninstall_takes_away_only_ours(helm: HelmBinary) -> None:
+    """Other plugins stay; a second time there is nothing to remove."""
+    path = plugins.install(helm)
+    (path.parent / "other").mkdir()
+    assert path == plugins.uninstall(helm)
+    assert plugins.uninstall(helm) is None
+    assert [entry.name for entry in path.parent.iterdir()] == ["other"]
+
+
+@pytest.mark.usefixtures("tree")
+def test_a_moved_python_is_noticed(helm: HelmBinary) -> None:
+    """A plugin whose Python has gone, or that names none, does not work."""
+    path = plugins.install(helm)
+    (path / plugins.INTERPRETER).write_text("/gone/python\n")
+    assert not plugins.installed(helm)[0].works
+    (path / plugins.INTERPRETER).unlink()
+    assert not plugins.installed(helm)[0].works
+
+
+@pytest.mark.usefixtures("tree")
+def test_a_folder_that_cannot_be_written(helm: HelmBinary) -> None:
+    """The error names the folder and what to set."""
+    (helm.path.parent / "data").write_text("a file where the folder should be")
+    with pytest.raises(RunError) as caught:
+        plugins.install(helm)
+    assert caught.value.problem.path.endswith(NAME)
+    assert "HELM_PLUGINS" in caught.value.problem.hint
+
+
+def test_a_helm_that_does_not_say(helm: HelmBinary, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A helm that names no plugin folder is told, not guessed."""
+    monkeypatch.setenv("HELM_PLUGINS", "")
+    with pytest.raises(InputError, match="does not say where its plugins are"):
+        plugins.folder(helm)
+
+
+def test_helm_3_is_given_an_executable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Helm 3 gets nothing installed; it is told the program, of this Python or on PATH."""
+    three = HelmBinary(tmp_path / "helm", "3.22.0", 3, supported=True)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "bin" / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path / "other"))
+    with pytest.raises(MissingToolError):
+        plugins.install(three)
+    for folder in ("other", "bin"):
+        program = tmp_path / folder / NAME
+        program.parent.mkdir()
+        program.write_text("#!/bin/sh\n")
+        program.chmod(0o755)
+        assert program == plugins.install(three)
+    assert plugins.installed(three) == []
+    assert plugins.uninstall(three) is None
