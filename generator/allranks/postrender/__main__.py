@@ -1,0 +1,120 @@
+"""The program: ``allranks-postrender`` and ``python -m allranks.postrender``.
+
+Exit codes: 0 ok, 1 the output could not be written, 2 wrong input or arguments, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from allranks import names
+from allranks.postrender.options import DEFAULTS
+from allranks.postrender.pipeline import SOURCE, process
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from allranks.errors import AllranksError
+
+_OK, _FAILED, _INTERRUPTED = 0, 1, 130
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Filter stdin to stdout.
+
+    Args:
+        argv: the arguments; None takes the process's own.
+
+    Returns:
+        The exit code.
+    """
+    arguments = sys.argv[1:] if argv is None else argv
+    report = os.environ.get(names.ENV_REPORT, "")
+    try:
+        options = DEFAULTS
+        if arguments:
+            from allranks.postrender.arguments import parse, report_of  # noqa: PLC0415 - start-up
+
+            report = report_of(arguments) or report
+            options = parse(arguments)
+        if report:
+            _empty(report)
+        _write(process(_read(), options))
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read us is gone and needs no message; Python would print one as it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return _FAILED
+    except _our_error() as error:  # evaluated when something is raised, and not before
+        from allranks.postrender.report import tell  # noqa: PLC0415 - start-up
+
+        tell(str(error), report)
+        return error.exit_code
+    return _OK
+
+
+def _read() -> str:
+    """All of stdin.
+
+    Raises:
+        InputError: nobody pipes anything in, or it is not UTF-8.
+    """
+    if sys.stdin is None or sys.stdin.isatty():
+        raise _input_error(
+            "manifests are read from stdin, and nothing is piped in",
+            hint=f"helm template NAME CHART | {names.POSTRENDER}, or helm's own --post-renderer",
+        )
+    data = sys.stdin.buffer.read()
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise _input_error(
+            f"the byte 0x{data[error.start]:02x} is not UTF-8",
+            hint="save the chart's templates and files as UTF-8",
+            source=f"{SOURCE}:{line}",
+        ) from error
+
+
+def _write(text: str) -> None:
+    """Write all of the output.
+
+    Raises:
+        RunError: it could not be written.
+    """
+    try:
+        sys.stdout.buffer.write(text.encode("utf-8"))
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        from allranks.errors import RunError  # noqa: PLC0415 - start-up
+
+        raise RunError(f"the output could not be written: {error.strerror}") from error
+
+
+def _empty(report: str) -> None:
+    """Empty the report file, so that a message of an earlier run is not taken for ours."""
+    from allranks.postrender.report import write  # noqa: PLC0415 - start-up
+
+    if not write(report, ""):
+        raise _input_error(
+            f"the file {report!r} cannot be written", hint="name another with --report"
+        )
+
+
+def _input_error(message: str, hint: str, source: str = "") -> AllranksError:
+    from allranks.errors import InputError  # noqa: PLC0415 - start-up
+
+    return InputError(message, hint=hint, source=source)
+
+
+def _our_error() -> type[AllranksError]:
+    from allranks.errors import AllranksError  # noqa: PLC0415 - start-up
+
+    return AllranksError
+
+
+if __name__ == "__main__":
+    sys.exit(main())

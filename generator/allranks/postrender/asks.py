@@ -1,0 +1,229 @@
+"""What one object asks of the post-renderer: its annotations, and the options over them.
+
+A chart of ours writes one JSON object per subject (``allranks.dev/scheduling``, ``…/placement``,
+``…/fabric``). An option given on the command line wins over the same field of an annotation, as
+``--set`` wins over a values file.
+"""
+
+from __future__ import annotations
+
+from allranks import names
+from allranks.postrender.options import DIALECTS, QUEUE_DIALECTS, TOPOLOGY_KEYS, TOPOLOGY_MODES
+from allranks.postrender.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+    from allranks.postrender.edit import Edit
+    from allranks.postrender.options import Options
+
+_ANNOTATIONS = ("metadata", "annotations")
+_LEVELS = {key: level for level, key in TOPOLOGY_KEYS.items()}
+
+
+class Topology(Record):
+    """Where a workload's pods belong together.
+
+    Attributes:
+        mode: none, preferred or required.
+        key: the node label of the level.
+        level: host, rack or block; "" where only the key is known.
+        name: KAI's Topology object.
+        tier: Volcano's highest HyperNode tier; 0 where it is not given.
+        values: the domains to stay in, by the label's value; empty is any one domain.
+    """
+
+    mode: str = "none"
+    key: str = ""
+    level: str = ""
+    name: str = ""
+    tier: int = 0
+    values: tuple[str, ...] = ()
+
+    @property
+    def asked(self) -> bool:
+        """Whether there is anything to do."""
+        return self.mode != "none" and bool(self.key)
+
+
+class Scheduling(Record):
+    """How a workload's pods are queued and placed.
+
+    Attributes:
+        dialect: the scheduler to write for.
+        queue: the queue; "" is none.
+        priority_class: the priority class; "" is none.
+        gang_min: pods that start together; 0 is all.
+        gang_timeout: seconds; 0 is the scheduler's default.
+        scheduler_name: "" is the dialect's own.
+        topology: where the pods belong together.
+    """
+
+    dialect: str = "none"
+    queue: str = ""
+    priority_class: str = ""
+    gang_min: int = 0
+    gang_timeout: int = 0
+    scheduler_name: str = ""
+    topology: Topology = Topology()
+
+
+class Fabric(Record):
+    """Shared memory and RDMA of a workload's pods.
+
+    Attributes:
+        shm_size: size of /dev/shm; "" adds none.
+        rdma: whether the main containers may lock memory.
+        resources: extended resources of each main container.
+        containers: names of the main containers; empty finds them.
+    """
+
+    shm_size: str = ""
+    rdma: bool = False
+    resources: tuple[tuple[str, int | str], ...] = ()
+    containers: tuple[str, ...] = ()
+
+
+def scheduling(edit: Edit, options: Options) -> Scheduling | None:
+    """What an object asks of its scheduler; None where it asks nothing.
+
+    Raises:
+        InputError: the annotation is not what we write, or asks what the dialect has not.
+    """
+    given = _annotation(edit, names.SCHEDULING)
+    placement = _annotation(edit, names.PLACEMENT)
+    if given is None and placement is None and not options.schedules:
+        return None
+    given = given or {}
+    gang = _map(edit, names.SCHEDULING, given, "gang")
+    topology = _map(edit, names.SCHEDULING, given, "topology")
+    ask = Scheduling(
+        dialect=options.dialect or _text(edit, given, "dialect") or "none",
+        queue=options.queue or _text(edit, given, "queue"),
+        priority_class=options.priority_class or _text(edit, given, "priorityClass"),
+        gang_min=options.gang_min or _number(edit, gang, "minMember"),
+        gang_timeout=options.gang_timeout or _number(edit, gang, "timeoutSeconds"),
+        scheduler_name=options.scheduler_name,
+        topology=_topology(edit, topology, placement or {}, options),
+    )
+    _check(edit, ask)
+    return ask
+
+
+def fabric(edit: Edit, options: Options) -> Fabric:
+    """What an object asks of shared memory and RDMA.
+
+    Raises:
+        InputError: the annotation is not what we write.
+    """
+    given = _annotation(edit, names.FABRIC) or {}
+    resources = _map(edit, names.FABRIC, given, "resources")
+    for name, amount in resources.items():
+        if isinstance(amount, bool) or not isinstance(amount, int | str):
+            _refuse(edit, names.FABRIC, f"resources: {name} is {amount!r}, expected a number")
+    return Fabric(
+        shm_size=options.shm_size,
+        rdma=options.rdma or bool(options.rdma_resources) or given.get("rdma") is True,
+        resources=tuple({**resources, **dict(options.rdma_resources)}.items()),
+        containers=options.containers,
+    )
+
+
+def _topology(
+    edit: Edit, given: dict[str, Any], placement: dict[str, Any], options: Options
+) -> Topology:
+    """The topology asked for; a placement alone names its level as well as its domains."""
+    mode = options.topology_mode or _text(edit, given, "mode") or _text(edit, placement, "mode")
+    if not mode or mode == "none":
+        return Topology()
+    if mode not in TOPOLOGY_MODES:
+        _refuse(edit, names.SCHEDULING, f"topology mode {mode!r} is not one of {TOPOLOGY_MODES}")
+    level = options.topology_level or _text(edit, given, "level")
+    placed_key = _text(edit, placement, "key")
+    key = options.topology_key or (TOPOLOGY_KEYS[level] if options.topology_level else "")
+    key = key or _text(edit, given, "key") or placed_key
+    key = key or TOPOLOGY_KEYS.get(level or "rack", "")
+    values = options.topology_values
+    if not values and placed_key == key:
+        values = tuple(_values(edit, placement))
+    return Topology(
+        mode=mode,
+        key=key,
+        level=level or _LEVELS.get(key, ""),
+        name=options.topology_name or _text(edit, given, "name"),
+        tier=options.topology_tier or _number(edit, given, "tier"),
+        values=values,
+    )
+
+
+def _check(edit: Edit, ask: Scheduling) -> None:
+    if ask.dialect not in DIALECTS:
+        _refuse(edit, names.SCHEDULING, f"dialect {ask.dialect!r} is not one of {DIALECTS}")
+    if ask.queue and ask.dialect not in QUEUE_DIALECTS:
+        edit.refuse(
+            ("queue",),
+            f"{ask.queue!r} is asked for, but the dialect {ask.dialect!r} has no queues",
+            f"choose a dialect that has: {', '.join(QUEUE_DIALECTS)}",
+        )
+    if ask.dialect == "kueue" and not ask.queue:
+        edit.refuse(
+            ("queue",),
+            "Kueue needs a queue: without one the job would start at once, past every quota",
+            "name a LocalQueue of the namespace: queue in the values, or --queue",
+        )
+
+
+def _annotation(edit: Edit, key: str) -> dict[str, Any] | None:
+    text = edit.get((*_ANNOTATIONS, key))
+    if text is None:
+        return None
+    import json  # noqa: PLC0415 - most documents carry no such annotation
+
+    try:
+        value = json.loads(text) if isinstance(text, str) else None
+    except ValueError as error:
+        _refuse(edit, key, f"is not JSON: {error}")
+    if not isinstance(value, dict):
+        _refuse(edit, key, "is not a JSON object")
+    return value
+
+
+def _map(edit: Edit, key: str, given: dict[str, Any], name: str) -> dict[str, Any]:
+    value: Any = given.get(name)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        _refuse(edit, key, f"{name} is {value!r}, expected an object")
+    return value
+
+
+def _text(edit: Edit, given: dict[str, Any], name: str) -> str:
+    value = given.get(name)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        _refuse(edit, names.SCHEDULING, f"{name} is {value!r}, expected a string")
+    return value
+
+
+def _number(edit: Edit, given: dict[str, Any], name: str) -> int:
+    value = given.get(name)
+    if value is None:
+        return 0
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        _refuse(edit, names.SCHEDULING, f"{name} is {value!r}, expected a number from 0")
+    return value
+
+
+def _values(edit: Edit, placement: dict[str, Any]) -> list[str]:
+    values = placement.get("values") or []
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        _refuse(edit, names.PLACEMENT, f"values is {values!r}, expected a list of strings")
+    return values
+
+
+def _refuse(edit: Edit, key: str, message: str) -> NoReturn:
+    edit.refuse(
+        (*_ANNOTATIONS, key), message, "this annotation is the chart's to write; remove yours"
+    )

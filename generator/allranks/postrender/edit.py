@@ -1,0 +1,134 @@
+"""All writing into a manifest goes through here, so that "changed" is a fact and not a claim.
+
+A document is printed anew only when something in it changed; anything else leaves as it came.
+Null counts as absent, as it does for the API server: charts that render ``annotations:`` with
+nothing under it are common.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+    Path = tuple[str | int, ...]
+
+
+class Edit:
+    """Writes into one manifest and remembers whether anything changed.
+
+    Attributes:
+        manifest: the object that is written to.
+        where: how to name it to a user, ``stdin:12, Job "train"``.
+        changed: whether any write made a difference.
+    """
+
+    __slots__ = ("changed", "manifest", "where")
+
+    def __init__(self, manifest: dict[str, Any], where: str = "") -> None:
+        self.manifest = manifest
+        self.where = where
+        self.changed = False
+
+    def get(self, path: Path) -> Any:
+        """The value at a path; None where any part of the path is absent."""
+        return get(self.manifest, path)
+
+    def put(self, path: Path, value: Any) -> None:
+        """Set the value at a path; maps that are absent on the way are made."""
+        if same(get(self.manifest, path), value):
+            return
+        holder = self._holder(path)
+        holder[path[-1]] = value
+        self.changed = True
+
+    def default(self, path: Path, value: Any) -> None:
+        """Set the value at a path where there is none; what is explicit stays."""
+        if get(self.manifest, path) is None:
+            self.put(path, value)
+
+    def append(self, path: Path, item: Any) -> None:
+        """Add an item to the list at a path, unless an equal one is in it."""
+        items = get(self.manifest, path)
+        if items is None:
+            self.put(path, [item])
+            return
+        if not isinstance(items, list):
+            self.refuse(path, f"is {kind_of(items)}, expected a list")
+        if not any(same(item, one) for one in items):
+            items.append(item)
+            self.changed = True
+
+    def items(self, path: Path) -> list[Any]:
+        """The list at a path, empty where it is absent."""
+        items = get(self.manifest, path)
+        if items is None:
+            return []
+        if not isinstance(items, list):
+            self.refuse(path, f"is {kind_of(items)}, expected a list")
+        return items
+
+    def refuse(self, path: Path, message: str, hint: str = "") -> NoReturn:
+        """Raise an `InputError` about a path of this manifest."""
+        from allranks.errors import InputError  # noqa: PLC0415 - only a failing run pays for it
+
+        raise InputError(message, path=dotted(path), hint=hint, source=self.where)
+
+    def _holder(self, path: Path) -> Any:
+        node: Any = self.manifest
+        for depth, key in enumerate(path[:-1]):
+            if isinstance(node, list) and isinstance(key, int) and key < len(node):
+                node = node[key]
+            elif isinstance(node, dict):
+                if node.get(key) is None:
+                    node[key] = {}
+                node = node[key]
+            else:
+                self.refuse(path[:depth], f"is {kind_of(node)}, expected a map")
+        if not isinstance(node, dict):
+            self.refuse(path[:-1], f"is {kind_of(node)}, expected a map")
+        return node
+
+
+def get(node: Any, path: Path) -> Any:
+    """The value at a path; None where any part of the path is absent."""
+    for key in path:
+        if isinstance(node, dict):
+            node = node.get(key)
+        elif isinstance(node, list) and isinstance(key, int) and key < len(node):
+            node = node[key]
+        else:
+            return None
+    return node
+
+
+def same(one: Any, other: Any) -> bool:
+    """Equal, and of one type: ``1``, ``1.0``, ``True`` and ``"1"`` are four values."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(same, one, other))
+    return bool(one == other)
+
+
+def clone(value: Any) -> Any:
+    """A deep copy of plain data, so that no two places of a manifest are one object."""
+    if isinstance(value, dict):
+        return {key: clone(item) for key, item in value.items()}
+    return [clone(item) for item in value] if isinstance(value, list) else value
+
+
+def dotted(path: Path) -> str:
+    """A path as a user writes it: ``spec.containers[0].name``."""
+    text = ""
+    for key in path:
+        text += f"[{key}]" if isinstance(key, int) else f".{key}"
+    return text.removeprefix(".")
+
+
+def kind_of(value: Any) -> str:
+    """What a value is, in a user's words."""
+    names = {dict: "a map", list: "a list", str: "a string", bool: "a boolean"}
+    return names.get(type(value), "nothing" if value is None else "a number")

@@ -1,0 +1,57 @@
+"""Kueue: the queue is a label on the top object, and admission is all or nothing by itself.
+
+A Job is created suspended and Kueue starts it. Topology is asked in annotations of the pods.
+"""
+
+from __future__ import annotations
+
+from allranks.postrender.passes.scheduling.gang import label_value, size
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from allranks.postrender.asks import Scheduling
+    from allranks.postrender.workloads import Workload
+
+QUEUE_NAME = "kueue.x-k8s.io/queue-name"
+PRIORITY_CLASS = "kueue.x-k8s.io/priority-class"
+MIN_PARALLELISM = "kueue.x-k8s.io/job-min-parallelism"
+COMPLETIONS_FOLLOW = "kueue.x-k8s.io/job-completions-equal-parallelism"
+TOPOLOGY = {
+    "required": "kueue.x-k8s.io/podset-required-topology",
+    "preferred": "kueue.x-k8s.io/podset-preferred-topology",
+}
+# What Kueue admits by `suspend`; all else is held back pod by pod, by a scheduling gate.
+_SUSPENDED = ("Job", "CronJob", "JobSet")
+
+
+def apply(workload: Workload, ask: Scheduling) -> None:
+    """Write the queue, the priority, the suspension, the smallest size and the topology."""
+    edit = workload.edit
+    # A ReplicaSet is unknown to Kueue, its pods are not. A CronJob's Jobs are what is queued.
+    top = workload.templates[0].path if workload.kind == "ReplicaSet" else workload.job
+    labels = (*top, "metadata", "labels")
+    edit.put((*labels, QUEUE_NAME), label_value(workload, ask.queue, "the queue"))
+    if ask.priority_class:
+        value = label_value(workload, ask.priority_class, "the priority class")
+        edit.put((*labels, PRIORITY_CLASS), value)
+    if workload.kind in _SUSPENDED:
+        edit.put((*top, "spec", "suspend"), value=True)
+    if workload.kind in ("Job", "CronJob") and ask.gang_min:
+        _partial(workload, ask)
+    key = TOPOLOGY.get(ask.topology.mode)
+    if key and ask.topology.asked:
+        for template in workload.templates:
+            edit.put((*template.annotations, key), ask.topology.key)
+
+
+def _partial(workload: Workload, ask: Scheduling) -> None:
+    """Let Kueue admit fewer pods than the Job has, down to the gang."""
+    edit, top = workload.edit, workload.job
+    least = size(workload, ask)
+    parallelism = edit.get((*top, "spec", "parallelism"))
+    if parallelism == least:
+        return
+    annotations = (*top, "metadata", "annotations")
+    edit.put((*annotations, MIN_PARALLELISM), str(least))
+    if edit.get((*top, "spec", "completions")) == parallelism:
+        edit.put((*annotations, COMPLETIONS_FOLLOW), "true")

@@ -1,0 +1,45 @@
+"""Kubernetes' own scheduler, alone or with the coscheduling plugin.
+
+Coscheduling knows a gang (a PodGroup, named by a label of the pods) and nothing else; priority is
+the pods' own, and topology is the placement pass's affinity.
+"""
+
+from __future__ import annotations
+
+from allranks.postrender.passes.scheduling.gang import group, label_value, size
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from allranks.postrender.asks import Scheduling
+    from allranks.postrender.workloads import Workload
+
+API_VERSION = "scheduling.x-k8s.io/v1alpha1"
+POD_GROUP = "scheduling.x-k8s.io/pod-group"
+
+
+def apply(workload: Workload, ask: Scheduling) -> list[dict[str, Any]]:
+    """Write the priority and the scheduler's name and, with coscheduling, the gang."""
+    edit = workload.edit
+    for template in workload.templates:
+        if ask.scheduler_name:
+            edit.default((*template.spec, "schedulerName"), ask.scheduler_name)
+        if ask.priority_class:
+            edit.default((*template.spec, "priorityClassName"), ask.priority_class)
+    least = size(workload, ask) if ask.dialect == "coscheduling" else 0
+    if not least:
+        return []
+    if not workload.name:
+        edit.refuse(
+            ("metadata", "name"),
+            "coscheduling finds a gang by its name, and this object has none (generateName)",
+            "give it a name",
+        )
+    for template in workload.templates:
+        value = label_value(workload, workload.name, "the PodGroup's name")
+        edit.put((*template.labels, POD_GROUP), value)
+    spec: dict[str, Any] = {"minMember": least}
+    if ask.gang_timeout:
+        spec["scheduleTimeoutSeconds"] = ask.gang_timeout
+    return [group(workload, API_VERSION, spec)]

@@ -1,0 +1,218 @@
+"""From stream to stream: read what may have to change, pass it through the passes, print it.
+
+Most documents of most charts need no pass, and text alone shows it: those are never parsed, and
+leave as the slices they came in. Only a document that a pass has changed is printed anew.
+"""
+
+from __future__ import annotations
+
+from allranks import names
+from allranks.postrender import asks, checks, workloads
+from allranks.postrender.edit import Edit
+from allranks.postrender.options import DEFAULTS
+from allranks.postrender.passes import (
+    fabric,
+    labels,
+    placement,
+    provenance,
+    scheduling,
+    security,
+    sentinel,
+)
+from allranks.postrender.stream import BREAKS, Document, split
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from allranks.postrender.options import Options
+
+# Where a document stands, in messages.
+SOURCE = "stdin"
+_POD_GROUP = "PodGroup"
+# Helm 3 says in such a comment which template a document came from.
+_SOURCE = "# Source: "
+# Substrings of every kind that makes pods, and of the List that may hold them.
+_KIND_WORDS = ("Job", "Set", "Pod", "Deployment", "List")
+_REQUESTS = (names.SCHEDULING, names.PLACEMENT, names.FABRIC)
+# What makes us read a document that no option is about.
+_MARKS = (*_REQUESTS, names.VALUES_DIGEST, names.SENTINEL_KIND)
+
+
+def process(text: str, options: Options = DEFAULTS) -> str:
+    """Post-render a manifest stream.
+
+    Args:
+        text: the stream, as Helm gives it.
+        options: what is asked of every object, besides their own annotations.
+
+    Returns:
+        The stream with the passes applied; a document that no pass changes stands in it exactly
+        as it came. Never empty, unless the input is.
+
+    Raises:
+        InputError: the stream is not YAML where it has to be read, or asks what cannot be done.
+    """
+    if not _may_change(text, options):
+        return text
+    return _Run(split(text), options).process()
+
+
+def _may_change(text: str, options: Options) -> bool:
+    """Whether a text can hold anything for a pass; escapes in names are not looked through."""
+    if options.touches_everything or any(mark in text for mark in _MARKS):
+        return True
+    return options.touches_workloads and any(word in text for word in _KIND_WORDS)
+
+
+class _Run:
+    """One run over a stream: the documents, and what was found on the way."""
+
+    def __init__(self, documents: list[Document], options: Options) -> None:
+        self._documents = documents
+        self._options = options
+        self._requests: set[str] = set()
+        self._sentinels: list[Edit] = []
+        self._groups: set[tuple[str, str, str]] | None = None
+
+    def process(self) -> str:
+        pieces: list[str] = []
+        for document in self._documents:
+            if document.has_content and _may_change(document.body, self._options):
+                pieces += self._document(document)
+            else:
+                pieces.append(document.text)
+        if self._sentinels:
+            checks.sentinels(self._sentinels, self._requests, "".join(pieces))
+        return "".join(pieces)
+
+    def _document(self, document: Document) -> list[str]:
+        """The texts that stand for one document."""
+        manifest = _load(document)
+        if not isinstance(manifest, dict):
+            return [document.text]
+        edit = Edit(manifest, _where(document, manifest))
+        if sentinel.is_sentinel(edit):
+            self._sentinels.append(edit)
+            return [document.tail] if "%" in document.tail else []
+        added: list[dict[str, Any]] = []
+        if _is_list(manifest):
+            for index, item in enumerate(edit.items(("items",))):
+                if isinstance(item, dict):
+                    inside = Edit(item, f"{_where(document, item)}, items[{index}]")
+                    added += self._object(inside)
+                    edit.changed |= inside.changed
+        else:
+            added = self._object(edit)
+        if not edit.changed and not added:
+            return [document.text]
+        return _print(document, manifest if edit.changed else None, added)
+
+    def _object(self, edit: Edit) -> list[dict[str, Any]]:
+        """Run the passes over one object.
+
+        Returns:
+            The objects it needs beside it.
+        """
+        if workloads.is_hook(edit.manifest):
+            return []
+        kind = str(edit.manifest.get("kind"))
+        options = self._options
+        if not options.selects(kind, workloads.name_of(edit.manifest)):
+            options = DEFAULTS
+        workload = workloads.workload(edit)
+        added: list[dict[str, Any]] = []
+        labels.apply(edit, workload, options)
+        if workload is not None:
+            self._note_requests(edit)
+            ask = asks.scheduling(edit, options)
+            if ask is not None:
+                placement.apply(workload, ask)
+                added = [one for one in scheduling.apply(workload, ask) if self._is_new(one)]
+            fabric.apply(workload, asks.fabric(edit, options))
+            if options.restricted:
+                security.apply(workload)
+        provenance.apply(edit, options)
+        for manifest in added:
+            provenance.apply(Edit(manifest), options)
+        return added
+
+    def _note_requests(self, edit: Edit) -> None:
+        annotations = edit.get(("metadata", "annotations"))
+        if isinstance(annotations, dict):
+            self._requests.update(key for key in _REQUESTS if key in annotations)
+
+    def _is_new(self, manifest: dict[str, Any]) -> bool:
+        """Whether the stream has no such object yet, as on a second run it has."""
+        if self._groups is None:
+            self._groups = set()
+            for document in self._documents:
+                if _POD_GROUP in document.body:
+                    for one in _objects(_load(document)):
+                        self._groups.add(_identity(one))
+        identity = _identity(manifest)
+        known = identity in self._groups
+        self._groups.add(identity)
+        return not known
+
+
+def _load(document: Document) -> Any:
+    """The one value of a document.
+
+    Raises:
+        InputError: it is not YAML; the error names the line of the stream.
+    """
+    from allranks.errors import InputError  # noqa: PLC0415 - only streams that need it pay for it
+    from allranks.yamlio import load  # noqa: PLC0415 - only streams that need it pay for it
+
+    try:
+        values = load.load_all(document.source, SOURCE)
+    except InputError:
+        # Once more, with the document where it stands in the stream, for the line in the message.
+        above = document.line - 1 - document.directives.count("\n")
+        load.load_all("\n" * max(above, 0) + document.source, SOURCE)
+        raise
+    return values[0] if values else None
+
+
+def _print(
+    document: Document, manifest: dict[str, Any] | None, added: list[dict[str, Any]]
+) -> list[str]:
+    """The texts of a changed document, and of the objects it needs in front of it."""
+    from allranks.yamlio.dump import dump  # noqa: PLC0415 - only streams that need it pay for it
+
+    comments = document.comments
+    marked = document.lead.endswith("---")
+    if marked and not comments.endswith(BREAKS):
+        # The content began on the marker's own line.
+        comments += "\n"
+    body = document.body if manifest is None else comments + dump(manifest)
+    if not added:
+        return [document.lead, body, document.tail]
+    # What follows another document needs a marker, which the first of a stream may not have.
+    pieces = [document.lead.removesuffix("---")]
+    sources = "".join(line for line in comments.splitlines(keepends=True) if _SOURCE in line)
+    for one in added:
+        pieces += ["---\n", sources, dump(one)]
+    return [*pieces, "---" if marked else "---\n", body, document.tail]
+
+
+def _where(document: Document, manifest: dict[str, Any]) -> str:
+    kind, name = manifest.get("kind", "document"), workloads.name_of(manifest)
+    return f'{SOURCE}:{document.line}, {kind} "{name}"' if name else f"{SOURCE}:{document.line}"
+
+
+def _is_list(manifest: dict[str, Any]) -> bool:
+    return manifest.get("kind") == "List" and isinstance(manifest.get("items"), list)
+
+
+def _objects(value: Any) -> list[dict[str, Any]]:
+    if not isinstance(value, dict):
+        return []
+    items = value["items"] if _is_list(value) else [value]
+    return [item for item in items if isinstance(item, dict)]
+
+
+def _identity(manifest: dict[str, Any]) -> tuple[str, str, str]:
+    namespace = (manifest.get("metadata") or {}).get("namespace") or ""
+    return workloads.group_of(manifest), str(namespace), workloads.name_of(manifest)
