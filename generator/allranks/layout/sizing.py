@@ -141,15 +141,16 @@ def awkward(split: Split, cap: int, fits: Callable[[Split], bool] = bool) -> lis
 def _demanded(spec: JobSpec) -> Split | None:
     total, gpus = spec.gpus, spec.gpus_per_node
     nodes = spec.nodes
-    if spec.elastic and not nodes and not (total and gpus):
+    if total and gpus:
+        return _multiple(spec, nodes)
+    if spec.elastic and not nodes:
+        # An elastic job keeps its pods' size while their number changes, so it is never re-split.
+        if total and spec.node_shape.gpus:
+            return free(spec)[0]
         nodes = spec.max_nodes
     if not total:
         return Split(nodes or 1, gpus)
-    if gpus:
-        return _multiple(spec, nodes)
-    if nodes:
-        return _divided(total, nodes)
-    return None
+    return _divided(total, nodes) if nodes else None
 
 
 def _multiple(spec: JobSpec, nodes: int) -> Split:
