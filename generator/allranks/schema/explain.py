@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from allranks.schema.engine import Engine, Violation
     from allranks.schema.paths import ValuesPath
 
-Typed = Callable[["ValuesPath"], str]
+Typed = Callable[["ValuesPath", Any], str]
 _Words = tuple[str, str]
 
 _KINDS = {
@@ -38,7 +38,7 @@ def explain(engine: Engine, violation: Violation, typed: Typed) -> _Words:
     Args:
         engine: the chart's schema.
         violation: what it refused.
-        typed: gives the text of a scalar as the user typed it; "" where it is not known.
+        typed: gives the text of a scalar at a path as it was typed; "" where it is not known.
     """
     special = _SPECIAL.get(violation.keyword)
     if special is not None:
@@ -59,7 +59,7 @@ def _given(violation: Violation, typed: Typed) -> str:
     """The value as it was typed where that is known: 1e-5, not 1e-05."""
     value = violation.instance
     if isinstance(value, (bool, int, float)):
-        return typed(violation.path) or quoted(value)
+        return typed(violation.path, value) or quoted(value)
     return short(value)
 
 
@@ -229,8 +229,14 @@ def _one_of(_: Engine, violation: Violation, __: Typed) -> _Words:
     return f"needs exactly one of {known}", "write each one as an item of its own"
 
 
+def _any_of(_: Engine, violation: Violation, __: Typed) -> _Words:
+    key = violation.expected[0]["required"][0]
+    return f"has no {key}, and items are merged by it", f"add {key}: …"
+
+
 _SPECIAL: dict[str, Callable[[Engine, Violation, Typed], _Words]] = {
     "additionalProperties": _unknown,
+    "anyOf": _any_of,
     "const": _const,
     "enum": _enum,
     "maxLength": _long,

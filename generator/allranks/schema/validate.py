@@ -11,6 +11,7 @@ from allranks.schema.engine import Engine, Violation, engine
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from allranks.schema.explain import Typed
     from allranks.schema.paths import ValuesPath
 
 # Where several keywords refuse one value, the first of these words it best.
@@ -21,7 +22,7 @@ def validate(
     workload: str,
     values: Mapping[str, Any],
     where: Callable[[ValuesPath], str],
-    typed: Callable[[ValuesPath], str] = lambda _: "",
+    typed: Typed = lambda *_: "",
 ) -> list[Problem]:
     """What the chart's schema refuses, all at once.
 
@@ -41,7 +42,7 @@ def located(
     workload: str,
     values: Mapping[str, Any],
     where: Callable[[ValuesPath], str],
-    typed: Callable[[ValuesPath], str] = lambda _: "",
+    typed: Typed = lambda *_: "",
 ) -> list[tuple[ValuesPath, Problem]]:
     """The same as `validate`, each problem with its path as keys."""
     judge = engine(workload)
@@ -69,7 +70,7 @@ def _problem(
     judge: Engine,
     violation: Violation,
     where: Callable[[ValuesPath], str],
-    typed: Callable[[ValuesPath], str],
+    typed: Typed,
 ) -> Problem:
     message, hint = explain.explain(judge, violation, typed)
     return Problem(paths.show(violation.path), message, hint, where(violation.path))

@@ -1,0 +1,182 @@
+"""Rules about what each process runs, and with which environment."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from allranks import names
+from allranks.values.check import EVERYTHING, Finding, Rule, View, path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from allranks.schema.paths import ValuesPath
+
+# A ConfigMap holds 1 MiB of data; the entry script shares it with the user's.
+CONFIG_MAP_MAX = 1024 * 1024
+ENTRY_RESERVE = 16 * 1024
+
+_PYTHON = re.compile(r"(.*/)?python[0-9.]*")
+_INSTEAD = {
+    "PET_NNODES": "nodes, or torchrun.elastic",
+    "PET_NPROC_PER_NODE": "procsPerNode",
+    "PET_MAX_RESTARTS": "torchrun.maxRestarts",
+    "PET_RDZV_BACKEND": "torchrun.rdzvBackend",
+    "PET_RDZV_ENDPOINT": "torchrun.rdzvEndpoint",
+    "PET_RDZV_ID": "torchrun.rdzvId",
+    "PET_RDZV_CONF": "torchrun.rdzvConf",
+    "PET_MASTER_PORT": "torchrun.port",
+    "MASTER_PORT": "torchrun.port",
+    "WORLD_SIZE": "gpus, or nodes and procsPerNode",
+    "LOCAL_WORLD_SIZE": "procsPerNode",
+}
+
+
+def reserved_env(name: str) -> bool:
+    """Whether a variable is set by the workload's entry or by torchrun itself."""
+    return name in names.RESERVED_ENV or name.startswith(names.RESERVED_ENV_PREFIXES)
+
+
+def _command_or_script(view: View) -> Iterator[Finding]:
+    command, script = view["command"], view["script"]
+    if command and script:
+        yield Finding(
+            path("script"), "both command and script are set; exactly one is", "remove one of them"
+        )
+    elif not command and not script:
+        yield Finding(
+            path("command"),
+            "neither command nor script is set, so there is nothing to run",
+            "write what each process runs, as in command: [python, train.py]",
+        )
+
+
+def _first_word(view: View) -> Iterator[Finding]:
+    command = view["command"]
+    if command and not command[0].strip():
+        yield Finding(
+            path("command", 0), "the first word, the program to run, is empty", "name the program"
+        )
+
+
+def _script_size(view: View) -> Iterator[Finding]:
+    sizes = {key: len(view[key].encode("utf-8", "replace")) for key in ("script", "setup")}
+    allowed = CONFIG_MAP_MAX - ENTRY_RESERVE
+    total = sum(sizes.values())
+    if total > allowed:
+        yield Finding(
+            path(max(sizes, key=lambda key: sizes[key])),
+            f"script and setup are {total} bytes together; a ConfigMap has room for {allowed}",
+            "put the program into the image, or onto storage.workspace, or let setup fetch it "
+            "(git clone), and run it with command",
+        )
+
+
+def _module(view: View) -> Iterator[Finding]:
+    command = view["command"]
+    chosen = [key for key in ("module", "runPath") if view[f"torchrun.{key}"]]
+    if not chosen:
+        return
+    where = path(f"torchrun.{chosen[-1]}")
+    if len(chosen) > 1:
+        yield Finding(where, "module and runPath exclude each other", "set one of them to false")
+    elif view["script"]:
+        yield Finding(
+            where, f"{chosen[0]} is about command, and a script is given", "set it to false"
+        )
+    elif chosen == ["runPath"] and command and not command[0].startswith("/"):
+        yield Finding(
+            path("command", 0),
+            f"torchrun.runPath needs an absolute path, and {command[0]} is none",
+            f"write it in full, as in /workspace/{command[0]}, or set runPath to false",
+        )
+    elif command and _PYTHON.fullmatch(command[0]):
+        what = "module" if chosen == ["module"] else "path"
+        yield Finding(
+            where,
+            f"command starts with {command[0]}, which would be taken for the {what} to run",
+            f"leave {command[0]} out of command, or set {chosen[0]} to false",
+        )
+
+
+def _image(view: View) -> Iterator[Finding]:
+    if not view["image.repository"]:
+        yield Finding(
+            path("image.repository"),
+            "is empty, so there is no image to run",
+            'name the image, as in image: {repository: my/trainer, tag: "1.4"}',
+        )
+
+
+def _env(view: View) -> Iterator[Finding]:
+    for name in view["env"]:
+        if reserved_env(name):
+            instead = _INSTEAD.get(name)
+            yield Finding(
+                path("env", name),
+                "is reserved: the job sets it for each process",
+                f"set {instead} instead" if instead else "remove it",
+            )
+
+
+def _clean_text(view: View) -> Iterator[Finding]:
+    for where, text in _texts(view.values, ()):
+        if "\0" in text:
+            yield Finding(
+                where, "the text has a NUL character, which no program can be given", "remove it"
+            )
+        elif any("\ud800" <= char <= "\udfff" for char in text):
+            yield Finding(
+                where, "the text has half of a surrogate pair, which is no character", "remove it"
+            )
+
+
+def _texts(value: Any, where: ValuesPath) -> Iterator[tuple[ValuesPath, str]]:
+    if isinstance(value, str):
+        yield where, value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield (*where, key), key
+            yield from _texts(item, (*where, key))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _texts(item, (*where, index))
+
+
+RULES = (
+    Rule(
+        "command-or-script",
+        "Exactly one of `command` and `script` is set.",
+        ("command", "script"),
+        _command_or_script,
+    ),
+    Rule("first-word", "The first word of `command` is not empty.", ("command",), _first_word),
+    Rule(
+        "script-size",
+        "`script` and `setup` fit into one ConfigMap of 1 MiB together with the entry script.",
+        ("script", "setup"),
+        _script_size,
+    ),
+    Rule(
+        "module",
+        "`torchrun.module` and `torchrun.runPath` exclude each other, need `command`, and "
+        "`command` then starts with the module or an absolute path, not with `python`.",
+        ("command", "script", "torchrun.module", "torchrun.runPath"),
+        _module,
+    ),
+    Rule("image", "`image.repository` is set.", ("image",), _image),
+    Rule(
+        "reserved-env",
+        "`env` sets no variable that the job sets itself: `PET_*`, `ALLRANKS_*`, "
+        "`JOB_COMPLETION_INDEX` and what torchrun gives each process (`RANK`, `WORLD_SIZE`, …).",
+        ("env",),
+        _env,
+    ),
+    Rule(
+        "clean-text",
+        "No text has NUL characters or halves of surrogate pairs; all else is taken as typed.",
+        (EVERYTHING,),
+        _clean_text,
+    ),
+)

@@ -1,0 +1,157 @@
+"""Rules about the pod: its network, what it may do, and what the template may not change."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from allranks.values.check import Finding, Rule, View, path
+from allranks.values.check_command import reserved_env
+from allranks.values.check_size import SIZE, size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from allranks.schema.paths import ValuesPath
+
+TRAINER = "trainer"
+_PRIVILEGED_PORTS = 1024
+# Fields of the pod that the job's own names and ends depend on, and what to use instead.
+_FIXED = {
+    "restartPolicy": "remove it; see torchrun.controller, torchrun.maxRestarts and runPolicy",
+    "hostname": "remove it; each pod is named by its rank",
+    "subdomain": "remove it; the pods are named by the release's Service",
+    "hostNetwork": "set network.hostNetwork",
+    "dnsPolicy": "set network.dnsPolicy",
+}
+
+
+def _dns(view: View) -> Iterator[Finding]:
+    policy, host = view["network.dnsPolicy"], view["network.hostNetwork"]
+    where = path("network.dnsPolicy")
+    spec = view["podTemplate"].get("spec", {})
+    if policy == "None" and not spec.get("dnsConfig"):
+        yield Finding(
+            where,
+            "None needs the pods' own DNS settings",
+            "add podTemplate.spec.dnsConfig, or leave it out",
+        )
+    elif host and policy in ("ClusterFirst", "Default"):
+        yield Finding(
+            where,
+            f"with hostNetwork, {policy} asks the node's DNS, which does not know rank 0",
+            "leave it out, which means ClusterFirstWithHostNet",
+        )
+    elif policy == "Default":
+        asked = size(view)
+        if asked is not None and asked.nodes > 1:
+            yield Finding(
+                where,
+                "Default asks the node's DNS, which does not know rank 0",
+                "leave it out, which means ClusterFirst",
+            )
+
+
+def _host_port(view: View) -> Iterator[Finding]:
+    port = view["torchrun.port"]
+    if port < _PRIVILEGED_PORTS and view["network.hostNetwork"] and view["security.restricted"]:
+        yield Finding(
+            path("torchrun.port"),
+            f"port {port} on the host's network is for root, and security.restricted is true",
+            f"use a port from {_PRIVILEGED_PORTS} to 65535, such as 29500",
+        )
+
+
+def _restricted(view: View) -> Iterator[Finding]:
+    if not view["security.restricted"]:
+        return
+    hint = "remove it, or set security.restricted: false"
+    for key in ("podSecurityContext", "containerSecurityContext"):
+        context, where = view[f"security.{key}"], path(f"security.{key}")
+        for below, what in _more_than_restricted(context):
+            yield Finding((*where, *below), f"{what}, and security.restricted is true", hint)
+
+
+def _more_than_restricted(context: dict[str, Any]) -> Iterator[tuple[ValuesPath, str]]:
+    """What Pod Security "restricted" refuses in a security context."""
+    if context.get("runAsUser") == 0:
+        yield ("runAsUser",), "user 0 is root"
+    if context.get("runAsNonRoot") is False:
+        yield ("runAsNonRoot",), "false allows root"
+    if context.get("privileged"):
+        yield ("privileged",), "a privileged container is the node's root"
+    if context.get("allowPrivilegeEscalation"):
+        yield ("allowPrivilegeEscalation",), "a process could gain privileges"
+    if _map(context, "seccompProfile").get("type") == "Unconfined":
+        yield ("seccompProfile", "type"), "Unconfined lifts the system call filter"
+    added = _map(context, "capabilities").get("add")
+    extra = [name for name in added or () if name != "NET_BIND_SERVICE"]
+    if extra:
+        yield ("capabilities", "add"), f"the capability {extra[0]} is added"
+
+
+def _map(context: dict[str, Any], key: str) -> dict[str, Any]:
+    found = context.get(key)
+    return found if isinstance(found, dict) else {}
+
+
+def _template(view: View) -> Iterator[Finding]:
+    spec = view["podTemplate"].get("spec", {})
+    for field, hint in _FIXED.items():
+        if field in spec:
+            where = path("podTemplate.spec", field)
+            yield Finding(where, "the job depends on what the chart sets here", hint)
+    for index, container in enumerate(spec.get("containers", ())):
+        yield from _container(container, path("podTemplate.spec.containers", index))
+
+
+def _container(container: dict[str, Any], where: ValuesPath) -> Iterator[Finding]:
+    patch, name = container.get("$patch"), container.get("name")
+    if (patch == "replace" and name is None) or (patch == "delete" and name == TRAINER):
+        yield Finding((*where, "$patch"), "the job would have no trainer", "remove it")
+    if name != TRAINER:
+        return
+    for field in ("command", "args"):
+        if field in container:
+            yield Finding(
+                (*where, field),
+                "would replace the entry that starts torchrun",
+                f"set {field} at the root of the values",
+            )
+    for index, variable in enumerate(container.get("env") or ()):
+        given = variable.get("name", "") if isinstance(variable, dict) else ""
+        if reserved_env(str(given)):
+            yield Finding(
+                (*where, "env", index),
+                f"{given} is reserved: the job sets it for each process",
+                "remove it",
+            )
+
+
+RULES = (
+    Rule(
+        "dns",
+        "`network.dnsPolicy` lets the pods find rank 0: `ClusterFirstWithHostNet` with "
+        "`hostNetwork`, and `None` with `podTemplate.spec.dnsConfig` only.",
+        (*SIZE, "network.dnsPolicy", "network.hostNetwork", "podTemplate"),
+        _dns,
+    ),
+    Rule(
+        "host-port",
+        "With `network.hostNetwork` and `security.restricted`, `torchrun.port` is 1024 or more.",
+        ("torchrun.port", "network.hostNetwork", "security.restricted"),
+        _host_port,
+    ),
+    Rule(
+        "restricted",
+        "The security contexts ask nothing that `security.restricted` forbids.",
+        ("security",),
+        _restricted,
+    ),
+    Rule(
+        "pod-template",
+        "`podTemplate` leaves alone what the job depends on: restart policy, host name, DNS and "
+        "host network of the pod; command, args and reserved variables of the trainer.",
+        ("podTemplate",),
+        _template,
+    ),
+)

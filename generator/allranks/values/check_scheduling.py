@@ -1,0 +1,132 @@
+"""Rules about queues, gangs, topology and node selection."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from allranks.values.check import Finding, Rule, View, path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_QUEUES = ("kueue", "kai", "volcano")
+# Schedulers that know nothing of a dialect's gangs.
+_STRANGERS = {
+    "kai": ("default-scheduler", "volcano"),
+    "volcano": ("default-scheduler", "kai-scheduler"),
+    "coscheduling": ("kai-scheduler", "volcano"),
+}
+_OWN = {"kai": "kai-scheduler", "volcano": "volcano"}
+
+
+def _queue(view: View) -> Iterator[Finding]:
+    dialect = view["scheduling.dialect"]
+    if view["queue"] and dialect not in _QUEUES:
+        yield Finding(
+            path("queue"),
+            f"a queue is given, and scheduling.dialect {dialect} has no queues",
+            f"set scheduling.dialect to {', '.join(_QUEUES[:-1])} or {_QUEUES[-1]}, or remove it",
+        )
+
+
+def _scheduler(view: View) -> Iterator[Finding]:
+    dialect, name = view["scheduling.dialect"], view["scheduling.schedulerName"]
+    if name in _STRANGERS.get(dialect, ()):
+        own = _OWN.get(dialect)
+        yield Finding(
+            path("scheduling.schedulerName"),
+            f"{name} does not schedule the gangs of scheduling.dialect {dialect}",
+            f"leave it out, which means {own}" if own else "name the scheduler that has the plugin",
+        )
+
+
+def _gang_timeout(view: View) -> Iterator[Finding]:
+    if view["scheduling.gangTimeoutSeconds"] and view["scheduling.dialect"] == "none":
+        yield Finding(
+            path("scheduling.gangTimeoutSeconds"),
+            "is about a gang, and scheduling.dialect is none",
+            "set scheduling.dialect, or remove it",
+        )
+
+
+def _level(view: View) -> Iterator[Finding]:
+    topology = view["scheduling.topology"]
+    if topology["mode"] != "none" and topology["level"] not in topology["labels"]:
+        known = ", ".join(topology["labels"]) or "none yet"
+        yield Finding(
+            path("scheduling.topology.level"),
+            f"{topology['level']} has no label in scheduling.topology.labels, which names {known}",
+            f"use one of them, or add {topology['level']}: <node label>",
+        )
+
+
+def _gpu_type(view: View) -> Iterator[Finding]:
+    label, value = view["gpuType.label"], view["gpuType.value"]
+    chosen = view["scheduling.nodeSelector"].get(label)
+    if value and chosen is not None and chosen != value:
+        yield Finding(
+            path("scheduling.nodeSelector", label),
+            f"selects {chosen}, and gpuType.value selects {value}; no node is both",
+            "remove one of them",
+        )
+
+
+def _tolerations(view: View) -> Iterator[Finding]:
+    for index, toleration in enumerate(view["scheduling.tolerations"]):
+        where = path("scheduling.tolerations", index)
+        operator = toleration.get("operator", "Equal")
+        if operator == "Exists" and toleration.get("value"):
+            yield Finding(
+                (*where, "value"), "operator Exists takes no value", "remove it, or use Equal"
+            )
+        if not toleration.get("key") and operator != "Exists":
+            yield Finding(
+                where, "without a key the operator must be Exists", "add a key, or operator: Exists"
+            )
+        if "tolerationSeconds" in toleration and toleration.get("effect") != "NoExecute":
+            yield Finding(
+                (*where, "tolerationSeconds"),
+                "is for the effect NoExecute alone",
+                "add effect: NoExecute, or remove it",
+            )
+
+
+RULES = (
+    Rule(
+        "queue",
+        "`queue` needs a scheduling dialect that has queues: kueue, kai or volcano.",
+        ("queue", "scheduling.dialect"),
+        _queue,
+    ),
+    Rule(
+        "scheduler",
+        "`scheduling.schedulerName` is no scheduler that the dialect does not work with.",
+        ("scheduling.dialect", "scheduling.schedulerName"),
+        _scheduler,
+    ),
+    Rule(
+        "gang-timeout",
+        "`scheduling.gangTimeoutSeconds` needs a scheduling dialect.",
+        ("scheduling.dialect", "scheduling.gangTimeoutSeconds"),
+        _gang_timeout,
+    ),
+    Rule(
+        "topology-level",
+        "`scheduling.topology.level` is a key of `scheduling.topology.labels` where a mode is set.",
+        ("scheduling.topology",),
+        _level,
+    ),
+    Rule(
+        "gpu-type",
+        "`scheduling.nodeSelector` does not contradict `gpuType`.",
+        ("gpuType", "scheduling.nodeSelector"),
+        _gpu_type,
+    ),
+    Rule(
+        "tolerations",
+        "A toleration is one that Kubernetes accepts: `Exists` without a value, a key with all "
+        "else, seconds with `NoExecute`.",
+        ("scheduling.tolerations",),
+        _tolerations,
+    ),
+)

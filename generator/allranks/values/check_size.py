@@ -1,0 +1,150 @@
+"""Rules about the size of the job: what does not divide is refused, never rounded.
+
+The arithmetic is the layout's own; a test holds the two equal. It is here so that a wrong size is
+reported together with everything else that is wrong.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from allranks.values.check import Finding, Rule, View, path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SIZE = ("gpus", "nodes", "gpusPerNode", "nodeShape.gpus", "torchrun.elastic")
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Equal pods: so many nodes with so many GPUs each."""
+
+    nodes: int
+    gpus: int
+
+
+def size(view: View) -> Size | None:
+    """The size that the values ask for, without a look at a cluster.
+
+    Args:
+        view: of a rule that declares `SIZE`.
+
+    Returns:
+        None where the numbers contradict each other; a rule here says so.
+    """
+    gpus, per_node, nodes = int(view["gpus"]), int(view["gpusPerNode"]), _nodes(view)
+    if not gpus:
+        return Size(nodes or 1, per_node)
+    if per_node:
+        fits = gpus % per_node == 0 and nodes in (0, gpus // per_node)
+        return Size(gpus // per_node, per_node) if fits else None
+    if nodes:
+        return Size(nodes, gpus // nodes) if gpus % nodes == 0 else None
+    most = int(view["nodeShape.gpus"]) or gpus
+    split = max(part for part in divisors(gpus) if part <= most)
+    return Size(gpus // split, split)
+
+
+def asks_gpus(view: View) -> bool:
+    """Whether the job has GPUs at all; of a rule that declares `SIZE`."""
+    return bool(view["gpus"] or view["gpusPerNode"])
+
+
+def divisors(number: int) -> set[int]:
+    """All divisors of a positive number."""
+    small = {part for part in range(1, int(number**0.5) + 1) if number % part == 0}
+    return small | {number // part for part in small}
+
+
+def _nodes(view: View) -> int:
+    """Nodes that are asked for; an elastic job starts with its most."""
+    nodes = int(view["nodes"])
+    if not nodes and not (view["gpus"] and view["gpusPerNode"]):
+        return int(view["torchrun.elastic.maxNodes"])
+    return nodes
+
+
+def _neighbours(number: int, step: int) -> str:
+    below = number - number % step
+    return f"{below} or {below + step}" if below else f"{step}"
+
+
+def _gpus_divide(view: View) -> Iterator[Finding]:
+    gpus, per_node, nodes = int(view["gpus"]), int(view["gpusPerNode"]), _nodes(view)
+    if gpus and per_node and gpus % per_node:
+        yield Finding(
+            path("gpus"),
+            f"{gpus} GPUs are no multiple of gpusPerNode, which is {per_node}",
+            f"ask for {_neighbours(gpus, per_node)} GPUs, or leave gpusPerNode out and set "
+            f"nodeShape.gpus: {per_node}",
+        )
+    elif gpus and not per_node and nodes and gpus % nodes:
+        fewer = max(part for part in divisors(gpus) if part < nodes)
+        yield Finding(
+            path("gpus"),
+            f"{gpus} GPUs do not split equally over {nodes} nodes",
+            f"ask for {_neighbours(gpus, nodes)} GPUs, or for {fewer} "
+            f"{'node' if fewer == 1 else 'nodes'}",
+        )
+
+
+def _gpus_agree(view: View) -> Iterator[Finding]:
+    gpus, per_node, nodes = int(view["gpus"]), int(view["gpusPerNode"]), int(view["nodes"])
+    if gpus and per_node and nodes and gpus % per_node == 0 and nodes * per_node != gpus:
+        yield Finding(
+            path("gpus"),
+            f"{nodes} nodes with {per_node} GPUs each are {nodes * per_node} GPUs, and gpus says "
+            f"{gpus}",
+            f"set nodes: {gpus // per_node}, or gpus: {nodes * per_node}, or leave one of them out",
+        )
+
+
+def _node_shape(view: View) -> Iterator[Finding]:
+    most, asked = int(view["nodeShape.gpus"]), size(view)
+    if not most or asked is None or asked.gpus <= most:
+        return
+    if view["gpusPerNode"]:
+        hint, where = f"use at most {most} GPUs per node", "gpusPerNode"
+    else:
+        hint = f"use at least {-(-int(view['gpus']) // most)} nodes"
+        where = "nodes" if view["nodes"] else "gpus"
+    yield Finding(
+        path(where),
+        f"a node would need {asked.gpus} GPUs, and nodeShape.gpus says it has {most}",
+        hint,
+    )
+
+
+def _procs(view: View) -> Iterator[Finding]:
+    procs, asked = int(view["procsPerNode"]), size(view)
+    if asked is not None and asked.gpus and procs > asked.gpus:
+        yield Finding(
+            path("procsPerNode"),
+            f"{procs} processes would share {asked.gpus} GPUs of a node; each needs its own",
+            f"use at most {asked.gpus}, or leave it out for one process per GPU",
+        )
+
+
+RULES = (
+    Rule(
+        "gpus-divide",
+        "`gpus` is a multiple of `gpusPerNode`, or of `nodes` (an elastic job's `maxNodes`).",
+        SIZE,
+        _gpus_divide,
+    ),
+    Rule(
+        "gpus-agree",
+        "Where `gpus`, `nodes` and `gpusPerNode` are all set, they agree.",
+        SIZE,
+        _gpus_agree,
+    ),
+    Rule("node-shape-gpus", "No node needs more GPUs than `nodeShape.gpus`.", SIZE, _node_shape),
+    Rule(
+        "procs-per-node",
+        "`procsPerNode` is at most the GPUs of a node, where there are GPUs.",
+        (*SIZE, "procsPerNode"),
+        _procs,
+    ),
+)

@@ -1,0 +1,129 @@
+"""Rules about volumes."""
+
+from __future__ import annotations
+
+import posixpath
+from typing import TYPE_CHECKING, Any
+
+from allranks.values.check import Finding, Rule, View, path
+from allranks.values.check_size import SIZE, size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_ONE_NODE = frozenset({"ReadWriteOnce", "ReadWriteOncePod"})
+# Folders that the pod itself needs: the entry's, and those of the kernel.
+_TAKEN = ("/etc/allranks", "/var/run/allranks", "/dev", "/proc", "/sys")
+
+
+def _volumes(view: View) -> Iterator[tuple[str, dict[str, Any]]]:
+    yield from view["storage"].items()
+
+
+def _new(volume: dict[str, Any]) -> bool:
+    return bool(volume["size"] or volume["sizePerGpu"])
+
+
+def _on(volume: dict[str, Any]) -> bool:
+    return bool(volume["existingClaim"]) or _new(volume)
+
+
+def _one_claim(view: View) -> Iterator[Finding]:
+    for name, volume in _volumes(view):
+        if volume["existingClaim"] and _new(volume):
+            key = "size" if volume["size"] else "sizePerGpu"
+            yield Finding(
+                path(f"storage.{name}.{key}"),
+                "a size is for a new claim, and existingClaim is set",
+                "remove one of them",
+            )
+        elif volume["size"] and volume["sizePerGpu"]:
+            yield Finding(
+                path(f"storage.{name}.sizePerGpu"),
+                "both size and sizePerGpu are set",
+                "remove one of them",
+            )
+
+
+def _settings_used(view: View) -> Iterator[Finding]:
+    for name, volume in _volumes(view):
+        if volume["storageClassName"] and not _new(volume):
+            yield Finding(
+                path(f"storage.{name}.storageClassName"),
+                "is for a new claim, and no new claim is asked for",
+                "set size, or remove it",
+            )
+        if volume["subPath"] and not _on(volume):
+            yield Finding(
+                path(f"storage.{name}.subPath"),
+                "the volume is off, so nothing would be mounted",
+                "set size or existingClaim, or remove it",
+            )
+
+
+def _shared(view: View) -> Iterator[Finding]:
+    asked = size(view)
+    if asked is None or max(asked.nodes, int(view["torchrun.elastic.maxNodes"])) < 2:  # noqa: PLR2004
+        return
+    for name, volume in _volumes(view):
+        if _new(volume) and _ONE_NODE.issuperset(volume["accessModes"]):
+            yield Finding(
+                path(f"storage.{name}.accessModes"),
+                f"{volume['accessModes'][0]} lets one node mount the volume, and the job has more",
+                "use ReadWriteMany with a storage class that has it, or train on one node",
+            )
+
+
+def _mount_paths(view: View) -> Iterator[Finding]:
+    seen: dict[str, str] = {}
+    for name, volume in _volumes(view):
+        if not _on(volume):
+            continue
+        where, mount = path(f"storage.{name}.mountPath"), volume["mountPath"]
+        folder = posixpath.normpath("/" + mount.lstrip("/"))
+        taken = next((each for each in _TAKEN if _clash(folder, each)), "")
+        if taken:
+            yield Finding(
+                where, f"{mount} would hide {taken}, which the pod needs", f"use /mnt/{name}"
+            )
+        elif ".." in mount.split("/"):
+            yield Finding(where, f'{mount} has a ".." in it', f"write {folder}")
+        elif folder in seen:
+            yield Finding(where, f"{mount} is also where {seen[folder]} is mounted", f"use /{name}")
+        else:
+            seen[folder] = f"storage.{name}"
+
+
+def _clash(folder: str, taken: str) -> bool:
+    """Whether a mount would be inside a folder, or would cover it."""
+    return folder == "/" or f"{taken}/".startswith(f"{folder}/") or folder.startswith(f"{taken}/")
+
+
+RULES = (
+    Rule(
+        "one-claim",
+        "A volume has one of `existingClaim`, `size` and `sizePerGpu`.",
+        ("storage",),
+        _one_claim,
+    ),
+    Rule(
+        "storage-used",
+        "`storageClassName` comes with a new claim, `subPath` with any.",
+        ("storage",),
+        _settings_used,
+    ),
+    Rule(
+        "shared-storage",
+        "A new volume of a job with several nodes can be mounted by several: `ReadWriteMany` or "
+        "`ReadOnlyMany`.",
+        (*SIZE, "storage"),
+        _shared,
+    ),
+    Rule(
+        "mount-paths",
+        "Mount paths differ, and hide neither `/etc/allranks` and `/var/run/allranks` nor `/dev`, "
+        "`/proc` and `/sys`.",
+        ("storage",),
+        _mount_paths,
+    ),
+)

@@ -1,0 +1,163 @@
+"""Rules about torchrun's own settings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from allranks.values.check import Finding, Rule, View, path
+from allranks.values.check_size import SIZE, size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_ETCD = ("etcd", "etcd-v2")
+_OWN_CONF = ("is_host", "rank")
+# Settings that an Indexed Job has and a StatefulSet does not.
+_OF_A_JOB = ("fatalExitCodes", "activeDeadlineSeconds", "ttlSecondsAfterFinished")
+
+
+def _range(view: View) -> tuple[int, int]:
+    return int(view["torchrun.elastic.minNodes"]), int(view["torchrun.elastic.maxNodes"])
+
+
+def _elastic_range(view: View) -> Iterator[Finding]:
+    least, most = _range(view)
+    if bool(least) != bool(most):
+        given, other = ("minNodes", "maxNodes") if least else ("maxNodes", "minNodes")
+        yield Finding(
+            path(f"torchrun.elastic.{other}"),
+            f"is 0, and torchrun.elastic.{given} is {least or most}; a range has two ends",
+            "set it as well, or set both to 0 for a fixed number of nodes",
+        )
+    elif least > most:
+        yield Finding(
+            path("torchrun.elastic.minNodes"),
+            f"{least} is more than torchrun.elastic.maxNodes, which is {most}",
+            f"write {most} or less, or raise maxNodes",
+        )
+
+
+def _elastic_nodes(view: View) -> Iterator[Finding]:
+    least, most = _range(view)
+    asked = size(view)
+    if not 0 < least <= most or asked is None or least <= asked.nodes <= most:
+        return
+    yield Finding(
+        path("nodes" if view["nodes"] else "gpus"),
+        f"the size is {asked.nodes} nodes, outside the elastic range {least} to {most}",
+        f"leave nodes out to start with {most}, or widen the range",
+    )
+
+
+def _elastic_backend(view: View) -> Iterator[Finding]:
+    if view["torchrun.elastic.maxNodes"] and view["torchrun.rdzvBackend"] == "static":
+        yield Finding(
+            path("torchrun.rdzvBackend"),
+            "static fixes the number of nodes, and torchrun.elastic gives a range",
+            "leave it out, which means c10d, or set elastic to 0 and 0",
+        )
+
+
+def _elastic_controller(view: View) -> Iterator[Finding]:
+    if view["torchrun.elastic.maxNodes"] and view["torchrun.controller"] == "StatefulSet":
+        yield Finding(
+            path("torchrun.controller"),
+            "a StatefulSet has a fixed number of pods, and torchrun.elastic gives a range",
+            "use Job, or set elastic to 0 and 0",
+        )
+
+
+def _endpoint(view: View) -> Iterator[Finding]:
+    backend, endpoint = view["torchrun.rdzvBackend"], view["torchrun.rdzvEndpoint"]
+    if backend in _ETCD and not endpoint:
+        yield Finding(
+            path("torchrun.rdzvEndpoint"),
+            f"the backend {backend} needs the address of an etcd",
+            "write it as host:port, such as etcd.infra:2379",
+        )
+    elif endpoint and backend not in _ETCD:
+        yield Finding(
+            path("torchrun.rdzvEndpoint"),
+            f"is for the etcd backends; with {backend or 'c10d'} the nodes meet at rank 0",
+            "remove it, or set torchrun.rdzvBackend: etcd",
+        )
+
+
+def _conf(view: View) -> Iterator[Finding]:
+    for key in view["torchrun.rdzvConf"]:
+        if key in _OWN_CONF:
+            yield Finding(
+                path("torchrun.rdzvConf", key),
+                "is reserved: the job sets it for each node",
+                "remove it",
+            )
+
+
+def _stateful(view: View) -> Iterator[Finding]:
+    if view["torchrun.controller"] != "StatefulSet":
+        return
+    for key in _OF_A_JOB:
+        if view[f"runPolicy.{key}"]:
+            yield Finding(
+                path("runPolicy", key),
+                "is about a Job; a StatefulSet restarts its pods for ever",
+                "remove it, or set torchrun.controller: Job",
+            )
+
+
+def _etcd_v2(view: View) -> Iterator[Finding]:
+    if view["torchrun.rdzvBackend"] == "etcd-v2":
+        yield Finding(
+            path("torchrun.rdzvBackend"),
+            "etcd-v2 speaks a protocol that etcd has dropped in version 3.6",
+            "use c10d, which needs no etcd",
+        )
+
+
+RULES = (
+    Rule(
+        "elastic-range",
+        "`torchrun.elastic` has both ends or none, and `minNodes` is at most `maxNodes`.",
+        ("torchrun.elastic",),
+        _elastic_range,
+    ),
+    Rule("elastic-nodes", "The size of an elastic job is inside its range.", SIZE, _elastic_nodes),
+    Rule(
+        "elastic-backend",
+        "An elastic job has no static rendezvous.",
+        ("torchrun.elastic", "torchrun.rdzvBackend"),
+        _elastic_backend,
+    ),
+    Rule(
+        "elastic-controller",
+        "An elastic job is an Indexed Job.",
+        ("torchrun.elastic", "torchrun.controller"),
+        _elastic_controller,
+    ),
+    Rule(
+        "rdzv-endpoint",
+        "`torchrun.rdzvEndpoint` is set with the etcd backends, and only with them.",
+        ("torchrun.rdzvBackend", "torchrun.rdzvEndpoint"),
+        _endpoint,
+    ),
+    Rule(
+        "rdzv-conf",
+        "`torchrun.rdzvConf` sets neither `is_host` nor `rank`.",
+        ("torchrun.rdzvConf",),
+        _conf,
+    ),
+    Rule(
+        "stateful",
+        "`fatalExitCodes`, `activeDeadlineSeconds` and `ttlSecondsAfterFinished` need "
+        "`torchrun.controller: Job`.",
+        ("torchrun.controller", "runPolicy"),
+        _stateful,
+    ),
+    Rule(
+        "etcd-v2",
+        "The backend `etcd-v2` is deprecated.",
+        ("torchrun.rdzvBackend",),
+        _etcd_v2,
+        warning=True,
+    ),
+)

@@ -1,0 +1,88 @@
+"""From what a person typed to values that are known to be good, or to everything that is wrong.
+
+Loading stops at the first file that cannot be read; after that the schema and every rule are run,
+and all problems are raised at once, in the order of the files.
+"""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from allranks.errors import InvalidValues
+from allranks.schema.validate import in_file_order
+from allranks.schema.validate import located as schema_problems
+from allranks.values import check
+from allranks.values.sources import load
+from allranks.yamlio import scalars
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from allranks.schema.paths import ValuesPath
+    from allranks.values.sources import Loaded, Sources
+
+_BREAKS = str.maketrans(dict.fromkeys(",[]{}=\n\t", " "))
+
+
+def resolve(sources: Sources, release: str = "", namespace: str = "") -> Loaded:
+    """Load, merge, validate and check.
+
+    Args:
+        sources: the files and flags, in the order of the command line.
+        release: the release's name, where one is given; it is checked too.
+        namespace: its namespace, where one is given.
+
+    Raises:
+        InvalidValues: the values are wrong; every problem is in it.
+        InputError: a file is missing, unreadable or no values file.
+    """
+    loaded = load(sources)
+    refused = schema_problems(loaded.workload, loaded.values, loaded.where, typed(loaded.where))
+    broken = tuple(path for path, _ in refused)
+    found = refused + check.located(loaded.values, loaded.where, release, namespace, broken)
+    if found:
+        ordered = in_file_order(loaded.values, found)
+        raise InvalidValues([problem for _, problem in ordered])
+    return loaded
+
+
+def typed(where: Callable[[ValuesPath], str]) -> Callable[[ValuesPath, Any], str]:
+    """A look-up of scalars as they were typed: ``1e-5`` and ``yes``, not 1e-05 and true.
+
+    Args:
+        where: gives the place of a value, ``file.yaml:12`` or ``--set …``.
+
+    Returns:
+        A function of a path and the value there; it gives "" where the text is not certain.
+    """
+    lines = functools.cache(_lines)
+
+    def look_up(path: ValuesPath, value: Any) -> str:
+        source = where(path)
+        name, _, number = source.rpartition(":")
+        if not number.isdigit():
+            return _token(source, value)
+        text = lines(name)
+        return _token(text[int(number) - 1], value) if 0 < int(number) <= len(text) else ""
+
+    return look_up
+
+
+def _lines(name: str) -> tuple[str, ...]:
+    try:
+        return tuple(Path(name).read_text(encoding="utf-8").splitlines())
+    except (OSError, UnicodeDecodeError, ValueError):
+        return ()
+
+
+def _token(line: str, value: Any) -> str:
+    """The one word of a line that YAML reads as `value`; "" where there is none, or several."""
+    words = {word for word in line.translate(_BREAKS).split() if _reads_as(word, value)}
+    return words.pop() if len(words) == 1 else ""
+
+
+def _reads_as(word: str, value: Any) -> bool:
+    read = scalars.resolve(word)
+    return type(read) is type(value) and bool(read == value)
