@@ -60,10 +60,10 @@ stand for who uses plain Helm.
 {{- else if not (or $values.command $values.script) -}}
 {{- $problems = append $problems "command: neither command nor script is given; say what to run, as in [python, train.py]" -}}
 {{- end -}}
+{{- $own := len (include "allranks.entry.files" .ctx) -}}
 {{- $size := add (len $values.script) (len $values.setup) -}}
-{{- /* A ConfigMap holds 1 MiB; 16 KiB are left for entry.sh and the names. */ -}}
-{{- if gt $size 1032192 -}}
-{{- $problems = append $problems (printf "script: script and setup have %d bytes, and a ConfigMap holds 1 MiB; put the code in the image or on a volume and run it with command" $size) -}}
+{{- if gt (add $size $own) 1048576 -}}
+{{- $problems = append $problems (printf "script: script and setup have %d bytes, and %d is what a ConfigMap holds beside our own files; put the code in the image or on a volume and run it with command" $size (sub 1048576 $own)) -}}
 {{- end -}}
 {{- toJson $problems -}}
 {{- end -}}

@@ -1,5 +1,6 @@
 {{/*
-How the container starts: a ConfigMap with entry.sh, the user's setup and the user's inline script.
+How the container starts: a ConfigMap with entry.sh and what it needs, the user's setup, and the
+user's inline script.
 
 The kubelet expands $(VAR) and $$ in args and env values; every `$` of the user is therefore
 doubled, and arrives as it was typed. ConfigMap contents are not expanded.
@@ -10,10 +11,16 @@ doubled, and arrives as it was typed. ConfigMap contents are not expanded.
 {{- . | replace "$" "$$" -}}
 {{- end -}}
 
-{{/* entry.sh: the shell shared by all workloads, then the workload's own. */}}
-{{- define "allranks.entry.sh" -}}
-{{- (index .Subcharts "allranks-library").Files.Get "files/entry.sh" -}}
-{{- .Files.Get "files/entry.sh" -}}
+{{/* What is mounted beside the user's own: entry.sh (the shell shared by all workloads, then the
+     workload's own) and the other files of the workload's chart. JSON {name: text}. */}}
+{{- define "allranks.entry.files" -}}
+{{- $files := dict -}}
+{{- range $path, $_ := .Files.Glob "files/*" -}}
+{{- $_ := set $files (base $path) ($.Files.Get $path) -}}
+{{- end -}}
+{{- $shared := (index .Subcharts "allranks-library").Files.Get "files/entry.sh" -}}
+{{- $_ := set $files "entry.sh" (printf "%s%s" $shared (get $files "entry.sh")) -}}
+{{- toJson $files -}}
 {{- end -}}
 
 {{/* The container's args: the user's command or script, then the user's args. JSON list. */}}
@@ -45,7 +52,9 @@ kind: ConfigMap
 metadata:
   {{- include "allranks.objects.metadata" (dict "ctx" .ctx "role" .role "name" (include "allranks.names.release" .ctx)) | nindent 2 }}
 data:
-  entry.sh: {{ include "allranks.yaml.text" (dict "text" (include "allranks.entry.sh" .ctx) "indent" 4) }}
+  {{- range $name, $text := include "allranks.entry.files" .ctx | fromJson }}
+  {{ $name }}: {{ include "allranks.yaml.text" (dict "text" $text "indent" 4) }}
+  {{- end }}
   {{- with .ctx.Values.setup }}
   setup.sh: {{ include "allranks.yaml.text" (dict "text" . "indent" 4) }}
   {{- end }}
@@ -56,5 +65,5 @@ data:
 
 {{/* Changes when what is mounted changes, so that a StatefulSet's pods are replaced with it. */}}
 {{- define "allranks.entry.digest" -}}
-{{- list (include "allranks.entry.sh" .) .Values.setup .Values.script | toJson | sha256sum | printf "sha256:%s" -}}
+{{- list (include "allranks.entry.files" .) .Values.setup .Values.script | toJson | sha256sum | printf "sha256:%s" -}}
 {{- end -}}

@@ -1,70 +1,32 @@
-# --- torchrun -------------------------------------------------------------------------------------
+# --- torchrun: the launcher beside this file does the rest, in the image's own Python -------------
 
-# doubled TEXT: set $text to it with every `$` twice.
-allranks_doubled() {
-  text=
-  rest=$1
-  while :; do
-    case $rest in
-      *'$'*)
-        text=$text${rest%%'$'*}'$$'
-        rest=${rest#*'$'}
-        ;;
-      *) break ;;
-    esac
-  done
-  text=$text$rest
+# Whether a Python is there and has torch.
+allranks_has_torch() {
+  "$1" -c 'import importlib.util as u, sys; sys.exit(u.find_spec("torch") is None)' >/dev/null 2>&1
 }
 
-# torchrun fills in ${local_rank} and halves `$$` in what it hands to the processes. The user's words
-# are to arrive as they were typed, so each `$` goes in twice; not in a program's own name, which
-# torchrun leaves alone.
-allranks_main() {
-  set -u
-  if allranks_finished; then
-    allranks_idle
+# Set $allranks_python to the Python that torch is installed in. The one that torchrun names in its
+# first line comes first: an image may well have another python3 earlier on PATH.
+allranks_find_python() {
+  if allranks_python=$(command -v torchrun); then
+    IFS= read -r allranks_python <"$allranks_python" || :
+    allranks_python=${allranks_python#'#!'}
+    ! allranks_has_torch "$allranks_python" || return 0
   fi
-  set +u
-  allranks_run_setup
-  set -u
-  allranks_wait_for_name "${ALLRANKS_WAIT_FOR:-}" "${ALLRANKS_WAIT_SECONDS:-0}"
-
-  # Rank 0 keeps the c10d store; each node must be told whether it is the one.
-  if [ "${ALLRANKS_HOST_STORE:-}" = 1 ]; then
-    [ "$ALLRANKS_NODE_RANK" = 0 ] && is_host=1 || is_host=0
-    export PET_RDZV_CONF="${PET_RDZV_CONF:+$PET_RDZV_CONF,}is_host=$is_host"
-  fi
-
-  words=$#
-  first=1
-  while [ "$words" -gt 0 ]; do
-    text=$1
-    if [ "$first" = 0 ] || [ "${PET_NO_PYTHON:-0}" = 0 ] || [ "${PET_RUN_PATH:-0}" = 1 ]; then
-      allranks_doubled "$1"
-    fi
-    shift
-    set -- "$@" "$text"
-    first=0
-    words=$((words - 1))
+  for allranks_python in python3 python; do
+    ! allranks_has_torch "$allranks_python" || return 0
   done
+  return 1
+}
 
-  # These two options torchrun does not read from the environment.
-  set -- -- "$@"
-  [ -z "${ALLRANKS_LOGS_SPECS:-}" ] || set -- --logs-specs "$ALLRANKS_LOGS_SPECS" "$@"
-  [ -z "${ALLRANKS_NUMA_BINDING:-}" ] || set -- --numa-binding "$ALLRANKS_NUMA_BINDING" "$@"
-
-  if command -v torchrun >/dev/null 2>&1; then
-    allranks_run torchrun "$@"
-  fi
-  for python in python3 python; do
-    if "$python" -c 'import importlib.util as u, sys; sys.exit(u.find_spec("torch") is None)' \
-      >/dev/null 2>&1; then
-      allranks_run "$python" -m torch.distributed.run "$@"
-    fi
-  done
-  allranks_say "this image has no torchrun, and no python with torch on PATH."
+# A rank that has finished must not train again where the container is restarted all the same (a
+# StatefulSet does that): the launcher then only waits to be stopped, and needs no setup.
+if [ ! -e "${ALLRANKS_FINISHED_MARKER:-}" ]; then
+  allranks_setup
+fi
+if ! allranks_find_python; then
+  allranks_say "this image has no torchrun, and neither python3 nor python on PATH has torch."
   allranks_say "Use an image with PyTorch, install it in setup, or set PATH in env to where it is."
   exit 127
-}
-
-allranks_main "$@"
+fi
+exec "$allranks_python" -u "$allranks_here/launch.py" "$@"

@@ -1,27 +1,31 @@
 {{/*
-torchrun's options, as the PET_* variables it reads them from. Where torchrun has no variable of an
-option (numaBinding, logsSpecs), an ALLRANKS_* one tells entry.sh to pass it.
+torchrun's options, as the PET_* variables it reads them from. What torchrun has no variable for, and
+what only a running pod knows, the launcher (files/launch.py) adds; ALLRANKS_* tells it what.
 */}}
 
-{{/* static | c10d | etcd | etcd-v2 | standalone (one node, no rendezvous to speak of).
+{{/* c10d | static | etcd | etcd-v2 | standalone (one node, no rendezvous to speak of).
      (dict "ctx" $ "layout" $layout). */}}
 {{- define "torchrun.rendezvous" -}}
 {{- $torchrun := .ctx.Values.torchrun -}}
-{{- $elastic := gt (int $torchrun.elastic.maxNodes) 0 -}}
-{{- if and (eq (int .layout.nodes) 1) (not $elastic) -}}
+{{- if and (eq (int .layout.nodes) 1) (eq (int $torchrun.elastic.maxNodes) 0) -}}
 standalone
 {{- else -}}
-{{- $torchrun.rdzvBackend | default (ternary "c10d" "static" $elastic) -}}
+{{- $torchrun.rdzvBackend | default "c10d" -}}
 {{- end -}}
 {{- end -}}
 
-{{/* Rank 0's name, which every node can resolve. */}}
+{{/* Rank 0's own name. */}}
 {{- define "torchrun.rankZero" -}}
+{{- $name := include "allranks.names.release" . -}}
+{{- printf "%s-0.%s" $name $name -}}
+{{- end -}}
+
+{{/* Where the nodes meet: rank 0 itself, or the Service whose address outlives its pod. */}}
+{{- define "torchrun.meeting" -}}
 {{- if eq .Values.torchrun.controller "StatefulSet" -}}
 {{- include "allranks.names.master" . -}}
 {{- else -}}
-{{- $name := include "allranks.names.release" . -}}
-{{- printf "%s-0.%s" $name $name -}}
+{{- include "torchrun.rankZero" . -}}
 {{- end -}}
 {{- end -}}
 
@@ -39,6 +43,11 @@ standalone
 {{- $vars := include "torchrun.env.size" . | fromJson -}}
 {{- $vars = merge $vars (include "torchrun.env.rendezvous" . | fromJson) -}}
 {{- $vars = merge $vars (include "torchrun.env.options" .ctx | fromJson) -}}
+{{- if eq (include "torchrun.rendezvous" .) "static" -}}
+{{- /* Agents restart their processes each for itself here, and the restarted ones would wait for
+       the others for ever: a failed process fails its pod instead. */ -}}
+{{- $_ := set $vars "PET_MAX_RESTARTS" "0" -}}
+{{- end -}}
 {{- $_ := set $vars "ALLRANKS_NODE_RANK" (include "torchrun.rank" .ctx | fromJson) -}}
 {{- $env := list -}}
 {{- range $name, $value := $vars -}}
@@ -71,28 +80,29 @@ standalone
 {{- if eq $kind "standalone" -}}
 {{- $_ := set $vars "PET_STANDALONE" "1" -}}
 {{- else -}}
-{{- $zero := include "torchrun.rankZero" .ctx -}}
+{{- $host := include "torchrun.meeting" .ctx -}}
 {{- $port := int $torchrun.port | toString -}}
-{{- $endpoint := $torchrun.rdzvEndpoint | default (printf "%s:%s" $zero $port) -}}
 {{- $_ := set $vars "PET_RDZV_BACKEND" $kind -}}
 {{- $_ := set $vars "PET_RDZV_ID" ($torchrun.rdzvId | default (printf "%s-%d" .ctx.Release.Name (int .ctx.Release.Revision))) -}}
-{{- $_ := set $vars "ALLRANKS_WAIT_FOR" (regexReplaceAll ":[0-9]+$" $endpoint "" | trimPrefix "[" | trimSuffix "]") -}}
 {{- $_ := set $vars "ALLRANKS_WAIT_SECONDS" (int .ctx.Values.network.waitSeconds | toString) -}}
 {{- if eq $kind "static" -}}
 {{- $_ := set $vars "PET_NODE_RANK" (include "torchrun.rank" .ctx | fromJson) -}}
+{{- end -}}
 {{- if $torchrun.rdzvEndpoint -}}
 {{- $_ := set $vars "PET_RDZV_ENDPOINT" $torchrun.rdzvEndpoint -}}
-{{- else -}}
-{{- $_ := set $vars "PET_MASTER_ADDR" $zero -}}
-{{- $_ := set $vars "PET_MASTER_PORT" $port -}}
-{{- end -}}
-{{- else -}}
-{{- $_ := set $vars "PET_RDZV_ENDPOINT" $endpoint -}}
 {{- /* The nodes tell each other where they are. A host name would resolve only where the Service
        covers every pod; the address always does. */ -}}
 {{- $_ := set $vars "PET_LOCAL_ADDR" (dict "fieldRef" (dict "fieldPath" "status.podIP")) -}}
-{{- if and (eq $kind "c10d") (not $torchrun.rdzvEndpoint) -}}
-{{- $_ := set $vars "ALLRANKS_HOST_STORE" "1" -}}
+{{- else -}}
+{{- /* The launcher waits for this name. With c10d it is also where the ranks' own store listens, on
+       a port of each round's own: the pod itself, because a Service passes on only its own port. */ -}}
+{{- $_ := set $vars "ALLRANKS_RANK0_HOST" (ternary $host (include "torchrun.rankZero" .ctx) (eq $kind "static")) -}}
+{{- $_ := set $vars "ALLRANKS_RANK0_PORT" $port -}}
+{{- if eq $kind "static" -}}
+{{- $_ := set $vars "PET_MASTER_ADDR" $host -}}
+{{- $_ := set $vars "PET_MASTER_PORT" $port -}}
+{{- else -}}
+{{- $_ := set $vars "PET_RDZV_ENDPOINT" (printf "%s:%s" $host $port) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -105,10 +115,19 @@ standalone
 {{- toJson $vars -}}
 {{- end -}}
 
+{{/* Exit codes that no restart can mend, joined by commas. */}}
+{{- define "torchrun.fatal" -}}
+{{- range $i, $code := .Values.runPolicy.fatalExitCodes -}}
+{{- if $i -}},{{- end -}}{{- int $code -}}
+{{- end -}}
+{{- end -}}
+
 {{/* Everything else; what is not set is left to torchrun. */}}
 {{- define "torchrun.env.options" -}}
 {{- $torchrun := .Values.torchrun -}}
-{{- $vars := dict "PET_MAX_RESTARTS" (int $torchrun.maxRestarts | toString) -}}
+{{- $vars := dict
+      "PET_MAX_RESTARTS" (int $torchrun.maxRestarts | toString)
+      "ALLRANKS_TERMINATION_LOG" "/dev/termination-log" -}}
 {{- if $torchrun.module -}}
 {{- $_ := set $vars "PET_MODULE" "1" -}}
 {{- else if $torchrun.runPath -}}
@@ -131,6 +150,7 @@ standalone
       "PET_DUPLICATE_STDERR_FILTERS" $torchrun.duplicateStderrFilters
       "PET_EVENT_LOG_HANDLER" $torchrun.eventLogHandler
       "PET_SIGNALS_TO_HANDLE" $torchrun.signalsToHandle
+      "ALLRANKS_FATAL_EXIT_CODES" (include "torchrun.fatal" .)
       "ALLRANKS_LOGS_SPECS" $torchrun.logsSpecs
       "ALLRANKS_NUMA_BINDING" $torchrun.numaBinding -}}
 {{- with $value -}}{{- $_ := set $vars $name . -}}{{- end -}}
