@@ -19,6 +19,7 @@ from allranks.postrender.passes import (
     security,
     sentinel,
 )
+from allranks.postrender.stamp import stamp
 from allranks.postrender.stream import BREAKS, Document, split
 
 TYPE_CHECKING = False
@@ -36,7 +37,7 @@ _SOURCE = "# Source: "
 _KIND_WORDS = ("Job", "Set", "Pod", "Deployment", "List")
 _REQUESTS = (names.SCHEDULING, names.PLACEMENT, names.FABRIC)
 # What makes us read a document that no option is about.
-_MARKS = (*_REQUESTS, names.VALUES_DIGEST, names.SENTINEL_KIND)
+_MARKS = (*_REQUESTS, names.SENTINEL_KIND)
 
 
 def process(text: str, options: Options = DEFAULTS) -> str:
@@ -53,13 +54,16 @@ def process(text: str, options: Options = DEFAULTS) -> str:
     Raises:
         InputError: the stream is not YAML where it has to be read, or asks what cannot be done.
     """
-    if not _may_change(text, options):
+    if names.VALUES_DIGEST not in text and not _may_change(text, options):
         return text
     return _Run(split(text), options).process()
 
 
 def _may_change(text: str, options: Options) -> bool:
-    """Whether a text can hold anything for a pass; escapes in names are not looked through."""
+    """Whether a text can hold anything for a pass; escapes in names are not looked through.
+
+    The digest of the values is not looked for: it asks only for our version beside it.
+    """
     if options.touches_everything or any(mark in text for mark in _MARKS):
         return True
     return options.touches_workloads and any(word in text for word in _KIND_WORDS)
@@ -78,10 +82,15 @@ class _Run:
     def process(self) -> str:
         pieces: list[str] = []
         for document in self._documents:
-            if document.has_content and _may_change(document.body, self._options):
+            body = document.body
+            if _may_change(body, self._options):
                 pieces += self._document(document)
-            else:
+            elif names.VALUES_DIGEST not in body:
                 pieces.append(document.text)
+            elif (stamped := stamp(body)) is not None:
+                pieces += [document.lead, stamped, document.tail]
+            else:
+                pieces += self._document(document)
         if self._sentinels:
             checks.sentinels(self._sentinels, self._requests, "".join(pieces))
         return "".join(pieces)
