@@ -150,6 +150,11 @@ stand for who uses plain Helm.
 {{- $problems = append $problems (printf "labels.%s: this label is the chart's own; use another key" $key) -}}
 {{- end -}}
 {{- end -}}
+{{- range $key := keys .ctx.Values.annotations | sortAlpha -}}
+{{- if or (hasPrefix "allranks.dev/" $key) (hasPrefix "helm.sh/" $key) -}}
+{{- $problems = append $problems (printf "annotations.%s: this annotation is the chart's own or Helm's; use another key" $key) -}}
+{{- end -}}
+{{- end -}}
 {{- if and .ctx.Values.serviceAccount.annotations (not .ctx.Values.serviceAccount.create) -}}
 {{- $problems = append $problems "serviceAccount.annotations: the chart does not create the account; set serviceAccount.create" -}}
 {{- end -}}

@@ -30,11 +30,12 @@ follows without an inventory; a test holds the two equal:
 {{- $_ := set $layout "problems" (include "allranks.layout.contradictions" (dict "values" .Values "layout" $layout "min" $min "max" $max) | fromJsonArray) -}}
 {{- else -}}
 {{- include "allranks.layout.compute" (dict "values" .Values "layout" $layout "max" $max) -}}
-{{- $procs := int64 .Values.procsPerNode | default $layout.gpusPerNode | default 1 -}}
-{{- $_ := set $layout "procsPerNode" (int64 $procs) -}}
+{{- $procs := int64 (int64 .Values.procsPerNode | default $layout.gpusPerNode | default 1) -}}
+{{- $_ := set $layout "procsPerNode" $procs -}}
 {{- $_ := set $layout "worldSize" (mul $layout.nodes $procs) -}}
 {{- $_ := set $layout "minNodes" (ternary $min $layout.nodes (gt $max 0)) -}}
 {{- $_ := set $layout "maxNodes" (ternary $max $layout.nodes (gt $max 0)) -}}
+{{- include "allranks.layout.bounds" (dict "values" .Values "layout" $layout "elastic" (gt $max 0)) -}}
 {{- $_ := set $layout "hash" "" -}}
 {{- $_ := set $layout "placement" dict -}}
 {{- end -}}
@@ -79,6 +80,20 @@ follows without an inventory; a test holds the two equal:
 {{- $_ := set .layout "nodes" $nodes -}}
 {{- $_ := set .layout "gpusPerNode" $perNode -}}
 {{- $_ := set .layout "problems" $problems -}}
+{{- end -}}
+
+{{/* Appends to .layout.problems what does not fit into its bounds:
+     (dict "values" .. "layout" .. "elastic" true). */}}
+{{- define "allranks.layout.bounds" -}}
+{{- $layout := .layout -}}
+{{- if and .elastic (or (lt $layout.nodes $layout.minNodes) (gt $layout.nodes $layout.maxNodes)) -}}
+{{- $problem := printf "nodes: %d are not between minNodes %d and maxNodes %d of the elastic range; widen the range, or ask for another size" $layout.nodes $layout.minNodes $layout.maxNodes -}}
+{{- $_ := set $layout "problems" (append $layout.problems $problem) -}}
+{{- end -}}
+{{- if and (gt $layout.gpusPerNode 0) (gt $layout.procsPerNode $layout.gpusPerNode) -}}
+{{- $problem := printf "procsPerNode: %d processes would share %d GPUs of a node, and each needs its own; use at most %d, or leave it out" $layout.procsPerNode $layout.gpusPerNode $layout.gpusPerNode -}}
+{{- $_ := set $layout "problems" (append $layout.problems $problem) -}}
+{{- end -}}
 {{- end -}}
 
 {{/* Where a given layout and the values disagree. JSON list. */}}

@@ -17,9 +17,6 @@ What this chart refuses, besides the rules that all workloads share (allranks.ch
 {{- range $rule := list "program" "rendezvous" "controller" -}}
 {{- $problems = concat $problems (include (printf "torchrun.checks.%s" $rule) $ | fromJsonArray) -}}
 {{- end -}}
-{{- if not $layout.problems -}}
-{{- $problems = concat $problems (include "torchrun.checks.size" (dict "ctx" . "layout" $layout) | fromJsonArray) -}}
-{{- end -}}
 {{- include "allranks.checks.report" (dict "problems" $problems) -}}
 {{- end -}}
 
@@ -38,24 +35,14 @@ What this chart refuses, besides the rules that all workloads share (allranks.ch
 {{- toJson $problems -}}
 {{- end -}}
 
-{{- define "torchrun.checks.size" -}}
-{{- $problems := list -}}
-{{- $elastic := .ctx.Values.torchrun.elastic -}}
-{{- $nodes := int .layout.nodes -}}
-{{- if and (gt (int $elastic.maxNodes) 0) (or (lt $nodes (int $elastic.minNodes)) (gt $nodes (int $elastic.maxNodes))) -}}
-{{- $problems = append $problems (printf "torchrun.elastic: %d nodes are not between minNodes %d and maxNodes %d; widen the range, or ask for another size" $nodes (int $elastic.minNodes) (int $elastic.maxNodes)) -}}
-{{- end -}}
-{{- toJson $problems -}}
-{{- end -}}
-
 {{- define "torchrun.checks.program" -}}
 {{- $problems := list -}}
 {{- $torchrun := .Values.torchrun -}}
 {{- if and $torchrun.module $torchrun.runPath -}}
 {{- $problems = append $problems "torchrun.module: runPath is set too; leave one of the two out" -}}
 {{- end -}}
-{{- if and $torchrun.module .Values.script -}}
-{{- $problems = append $problems "torchrun.module: an inline script is no module; use command, or set module to false" -}}
+{{- if and (or $torchrun.module $torchrun.runPath) .Values.script -}}
+{{- $problems = append $problems (printf "torchrun.%s: it is about command, and script is given; set it to false" (ternary "module" "runPath" $torchrun.module)) -}}
 {{- end -}}
 {{- if and $torchrun.runPath .Values.command (not (hasPrefix "/" (first .Values.command))) -}}
 {{- $problems = append $problems (printf "torchrun.runPath: the first word of command must be an absolute path, got %q; write it in full" (first .Values.command)) -}}
@@ -72,10 +59,13 @@ What this chart refuses, besides the rules that all workloads share (allranks.ch
 {{- if and (hasPrefix "etcd" $torchrun.rdzvBackend) (not $torchrun.rdzvEndpoint) -}}
 {{- $problems = append $problems (printf "torchrun.rdzvEndpoint: %s needs the host:port of an etcd; set it, or use c10d" $torchrun.rdzvBackend) -}}
 {{- end -}}
-{{- if hasKey $torchrun.rdzvConf "is_host" -}}
-{{- $problems = append $problems "torchrun.rdzvConf.is_host: each node is told by its rank; remove it" -}}
+{{- if and $torchrun.rdzvEndpoint (not (hasPrefix "etcd" $torchrun.rdzvBackend)) -}}
+{{- $problems = append $problems (printf "torchrun.rdzvEndpoint: with %s the nodes meet at rank 0; remove it, or set torchrun.rdzvBackend to etcd" ($torchrun.rdzvBackend | default "c10d")) -}}
 {{- end -}}
 {{- range $key, $value := $torchrun.rdzvConf -}}
+{{- if has $key (list "is_host" "rank") -}}
+{{- $problems = append $problems (printf "torchrun.rdzvConf.%s: each node is told by its own rank; remove it" $key) -}}
+{{- end -}}
 {{- if contains "," (toString $value) -}}
 {{- $problems = append $problems (printf "torchrun.rdzvConf.%s: torchrun separates settings by commas, and the value has one; remove it" $key) -}}
 {{- end -}}
@@ -87,6 +77,9 @@ What this chart refuses, besides the rules that all workloads share (allranks.ch
 {{- define "torchrun.checks.controller" -}}
 {{- $problems := list -}}
 {{- if eq .Values.torchrun.controller "StatefulSet" -}}
+{{- if gt (int .Values.torchrun.elastic.maxNodes) 0 -}}
+{{- $problems = append $problems "torchrun.controller: a StatefulSet has a fixed number of pods, and torchrun.elastic gives a range; use Job, or unset torchrun.elastic" -}}
+{{- end -}}
 {{- range $key := list "ttlSecondsAfterFinished" "activeDeadlineSeconds" "fatalExitCodes" -}}
 {{- if get $.Values.runPolicy $key -}}
 {{- $problems = append $problems (printf "runPolicy.%s: a StatefulSet never ends by itself; use torchrun.controller Job, or leave it out" $key) -}}
