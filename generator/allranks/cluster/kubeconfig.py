@@ -1,0 +1,125 @@
+"""Find and check the kubeconfig before the library reads it.
+
+The library's own errors name neither the file nor the way out, and some broken files end in a
+TypeError inside it. Here the same files are looked at first, with our errors.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from allranks.errors import InputError
+from allranks.yamlio.load import load_all
+
+ENV = "KUBECONFIG"
+IN_CLUSTER_ENV = "KUBERNETES_SERVICE_HOST"
+_SECTIONS = ("clusters", "contexts", "users")
+
+
+@dataclass(frozen=True, slots=True)
+class Kubeconfig:
+    """The files to read and the context to use.
+
+    Attributes:
+        files: existing files, in the order in which they win; () inside a pod.
+        context: the context's name; "" inside a pod.
+    """
+
+    files: tuple[str, ...]
+    context: str
+
+    @property
+    def in_cluster(self) -> bool:
+        """Whether the pod's own service account is used."""
+        return not self.files
+
+
+def find(explicit: str | None, context: str | None) -> Kubeconfig:
+    """The kubeconfig that kubectl would use.
+
+    Args:
+        explicit: a file the user named; None looks at ``KUBECONFIG``, ``~/.kube/config`` and, in
+            a pod, at its service account.
+        context: the context the user named; None is the current one.
+
+    Raises:
+        InputError: there is none, a file is broken, or the context is not in it.
+    """
+    named = explicit or os.environ.get(ENV, "")
+    candidates = [each for each in named.split(os.pathsep) if each] if named else []
+    if not candidates:
+        candidates = [str(Path.home() / ".kube" / "config")]
+    files = [str(path) for each in candidates if (path := Path(each).expanduser()).is_file()]
+    if not files:
+        if not named and not context and os.environ.get(IN_CLUSTER_ENV):
+            return Kubeconfig((), "")
+        raise InputError(
+            f"there is no kubeconfig at {', '.join(candidates)}",
+            hint=f"set {ENV} to your cluster's file, or plan with --inventory FILE instead",
+        )
+    contexts: list[str] = []
+    current = ""
+    for file in files:
+        data = _read(file)
+        contexts += [each["name"] for each in data.get("contexts") or ()]
+        current = current or str(data.get("current-context") or "")
+    return Kubeconfig(tuple(files), _context(context, current, contexts, files))
+
+
+def _context(named: str | None, current: str, contexts: list[str], files: list[str]) -> str:
+    source = ", ".join(files)
+    known = f"contexts: {', '.join(contexts)}" if contexts else "it has no contexts at all"
+    if not named and not current:
+        raise InputError(
+            "the kubeconfig has no current context",
+            hint=f"name one with --context, or run kubectl config use-context NAME; {known}",
+            source=source,
+        )
+    context = named or current
+    if context not in contexts:
+        near = difflib.get_close_matches(context, contexts, n=1)
+        fix = f"did you mean {near[0]}? " if near else ""
+        raise InputError(
+            f"the kubeconfig has no context {context!r}", hint=fix + known, source=source
+        )
+    return context
+
+
+def _read(file: str) -> dict[str, Any]:
+    """One file, checked as far as the library takes its shape for granted."""
+    try:
+        text = Path(file).read_bytes()
+    except OSError as error:
+        raise InputError(
+            f"the kubeconfig cannot be read: {error.strerror or error}",
+            hint="check the file's permissions",
+            source=file,
+        ) from error
+    try:
+        documents = load_all(text)
+    except InputError as error:
+        raise InputError(
+            f"the kubeconfig is not valid YAML: {error.problem.message}",
+            hint="mend the file, or fetch it again from your cluster's provider",
+            source=file,
+        ) from error
+    data = documents[0] if documents else None
+    if not isinstance(data, dict) or not all(_named(data.get(key)) for key in _SECTIONS):
+        raise InputError(
+            "this is no kubeconfig: clusters, contexts and users must be lists of named entries",
+            hint="fetch it again from your cluster's provider",
+            source=file,
+        )
+    return data
+
+
+def _named(entries: object) -> bool:
+    if entries is None:
+        return True
+    return isinstance(entries, list) and all(
+        isinstance(each, dict) and isinstance(each.get("name"), str) for each in entries
+    )
