@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from allranks import names
 from allranks.errors import (
     AllranksError,
     InputError,
@@ -35,7 +36,6 @@ _FAIL = re.compile(r"execution error at \((?P<where>[^)]*)\): (?P<text>.*)", re.
 _OURS = re.compile(r"^ERROR: (?P<text>.*)$", re.DOTALL)
 _PATH_FIRST = re.compile(r"^(?P<path>[A-Za-z][\w.\[\]/-]*): (?P<message>.*)$", re.DOTALL)
 _FIX = re.compile(r"\n\s*fix: (?P<hint>.*)$", re.DOTALL)
-_NEEDS_POSTRENDER = "PostRendererRequired"
 
 
 def parse(stderr: str, report: str = "") -> AllranksError:
@@ -45,8 +45,8 @@ def parse(stderr: str, report: str = "") -> AllranksError:
         stderr: all that helm wrote to standard error.
         report: what our post-renderer left in its report file; Helm 4 hides its standard error.
     """
-    text = _strip(stderr)
-    for rule in (_schema, _chart_fail, _postrender_first(report), *_RULES):
+    before, text = _strip(stderr)
+    for rule in (_schema, _chart_fail, _postrender_first(report, before), *_RULES):
         error = rule(text)
         if error is not None:
             return error
@@ -54,13 +54,16 @@ def parse(stderr: str, report: str = "") -> AllranksError:
     return ToolError(f"helm failed: {first or 'it printed nothing'}", hint=rest.strip())
 
 
-def _strip(stderr: str) -> str:
+def _strip(stderr: str) -> tuple[str, str]:
+    """What was printed before helm's error, and the error, without its first words."""
     lines = [line.rstrip() for line in stderr.replace("\r\n", "\n").split("\n")]
     text = "\n".join(line for line in lines if not _NOISE.match(line)).strip()
-    text = text.removeprefix("Error: ")
-    while match := _PREFIXES.match(text):
-        text = text[match.end() :]
-    return text
+    before, mark, error = f"\n{text}".partition("\nError: ")
+    if not mark:
+        before, error = "", text
+    while match := _PREFIXES.match(error):
+        error = error[match.end() :]
+    return before.strip(), error
 
 
 # --- the schema -----------------------------------------------------------------------------------
@@ -181,7 +184,7 @@ _POSTRENDER_FAILED = re.compile(
 )
 
 
-def _postrender_first(report: str) -> Callable[[str], AllranksError | None]:
+def _postrender_first(report: str, before: str) -> Callable[[str], AllranksError | None]:
     def rule(text: str) -> AllranksError | None:
         if "--post-renderer" in text and "invalid argument" in text:
             return InputError(
@@ -191,28 +194,26 @@ def _postrender_first(report: str) -> Callable[[str], AllranksError | None]:
             )
         if not report and not _POSTRENDER_FAILED.search(text):
             return None
-        return _reported(report) or _postrender_stderr(text)
+        return _reported(report) or _postrender_stderr(text, before)
 
     return rule
 
 
 def _reported(report: str) -> AllranksError | None:
-    body = report.strip().removeprefix("error: ")
+    """Our post-renderer's own words: one problem per line, its fix indented below it."""
+    body = report.strip().removeprefix(f"{names.POSTRENDER}: ").removeprefix("error: ")
     if not body:
         return None
-    return InvalidValues(
-        [_own_words(f"ERROR: {part}") for part in re.split(r"\nerror: ", body) if part.strip()]
-    )
+    return InvalidValues([_own_words(f"ERROR: {part}") for part in re.split(r"\n(?! )", body)])
 
 
-def _postrender_stderr(text: str) -> AllranksError:
-    # Helm 3: "… error output:\n<stderr>: exit status 1". Helm 4 shows nothing of it.
-    inner = text.partition("error output:\n")[2].rpartition(": exit status")[0].strip()
-    if inner:
-        reported = _reported(inner)
-        if reported is not None:
-            return reported
-    return ToolError(
+def _postrender_stderr(text: str, before: str) -> AllranksError:
+    # Helm 3: "… error output:\n<stderr>: exit status 1". Helm 4 shows nothing of it, but our own
+    # post-renderer writes to helm's standard error by itself.
+    inner = text.partition("error output:\n")[2].rpartition(": exit status")[0]
+    if not inner.strip() and before.startswith(f"{names.POSTRENDER}: "):
+        inner = before
+    return _reported(inner) or ToolError(
         f"the post-renderer failed: {text.splitlines()[-1]}",
         hint="run `allranks render` on the same values: it shows the post-renderer's own words",
     )
@@ -237,7 +238,7 @@ _CLUSTER_HINT = "check `kubectl config current-context`; `allranks doctor` tests
 
 _RULES: tuple[Callable[[str], AllranksError | None], ...] = (
     _rule(
-        rf'no matches for kind "{_NEEDS_POSTRENDER}"|kind "?{_NEEDS_POSTRENDER}',
+        rf'no matches for kind "{names.SENTINEL_KIND}"|kind "?{names.SENTINEL_KIND}',
         lambda _: InputError(
             "these values need the post-renderer, and helm was called without it",
             hint="add --post-renderer allranks-postrender (`allranks plugin install` once)",

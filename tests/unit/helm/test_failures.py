@@ -216,7 +216,7 @@ def test_several_template_errors_stay_several() -> None:
 
 def test_the_post_renderers_words_are_shown() -> None:
     """Helm 3 passes its standard error on; under Helm 4 the report file has it."""
-    words = "error: allranks.dev/scheduling: nope\n  fix: do it\n"
+    words = "allranks-postrender: allranks.dev/scheduling: nope\n  fix: do it\n"
     problem = Problem("allranks.dev/scheduling", "nope", "do it")
     three = failures.parse(
         "Error: error while running post render on files: error while running command /x/pr. "
@@ -225,6 +225,7 @@ def test_the_post_renderers_words_are_shown() -> None:
     four = 'Error: error while running post render on files: plugin "pr" exited with error\n'
     assert problem == three.problem
     assert problem == failures.parse(four, report=words).problem
+    assert problem == failures.parse(words + four).problem
     assert "the post-renderer failed" in failures.parse(four).problem.message
 
 

@@ -1,0 +1,203 @@
+"""All that a command shows: text, tables, JSON, errors and progress.
+
+One object per call of the program. Results go to standard output, everything about them (notes,
+progress, errors) to standard error, so that a pipe sees results only. rich is imported here and
+nowhere else, and only when a table or a progress line is drawn: it costs 0.05 s.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TextIO
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from allranks.errors import AllranksError, Problem
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_RANK_COLOURS = ("cyan", "green", "yellow", "magenta", "blue", "bright_red")
+_STATUS_COLOURS = {"ok": "green", "warn": "yellow", "fail": "red", "error": "red", "note": "cyan"}
+
+
+def clean(text: str) -> str:
+    """Text of a person's as it may be shown: control characters made visible, not obeyed."""
+    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
+
+
+class Console:
+    """Where a command writes; `-o json` makes errors JSON as well."""
+
+    def __init__(self) -> None:
+        self.json_errors = False
+
+    # --- results ----------------------------------------------------------------------------------
+
+    def text(self, text: str) -> None:
+        """A line of the result."""
+        _write(sys.stdout, text + "\n")
+
+    def raw(self, text: str) -> None:
+        """The result as it is, byte for byte: no colour is stripped, nothing is added."""
+        sys.stdout.flush()
+        stream = sys.stdout.buffer
+        stream.write(text.encode())
+        stream.flush()
+
+    def json(self, data: Any) -> None:
+        """The result for a program."""
+        _write(sys.stdout, json.dumps(data, indent=2, ensure_ascii=False) + "\n")
+
+    def table(
+        self, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, right: Sequence[str] = ()
+    ) -> None:
+        """Aligned columns; on a terminal they are fitted to its width, in a pipe never cut.
+
+        Args:
+            columns: the headings.
+            rows: the cells, one sequence per row.
+            right: headings of the columns that are aligned to the right.
+        """
+        from rich.console import Console as Rich  # noqa: PLC0415 - costs 0.05 s
+        from rich.table import Table  # noqa: PLC0415
+        from rich.text import Text  # noqa: PLC0415
+
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+        for column in columns:
+            table.add_column(
+                column,
+                justify="right" if column in right else "left",
+                no_wrap=True,
+                overflow="ellipsis",
+            )
+        for row in rows:
+            table.add_row(*(Text(clean(str(cell))) for cell in row))
+        tty = sys.stdout.isatty()
+        rich = Rich(
+            file=sys.stdout,
+            width=None if tty else 100_000,
+            no_color=not _colour(sys.stdout),
+            highlight=False,
+            soft_wrap=False,
+        )
+        if tty:
+            rich.print(table)
+            return
+        with rich.capture() as captured:
+            rich.print(table)
+        _write(sys.stdout, "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
+
+    # --- about the result -------------------------------------------------------------------------
+
+    def note(self, text: str) -> None:
+        """Something a person should know; never part of the result."""
+        _write(sys.stderr, f"{_word(sys.stderr, 'note')} {clean(text)}\n")
+
+    def check(self, status: str, name: str, detail: str, fix: str, width: int) -> None:
+        """One line of a check list, and what to do about it."""
+        word = click.style(f"{status:<4}", fg=_STATUS_COLOURS[status], bold=True)
+        _write(sys.stdout, f"{word}  {name:<{width}}  {clean(detail)}\n")
+        if fix:
+            _write(sys.stdout, f"{'':<{width + 8}}fix: {clean(fix)}\n")
+
+    def error(self, error: AllranksError) -> None:
+        """The error block a person reads, or its JSON."""
+        if self.json_errors:
+            problems = [problem.as_dict() for problem in error.problems]
+            self.json({"ok": False, "exitCode": error.exit_code, "problems": problems})
+            return
+        for problem in error.problems:
+            self.problem(problem)
+        if len(error.problems) > 1:
+            _write(sys.stderr, f"{len(error.problems)} problems\n")
+
+    def problem(self, problem: Problem) -> None:
+        """One `error:` block: the place, what is wrong, and the fix below it."""
+        block = str(problem).replace("\n", "\n  ").replace("\n    fix: ", "\n  fix: ")
+        _write(sys.stderr, f"{_word(sys.stderr, 'error')} {clean(block)}\n")
+
+    def crash(self, error: BaseException) -> None:
+        """An error that is ours to mend, in one line."""
+        said = clean(" ".join(str(error).split())) or "no message"
+        if self.json_errors:
+            problem = {
+                "path": "",
+                "message": f"bug in allranks: {type(error).__name__}: {said}",
+                "hint": "",
+                "source": "",
+            }
+            self.json({"ok": False, "exitCode": 1, "problems": [problem]})
+            return
+        _write(
+            sys.stderr,
+            f"{_word(sys.stderr, 'error')} this is a bug in allranks, not in your input: "
+            f"{type(error).__name__}: {said}\n"
+            "  fix: please report it with the output of the same command under ALLRANKS_DEBUG=1\n",
+        )
+
+    # --- logs and progress ------------------------------------------------------------------------
+
+    def log(self, rank: int | None, text: str, *, result: bool = True) -> None:
+        """One line of a pod's log; its colours are the program's own and are kept.
+
+        Args:
+            rank: the pod's rank; None where it has none.
+            text: the line.
+            result: whether the log is the command's result, or what is told about it.
+        """
+        colour = _RANK_COLOURS[(rank or 0) % len(_RANK_COLOURS)]
+        prefix = click.style(f"[{'-' if rank is None else rank}]", fg=colour)
+        _write(sys.stdout if result else sys.stderr, f"{prefix} {text}\n")
+
+    @contextmanager
+    def progress(self, line: Callable[[], str]) -> Iterator[None]:
+        """A line at the foot of the terminal that says how far a run is; nothing in a pipe.
+
+        Args:
+            line: gives the line's text; called a few times a second, from a thread.
+        """
+        if not (sys.stderr.isatty() and sys.stdout.isatty()):
+            yield
+            return
+        from rich.console import Console as Rich  # noqa: PLC0415 - costs 0.05 s
+        from rich.live import Live  # noqa: PLC0415
+        from rich.text import Text  # noqa: PLC0415
+
+        rich = Rich(no_color=not _colour(sys.stdout), highlight=False)
+        # While the line is shown, rich puts what is printed above it.
+        with Live(
+            console=rich,
+            transient=True,
+            refresh_per_second=4,
+            get_renderable=lambda: Text(clean(line()), style="dim", no_wrap=True),
+        ):
+            yield
+
+
+def facts(pairs: Mapping[str, str]) -> str:
+    """Aligned `name  value` lines, for a header above a table."""
+    width = max((len(name) for name in pairs), default=0)
+    return "\n".join(f"{name:<{width}}  {clean(value)}" for name, value in pairs.items())
+
+
+def _colour(stream: TextIO) -> bool:
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def _word(stream: TextIO, word: str) -> str:
+    text = f"{word}:"
+    return click.style(text, fg=_STATUS_COLOURS[word], bold=True) if _colour(stream) else text
+
+
+def _write(stream: TextIO, text: str) -> None:
+    click.echo(text, file=stream, nl=False, color=_colour(stream))

@@ -1,0 +1,207 @@
+"""`allranks doctor`: what works on this machine, and what to do about what does not.
+
+A check fails only where rendering or a local run would not work. What only a cluster needs (a
+cluster, kubectl, the plugin) warns: a laptop without a cluster is healthy.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+import allranks
+from allranks import names, resources
+from allranks.cli import options
+from allranks.cli.plugin import spoken
+from allranks.cluster.kube import KubeCluster
+from allranks.errors import EXIT_FAILED, AllranksError
+from allranks.helm import locate, plugins
+from allranks.local import store
+
+if TYPE_CHECKING:
+    from allranks.cli.console import Console
+
+OLDEST_PYTHON = (3, 11)
+_SECONDS = 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One line of the list: `status` is ok, warn or fail."""
+
+    name: str
+    status: str
+    detail: str
+    fix: str = ""
+
+
+@click.command("doctor", short_help="Check helm, kubectl, plugin, cluster and Python.")
+@options.helm_option
+@options.context_option
+@options.namespace_option
+@options.output_option("text", "json")
+@options.pass_console
+@click.pass_context
+def doctor_command(
+    ctx: click.Context,
+    console: Console,
+    *,
+    helm: str | None,
+    context: str,
+    namespace: str,
+    output: str,
+) -> None:
+    """Check what allranks needs on this machine, and say what to do.
+
+    `fail` is what rendering and local runs need, and makes the exit code 1. `warn` is what only a
+    cluster needs.
+
+    \b
+    Example:
+      allranks doctor -n research
+    """  # noqa: D301 - \b is click's mark for text that is not re-wrapped
+    checks = examine(helm, context, namespace)
+    failed = any(check.status == "fail" for check in checks)
+    if output == "json":
+        console.json({"ok": not failed, "checks": [asdict(check) for check in checks]})
+    else:
+        width = max(len(check.name) for check in checks)
+        for check in checks:
+            console.check(check.status, check.name, check.detail, check.fix, width)
+    ctx.exit(EXIT_FAILED if failed else 0)
+
+
+def examine(helm: str | None, context: str, namespace: str) -> list[Check]:
+    """Every check, in the order in which a person would mend things."""
+    checks = [_python(), _files()]
+    try:
+        binary = locate.find(helm)
+    except AllranksError as error:
+        problem = error.problem
+        checks.append(Check("helm", "fail", problem.message, problem.hint))
+    else:
+        checks.append(Check("helm", "ok", f"{binary.version} ({binary.path})"))
+        checks.append(_postrenderer(binary))
+    checks += [_torchrun(), _state()]
+    return [*checks, _kubectl(), *_cluster(context, namespace)]
+
+
+def _python() -> Check:
+    said = f"{platform.python_version()} ({sys.executable}), allranks {allranks.__version__}"
+    if sys.version_info < OLDEST_PYTHON:  # pragma: no cover - pip refuses to install there
+        return Check("python", "fail", said, "use Python 3.11 or newer")
+    return Check("python", "ok", said)
+
+
+def _files() -> Check:
+    try:
+        charts = resources.folder("charts")
+        missing = [name for name in names.WORKLOADS if not (charts / name / "Chart.yaml").is_file()]
+    except AllranksError as error:
+        return Check("charts", "fail", error.problem.message, error.problem.hint)
+    if missing:
+        return Check("charts", "fail", f"no chart {', '.join(missing)} in {charts}", "reinstall")
+    return Check("charts", "ok", f"{', '.join(names.WORKLOADS)} ({charts})")
+
+
+def _postrenderer(binary: locate.HelmBinary) -> Check:
+    name = "post-renderer"
+    try:
+        program = plugins.executable()
+    except AllranksError as error:
+        return Check(name, "warn", error.problem.message, error.problem.hint)
+    if binary.major < plugins.HELM_WITH_PLUGINS:
+        said = f"Helm {binary.major} takes the executable: --post-renderer {spoken(program)}"
+        return Check(name, "ok", said)
+    found = plugins.installed(binary)
+    if not found:
+        return Check(name, "warn", "not installed for this helm", "allranks plugin install")
+    plugin = found[0]
+    if not plugin.works:
+        said = f"the plugin starts {plugin.interpreter or 'no Python'}, which is not there"
+        return Check(name, "warn", said, "allranks plugin install")
+    if plugin.interpreter != sys.executable:
+        said = f"the plugin starts another Python: {plugin.interpreter}"
+        return Check(name, "warn", said, "allranks plugin install, to use this one")
+    return Check(name, "ok", f"plugin {plugin.version} ({plugin.path})")
+
+
+def _torchrun() -> Check:
+    beside = Path(sys.executable).parent
+    found = shutil.which("torchrun", path=f"{beside}{os.pathsep}{os.environ.get('PATH', '')}")
+    if found is None:
+        return Check(
+            "torchrun",
+            "warn",
+            "not on PATH: local runs of torchrun jobs will not start",
+            "pip install torch, in this Python or in one that is on PATH",
+        )
+    return Check("torchrun", "ok", found)
+
+
+def _state() -> Check:
+    try:
+        path = store.root()
+    except AllranksError as error:
+        return Check("state folder", "fail", error.problem.message, error.problem.hint)
+    existing = path
+    while not existing.exists() and existing != existing.parent:
+        existing = existing.parent
+    try:
+        with tempfile.TemporaryFile(dir=existing):
+            pass
+    except OSError as error:
+        return Check(
+            "state folder",
+            "fail",
+            f"{path}: {error.strerror or error}",
+            f"make it writable, or set {names.ENV_STATE} to a folder that is",
+        )
+    return Check("state folder", "ok", str(path))
+
+
+def _kubectl() -> Check:
+    found = shutil.which("kubectl")
+    if found is None:
+        said = "not on PATH; `allranks render … | kubectl apply -f -` needs it"
+        return Check("kubectl", "warn", said, "install kubectl")
+    try:
+        done = subprocess.run(  # noqa: S603 - kubectl from PATH, our own words
+            [found, "version", "--client", "-o", "json"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            timeout=_SECONDS,
+        )
+        version = json.loads(done.stdout)["clientVersion"]["gitVersion"]
+    except (OSError, ValueError, LookupError, TypeError, subprocess.TimeoutExpired):
+        said = f"{found} does not say its version"
+        return Check("kubectl", "warn", said, "reinstall kubectl")
+    return Check("kubectl", "ok", f"{version} ({found})")
+
+
+def _cluster(context: str, namespace: str) -> list[Check]:
+    cluster = KubeCluster(None, context or None, timeout=_SECONDS)
+    try:
+        version = cluster.version()
+        checks = [Check("cluster", "ok", f"Kubernetes {version}, {cluster.where}")]
+    except AllranksError as error:
+        return [Check("cluster", "warn", error.problem.message, error.problem.hint)]
+    try:
+        allowed = cluster.may("create", "jobs", group="batch", namespace=namespace)
+    except AllranksError as error:
+        return [*checks, Check("rights", "warn", error.problem.message, error.problem.hint)]
+    if allowed:
+        return [*checks, Check("rights", "ok", f"may create jobs in namespace {namespace}")]
+    said = f"may not create jobs in namespace {namespace}"
+    return [*checks, Check("rights", "warn", said, "ask for it, or pass another namespace with -n")]

@@ -1,0 +1,179 @@
+"""The options that several commands share, named as helm names them."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from allranks import names, resources
+from allranks.cli.console import Console
+from allranks.errors import InputError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# Helm applies the kinds in this order, whatever their order on the command line.
+_KINDS = ("set-json", "set", "set-string", "set-file", "set-literal")
+_HELP = {
+    "set": "Set a value: key=1, a.b=x, list={a,b}.",
+    "set-string": "Set a value that stays a string.",
+    "set-json": "Set a value from JSON.",
+    "set-file": "Set a value to a file's text.",
+    "set-literal": "Set a value to exactly this text.",
+}
+
+pass_console = click.make_pass_decorator(Console)
+
+
+def values_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add -f, --preset and the --set family; the command gets them as `sources`."""
+
+    @functools.wraps(function)
+    def with_sources(*args: Any, **options: Any) -> Any:
+        files: tuple[str, ...] = options.pop("values")
+        presets: tuple[str, ...] = options.pop("preset")
+        sets = [(kind, text) for kind in _KINDS for text in options.pop(kind.replace("-", "_"))]
+        if presets:
+            sets.insert(0, ("set-json", f"preset={json.dumps(list(presets))}"))
+        if not files and not sets:
+            raise InputError("no values were given", hint="name a values file with -f values.yaml")
+        from allranks.values.sources import Sources  # noqa: PLC0415 - YAML, for these commands only
+
+        for text in (*files, *(text for _, text in sets)):
+            _unicode(text)
+        return function(*args, sources=Sources(files=files, sets=tuple(sets)), **options)
+
+    command = with_sources
+    for kind in reversed(("set", "set-string", "set-json", "set-file", "set-literal")):
+        command = click.option(
+            f"--{kind}", multiple=True, metavar="KEY=VALUE", help=f"{_HELP[kind]} May be repeated."
+        )(command)
+    command = click.option(
+        "--preset",
+        multiple=True,
+        metavar="NAME",
+        shell_complete=complete_preset,
+        help="Start from a preset (`allranks presets` lists them). May be repeated.",
+    )(command)
+    return click.option(
+        "-f",
+        "--values",
+        multiple=True,
+        metavar="FILE",
+        type=click.Path(allow_dash=True),
+        help="A values file, '-' for standard input. May be repeated; later files win.",
+    )(command)
+
+
+def output_option(*choices: str) -> Callable[[F], F]:
+    """Add -o; `json` also turns errors into JSON.
+
+    Args:
+        choices: what the command can print; the first is the default.
+    """
+
+    def remember(ctx: click.Context, _: click.Parameter, value: str) -> str:
+        ctx.ensure_object(Console).json_errors = value == "json"
+        return value
+
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Choice(choices),
+        default=choices[0],
+        show_default=True,
+        is_eager=True,
+        callback=remember,
+        help="What to print.",
+    )
+
+
+def namespace_option(function: F) -> F:
+    """Add -n."""
+    return click.option(
+        "-n",
+        "--namespace",
+        default="default",
+        show_default=True,
+        help="The namespace of the release.",
+    )(function)
+
+
+def helm_option(function: F) -> F:
+    """Add --helm."""
+    return click.option(
+        "--helm", metavar="PATH", help="The helm to use, in place of the one on PATH."
+    )(function)
+
+
+def inventory_options(function: F) -> F:
+    """Add where to take the cluster's free nodes from: a file, or the cluster itself."""
+    function = context_option(function)
+    function = click.option(
+        "--nodes-from-cluster", is_flag=True, help="Fit the job to the cluster's free nodes."
+    )(function)
+    return click.option(
+        "--inventory",
+        metavar="FILE",
+        type=click.Path(),
+        help="Fit the job to the nodes that a file lists.",
+    )(function)
+
+
+def context_option(function: F) -> F:
+    """Add --context."""
+    return click.option(
+        "--context", default="", metavar="NAME", help="The kubeconfig context of the cluster."
+    )(function)
+
+
+def on_option(function: F) -> F:
+    """Add --on: where the run is; this version runs on this machine only."""
+    return click.option(
+        "--on",
+        type=click.Choice(["local", "cluster"]),
+        default="cluster",
+        show_default=True,
+        help="Where: 'local' is this machine.",
+    )(function)
+
+
+def local_only(on: str, name: str = "NAME") -> None:
+    """Refuse what this version cannot do yet, and name what does it.
+
+    Raises:
+        InputError: `on` is the cluster.
+    """
+    if on != "local":
+        raise InputError(
+            "this version follows runs on this machine only",
+            path="--on",
+            hint=f"add --on local; on a cluster: helm install {name} "
+            f"{resources.folder('charts') / names.WORKLOADS[0]} -f values.yaml "
+            f"--post-renderer {names.POSTRENDER}",
+        )
+
+
+def complete_run(_: click.Context, __: click.Parameter, start: str) -> list[str]:
+    """The names of the runs of this machine, for the shell."""
+    from allranks.local import control  # noqa: PLC0415 - only while a shell completes
+
+    return [run.name for run in control.list_runs() if run.name.startswith(start)]
+
+
+def complete_preset(_: click.Context, __: click.Parameter, start: str) -> list[str]:
+    """The names of the presets, for the shell."""
+    from allranks.values import presets  # noqa: PLC0415 - only while a shell completes
+
+    return [preset.name for preset in presets.list() if preset.name.startswith(start)]
+
+
+def _unicode(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        shown = text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+        raise InputError(f"{shown!r} is not UTF-8", hint="type it in UTF-8") from error

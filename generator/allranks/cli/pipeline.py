@@ -1,0 +1,97 @@
+"""From what a person typed to checked values and a layout: the way every command shares."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from allranks.errors import InputError
+from allranks.layout.compute import compute
+from allranks.model.jobspec import JobSpec
+from allranks.values import resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from allranks.model.inventory import Inventory
+    from allranks.model.layout import Layout
+    from allranks.values.sources import Loaded, Sources
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Values that passed every check, and the layout they give."""
+
+    loaded: Loaded
+    layout: Layout
+    inventory: Inventory | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """What to fit the job to.
+
+    Attributes:
+        inventory: a file that lists nodes; "" for none.
+        from_cluster: ask the cluster for its free nodes.
+        context: the kubeconfig context of that cluster; "" is the current one.
+    """
+
+    inventory: str = ""
+    from_cluster: bool = False
+    context: str = ""
+
+
+def prepare(
+    sources: Sources, *, release: str = "", namespace: str = "", fit: Fit | None = None
+) -> Prepared:
+    """Load, validate, check and lay out.
+
+    Raises:
+        InputError: the values are wrong, or the job does not fit; every problem is in it.
+        RunError: the cluster was asked for its nodes and does not answer.
+    """
+    loaded = resolve.resolve(sources, release=release, namespace=namespace)
+    spec = JobSpec.from_values(loaded.values)
+    inventory = _inventory(fit or Fit(), spec.gpu_resource)
+    return Prepared(loaded, compute(spec, inventory), inventory)
+
+
+def summary(prepared: Prepared) -> str:
+    """What would run, in one line."""
+    layout = prepared.layout
+    nodes = f"{layout.nodes} node{'s' * (layout.nodes != 1)}"
+    if layout.max_nodes > layout.min_nodes:
+        nodes = f"{layout.min_nodes} to {layout.max_nodes} nodes"
+    gpus = f" x {layout.gpus_per_node} {layout.gpu_resource}" if layout.gpus_per_node else ""
+    processes = f"{layout.world_size} process{'es' * (layout.world_size != 1)}"
+    what = command(prepared.loaded.values)
+    return f"{prepared.loaded.workload}: {nodes}{gpus}, {processes}: {what}"
+
+
+def command(values: Mapping[str, Any]) -> str:
+    """What each process runs, as a person would type it."""
+    args = [str(arg) for arg in values.get("args") or ()]
+    if script := str(values.get("script") or ""):
+        lines = script.count("\n") + (not script.endswith("\n"))
+        return shlex.join([f"script of {lines} line{'s' * (lines != 1)}", *args]).replace("'", "")
+    return " ".join(
+        shlex.quote(word).replace("\n", "\\n") for word in [*(values.get("command") or ()), *args]
+    )
+
+
+def _inventory(fit: Fit, gpu_resource: str) -> Inventory | None:
+    if fit.inventory and fit.from_cluster:
+        raise InputError(
+            "--inventory and --nodes-from-cluster exclude each other", hint="give one of them"
+        )
+    if fit.inventory:
+        from allranks.layout import inventory_file  # noqa: PLC0415 - only where it is asked
+
+        return inventory_file.load(fit.inventory, gpu_resource)
+    if fit.from_cluster:
+        from allranks.cluster.kube import KubeCluster  # noqa: PLC0415 - kubernetes costs 0.2 s
+
+        return KubeCluster(None, fit.context or None).inventory(gpu_resource)
+    return None

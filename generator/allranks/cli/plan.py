@@ -1,0 +1,109 @@
+"""`allranks plan`: the layout as a table, as JSON, or as a picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from allranks.cli import files, options, pipeline
+from allranks.cli.console import facts
+from allranks.layout import draw
+
+if TYPE_CHECKING:
+    from allranks.cli.console import Console
+    from allranks.model.layout import Layout
+    from allranks.values.sources import Sources
+
+_ROWS = 40
+
+
+@click.command("plan", short_help="Show the node layout that the values give.")
+@click.argument("name", required=False, default="")
+@options.values_options
+@options.inventory_options
+@options.output_option("table", "json", "svg")
+@click.option(
+    "-O", "--output-file", metavar="FILE", type=click.Path(), help="Write there, not to stdout."
+)
+@options.pass_console
+def plan_command(
+    console: Console,
+    *,
+    name: str,
+    sources: Sources,
+    inventory: str | None,
+    nodes_from_cluster: bool,
+    context: str,
+    output: str,
+    output_file: str | None,
+) -> None:
+    """Show how many pods the job has, what each gets, and where each would run.
+
+    Without an inventory the layout is what the values say. With one, the job is fitted to the free
+    nodes: the fewest nodes, in the smallest topology domain; what does not fit is refused, with
+    the largest that would.
+
+    \b
+    Example:
+      allranks plan -f values.yaml
+      allranks plan -f values.yaml --inventory nodes.yaml -o svg -O plan.svg
+    """  # noqa: D301 - \b is click's mark for text that is not re-wrapped
+    fit = pipeline.Fit(inventory or "", nodes_from_cluster, context)
+    prepared = pipeline.prepare(sources, release=name, fit=fit)
+    layout = prepared.layout
+    if output == "svg":
+        title = name or pipeline.command(prepared.loaded.values)
+        text = draw.svg(layout, prepared.inventory, title)
+        if output_file:
+            files.write(Path(output_file), text)
+        else:
+            console.raw(text if text.endswith("\n") else text + "\n")
+        return
+    if output_file:
+        with files.stdout_to(Path(output_file)):
+            _show(console, prepared, layout, output)
+        return
+    _show(console, prepared, layout, output)
+
+
+def _show(console: Console, prepared: pipeline.Prepared, layout: Layout, output: str) -> None:
+    if output == "json":
+        console.json(layout.as_dict())
+        return
+    console.text(facts(_head(prepared)))
+    rows = draw.rows(layout)
+    if rows:
+        console.text("")
+        columns = list(rows[0])
+        console.table(
+            [column.upper() for column in columns],
+            [[row[column] for column in columns] for row in rows[:_ROWS]],
+        )
+    if len(rows) > _ROWS:
+        console.text(f"… {len(rows) - _ROWS} more; -o json shows all")
+    for note in layout.notes:
+        console.note(note)
+
+
+def _head(prepared: pipeline.Prepared) -> dict[str, str]:
+    layout = prepared.layout
+    nodes = str(layout.nodes)
+    if layout.max_nodes > layout.min_nodes:
+        nodes += f" (elastic, {layout.min_nodes} to {layout.max_nodes})"
+    head = {
+        "job": f"{prepared.loaded.workload}: {pipeline.command(prepared.loaded.values)}",
+        "nodes": nodes,
+        "processes": f"{layout.procs_per_node} per node, {layout.world_size} in all",
+    }
+    if layout.gpus_per_node:
+        head["gpus"] = f"{layout.gpus_per_node} per node, {layout.gpus} in all"
+        head["gpus"] += f" ({layout.gpu_resource})"
+    share = {"cpu": layout.share.cpu, "memory": layout.share.memory, "shm": layout.share.shm}
+    if any(share.values()):
+        head["per pod"] = ", ".join(f"{name} {text}" for name, text in share.items() if text)
+    if layout.placement is not None:
+        where = ", ".join(layout.placement.values)
+        head["placement"] = f"{layout.placement.mode}: {layout.placement.key} in {where}"
+    return head

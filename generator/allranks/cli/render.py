@@ -1,0 +1,73 @@
+"""`allranks render`: the final manifests, byte-identical for identical input."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from allranks.cli import folder, options, pipeline, rendering
+from allranks.helm import locate
+
+if TYPE_CHECKING:
+    from allranks.cli.console import Console
+    from allranks.values.sources import Sources
+
+
+@click.command("render", short_help="Write the final Kubernetes manifests.")
+@click.argument("name")
+@options.values_options
+@options.namespace_option
+@options.inventory_options
+@options.helm_option
+@click.option(
+    "-o",
+    "--output",
+    default="-",
+    show_default=True,
+    metavar="DIR|-",
+    help="A folder, for one file per object, or '-' for standard output.",
+)
+@options.pass_console
+def render_command(
+    console: Console,
+    *,
+    name: str,
+    sources: Sources,
+    namespace: str,
+    inventory: str | None,
+    nodes_from_cluster: bool,
+    context: str,
+    helm: str | None,
+    output: str,
+) -> None:
+    """Write the manifests of release NAME, as they would be applied.
+
+    Helm renders the chart and the post-renderer finishes it; identical input gives identical
+    bytes, with helm 3 and helm 4. In a folder each object gets a file of its own. Files there that
+    are not ours are never touched; ours that are no longer rendered are removed.
+
+    \b
+    Example:
+      allranks render demo -f values.yaml | kubectl apply -f -
+      allranks render demo -f values.yaml -n research -o out/demo
+    """  # noqa: D301 - \b is click's mark for text that is not re-wrapped
+    fit = pipeline.Fit(inventory or "", nodes_from_cluster, context)
+    prepared = pipeline.prepare(sources, release=name, namespace=namespace, fit=fit)
+    binary = locate.find(helm)
+    text = rendering.manifests(prepared, binary, name, namespace)
+    for note in prepared.layout.notes:
+        console.note(note)
+    if output == "-":
+        console.raw(text)
+        return
+    changes = folder.write(Path(output), f"{namespace}/{name}", text)
+    console.text(
+        f"{output}: {len(changes.written)} written, {len(changes.same)} unchanged, "
+        f"{len(changes.removed)} removed"
+    )
+    for file in changes.written:
+        console.text(f"  {file}")
+    for file in changes.removed:
+        console.text(f"  {file} (removed)")

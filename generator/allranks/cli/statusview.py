@@ -1,0 +1,159 @@
+"""How a run's status looks to a person."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from allranks.cli.console import clean
+from allranks.model.status import Phase
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from allranks.cli.console import Console
+    from allranks.model.status import ContainerStatus, PodStatus, RunStatus
+
+_MINUTE = 60
+_HOUR = 3600
+_DAY = 86400
+
+
+def show(console: Console, status: RunStatus, now: float) -> None:
+    """The run in a line, its pods in a table, and why it failed.
+
+    Args:
+        console: where to.
+        status: the run.
+        now: seconds since the epoch.
+    """
+    console.text(headline(status, now))
+    if status.pods:
+        console.table(
+            ["RANK", "POD", "PHASE", "EXIT", "RESTARTS", "TIME"],
+            [_pod_row(pod, now) for pod in status.pods],
+            right=["RANK", "EXIT", "RESTARTS", "TIME"],
+        )
+    failure = status.failure
+    if failure is not None and status.phase is not Phase.SUCCEEDED:
+        rank = "" if failure.rank is None else f"rank {failure.rank}, "
+        said = f": {failure.message}" if failure.message else ""
+        console.text(
+            clean(
+                f"failed first: {rank}pod {failure.pod}: {failure.reason}, "
+                f"exit code {failure.exit_code}{said}"
+            )
+        )
+        for line in failure.log:
+            console.text(f"  | {clean(line)}")
+
+
+def headline(status: RunStatus, now: float) -> str:
+    """Name, phase, how many pods are where, and what it waits for, in one line."""
+    parts = [f"{status.name}  {status.phase}", counts(status)]
+    took = duration(status.started_at, status.finished_at, now)
+    if took:
+        parts.append(f"{'took' if status.finished else 'for'} {took}")
+    if status.exit_code is not None:
+        parts.append(f"exit code {status.exit_code}")
+    line = ", ".join(part for part in parts if part)
+    if status.waiting_for:
+        line += f"\n  waits for {status.waiting_for}"
+    elif status.message and status.phase is not Phase.SUCCEEDED:
+        line += (
+            f"\n  {status.reason}: {status.message}" if status.reason else f"\n  {status.message}"
+        )
+    return clean(line)
+
+
+def counts(status: RunStatus) -> str:
+    """How many pods run and are done, per role where there are several."""
+    texts = []
+    for role in status.roles:
+        states = {
+            "pending": role.pending,
+            "running": role.running,
+            "done": role.succeeded,
+            "failed": role.failed,
+        }
+        text = ", ".join(f"{count} {state}" for state, count in states.items() if count)
+        texts.append(f"{role.role} {text}" if len(status.roles) > 1 else text)
+    return "; ".join(texts)
+
+
+def table(console: Console, runs: Iterable[RunStatus], now: float) -> None:
+    """One line per run."""
+    console.table(
+        ["NAME", "NAMESPACE", "WORKLOAD", "PHASE", "PODS", "RESTARTS", "TIME"],
+        [
+            (
+                run.name,
+                run.namespace,
+                run.workload or "-",
+                run.phase,
+                (
+                    f"{sum(r.running + r.succeeded for r in run.roles)}"
+                    f"/{sum(r.expected for r in run.roles)}"
+                ),
+                run.restarts,
+                duration(run.started_at, run.finished_at, now) or "-",
+            )
+            for run in runs
+        ],
+        right=["RESTARTS", "TIME"],
+    )
+
+
+def duration(start: float | None, end: float | None, now: float) -> str:
+    """How long it took, or how long it has been going on: "42s", "3m10s", "2h05m", "1d03h"."""
+    if start is None:
+        return ""
+    seconds = max(0, round((now if end is None else end) - start))
+    if seconds < _MINUTE:
+        return f"{seconds}s"
+    if seconds < _HOUR:
+        return f"{seconds // _MINUTE}m{seconds % _MINUTE:02d}s"
+    if seconds < _DAY:
+        return f"{seconds // _HOUR}h{seconds % _HOUR // _MINUTE:02d}m"
+    return f"{seconds // _DAY}d{seconds % _DAY // _HOUR:02d}h"
+
+
+class TrainingProgress:
+    """Reads how far a training is from the JSON lines it may print: epoch and epochs, or step."""
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def read(self, line: str) -> None:
+        """Look at one line of a log."""
+        if not line.lstrip().startswith("{"):
+            return
+        try:
+            data = json.loads(line)
+        except ValueError:
+            return
+        for one, all_of in (("epoch", "epochs"), ("step", "steps")):
+            now, last = data.get(one), data.get(all_of)
+            if isinstance(now, int) and isinstance(last, int):
+                self.text = f"{one} {now}/{last}"
+                return
+
+
+def _pod_row(pod: PodStatus, now: float) -> tuple[object, ...]:
+    phase = pod.reason if pod.reason and pod.reason != "Completed" else str(pod.phase)
+    main = _main(pod)
+    code = None if main is None else main.exit_code
+    return (
+        "-" if pod.rank is None else pod.rank,
+        pod.name,
+        phase,
+        "-" if code is None else code,
+        pod.restarts,
+        duration(pod.started_at, pod.finished_at, now) or "-",
+    )
+
+
+def _main(pod: PodStatus) -> ContainerStatus | None:
+    """The container whose exit code speaks for the pod: the one that failed, else the last."""
+    ended = [one for one in pod.containers if one.exit_code]
+    return ended[0] if ended else pod.containers[-1] if pod.containers else None

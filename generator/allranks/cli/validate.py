@@ -1,0 +1,46 @@
+"""`allranks validate`: every problem of the values at once, before anything is sent."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from allranks.cli import options, pipeline
+
+if TYPE_CHECKING:
+    from allranks.cli.console import Console
+    from allranks.values.sources import Sources
+
+
+@click.command("validate", short_help="Check values; name every problem and its fix.")
+@click.argument("name", required=False, default="")
+@options.values_options
+@options.namespace_option
+@options.output_option("text", "json")
+@options.pass_console
+def validate_command(
+    console: Console, *, name: str, sources: Sources, namespace: str, output: str
+) -> None:
+    """Check values, and the release NAME where one is given.
+
+    Every problem is shown with its place and its fix; nothing is sent and nothing is written.
+    Exit code 2 means that there are problems.
+
+    \b
+    Example:
+      allranks validate -f values.yaml --set gpus=16
+    """  # noqa: D301 - \b is click's mark for text that is not re-wrapped
+    prepared = pipeline.prepare(sources, release=name, namespace=namespace)
+    if output == "json":
+        console.json(
+            {
+                "ok": True,
+                "exitCode": 0,
+                "problems": [],
+                "workload": prepared.loaded.workload,
+                "layout": prepared.layout.to_values(),
+            }
+        )
+        return
+    console.text(f"ok  {pipeline.summary(prepared)}")

@@ -1,0 +1,114 @@
+"""What a person sees: clean, aligned, coloured only where that is wanted."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from allranks.cli import console
+from allranks.cli.console import Console
+from allranks.errors import InputError, InvalidValues, Problem
+
+
+def test_an_error_block_has_place_message_source_and_fix(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """One block per problem, on standard error, and how many there are."""
+    error = InvalidValues(
+        [
+            Problem("gpus", "must be at least 0, not -1", "use 0 for CPUs", "values.yaml:3"),
+            Problem("", "no values"),
+        ]
+    )
+    Console().error(error)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == (
+        "error: gpus: must be at least 0, not -1 (values.yaml:3)\n"
+        "  fix: use 0 for CPUs\n"
+        "error: no values\n"
+        "2 problems\n"
+    )
+
+
+def test_lines_of_a_fix_stay_below_it(capsys: pytest.CaptureFixture[str]) -> None:
+    """A message or a fix of several lines is indented as a whole."""
+    Console().error(InputError("first\nsecond", hint="do\nthis"))
+    assert capsys.readouterr().err == "error: first\n  second\n  fix: do\n  this\n"
+
+
+def test_errors_are_json_where_json_was_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    """With -o json an error is data on standard output, and nothing else is printed."""
+    shown = Console()
+    shown.json_errors = True
+    shown.error(InputError("no", path="a.b", hint="yes", source="f:1"))
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert {
+        "ok": False,
+        "exitCode": 2,
+        "problems": [{"path": "a.b", "message": "no", "hint": "yes", "source": "f:1"}],
+    } == json.loads(out)
+
+
+@given(st.text())
+def test_control_characters_are_shown_not_obeyed(text: str) -> None:
+    """No escape sequence of a person's values reaches the terminal."""
+    shown = console.clean(text)
+    assert not any(ord(character) < 32 and character not in "\n\t" for character in shown)
+    assert "\x1b" not in shown
+    assert "\x9b" not in shown
+
+
+def test_a_table_in_a_pipe_is_never_cut(capsys: pytest.CaptureFixture[str]) -> None:
+    """Columns are aligned and long cells stay whole where no terminal sets a width."""
+    Console().table(["NAME", "N"], [("a" * 300, 1), ("b", 22)], right=["N"])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].split() == ["a" * 300, "1"]
+    assert len(lines[1]) == len(lines[2])
+
+
+def test_markup_in_a_cell_is_text(capsys: pytest.CaptureFixture[str]) -> None:
+    """Square brackets of a person's are shown, not read as style."""
+    Console().table(["A"], [("[bold]x[/bold]",), ("\x1b[31mred",)])
+    out = capsys.readouterr().out
+    assert "[bold]x[/bold]" in out
+    assert "\\x1b[31mred" in out
+
+
+def test_logs_have_their_rank(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each line starts with its rank; in a pipe there is no colour."""
+    shown = Console()
+    shown.log(0, "a")
+    shown.log(11, "b")
+    shown.log(None, "c", result=False)
+    out, err = capsys.readouterr()
+    assert (out, err) == ("[0] a\n[11] b\n", "[-] c\n")
+
+
+def test_no_color_wins(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """FORCE_COLOR colours a pipe, NO_COLOR turns it off again."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    Console().note("x")
+    assert "\x1b[" in capsys.readouterr().err
+    monkeypatch.setenv("NO_COLOR", "1")
+    Console().note("x")
+    assert capsys.readouterr().err == "note: x\n"
+
+
+def test_a_crash_is_one_honest_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """A bug of ours is called one, and how to report it stands below."""
+    Console().crash(ValueError("a\nb"))
+    err = capsys.readouterr().err
+    assert "error: this is a bug in allranks, not in your input: ValueError: a b\n" in err
+    assert "ALLRANKS_DEBUG=1" in err
+
+
+def test_progress_is_silent_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
+    """No progress line is drawn, and none is asked for, where no terminal shows it."""
+    with Console().progress(lambda: pytest.fail("asked for a line")):
+        pass
+    assert capsys.readouterr() == ("", "")

@@ -1,0 +1,130 @@
+"""A run's status as a person reads it."""
+
+from __future__ import annotations
+
+import pytest
+
+from allranks.cli import statusview
+from allranks.cli.console import Console
+from allranks.model.status import (
+    ContainerStatus,
+    Failure,
+    Phase,
+    PodPhase,
+    PodStatus,
+    RunStatus,
+    count_roles,
+)
+
+PODS = (
+    PodStatus(
+        "demo-0",
+        "node",
+        0,
+        PodPhase.SUCCEEDED,
+        started_at=100.0,
+        finished_at=172.0,
+        containers=(ContainerStatus("trainer", "terminated", "Completed", 0),),
+    ),
+    PodStatus(
+        "demo-1",
+        "node",
+        1,
+        PodPhase.FAILED,
+        restarts=2,
+        started_at=100.0,
+        finished_at=130.0,
+        containers=(
+            ContainerStatus("setup", "terminated", "Completed", 0),
+            ContainerStatus("trainer", "terminated", "Error", 3),
+        ),
+    ),
+)
+
+
+def run(**changes: object) -> RunStatus:
+    """A run of two pods."""
+    facts: dict[str, object] = {
+        "name": "demo",
+        "namespace": "default",
+        "phase": Phase.FAILED,
+        "workload": "torchrun",
+        "started_at": 100.0,
+        "finished_at": 172.0,
+        "exit_code": 3,
+        "roles": count_roles(PODS),
+        "pods": PODS,
+        "failure": Failure("demo-1", 1, "trainer", 3, 130.0, log=("Traceback", "ValueError: x")),
+    }
+    return RunStatus(**{**facts, **changes})  # type: ignore[arg-type]
+
+
+def test_a_failed_run_says_why(capsys: pytest.CaptureFixture[str]) -> None:
+    """The headline, one line per pod, and what failed first with its last lines."""
+    statusview.show(Console(), run(), 999.0)
+    assert capsys.readouterr().out == (
+        "demo  Failed, 1 done, 1 failed, took 1m12s, exit code 3\n"
+        "RANK  POD     PHASE      EXIT  RESTARTS   TIME\n"
+        "   0  demo-0  Succeeded     0         0  1m12s\n"
+        "   1  demo-1  Failed        3         2    30s\n"
+        "failed first: rank 1, pod demo-1: Error, exit code 3\n"
+        "  | Traceback\n"
+        "  | ValueError: x\n"
+    )
+
+
+def test_a_running_run_says_what_it_waits_for() -> None:
+    """While it runs the time goes on, and what is missing stands below."""
+    status = run(
+        phase=Phase.PENDING,
+        finished_at=None,
+        exit_code=None,
+        failure=None,
+        waiting_for="rank 1",
+    )
+    assert statusview.headline(status, 160.0) == (
+        "demo  Pending, 1 done, 1 failed, for 1m00s\n  waits for rank 1"
+    )
+
+
+def test_a_reason_is_shown() -> None:
+    """Why a run ended as it did stands below its line."""
+    status = run(reason="DeadlineExceeded", message="ran longer than 60 s")
+    assert statusview.headline(status, 0.0).endswith("\n  DeadlineExceeded: ran longer than 60 s")
+
+
+def test_the_list_has_a_line_per_run(capsys: pytest.CaptureFixture[str]) -> None:
+    """Runs in a table, with how many of their pods run or are done."""
+    statusview.table(Console(), [run(), run(name="b", started_at=None, workload="")], 999.0)
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert lines[1] == ["demo", "default", "torchrun", "Failed", "1/2", "0", "1m12s"]
+    assert lines[2] == ["b", "default", "-", "Failed", "1/2", "0", "-"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0s"),
+        (59.4, "59s"),
+        (60, "1m00s"),
+        (3599, "59m59s"),
+        (3600, "1h00m"),
+        (86399, "23h59m"),
+        (90000, "1d01h"),
+    ],
+)
+def test_durations(seconds: float, text: str) -> None:
+    """A duration has two units, and only the first below a minute."""
+    assert text == statusview.duration(0.0, seconds, 0.0)
+
+
+def test_training_progress_reads_json_lines() -> None:
+    """Epoch or step with their totals are progress; anything else changes nothing."""
+    progress = statusview.TrainingProgress()
+    for line in ("hello", "{", "{}", '{"epoch": 1}', '{"epoch": "1", "epochs": "2"}', "[1]"):
+        progress.read(line)
+        assert progress.text == ""
+    progress.read('{"epoch": 3, "epochs": 10, "loss": 0.1}')
+    assert progress.text == "epoch 3/10"
+    progress.read('  {"step": 5, "steps": 50}')
+    assert progress.text == "step 5/50"
