@@ -1,0 +1,164 @@
+"""What every tier shares: the repository, and both majors of helm as they really are.
+
+A missing helm fails the tests that need one; nothing is skipped, because a skipped check is a check
+that nobody makes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pytest
+
+from allranks.yamlio.load import load_all
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from allranks.model.manifest import Manifest
+
+REPO = Path(__file__).parents[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Helm:
+    """One helm binary.
+
+    Attributes:
+        major: 3 or 4.
+        path: the binary.
+    """
+
+    major: int
+    path: Path
+
+    def run(
+        self, *args: str | Path, stdin: str = "", check: bool = True
+    ) -> subprocess.CompletedProcess[str]:
+        """Run helm, apart from the user's own settings and plugins.
+
+        Args:
+            args: the command line.
+            stdin: what it reads.
+            check: fail the test, with helm's own words, where helm fails.
+        """
+        env = {name: value for name, value in os.environ.items() if not name.startswith("HELM_")}
+        env["HELM_PLUGINS"] = os.devnull
+        done = subprocess.run(
+            [self.path, *map(str, args)],
+            input=stdin,
+            env=env,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if check and done.returncode:
+            pytest.fail(f"helm {' '.join(map(str, args))} failed:\n{done.stderr}", pytrace=False)
+        return done
+
+    def render(
+        self,
+        chart: Path,
+        *args: str | Path,
+        values: Mapping[str, Any] | None = None,
+        name: str = "demo",
+    ) -> str:
+        """The text of ``helm template``.
+
+        Args:
+            chart: the chart's folder or archive.
+            args: further options.
+            values: given last, exactly, as JSON on standard input.
+            name: the release.
+        """
+        given = [] if values is None else ["--values", "-"]
+        stdin = "" if values is None else json.dumps(values)
+        return self.run("template", name, chart, *args, *given, stdin=stdin).stdout
+
+    def refusal(
+        self, chart: Path, *args: str | Path, values: Mapping[str, Any], name: str = "demo"
+    ) -> str:
+        """What helm says when it refuses to render; fails the test where it renders."""
+        done = self.run(
+            *("template", name, chart, *args, "--values", "-"),
+            stdin=json.dumps(values),
+            check=False,
+        )
+        if done.returncode == 0:
+            pytest.fail(f"helm rendered what it should refuse: {values}", pytrace=False)
+        return done.stderr
+
+
+class Template(Protocol):
+    """Renders a chart into manifests."""
+
+    def __call__(
+        self,
+        chart: Path,
+        *args: str | Path,
+        values: Mapping[str, Any] | None = None,
+        name: str = "demo",
+    ) -> list[Manifest]:
+        """The manifests of ``helm template``, in its order."""
+
+
+def _binary(major: int) -> Path:
+    override = os.environ.get(f"ALLRANKS_TEST_HELM{major}")
+    if override:
+        return Path(override)
+    pins = (REPO / f"tools/helm{major}/go.mod").read_text(encoding="utf-8")
+    version = re.search(rf"helm\.sh/helm/v{major} (\S+)", pins)
+    assert version is not None, f"tools/helm{major}/go.mod pins no helm {major}"
+    return REPO / ".tools/helm" / version[1] / "helm"
+
+
+def find_helm(major: int) -> Helm:
+    """The helm of a major version; fails the test where it is missing."""
+    path = _binary(major)
+    if not os.access(path, os.X_OK):
+        pytest.fail(
+            f"helm {major} is not at {path}: run `make setup-test`, "
+            f"or name one with ALLRANKS_TEST_HELM{major}",
+            pytrace=False,
+        )
+    return Helm(major, path)
+
+
+@pytest.fixture(scope="session")
+def repo() -> Path:
+    """The repository's root."""
+    return REPO
+
+
+@pytest.fixture(scope="session", params=[4, 3], ids=["helm4", "helm3"])
+def helm(request: pytest.FixtureRequest) -> Helm:
+    """Each major of helm in turn."""
+    return find_helm(request.param)
+
+
+@pytest.fixture(scope="session")
+def helm4() -> Helm:
+    """Helm 4 alone, for what both majors are shown elsewhere to agree on."""
+    return find_helm(4)
+
+
+@pytest.fixture(scope="session")
+def template(helm: Helm) -> Template:
+    """Render a chart into manifests, with each major of helm in turn."""
+
+    def render(
+        chart: Path,
+        *args: str | Path,
+        values: Mapping[str, Any] | None = None,
+        name: str = "demo",
+    ) -> list[Manifest]:
+        found = load_all(helm.render(chart, *args, values=values, name=name))
+        return [manifest for manifest in found if manifest]
+
+    return render
