@@ -22,6 +22,7 @@ FABRIC = f"{DOMAIN}/fabric"
 GENERATOR_VERSION = f"{DOMAIN}/generator-version"
 VALUES_DIGEST = f"{DOMAIN}/values-digest"
 LAYOUT_HASH = f"{DOMAIN}/layout-hash"
+ENTRY_DIGEST = f"{DOMAIN}/entry-digest"  # on pods: changes with what is mounted beside the command
 
 # A document of this kind stops a plain `helm install`: what was asked needs the post-renderer,
 # which removes the document. No cluster serves the kind, so nothing is applied without it.
