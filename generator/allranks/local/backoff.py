@@ -30,14 +30,18 @@ class Backoff:
         """Seconds from the last failed pod to its replacement, after failures in a row."""
         if failures <= 0:
             return 0.0
-        return min(_BASE * 2 ** min(failures - 1, _DOUBLINGS), _JOB_MAX) * self.scale
+        return min(_doubled(failures - 1), _JOB_MAX) * self.scale
 
     def container(self, ends: int) -> float:
         """Seconds from a container's end to its next start, after so many ends in a row."""
         if ends <= 1:
             return 0.0
-        return min(_BASE * 2 ** min(ends - 2, _DOUBLINGS), _CONTAINER_MAX) * self.scale
+        return min(_doubled(ends - 2), _CONTAINER_MAX) * self.scale
 
     def forgets(self, ran: float) -> bool:
         """Whether a container that ran so long is no longer held to its earlier ends."""
         return ran >= _CONTAINER_RESET * self.scale
+
+
+def _doubled(times: int) -> float:
+    return _BASE * float(1 << min(times, _DOUBLINGS))

@@ -177,7 +177,9 @@ def _exhausted(
     age: float,
 ) -> Verdict | None:
     if _past_limit(job, pods, failed):
-        return _failed("BackoffLimitExceeded", f"more than {job.backoff_limit} pods failed")
+        return _failed(
+            "BackoffLimitExceeded", f"no retry is left (backoffLimit {job.backoff_limit})"
+        )
     if job.deadline is not None and age >= job.deadline:
         return _failed("DeadlineExceeded", f"the job ran longer than {job.deadline:g} s")
     if job.max_failed_indexes is not None and len(given_up) > job.max_failed_indexes:
@@ -286,6 +288,8 @@ def decide_set(plan: SetPlan, pods: Sequence[PodView]) -> Decision:
     A StatefulSet restarts its pods for ever. A training run that is one has an end all the same:
     when the last end of every main container of every pod was a good one.
     """
+    if not plan.pods:
+        return Decision(verdict=Verdict(Outcome.SUSPENDED, "NoReplicas", "it has no replicas"))
     newest = {pod.index: pod for pod in pods}
     if len(newest) == len(plan.pods) and all(_ended_well(pod) for pod in newest.values()):
         return Decision(verdict=Verdict(Outcome.COMPLETE, "RanksDone", "all pods succeeded"))

@@ -38,7 +38,6 @@ _DEFAULTS = {
     "NCCL_SOCKET_IFNAME": _LOOPBACK,
     "TP_SOCKET_IFNAME": _LOOPBACK,
 }
-_LOCAL_ADDRESS = "PET_LOCAL_ADDR"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +81,9 @@ def variables(
             scope = {key: one.value for key, one in found.items()}
             found[name] = Variable(expand(str(item["value"]), scope, services), literal=True)
         elif item.get("valueFrom"):
-            value = _value_from(surroundings, pod, container, item)
-            if value is not None:
-                found[name] = value
+            variable = _value_from(surroundings, pod, container, item)
+            if variable is not None:
+                found[name] = variable
         else:
             found[name] = Variable("", literal=True)
     for name, value in services.items():
@@ -108,7 +107,6 @@ def environment(
     """
     result = {key: text for key, text in surroundings.inherited.items() if not _is_reserved(key)}
     result |= _DEFAULTS
-    result[_LOCAL_ADDRESS] = pod.address
     result["HOSTNAME"] = pod.plan.hostname
     for name, variable in given.items():
         result[name] = rewriter.text(variable.value) if variable.literal else variable.value

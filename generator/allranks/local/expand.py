@@ -27,7 +27,7 @@ from allranks.local.plan import (
 from allranks.local.podplan import Identity, Ownership, pod_plan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from allranks.model.manifest import Manifest
 
@@ -319,4 +319,8 @@ def _bare(document: Manifest, namespace: str) -> BarePlan:
     return BarePlan(name=name, pods=(pod,))
 
 
-_CONTROLLERS = {"Job": _job, "StatefulSet": _stateful_set, "Pod": _bare}
+_CONTROLLERS: dict[str, Callable[[Manifest, str], Controller]] = {
+    "Job": _job,
+    "StatefulSet": _stateful_set,
+    "Pod": _bare,
+}

@@ -1,0 +1,382 @@
+"""Start, watch and end local runs: what the command line calls.
+
+A run belongs to the user, not to the terminal it was started in. `start` hands it to a supervisor
+(`allranks.local.supervisor`) and every verb works from any other shell, through the run's folder.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Self
+
+from allranks import names
+from allranks.errors import EXIT_FAILED, InputError
+from allranks.local import addresses, logfiles, preflight, report, store, tree
+from allranks.local.backoff import DEFAULT_SCALE
+from allranks.local.expand import expand
+from allranks.local.logfiles import LogLine
+from allranks.local.supervisor import AT_ONCE
+from allranks.model.status import Phase, RunStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from allranks.local.plan import Release
+    from allranks.model.manifest import Manifest
+
+__all__ = [
+    "Deleted",
+    "Handle",
+    "LogLine",
+    "delete",
+    "free_port",
+    "list_runs",
+    "logs",
+    "start",
+    "status",
+    "stop",
+]
+
+# How long a supervisor may take to end its pods, beyond their grace period.
+_STOP_MARGIN = 10.0
+_SUPERVISOR_MODULE = "allranks.local.supervisor"
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """What `delete` did.
+
+    Attributes:
+        removed: ``Kind/name`` of each object, and how many processes had to be ended.
+        kept: claims that stay, with the folder of each.
+    """
+
+    removed: tuple[str, ...]
+    kept: tuple[str, ...]
+
+
+class Handle:
+    """A run that was just started.
+
+    In the foreground the run ends with this process, at the latest. Leaving a ``with`` block stops
+    it.
+    """
+
+    def __init__(
+        self, folder: store.RunFolder, child: subprocess.Popen[bytes], pipe: int | None
+    ) -> None:
+        self._folder = folder
+        self._child = child
+        self._pipe = pipe
+        self.notes = folder.spec().notes
+
+    def __enter__(self) -> Self:
+        """The handle itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop the run if it still goes on, and wait for its end."""
+        self.stop()
+        self.wait()
+
+    def follow(self, rank: int | None = None) -> Iterator[LogLine]:
+        """The lines of all pods as they come, until the run has ended."""
+        return logfiles.follow(self._folder.logs, lambda: not self._folder.alive(), rank)
+
+    def status(self) -> RunStatus:
+        """The status now."""
+        return _read_status(self._folder)
+
+    def stop(self, *, at_once: bool = False) -> None:
+        """Ask it to end: SIGTERM to the pods, and SIGKILL after their grace period.
+
+        Args:
+            at_once: without the grace period.
+        """
+        _signal_supervisor(self._folder, AT_ONCE if at_once else signal.SIGINT)
+
+    def wait(self) -> RunStatus:
+        """Wait for its end.
+
+        Returns:
+            The last status.
+        """
+        self._child.wait()
+        self._folder.wait_dead(None)
+        if self._pipe is not None:
+            os.close(self._pipe)
+            self._pipe = None
+        return _read_status(self._folder)
+
+
+def start(
+    manifests: Sequence[Manifest],
+    *,
+    name: str,
+    namespace: str,
+    workdir: Path,
+    foreground: bool,
+    backoff_scale: float | None = None,
+) -> Handle:
+    """Run a release's manifests as processes of this machine.
+
+    Args:
+        manifests: rendered and post-rendered.
+        name: the release's name.
+        namespace: its namespace.
+        workdir: where containers start that name no folder of this machine: the values file's.
+        foreground: whether the run ends with this process.
+        backoff_scale: see `allranks.local.backoff`; None is ``$ALLRANKS_BACKOFF_SCALE`` or 0.1.
+
+    Raises:
+        InputError: the manifests cannot run here, the name is in use, or a port is taken.
+        MissingToolError: a program that a pod starts is not on this machine.
+    """
+    release = expand(manifests, name=name, namespace=namespace)
+    if not workdir.is_dir():
+        raise InputError(f"the working folder {str(workdir)!r} is not there")
+    scale = _scale() if backoff_scale is None else backoff_scale
+    folder = store.run_folder(name, namespace)
+    with store.registry():
+        if folder.alive():
+            raise InputError(
+                f"a local run {name!r} is already going on in namespace {namespace!r}",
+                hint=f"choose another name, or end it: {names.CLI} delete {name} --on local",
+            )
+        live = [one.spec() for one in store.run_folders() if one.alive()]
+        preflight.check_ports(release, live)
+        block = addresses.allocate(
+            name, namespace, len(release.pods), [spec.block for spec in live]
+        )
+        preflight.check_pods(release, block, workdir)
+        spec = store.Spec(
+            name=name,
+            namespace=namespace,
+            manifests=list(manifests),
+            workdir=str(workdir.absolute()),
+            block=block,
+            ports=addresses.served_ports(release),
+            backoff_scale=scale,
+            grace=max((pod.grace for pod in release.pods), default=0.0),
+            ttl=release.ttl,
+            notes=preflight.notes(release, folder),
+        )
+        tree.kill(names.ENV_RUN, [str(folder.path)])  # what a killed run of this name has left
+        folder.create(spec, _first_status(release, spec))
+        return _launch(folder, foreground=foreground)
+
+
+def status(name: str, namespace: str) -> RunStatus:
+    """The status of a run.
+
+    Raises:
+        InputError: there is no such run.
+    """
+    return _read_status(_existing(name, namespace))
+
+
+def list_runs() -> list[RunStatus]:
+    """The status of every run, by namespace and name."""
+    _forget_expired()
+    return [_read_status(folder) for folder in store.run_folders()]
+
+
+def logs(
+    name: str, namespace: str, rank: int | None = None, *, follow: bool = False
+) -> Iterator[LogLine]:
+    """The lines that a run's pods have written.
+
+    Args:
+        name: the release.
+        namespace: its namespace.
+        rank: only this rank; None for all.
+        follow: go on until the run has ended, lines of all pods as they come; otherwise the lines
+            that are there, pod by pod.
+
+    Raises:
+        InputError: there is no such run, or no such rank.
+    """
+    folder = _existing(name, namespace)
+    ranks = {pod.rank for pod in _read_status(folder).pods}
+    if rank is not None and rank not in ranks:
+        known = ", ".join(str(one) for one in sorted(one for one in ranks if one is not None))
+        raise InputError(f"run {name!r} has no rank {rank}", hint=f"its ranks are {known}")
+    if follow:
+        return logfiles.follow(folder.logs, lambda: not folder.alive(), rank)
+    return logfiles.read(folder.logs, rank)
+
+
+def stop(name: str, namespace: str) -> RunStatus:
+    """End a run and keep its record.
+
+    Raises:
+        InputError: there is no such run.
+    """
+    folder = _existing(name, namespace)
+    _end(folder)
+    return _read_status(folder)
+
+
+def delete(name: str, namespace: str) -> Deleted:
+    """End a run, and remove its record and the claims that are not to be kept.
+
+    Whatever state the run was left in, no process of it stays.
+
+    Raises:
+        InputError: there is no such run.
+    """
+    folder = _existing(name, namespace)
+    spec = folder.spec()
+    release = expand(spec.manifests, name=name, namespace=namespace)
+    killed = _end(folder)
+    removed, kept = list(release.objects), []
+    with store.registry():
+        for claim in release.claims:
+            path = folder.claims / claim.name
+            if claim.keep:
+                removed.remove(f"PersistentVolumeClaim/{claim.name}")
+                kept.append(f"PersistentVolumeClaim/{claim.name} ({path})")
+            else:
+                store.remove_tree(path)
+        folder.remove()
+    if killed:
+        removed.append(f"{killed} processes that had been left behind")
+    return Deleted(tuple(removed), tuple(kept))
+
+
+def free_port(start_at: int = 29500) -> int:
+    """A port that nothing listens on and no live run will listen on.
+
+    Args:
+        start_at: the port to try first.
+    """
+    with store.registry():
+        live = [one.spec() for one in store.run_folders() if one.alive()]
+    return addresses.free_port(start_at, [port for spec in live for port in spec.ports])
+
+
+# ---------------------------------------------------------------- starting
+
+
+def _scale() -> float:
+    text = os.environ.get(names.ENV_BACKOFF_SCALE, "")
+    try:
+        scale = float(text) if text else DEFAULT_SCALE
+    except ValueError:
+        scale = -1.0
+    if scale < 0:
+        raise InputError(
+            f"{names.ENV_BACKOFF_SCALE} is {text!r}", hint="set it to a number such as 0.1 or 1"
+        )
+    return scale
+
+
+def _first_status(release: Release, spec: store.Spec) -> RunStatus:
+    progress = report.Progress(
+        release=release,
+        pods=(),
+        addresses=addresses.by_pod(release, spec.block),
+        started_at=time.time(),
+        notes=spec.notes,
+    )
+    return report.report(progress)
+
+
+def _launch(folder: store.RunFolder, *, foreground: bool) -> Handle:
+    lock = folder.lock()
+    descriptors = [lock]
+    command = [sys.executable, "-P", "-m", _SUPERVISOR_MODULE, str(folder.path), f"--lock={lock}"]
+    pipe = None
+    if foreground:
+        reader, pipe = os.pipe()
+        descriptors.append(reader)
+        command.append(f"--parent={reader}")
+    with folder.supervisor_log.open("ab") as log:
+        child = subprocess.Popen(  # noqa: S603 (our own module)
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd="/",
+            env={**os.environ, names.ENV_SUPERVISOR: str(folder.path)},
+            start_new_session=True,
+            pass_fds=descriptors,
+        )
+    for descriptor in descriptors:
+        os.close(descriptor)
+    return Handle(folder, child, pipe)
+
+
+# ---------------------------------------------------------------- finding and ending
+
+
+def _existing(name: str, namespace: str) -> store.RunFolder:
+    _forget_expired()
+    folder = store.run_folder(name, namespace)
+    if folder.exists():
+        return folder
+    known = [one.path.name for one in store.run_folders() if one.path.parent.name == namespace]
+    near = get_close_matches(name, known, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"see them all: {names.CLI} list --on local"
+    raise InputError(f"there is no local run {name!r} in namespace {namespace!r}", hint=hint)
+
+
+def _forget_expired() -> None:
+    """Remove the records of runs whose ttlSecondsAfterFinished has passed; their claims stay."""
+    if not any(_is_expired(folder) for folder in store.run_folders()):
+        return
+    with store.registry():
+        for folder in list(store.run_folders()):
+            if _is_expired(folder):
+                folder.remove()
+
+
+def _is_expired(folder: store.RunFolder) -> bool:
+    ended, ttl = folder.status().finished_at, folder.spec().ttl
+    if ended is None or ttl is None or folder.alive():
+        return False
+    return time.time() >= ended + ttl
+
+
+def _read_status(folder: store.RunFolder) -> RunStatus:
+    last = folder.status()
+    if last.finished or last.phase is Phase.SUSPENDED or folder.alive():
+        return last
+    last = folder.status()  # it may have ended between the two looks
+    if last.finished or last.phase is Phase.SUSPENDED:
+        return last
+    return replace(
+        last,
+        phase=Phase.FAILED,
+        reason="SupervisorLost",
+        message="the processes that ran it were killed",
+        waiting_for=f"{names.CLI} delete {last.name} --on local, which ends what they left",
+        exit_code=EXIT_FAILED,
+    )
+
+
+def _end(folder: store.RunFolder) -> int:
+    """End a run in order where its supervisor lives, and by force where it does not.
+
+    Returns:
+        How many processes had to be killed from outside.
+    """
+    if folder.alive():
+        _signal_supervisor(folder, signal.SIGTERM)
+        folder.wait_dead(folder.spec().grace + _STOP_MARGIN)
+    path = [str(folder.path)]
+    return tree.kill(names.ENV_SUPERVISOR, path) + tree.kill(names.ENV_RUN, path)
+
+
+def _signal_supervisor(folder: store.RunFolder, number: signal.Signals) -> None:
+    """To the guardian where it lives, else to the supervisor: the one without a marked parent."""
+    processes = tree.marked(names.ENV_SUPERVISOR, [str(folder.path)])
+    pids = {one.pid for one in processes}
+    tree.send([one for one in processes if tree.parent(one) not in pids], number)

@@ -1,0 +1,218 @@
+"""The logs of a run: one file per start of a container, and an index that says whose each is.
+
+A process writes its file itself. A reader follows the index and the files by looking at their
+sizes, which asks nothing of the processes: lines of different pods come in the order in which they
+are seen, within a few hundredths of a second of the order in which they were written.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+_INDEX = "index"
+_CHUNK = 1 << 16
+# A line that never ends is cut here, so that a reader's memory has a bound.
+_LINE_MAX = 1 << 20
+_POLL_MIN = 0.01
+_POLL_MAX = 0.2
+_TAIL_BYTES = 1 << 14
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """A line that a container wrote.
+
+    Attributes:
+        pod: the pod's name.
+        rank: its rank; None where it has none.
+        text: the line without its end; what a carriage return has overwritten is left out.
+        container: the container's name.
+        role: the pod's role.
+        attempt: which attempt of the pod, from 0.
+    """
+
+    pod: str
+    rank: int | None
+    text: str
+    container: str = ""
+    role: str = ""
+    attempt: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """One start of a container, as the index has it."""
+
+    pod: str
+    rank: int | None
+    role: str
+    container: str
+    attempt: int
+    start: int
+
+    @property
+    def name(self) -> str:
+        """The file's name in the logs folder."""
+        return f"{self.pod}.{self.attempt}.{self.container}.{self.start}.log"
+
+    def as_dict(self) -> dict[str, Any]:
+        """The index line."""
+        return {
+            "pod": self.pod,
+            "rank": self.rank,
+            "role": self.role,
+            "container": self.container,
+            "attempt": self.attempt,
+            "start": self.start,
+        }
+
+
+def announce(folder: Path, file: LogFile) -> Path:
+    """Enter a file into the index, before its process starts.
+
+    Returns:
+        The path to write to.
+    """
+    with (folder / _INDEX).open("a") as index:
+        index.write(json.dumps(file.as_dict()) + "\n")
+    return folder / file.name
+
+
+def files(folder: Path) -> list[LogFile]:
+    """All files of the index, in the order in which they began."""
+    path = folder / _INDEX
+    if not path.exists():
+        return []
+    lines = path.read_text().splitlines()
+    return [LogFile(**json.loads(line)) for line in lines]
+
+
+def tail(path: Path, count: int) -> tuple[str, ...]:
+    """The last lines of a file, empty ones left out."""
+    if not path.exists():
+        return ()
+    with path.open("rb") as stream:
+        stream.seek(max(0, path.stat().st_size - _TAIL_BYTES))
+        text = stream.read().decode("utf-8", "replace")
+    return tuple([_shown(line) for line in text.split("\n") if line.strip()][-count:])
+
+
+def read(folder: Path, rank: int | None = None) -> Iterator[LogLine]:
+    """All lines there are, pod by pod in the order of rank, attempts in their order.
+
+    Args:
+        folder: the logs folder.
+        rank: only this rank; None for all.
+    """
+    chosen = [one for one in files(folder) if rank is None or one.rank == rank]
+    for file in sorted(chosen, key=lambda one: (one.role, one.rank or 0, one.pod)):
+        reader = _Reader(folder, file)
+        yield from reader.lines()
+        yield from reader.rest()
+
+
+def follow(
+    folder: Path, finished: Callable[[], bool], rank: int | None = None
+) -> Iterator[LogLine]:
+    """All lines there are and then those that come, until the run has finished.
+
+    Args:
+        folder: the logs folder.
+        finished: whether no process of the run is left.
+        rank: only this rank; None for all.
+    """
+    index = _Index(folder, rank)
+    wait = _POLL_MIN
+    while True:
+        last_round = finished()  # before reading: what was written until then is seen
+        count = 0
+        for reader in index.readers():
+            for line in reader.lines():
+                count += 1
+                yield line
+        if last_round:
+            for reader in index.readers():
+                yield from reader.rest()
+            return
+        wait = _POLL_MIN if count else min(wait * 2, _POLL_MAX)
+        if not count:
+            time.sleep(wait)
+
+
+class _Index:
+    """The readers of a run's files, new ones added as the index grows."""
+
+    def __init__(self, folder: Path, rank: int | None) -> None:
+        self._folder = folder
+        self._rank = rank
+        self._source = _Source(folder / _INDEX)
+        self._readers: list[_Reader] = []
+
+    def readers(self) -> list[_Reader]:
+        for line in self._source.complete_lines():
+            file = LogFile(**json.loads(line))
+            if self._rank is None or file.rank == self._rank:
+                self._readers.append(_Reader(self._folder, file))
+        return self._readers
+
+
+@dataclass(slots=True)
+class _Source:
+    """A growing file, read from where the last reading ended."""
+
+    path: Path
+    offset: int = 0
+    pending: bytes = field(default=b"", repr=False)
+
+    def complete_lines(self) -> Iterator[str]:
+        try:
+            size = self.path.stat().st_size
+        except FileNotFoundError:
+            return
+        if size <= self.offset:
+            return
+        with self.path.open("rb", buffering=0) as stream:
+            os.lseek(stream.fileno(), self.offset, os.SEEK_SET)
+            while chunk := stream.read(_CHUNK):
+                self.offset += len(chunk)
+                *lines, self.pending = (self.pending + chunk).split(b"\n")
+                for line in lines:
+                    yield line.decode("utf-8", "replace")
+                if len(self.pending) > _LINE_MAX:
+                    yield self.pending.decode("utf-8", "replace")
+                    self.pending = b""
+
+
+class _Reader:
+    """The lines of one file."""
+
+    def __init__(self, folder: Path, file: LogFile) -> None:
+        self._file = file
+        self._source = _Source(folder / file.name)
+
+    def lines(self) -> Iterator[LogLine]:
+        for text in self._source.complete_lines():
+            yield self._line(text)
+
+    def rest(self) -> Iterator[LogLine]:
+        """What stands after the last line end."""
+        if self._source.pending:
+            yield self._line(self._source.pending.decode("utf-8", "replace"))
+            self._source.pending = b""
+
+    def _line(self, text: str) -> LogLine:
+        file = self._file
+        return LogLine(file.pod, file.rank, _shown(text), file.container, file.role, file.attempt)
+
+
+def _shown(text: str) -> str:
+    r"""A line as a terminal would leave it: a progress bar overwrites itself with ``\\r``."""
+    return text.rstrip("\r").rsplit("\r", 1)[-1]

@@ -1,0 +1,116 @@
+"""What is checked before a local run starts, so that it fails here and not once per pod."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from allranks.errors import InputError, MissingToolError
+from allranks.local import addresses, environ, gpus, process, store, volumes
+from allranks.local.fields import Placed
+from allranks.local.rewrite import Rewriter, release_names
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from allranks.local.plan import Release
+
+# Stands for the folders that a pod will have once it runs.
+_NO_FOLDERS = volumes.Folders(Path("/nonexistent/pod"), Path("/nonexistent/pod/claims"))
+
+
+def check_ports(release: Release, live: Sequence[store.Spec]) -> None:
+    """Refuse a release whose Services' ports are taken.
+
+    Args:
+        release: what is to run.
+        live: what runs already, and may not have opened its ports yet.
+
+    Raises:
+        InputError: a port is taken; the hint names one that is free.
+    """
+    ports = addresses.served_ports(release)
+    for spec in live:
+        for port in ports:
+            if port in spec.ports:
+                raise _port_taken(port, f"by the local run {spec.name!r}", live)
+    for port in addresses.busy_ports(ports):
+        raise _port_taken(port, "by another program on this machine", live)
+
+
+def _port_taken(port: int, who: str, live: Sequence[store.Spec]) -> InputError:
+    free = addresses.free_port(port + 1, [one for spec in live for one in spec.ports])
+    return InputError(
+        f"port {port} is in use {who}",
+        hint=f"choose another, as in --set torchrun.port={free}, or end what uses it",
+    )
+
+
+def check_pods(release: Release, block: addresses.Block, workdir: Path) -> None:
+    """Refuse now what would only fail once the pods start.
+
+    Args:
+        release: what is to run.
+        block: its addresses.
+        workdir: where its containers start.
+
+    Raises:
+        InputError: a pod refers to something that is not there.
+        MissingToolError: a program that a pod starts is not on this machine.
+    """
+    by_pod = addresses.by_pod(release, block)
+    surroundings = environ.Surroundings(release, by_pod, os.environ)
+    host_names = release_names(release, by_pod)
+    for pod in release.pods:
+        placed = Placed(pod, "", by_pod[pod.name])
+        for container in pod.containers:
+            given = environ.variables(surroundings, placed, container)
+            mounts = volumes.Mounts(release, placed, container, _NO_FOLDERS)
+            mounts.check()
+            rewriter = Rewriter(host_names, mounts.paths({}))
+            program = environ.argv(container, given, rewriter)[0]
+            path = environ.environment(surroundings, placed, given, rewriter)["PATH"]
+            mounted = program.startswith(str(_NO_FOLDERS.pod))
+            # A relative path starts where the container does, which is known only then.
+            relative = "/" in program and not program.startswith("/")
+            if not mounted and not relative and not process.find_program(program, path, workdir):
+                raise _no_program(program, f"Pod/{pod.name} container {container.name}")
+    _check_torchrun(release)
+
+
+def _no_program(program: str, path: str) -> MissingToolError:
+    hint = "install it, or run where it is installed"
+    if program in {"torchrun", "python", "python3"}:
+        hint = (
+            f"install PyTorch into the Python that runs this: {sys.executable} -m pip install torch"
+        )
+    return MissingToolError(
+        f"there is no program {program!r} on this machine", path=path, hint=hint
+    )
+
+
+def _check_torchrun(release: Release) -> None:
+    """A torchrun job starts through a script, whose own complaint would come once per pod."""
+    if release.workload != "torchrun":
+        return
+    path = environ.search_path(os.environ.get("PATH", ""))
+    if not process.find_program("torchrun", path, Path()):
+        raise _no_program("torchrun", "")
+
+
+def notes(release: Release, folder: store.RunFolder) -> tuple[str, ...]:
+    """What a person should know about how a release runs here."""
+    found = []
+    _, note = gpus.share(release.pods, gpus.present(os.environ))
+    if note:
+        found.append(note)
+    made = {claim.name for claim in release.claims}
+    for pod in release.pods:
+        for volume in pod.spec.get("volumes") or ():
+            claim = (volume.get("persistentVolumeClaim") or {}).get("claimName")
+            if claim and claim not in made:
+                made.add(claim)
+                found.append(f"claim {claim!r} is the folder {folder.claims / claim}")
+    return tuple(found)

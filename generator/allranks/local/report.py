@@ -1,0 +1,207 @@
+"""Pods and verdicts to the status of the run: the last pure step before it is written down."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from allranks.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
+from allranks.local.controller import Outcome, Verdict
+from allranks.model.status import (
+    ContainerStatus,
+    Failure,
+    Phase,
+    PodPhase,
+    PodStatus,
+    RunStatus,
+    count_roles,
+    first_failure,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from allranks.local.plan import PodPlan, Release
+    from allranks.local.pod import PodRun
+
+_WAITS_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where a run stands.
+
+    Attributes:
+        release: what runs.
+        pods: every pod created so far, attempts included, in the order of creation.
+        addresses: the address of each pod, by its name.
+        started_at: when the run began.
+        finished_at: when its last process ended; None before.
+        verdict: how it ends, once that is known.
+        interrupted: why a person or a signal ended it; "" when none did.
+        waiting: what its controllers wait for.
+        notes: see `RunStatus.notes`.
+    """
+
+    release: Release
+    pods: Sequence[PodRun]
+    addresses: Mapping[str, str]
+    started_at: float
+    finished_at: float | None = None
+    verdict: Verdict | None = None
+    interrupted: str = ""
+    waiting: Sequence[str] = ()
+    notes: tuple[str, ...] = ()
+
+
+def overall(verdicts: Sequence[Verdict | None]) -> Verdict | None:
+    """The end of a release: the first failure of a controller, or the end of all of them."""
+    known = [one for one in verdicts if one is not None]
+    for verdict in known:
+        if verdict.outcome is Outcome.FAILED:
+            return verdict
+    if not known or len(known) < len(verdicts):
+        return None
+    suspended = [one for one in known if one.outcome is Outcome.SUSPENDED]
+    return (suspended or known)[0]
+
+
+def report(progress: Progress) -> RunStatus:
+    """The status of the run."""
+    newest = {pod.plan.name: pod for pod in progress.pods}
+    pods = tuple(
+        _pod_status(plan, newest.get(plan.name), progress) for plan in progress.release.pods
+    )
+    phase = _phase(progress, newest)
+    failure = _failure(progress) if phase is not Phase.SUCCEEDED else None
+    return RunStatus(
+        name=progress.release.name,
+        namespace=progress.release.namespace,
+        phase=phase,
+        workload=progress.release.workload,
+        reason=_reason(progress),
+        message=_message(progress, pods),
+        waiting_for=_waiting_for(progress),
+        restarts=sum(pod.restarts for pod in pods),
+        started_at=progress.started_at,
+        finished_at=progress.finished_at if phase is not Phase.SUSPENDED else None,
+        exit_code=_exit_code(phase, progress, failure),
+        roles=count_roles(pods),
+        pods=pods,
+        failure=failure,
+        notes=progress.notes,
+    )
+
+
+def _phase(progress: Progress, newest: Mapping[str, PodRun]) -> Phase:
+    if progress.finished_at is not None:
+        if progress.interrupted or progress.verdict is None:
+            return Phase.FAILED
+        return {
+            Outcome.COMPLETE: Phase.SUCCEEDED,
+            Outcome.FAILED: Phase.FAILED,
+            Outcome.SUSPENDED: Phase.SUSPENDED,
+        }[progress.verdict.outcome]
+    active = [pod for pod in newest.values() if pod.active]
+    running = [pod for pod in active if any(state.running for state in pod.states.values())]
+    lost = any(pod.phase is PodPhase.FAILED and not pod.stopped for pod in newest.values())
+    retried = any(pod.attempt or pod.failures for pod in newest.values())
+    if lost or (retried and len(running) < len(active)):
+        return Phase.RESTARTING
+    began = any(pod.phase is not PodPhase.PENDING for pod in newest.values())
+    return Phase.RUNNING if began else Phase.PENDING
+
+
+def _reason(progress: Progress) -> str:
+    if progress.interrupted:
+        return "Stopped"
+    return progress.verdict.reason if progress.verdict else ""
+
+
+def _message(progress: Progress, pods: Sequence[PodStatus]) -> str:
+    if progress.interrupted:
+        return progress.interrupted
+    if progress.verdict is not None:
+        return progress.verdict.message
+    running = sum(pod.phase is PodPhase.RUNNING for pod in pods)
+    return f"{running} of {len(pods)} pods running"
+
+
+def _waiting_for(progress: Progress) -> str:
+    if progress.finished_at is not None:
+        return ""
+    waits = [f"{pod.plan.name}: {pod.waiting}" for pod in progress.pods if pod.waiting]
+    waits = [*progress.waiting, *waits]
+    more = f" and {len(waits) - _WAITS_SHOWN} more" if len(waits) > _WAITS_SHOWN else ""
+    return "; ".join(waits[:_WAITS_SHOWN]) + more
+
+
+def _failure(progress: Progress) -> Failure | None:
+    """What decided the failure where one pod did, else what failed first."""
+    failures = [failure for pod in progress.pods for failure in pod.failures]
+    verdict = progress.verdict
+    if verdict is not None and verdict.pod:
+        decisive = [
+            one
+            for one in failures
+            if one.pod == verdict.pod and verdict.exit_code in {None, one.exit_code}
+        ]
+        failures = decisive or failures
+    return first_failure(failures)
+
+
+def _exit_code(phase: Phase, progress: Progress, failure: Failure | None) -> int | None:
+    if phase is Phase.SUCCEEDED:
+        return EXIT_OK
+    if phase is not Phase.FAILED:
+        return None
+    if progress.interrupted:
+        return EXIT_INTERRUPTED
+    return failure.exit_code if failure is not None else EXIT_FAILED
+
+
+def _pod_status(plan: PodPlan, pod: PodRun | None, progress: Progress) -> PodStatus:
+    address = progress.addresses[plan.name]
+    if pod is None:
+        return PodStatus(plan.name, plan.role, plan.rank, PodPhase.PENDING, address=address)
+    restarts = sum(
+        state.restarts
+        for one in progress.pods
+        if one.plan.name == plan.name
+        for state in one.states.values()
+    )
+    return PodStatus(
+        name=plan.name,
+        role=plan.role,
+        rank=plan.rank,
+        phase=pod.phase,
+        reason=pod.reason,
+        message=pod.waiting,
+        restarts=restarts + pod.attempt,
+        node=socket.gethostname(),
+        address=address,
+        started_at=pod.created_at,
+        finished_at=pod.finished_at,
+        containers=tuple(_container_status(pod, one.name) for one in plan.containers),
+    )
+
+
+def _container_status(pod: PodRun, name: str) -> ContainerStatus:
+    state = pod.states[name]
+    if state.running:
+        word, reason = "running", ""
+    elif not state.starts:
+        word, reason = "waiting", "PodInitializing"
+    elif pod.active and pod.wake_at is not None:
+        word, reason = "waiting", "CrashLoopBackOff"
+    else:
+        word, reason = "terminated", state.reason
+    return ContainerStatus(
+        name=name,
+        state=word,
+        reason=reason,
+        exit_code=state.exit_code,
+        restarts=state.restarts,
+        message=state.message,
+    )

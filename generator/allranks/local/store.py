@@ -1,0 +1,265 @@
+"""The user's folder of local runs: what is there, which of it is alive, and locks around it.
+
+::
+
+    <root>/lock                             held while a run is created or removed
+    <root>/volumes/<namespace>/<claim>/     persistent volumes, which outlive runs
+    <root>/runs/<namespace>/<name>/
+        lock                                held by the supervisor as long as it lives
+        run.json                            what was asked: manifests and options
+        state.json                          the status, replaced as a whole at each change
+        supervisor.log
+        logs/index, logs/…                  see `allranks.local.logfiles`
+        pods/<pod>/<uid>/                   volumes of a pod that lives
+
+A run is alive exactly as long as its lock is held. The kernel drops it with the last process that
+has it, whatever killed them, so nothing has to be guessed from process ids.
+
+``<root>`` is ``$ALLRANKS_STATE``, else ``$XDG_STATE_HOME/allranks``, else
+``~/.local/state/allranks``.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import shutil
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from allranks import names
+from allranks.errors import InputError
+from allranks.local.addresses import Block
+from allranks.model.status import RunStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from allranks.model.manifest import Manifest
+
+# The paths of a run are written into scripts and lists of paths, where these need no quotes.
+_PLAIN_PATH = re.compile(r"[A-Za-z0-9_./@+=-]+")
+_POLL = 0.02
+
+
+def root() -> Path:
+    """The folder that holds all runs of this user.
+
+    Raises:
+        InputError: its path has characters that a shell would need quotes for.
+    """
+    home = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    path = Path(os.environ.get(names.ENV_STATE) or Path(home) / names.CLI).absolute()
+    if not _PLAIN_PATH.fullmatch(str(path)):
+        raise InputError(
+            f"the folder for local runs, {str(path)!r}, has characters that scripts would break on",
+            hint=f"set {names.ENV_STATE} to a path of letters, digits and ._/@+=-",
+        )
+    return path
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """What a run was asked for.
+
+    Attributes:
+        name: the release.
+        namespace: its namespace.
+        manifests: its manifests.
+        workdir: where containers start that name no folder.
+        block: its addresses.
+        ports: the ports that its Services name.
+        backoff_scale: see `allranks.local.backoff`.
+        grace: the longest time that one of its pods may take to end, in seconds.
+        ttl: after how many seconds its record may be forgotten; None for never.
+        notes: what a person should know about it.
+    """
+
+    name: str
+    namespace: str
+    manifests: list[Manifest]
+    workdir: str
+    block: Block
+    ports: tuple[int, ...]
+    backoff_scale: float
+    grace: float
+    ttl: float | None
+    notes: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {
+            "name": self.name,
+            "namespace": self.namespace,
+            "manifests": self.manifests,
+            "workdir": self.workdir,
+            "block": [self.block.first, self.block.count],
+            "ports": list(self.ports),
+            "backoffScale": self.backoff_scale,
+            "grace": self.grace,
+            "ttl": self.ttl,
+            "notes": list(self.notes),
+        }
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Spec:
+        """Read `as_dict` back."""
+        return cls(
+            name=data["name"],
+            namespace=data["namespace"],
+            manifests=data["manifests"],
+            workdir=data["workdir"],
+            block=Block(*data["block"]),
+            ports=tuple(data["ports"]),
+            backoff_scale=data["backoffScale"],
+            grace=data["grace"],
+            ttl=data["ttl"],
+            notes=tuple(data["notes"]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """The folder of one run."""
+
+    path: Path
+
+    @property
+    def logs(self) -> Path:
+        """Where the pods' logs are."""
+        return self.path / "logs"
+
+    @property
+    def pods(self) -> Path:
+        """Where the living pods' volumes are."""
+        return self.path / "pods"
+
+    @property
+    def claims(self) -> Path:
+        """Where the claims of the run's namespace are."""
+        return self.path.parents[2] / "volumes" / self.path.parent.name
+
+    @property
+    def supervisor_log(self) -> Path:
+        """What the supervisor itself has to say."""
+        return self.path / "supervisor.log"
+
+    def exists(self) -> bool:
+        """Whether there is such a run."""
+        return (self.path / "state.json").is_file()
+
+    def create(self, spec: Spec, status: RunStatus) -> None:
+        """Make the folder, in place of one that an ended run has left."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        self.logs.mkdir(parents=True)
+        self.path.chmod(0o700)  # Secrets stand in the manifests
+        _replace(self.path / "run.json", spec.as_dict())
+        self.write_status(status)
+
+    def spec(self) -> Spec:
+        """What was asked for."""
+        return Spec.from_dict(json.loads((self.path / "run.json").read_text()))
+
+    def write_status(self, status: RunStatus) -> None:
+        """Record the status; a reader sees the old one or the new one."""
+        _replace(self.path / "state.json", status.as_dict())
+
+    def status(self) -> RunStatus:
+        """The status as last recorded."""
+        return RunStatus.from_dict(json.loads((self.path / "state.json").read_text()))
+
+    def lock(self) -> int:
+        """Take the lock of the run, for the supervisor to hold.
+
+        Only who holds `registry` and has found the run dead may ask: then nobody else holds it
+        for longer than `alive` takes to look.
+        """
+        descriptor = _open_lock(self.path / "lock")
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        return descriptor
+
+    def alive(self) -> bool:
+        """Whether its supervisor lives."""
+        try:
+            descriptor = os.open(self.path / "lock", os.O_RDWR)
+        except FileNotFoundError:
+            return False
+        try:
+            # Shared, so that two who look at the same time do not take each other for it.
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(descriptor)
+        return False
+
+    def wait_dead(self, timeout: float | None) -> bool:
+        """Wait for the supervisor's end.
+
+        Args:
+            timeout: how many seconds; None for as long as it takes.
+
+        Returns:
+            Whether it has ended.
+        """
+        give_up = None if timeout is None else time.monotonic() + timeout
+        while self.alive():
+            if give_up is not None and time.monotonic() >= give_up:
+                return False
+            time.sleep(_POLL)
+        return True
+
+    def remove(self) -> None:
+        """Delete the folder, and the namespace's folder when it was the last."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        if self.path.parent.is_dir() and not any(self.path.parent.iterdir()):
+            self.path.parent.rmdir()
+
+
+def run_folder(name: str, namespace: str) -> RunFolder:
+    """The folder of a run, whether there is such a run or not."""
+    return RunFolder(root() / "runs" / namespace / name)
+
+
+def run_folders() -> Iterator[RunFolder]:
+    """The folders of all runs, by namespace and name."""
+    for path in sorted((root() / "runs").glob("*/*")):
+        folder = RunFolder(path)
+        if folder.exists():
+            yield folder
+
+
+@contextmanager
+def registry() -> Iterator[None]:
+    """Held while runs are created or removed, so that two commands do not meet."""
+    path = root()
+    path.mkdir(parents=True, exist_ok=True)
+    descriptor = _open_lock(path / "lock")
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _open_lock(path: Path) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+
+
+def _replace(path: Path, data: object) -> None:
+    partial = path.with_name(f".{path.name}.new")
+    partial.write_text(json.dumps(data))
+    partial.replace(path)
+
+
+def remove_tree(path: Path) -> None:
+    """Delete a folder; a link to one is only unlinked, what it points to is the user's."""
+    if path.is_symlink():
+        path.unlink()
+    else:
+        shutil.rmtree(path, ignore_errors=True)

@@ -1,0 +1,314 @@
+"""The process that runs one release.
+
+It is a single thread around one loop: collect ended processes, decide, act, write the state down,
+wait for the next event. It runs in a session of its own, apart from the command line that started
+it, and ends with it where it was started in the foreground: the command line holds the other end
+of a pipe, and whatever ends it, kill -9 included, closes that.
+
+A guardian stands above it, which does nothing but wait: should the supervisor itself be killed, the
+guardian ends what it leaves behind and records that. Should the guardian be killed, the supervisor
+ends the run in order. Should both be killed at the same instant, the kernel kills the containers'
+main processes with them, and the next ``delete`` of the run ends the rest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import select
+import signal
+import sys
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from allranks import names
+from allranks.errors import EXIT_FAILED, EXIT_OK
+from allranks.local import addresses, controller, gpus, process, report, tree
+from allranks.local.backoff import Backoff
+from allranks.local.controller import Outcome, Verdict
+from allranks.local.environ import Surroundings
+from allranks.local.expand import expand
+from allranks.local.pod import Context, PodRun
+from allranks.local.rewrite import release_names
+from allranks.local.store import RunFolder, Spec
+from allranks.model.status import Phase
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from allranks.local.plan import Controller, Release
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
+# Of these, the one that does not wait for grace periods.
+AT_ONCE = signal.SIGQUIT
+# How often the state is written at most; its last change always is.
+_SAVE_EVERY = 0.05
+
+
+@dataclass(slots=True)
+class _Managed:
+    """A controller and what has come of it."""
+
+    plan: Controller
+    pods: list[PodRun] = field(default_factory=list)
+    verdict: Verdict | None = None
+    waiting: str = ""
+    wake_at: float | None = None
+
+
+class Supervisor:
+    """Runs a release to its end.
+
+    Args:
+        folder: of the run.
+        parent: read end of the pipe that the command line holds open; None when detached.
+    """
+
+    def __init__(self, folder: RunFolder, parent: int | None) -> None:
+        spec = folder.spec()
+        self._folder = folder
+        self._notes = spec.notes
+        self._release = expand(spec.manifests, name=spec.name, namespace=spec.namespace)
+        self._backoff = Backoff(spec.backoff_scale)
+        self._context = _context(folder, self._release, spec)
+        self._managed = [_Managed(plan) for plan in self._release.controllers]
+        self._pods: list[PodRun] = []
+        self._started_at = time.time()
+        self._interrupted = ""
+        self._events = _Events(parent)
+        self._dirty = True
+        self._saved_at = 0.0
+
+    def run(self) -> None:
+        """The loop; returns when no process of the run is left."""
+        while True:
+            now = time.time()
+            self._collect(now)
+            self._advance(now)
+            verdict = report.overall([one.verdict for one in self._managed])
+            over = verdict is not None or self._interrupted
+            if over and not any(pod.active for pod in self._pods):
+                self._finish(verdict)
+                return
+            wake_at = self._save(now, verdict)
+            self._interrupt(self._events.wait(wake_at))
+
+    # ------------------------------------------------------------ acting
+
+    def _advance(self, now: float) -> None:
+        """Decide and act until nothing changes any more."""
+        self._dirty = True
+        before = None
+        while before != (after := self._fingerprint()):
+            before = after
+            for managed in self._managed:
+                self._control(managed, now)
+            for pod in self._pods:
+                pod.step(now)
+
+    def _fingerprint(self) -> tuple[object, ...]:
+        pods = tuple((pod.phase, pod.active, tuple(pod.states.values())) for pod in self._pods)
+        return (pods, tuple(one.verdict for one in self._managed))
+
+    def _control(self, managed: _Managed, now: float) -> None:
+        if managed.verdict is not None or self._interrupted:
+            managed.wake_at, managed.waiting = None, ""
+            return
+        views = [pod.view() for pod in managed.pods]
+        decision = controller.decide(managed.plan, views, now, self._started_at, self._backoff)
+        managed.wake_at, managed.waiting = decision.wake_at, decision.waiting
+        for index in decision.create:
+            self._create(managed, index, now)
+        if decision.verdict is not None:
+            managed.verdict = decision.verdict
+            # One controller's failure is the run's: what waits for it would wait for ever.
+            ending = self._pods if decision.verdict.outcome is Outcome.FAILED else managed.pods
+            for pod in ending:
+                pod.stop(now)
+
+    def _create(self, managed: _Managed, index: int, now: float) -> None:
+        plan = next(pod for pod in managed.plan.pods if pod.index == index)
+        attempt = sum(pod.plan.index == index for pod in managed.pods)
+        pod = PodRun(plan, attempt, self._context, created_at=now)
+        managed.pods.append(pod)
+        self._pods.append(pod)
+
+    def _collect(self, now: float) -> None:
+        """Take the exit codes of processes that have ended; adopted orphans have no pod."""
+        pids = {pid: (pod, name) for pod in self._pods for pid, name in pod.pids.items()}
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if pid in pids:
+                pod, name = pids[pid]
+                pod.ended(name, exit_code(status), now)
+
+    def _interrupt(self, reason: str) -> None:
+        if reason:
+            self._interrupted = self._interrupted or reason
+            for pod in self._pods:
+                pod.stop(time.time(), at_once=reason == _stopped_by(AT_ONCE))
+
+    # ------------------------------------------------------------ telling
+
+    def _save(self, now: float, verdict: Verdict | None) -> float | None:
+        """Write the state unless that was just done; returns when to wake up at the latest."""
+        wakes = [pod.wake_at for pod in self._pods if pod.active and pod.wake_at is not None]
+        wakes += [one.wake_at for one in self._managed if one.wake_at is not None]
+        if self._dirty and now >= self._saved_at + _SAVE_EVERY:
+            self._folder.write_status(report.report(self._progress(verdict)))
+            self._saved_at, self._dirty = now, False
+        elif self._dirty:
+            wakes.append(self._saved_at + _SAVE_EVERY)
+        return min(wakes, default=None)
+
+    def _progress(self, verdict: Verdict | None) -> report.Progress:
+        return report.Progress(
+            release=self._release,
+            pods=self._pods,
+            addresses=self._context.surroundings.addresses,
+            started_at=self._started_at,
+            verdict=verdict,
+            interrupted=self._interrupted,
+            waiting=[one.waiting for one in self._managed if one.waiting],
+            notes=self._notes,
+        )
+
+    def _finish(self, verdict: Verdict | None) -> None:
+        tree.kill(names.ENV_RUN, [str(self._folder.path)])
+        progress = replace(self._progress(verdict), finished_at=time.time())
+        self._folder.write_status(report.report(progress))
+
+
+def _context(folder: RunFolder, release: Release, spec: Spec) -> Context:
+    by_pod = addresses.by_pod(release, spec.block)
+    seen, _ = gpus.share(release.pods, gpus.present(os.environ))
+    return Context(
+        folder=folder,
+        surroundings=Surroundings(release, by_pod, dict(os.environ)),
+        names=release_names(release, by_pod),
+        gpus=seen,
+        workdir=Path(spec.workdir),
+        backoff=Backoff(spec.backoff_scale),
+    )
+
+
+def exit_code(status: int) -> int:
+    """The exit code of a wait status as a container's: 128 + n after signal n."""
+    code = os.waitstatus_to_exitcode(status)
+    return code if code >= 0 else 128 - code
+
+
+class _Events:
+    """Waits for a child's end, a signal, the end of the command line, or a time."""
+
+    def __init__(self, parent: int | None) -> None:
+        self._wakeup, writer = os.pipe()
+        for descriptor in (self._wakeup, writer):
+            os.set_blocking(descriptor, False)
+        self._parent = parent
+        self._signals: list[signal.Signals] = []
+        for number in _SIGNALS:
+            signal.signal(number, self._on_signal)
+        # A handler, if an empty one, is what makes the signal write to the pipe.
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+
+    def _on_signal(self, number: int, _frame: object) -> None:
+        self._signals.append(signal.Signals(number))
+
+    def wait(self, until: float | None) -> str:
+        """Wait for the next event.
+
+        Args:
+            until: wake up then at the latest; None for whenever.
+
+        Returns:
+            Why the run must be ended; "" when it must not.
+        """
+        watched = [self._wakeup] if self._parent is None else [self._wakeup, self._parent]
+        timeout = None if until is None else max(0.0, until - time.time())
+        ready, _, _ = select.select(watched, (), (), timeout)
+        if self._wakeup in ready:
+            os.read(self._wakeup, 4096)
+        if self._signals:
+            return _stopped_by(self._signals.pop(0))
+        if self._parent in ready:
+            os.close(self._parent)
+            self._parent = None
+            return "stopped: the command line that ran it has ended"
+        return ""
+
+
+def _stopped_by(number: signal.Signals) -> str:
+    return f"stopped by {number.name}"
+
+
+def _guard(child: int, folder: RunFolder) -> int:
+    """Wait for the supervisor, hand signals on to it, and clean up behind it."""
+
+    def pass_on(number: int, _frame: object) -> None:
+        os.kill(child, number)
+
+    for number in _SIGNALS:
+        signal.signal(number, pass_on)
+    status = None
+    while status is None:
+        pid, ended = os.waitpid(-1, 0)
+        if pid == child:
+            status = ended
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    tree.kill(names.ENV_RUN, [str(folder.path)])
+    last = folder.status()
+    if not last.finished and last.phase is not Phase.SUSPENDED:
+        code = exit_code(status)
+        message = f"its supervisor ended with exit code {code}; see {folder.supervisor_log}"
+        folder.write_status(
+            replace(
+                last,
+                phase=Phase.FAILED,
+                reason="SupervisorLost",
+                message=message,
+                waiting_for="",
+                finished_at=time.time(),
+                exit_code=EXIT_FAILED,
+            )
+        )
+    return EXIT_OK
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the release of a folder; `allranks.local.control` starts this, not a person."""
+    parser = argparse.ArgumentParser(description="Run one local release.")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--lock", type=int, required=True, help="descriptor of the held lock")
+    parser.add_argument("--parent", type=int, help="descriptor whose end ends the run")
+    options = parser.parse_args(arguments)
+    for descriptor in (options.lock, options.parent):
+        if descriptor is not None:
+            os.set_inheritable(descriptor, False)
+    folder = RunFolder(options.folder)
+    process.adopt_orphans()
+    guardian = os.getpid()
+    child = os.fork()
+    if child:
+        if options.parent is not None:
+            os.close(options.parent)
+        return _guard(child, folder)
+    process.adopt_orphans()
+    process.die_with_parent(signal.SIGTERM)
+    supervisor = Supervisor(folder, options.parent)
+    if os.getppid() == guardian:
+        supervisor.run()
+    return EXIT_OK
+
+
+if __name__ == "__main__":
+    sys.exit(main())
