@@ -78,7 +78,7 @@ class Helm:
             name: the release.
         """
         given = [] if values is None else ["--values", "-"]
-        stdin = "" if values is None else json.dumps(values)
+        stdin = "" if values is None else exact(values)
         return self.run("template", name, chart, *args, *given, stdin=stdin).stdout
 
     def refusal(
@@ -87,12 +87,24 @@ class Helm:
         """What helm says when it refuses to render; fails the test where it renders."""
         done = self.run(
             *("template", name, chart, *args, "--values", "-"),
-            stdin=json.dumps(values),
+            stdin=exact(values),
             check=False,
         )
         if done.returncode == 0:
             pytest.fail(f"helm rendered what it should refuse: {values}", pytrace=False)
         return done.stderr
+
+
+def exact(values: Mapping[str, Any]) -> str:
+    """JSON that is the same value as YAML: YAML has no surrogate pairs, and wants ``\\U0001f600``."""
+
+    def pair(found: re.Match[str]) -> str:
+        if found[1] is None:
+            return found[0]
+        return f"\\U{ord(json.loads(chr(34) + found[0] + chr(34))):08x}"
+
+    surrogates = r"\\\\|(\\ud[89ab][0-9a-f]{2})\\ud[c-f][0-9a-f]{2}"
+    return re.sub(surrogates, pair, json.dumps(values))
 
 
 class Template(Protocol):

@@ -1,0 +1,129 @@
+"""What a user typed is what the container gets: through Helm, YAML and the kubelet, unchanged."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+Render = Callable[..., dict[str, Any]]
+Pod = Callable[[dict[str, Any]], dict[str, Any]]
+
+# Any character that a process can be given: no NUL, no half of a surrogate pair.
+TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=40)
+# Fragments that YAML, Helm, the kubelet or a shell would each like to change.
+SPICE = st.sampled_from(
+    ["{{ .Release.Name }}", "$", "$$", "$(HOME)", "$((1))", "${X}", "`id`", "\\", '"', "'", "\n"]
+    + ["---", "\n---\n", "...", ": ", " #", "- ", "? ", "!!str ", "&a", "*a", "|", ">-", "%", "@"]
+    + ["1e-5", "0.10", "1e6", "0777", "0x1f", "0b1", "12:30:45", "1_000", ".5", "+1", "-0", ".inf"]
+    + ["y", "n", "on", "off", "yes", "No", "TRUE", "null", "~", "", " ", "\t", "\r", "\r\n"]
+    + ["2026-01-02", "<<", "=", "\x85", "\u2028", "\u2029", "\ufeff", "\x7f", "\x9f", "\ud7ff"]
+    + ["\U0001f600", "\U0010ffff", "\ufffe", "\x01", "é", "\u0301", "\u202e", "<&>", "%s%d", "\x1b[0m"]
+)
+STRINGS = st.one_of(
+    SPICE, TEXT, st.lists(st.one_of(SPICE, TEXT), max_size=5).map("".join), st.just("x" * 20_000)
+)
+
+
+def expand(text: str) -> str:
+    """What the kubelet makes of an argument or a value, every variable being "EXPANDED".
+
+    As in k8s.io/kubernetes third_party/forked/golang/expansion: `$$` is one `$`, `$(NAME)` is the
+    variable, any other `$` stays. A chart that lets one `$(` through is seen at once.
+    """
+    return re.sub(
+        r"\$\$|\$\([^)]*\)",
+        lambda found: "$" if found[0] == "$$" else "EXPANDED",
+        text,
+    )
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(words=st.lists(STRINGS, min_size=1, max_size=12))
+def test_args_and_env_arrive_as_typed(words: list[str], render: Render, pod: Pod) -> None:
+    """Each word of command and args, and each value of env, is what was typed."""
+    made = render(
+        command=["prog", *words], args=words, env={f"V{i}": word for i, word in enumerate(words)}
+    )
+    trainer = pod(made)["spec"]["containers"][0]
+    assert ["prog", *words, *words] == [expand(arg) for arg in trainer["args"]]
+    env = {each["name"]: each.get("value") for each in trainer["env"]}
+    assert words == [expand(env[f"V{i}"]) for i in range(len(words))]
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(lines=st.lists(STRINGS.map(lambda text: text[:400]), min_size=1, max_size=8))
+def test_script_and_setup_arrive_as_typed(lines: list[str], render: Render) -> None:
+    """The mounted files are byte for byte what was typed; ConfigMaps are not expanded."""
+    script, setup = "#" + "\n".join(lines), "\n".join(reversed(lines)) or " "
+    data = render(script=script, setup=setup)["ConfigMap/demo"]["data"]
+    assert script == data["script"]
+    assert setup == data["setup.sh"]
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    text=STRINGS.filter(bool).map(lambda text: text[:400]),
+    key=st.from_regex(r"\A[a-z]([-a-z0-9]{0,20}[a-z0-9])?\Z"),
+)
+def test_other_strings_arrive_as_typed(text: str, key: str, render: Render, pod: Pod) -> None:
+    """Annotations, selectors, torchrun's own texts and podTemplate are not re-typed either."""
+    made = render(
+        annotations={f"example.com/{key}": text},
+        scheduling={"nodeSelector": {key: "1e5"}},
+        torchrun={"role": text},
+        podTemplate={"metadata": {"annotations": {"x": text}}, "spec": {"hostname": text}},
+    )
+    template = pod(made)
+    assert text == made["Job/demo"]["metadata"]["annotations"][f"example.com/{key}"]
+    assert text == template["metadata"]["annotations"]["x"]
+    spec = template["spec"]
+    assert text == spec["hostname"]
+    assert {key: "1e5"} == spec["nodeSelector"]
+    env = {each["name"]: each.get("value") for each in spec["containers"][0]["env"]}
+    assert text == expand(env["PET_ROLE"])
+
+
+def test_ci_strings_arrive_as_typed(
+    ci: dict[str, Any], ci_values: dict[str, Any], pod: Pod
+) -> None:
+    """In each ci file too, args and env are what the file says."""
+    trainer = pod(ci)["spec"]["containers"][0]
+    mounted = ["/etc/allranks/script"] if ci_values.get("script") else []
+    typed = [*mounted, *ci_values.get("command", []), *ci_values.get("args", [])]
+    assert typed == [expand(arg) for arg in trainer["args"]]
+
+
+@pytest.mark.parametrize(
+    ("text", "arrives"),
+    [("$$", "$"), ("$(A)", "EXPANDED"), ("$$(A)", "$(A)"), ("$A", "$A"), ("$$$(A)", "$EXPANDED")],
+)
+def test_expansion_is_the_kubelets(text: str, arrives: str) -> None:
+    """The stand-in for the kubelet's expansion does what Kubernetes documents."""
+    assert arrives == expand(text)
+
+
+def test_script_is_run_by_path(render: Render, pod: Pod) -> None:
+    """A script runs from where it is mounted, and its folder allows that to any user."""
+    spec = pod(render(script="print(1)", args=["a"]))["spec"]
+    assert ["/etc/allranks/script", "a"] == spec["containers"][0]["args"]
+    (entry,) = (each for each in spec["volumes"] if each["name"] == "entry")
+    assert 0o555 == entry["configMap"]["defaultMode"]
+
+
+def test_no_template_in_values_is_evaluated(render: Render) -> None:
+    """`{{ fail }}` anywhere in the values is only text."""
+    evil = '{{ fail "evaluated" }}'
+    made = render(
+        command=[evil],
+        setup=evil,
+        env={"A": evil},
+        annotations={"a": evil},
+        workingDir=f"/{evil}",
+        podTemplate={"metadata": {"annotations": {"b": evil}}},
+    )
+    assert evil == made["ConfigMap/demo"]["data"]["setup.sh"]
