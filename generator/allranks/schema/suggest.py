@@ -88,12 +88,13 @@ def _foreign(path: ValuesPath) -> str:
 
 
 def _elsewhere(engine: Engine, path: ValuesPath) -> str:
-    """The same key at another place: one with the same parent first, else a single one."""
+    """The same key at another place: under the same parent, else the one nearest to the root."""
     key = _fold(str(path[-1]))
     found = [known for known in _known(engine) if _fold(str(known[-1])) == key]
     tail = [_fold(str(part)) for part in path[-2:]]
     alike = [known for known in found if [_fold(str(part)) for part in known[-2:]] == tail]
     best = alike if len(path) > 1 and alike else found
+    best = [known for known in best if len(known) == min(map(len, best))]
     return f"move it to {paths.show(best[0])}" if len(best) == 1 else ""
 
 

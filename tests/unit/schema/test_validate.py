@@ -1,0 +1,131 @@
+"""Every problem at once, in the user's order, in words that end it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from allranks.schema.validate import validate
+from allranks.values.merge import merge
+from allranks.values.sources import defaults
+from allranks.yamlio.load import load
+
+GOOD = "workload: torchrun\nimage: {repository: my/trainer}\ncommand: [python, train.py]\n"
+
+
+def problems(text: str) -> list[tuple[str, str, str]]:
+    """(path, message, hint) of each problem of a values file, after Helm's merge."""
+    document = load(GOOD + text, "v.yaml")
+    values = merge(defaults("torchrun"), document.data)
+    return [(p.path, p.message, p.hint) for p in validate("torchrun", values, document.where)]
+
+
+def only(text: str) -> tuple[str, str, str]:
+    """The one problem of a values file."""
+    found = problems(text)
+    assert len(found) == 1, found
+    return found[0]
+
+
+def test_all_problems_come_at_once_in_the_order_of_the_file() -> None:
+    """One run tells everything, from the top of the file to its end."""
+    text = "torchrun: {port: 0}\nzzz: 1\ngpus: -1\nargs: [1, x, true]\n"
+    assert [p[0] for p in problems(text)] == ["torchrun.port", "zzz", "gpus", "args[0]", "args[2]"]
+
+
+def test_each_problem_has_its_line() -> None:
+    """The place is a file and a line."""
+    document = load(GOOD + "gpus: -1\n", "v.yaml")
+    values = merge(defaults("torchrun"), document.data)
+    assert ["v.yaml:4"] == [p.source for p in validate("torchrun", values, document.where)]
+
+
+def test_one_value_has_one_problem() -> None:
+    """A value that breaks several keywords is worded once."""
+    assert 1 == len(problems(f"scheduling: {{schedulerName: {'A' * 300}}}\n"))
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "message", "hint"),
+    [
+        ("args: [8]", "args[0]", "8 is a number, not a string", 'quote it: "8"'),
+        ("args: [[1]]", "args[0]", "a list is given, [1], not a string", ""),
+        ("command: a b 'c d'", "command", "a list of strings", '["a", "b", "c d"]'),
+        ('command: "it\'s"', "command", "a list of strings", '["it\'s"]'),
+        ("command: {a: b}", "command", "a map is given", "each item after a dash"),
+        (
+            "image: a:5000/b:1@sha256:x",
+            "image",
+            "is a string",
+            'a:5000/b, tag: "1", digest: sha256:x',
+        ),
+        ("network: true", "network", "true is a truth value, not a map", "write a map with dnsPol"),
+        ("gpus: '8'", "gpus", "is a string, not a whole number", "remove the quotes: 8"),
+        ("gpus: eight", "gpus", '"eight" is a string, not a whole number', ""),
+        ("gpus: 1.5", "gpus", "1.5 is a fraction, not a whole number", "write 1 or 2"),
+        ("gpus: -1.5", "gpus", "-1.5 is a fraction", "write a whole number"),
+        ("runPolicy: {suspend: 'yes'}", "runPolicy.suspend", "not true or false", "write true or"),
+        ("runPolicy: {suspend: 'True'}", "runPolicy.suspend", "not true or", "write true without"),
+        ("shm: {size: 8}", "shm.size", "8 is a number, not a size", "name the unit: 8Gi"),
+        ("shm: {size: 8 GB}", "shm.size", "is not a size", 'write "8G"'),
+        ("nodeShape: {cpu: 12 cores}", "nodeShape.cpu", "is not a number of CPUs", 'write "12"'),
+        ("queue: Team_A", "queue", "is not the name of a queue", "write team-a"),
+        ("gpuType: {value: NVIDIA H100}", "gpuType.value", "is not a label", "write NVIDIA_H100"),
+        ("workingDir: src", "workingDir", "is not an absolute path", "write /src"),
+        ("image: {digest: 'sha256:zz'}", "image.digest", "is not an image digest", ""),
+        ("labels: {'a b': c}", 'labels["a b"]', "is not a label key", "write a_b"),
+        ("labels: {a: ~}", "labels.a", "is empty (null)", 'write "" for an empty string'),
+        ("workload: mpi", "workload", 'this file is for "mpi", and the chart is torchrun', "write"),
+        ("preset: [1]", "preset[0]", "1 is a number, not the name of a preset", 'quote it: "1"'),
+    ],
+)
+def test_the_words(text: str, path: str, message: str, hint: str) -> None:
+    """Each kind of fault says what was given, what is allowed, and the nearest fix."""
+    base = GOOD
+    for key in ("workload", "image", "command"):
+        if text.startswith(f"{key}:"):
+            base = "".join(line for line in base.splitlines(True) if not line.startswith(key))
+    document = load(base + text, "v.yaml")
+    found = validate("torchrun", merge(defaults("torchrun"), document.data), document.where)
+    assert [path] == [problem.path for problem in found]
+    assert message in found[0].message
+    assert hint in found[0].hint
+    assert bool(hint) == bool(found[0].hint)
+
+
+def test_a_number_is_shown_as_it_was_typed() -> None:
+    """1e-5 is told back as 1e-5, in the message and in the fix, where the text is known."""
+    values = merge(defaults("torchrun"), {"args": [1e-5]})
+    found = validate("torchrun", values, lambda _: "", lambda *_: "1e-5")
+    assert ("1e-5 is a number, not a string", 'quote it: "1e-5"') == (
+        found[0].message,
+        found[0].hint,
+    )
+
+
+def test_values_without_a_place_are_judged_too() -> None:
+    """What came from no file is named without a place, and long values are cut."""
+    values = merge(defaults("torchrun"), {"queue": "X" * 500})
+    found = validate("torchrun", values, lambda _: "")
+    assert "" == found[0].source
+    assert len(found[0].message) < 200
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+KEYS = sorted(defaults("torchrun"))
+
+
+@given(st.dictionaries(st.sampled_from(KEYS), JSON, max_size=4))
+def test_anything_is_judged_without_a_crash(given_values: dict[str, Any]) -> None:
+    """Whatever stands where, the answer is a list of problems with a path and a message."""
+    found = validate("torchrun", merge(defaults("torchrun"), given_values), lambda _: "")
+    assert all(problem.path and problem.message for problem in found)

@@ -1,0 +1,371 @@
+"""The rules between values: each refuses what its sentence says, and only that."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from allranks import names
+from allranks.values import check, check_names
+from allranks.values.check import View
+from allranks.values.merge import merge, overlay
+from allranks.values.sources import defaults
+from allranks.yamlio.load import load
+
+BASE = {"image": {"repository": "my/trainer"}, "command": ["python", "train.py"]}
+RULES = {rule.id: rule for rule in check.rules()}
+
+# For each rule: values it refuses, with the path it names; then the nearest that it accepts.
+REFUSED = [
+    ("own-labels", "labels: {allranks.dev/x: y}", 'labels["allranks.dev/x"]'),
+    ("own-labels", "annotations: {allranks.dev/x: y}", 'annotations["allranks.dev/x"]'),
+    (
+        "own-labels",
+        "podTemplate: {metadata: {labels: {job-name: x}}}",
+        "podTemplate.metadata.labels.job-name",
+    ),
+    ("no-hooks", "annotations: {helm.sh/hook: test}", 'annotations["helm.sh/hook"]'),
+    ("service-account", 'serviceAccount: {annotations: {a: "b"}}', "serviceAccount.annotations"),
+    ("command-or-script", "script: x", "script"),
+    ("command-or-script", "command: []", "command"),
+    ("first-word", 'command: [" ", x]', "command[0]"),
+    ("script-size", f"setup: {'x' * 1032193}", "setup"),
+    ("module", "torchrun: {module: true}", "torchrun.module"),
+    ("module", "torchrun: {module: true, runPath: true}", "torchrun.runPath"),
+    ("module", "{command: [], script: x, torchrun: {runPath: true}}", "torchrun.runPath"),
+    ("module", "{command: [x.py], torchrun: {runPath: true}}", "command[0]"),
+    ("image", 'image: {repository: ""}', "image.repository"),
+    *(("reserved-env", f'env: {{{name}: "1"}}', f"env.{name}") for name in names.RESERVED_ENV),
+    ("reserved-env", 'env: {PET_X: "1"}', "env.PET_X"),
+    ("reserved-env", 'env: {ALLRANKS_X: "1"}', "env.ALLRANKS_X"),
+    ("clean-text", 'setup: "a\\0b"', "setup"),
+    ("clean-text", 'scheduling: {affinity: {"a\\0b": 1}}', 'scheduling.affinity["a\\u0000b"]'),
+    ("gpus-divide", "{gpus: 12, gpusPerNode: 8}", "gpus"),
+    ("gpus-divide", "{gpus: 12, nodes: 5}", "gpus"),
+    ("gpus-divide", "{gpus: 7, torchrun: {elastic: {minNodes: 1, maxNodes: 2}}}", "gpus"),
+    ("gpus-agree", "{gpus: 16, nodes: 3, gpusPerNode: 8}", "gpus"),
+    ("node-shape-gpus", "{gpusPerNode: 9, nodeShape: {gpus: 8}}", "gpusPerNode"),
+    ("node-shape-gpus", "{gpus: 32, nodes: 2, nodeShape: {gpus: 8}}", "nodes"),
+    ("procs-per-node", "{gpus: 8, procsPerNode: 9}", "procsPerNode"),
+    (
+        "per-pod-or-per-gpu",
+        "{gpus: 1, resources: {perGpu: {cpu: 1}, perPod: {requests: {cpu: 1}}}}",
+        "resources.perGpu",
+    ),
+    ("shares-need-gpus", "shm: {sizePerGpu: 1Gi}", "shm.sizePerGpu"),
+    ("shares-need-gpus", "resources: {perGpu: {cpu: 1}}", "resources.perGpu"),
+    (
+        "shares-need-gpus",
+        "storage: {workspace: {sizePerGpu: 1Gi}}",
+        "storage.workspace.sizePerGpu",
+    ),
+    ("shm", "{gpus: 1, shm: {size: 1Gi, sizePerGpu: 1Gi}}", "shm.sizePerGpu"),
+    (
+        "gpus-by-size",
+        "{gpus: 1, resources: {perGpu: {nvidia.com/gpu: 1}}}",
+        'resources.perGpu["nvidia.com/gpu"]',
+    ),
+    (
+        "limits",
+        "resources: {perPod: {requests: {cpu: 2}, limits: {cpu: 1999m}}}",
+        "resources.perPod.limits.cpu",
+    ),
+    (
+        "limits",
+        "resources: {perPod: {requests: {a.b/c: 1}, limits: {a.b/c: 2}}}",
+        'resources.perPod.limits["a.b/c"]',
+    ),
+    ("limits", "resources: {perPod: {requests: {a.b/c: 1}}}", 'resources.perPod.requests["a.b/c"]'),
+    ("units", "resources: {perPod: {limits: {memory: 500m}}}", "resources.perPod.limits.memory"),
+    ("units", 'shm: {size: "64"}', "shm.size"),
+    ("units", "storage: {workspace: {size: 10k}}", "storage.workspace.size"),
+    (
+        "node-shape",
+        "{gpus: 8, nodeShape: {gpus: 8, cpu: 95}, resources: {perGpu: {cpu: 12}}}",
+        "resources.perGpu.cpu",
+    ),
+    (
+        "node-shape",
+        "{nodeShape: {memory: 1Gi}, resources: {perPod: {limits: {memory: 2Gi}}}}",
+        "resources.perPod",
+    ),
+    ("rdma", "network: {rdma: {resources: {rdma/hca: 1}}}", "network.rdma.resources"),
+    (
+        "one-claim",
+        "storage: {workspace: {existingClaim: x, size: 1Gi}}",
+        "storage.workspace.size",
+    ),
+    (
+        "one-claim",
+        "{gpus: 1, storage: {workspace: {size: 1Gi, sizePerGpu: 1Gi}}}",
+        "storage.workspace.sizePerGpu",
+    ),
+    (
+        "storage-used",
+        "storage: {datasets: {storageClassName: x}}",
+        "storage.datasets.storageClassName",
+    ),
+    ("storage-used", "storage: {datasets: {subPath: x}}", "storage.datasets.subPath"),
+    (
+        "shared-storage",
+        "{nodes: 2, storage: {datasets: {size: 1Gi, accessModes: [ReadWriteOnce]}}}",
+        "storage.datasets.accessModes",
+    ),
+    *(
+        ("mount-paths", f"storage: {{datasets: {{size: 1Gi, mountPath: {taken}}}}}", where)
+        for where in ["storage.datasets.mountPath"]
+        for taken in (
+            "/etc/allranks/x",
+            "/etc",
+            "//etc",
+            "/dev/shm",
+            "/var/run",
+            "/proc/x",
+            "/a/..",
+        )
+    ),
+    ("queue", "queue: x", "queue"),
+    ("queue", "{queue: x, scheduling: {dialect: coscheduling}}", "queue"),
+    (
+        "scheduler",
+        "scheduling: {dialect: volcano, schedulerName: default-scheduler}",
+        "scheduling.schedulerName",
+    ),
+    (
+        "scheduler",
+        "scheduling: {dialect: coscheduling, schedulerName: volcano}",
+        "scheduling.schedulerName",
+    ),
+    ("gang-timeout", "scheduling: {gangTimeoutSeconds: 1}", "scheduling.gangTimeoutSeconds"),
+    (
+        "topology-level",
+        "scheduling: {topology: {mode: required, level: zone}}",
+        "scheduling.topology.level",
+    ),
+    (
+        "gpu-type",
+        "{gpuType: {value: a}, scheduling: {nodeSelector: {nvidia.com/gpu.product: b}}}",
+        'scheduling.nodeSelector["nvidia.com/gpu.product"]',
+    ),
+    (
+        "tolerations",
+        "scheduling: {tolerations: [{operator: Equal}]}",
+        "scheduling.tolerations[0]",
+    ),
+    (
+        "tolerations",
+        "scheduling: {tolerations: [{key: a, tolerationSeconds: 1}]}",
+        "scheduling.tolerations[0].tolerationSeconds",
+    ),
+    ("dns", "network: {hostNetwork: true, dnsPolicy: Default}", "network.dnsPolicy"),
+    ("dns", "{nodes: 2, network: {dnsPolicy: Default}}", "network.dnsPolicy"),
+    ("dns", "network: {dnsPolicy: None}", "network.dnsPolicy"),
+    ("host-port", "{network: {hostNetwork: true}, torchrun: {port: 1023}}", "torchrun.port"),
+    *(
+        ("restricted", f"security: {{containerSecurityContext: {{{text}}}}}", where)
+        for text, below in [
+            ("runAsUser: 0", "runAsUser"),
+            ("runAsNonRoot: false", "runAsNonRoot"),
+            ("privileged: true", "privileged"),
+            ("allowPrivilegeEscalation: true", "allowPrivilegeEscalation"),
+            ("seccompProfile: {type: Unconfined}", "seccompProfile.type"),
+            ("capabilities: {add: [SYS_ADMIN]}", "capabilities.add"),
+        ]
+        for where in [f"security.containerSecurityContext.{below}"]
+    ),
+    *(
+        ("pod-template", f"podTemplate: {{spec: {{{field}: x}}}}", f"podTemplate.spec.{field}")
+        for field in ("restartPolicy", "hostname", "subdomain", "hostNetwork", "dnsPolicy")
+    ),
+    (
+        "pod-template",
+        "podTemplate: {spec: {containers: [{name: trainer, args: [x]}]}}",
+        "podTemplate.spec.containers[0].args",
+    ),
+    (
+        "pod-template",
+        "podTemplate: {spec: {containers: [{name: trainer, env: [{name: RANK, value: x}]}]}}",
+        "podTemplate.spec.containers[0].env[0]",
+    ),
+    (
+        "pod-template",
+        "podTemplate: {spec: {containers: [{$patch: replace}]}}",
+        'podTemplate.spec.containers[0]["$patch"]',
+    ),
+    ("elastic-range", "torchrun: {elastic: {minNodes: 3}}", "torchrun.elastic.maxNodes"),
+    ("elastic-range", "torchrun: {elastic: {maxNodes: 3}}", "torchrun.elastic.minNodes"),
+    (
+        "elastic-range",
+        "torchrun: {elastic: {minNodes: 3, maxNodes: 2}}",
+        "torchrun.elastic.minNodes",
+    ),
+    ("elastic-nodes", "{nodes: 1, torchrun: {elastic: {minNodes: 2, maxNodes: 3}}}", "nodes"),
+    (
+        "elastic-nodes",
+        "{gpus: 32, gpusPerNode: 8, torchrun: {elastic: {minNodes: 2, maxNodes: 3}}}",
+        "gpus",
+    ),
+    (
+        "elastic-backend",
+        "torchrun: {rdzvBackend: static, elastic: {minNodes: 2, maxNodes: 3}}",
+        "torchrun.rdzvBackend",
+    ),
+    (
+        "elastic-controller",
+        "torchrun: {controller: StatefulSet, elastic: {minNodes: 2, maxNodes: 3}}",
+        "torchrun.controller",
+    ),
+    ("rdzv-endpoint", "torchrun: {rdzvBackend: etcd-v2}", "torchrun.rdzvEndpoint"),
+    (
+        "rdzv-endpoint",
+        'torchrun: {rdzvBackend: static, rdzvEndpoint: "a:1"}',
+        "torchrun.rdzvEndpoint",
+    ),
+    ("rdzv-conf", 'torchrun: {rdzvConf: {rank: "0"}}', "torchrun.rdzvConf.rank"),
+    *(
+        (
+            "stateful",
+            f"{{torchrun: {{controller: StatefulSet}}, runPolicy: {{{key}: {value}}}}}",
+            f"runPolicy.{key}",
+        )
+        for key, value in [
+            ("fatalExitCodes", "[1]"),
+            ("activeDeadlineSeconds", 1),
+            ("ttlSecondsAfterFinished", 1),
+        ]
+    ),
+]
+
+ACCEPTED = [
+    'annotations: {helm.sh/resource-policy: keep, helm.shop/x: "y"}',
+    "{command: [], script: x}",
+    f"setup: {'x' * 1032192}",
+    "{command: [train], torchrun: {module: true}}",
+    'env: {RANKS: "1", PETS: "2", allranks_x: "3"}',
+    "gpusPerNode: 8",
+    "{gpus: 16, gpusPerNode: 8, nodes: 2, nodeShape: {gpus: 8}, procsPerNode: 8}",
+    "{gpus: 16, gpusPerNode: 8, torchrun: {elastic: {minNodes: 2, maxNodes: 4}}}",
+    "{gpus: 8, nodeShape: {gpus: 8, cpu: 96}, resources: {perGpu: {cpu: 12}}}",
+    "{nodes: 1, storage: {datasets: {size: 1Gi, accessModes: [ReadWriteOnce]}}}",
+    "{nodes: 2, storage: {datasets: {existingClaim: x, accessModes: [ReadWriteOnce]}}}",
+    "storage: {datasets: {size: 1Gi, mountPath: /device}, workspace: {size: 1Gi, mountPath: /d}}",
+    "scheduling: {dialect: kueue, schedulerName: default-scheduler}",
+    "scheduling: {dialect: coscheduling, schedulerName: my-scheduler, gangTimeoutSeconds: 5}",
+    "network: {dnsPolicy: Default}",
+    "{network: {hostNetwork: true}, torchrun: {port: 80}, security: {restricted: false}}",
+    "security: {restricted: false, podSecurityContext: {runAsUser: 0}}",
+    "podTemplate: {spec: {containers: [{name: other, command: [x], env: [{name: RANK}]}]}}",
+    "torchrun: {elastic: {minNodes: 2, maxNodes: 2}}",
+]
+
+
+def values(text: str) -> dict[str, Any]:
+    """A complete set of values with a piece of YAML over it."""
+    return merge(defaults("torchrun"), overlay(BASE, load(text, "v.yaml").data))
+
+
+@pytest.mark.parametrize(("rule", "text", "path"), REFUSED)
+def test_a_rule_refuses_what_breaks_it(rule: str, text: str, path: str) -> None:
+    """The rule itself says so, at the path that a person would change, with a fix."""
+    chosen = RULES[rule]
+    found = list(chosen.find(View(values(text), chosen.reads)))
+    assert path in [check.paths.show(finding.path) for finding in found]
+    assert all(finding.message and finding.hint for finding in found)
+
+
+@pytest.mark.parametrize("text", ACCEPTED)
+def test_what_is_near_a_rule_s_edge_is_accepted(text: str) -> None:
+    """No rule refuses more than its sentence says."""
+    assert [] == check.check(values(text), lambda _: "")
+
+
+def test_every_rule_has_a_case() -> None:
+    """A new rule comes with values that it refuses."""
+    of_names = {"release-name", "namespace"}
+    warned = {rule.id for rule in RULES.values() if rule.warning}
+    assert set(RULES) == {rule for rule, _, _ in REFUSED} | of_names | warned
+
+
+def test_the_defaults_lack_a_program_and_an_image_only() -> None:
+    """What the chart ships with asks nothing else of a user."""
+    found = check.check(defaults("torchrun"), lambda _: "")
+    assert ["image.repository", "command"] == [problem.path for problem in found]
+
+
+@pytest.mark.parametrize(
+    ("release", "controller", "words", "hint"),
+    [
+        ("Digits", "Job", "no name for a Service", "name it digits"),
+        ("3d-train", "Job", "a letter first", "name it job-3d-train"),
+        ("my_run.v2", "Job", "no name for a Service", "name it my-run-v2"),
+        ("run-", "Job", "no name for a Service", "name it run"),
+        ("é", "Job", "no name for a Service", "name it job"),
+        ("a" * 54, "Job", "54 characters long; at most 53", f"name it {'a' * 53}"),
+        ("a" * 53, "StatefulSet", "at most 52 are allowed with a StatefulSet", "name it aaa"),
+    ],
+)
+def test_a_release_name_is_refused_with_the_nearest(
+    release: str, controller: str, words: str, hint: str
+) -> None:
+    """A name that no Service could have is refused, and the nearest that could is given."""
+    given_values = values(f"torchrun: {{controller: {controller}}}")
+    (found,) = check.check(given_values, lambda _: "", release)
+    assert words in found.message
+    assert found.hint.startswith(hint)
+
+
+def test_a_namespace_is_checked() -> None:
+    """A namespace that cannot exist is refused before anything is sent."""
+    (found,) = check.check(values("{}"), lambda _: "", "run", "My_Team")
+    assert "name it my-team" == found.hint
+    assert [] == check.check(values("{}"), lambda _: "", "run", "0-team")
+
+
+@given(st.text(max_size=80))
+def test_the_nearest_name_is_a_name(text: str) -> None:
+    """Whatever was typed, the suggestion itself is accepted."""
+    name = check_names.nearest_name(text, 52)
+    assert [] == check.check(values("torchrun: {controller: StatefulSet}"), lambda _: "", name)
+
+
+def test_a_refused_value_silences_only_the_rules_that_read_it() -> None:
+    """What the schema refused trips no rule, and every other rule still speaks."""
+    broken = values("{queue: x, shm: {sizePerGpu: 1Gi}}") | {"gpus": "many"}
+    found = check.check(broken, lambda _: "", broken=[("gpus",)])
+    assert ["queue"] == [problem.path for problem in found]
+
+
+def test_a_missing_map_silences_the_rules_inside_it() -> None:
+    """A path above what a rule reads counts as refused too."""
+    given_values = values("queue: x")
+    del given_values["torchrun"]
+    found = check.check(given_values, lambda _: "", broken=[("torchrun",)])
+    assert ["queue"] == [problem.path for problem in found]
+
+
+def test_a_rule_cannot_read_what_it_does_not_declare() -> None:
+    """`reads` is the truth, not a comment."""
+    with pytest.raises(KeyError, match="without declaring it"):
+        View(values("{}"), ("torchrun.port",))["torchrun"]
+
+
+def test_a_warning_stops_nothing() -> None:
+    """etcd-v2 is worth a word, and no problem."""
+    old = values('torchrun: {rdzvBackend: etcd-v2, rdzvEndpoint: "etcd:2379"}')
+    assert [] == check.check(old, lambda _: "")
+    assert ["torchrun.rdzvBackend"] == [p.path for p in check.warnings(old, lambda _: "")]
+    assert [] == check.warnings(values("{}"), lambda _: "")
+
+
+TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",)), max_size=30)
+
+
+@settings(max_examples=50)
+@given(TEXT, st.lists(TEXT, max_size=3), st.dictionaries(st.from_regex(r"\AX[A-Z]{0,5}\Z"), TEXT))
+def test_any_text_is_data(setup: str, args: list[str], env: dict[str, str]) -> None:
+    """Shell metacharacters, quotes, braces, newlines: no rule looks inside a user's text."""
+    given_values = merge(defaults("torchrun"), {**BASE, "setup": setup, "args": args, "env": env})
+    assert [] == check.check(given_values, lambda _: "")

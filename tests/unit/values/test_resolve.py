@@ -1,0 +1,85 @@
+"""From files and flags to good values, or to everything that is wrong with them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from allranks.errors import InvalidValues
+from allranks.values.resolve import resolve, typed
+from allranks.values.sources import Sources
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+GOOD = "workload: torchrun\nimage: {repository: my/trainer}\ncommand: [python, train.py]\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory of a user."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def refused(sources: Sources, release: str = "") -> list[tuple[str, str]]:
+    """(path, source) of every problem, in their order."""
+    with pytest.raises(InvalidValues) as caught:
+        resolve(sources, release)
+    return [(problem.path, problem.source) for problem in caught.value.problems]
+
+
+def test_schema_and_rules_speak_in_one_run(folder: Path) -> None:
+    """Faults of both kinds are sorted by file and line, flags last."""
+    (folder / "a.yaml").write_text(GOOD + "queue: x\nargs: [1]\nshm: {sizePerGpu: 1Gi}\n")
+    (folder / "b.yaml").write_text("nodes: -1\n")
+    sources = Sources(("a.yaml", "b.yaml"), (("set", "torchrun.port=0"),))
+    assert [
+        ("queue", "a.yaml:4"),
+        ("args[0]", "a.yaml:5"),
+        ("nodes", "b.yaml:1"),
+        ("torchrun.port", "--set torchrun.port=0"),
+    ] == refused(sources)
+
+
+def test_good_values_come_back_whole(folder: Path) -> None:
+    """What is good is returned with the defaults under it."""
+    (folder / "a.yaml").write_text(GOOD)
+    loaded = resolve(Sources(("a.yaml",), (("set", "gpus=4"),)), "digits", "team")
+    assert (4, 29500) == (loaded.values["gpus"], loaded.values["torchrun"]["port"])
+
+
+def test_the_release_is_checked_too(folder: Path) -> None:
+    """A name that cannot be is told together with the values."""
+    (folder / "a.yaml").write_text(GOOD + "gpus: -1\n")
+    assert [("", ""), ("gpus", "a.yaml:4")] == sorted(refused(Sources(("a.yaml",)), "My_Run"))
+
+
+def test_numbers_are_told_back_as_typed(folder: Path) -> None:
+    """The message and the fix show the user's own digits and words."""
+    (folder / "a.yaml").write_text(
+        GOOD + "args:\n- 1e-5\n- 0.10\n- yes\n- 0x1F\nenv: {A: 010, B: no}\n"
+    )
+    with pytest.raises(InvalidValues) as caught:
+        resolve(Sources(("a.yaml",), (("set", "env.C=8"),)))
+    hints = {problem.path: problem.hint for problem in caught.value.problems}
+    assert {
+        "args[0]": 'quote it: "1e-5"',
+        "args[1]": 'quote it: "0.10"',
+        "args[2]": 'quote it: "yes"',
+        "args[3]": 'quote it: "0x1F"',
+        "env.A": 'quote it: "010"',
+        "env.B": 'quote it: "no"',
+        "env.C": 'quote it: "8"',
+    } == hints
+
+
+def test_a_text_that_is_not_certain_is_not_claimed(folder: Path) -> None:
+    """Two spellings of one number on a line, a file that is gone, a line past the end: none."""
+    (folder / "a.yaml").write_text("args: [1e1, 10.0]\n")
+    assert "" == typed(lambda _: "a.yaml:1")(("args", 0), 10.0)
+    assert "" == typed(lambda _: "a.yaml:9")(("args", 0), 10.0)
+    assert "" == typed(lambda _: "gone.yaml:1")(("args", 0), 10.0)
+    assert "" == typed(lambda _: "")(("args", 0), 10.0)
+    assert "1e1" == typed(lambda _: "--set-json args=[1e1]")(("args", 0), 10.0)
