@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -255,4 +256,4 @@ def _cause(error: Exception) -> str:
     text = str(error)
     if "timed out" in text.lower():
         return "it timed out"
-    return text.rsplit(": ", maxsplit=1)[-1].strip(" )'\"")
+    return re.sub(r"^\[Errno -?\d+\] ", "", text.rsplit(": ", maxsplit=1)[-1].strip(" )'\""))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,13 +62,45 @@ def find(explicit: str | None, context: str | None) -> Kubeconfig:
             f"there is no kubeconfig at {', '.join(candidates)}",
             hint=f"set {ENV} to your cluster's file, or plan with --inventory FILE instead",
         )
-    contexts: list[str] = []
-    current = ""
-    for file in files:
-        data = _read(file)
-        contexts += [each["name"] for each in data.get("contexts") or ()]
-        current = current or str(data.get("current-context") or "")
-    return Kubeconfig(tuple(files), _context(context, current, contexts, files))
+    contents = {file: _read(file) for file in files}
+    current = next((each for data in contents.values() if (each := _current(data))), "")
+    contexts = [each["name"] for data in contents.values() for each in data.get("contexts") or ()]
+    chosen = _context(context, current, contexts, files)
+    _check_login(contents, chosen)
+    return Kubeconfig(tuple(files), chosen)
+
+
+def _current(data: dict[str, Any]) -> str:
+    return str(data.get("current-context") or "")
+
+
+def _check_login(contents: dict[str, dict[str, Any]], context: str) -> None:
+    """Refuse a login program that is not there: the library would go on without credentials."""
+    user = _entry(contents, "contexts", context, "context")[1].get("user")
+    file, login = _entry(contents, "users", str(user), "user")
+    plugin = login.get("exec")
+    command = plugin.get("command") if isinstance(plugin, dict) else None
+    if not isinstance(command, str):
+        return
+    relative = os.sep in command and not Path(command).is_absolute()
+    if shutil.which(Path(file).parent / command if relative else command) is None:
+        raise InputError(
+            f"context {context} logs in with {command!r}, which is not on PATH",
+            hint=f"install {command}, or name another context",
+            source=file,
+        )
+
+
+def _entry(
+    contents: dict[str, dict[str, Any]], section: str, name: str, key: str
+) -> tuple[str, dict[str, Any]]:
+    """The first entry of a name, and its file."""
+    for file, data in contents.items():
+        for each in data.get(section) or ():
+            if each["name"] == name:
+                found = each.get(key)
+                return file, found if isinstance(found, dict) else {}
+    return "", {}
 
 
 def _context(named: str | None, current: str, contexts: list[str], files: list[str]) -> str:

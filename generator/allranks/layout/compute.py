@@ -172,7 +172,8 @@ def _topology_notes(
     domains = len({choosing.identify(topology.level)(each) for each in nodes})
     if domains > 1:
         found.append(
-            f"no {topology.level} has room for all {len(nodes)} nodes; they span {domains}"
+            f"no {topology.level} has room for all {len(nodes)} nodes; "
+            f"they span {domains} {topology.level}s"
         )
     if topology.level != HOST:
         found += _ambiguous(spec, inventory, placement)

@@ -277,3 +277,17 @@ def test_nothing_is_imported_or_sent_before_the_first_question() -> None:
         "sys.exit('kubernetes' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_login_program_that_is_missing_is_named(tmp_path: Path) -> None:
+    """Without it the library would go on as nobody, and the server's refusal would mislead."""
+    path = tmp_path / "config"
+    path.write_text(
+        "current-context: a\n"
+        "contexts: [{name: a, context: {cluster: c, user: u}}]\n"
+        "clusters: [{name: c, cluster: {server: 'http://127.0.0.1:9'}}]\n"
+        "users: [{name: u, user: {exec: {command: no-such-login, apiVersion: v1}}}]\n"
+    )
+    with pytest.raises(InputError, match="'no-such-login', which is not on PATH") as caught:
+        KubeCluster(str(path)).version()
+    assert str(path) == caught.value.problem.source

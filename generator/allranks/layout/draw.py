@@ -1,0 +1,63 @@
+"""The layout for people: rows of a table, and a picture.
+
+Both show the plan and nothing else; what is rendered comes from `Layout.to_values` alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from allranks.layout import drawing, picture
+
+if TYPE_CHECKING:
+    from allranks.model.inventory import Inventory
+    from allranks.model.layout import Layout
+
+_WAITING = "(waits for a free node)"
+
+
+def rows(layout: Layout) -> list[dict[str, Any]]:
+    """One row per pod, in rank order; all rows have the same keys.
+
+    Args:
+        layout: the layout.
+
+    Returns:
+        Rows with ``ranks`` (of processes), ``pod``, the planned ``node``, ``rack`` and ``block``
+        where they are known, ``procs``, and what else the pod has.
+    """
+    found = []
+    for rank in range(layout.nodes):
+        first = rank * layout.procs_per_node
+        place = picture.share_of(layout, rank)
+        found.append(
+            {
+                "ranks": picture.rank_text(range(first, first + layout.procs_per_node)),
+                "pod": rank,
+                "node": place.node if place else _WAITING if layout.assignment else "",
+                "rack": place.rack if place else "",
+                "block": place.block if place else "",
+                "procs": layout.procs_per_node,
+                "gpus": layout.gpus_per_node,
+                "cpu": layout.share.cpu,
+                "memory": layout.share.memory,
+                "shm": layout.share.shm,
+            }
+        )
+    used = {key for row in found for key, value in row.items() if value not in ("", 0)}
+    shown = [key for key in found[0] if key in used or key in ("pod", "ranks")]
+    return [{key: row[key] for key in shown} for row in found]
+
+
+def svg(layout: Layout, inventory: Inventory | None, title: str) -> str:
+    """A picture of the job in its cluster, or of its pods alone.
+
+    Args:
+        layout: the layout.
+        inventory: the nodes it was fitted to; None where there were none.
+        title: the heading, such as the release's name.
+
+    Returns:
+        An SVG document, the same bytes for the same input.
+    """
+    return drawing.render(layout, picture.build(layout, inventory), title)
