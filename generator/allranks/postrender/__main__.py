@@ -43,8 +43,7 @@ def main(argv: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _INTERRUPTED
     except BrokenPipeError:
-        # Whoever read us is gone and needs no message; Python would print one as it ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        # Whoever read us is gone and needs no message.
         return _FAILED
     except _our_error() as error:  # evaluated when something is raised, and not before
         from allranks.postrender.report import tell  # noqa: PLC0415 - start-up
@@ -86,9 +85,11 @@ def _write(text: str) -> None:
     try:
         sys.stdout.buffer.write(text.encode("utf-8"))
         sys.stdout.buffer.flush()
-    except BrokenPipeError:
-        raise
     except OSError as error:
+        # Python would try once more as it ends, and print a message of its own.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        if isinstance(error, BrokenPipeError):
+            raise
         from allranks.errors import RunError  # noqa: PLC0415 - start-up
 
         raise RunError(f"the output could not be written: {error.strerror}") from error

@@ -107,8 +107,9 @@ def count_breaks(text: str) -> int:
 def _document(text: str, lead: str, line: int, directives: str) -> Document:
     body = text[len(lead) :]
     end = next(_markers(body, "..."), -1) if "..." in body else -1
-    if end < 0 and not lead.endswith("---") and _is_prologue(body):
-        end = 0
+    if "%" in body and body.startswith("%", start := _content_start(body)):
+        # Directives of the next document, behind a document without content.
+        end = start
     if end < 0:
         return Document(lead, body, "", line, directives)
     return Document(lead, body[:end], body[end:], line, directives)
@@ -122,11 +123,6 @@ def _markers(text: str, marker: str) -> Iterator[int]:
         if opens and (end == len(text) or text[end] in _AFTER_MARKER):
             yield at
         at = text.find(marker, end)
-
-
-def _is_prologue(body: str) -> bool:
-    """Whether a text before the first marker is directives and comments only."""
-    return body[_content_start(body) :].startswith("%")
 
 
 def _directives(tail: str) -> str:
