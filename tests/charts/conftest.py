@@ -45,7 +45,10 @@ def probe(helm: Any, repo: Path, tmp_path: Path) -> Probe:
             "dependencies": [dependency],
         }
         (chart / "Chart.yaml").write_text(json.dumps(about))
-        (chart / "templates/probe.yaml").write_text("result: " + text.strip())
+        (chart / "templates/probe.yaml").write_text(
+            '{{ define "probe" }}' + text + "{{ end }}\n"
+            'kind: Probe\nresult: {{ include "probe" . | trim | quote }}\n'
+        )
         rendered = helm.render(chart, values=values)
         return json.loads(yaml.safe_load(rendered)["result"])
 
