@@ -1,0 +1,234 @@
+"""Manifests to a plan, and what is refused."""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from allranks.errors import InputError
+from allranks.local.expand import expand, parse_indexes
+from allranks.local.plan import FailureRule, JobPlan, Kind, Restart, SetPlan, SuccessRule
+
+if TYPE_CHECKING:
+    from conftest import Manifests
+
+    from allranks.local.plan import Release
+
+
+def _expand(*documents: dict[str, Any]) -> Release:
+    return expand(documents, name="train", namespace="lab")
+
+
+def _only_job(*documents: dict[str, Any]) -> JobPlan:
+    (job,) = _expand(*documents).controllers
+    assert isinstance(job, JobPlan)
+    return job
+
+
+def test_indexed_job_pods_are_completed(manifests: Manifests) -> None:
+    """Pods get the name, labels, annotation and variable that the Job controller gives them."""
+    job = _only_job(manifests.job("train", 2, labels={"allranks.dev/role": "worker"}))
+    pod = job.pods[1]
+    metadata = pod.manifest["metadata"]
+    index = "batch.kubernetes.io/job-completion-index"
+    assert ("train-1", 1, 1, "worker") == (pod.name, pod.index, pod.rank, pod.role)
+    assert ("train-1", "train") == (pod.hostname, pod.subdomain)
+    assert metadata["labels"][index] == "1"
+    assert metadata["labels"]["batch.kubernetes.io/job-name"] == "train"
+    assert metadata["labels"]["job-name"] == "train"
+    assert metadata["annotations"][index] == "1"
+    assert pod.containers[0].manifest["env"] == [
+        {
+            "name": "JOB_COMPLETION_INDEX",
+            "valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{index}']"}},
+        }
+    ]
+
+
+def test_own_completion_index_variable_stays(manifests: Manifests) -> None:
+    """A container that sets JOB_COMPLETION_INDEX itself keeps its value."""
+    own = [{"name": "JOB_COMPLETION_INDEX", "value": "x"}]
+    pod = {"containers": [manifests.container(env=own)]}
+    assert own == _only_job(manifests.job(pod=pod)).pods[0].containers[0].manifest["env"]
+
+
+def test_job_policies_are_read(manifests: Manifests) -> None:
+    """Every field that decides a Job's life reaches the plan."""
+    job = _only_job(
+        manifests.job(
+            backoffLimit=5,
+            activeDeadlineSeconds=60,
+            ttlSecondsAfterFinished=7,
+            suspend=True,
+            maxFailedIndexes=2,
+            backoffLimitPerIndex=1,
+            podFailurePolicy={
+                "rules": [
+                    {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]},
+                    {
+                        "action": "FailJob",
+                        "onExitCodes": {
+                            "containerName": "trainer",
+                            "operator": "In",
+                            "values": [13, 14],
+                        },
+                    },
+                ]
+            },
+            successPolicy={"rules": [{"succeededIndexes": "0,2-3", "succeededCount": 2}]},
+        )
+    )
+    assert (5, 60.0, 7.0, True) == (job.backoff_limit, job.deadline, job.ttl, job.suspend)
+    assert (2, 1) == (job.max_failed_indexes, job.backoff_limit_per_index)
+    assert job.failure_rules == (
+        FailureRule("Ignore"),
+        FailureRule("FailJob", "In", frozenset({13, 14}), "trainer"),
+    )
+    assert job.success_rules == (SuccessRule(frozenset({0, 2, 3}), 2),)
+
+
+def test_job_defaults_are_the_api_servers(manifests: Manifests) -> None:
+    """What is left out is what the API server would fill in."""
+    document = manifests.job()
+    for field in ("completions", "parallelism", "completionMode"):
+        del document["spec"][field]
+    job = _only_job(document)
+    assert (1, 1, 6) == (len(job.pods), job.parallelism, job.backoff_limit)
+    assert "env" not in job.pods[0].containers[0].manifest
+
+
+def test_a_kueue_job_does_not_wait_for_a_queue(manifests: Manifests) -> None:
+    """Kueue's jobs are created suspended; there is no Kueue here to let them go."""
+    queued = manifests.job(suspend=True, job_labels={"kueue.x-k8s.io/queue-name": "q"})
+    assert not _only_job(queued).suspend
+
+
+def test_containers_keep_order_and_kind(manifests: Manifests) -> None:
+    """Init containers come first, sidecars among them, each with its restart policy."""
+    pod = {
+        "restartPolicy": "OnFailure",
+        "initContainers": [
+            manifests.container("fetch"),
+            manifests.container("proxy", restartPolicy="Always"),
+        ],
+        "containers": [manifests.container("trainer"), manifests.container("logger")],
+    }
+    containers = _only_job(manifests.job(pod=pod)).pods[0].containers
+    assert [
+        ("fetch", Kind.INIT, Restart.ON_FAILURE),
+        ("proxy", Kind.SIDECAR, Restart.ALWAYS),
+        ("trainer", Kind.MAIN, Restart.ON_FAILURE),
+        ("logger", Kind.MAIN, Restart.ON_FAILURE),
+    ] == [(one.name, one.kind, one.restart) for one in containers]
+
+
+def test_stateful_set_pods_are_completed(manifests: Manifests) -> None:
+    """Ordinals, labels, the Service and the claims are the StatefulSet controller's."""
+    document = manifests.stateful_set(
+        ordinals={"start": 3},
+        podManagementPolicy="Parallel",
+        volumeClaimTemplates=[{"metadata": {"name": "scratch"}}],
+    )
+    (plan,) = _expand(document).controllers
+    assert isinstance(plan, SetPlan)
+    pod = plan.pods[1]
+    assert ("train-4", 4, "train") == (pod.name, pod.index, pod.subdomain)
+    assert pod.labels["apps.kubernetes.io/pod-index"] == "4"
+    assert pod.labels["statefulset.kubernetes.io/pod-name"] == "train-4"
+    claim = {"name": "scratch", "persistentVolumeClaim": {"claimName": "scratch-train-4"}}
+    assert [claim] == pod.spec["volumes"]
+    assert Restart.ALWAYS is pod.containers[0].restart
+    assert not plan.ordered
+
+
+def test_configmaps_and_secrets_are_bytes(manifests: Manifests) -> None:
+    """base64 is decoded, line breaks in it and all, and stringData wins over data."""
+    encoded = base64.encodebytes(b"x" * 60 + b"\xff").decode()
+    release = _expand(
+        manifests.job(),
+        manifests.data("ConfigMap", "c", data={"a": "text"}, binaryData={"b": encoded}),
+        manifests.data("Secret", "s", data={"k": encoded, "j": "eA=="}, stringData={"j": "own"}),
+    )
+    assert {"a": b"text", "b": b"x" * 60 + b"\xff"} == release.configmaps["c"]
+    assert {"k": b"x" * 60 + b"\xff", "j": b"own"} == release.secrets["s"]
+
+
+def test_claims_know_whether_they_are_kept(manifests: Manifests) -> None:
+    """Helm's resource policy decides which claims outlive the release."""
+    kept = manifests.data("PersistentVolumeClaim", "ckpt")
+    kept["metadata"]["annotations"] = {"helm.sh/resource-policy": "keep"}
+    release = _expand(manifests.job(), kept, manifests.data("PersistentVolumeClaim", "work"))
+    assert [("ckpt", True), ("work", False)] == [(one.name, one.keep) for one in release.claims]
+
+
+def test_lists_are_opened_and_hooks_and_rbac_passed_over(manifests: Manifests) -> None:
+    """What means nothing on one machine is no reason to refuse."""
+    hook = manifests.job("check")
+    hook["metadata"]["annotations"] = {"helm.sh/hook": "test"}
+    wrapped = {"kind": "List", "items": [manifests.job("train")]}
+    role = manifests.data("Role", "r")
+    release = _expand(wrapped, hook, role, {})
+    assert ["train-0", "train-1"] == [pod.name for pod in release.pods]
+
+
+def test_everything_that_cannot_run_is_named_at_once(manifests: Manifests) -> None:
+    """Each document that would have to run and cannot is in the refusal."""
+    no_command = manifests.job("bad", pod={"containers": [{"name": "main"}]})
+    with pytest.raises(InputError) as refused:
+        _expand(manifests.data("Deployment", "web"), manifests.data("PyTorchJob", "p"), no_command)
+    paths = [problem.path for problem in refused.value.problems]
+    assert ["Deployment/web", "PyTorchJob/p", "Job/bad"] == paths
+    assert "entrypoint" in str(refused.value)
+    assert "Job, StatefulSet and Pod" in str(refused.value)
+
+
+def test_manifests_that_need_the_post_renderer_are_refused(manifests: Manifests) -> None:
+    """The chart's own mark says that what was asked is not in these manifests."""
+    mark = manifests.data("PostRendererRequired", "train")
+    with pytest.raises(InputError, match="not post-rendered"):
+        _expand(manifests.job(), mark)
+
+
+def test_nothing_to_run_is_refused(manifests: Manifests) -> None:
+    """A stream without a pod is a mistake, not a run that succeeds at once."""
+    with pytest.raises(InputError, match="nothing to run"):
+        _expand(manifests.service())
+
+
+def test_a_work_queue_is_refused(manifests: Manifests) -> None:
+    """Parallelism without completions needs an answer that pods here cannot give."""
+    document = manifests.job()
+    del document["spec"]["completions"]
+    with pytest.raises(InputError, match="work queue"):
+        _expand(document)
+
+
+def test_bad_base64_is_refused(manifests: Manifests) -> None:
+    """A Secret whose data is plain text is refused with the field that would take it."""
+    with pytest.raises(InputError, match="stringData"):
+        _expand(manifests.job(), manifests.data("Secret", "s", data={"k": "plain text"}))
+
+
+@pytest.mark.parametrize(
+    ("text", "indexes"), [("0", {0}), ("1,3", {1, 3}), ("0,2-4", {0, 2, 3, 4}), ("7-7", {7})]
+)
+def test_index_lists(text: str, indexes: set[int]) -> None:
+    """Index lists are read as the Job controller reads them."""
+    assert indexes == parse_indexes(text)
+
+
+def test_a_bad_index_list_is_refused() -> None:
+    """Anything else is named."""
+    with pytest.raises(InputError, match="not a list of indexes"):
+        parse_indexes("0-x")
+
+
+def test_all_jobs_must_have_a_ttl_for_the_run_to_have_one(manifests: Manifests) -> None:
+    """A run is forgotten when the last of its Jobs would be."""
+    both = _expand(
+        manifests.job("a", ttlSecondsAfterFinished=5), manifests.job("b", ttlSecondsAfterFinished=9)
+    )
+    one = _expand(manifests.job("a", ttlSecondsAfterFinished=5), manifests.job("b"))
+    assert (9.0, None) == (both.ttl, one.ttl)

@@ -1,0 +1,112 @@
+"""The user's folder of runs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from allranks.errors import InputError
+from allranks.local import store
+from allranks.local.addresses import Block
+from allranks.model.status import Phase, RunStatus
+
+_SPEC = store.Spec(
+    name="train",
+    namespace="lab",
+    manifests=[{"kind": "Job"}],
+    workdir="/w",
+    block=Block(3, 1),
+    ports=(29500,),
+    backoff_scale=0.1,
+    grace=30.0,
+    ttl=None,
+    notes=("note",),
+)
+_STATUS = RunStatus("train", "lab", Phase.PENDING)
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A state folder of the test's own."""
+    monkeypatch.setenv("ALLRANKS_STATE", str(tmp_path / "state"))
+    return tmp_path / "state"
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({"ALLRANKS_STATE": "/a/b", "XDG_STATE_HOME": "/x", "HOME": "/h"}, "/a/b"),
+        ({"ALLRANKS_STATE": "", "XDG_STATE_HOME": "/x", "HOME": "/h"}, "/x/allranks"),
+        ({"ALLRANKS_STATE": "", "XDG_STATE_HOME": "", "HOME": "/h"}, "/h/.local/state/allranks"),
+    ],
+)
+def test_where_the_folder_is(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], expected: str
+) -> None:
+    """ALLRANKS_STATE, then XDG_STATE_HOME, then the home folder."""
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert Path(expected) == store.root()
+
+
+@pytest.mark.parametrize("path", ["/has space", "/a:b", "/a$b", "/a'b", "/a,b"])
+def test_a_folder_that_scripts_would_break_on_is_refused(
+    monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    """Paths are written into scripts and path lists, so they need to be plain."""
+    monkeypatch.setenv("ALLRANKS_STATE", path)
+    with pytest.raises(InputError, match="ALLRANKS_STATE"):
+        store.root()
+
+
+def test_what_is_written_reads_back(state: Path) -> None:
+    """Spec and status survive, in a folder that only its owner can read."""
+    folder = store.run_folder("train", "lab")
+    assert not folder.exists()
+    folder.create(_SPEC, _STATUS)
+    assert (_SPEC, _STATUS) == (folder.spec(), folder.status())
+    assert folder.path.stat().st_mode & 0o077 == 0
+    assert [folder] == list(store.run_folders())
+    assert state / "volumes" / "lab" == folder.claims
+
+
+def test_creating_replaces_what_an_ended_run_left() -> None:
+    """A name that is used again starts from an empty folder."""
+    folder = store.run_folder("train", "lab")
+    folder.create(_SPEC, _STATUS)
+    (folder.logs / "old.log").write_text("old")
+    folder.create(_SPEC, _STATUS)
+    assert list(folder.logs.iterdir()) == []
+
+
+def test_a_run_lives_as_long_as_its_lock() -> None:
+    """Whoever holds the lock is the run; looking does not disturb it."""
+    folder = store.run_folder("train", "lab")
+    assert not folder.alive()
+    folder.create(_SPEC, _STATUS)
+    assert not folder.alive()
+    lock = folder.lock()
+    assert folder.alive()
+    assert not folder.wait_dead(0.0)
+    os.close(lock)
+    assert folder.wait_dead(None)
+
+
+def test_removing_leaves_no_empty_folders(state: Path) -> None:
+    """The last run of a namespace takes the namespace's folder with it."""
+    folder = store.run_folder("train", "lab")
+    folder.create(_SPEC, _STATUS)
+    folder.remove()
+    assert list((state / "runs").iterdir()) == []
+
+
+def test_a_linked_claim_is_unlinked_only(tmp_path: Path) -> None:
+    """A user may link a claim to data of theirs, which is theirs."""
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (tmp_path / "claim").symlink_to(mine)
+    store.remove_tree(tmp_path / "claim")
+    assert mine.is_dir()
+    assert not (tmp_path / "claim").exists()
