@@ -61,7 +61,8 @@ $(HELM3): tools/helm3/go.mod tools/helm3/go.sum
 .PHONY: run
 run: setup ## train examples/torchrun-digits here: 2 nodes x 2 processes
 	@$(BIN)/allranks render digits -f examples/torchrun-digits/values.yaml -o out/digits
-	@$(BIN)/allranks run digits -f examples/torchrun-digits/values.yaml --on local --replace
+	@$(BIN)/allranks run digits -f examples/torchrun-digits/values.yaml --on local --replace \
+	  --set storage.checkpoints.keep=false
 	@$(BIN)/allranks status digits --on local
 
 ##@ test

@@ -28,7 +28,6 @@ Environment, set by the chart:
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import socket
@@ -40,7 +39,7 @@ EXIT_NO_TORCH = 127
 EXIT_TERMINATED = 128 + signal.SIGTERM
 # How long rank 0 may take to go after this node failed, before the failure is this node's own.
 GRACE_SECONDS = 10.0
-MESSAGE_MAX = 600  # characters; Kubernetes keeps 4,096 bytes of a termination message
+MESSAGE_MAX = 1000  # characters: at most 4,000 bytes; Kubernetes keeps 4,096
 
 
 class Settings:
@@ -202,14 +201,24 @@ def first_failure(failures, fatal):
     return ranks[0], code if code > 0 else 128 - code
 
 
-def record(settings, **fields):
-    """Leave the reason where Kubernetes shows it; nothing where all is well again."""
+def describe(failures, rank, code):
+    """One sentence on a failed rank, with its own traceback where the script recorded one."""
+    others = sorted(set(failures) - {rank})
+    text = "rank %d ended with exit code %d" % (rank, code)
+    if others:
+        text += " (and %d more on this node: %s)" % (len(others), ", ".join(map(str, others)))
+    message = failures[rank].message
+    if isinstance(message, dict):  # scripts decorated with torch's @record
+        stack = message.get("extraInfo", {}).get("py_callstack") or message.get("message", "")
+        text += "\n" + str(stack).rstrip()
+    return text
+
+
+def record(settings, message):
+    """Leave the reason of a failure where Kubernetes shows it; "" clears an earlier one."""
     if settings.termination_log:
-        if len(fields.get("message", "")) > MESSAGE_MAX:
-            fields["message"] = fields["message"][:MESSAGE_MAX] + "…"
-        text = json.dumps(fields) if fields else ""
         try:
-            Path(settings.termination_log).write_text(text, encoding="utf-8")
+            Path(settings.termination_log).write_text(message[:MESSAGE_MAX], encoding="utf-8")
         except OSError as error:
             say("cannot write %s: %s" % (settings.termination_log, error))
 
@@ -231,17 +240,17 @@ def train(settings, argv):
         run.run(args)
     except ChildFailedError as error:
         rank, code = first_failure(error.failures, settings.fatal)
-        print(error, file=sys.stderr, flush=True)
-        say("rank %d ended with exit code %d" % (rank, code))
-        record(settings, rank=rank, exitCode=code, message="rank %d ended with %d" % (rank, code))
+        reason = describe(error.failures, rank, code)
+        say(reason)
+        record(settings, reason)
         return code, code not in settings.fatal
     except SignalException as error:
         return 128 + int(error.sigval), False
     except (RendezvousError, RuntimeError, OSError) as error:
         # What torch raises when its store or a peer is lost.
-        reason = "%s: %s" % (type(error).__name__, str(error).split("\n")[0])
-        say("torchrun failed: " + reason)
-        record(settings, exitCode=1, message=reason)
+        reason = "torchrun failed: %s: %s" % (type(error).__name__, str(error).split("\n")[0])
+        say(reason)
+        record(settings, reason)
         return 1, True
     return 0, False
 
@@ -275,11 +284,11 @@ def main(argv):
         say("this rank has finished its training; waiting to be deleted")
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
         idle()
-    record(settings)  # a start after a failure has nothing to report yet
+    record(settings, "")  # a start after a failure has nothing to report yet
     reason = wait_for_rank0(settings)
     if reason:
         say("error: " + reason)
-        record(settings, exitCode=1, message=reason)
+        record(settings, reason)
         return 1
     set_defaults(os.environ)
     try:
@@ -287,7 +296,7 @@ def main(argv):
     except ImportError as error:
         reason = "this image's Python (%s) cannot load torch: %s" % (sys.executable, error)
         say("error: " + reason)
-        record(settings, exitCode=EXIT_NO_TORCH, message=reason)
+        record(settings, reason)
         return EXIT_NO_TORCH
     options = node_options(settings, os.environ)
     code, may_rejoin = train(settings, [*options, "--", *as_typed(argv, os.environ)])
