@@ -1,5 +1,7 @@
 """Write each chart's values.schema.json from the hand-written schemas; ``--check`` compares."""
 
+# ruff: noqa: INP001 - a script, in no package
+
 from __future__ import annotations
 
 import argparse

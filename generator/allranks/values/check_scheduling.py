@@ -100,7 +100,7 @@ RULES = (
     ),
     Rule(
         "scheduler",
-        "`scheduling.schedulerName` is no scheduler that the dialect does not work with.",
+        "`scheduling.schedulerName` works with the dialect: not, say, default-scheduler with kai.",
         ("scheduling.dialect", "scheduling.schedulerName"),
         _scheduler,
     ),

@@ -59,11 +59,10 @@ def divisors(number: int) -> set[int]:
 
 
 def _nodes(view: View) -> int:
-    """Nodes that are asked for; an elastic job starts with its most."""
+    """Nodes that are asked for; an elastic job starts with its most, unless the GPUs decide."""
     nodes = int(view["nodes"])
-    if not nodes and not (view["gpus"] and view["gpusPerNode"]):
-        return int(view["torchrun.elastic.maxNodes"])
-    return nodes
+    decided = view["gpus"] and (view["gpusPerNode"] or view["nodeShape.gpus"])
+    return nodes if nodes or decided else int(view["torchrun.elastic.maxNodes"])
 
 
 def _neighbours(number: int, step: int) -> str:

@@ -42,10 +42,14 @@ def _elastic_nodes(view: View) -> Iterator[Finding]:
     asked = size(view)
     if not 0 < least <= most or asked is None or least <= asked.nodes <= most:
         return
+    if view["nodes"]:
+        where, hint = "nodes", f"leave nodes out to start with {most}"
+    else:
+        where, hint = "gpus", f"ask for {least * asked.gpus} to {most * asked.gpus} GPUs"
     yield Finding(
-        path("nodes" if view["nodes"] else "gpus"),
+        path(where),
         f"the size is {asked.nodes} nodes, outside the elastic range {least} to {most}",
-        f"leave nodes out to start with {most}, or widen the range",
+        f"{hint}, or widen the range",
     )
 
 

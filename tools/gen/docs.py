@@ -1,0 +1,234 @@
+"""Write the reference pages that follow from the schemas, the defaults and the rules.
+
+    docs/reference/values-<workload>.md   every key, with its form, default and meaning
+    docs/reference/checks.md              the rules between values
+    charts/<workload>/README.md           the keys that values.yaml has
+
+With ``--check`` nothing is written; the exit code is 1 where a page is stale.
+"""
+
+# ruff: noqa: INP001 - a script, in no package
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from allranks import names
+from allranks.schema import bundle
+from allranks.values import check
+from allranks.values.sources import defaults
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).resolve().parents[2]
+_UNSET = object()
+_KINDS = {
+    "string": "string",
+    "integer": "whole number",
+    "number": "number",
+    "boolean": "true or false",
+    "array": "list",
+    "object": "map",
+}
+# The page names a file's own source, so that nobody edits it by hand.
+_MADE = "<!-- Made by `make gen-docs` from {source}; edit that. -->\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One key of the values.
+
+    Attributes:
+        path: dotted, with ``[]`` for the items of a list and ``*`` for a user's own key.
+        node: its schema, references merged.
+        default: its default; `_UNSET` where it has none.
+    """
+
+    path: str
+    node: dict[str, Any]
+    default: Any
+
+
+def keys(workload: str) -> Iterator[Key]:
+    """Every key that a values file may have, in the order of values.yaml."""
+    node, base = bundle.source(workload)
+    yield from _keys(node, base, "", defaults(workload))
+
+
+def _keys(node: dict[str, Any], base: str, above: str, given: Any) -> Iterator[Key]:
+    properties = node.get("properties", {})
+    known = list(given) if isinstance(given, dict) else []
+    for key in sorted(properties, key=lambda key: known.index(key) if key in known else len(known)):
+        found, home = _merged(properties[key], base)
+        path = f"{above}.{key}" if above else key
+        default = given.get(key, _UNSET) if isinstance(given, dict) else _UNSET
+        yield Key(path, found, default)
+        yield from _keys(found, home, path, default)
+        for inner, mark in ((found.get("items"), "[]"), (found.get("additionalProperties"), ".*")):
+            if isinstance(inner, dict):
+                item, item_home = _merged(inner, home)
+                yield from _keys(item, item_home, f"{path}{mark}", _UNSET)
+
+
+def _merged(node: dict[str, Any], base: str) -> tuple[dict[str, Any], str]:
+    """A node with its reference read in; what stands beside the reference wins."""
+    while "$ref" in node:
+        own = {name: value for name, value in node.items() if name != "$ref"}
+        target, base = bundle.target(node["$ref"], base)
+        node = {**target, **own}
+    return node, base
+
+
+def values_page(workload: str) -> str:
+    """docs/reference/values-<workload>.md."""
+    lines = [
+        f"# Values of the {workload} chart",
+        "",
+        _MADE.format(source=f"`schemas/` and `charts/{workload}/values.yaml`"),
+        'Zero and empty mean "not set". A key that is not here is refused, and the nearest one',
+        "is named; `allranks validate` tells every problem at once. `[]` stands for an item of a",
+        "list, `*` for a key of your own.",
+        "",
+        "## At the root",
+        "",
+        *_HEAD,
+    ]
+    sections: dict[str, list[Key]] = {}
+    for key in keys(workload):
+        sections.setdefault(key.path.split(".", 1)[0].removesuffix("[]"), []).append(key)
+    lines += [_row(rows[0]) for rows in sections.values() if len(rows) == 1]
+    for name, rows in sections.items():
+        if len(rows) > 1:
+            intro = [_cell(_meaning(rows[0])), ""] if _is_section(rows[0]) else []
+            lines += ["", f"## {name}", "", *intro, *_HEAD]
+            lines += [_row(key) for key in rows[bool(intro) :]]
+    return "\n".join(lines) + "\n"
+
+
+_HEAD = ("| key | form | default | meaning |", "|---|---|---|---|")
+
+
+def _row(key: Key) -> str:
+    return f"| `{key.path}` | {_form(key.node)} | {_default(key)} | {_cell(_meaning(key))} |"
+
+
+def readme(workload: str) -> str:
+    """charts/<workload>/README.md."""
+    lines = [
+        f"# {workload}",
+        "",
+        _MADE.format(source=f"`schemas/` and `charts/{workload}/values.yaml`"),
+        "One training job as one Helm release:",
+        f"`helm install NAME charts/{workload} -f values.yaml`. The release's name is the job's",
+        "name. Removing the release removes the job; volumes with `keep` stay. Values are checked",
+        "against `values.schema.json` before anything is sent, and",
+        "`allranks validate -f values.yaml` words each problem with its line and its fix.",
+        "",
+        "`scheduling.dialect`, `scheduling.topology` and `network.rdma` need the post-renderer:",
+        "`helm install … --post-renderer allranks-postrender`. Without it the cluster refuses such",
+        "a release before anything is created.",
+        "",
+        "| key | default | meaning |",
+        "|---|---|---|",
+    ]
+    lines += [
+        f"| `{key.path}` | {_default(key)} | {_cell(_meaning(key))} |"
+        for key in keys(workload)
+        if key.default is not _UNSET and not _is_section(key)
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def checks_page() -> str:
+    """docs/reference/checks.md."""
+    stopping = [rule for rule in check.rules() if not rule.warning]
+    warned = [rule for rule in check.rules() if rule.warning]
+    lines = [
+        "# What is checked between values",
+        "",
+        _MADE.format(source="`generator/allranks/values/check_*.py`"),
+        "The schema says what each value may be; these rules say what values may be together. All",
+        "that do not hold are reported in one run, before anything is sent.",
+        "",
+        "| rule | what holds |",
+        "|---|---|",
+        *(f"| {rule.id} | {_cell(rule.doc)} |" for rule in stopping),
+        "",
+        "Worth a word, but no error:",
+        "",
+        "| rule | what is said |",
+        "|---|---|",
+        *(f"| {rule.id} | {_cell(rule.doc)} |" for rule in warned),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _is_section(key: Key) -> bool:
+    """Whether a key only holds others, which have rows of their own."""
+    return isinstance(key.default, dict) and bool(key.default) and "properties" in key.node
+
+
+def _form(node: dict[str, Any]) -> str:
+    if "enum" in node:
+        return ", ".join(f"`{choice}`" if choice else '`""`' for choice in node["enum"])
+    if "const" in node:
+        return f"`{node['const']}`"
+    if "title" in node:
+        return _cell(node["title"])
+    kinds = node.get("type", [])
+    return " or ".join(_KINDS[kind] for kind in ([kinds] if isinstance(kinds, str) else kinds))
+
+
+def _default(key: Key) -> str:
+    if key.default is _UNSET or _is_section(key):
+        return ""
+    return f"`{json.dumps(key.default, ensure_ascii=False)}`"
+
+
+def _meaning(key: Key) -> str:
+    return str(key.node.get("description", ""))
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
+
+
+def pages() -> dict[Path, str]:
+    """Every page, by its file."""
+    found = {ROOT / "docs/reference/checks.md": checks_page()}
+    for workload in names.WORKLOADS:
+        found[ROOT / f"docs/reference/values-{workload}.md"] = values_page(workload)
+        found[ROOT / f"charts/{workload}/README.md"] = readme(workload)
+    return found
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Write or compare every page.
+
+    Returns:
+        1 where ``--check`` finds a page that is not what would be written.
+    """
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--check", action="store_true", help="change nothing; exit 1 if stale")
+    options = parser.parse_args(argv)
+    stale = 0
+    for path, text in pages().items():
+        if path.is_file() and path.read_text(encoding="utf-8") == text:
+            continue
+        if options.check:
+            stale = 1
+            sys.stderr.write(f"{path.relative_to(ROOT)} is stale; run `make gen-docs`\n")
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+    return stale
+
+
+if __name__ == "__main__":
+    sys.exit(main())
