@@ -92,7 +92,8 @@ class Node:
             level: host, rack or block.
             keys: the node label of each level.
         """
-        label = self.labels.get(keys.get(level, ""), "")
+        key = keys.get(level)
+        label = self.labels.get(key, "") if key else ""
         if level == HOST:
             return label or self.name
         return (self.rack if level == RACK else self.block) or label
