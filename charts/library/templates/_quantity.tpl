@@ -20,7 +20,7 @@ them equal.
 {{- if or (eq $digits "") (not (regexMatch "^([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]+)?$" $suffix)) -}}
 {{- fail (printf "ERROR: %s: %q is not a Kubernetes quantity; write a number with a unit, as in 180Gi or 500m" .path $text) -}}
 {{- end -}}
-{{- if gt (len (trimPrefix "0" $digits)) 12 -}}
+{{- if gt (len (regexReplaceAll "^0+" $digits "")) 12 -}}
 {{- fail (printf "ERROR: %s: %q has more digits than a template can multiply exactly; use a larger unit" .path $text) -}}
 {{- end -}}
 {{- $product := mul (atoi $digits) (int64 .count) | toString -}}
