@@ -182,7 +182,8 @@ def _form(node: dict[str, Any]) -> str:
     if "title" in node:
         return _cell(node["title"])
     kinds = node.get("type", [])
-    return " or ".join(_KINDS[kind] for kind in ([kinds] if isinstance(kinds, str) else kinds))
+    listed = [kinds] if isinstance(kinds, str) else kinds
+    return " or ".join(_KINDS[kind] for kind in listed if kind != "null")
 
 
 def _default(key: Key) -> str:

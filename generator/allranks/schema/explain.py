@@ -52,7 +52,9 @@ def _wanted(violation: Violation) -> str:
         return str(title)
     types = violation.schema.get("type", [])
     listed = types if isinstance(types, list) else [types]
-    return " or ".join(_KINDS[name] for name in listed) or "what the schema allows"
+    return (
+        " or ".join(_KINDS[name] for name in listed if name in _KINDS) or "what the schema allows"
+    )
 
 
 def _given(violation: Violation, typed: Typed) -> str:

@@ -81,17 +81,12 @@ def _more_than_restricted(context: dict[str, Any]) -> Iterator[tuple[ValuesPath,
         yield ("privileged",), "a privileged container is the node's root"
     if context.get("allowPrivilegeEscalation"):
         yield ("allowPrivilegeEscalation",), "a process could gain privileges"
-    if _map(context, "seccompProfile").get("type") == "Unconfined":
+    if (context.get("seccompProfile") or {}).get("type") == "Unconfined":
         yield ("seccompProfile", "type"), "Unconfined lifts the system call filter"
-    added = _map(context, "capabilities").get("add")
-    extra = [name for name in added or () if name != "NET_BIND_SERVICE"]
+    added = (context.get("capabilities") or {}).get("add") or ()
+    extra = [name for name in added if name != "NET_BIND_SERVICE"]
     if extra:
         yield ("capabilities", "add"), f"the capability {extra[0]} is added"
-
-
-def _map(context: dict[str, Any], key: str) -> dict[str, Any]:
-    found = context.get(key)
-    return found if isinstance(found, dict) else {}
 
 
 def _template(view: View) -> Iterator[Finding]:
@@ -100,7 +95,7 @@ def _template(view: View) -> Iterator[Finding]:
         if field in spec:
             where = path("podTemplate.spec", field)
             yield Finding(where, "the job depends on what the chart sets here", hint)
-    for index, container in enumerate(spec.get("containers", ())):
+    for index, container in enumerate(spec.get("containers") or ()):
         yield from _container(container, path("podTemplate.spec.containers", index))
 
 
@@ -118,8 +113,8 @@ def _container(container: dict[str, Any], where: ValuesPath) -> Iterator[Finding
                 f"set {field} at the root of the values",
             )
     for index, variable in enumerate(container.get("env") or ()):
-        given = variable.get("name", "") if isinstance(variable, dict) else ""
-        if reserved_env(str(given)):
+        given = str(variable.get("name", ""))
+        if reserved_env(given):
             yield Finding(
                 (*where, "env", index),
                 f"{given} is reserved: the job sets it for each process",

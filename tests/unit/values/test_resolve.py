@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import copy
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from allranks.errors import InvalidValues
+from allranks.layout.compute import compute
+from allranks.model.jobspec import JobSpec
+from allranks.schema import paths
+from allranks.schema.validate import located
+from allranks.values import check
+from allranks.values.merge import merge
 from allranks.values.resolve import resolve, typed
-from allranks.values.sources import Sources
+from allranks.values.sources import Sources, defaults
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 GOOD = "workload: torchrun\nimage: {repository: my/trainer}\ncommand: [python, train.py]\n"
@@ -83,3 +91,72 @@ def test_a_text_that_is_not_certain_is_not_claimed(folder: Path) -> None:
     assert "" == typed(lambda _: "gone.yaml:1")(("args", 0), 10.0)
     assert "" == typed(lambda _: "")(("args", 0), 10.0)
     assert "1e1" == typed(lambda _: "--set-json args=[1e1]")(("args", 0), 10.0)
+
+
+EXPRESSION = {"key": "zone", "operator": "In", "values": ["a"]}
+TERMS = {"nodeSelectorTerms": [{"matchExpressions": [EXPRESSION], "matchFields": [EXPRESSION]}]}
+AFFINITY = {
+    "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": TERMS},
+    "podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "a"}]},
+}
+CONTAINER = {
+    "name": "trainer",
+    "env": [{"name": "A", "value": "b"}],
+    "resources": {"requests": {"cpu": "1", "a.b/c": 1}, "limits": {"cpu": 2, "a.b/c": 1}},
+}
+CONTEXT = {
+    "runAsUser": 1000,
+    "privileged": False,
+    "seccompProfile": {"type": "RuntimeDefault"},
+    "capabilities": {"add": ["NET_BIND_SERVICE"], "drop": ["ALL"]},
+}
+RAW = {
+    "scheduling": {
+        "affinity": AFFINITY,
+        "tolerations": [{"key": "a", "operator": "Equal", "value": "b", "effect": "NoExecute"}],
+        "topologySpreadConstraints": [
+            {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}
+        ],
+    },
+    "security": {"podSecurityContext": CONTEXT, "containerSecurityContext": CONTEXT},
+    "podTemplate": {
+        "metadata": {"labels": {"a": "b"}, "annotations": {"a": "b"}},
+        "spec": {
+            "affinity": AFFINITY,
+            "nodeSelector": {"a": "b"},
+            "tolerations": [{"key": "a", "operator": "Exists"}],
+            "overhead": {"cpu": "100m"},
+            "resources": {"requests": {"cpu": "1"}, "limits": {"cpu": 1}},
+            "containers": [CONTAINER],
+            "initContainers": [{**CONTAINER, "name": "first", "restartPolicy": "Always"}],
+            "volumes": [{"name": "x", "emptyDir": {}}],
+        },
+    },
+}
+JUNK: list[Any] = [None, True, 0, -1, 0.5, "", "x", [], [1], [None], ["x"], [{}], {}, {"x": 1}]
+
+
+def places(node: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The path of everything in a tree, but for its root."""
+    for key, value in node.items() if isinstance(node, dict) else enumerate(node):
+        yield (*path, key)
+        if isinstance(value, dict | list):
+            yield from places(value, (*path, key))
+
+
+@pytest.mark.parametrize("place", places(RAW), ids=paths.show)
+def test_raw_kubernetes_pieces_crash_nothing(place: tuple[Any, ...]) -> None:
+    """Whatever stands in a raw piece, it is refused in words, or rules and layout take it."""
+    for junk in JUNK:
+        given_values = copy.deepcopy(RAW)
+        node: Any = given_values
+        for key in place[:-1]:
+            node = node[key]
+        node[place[-1]] = junk
+        base = {"image": {"repository": "a/b"}, "command": ["x"]}
+        values = merge(defaults("torchrun"), base | given_values)
+        refused = located("torchrun", values, lambda _: "")
+        broken = [path for path, _ in refused]
+        found = check.check(values, lambda _: "", broken=broken)
+        if not refused and not found:
+            assert compute(JobSpec.from_values(values)).nodes == 1, junk
