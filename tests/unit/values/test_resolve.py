@@ -144,7 +144,7 @@ def places(node: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
             yield from places(value, (*path, key))
 
 
-@pytest.mark.parametrize("place", places(RAW), ids=paths.show)
+@pytest.mark.parametrize("place", list(places(RAW)), ids=paths.show)
 def test_raw_kubernetes_pieces_crash_nothing(place: tuple[Any, ...]) -> None:
     """Whatever stands in a raw piece, it is refused in words, or rules and layout take it."""
     for junk in JUNK:
