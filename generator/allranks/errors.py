@@ -23,7 +23,7 @@ class Problem:
     """One thing wrong with the input.
 
     Attributes:
-        path: where, as a values path (``torchrun.elastic.minNodes``, ``args[2]``); "" for the whole.
+        path: where, as a values path (``torchrun.port``, ``args[2]``); "" for the whole.
         message: what was given and what is allowed, without the path and without a full stop.
         hint: the nearest fix, as an imperative; "" where there is none.
         source: ``file:line`` or ``--set …`` the value came from; "" where it is not known.
@@ -35,6 +35,7 @@ class Problem:
     source: str = ""
 
     def __str__(self) -> str:
+        """The whole problem, as a person reads it."""
         where = f"{self.path}: " if self.path else ""
         source = f" ({self.source})" if self.source else ""
         hint = f"\n  fix: {self.hint}" if self.hint else ""
@@ -65,6 +66,7 @@ class AllranksError(Exception):
         return (self.problem,)
 
     def __str__(self) -> str:
+        """Every problem, one below the other."""
         return "\n".join(str(problem) for problem in self.problems)
 
 
@@ -74,7 +76,7 @@ class InputError(AllranksError):
     exit_code = EXIT_INPUT
 
 
-class InvalidValues(InputError):
+class InvalidValues(InputError):  # noqa: N818 - named for what is wrong, like its siblings in use
     """The values have problems; all of them are carried at once."""
 
     def __init__(self, problems: list[Problem] | tuple[Problem, ...]) -> None:

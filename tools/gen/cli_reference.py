@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+
 from allranks.cli.main import COMMANDS, cli
 
 if TYPE_CHECKING:
@@ -57,9 +58,7 @@ def page() -> str:
     return "".join(parts)
 
 
-def _sections(
-    command: click.Command, parent: click.Context, name: str, mark: str
-) -> Iterator[str]:
+def _sections(command: click.Command, parent: click.Context, name: str, mark: str) -> Iterator[str]:
     ctx = click.Context(
         command,
         info_name=name,

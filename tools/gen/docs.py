@@ -7,7 +7,7 @@
 With ``--check`` nothing is written; the exit code is 1 where a page is stale.
 """
 
-# ruff: noqa: INP001 - a script, in no package
+
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Write each chart's values.schema.json from the hand-written schemas; ``--check`` compares."""
 
-# ruff: noqa: INP001 - a script, in no package
+
 
 from __future__ import annotations
 
