@@ -11,12 +11,13 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Self
 
 from allranks import names
-from allranks.errors import EXIT_FAILED, InputError
+from allranks.errors import EXIT_FAILED, EXIT_INTERRUPTED, InputError
 from allranks.local import addresses, logfiles, preflight, report, store, tree
 from allranks.local.backoff import DEFAULT_SCALE
 from allranks.local.expand import expand
@@ -75,7 +76,8 @@ class Handle:
         self._folder = folder
         self._child = child
         self._pipe = pipe
-        self.notes = folder.spec().notes
+        self._first = folder.status()
+        self.notes = self._first.notes
 
     def __enter__(self) -> Self:
         """The handle itself."""
@@ -91,8 +93,17 @@ class Handle:
         return logfiles.follow(self._folder.logs, lambda: not self._folder.alive(), rank)
 
     def status(self) -> RunStatus:
-        """The status now."""
-        return _read_status(self._folder)
+        """The status now; of a run that was deleted from elsewhere, that."""
+        try:
+            return _read_status(self._folder)
+        except FileNotFoundError:
+            return replace(
+                self._first,
+                phase=Phase.FAILED,
+                reason="Deleted",
+                message="the run was deleted",
+                exit_code=EXIT_INTERRUPTED,
+            )
 
     def stop(self, *, at_once: bool = False) -> None:
         """Ask it to end: SIGTERM to the pods, and SIGKILL after their grace period.
@@ -113,7 +124,7 @@ class Handle:
         if self._pipe is not None:
             os.close(self._pipe)
             self._pipe = None
-        return _read_status(self._folder)
+        return self.status()
 
 
 def start(
@@ -185,7 +196,11 @@ def status(name: str, namespace: str) -> RunStatus:
 def list_runs() -> list[RunStatus]:
     """The status of every run, by namespace and name."""
     _forget_expired()
-    return [_read_status(folder) for folder in store.run_folders()]
+    found = []
+    for folder in store.run_folders():
+        with suppress(FileNotFoundError):  # deleted between the two looks
+            found.append(_read_status(folder))
+    return found
 
 
 def logs(

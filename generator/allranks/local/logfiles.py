@@ -174,12 +174,12 @@ class _Source:
 
     def complete_lines(self) -> Iterator[str]:
         try:
-            size = self.path.stat().st_size
-        except FileNotFoundError:
+            if self.path.stat().st_size <= self.offset:
+                return
+            stream = self.path.open("rb", buffering=0)
+        except FileNotFoundError:  # not yet there, or deleted
             return
-        if size <= self.offset:
-            return
-        with self.path.open("rb", buffering=0) as stream:
+        with stream:
             os.lseek(stream.fileno(), self.offset, os.SEEK_SET)
             while chunk := stream.read(_CHUNK):
                 self.offset += len(chunk)

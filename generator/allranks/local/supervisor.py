@@ -77,6 +77,7 @@ class Supervisor:
         self._pods: list[PodRun] = []
         self._started_at = time.time()
         self._interrupted = ""
+        self._ending = False  # no controller decides any more; what runs is being stopped
         self._events = _Events(parent)
         self._dirty = True
         self._saved_at = 0.0
@@ -113,7 +114,7 @@ class Supervisor:
         return (pods, tuple(one.verdict for one in self._managed))
 
     def _control(self, managed: _Managed, now: float) -> None:
-        if managed.verdict is not None or self._interrupted:
+        if managed.verdict is not None or self._ending:
             managed.wake_at, managed.waiting = None, ""
             return
         views = [pod.view() for pod in managed.pods]
@@ -124,8 +125,9 @@ class Supervisor:
         if decision.verdict is not None:
             managed.verdict = decision.verdict
             # One controller's failure is the run's: what waits for it would wait for ever.
-            ending = self._pods if decision.verdict.outcome is Outcome.FAILED else managed.pods
-            for pod in ending:
+            if decision.verdict.outcome is Outcome.FAILED:
+                self._ending = True
+            for pod in self._pods if self._ending else managed.pods:
                 pod.stop(now)
 
     def _create(self, managed: _Managed, index: int, now: float) -> None:
@@ -152,6 +154,7 @@ class Supervisor:
     def _interrupt(self, reason: str) -> None:
         if reason:
             self._interrupted = self._interrupted or reason
+            self._ending = True
             for pod in self._pods:
                 pod.stop(time.time(), at_once=reason == _stopped_by(AT_ONCE))
 

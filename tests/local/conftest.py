@@ -1,0 +1,189 @@
+"""Real runs on this machine, in a state folder of each test's own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import pytest
+
+from allranks import names
+from allranks.local import control, store, tree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from allranks.local.control import Handle, LogLine
+    from allranks.model.status import RunStatus
+
+_PATIENCE = 30.0
+_POLL = 0.01
+
+
+def until(check: Callable[[], Any], what: str, seconds: float = _PATIENCE) -> Any:
+    """Wait for `check` to be true and return what it gave; fail the test when it never is."""
+    deadline = time.monotonic() + seconds
+    while not (found := check()):
+        if time.monotonic() > deadline:
+            pytest.fail(f"{what} did not happen within {seconds:g} s")
+        time.sleep(_POLL)
+    return found
+
+
+def container(script: str, name: str = "trainer", **fields: Any) -> dict[str, Any]:
+    """A container that runs a shell script."""
+    return {"name": name, "image": "any", "command": ["/bin/sh", "-c", script], **fields}
+
+
+def job(name: str, *containers: dict[str, Any], nodes: int = 1, **spec: Any) -> dict[str, Any]:
+    """An Indexed Job; `pod` is merged into its pods' spec."""
+    pod = {
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": 5,
+        "subdomain": name,
+        "containers": list(containers),
+        **spec.pop("pod", {}),
+    }
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name},
+        "spec": {
+            "completionMode": "Indexed",
+            "completions": nodes,
+            "parallelism": nodes,
+            "backoffLimit": 0,
+            "template": {"spec": pod},
+            **spec,
+        },
+    }
+
+
+def claim_volume(claim: str = "notes") -> tuple[dict[str, Any], dict[str, Any]]:
+    """A pod's volume on a claim, and a mount of it at /notes."""
+    volume = {"name": "notes", "persistentVolumeClaim": {"claimName": claim}}
+    return volume, {"name": "notes", "mountPath": "/notes"}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A run that has ended, and what its pods wrote."""
+
+    status: RunStatus
+    lines: list[LogLine]
+
+    @property
+    def texts(self) -> list[str]:
+        """The lines alone."""
+        return [line.text for line in self.lines]
+
+
+@dataclass(slots=True)
+class Machine:
+    """This machine, as one test sees it."""
+
+    state: Path
+    workdir: Path
+    handles: list[Handle] = field(default_factory=list)
+
+    def start(
+        self,
+        *manifests: dict[str, Any],
+        name: str = "run",
+        foreground: bool = True,
+        backoff_scale: float = 0.01,
+    ) -> Handle:
+        """Start a run."""
+        handle = control.start(
+            manifests,
+            name=name,
+            namespace="lab",
+            workdir=self.workdir,
+            foreground=foreground,
+            backoff_scale=backoff_scale,
+        )
+        self.handles.append(handle)
+        return handle
+
+    def run(self, *manifests: dict[str, Any], **options: Any) -> Outcome:
+        """Start a run, follow it, and wait for its end."""
+        handle = self.start(*manifests, **options)
+        lines = list(handle.follow())
+        return Outcome(handle.wait(), lines)
+
+    def line(self, text: str, name: str = "run") -> None:
+        """Wait for a line that a pod of a run writes."""
+        until(
+            lambda: any(one.text == text for one in control.logs(name, "lab")),
+            f"the line {text!r}",
+        )
+
+    def folder(self, name: str = "run") -> store.RunFolder:
+        """A run's folder."""
+        return store.run_folder(name, "lab")
+
+    def processes(self, name: str = "run") -> list[psutil.Process]:
+        """The living processes of a run's pods."""
+        return tree.marked(names.ENV_RUN, [str(self.folder(name).path)])
+
+    def supervisors(self, name: str = "run") -> tuple[psutil.Process, psutil.Process]:
+        """The guardian and the supervisor of a run, once both are there."""
+
+        def both() -> tuple[psutil.Process, psutil.Process] | None:
+            found = tree.marked(names.ENV_SUPERVISOR, [str(self.folder(name).path)])
+            pids = {one.pid for one in found}
+            guardians = [one for one in found if one.ppid() not in pids]
+            children = [one for one in found if one.ppid() in {g.pid for g in guardians}]
+            return (guardians[0], children[0]) if guardians and children else None
+
+        found: tuple[psutil.Process, psutil.Process] = until(both, "the supervisor")
+        return found
+
+    def script(self, text: str, *arguments: str) -> subprocess.Popen[str]:
+        """Another Python process on the same state, as a command line would be one."""
+        return subprocess.Popen(
+            [sys.executable, "-c", text, *arguments],
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=self.workdir,
+            env={**os.environ, names.ENV_STATE: str(self.state)},
+        )
+
+    def leftovers(self) -> list[str]:
+        """Command lines of processes that belong to any run of this state folder."""
+        found = []
+        for process in psutil.process_iter():
+            try:
+                env = process.environ()
+            except (psutil.Error, OSError):
+                continue
+            marks = (env.get(names.ENV_RUN, ""), env.get(names.ENV_SUPERVISOR, ""))
+            if any(mark.startswith(f"{self.state}/") for mark in marks):
+                found.append(f"{process.pid} {env.get(names.ENV_CONTAINER_ID, 'supervisor')}")
+        return found
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
+    """A state folder of the test's own; at the end no process of it may be left."""
+    state, workdir = tmp_path / "state", tmp_path / "work"
+    workdir.mkdir()
+    monkeypatch.setenv(names.ENV_STATE, str(state))
+    found = Machine(state, workdir)
+    try:
+        yield found
+        for run in control.list_runs():
+            control.delete(run.name, run.namespace)
+        assert found.leftovers() == []
+    finally:
+        for folder in store.run_folders():
+            tree.kill(names.ENV_SUPERVISOR, [str(folder.path)])
+            tree.kill(names.ENV_RUN, [str(folder.path)])
+        for handle in found.handles:
+            handle.wait()
