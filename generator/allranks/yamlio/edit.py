@@ -176,13 +176,23 @@ def _node(event: Any, events: Iterator[Any], text: str) -> _Node:
         while not isinstance(event := next(events), MappingEndEvent):
             node.keys.append(_node(event, events, text))
             node.items.append(_node(next(events), events, text))
+            _place_empty(node.items[-1], text.find(":", node.keys[-1].end) + 1)
     else:
         node = _Node(start, end, "list", flow=bool(event.flow_style))
         while not isinstance(event := next(events), SequenceEndEvent):
+            before = node.items[-1].end if node.items else -1
             node.items.append(_node(event, events, text))
+            dash = _DASH.search(text, text.find("\n", before) + 1) if before >= 0 else None
+            _place_empty(node.items[-1], dash.end(1) if dash else start + 1)
     # The parser ends a block at the next token, after comments that are not its own.
     node.end = event.end_mark.index if node.flow else node.items[-1].end
     return node
+
+
+def _place_empty(node: _Node, at: int) -> None:
+    """Put an empty value where it would be written; the parser finds it at the next token."""
+    if node.kind == "scalar" and node.start == node.end:
+        node.start = node.end = at
 
 
 class _Editor:
