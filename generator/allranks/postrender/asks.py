@@ -122,10 +122,14 @@ def fabric(edit: Edit, options: Options) -> Fabric:
     for name, amount in resources.items():
         if isinstance(amount, bool) or not isinstance(amount, int | str):
             _refuse(edit, names.FABRIC, f"resources: {name} is {amount!r}, expected a number")
+    rdma = given.get("rdma", bool(resources))
+    if not isinstance(rdma, bool):
+        _refuse(edit, names.FABRIC, f"rdma is {rdma!r}, expected true or false")
+    resources.update(options.rdma_resources)
     return Fabric(
         shm_size=options.shm_size,
-        rdma=options.rdma or bool(options.rdma_resources) or given.get("rdma") is True,
-        resources=tuple({**resources, **dict(options.rdma_resources)}.items()),
+        rdma=rdma or options.rdma or bool(options.rdma_resources),
+        resources=tuple(resources.items()),
         containers=options.containers,
     )
 

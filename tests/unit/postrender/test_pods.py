@@ -113,14 +113,20 @@ def test_rdma_keeps_what_is_explicit() -> None:
     assert ["ALL"] == container["securityContext"]["capabilities"]["add"]
 
 
-def test_a_broken_fabric_is_refused() -> None:
-    """An amount must be a number or a quantity."""
+@pytest.mark.parametrize(
+    ("fabric", "message"),
+    [
+        ('{"rdma": true, "resources": {"rdma/hca": true}}', "expected a number"),
+        ('{"rdma": true, "resources": ["rdma/hca"]}', "expected an object"),
+        ('{"rdma": "yes"}', "expected true or false"),
+    ],
+)
+def test_a_broken_fabric_is_refused(fabric: str, message: str) -> None:
+    """A request is done as a whole or not at all."""
     manifest = deployment()
-    manifest["metadata"]["annotations"] = {
-        "allranks.dev/fabric": '{"rdma": true, "resources": {"rdma/hca": true}}'
-    }
+    manifest["metadata"]["annotations"] = {"allranks.dev/fabric": fabric}
 
-    with pytest.raises(InputError, match="expected a number"):
+    with pytest.raises(InputError, match=message):
         render(manifest)
 
 
