@@ -71,13 +71,16 @@ def test_the_order_of_the_defaults_is_kept() -> None:
     assert list(merged["b"]) == ["c", "d", "y"]
 
 
-@given(VALUES, VALUES, VALUES)
-def test_files_may_be_merged_in_any_grouping(
-    first: dict[str, Any], second: dict[str, Any], third: dict[str, Any]
+@given(VALUES, VALUES)
+def test_the_later_source_is_found_whole_in_the_result(
+    first: dict[str, Any], second: dict[str, Any]
 ) -> None:
-    """Merging two files first, or the last two, gives the same."""
-    left = overlay(overlay(first, second), third)
-    assert left == overlay(first, overlay(second, third))
+    """All that the later file says holds, and merging it once more changes nothing."""
+    merged = overlay(first, second)
+    assert merged == overlay(merged, second)
+    assert set(merged) == set(first) | set(second)
+    assert all(merged[key] == first[key] for key in first if key not in second)
+    assert all(merged[key] == second[key] for key in second if not isinstance(second[key], dict))
 
 
 @given(VALUES)
