@@ -41,12 +41,12 @@ def test_a_wrong_option_is_seen(helm: Helm, foreign: Path) -> None:
 
 def test_the_message_is_in_the_report(helm: Helm, foreign: Path, tmp_path: Path) -> None:
     """Named by an option or by the environment."""
-    for name, options, env in (
-        ("one", (f"--report={tmp_path / 'one'}",), {}),
-        ("two", (), {"ALLRANKS_REPORT": str(tmp_path / "two")}),
-    ):
-        helm.post_rendered(foreign, "--dialect=kueue", *options, **env)
-        assert MESSAGE in (tmp_path / name).read_text()
+    by_option, by_environment = tmp_path / "option", tmp_path / "environment"
+    helm.post_rendered(foreign, "--dialect=kueue", f"--report={by_option}")
+    helm.post_rendered(foreign, "--dialect=kueue", ALLRANKS_REPORT=str(by_environment))
+
+    assert MESSAGE in by_option.read_text()
+    assert MESSAGE in by_environment.read_text()
 
 
 def plugin_with(python: str, helm: Helm, path: Path) -> dict[str, str]:

@@ -79,8 +79,8 @@ def test_a_failure_is_also_in_the_report(tmp_path: Path, by: str) -> None:
     """Helm 4 swallows stderr; the file has the same words."""
     report = tmp_path / "report"
     arguments = {"--report": ["--report", str(report)], "--report=": [f"--report={report}"]}
-    env = {"ALLRANKS_REPORT": str(report)} if by == "environment" else {}
-    done = run(JOB, "--dialect=kueue", *arguments.get(by, []), **env)
+    env = str(report) if by == "environment" else ""
+    done = run(JOB, "--dialect=kueue", *arguments.get(by, []), ALLRANKS_REPORT=env)
 
     assert 2 == done.returncode
     assert done.stderr.decode() == report.read_text()
