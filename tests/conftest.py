@@ -96,7 +96,7 @@ class Helm:
 
 
 def exact(values: Mapping[str, Any]) -> str:
-    """JSON that is the same value as YAML: YAML has no surrogate pairs, and wants ``\\U0001f600``."""
+    """JSON that is the same value as YAML, which has no surrogate pairs but eight digits."""
 
     def pair(found: re.Match[str]) -> str:
         if found[1] is None:

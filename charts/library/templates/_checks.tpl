@@ -11,7 +11,7 @@ stand for who uses plain Helm.
 {{- with .problems -}}
 {{- $lines := list -}}
 {{- range . -}}{{- $lines = append $lines (printf "ERROR: %s" .) -}}{{- end -}}
-{{- fail (printf "\n%s" (join "\n" (uniq $lines))) -}}
+{{- fail (join "\n" (uniq $lines)) -}}
 {{- end -}}
 {{- end -}}
 

@@ -98,8 +98,11 @@ The pod template as YAML. Takes a dict:
 {{- $spreads := list -}}
 {{- range $scheduling.topologySpreadConstraints -}}
 {{- /* Without a selector a constraint matches no pod at all; ours are meant. */ -}}
-{{- $own := dict "labelSelector" (dict "matchLabels" (include "allranks.labels.selector" $ | fromJson)) -}}
-{{- $spreads = append $spreads (merge (deepCopy .) $own) -}}
+{{- $spread := deepCopy . -}}
+{{- if not (hasKey $spread "labelSelector") -}}
+{{- $_ := set $spread "labelSelector" (dict "matchLabels" (include "allranks.labels.selector" $ | fromJson)) -}}
+{{- end -}}
+{{- $spreads = append $spreads $spread -}}
 {{- end -}}
 {{- with $spreads -}}{{- $_ := set $fields "topologySpreadConstraints" . -}}{{- end -}}
 {{- toJson $fields -}}

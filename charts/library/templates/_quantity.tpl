@@ -10,10 +10,9 @@ them equal.
 {{/* (dict "quantity" "1.5Gi" "count" 8 "path" "shm.sizePerGpu"): the product, as a string. */}}
 {{- define "allranks.quantity.multiply" -}}
 {{- $text := include "allranks.quantity.text" .quantity -}}
-{{- $number := regexFind "^[+-]?[0-9]*\\.?[0-9]*" $text -}}
+{{- $number := regexFind "^[+]?[0-9]*\\.?[0-9]*" $text -}}
 {{- $suffix := trimPrefix $number $text -}}
-{{- $sign := ternary "-" "" (hasPrefix "-" $number) -}}
-{{- $number = regexReplaceAll "^[+-]" $number "" -}}
+{{- $number = trimPrefix "+" $number -}}
 {{- $parts := splitList "." $number -}}
 {{- $fraction := ternary (last $parts) "" (gt (len $parts) 1) -}}
 {{- $digits := printf "%s%s" (first $parts) $fraction -}}
@@ -31,8 +30,7 @@ them equal.
 {{- $rest := regexReplaceAll "0+$" (substr $split (len $padded) $padded) "" -}}
 {{- $product = ternary (printf "%s.%s" $whole $rest) $whole (ne $rest "") -}}
 {{- end -}}
-{{- if eq $product "0" -}}{{- $sign = "" -}}{{- end -}}
-{{- printf "%s%s%s" $sign $product $suffix -}}
+{{- printf "%s%s" $product $suffix -}}
 {{- end -}}
 
 {{/* A quantity as text, whether it was typed as a string or as a number. */}}

@@ -1,4 +1,4 @@
-"""The ci files of the torchrun chart, rendered once each, and a small way to ask about the result."""
+"""The ci files of the torchrun chart, rendered once each, and ways to ask about the result."""
 
 from __future__ import annotations
 
@@ -81,9 +81,7 @@ def refusal(helm: Any, torchrun: Path) -> Callable[..., str]:
 
 def pod_template(manifests: dict[str, Any]) -> dict[str, Any]:
     """The pod template of the release's Job or StatefulSet."""
-    (controller,) = (
-        each for each in manifests.values() if each["kind"] in ("Job", "StatefulSet")
-    )
+    (controller,) = (each for each in manifests.values() if each["kind"] in ("Job", "StatefulSet"))
     template: dict[str, Any] = controller["spec"]["template"]
     return template
 

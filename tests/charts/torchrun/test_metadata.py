@@ -53,7 +53,10 @@ def test_every_object_has_all_labels(ci: dict[str, Any], pod: Pod) -> None:
 
 def test_labels_are_valid(ci: dict[str, Any], pod: Pod) -> None:
     """Label values are ones that Kubernetes takes."""
-    for labels in [*(each["metadata"]["labels"] for each in _real(ci)), pod(ci)["metadata"]["labels"]]:
+    for labels in [
+        *(each["metadata"]["labels"] for each in _real(ci)),
+        pod(ci)["metadata"]["labels"],
+    ]:
         for value in labels.values():
             assert re.fullmatch(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?", value)
 

@@ -54,7 +54,9 @@ FITTING: dict[str, dict[str, Any]] = {
     "torchrun.rdzvEndpoint": {
         "torchrun": {"rdzvBackend": "etcd-v2", "rdzvEndpoint": "other.infra:2379"}
     },
-    "torchrun.rdzvBackend": {"torchrun": {"rdzvEndpoint": "etcd.infra:2379", "rdzvBackend": "etcd"}},
+    "torchrun.rdzvBackend": {
+        "torchrun": {"rdzvEndpoint": "etcd.infra:2379", "rdzvBackend": "etcd"}
+    },
 }
 for _volume in ("workspace", "datasets", "checkpoints"):
     for _key in ("mountPath", "subPath", "readOnly", "keep", "storageClassName", "accessModes"):
@@ -181,8 +183,5 @@ def test_full_values_say_every_key() -> None:
 
 def test_ci_files_pass_every_check() -> None:
     """What the chart renders in CI is what the command line accepts."""
-
-
-
     for path in sorted((CHART / "ci").glob("*-values.yaml")):
         assert resolve(Sources(files=(str(path),)), "demo").workload == "torchrun"

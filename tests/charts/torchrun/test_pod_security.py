@@ -116,7 +116,7 @@ def test_new_claims_can_be_written(
 
 
 def test_given_group_wins(render: Any, pod: Any) -> None:
-    """fsGroup is the user's where the user gives one."""
+    """The group is the user's where the user gives one."""
     made = render(
         storage={"checkpoints": {"size": "1Gi"}}, security={"podSecurityContext": {"fsGroup": 7}}
     )

@@ -18,7 +18,11 @@ _TABLE: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
         {"spec": {"b": 2, "deep": {"y": 3}}},
         {"spec": {"a": 1, "b": 2, "deep": {"x": 1, "y": 3}}},
     ),
-    "a map where there was none": ({}, {"affinity": {"x": {"y": 1}}}, {"affinity": {"x": {"y": 1}}}),
+    "a map where there was none": (
+        {},
+        {"affinity": {"x": {"y": 1}}},
+        {"affinity": {"x": {"y": 1}}},
+    ),
     "a map in place of a scalar": ({"a": 1}, {"a": {"b": 2}}, {"a": {"b": 2}}),
     "a scalar in place of a map": ({"a": {"b": 2}}, {"a": 1}, {"a": 1}),
     "false and zero and empty are values": (
@@ -26,7 +30,11 @@ _TABLE: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
         {"a": False, "b": 0, "c": "", "d": []},
         {"a": False, "b": 0, "c": "", "d": []},
     ),
-    "null deletes": ({"a": 1, "b": {"c": 1, "d": 2}}, {"a": None, "b": {"c": None}}, {"b": {"d": 2}}),
+    "null deletes": (
+        {"a": 1, "b": {"c": 1, "d": 2}},
+        {"a": None, "b": {"c": None}},
+        {"b": {"d": 2}},
+    ),
     "null where there was none": ({"a": 1}, {"b": None, "c": {"d": None}}, {"a": 1, "c": {}}),
     "$patch delete removes a map": ({"a": {"b": 1}, "c": 1}, {"a": {"$patch": "delete"}}, {"c": 1}),
     "$patch replace replaces a map": (
@@ -188,7 +196,7 @@ def test_unknown_directives_are_refused(refusal: Any) -> None:
 
 
 def test_pod_template_is_merged_last(render: Any, pod: Any) -> None:
-    """podTemplate wins over everything the chart sets, the trainer's own fields included."""
+    """The podTemplate wins over everything the chart sets, the trainer's own fields included."""
     made = render(
         gpus=1,
         shm={"size": "1Gi"},
@@ -198,7 +206,7 @@ def test_pod_template_is_merged_last(render: Any, pod: Any) -> None:
                 "terminationGracePeriodSeconds": None,
                 "enableServiceLinks": True,
                 "containers": [
-                    {"name": "trainer", "resources": {"limits": {"nvidia.com/gpu": None}}},
+                    {"name": "trainer", "terminationMessagePolicy": None, "tty": True},
                     {"name": "side", "image": "x"},
                 ],
                 "volumes": [{"name": "shm", "$patch": "delete"}],
@@ -211,5 +219,6 @@ def test_pod_template_is_merged_last(render: Any, pod: Any) -> None:
     assert "terminationGracePeriodSeconds" not in spec
     assert spec["enableServiceLinks"] is True
     assert ["trainer", "side"] == [each["name"] for each in spec["containers"]]
-    assert {"requests": {"nvidia.com/gpu": "1"}, "limits": {}} == spec["containers"][0]["resources"]
+    assert "terminationMessagePolicy" not in spec["containers"][0]
+    assert spec["containers"][0]["tty"] is True
     assert ["entry"] == [each["name"] for each in spec["volumes"]]

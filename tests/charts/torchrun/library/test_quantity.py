@@ -13,7 +13,8 @@ from allranks.model import quantity
 _PROBE = """
 {{- $products := list -}}
 {{- range .Values.cases -}}
-{{- $products = append $products (include "allranks.quantity.multiply" (dict "quantity" .quantity "count" .count "path" "x")) -}}
+{{- $one := dict "quantity" .quantity "count" .count "path" "x" -}}
+{{- $products = append $products (include "allranks.quantity.multiply" $one) -}}
 {{- end -}}
 {{ toJson $products }}
 """

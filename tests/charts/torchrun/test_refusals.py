@@ -1,0 +1,84 @@
+"""What the templates refuse on their own, for who uses plain Helm, and in which words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from allranks.errors import InvalidValues
+from allranks.helm import failures
+from allranks.schema.validate import validate
+from allranks.values import check, sources
+from allranks.values.merge import merge
+
+Refusal = Callable[..., str]
+
+REFUSED: list[dict[str, Any]] = yaml.safe_load(
+    (Path(__file__).parent / "refused.yaml").read_text(encoding="utf-8")
+)
+_IDS = [case["name"] for case in REFUSED]
+
+
+@pytest.mark.parametrize("case", REFUSED, ids=_IDS)
+def test_refused_with_path_and_fix(case: dict[str, Any], refusal: Refusal) -> None:
+    """Each is refused as "ERROR: path: what; fix", whatever else the chart would say."""
+    problem = case["problem"]
+    said = refusal(**case["values"])
+    (line,) = (each for each in said.splitlines() if problem in each)
+    assert f"ERROR: {problem}" in line
+    assert re.search(r"; [a-z].*[^.]$", line), "no fix is named"
+
+
+@pytest.mark.parametrize(
+    "case",
+    # Presets and layouts are the command line's own doing; it takes the chart from the workload.
+    [case for case in REFUSED if not {"workload", "preset", "layout"} & set(case["values"])],
+    ids=lambda case: case["name"],
+)
+def test_the_command_line_refuses_the_same(case: dict[str, Any]) -> None:
+    """What the chart refuses, the command line refuses before Helm runs."""
+    given = {"image": {"repository": "x"}, "command": ["x"]} | case["values"]
+    values = merge(sources.defaults("torchrun"), given)
+    assert validate("torchrun", values, lambda _: "") or check.check(values, lambda _: "")
+
+
+def test_all_problems_are_reported_at_once(refusal: Refusal) -> None:
+    """A user mends a file in one go, and the command line reads each problem apart."""
+    said = refusal(image={"repository": ""}, queue="a", shm={"sizePerGpu": "1Gi"})
+    error = failures.parse(said)
+    assert isinstance(error, InvalidValues)
+    assert {"image.repository", "queue", "shm.sizePerGpu"} == {
+        problem.path for problem in error.problems
+    }
+
+
+@pytest.mark.parametrize("name", ["1job", "a.b", "9"])
+def test_name_that_is_no_services_is_refused(name: str, refusal: Refusal) -> None:
+    """Helm takes release names that a Service does not; the chart says what to write."""
+    assert f'ERROR: release name: "{name}" cannot name a Service' in refusal(name=name)
+
+
+def test_name_that_is_too_long_for_a_statefulset_is_refused(refusal: Refusal) -> None:
+    """A StatefulSet adds a hash to its name in a label of 63 characters."""
+    said = refusal(name="a" * 53, torchrun={"controller": "StatefulSet"})
+    assert "has 53 characters, and pods are named after it; use at most 52" in said
+
+
+@pytest.mark.parametrize("key", ["script", "setup"])
+def test_more_than_a_config_map_holds_is_refused(key: str, refusal: Refusal) -> None:
+    """A script above 1 MiB is refused with what to do instead."""
+    values = {"command": [], "script": "x"} | {key: "x" * 1_048_576}
+    said = refusal(**values)
+    assert "ERROR: script: script and setup have 10485" in said
+    assert "put the code in the image or on a volume" in said
+
+
+def test_longest_script_is_taken(render: Any) -> None:
+    """A script just under the limit renders, and the ConfigMap stays within 1 MiB."""
+    data = render(script="x" * 1_015_000)["ConfigMap/demo"]["data"]
+    assert sum(len(text.encode()) for text in data.values()) <= 1_048_576

@@ -1,0 +1,213 @@
+"""Every option of torchrun, as torchrun's own parser reads it from the pod's environment."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from torch.distributed.run import get_args_parser
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Render = Callable[..., dict[str, Any]]
+Env = Callable[[dict[str, Any]], dict[str, Any]]
+
+# Options of torchrun that the chart has no value for, and why.
+_NO_VALUE = {
+    "help": "prints and ends",
+    "print_completion": "prints and ends",
+    "node_rank": "each pod's own",
+    "master_addr": "rank 0",
+    "no_python": "follows from command and script",
+    "standalone": "follows from the size",
+    "training_script": "command",
+    "training_script_args": "args",
+}
+
+
+def parsed(env: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Any:
+    """What torchrun makes of the environment."""
+    for name, value in env.items():
+        if name.startswith("PET_") and isinstance(value, str):
+            monkeypatch.setenv(name, value.replace("$$", "$"))
+    return get_args_parser().parse_args(["--", "train.py", "--", "-x"])
+
+
+def test_every_option_is_read(render: Render, env: Env, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each value of `torchrun:` arrives in the option of the same name."""
+    options = {
+        "rdzvBackend": "etcd-v2",
+        "rdzvEndpoint": "etcd.infra:2379",
+        "rdzvId": "my-run",
+        "maxRestarts": 5,
+        "runPath": True,
+        "monitorInterval": 0.5,
+        "shutdownTimeout": 60,
+        "startMethod": "forkserver",
+        "role": "trainer",
+        "logDir": "/logs",
+        "redirects": "3",
+        "tee": "0:3,1:1",
+        "logLinePrefixTemplate": "[${hostname}:$$${rank}]: ",
+        "localRanksFilter": "0,1",
+        "localAddr": "10.0.0.1",
+        "eventLogHandler": "console",
+        "signalsToHandle": "SIGTERM,SIGUSR1",
+        "virtualLocalRank": True,
+    }
+    lists = {"duplicateStdoutFilters": "a,b", "duplicateStderrFilters": "c,,d"}
+    conf = {"rdzvConf": {"join_timeout": "900", "protocol": "https"}}
+    made = render(command=["/x"], nodes=3, procsPerNode=2, torchrun=options | lists | conf)
+    args = parsed(env(made), monkeypatch)
+    for key, value in options.items():
+        assert value == getattr(args, re.sub("([A-Z])", r"_\1", key).lower()), key
+    assert ["a", "b"] == args.duplicate_stdout_filters
+    assert ["c,d"] == args.duplicate_stderr_filters
+    assert args.rdzv_conf == "join_timeout=900,protocol=https"
+    assert (args.nnodes, args.nproc_per_node) == ("3", "2")
+
+
+def test_every_option_of_torchrun_has_a_value(torchrun: Path) -> None:
+    """Each option of torchrun is in values.yaml, or has a reason not to be."""
+    text = (torchrun / "values.yaml").read_text()
+    keys = set(re.findall(r"^  (\w+):", text.partition("\ntorchrun:")[2], re.MULTILINE))
+    known = {re.sub("([A-Z])", r"_\1", key).lower() for key in keys}
+    known |= {"nnodes", "nproc_per_node", "master_port"}  # nodes, procsPerNode, port
+    options = {action.dest for action in get_args_parser()._actions}
+    assert not options - known - set(_NO_VALUE)
+    launcher = (torchrun / "files/launch.py").read_text()
+    for option in ("logs-specs", "numa-binding"):
+        assert option in launcher, "torchrun reads it from no variable, so the launcher passes it"
+
+
+def test_nothing_is_said_for_torchrun_by_default(render: Render, env: Env) -> None:
+    """What is not set is left to torchrun's own defaults."""
+    assert {
+        "PYTHONUNBUFFERED",
+        "ALLRANKS_NODE_RANK",
+        "ALLRANKS_TERMINATION_LOG",
+        "PET_NNODES",
+        "PET_NPROC_PER_NODE",
+        "PET_MAX_RESTARTS",
+        "PET_NO_PYTHON",
+        "PET_STANDALONE",
+    } == set(env(render()))
+
+
+@pytest.mark.parametrize(
+    ("values", "flags"),
+    [
+        ({"command": ["x"]}, {"PET_NO_PYTHON"}),
+        ({"script": "print(1)"}, set()),
+        ({"script": "#!/bin/sh\nid"}, {"PET_NO_PYTHON"}),
+        ({"torchrun": {"module": True}}, {"PET_MODULE"}),
+        ({"command": ["/x"], "torchrun": {"runPath": True}}, {"PET_RUN_PATH"}),
+        ({"torchrun": {"virtualLocalRank": True}}, {"PET_NO_PYTHON", "PET_VIRTUAL_LOCAL_RANK"}),
+    ],
+)
+def test_flags(
+    values: dict[str, Any],
+    flags: set[str],
+    render: Render,
+    env: Env,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A Python is put in front only of a Python script; flags are 1 or absent."""
+    found = env(render(**values))
+    every = {"PET_NO_PYTHON", "PET_MODULE", "PET_RUN_PATH", "PET_VIRTUAL_LOCAL_RANK"}
+    assert flags == every & set(found)
+    assert {"1"} >= {found[flag] for flag in flags}
+    args = parsed(found, monkeypatch)
+    assert ("PET_NO_PYTHON" in flags) == args.no_python
+
+
+def test_c10d_meets_at_rank_zero(render: Render, env: Env) -> None:
+    """Nodes meet at the name of rank 0, under an id of the release and its revision."""
+    found = env(render(nodes=2, torchrun={"port": 29400}))
+    assert {
+        "PET_RDZV_BACKEND": "c10d",
+        "PET_RDZV_ENDPOINT": "demo-0.demo:29400",
+        "PET_RDZV_ID": "demo-1",
+        "ALLRANKS_RANK0_HOST": "demo-0.demo",
+        "ALLRANKS_RANK0_PORT": "29400",
+        "ALLRANKS_WAIT_SECONDS": "300",
+    }.items() <= found.items()
+    assert {
+        "fieldRef": {
+            "fieldPath": "metadata.annotations['batch.kubernetes.io/job-completion-index']"
+        }
+    } == found["ALLRANKS_NODE_RANK"]
+
+
+def test_c10d_of_a_statefulset_meets_behind_the_service(render: Render, env: Env) -> None:
+    """The store is behind the ClusterIP; the ranks' own is on the pod, on ports of its own."""
+    found = env(render(nodes=2, torchrun={"controller": "StatefulSet"}))
+    assert found["PET_RDZV_ENDPOINT"] == "demo-master:29500"
+    assert found["ALLRANKS_RANK0_HOST"] == "demo-0.demo"
+
+
+@pytest.mark.parametrize(
+    ("controller", "host"), [("Job", "demo-0.demo"), ("StatefulSet", "demo-master")]
+)
+def test_static(controller: str, host: str, render: Render, env: Env) -> None:
+    """Static ranks know the master's address; no process restarts apart from the others."""
+    made = render(nodes=2, torchrun={"rdzvBackend": "static", "controller": controller})
+    found = env(made)
+    assert {
+        "PET_RDZV_BACKEND": "static",
+        "PET_MASTER_ADDR": host,
+        "PET_MASTER_PORT": "29500",
+        "PET_MAX_RESTARTS": "0",
+        "ALLRANKS_RANK0_HOST": host,
+    }.items() <= found.items()
+    assert found["ALLRANKS_NODE_RANK"] == found["PET_NODE_RANK"]
+    assert "PET_RDZV_ENDPOINT" not in found
+
+
+def test_etcd(render: Render, env: Env) -> None:
+    """With an etcd no pod is waited for, and nodes tell each other their addresses."""
+    found = env(
+        render(nodes=2, torchrun={"rdzvBackend": "etcd", "rdzvEndpoint": "etcd.infra:2379"})
+    )
+    assert {"PET_RDZV_BACKEND": "etcd", "PET_RDZV_ENDPOINT": "etcd.infra:2379"}.items() <= (
+        found.items()
+    )
+    assert {"fieldRef": {"fieldPath": "status.podIP"}} == found["PET_LOCAL_ADDR"]
+    assert "ALLRANKS_RANK0_HOST" not in found
+
+
+def test_elastic(render: Render, env: Env) -> None:
+    """A range of nodes, and a Job that is over when rank 0 is."""
+    made = render(torchrun={"elastic": {"minNodes": 2, "maxNodes": 4}})
+    assert env(made)["PET_NNODES"] == "2:4"
+    spec = made["Job/demo"]["spec"]
+    assert (4, 4) == (spec["completions"], spec["parallelism"])
+    assert {"rules": [{"succeededIndexes": "0"}]} == spec["successPolicy"]
+
+
+def test_fatal_codes_reach_the_launcher(render: Render, env: Env) -> None:
+    """The launcher does not restart what the Job would fail at once."""
+    assert env(render(runPolicy={"fatalExitCodes": [3, 42]}))["ALLRANKS_FATAL_EXIT_CODES"] == "3,42"
+
+
+def test_options_without_a_variable(render: Render, env: Env) -> None:
+    """Two options torchrun reads from no variable: the launcher is told to pass them."""
+    found = env(render(torchrun={"logsSpecs": "mine", "numaBinding": "node"}))
+    assert (found["ALLRANKS_LOGS_SPECS"], found["ALLRANKS_NUMA_BINDING"]) == ("mine", "node")
+
+
+def test_user_env_comes_last(render: Render, pod: Callable[..., Any]) -> None:
+    """The user's variables follow ours, sorted; PYTHONUNBUFFERED is theirs where they set it."""
+    made = render(env={"Z": "1", "A": {"valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}})
+    names = [each["name"] for each in pod(made)["spec"]["containers"][0]["env"]]
+    assert ["A", "Z"] == names[-2:]
+    assert "PYTHONUNBUFFERED" in names
+    theirs = [
+        each
+        for each in pod(render(env={"PYTHONUNBUFFERED": "0"}))["spec"]["containers"][0]["env"]
+        if each["name"] == "PYTHONUNBUFFERED"
+    ]
+    assert [{"name": "PYTHONUNBUFFERED", "value": "0"}] == theirs
