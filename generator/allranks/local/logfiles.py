@@ -21,7 +21,7 @@ _INDEX = "index"
 _CHUNK = 1 << 16
 # A line that never ends is cut here, so that a reader's memory has a bound.
 _LINE_MAX = 1 << 20
-_POLL_MIN = 0.01
+_POLL_MIN = 0.03
 _POLL_MAX = 0.2
 _TAIL_BYTES = 1 << 14
 

@@ -1,0 +1,143 @@
+"""Step time of training under the local runtime, against bare torchrun of the same script.
+
+Two nodes with one process each train a small network with DDP over gloo, and print a line per step.
+Bare means: two torchrun commands by hand, their output into files. The two take turns, so that
+whatever else the machine does meets both alike. Of each run counts the median step of rank 0 after
+a warm-up; of all runs the median. Goal: within 3 %.
+
+    python tests/bench/local_step.py [--rounds 5] [--steps 300]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from statistics import median
+
+from allranks.local import control
+
+GOAL = 1.03
+_WARM_UP = 50
+_SCRIPT = """
+import json, os, statistics, sys, time
+import torch, torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+torch.manual_seed(0)
+torch.set_num_threads(1)
+dist.init_process_group("gloo")
+model = DistributedDataParallel(torch.nn.Sequential(
+    torch.nn.Linear(256, 512), torch.nn.ReLU(), torch.nn.Linear(512, 10)))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+data, target = torch.randn(256, 256), torch.randint(10, (256,))
+times = []
+for step in range(int(os.environ["STEPS"])):
+    began = time.perf_counter()
+    optimizer.zero_grad()
+    loss = torch.nn.functional.cross_entropy(model(data), target)
+    loss.backward()
+    optimizer.step()
+    sys.stdout.write(f"step {step} loss {loss.item():.4f}\\n")
+    sys.stdout.flush()
+    times.append(time.perf_counter() - began)
+if dist.get_rank() == 0:
+    kept = sorted(times[int(os.environ["WARM_UP"]):])
+    result = {"median": statistics.median(kept), "p90": kept[len(kept) * 9 // 10]}
+    sys.stdout.write("result " + json.dumps(result) + "\\n")
+dist.barrier()
+dist.destroy_process_group()
+"""
+
+
+def _result(lines: list[str]) -> dict[str, float]:
+    found = next(line for line in lines if line.startswith("result "))
+    result: dict[str, float] = json.loads(found.removeprefix("result "))
+    return result
+
+
+def _options(port: int, rank: str, address: str) -> list[str]:
+    return [
+        *("--nnodes=2", "--nproc-per-node=1", f"--node-rank={rank}"),
+        *(f"--master-addr={address}", f"--master-port={port}", "train.py"),
+    ]
+
+
+def _bare(folder: Path, port: int) -> dict[str, float]:
+    """Two torchrun commands by hand, as on two terminals."""
+    torchrun = str(Path(sys.executable).parent / "torchrun")
+    env = {**os.environ, "PYTHONUNBUFFERED": "1", "GLOO_SOCKET_IFNAME": "lo"}
+    processes = []
+    for rank in ("0", "1"):
+        with (folder / f"bare-{rank}.log").open("w") as log:
+            command = [torchrun, *_options(port, rank, "127.0.0.1")]
+            processes.append(subprocess.Popen(command, cwd=folder, env=env, stdout=log, stderr=log))
+    if any(process.wait() for process in processes):
+        sys.exit((folder / "bare-0.log").read_text())
+    return _result((folder / "bare-0.log").read_text().splitlines())
+
+
+def _local(folder: Path, port: int) -> dict[str, float]:
+    """The same two commands as the pods of an Indexed Job, followed as the command line does."""
+    rank = "$(JOB_COMPLETION_INDEX)"
+    trainer = {
+        "name": "trainer",
+        "command": ["torchrun"],
+        "args": _options(port, rank, "bench-0.bench"),
+    }
+    pod = {"restartPolicy": "Never", "subdomain": "bench", "containers": [trainer]}
+    job = {
+        "kind": "Job",
+        "metadata": {"name": "bench"},
+        "spec": {
+            "completionMode": "Indexed",
+            "completions": 2,
+            "parallelism": 2,
+            "backoffLimit": 0,
+            "template": {"spec": pod},
+        },
+    }
+    with control.start(
+        [job], name="bench", namespace="bench", workdir=folder, foreground=True
+    ) as handle:
+        lines = [line.text for line in handle.follow()]
+        status = handle.wait()
+    if status.exit_code:
+        sys.exit("\n".join(lines))
+    return _result(lines)
+
+
+def main() -> int:
+    """Take turns, print the table, and fail where the goal is missed."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=300)
+    arguments = parser.parse_args()
+    os.environ["STEPS"] = str(arguments.steps)
+    os.environ["WARM_UP"] = str(_WARM_UP)
+    results: dict[str, list[dict[str, float]]] = {"bare torchrun": [], "local runtime": []}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        os.environ["ALLRANKS_STATE"] = str(folder / "state")
+        (folder / "train.py").write_text(_SCRIPT)
+        for number in range(arguments.rounds):
+            port = control.free_port(25000)
+            turns = [("bare torchrun", _bare), ("local runtime", _local)]
+            for label, train in turns if number % 2 else reversed(turns):
+                results[label].append(train(folder, port))
+    print(f"{'':16}{'median step':>14}{'p90':>10}   per run, ms")
+    for label, runs in results.items():
+        middle, high = (median(run[key] for run in runs) * 1000 for key in ("median", "p90"))
+        each = " ".join(f"{run['median'] * 1000:.2f}" for run in runs)
+        print(f"{label:16}{middle:11.3f} ms{high:7.2f} ms   {each}")
+    bare, local = (median(run["median"] for run in runs) for runs in results.values())
+    verdict = "met" if local / bare <= GOAL else "MISSED"
+    print(f"local / bare = {local / bare:.3f} (goal {GOAL:.2f}: {verdict})")
+    return 0 if local / bare <= GOAL else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
