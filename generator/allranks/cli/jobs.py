@@ -75,7 +75,7 @@ def logs_command(
       allranks logs demo --on local --rank 1
     """  # noqa: D301 - \b is click's mark for text that is not re-wrapped
     options.local_only(on, name)
-    for line in control.logs(name, namespace, rank=rank, follow=follow):
+    for line in control.logs(name, namespace, rank, follow=follow):
         console.log(line.rank, line.text)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import signal
-import socket
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from allranks.cli import options, pipeline, rendering, statusview
 from allranks.errors import EXIT_FAILED, EXIT_INTERRUPTED, InputError
 from allranks.helm import locate
 from allranks.local import control
+from allranks.model.status import Phase
 from allranks.yamlio import load
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from allranks.model.status import RunStatus
     from allranks.values.sources import Sources
 
-_LAST_PORT = 65535
 _STATUS_SECONDS = 1.0
+_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 # What a machine of its own has no use for, and what each is there.
 _CLUSTER_ONLY: tuple[tuple[tuple[str, ...], Any], ...] = (
     (("queue",), ""),
@@ -47,6 +47,26 @@ class Local:
 
     values: dict[str, Any]
     notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What is started."""
+
+    manifests: list[Any]
+    name: str
+    namespace: str
+    folder: Path
+
+    def start(self, *, foreground: bool) -> control.Handle:
+        """Start it as processes of this machine."""
+        return control.start(
+            self.manifests,
+            name=self.name,
+            namespace=self.namespace,
+            workdir=self.folder,
+            foreground=foreground,
+        )
 
 
 @click.command("run", short_help="Run a job and follow it to its end.")
@@ -94,29 +114,16 @@ def run_command(
     prepared = pipeline.prepare(sources, release=name, namespace=namespace)
     binary = locate.find(helm)
     if replace:
-        options.remove(name, namespace)
+        _remove(name, namespace)
     local = localise(prepared.loaded.user, prepared.loaded.values)
     text = rendering.manifests(prepared, binary, name, namespace, local.values)
     for note in local.notes:
         console.note(note)
-    with _terminable():
-        handle = control.start(
-            load.load_all(text),
-            name=name,
-            namespace=namespace,
-            workdir=folder,
-            foreground=not detach,
-        )
-        if detach:
-            _started(console, control.status(name, namespace), output)
-            return
-        status = _follow(console, handle, name, namespace, output)
-    if output == "json":
-        console.json(status.as_dict())
+    job = Job(load.load_all(text), name, namespace, folder)
+    if detach:
+        _started(console, job.start(foreground=False), output)
     else:
-        console.text("")
-        statusview.show(console, status, time.time())
-    raise click.exceptions.Exit(exit_code(status))
+        raise click.exceptions.Exit(_to_its_end(console, job, output))
 
 
 def localise(user: Mapping[str, Any], merged: Mapping[str, Any]) -> Local:
@@ -135,33 +142,16 @@ def localise(user: Mapping[str, Any], merged: Mapping[str, Any]) -> Local:
     workload = str(merged.get("workload"))
     asked = _get(merged, (workload, "port"))
     if isinstance(asked, int) and not _get(merged, (workload, "rdzvEndpoint")):
-        port = free_port(asked)
+        port = control.free_port(asked)
         if port != asked:
             _set(values, (workload, "port"), port)
             notes.append(f"port {asked} is in use on this machine; {workload}.port is {port} here")
     return Local(values, tuple(notes))
 
 
-def free_port(asked: int) -> int:
-    """The port asked for, or the next one that no program listens on.
-
-    Raises:
-        InputError: every port from there on is taken.
-    """
-    for port in range(asked, _LAST_PORT + 1):
-        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("0.0.0.0", port))  # noqa: S104 - only to see whether it is free
-            except OSError:
-                continue
-            return port
-    raise InputError(f"no port from {asked} on is free", hint="set a lower torchrun.port")
-
-
 def exit_code(status: RunStatus) -> int:
     """The program's exit code for a run's end: the job's own, never 0 for a failure."""
-    if status.phase == "Succeeded":
+    if status.phase in {Phase.SUCCEEDED, Phase.SUSPENDED}:
         return 0
     return status.exit_code or (status.failure.exit_code if status.failure else 0) or EXIT_FAILED
 
@@ -176,53 +166,87 @@ def _workdir(asked: str | None, sources: Sources) -> Path:
     return Path(first).absolute().parent if first else Path.cwd()
 
 
-def _started(console: Console, status: RunStatus, output: str) -> None:
+def _remove(name: str, namespace: str) -> None:
+    if any((run.name, run.namespace) == (name, namespace) for run in control.list_runs()):
+        control.delete(name, namespace)
+
+
+def _to_its_end(console: Console, job: Job, output: str) -> int:
+    with _stopping(console) as interrupted, job.start(foreground=True) as handle:
+        interrupted.handle = handle
+        status = _follow(console, handle, output)
+    if output == "json":
+        console.json(status.as_dict())
+    else:
+        console.text("")
+        statusview.show(console, status, time.time())
+    return EXIT_INTERRUPTED if interrupted.times else exit_code(status)
+
+
+def _started(console: Console, handle: control.Handle, output: str) -> None:
+    status = handle.status()
     if output == "json":
         console.json(status.as_dict())
         return
+    for note in handle.notes:
+        console.note(note)
     console.text(f"started {status.name}")
     console.text(f"  allranks logs {status.name} --on local --follow")
     console.text(f"  allranks status {status.name} --on local")
 
 
-def _follow(
-    console: Console, handle: control.Handle, name: str, namespace: str, output: str
-) -> RunStatus:
+def _follow(console: Console, handle: control.Handle, output: str) -> RunStatus:
     training = statusview.TrainingProgress()
     shown: tuple[float, str] = (0.0, "")
 
     def line() -> str:
         nonlocal shown
         if time.monotonic() - shown[0] > _STATUS_SECONDS:
-            status = control.status(name, namespace)
+            status = handle.status()
             took = statusview.duration(status.started_at, None, time.time())
             shown = (time.monotonic(), f"{status.phase}: {statusview.counts(status)}, {took}")
         return ", ".join(part for part in (shown[1], training.text) if part)
 
-    try:
-        with console.progress(line):
-            for entry in handle.follow():
-                training.read(entry.text)
-                console.log(entry.rank, entry.text, result=output != "json")
-            return handle.wait()
-    except KeyboardInterrupt:
-        console.note(f"stopping {name}")
-        control.stop(name, namespace)
-        raise click.exceptions.Exit(EXIT_INTERRUPTED) from None
+    for note in handle.notes:
+        console.note(note)
+    with console.progress(line):
+        for entry in handle.follow():
+            training.read(entry.text)
+            console.log(entry.rank, entry.text, result=output != "json")
+    return handle.wait()
+
+
+@dataclass(slots=True)
+class _Interrupted:
+    """What Ctrl-C and SIGTERM have done so far."""
+
+    handle: control.Handle | None = None
+    times: int = 0
 
 
 @contextmanager
-def _terminable() -> Iterator[None]:
-    """Let SIGTERM stop the job as Ctrl-C does."""
+def _stopping(console: Console) -> Iterator[_Interrupted]:
+    """Let Ctrl-C and SIGTERM end the run in order, and a second one at once.
+
+    The log is followed until the run has ended: a trainer may have something to say about its last
+    checkpoint.
+    """
+    state = _Interrupted()
 
     def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
+        if state.handle is None:
+            raise KeyboardInterrupt
+        state.times += 1
+        if state.times == 1:
+            console.note("stopping; a second Ctrl-C stops at once")
+        state.handle.stop(at_once=state.times > 1)
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    before = {number: signal.signal(number, interrupt) for number in _STOP_SIGNALS}
     try:
-        yield
+        yield state
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _get(values: Mapping[str, Any], path: tuple[str, ...]) -> Any:

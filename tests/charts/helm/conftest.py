@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
 from allranks.helm import locate
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from allranks.helm.locate import HelmBinary
 
-TOOLS = Path(__file__).parents[3] / ".tools" / "helm"
+
+class Pinned(Protocol):
+    """A helm as the fixture `helm` of all tests gives it."""
+
+    path: Path
 
 
-@pytest.fixture(params=["v3", "v4"])
-def helm(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> HelmBinary:
-    """A pinned helm, built by `make setup-test`, with a home of its own."""
-    home = request.getfixturevalue("tmp_path") / "home"
-    monkeypatch.setenv("HELM_DATA_HOME", str(home / "data"))
-    monkeypatch.setenv("HELM_CACHE_HOME", str(home / "cache"))
-    monkeypatch.setenv("HELM_CONFIG_HOME", str(home / "config"))
-    (path,) = TOOLS.glob(f"{request.param}.*/helm")
-    return locate.inspect(path)
+@pytest.fixture
+def binary(helm: Pinned, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> HelmBinary:
+    """Each pinned helm as our own code finds it, with a home of its own."""
+    for kind in ("DATA", "CACHE", "CONFIG"):
+        monkeypatch.setenv(f"HELM_{kind}_HOME", str(tmp_path / "home" / kind.lower()))
+    return locate.inspect(helm.path)
 
 
 @pytest.fixture

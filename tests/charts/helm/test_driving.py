@@ -29,18 +29,18 @@ ANY_TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(text=ANY_TEXT)
-def test_every_string_arrives_as_typed(helm: HelmBinary, chart: Path, text: str) -> None:
+def test_every_string_arrives_as_typed(binary: HelmBinary, chart: Path, text: str) -> None:
     """Emoji, line separators, control characters, quotes: helm sees what the values hold."""
-    rendered = driver.template(helm, "r", "ns", chart, {"text": text})
+    rendered = driver.template(binary, "r", "ns", chart, {"text": text})
     (manifest,) = load.load_all(rendered)
     assert text == manifest["data"]["text"]
     assert ("r", "ns") == (manifest["metadata"]["name"], manifest["metadata"]["namespace"])
 
 
-def test_schema_failures_name_the_values_path(helm: HelmBinary, chart: Path) -> None:
+def test_schema_failures_name_the_values_path(binary: HelmBinary, chart: Path) -> None:
     """Both majors' schema verdicts become the same problems."""
     with pytest.raises(InvalidValues) as caught:
-        driver.template(helm, "r", "", chart, {"gpus": -1, "gpu": 1, "map": True, "text": 1e-5})
+        driver.template(binary, "r", "", chart, {"gpus": -1, "gpu": 1, "map": True, "text": 1e-5})
     assert {
         ("gpus", "must be at least 0, not -1"),
         ("gpu", "unknown key"),
@@ -49,10 +49,10 @@ def test_schema_failures_name_the_values_path(helm: HelmBinary, chart: Path) -> 
     } == {(problem.path, problem.message) for problem in caught.value.problems}
 
 
-def test_a_charts_own_check_keeps_its_words(helm: HelmBinary, chart: Path) -> None:
+def test_a_charts_own_check_keeps_its_words(binary: HelmBinary, chart: Path) -> None:
     """What a template says with `fail` comes out as path, message and fix."""
     with pytest.raises(InvalidValues) as caught:
-        driver.template(helm, "r", "", chart, {"mode": "fail"})
+        driver.template(binary, "r", "", chart, {"mode": "fail"})
     problem = caught.value.problem
     assert ("torchrun.port", "70000 is above 65535", "use 29500") == (
         problem.path,
@@ -61,39 +61,39 @@ def test_a_charts_own_check_keeps_its_words(helm: HelmBinary, chart: Path) -> No
     )
 
 
-def test_a_template_error_names_its_line(helm: HelmBinary, chart: Path) -> None:
+def test_a_template_error_names_its_line(binary: HelmBinary, chart: Path) -> None:
     """A nil pointer in a template is the chart's fault and says where."""
     with pytest.raises(RunError) as caught:
-        driver.template(helm, "r", "", chart, {"mode": "nil"})
+        driver.template(binary, "r", "", chart, {"mode": "nil"})
     assert caught.value.problem.path.startswith("probe/templates/probe.yaml:2:")
     assert "nil pointer" in caught.value.problem.message
 
 
-def test_text_that_is_not_yaml_names_its_template(helm: HelmBinary, chart: Path) -> None:
+def test_text_that_is_not_yaml_names_its_template(binary: HelmBinary, chart: Path) -> None:
     """A template that renders no YAML is told as such."""
     with pytest.raises(RunError, match="not YAML") as caught:
-        driver.template(helm, "r", "", chart, {"mode": "yaml"})
+        driver.template(binary, "r", "", chart, {"mode": "yaml"})
     assert caught.value.problem.path == "probe/templates/probe.yaml"
 
 
-def test_a_missing_chart(helm: HelmBinary, tmp_path: Path) -> None:
+def test_a_missing_chart(binary: HelmBinary, tmp_path: Path) -> None:
     """A folder without a chart, and no folder at all, are wrong input."""
     (tmp_path / "empty").mkdir()
     for name in ("empty", "nothing"):
         with pytest.raises(InputError, match="there is no chart"):
-            driver.template(helm, "r", "", tmp_path / name, {})
+            driver.template(binary, "r", "", tmp_path / name, {})
 
 
-def test_a_wrong_release_name(helm: HelmBinary, chart: Path) -> None:
+def test_a_wrong_release_name(binary: HelmBinary, chart: Path) -> None:
     """Helm's own refusal of a release name is wrong input."""
     with pytest.raises(InputError, match="is not a release name"):
-        driver.template(helm, "Bad_Name", "", chart, {})
+        driver.template(binary, "Bad_Name", "", chart, {})
 
 
-def test_a_cluster_that_does_not_answer(helm: HelmBinary, chart: Path, tmp_path: Path) -> None:
+def test_a_cluster_that_does_not_answer(binary: HelmBinary, chart: Path, tmp_path: Path) -> None:
     """An install without a cluster says so; it is no wrong input."""
     done = subprocess.run(
-        [helm.path, "install", "r", chart, "--kubeconfig", tmp_path / "none"],
+        [binary.path, "install", "r", chart, "--kubeconfig", tmp_path / "none"],
         capture_output=True,
         text=True,
         check=False,
@@ -116,58 +116,58 @@ def test_plain_helm_says_that_the_post_renderer_is_needed() -> None:
 
 
 def test_a_plugin_of_helm_4_does_not_reach_what_helm_3_renders(
-    helm: HelmBinary, chart: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    binary: HelmBinary, chart: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A plugin folder that a helm cannot read changes nothing, and HELM_DEBUG neither."""
-    plain = driver.template(helm, "r", "", chart, {})
+    plain = driver.template(binary, "r", "", chart, {})
     broken = tmp_path / "plugins" / "x"
     broken.mkdir(parents=True)
     (broken / "plugin.yaml").write_text("apiVersion: v9\nnonsense: [")
     monkeypatch.setenv("HELM_PLUGINS", str(broken.parent))
     monkeypatch.setenv("HELM_DEBUG", "true")
-    assert plain == driver.template(helm, "r", "", chart, {})
+    assert plain == driver.template(binary, "r", "", chart, {})
 
 
-def test_pyhelm3_reads_a_chart_through_our_command(helm: HelmBinary, chart: Path) -> None:
+def test_pyhelm3_reads_a_chart_through_our_command(binary: HelmBinary, chart: Path) -> None:
     """pyhelm3's own client works on our command runner, on both majors."""
-    client = driver.Client(helm)
+    client = driver.Client(binary)
     found = driver.call(client.get_chart(chart))
     assert ("probe", "0.1.0") == (found.metadata.name, found.metadata.version)
-    assert helm.major == client.version.major
+    assert binary.major == client.version.major
 
 
-def test_the_installed_post_renderer_works(helm: HelmBinary, chart: Path) -> None:
+def test_the_installed_post_renderer_works(binary: HelmBinary, chart: Path) -> None:
     """After `install`, helm finds the post-renderer under the name that install gives."""
-    path = plugins.install(helm)
-    name = path.name if helm.major >= plugins.HELM_WITH_PLUGINS else str(path)
+    path = plugins.install(binary)
+    name = path.name if binary.major >= plugins.HELM_WITH_PLUGINS else str(path)
     rendered = driver.template(
-        helm, "r", "", chart, {"text": "1e-5"}, post_renderer=driver.PostRenderer(name)
+        binary, "r", "", chart, {"text": "1e-5"}, post_renderer=driver.PostRenderer(name)
     )
     (manifest,) = [one for one in load.load_all(rendered) if one]
     assert manifest["data"]["text"] == "1e-5"
-    if helm.major >= plugins.HELM_WITH_PLUGINS:
-        (found,) = plugins.installed(helm)
+    if binary.major >= plugins.HELM_WITH_PLUGINS:
+        (found,) = plugins.installed(binary)
         assert (sys.executable, True) == (found.interpreter, found.works)
         listed = subprocess.run(
-            [helm.path, "plugin", "list"], capture_output=True, text=True, check=True
+            [binary.path, "plugin", "list"], capture_output=True, text=True, check=True
         )
         assert found.name in listed.stdout
 
 
-def test_the_post_renderers_refusal_is_shown(helm: HelmBinary, chart: Path) -> None:
+def test_the_post_renderers_refusal_is_shown(binary: HelmBinary, chart: Path) -> None:
     """What the post-renderer says reaches the person, though Helm 4 hides its standard error."""
-    path = plugins.install(helm)
-    name = path.name if helm.major >= plugins.HELM_WITH_PLUGINS else str(path)
+    path = plugins.install(binary)
+    name = path.name if binary.major >= plugins.HELM_WITH_PLUGINS else str(path)
     renderer = driver.PostRenderer(name, ("--dialect=slurm",))
     with pytest.raises(InputError) as caught:
-        driver.template(helm, "r", "", chart, {}, post_renderer=renderer)
+        driver.template(binary, "r", "", chart, {}, post_renderer=renderer)
     assert "slurm" in str(caught.value)
 
 
-def test_an_unknown_post_renderer(helm: HelmBinary, chart: Path) -> None:
+def test_an_unknown_post_renderer(binary: HelmBinary, chart: Path) -> None:
     """A post-renderer that helm does not find is wrong input, with the way to install it."""
     with pytest.raises(InputError, match="does not know this post-renderer") as caught:
         driver.template(
-            helm, "r", "", chart, {}, post_renderer=driver.PostRenderer("no-such-program")
+            binary, "r", "", chart, {}, post_renderer=driver.PostRenderer("no-such-program")
         )
     assert "allranks plugin install" in caught.value.problem.hint
