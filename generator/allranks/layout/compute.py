@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 from allranks.errors import InputError
 from allranks.layout import choosing, refusing, screening, sizing
-from allranks.model.inventory import HOST
+from allranks.model.inventory import BLOCK, RACK
 from allranks.model.layout import Layout, NodeShare, Placement
 
 if TYPE_CHECKING:
@@ -74,7 +74,8 @@ def _choose(spec: JobSpec, inventory: Inventory) -> _Choice:
     demanded = sizing.fixed(spec)
     splits = [demanded] if demanded else sizing.free(spec)
     limit = max(split.gpus for split in splits)
-    found = screening.candidates(spec, inventory, limit)
+    screen = screening.Screen(spec, inventory)
+    found = screen.candidates(limit)
     topology = spec.topology
     if topology.required:
         found = choosing.usable(found, topology.level)
@@ -88,7 +89,7 @@ def _choose(spec: JobSpec, inventory: Inventory) -> _Choice:
             level = topology.level if topology.asked else ""
             nodes = choosing.choose(found, count, split.gpus, level)
             return _Choice(split, nodes, [] if demanded else _awkward(split, pools))
-    raise refusing.refusal(spec, inventory, splits)
+    raise refusing.refusal(screen, splits)
 
 
 def _carried(pools: list[list[Candidate]], split: Split, least: int) -> int:
@@ -175,21 +176,21 @@ def _topology_notes(
             f"no {topology.level} has room for all {len(nodes)} nodes; "
             f"they span {domains} {topology.level}s"
         )
-    if topology.level != HOST:
+    if topology.level == RACK:
         found += _ambiguous(spec, inventory, placement)
     return found
 
 
 def _ambiguous(spec: JobSpec, inventory: Inventory, placement: Placement) -> list[str]:
-    """A note where one label value stands for several places, which a label cannot tell apart."""
-    level, keys = spec.topology.level, spec.topology.labels
+    """A note for each asked rack whose name several blocks have: a label cannot tell them apart."""
+    keys, asked = spec.topology.labels, set(placement.values)
     blocks: dict[str, set[str]] = {}
     for node in inventory.nodes:
-        value = node.domain(level, keys)
-        if value in placement.values:
-            blocks.setdefault(value, set()).add(node.domain("block", keys))
+        value = node.domain(RACK, keys)
+        if value in asked:
+            blocks.setdefault(value, set()).add(node.domain(BLOCK, keys))
     return [
-        f"{level} {value} stands in {len(places)} blocks; the label {placement.key} alone "
+        f"rack {value} stands in {len(places)} blocks; the label {placement.key} alone "
         "cannot tell them apart, so give each a name of its own"
         for value, places in blocks.items()
         if len(places) > 1

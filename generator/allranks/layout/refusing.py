@@ -10,27 +10,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from allranks.errors import CapacityError
-from allranks.layout import choosing, screening
+from allranks.layout import choosing
 from allranks.layout.sizing import Split
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from allranks.layout.screening import Candidate
+    from allranks.layout.screening import Candidate, Screen
     from allranks.model.inventory import Inventory
     from allranks.model.jobspec import JobSpec
 
 Pools = list[list["Candidate"]]
 
 
-def refusal(spec: JobSpec, inventory: Inventory, splits: list[Split]) -> CapacityError:
+def refusal(screen: Screen, splits: list[Split]) -> CapacityError:
     """The error for a job that none of the splits fits.
 
     Args:
-        spec: the job.
-        inventory: what the cluster has.
+        screen: the job and the nodes as it sees them.
         splits: every split that was tried, the fewest nodes first.
     """
+    spec, inventory = screen.spec, screen.inventory
     wanted = _typical(spec, inventory, splits)
     path = "gpus" if spec.gpus else "nodes"
     source = inventory.source
@@ -43,16 +43,17 @@ def refusal(spec: JobSpec, inventory: Inventory, splits: list[Split]) -> Capacit
     limit = 2 * max(wanted.total, wanted.gpus)
     if spec.node_shape.gpus:
         limit = min(limit, spec.node_shape.gpus)
-    found = screening.candidates(spec, inventory, limit)
+    found = screen.candidates(limit)
+    reasons = screen.reasons(wanted.gpus)
     pools = _pools(spec, found)
     best = largest(spec, wanted, pools)
     where = f" in one {spec.topology.level}" if spec.topology.required else ""
-    facts = _facts(spec, inventory, wanted, found)
+    facts = _facts(screen, wanted, found, reasons)
     answer = f"the largest that fits{where} now is {_size(best)}" if best else "nothing fits now"
     return CapacityError(
         f"{_ask(spec, wanted)} cannot be placed{where}: {facts}; {answer}",
         path=path,
-        hint=_hint(spec, inventory, wanted, best, found),
+        hint=_hint(spec, wanted, best, found, reasons),
         source=source,
     )
 
@@ -142,8 +143,11 @@ def _gpus(count: int) -> str:
     return f"{count} GPU" if count == 1 else f"{count} GPUs"
 
 
-def _facts(spec: JobSpec, inventory: Inventory, wanted: Split, found: list[Candidate]) -> str:
+def _facts(
+    screen: Screen, wanted: Split, found: list[Candidate], reasons: list[tuple[str, int]]
+) -> str:
     """How many nodes could take one pod, and what keeps the others away, most frequent first."""
+    spec, inventory = screen.spec, screen.inventory
     able = [each for each in found if each.most >= wanted.gpus]
     pod = f"a pod with {_gpus(wanted.gpus)}" if wanted.gpus else "a pod"
     needed = spec.min_nodes if spec.elastic else wanted.nodes
@@ -155,18 +159,17 @@ def _facts(spec: JobSpec, inventory: Inventory, wanted: Split, found: list[Candi
         facts += f", at most {most} of them in one {level}"
         if len(usable) < len(able):
             facts += f" ({len(able) - len(usable)} without the label {spec.topology.key})"
-    kept = screening.reasons(spec, inventory, wanted.gpus)
-    if kept:
-        facts += f"; the others: {', '.join(f'{count} {reason}' for reason, count in kept)}"
+    if reasons:
+        facts += f"; the others: {', '.join(f'{count} {reason}' for reason, count in reasons)}"
     return facts
 
 
 def _hint(
     spec: JobSpec,
-    inventory: Inventory,
     wanted: Split,
     best: Split | None,
     found: list[Candidate],
+    reasons: list[tuple[str, int]],
 ) -> str:
     ways = []
     if best:
@@ -178,8 +181,6 @@ def _hint(
     able = sum(1 for each in found if each.most >= wanted.gpus)
     if spec.topology.required and able >= (spec.min_nodes or wanted.nodes):
         ways.append("set scheduling.topology.mode: preferred, which fits now")
-    for reason, _ in screening.reasons(spec, inventory, wanted.gpus):
-        if reason.startswith("taint "):
-            ways.append("add the taint to scheduling.tolerations")
-            break
+    if any(reason.startswith("taint ") for reason, _ in reasons):
+        ways.append("add the taint to scheduling.tolerations")
     return ", or ".join([*ways, "wait until more is free"])

@@ -13,6 +13,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from allranks.model.inventory import BLOCK, RACK
@@ -38,6 +40,8 @@ class Candidate:
         free: free GPUs, whatever the pod's other requests.
         rack: the rack; "" where nothing tells it.
         block: the block; "" where nothing tells it.
+        rack_id: the rack, as the block tells it; a node without a rack stands for itself.
+        block_id: the block; a node without one stands with its rack.
         order: the node's place in natural order of block, rack and name.
     """
 
@@ -46,17 +50,9 @@ class Candidate:
     free: int
     rack: str
     block: str
+    rack_id: DomainId
+    block_id: DomainId
     order: int
-
-    @property
-    def rack_id(self) -> DomainId:
-        """The rack, as the block tells it; a node without a rack stands for itself."""
-        return (self.block, self.rack, "" if self.rack else self.node.name)
-
-    @property
-    def block_id(self) -> DomainId:
-        """The block; a node without one stands with its rack."""
-        return (self.block, "", "") if self.block else self.rack_id
 
     @property
     def tightness(self) -> tuple[int, int, int, int]:
@@ -120,31 +116,66 @@ class Fit:
         return asked
 
 
-def candidates(spec: JobSpec, inventory: Inventory, limit: int) -> list[Candidate]:
-    """The nodes that carry at least the smallest pod, in natural order of their place.
+class Screen:
+    """The nodes of an inventory as one job sees them; what does not change is found out once."""
 
-    Args:
-        spec: the job.
-        inventory: the nodes.
-        limit: the most GPUs one pod may have; 0 for a job on CPUs.
-    """
-    fit = Fit(spec, inventory)
-    keys = spec.topology.labels
-    found = []
-    for node in inventory.nodes:
-        if rejection(spec, node):
-            continue
-        most = fit.most(node, limit) if limit else 0
-        if most or (not limit and not fit.missing(node, 0)):
-            rack, block = node.domain(RACK, keys), node.domain(BLOCK, keys)
-            place = (not block, natural(block), not rack, natural(rack), natural(node.name))
-            found.append((place, node, most, rack, block))
-    found.sort(key=lambda each: (each[0], each[1].name))
-    resource = spec.gpu_resource
-    return [
-        Candidate(node, most, inventory.gpus(node, resource).free, rack, block, order)
-        for order, (_, node, most, rack, block) in enumerate(found)
-    ]
+    def __init__(self, spec: JobSpec, inventory: Inventory) -> None:
+        self.spec = spec
+        self.inventory = inventory
+        self._fit = Fit(spec, inventory)
+
+    @cached_property
+    def rejections(self) -> list[str]:
+        """For each node in turn, why no pod of the job may run there; "" where one may."""
+        spec = self.spec
+        return [rejection(spec, node) for node in self.inventory.nodes]
+
+    def candidates(self, limit: int) -> list[Candidate]:
+        """The nodes that carry at least the smallest pod, in natural order of their place.
+
+        Args:
+            limit: the most GPUs one pod may have; 0 for a job on CPUs.
+        """
+        fit, resource = self._fit, self.spec.gpu_resource
+        found: list[Candidate] = []
+        for node, rack, block in self._places:
+            most = fit.most(node, limit) if limit else 0
+            if not most and (limit or fit.missing(node, 0)):
+                continue
+            rack_id = (block, rack, "" if rack else node.name)
+            block_id = (block, "", "") if block else rack_id
+            free = self.inventory.gpus(node, resource).free
+            order = len(found)
+            found.append(Candidate(node, most, free, rack, block, rack_id, block_id, order))
+        return found
+
+    def reasons(self, gpus: int) -> list[tuple[str, int]]:
+        """Why nodes cannot take a pod of this many GPUs, and how many; most frequent first.
+
+        Args:
+            gpus: GPUs of each pod.
+        """
+        found: Counter[str] = Counter()
+        for node, rejected in zip(self.inventory.nodes, self.rejections, strict=True):
+            reason = rejected
+            if not reason and (missing := self._fit.missing(node, gpus)):
+                reason = f"too little free: {missing}"
+            if reason:
+                found[reason] += 1
+        return sorted(found.items(), key=lambda each: (-each[1], each[0]))
+
+    @cached_property
+    def _places(self) -> list[tuple[Node, str, str]]:
+        """Nodes that are not rejected, with rack and block, in natural order."""
+        keys = self.spec.topology.labels
+        found = []
+        for node, rejected in zip(self.inventory.nodes, self.rejections, strict=True):
+            if not rejected:
+                rack, block = node.domain(RACK, keys), node.domain(BLOCK, keys)
+                place = (not block, natural(block), not rack, natural(rack), natural(node.name))
+                found.append((place, node.name, node, rack, block))
+        found.sort(key=itemgetter(0, 1))
+        return [(node, rack, block) for _, _, node, rack, block in found]
 
 
 def rejection(spec: JobSpec, node: Node) -> str:
@@ -165,29 +196,10 @@ def rejection(spec: JobSpec, node: Node) -> str:
     return ""
 
 
-def reasons(spec: JobSpec, inventory: Inventory, gpus: int) -> list[tuple[str, int]]:
-    """Why nodes cannot take a pod of this many GPUs, and how many; the most frequent first.
-
-    Args:
-        spec: the job.
-        inventory: the nodes.
-        gpus: GPUs of each pod.
-    """
-    fit = Fit(spec, inventory)
-    found: Counter[str] = Counter()
-    for node in inventory.nodes:
-        reason = rejection(spec, node)
-        if not reason:
-            missing = fit.missing(node, gpus)
-            reason = f"too little free: {missing}" if missing else ""
-        if reason:
-            found[reason] += 1
-    return sorted(found.items(), key=lambda each: (-each[1], each[0]))
-
-
 _DIGITS = re.compile("([0-9]+)")
 
 
+@lru_cache(maxsize=65_536)
 def natural(text: str) -> tuple[str | int, ...]:
     """A sort key that puts node-2 before node-10."""
     parts = _DIGITS.split(text)  # words and numbers take turns
