@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from allranks.yamlio.load import load_all
+
 SHELLS = {"dash": ["dash"], "bash": ["bash", "--posix"]}
 
 # Prints how it was started; find_spec("torch") finds the folder beside it, or does not.
@@ -63,12 +65,14 @@ class Entry:
 
 
 @pytest.fixture(params=SHELLS)
-def entry(request: pytest.FixtureRequest, render: Any, tmp_path: Path) -> Entry:
+def entry(request: pytest.FixtureRequest, helm4: Any, torchrun: Path, tmp_path: Path) -> Entry:
     """entry.sh as it is rendered, under each shell in turn."""
     mount, programs = tmp_path / "etc allranks", tmp_path / "bin"
     mount.mkdir()
     programs.mkdir()
-    for name, text in render()["ConfigMap/demo"]["data"].items():
+    rendered = load_all(helm4.render(torchrun, "-f", torchrun / "ci/minimal-values.yaml"))
+    (files,) = (each["data"] for each in rendered if each["kind"] == "ConfigMap")
+    for name, text in files.items():
         (mount / name).write_text(text)
     for tool in ("sh", "env", "grep", "cat"):
         found = shutil.which(tool)
