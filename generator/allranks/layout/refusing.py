@@ -75,24 +75,25 @@ def largest(spec: JobSpec, wanted: Split, pools: Pools) -> Split | None:
             return Split(min(count, wanted.nodes), wanted.gpus)
     elif spec.nodes or spec.elastic:
         deep = [pool[wanted.nodes - 1].most for pool in pools if len(pool) >= wanted.nodes]
-        if deep:
+        if deep and max(deep) >= spec.procs_per_node:
             return Split(wanted.nodes, min(max(deep), wanted.gpus))
     options = [Split(count, min(most, wanted.total // count)) for count, most in _depths(pools)]
-    options = [each for each in options if each.gpus]
+    options = [each for each in options if each.gpus >= max(1, spec.procs_per_node)]
     return max(options, key=lambda each: (each.total, -each.nodes), default=None)
 
 
-def next_above(wanted: Split, pools: Pools) -> Split | None:
+def next_above(spec: JobSpec, wanted: Split, pools: Pools) -> Split | None:
     """The smallest job above the one wanted that one of the pools carries.
 
     Args:
+        spec: the job.
         wanted: the split that was asked.
         pools: the nodes of each domain the job may stay in, largest capacity first.
     """
     options = [
         Split(count, wanted.total // count + 1)
         for count, most in _depths(pools)
-        if wanted.total // count < most
+        if spec.procs_per_node <= wanted.total // count + 1 <= most
     ]
     return min(options, key=lambda each: (each.total, each.nodes), default=None)
 
@@ -175,7 +176,7 @@ def _hint(
     if best:
         ways.append(f"ask for {_size(best)}")
         bound = spec.gpus_per_node or spec.nodes or spec.elastic
-        above = None if bound or not wanted.gpus else next_above(wanted, _pools(spec, found))
+        above = None if bound or not wanted.gpus else next_above(spec, wanted, _pools(spec, found))
         if above:
             ways.append(f"for {_size(above)}, which fits too")
     able = sum(1 for each in found if each.most >= wanted.gpus)

@@ -56,6 +56,7 @@ def fixed(spec: JobSpec) -> Split | None:
     split = _demanded(spec)
     if split is None:
         return None
+    _check_processes(spec, split)
     cap = spec.node_shape.gpus
     if cap and split.gpus > cap:
         raise CapacityError(
@@ -77,10 +78,15 @@ def free(spec: JobSpec) -> list[Split]:
     """Every equal split of the total within the node shape, the fewest nodes first.
 
     Args:
-        spec: a job whose total GPUs are set, and nothing else.
+        spec: a job whose total GPUs are set, but neither nodes nor GPUs per node.
+
+    Raises:
+        InputError: no split has a GPU for each process of a node.
     """
     cap = spec.node_shape.gpus or spec.gpus
-    return [Split(spec.gpus // gpus, gpus) for gpus in _divisors(spec.gpus) if gpus <= cap]
+    splits = [Split(spec.gpus // gpus, gpus) for gpus in _divisors(spec.gpus) if gpus <= cap]
+    _check_processes(spec, splits[0])
+    return [split for split in splits if split.gpus >= spec.procs_per_node]
 
 
 def alone(spec: JobSpec) -> Split:
@@ -183,6 +189,16 @@ def _divided(total: int, nodes: int) -> Split:
             hint=f"ask for {totals} GPUs, or for {fewer} {'node' if fewer == 1 else 'nodes'}",
         )
     return Split(nodes, total // nodes)
+
+
+def _check_processes(spec: JobSpec, split: Split) -> None:
+    """Refuse processes that would have to share a GPU."""
+    if split.gpus and spec.procs_per_node > split.gpus:
+        raise InputError(
+            f"{spec.procs_per_node} processes would share the {split.gpus} GPUs of a node",
+            path="procsPerNode",
+            hint=f"use at most {split.gpus}, or leave it out for one per GPU",
+        )
 
 
 def _check_shape(spec: JobSpec, split: Split) -> None:

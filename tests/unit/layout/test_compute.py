@@ -48,6 +48,15 @@ def test_a_gpu_job_is_split_over_what_is_free() -> None:
     assert [share.node for share in layout.assignment] == ["a", "b"]
 
 
+def test_a_split_leaves_a_gpu_for_each_process() -> None:
+    """With three processes per node, splits of fewer GPUs are no option, nor a suggestion."""
+    inventory = cluster(*(node(f"n{i}", 4) for i in range(6)))
+    assert compute(job(gpus=12, procs_per_node=3), inventory).gpus_per_node == 4
+    tight = cluster(*(node(f"n{i}", 2) for i in range(6)))
+    assert compute(job(gpus=12), tight).gpus_per_node == 2
+    assert "nothing fits now" in str(refusal(job(gpus=12, procs_per_node=3), tight))
+
+
 def test_large_holes_are_kept() -> None:
     """The tightest node, and the fullest rack, are taken first."""
     assert names(job(gpus=4), cluster(node("a", 8), node("b", 5), node("c", 3))) == ["b"]
