@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from allranks.errors import InputError
-from allranks.local import control
+from allranks.local import control, ending
 from allranks.model.status import Phase
 
 from .conftest import claim_volume, container, job, until
@@ -27,7 +27,7 @@ _FOREVER = "echo up; while :; do sleep 0.01; done"
 # Starts a run as a command line would and follows it; Ctrl-C leaves the block, which ends the run.
 _COMMAND_LINE = """
 import json, pathlib, sys
-from allranks.local import control
+from allranks.local import control, ending
 manifests, foreground = json.loads(sys.argv[1]), sys.argv[2] == "foreground"
 handle = control.start(
     manifests, name="run", namespace="lab", workdir=pathlib.Path("."), foreground=foreground
@@ -147,7 +147,7 @@ def test_a_stopped_supervisor_cannot_hold_up_delete(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where even the supervisor hangs, delete kills it."""
-    monkeypatch.setattr(control, "_STOP_MARGIN", 0.1)
+    monkeypatch.setattr(ending, "STOP_MARGIN", 0.1)
     trainer = container(_FOREVER)
     handle = machine.start(job("run", trainer, pod={"terminationGracePeriodSeconds": 0}))
     machine.line("up")
@@ -313,3 +313,51 @@ def test_a_bad_back_off_setting_is_refused(
             workdir=machine.workdir,
             foreground=True,
         )
+
+
+def test_a_run_can_be_stopped_in_the_moment_it_starts(machine: Machine) -> None:
+    """A stop that comes before the supervisor is up is not lost."""
+    for foreground in (True, False):
+        handle = machine.start(job("run", container(_FOREVER)), foreground=foreground)
+        handle.stop()
+        status = handle.wait()
+        assert (Phase.FAILED, "Stopped", 130) == (status.phase, status.reason, status.exit_code)
+
+
+def test_a_run_that_is_deleted_from_elsewhere(machine: Machine) -> None:
+    """Who waits for it is told so."""
+    handle = machine.start(job("run", container(_FOREVER)))
+    machine.line("up")
+    control.delete("run", "lab")
+    assert list(handle.follow()) == []
+    status = handle.wait()
+    assert (Phase.FAILED, "Deleted", 130) == (status.phase, status.reason, status.exit_code)
+
+
+@pytest.mark.parametrize("file", ["state.json", "run.json"])
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}"])
+def test_a_broken_record_can_be_listed_and_deleted(
+    machine: Machine, file: str, content: str
+) -> None:
+    """A record that cannot be read is no reason to be stuck with it."""
+    machine.run(job("run", container("true")))
+    (machine.folder().path / file).write_text(content)
+    (listed,) = control.list_runs()
+    assert ("run", "lab") == (listed.name, listed.namespace)
+    if file == "state.json":
+        assert (Phase.FAILED, "RecordLost") == (listed.phase, listed.reason)
+        assert "allranks delete run" in listed.message
+    control.delete("run", "lab")
+    assert control.list_runs() == []
+
+
+def test_a_state_folder_that_cannot_be_written_is_refused(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folder is named, with the variable that chooses another."""
+    file = machine.workdir / "file"
+    file.touch()
+    monkeypatch.setenv("ALLRANKS_STATE", str(file / "state"))
+    with pytest.raises(InputError, match="set ALLRANKS_STATE to a folder"):
+        machine.start(job("run", container("true")))
+    monkeypatch.setenv("ALLRANKS_STATE", str(machine.state))

@@ -12,7 +12,8 @@ From data to effects, bottom to top::
     policy, controller, podlife                              what to do next (pure)
     volumes, process, tree                                   folders and processes
     pod, supervisor                                          one process that runs a release
-    store, logfiles, preflight, control                      the folder of a run, and the verbs
+    store, logfiles, records                                 the folder of a run
+    preflight, ending, control                               the verbs
 
 What a laptop cannot hold is not imitated: images are ignored (programs come from PATH), resources
 are not enforced, probes and lifecycle hooks do not run, mounts are not mounts but rewritten paths.

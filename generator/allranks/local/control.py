@@ -13,16 +13,15 @@ import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Self
 
 from allranks import names
-from allranks.errors import EXIT_FAILED, EXIT_INTERRUPTED, InputError
-from allranks.local import addresses, logfiles, preflight, report, store, tree
+from allranks.errors import EXIT_INTERRUPTED, InputError, RunError
+from allranks.local import addresses, ending, logfiles, preflight, records, report, store, tree
 from allranks.local.backoff import DEFAULT_SCALE
 from allranks.local.expand import expand
 from allranks.local.logfiles import LogLine
-from allranks.local.supervisor import AT_ONCE
+from allranks.local.supervisor import AT_ONCE, SAY_AT_ONCE, SAY_STOP, SIGNALS
 from allranks.model.status import Phase, RunStatus
 
 if TYPE_CHECKING:
@@ -45,8 +44,6 @@ __all__ = [
     "stop",
 ]
 
-# How long a supervisor may take to end its pods, beyond their grace period.
-_STOP_MARGIN = 10.0
 _SUPERVISOR_MODULE = "allranks.local.supervisor"
 
 
@@ -95,7 +92,7 @@ class Handle:
     def status(self) -> RunStatus:
         """The status now; of a run that was deleted from elsewhere, that."""
         try:
-            return _read_status(self._folder)
+            return records.read_status(self._folder)
         except FileNotFoundError:
             return replace(
                 self._first,
@@ -111,7 +108,11 @@ class Handle:
         Args:
             at_once: without the grace period.
         """
-        _signal_supervisor(self._folder, AT_ONCE if at_once else signal.SIGINT)
+        if self._pipe is None:
+            ending.signal_supervisor(self._folder, AT_ONCE if at_once else signal.SIGINT)
+            return
+        with suppress(BrokenPipeError):  # it has ended
+            os.write(self._pipe, SAY_AT_ONCE if at_once else SAY_STOP)
 
     def wait(self) -> RunStatus:
         """Wait for its end.
@@ -161,7 +162,7 @@ def start(
                 f"a local run {name!r} is already going on in namespace {namespace!r}",
                 hint=f"choose another name, or end it: {names.CLI} delete {name} --on local",
             )
-        live = [one.spec() for one in store.run_folders() if one.alive()]
+        live = _live()
         preflight.check_ports(release, live)
         block = addresses.allocate(
             name, namespace, len(release.pods), [spec.block for spec in live]
@@ -190,16 +191,16 @@ def status(name: str, namespace: str) -> RunStatus:
     Raises:
         InputError: there is no such run.
     """
-    return _read_status(_existing(name, namespace))
+    return records.read_status(records.existing(name, namespace))
 
 
 def list_runs() -> list[RunStatus]:
     """The status of every run, by namespace and name."""
-    _forget_expired()
+    records.forget_expired()
     found = []
     for folder in store.run_folders():
         with suppress(FileNotFoundError):  # deleted between the two looks
-            found.append(_read_status(folder))
+            found.append(records.read_status(folder))
     return found
 
 
@@ -218,8 +219,8 @@ def logs(
     Raises:
         InputError: there is no such run, or no such rank.
     """
-    folder = _existing(name, namespace)
-    ranks = {pod.rank for pod in _read_status(folder).pods}
+    folder = records.existing(name, namespace)
+    ranks = {pod.rank for pod in records.read_status(folder).pods}
     if rank is not None and rank not in ranks:
         known = ", ".join(str(one) for one in sorted(one for one in ranks if one is not None))
         raise InputError(f"run {name!r} has no rank {rank}", hint=f"its ranks are {known}")
@@ -234,9 +235,9 @@ def stop(name: str, namespace: str) -> RunStatus:
     Raises:
         InputError: there is no such run.
     """
-    folder = _existing(name, namespace)
-    _end(folder)
-    return _read_status(folder)
+    folder = records.existing(name, namespace)
+    ending.end(folder)
+    return records.read_status(folder)
 
 
 def delete(name: str, namespace: str) -> Deleted:
@@ -247,19 +248,12 @@ def delete(name: str, namespace: str) -> Deleted:
     Raises:
         InputError: there is no such run.
     """
-    folder = _existing(name, namespace)
-    spec = folder.spec()
-    release = expand(spec.manifests, name=name, namespace=namespace)
-    killed = _end(folder)
-    removed, kept = list(release.objects), []
+    folder = records.existing(name, namespace)
+    killed = ending.end(folder)
     with store.registry():
-        for claim in release.claims:
-            path = folder.claims / claim.name
-            if claim.keep:
-                removed.remove(f"PersistentVolumeClaim/{claim.name}")
-                kept.append(f"PersistentVolumeClaim/{claim.name} ({path})")
-            else:
-                store.remove_tree(path)
+        if folder.alive():
+            raise InputError(f"the local run {name!r} was started again meanwhile")
+        removed, kept = ending.remove_claims(folder)
         folder.remove()
     if killed:
         removed.append(f"{killed} processes that had been left behind")
@@ -273,11 +267,21 @@ def free_port(start_at: int = 29500) -> int:
         start_at: the port to try first.
     """
     with store.registry():
-        live = [one.spec() for one in store.run_folders() if one.alive()]
-    return addresses.free_port(start_at, [port for spec in live for port in spec.ports])
+        claimed = [port for spec in _live() for port in spec.ports]
+        return addresses.free_port(start_at, claimed)
 
 
 # ---------------------------------------------------------------- starting
+
+
+def _live() -> list[store.Spec]:
+    """What the runs that go on were asked for."""
+    found = []
+    for folder in store.run_folders():
+        with suppress(FileNotFoundError, RunError):  # deleted meanwhile, or broken
+            if folder.alive():
+                found.append(folder.spec())
+    return found
 
 
 def _scale() -> float:
@@ -313,85 +317,21 @@ def _launch(folder: store.RunFolder, *, foreground: bool) -> Handle:
         reader, pipe = os.pipe()
         descriptors.append(reader)
         command.append(f"--parent={reader}")
-    with folder.supervisor_log.open("ab") as log:
-        child = subprocess.Popen(  # noqa: S603 (our own module)
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            cwd="/",
-            env={**os.environ, names.ENV_SUPERVISOR: str(folder.path)},
-            start_new_session=True,
-            pass_fds=descriptors,
-        )
-    for descriptor in descriptors:
-        os.close(descriptor)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # the child inherits it
+    try:
+        with folder.supervisor_log.open("ab") as log:
+            child = subprocess.Popen(  # noqa: S603 (our own module)
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd="/",
+                env={**os.environ, names.ENV_SUPERVISOR: str(folder.path)},
+                start_new_session=True,
+                pass_fds=descriptors,
+            )
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        for descriptor in descriptors:
+            os.close(descriptor)
     return Handle(folder, child, pipe)
-
-
-# ---------------------------------------------------------------- finding and ending
-
-
-def _existing(name: str, namespace: str) -> store.RunFolder:
-    _forget_expired()
-    folder = store.run_folder(name, namespace)
-    if folder.exists():
-        return folder
-    known = [one.path.name for one in store.run_folders() if one.path.parent.name == namespace]
-    near = get_close_matches(name, known, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"see them all: {names.CLI} list --on local"
-    raise InputError(f"there is no local run {name!r} in namespace {namespace!r}", hint=hint)
-
-
-def _forget_expired() -> None:
-    """Remove the records of runs whose ttlSecondsAfterFinished has passed; their claims stay."""
-    if not any(_is_expired(folder) for folder in store.run_folders()):
-        return
-    with store.registry():
-        for folder in list(store.run_folders()):
-            if _is_expired(folder):
-                folder.remove()
-
-
-def _is_expired(folder: store.RunFolder) -> bool:
-    ended, ttl = folder.status().finished_at, folder.spec().ttl
-    if ended is None or ttl is None or folder.alive():
-        return False
-    return time.time() >= ended + ttl
-
-
-def _read_status(folder: store.RunFolder) -> RunStatus:
-    last = folder.status()
-    if last.finished or last.phase is Phase.SUSPENDED or folder.alive():
-        return last
-    last = folder.status()  # it may have ended between the two looks
-    if last.finished or last.phase is Phase.SUSPENDED:
-        return last
-    return replace(
-        last,
-        phase=Phase.FAILED,
-        reason="SupervisorLost",
-        message="the processes that ran it were killed",
-        waiting_for=f"{names.CLI} delete {last.name} --on local, which ends what they left",
-        exit_code=EXIT_FAILED,
-    )
-
-
-def _end(folder: store.RunFolder) -> int:
-    """End a run in order where its supervisor lives, and by force where it does not.
-
-    Returns:
-        How many processes had to be killed from outside.
-    """
-    if folder.alive():
-        _signal_supervisor(folder, signal.SIGTERM)
-        folder.wait_dead(folder.spec().grace + _STOP_MARGIN)
-    path = [str(folder.path)]
-    return tree.kill(names.ENV_SUPERVISOR, path) + tree.kill(names.ENV_RUN, path)
-
-
-def _signal_supervisor(folder: store.RunFolder, number: signal.Signals) -> None:
-    """To the guardian where it lives, else to the supervisor: the one without a marked parent."""
-    processes = tree.marked(names.ENV_SUPERVISOR, [str(folder.path)])
-    pids = {one.pid for one in processes}
-    tree.send([one for one in processes if tree.parent(one) not in pids], number)

@@ -91,7 +91,7 @@ def files(folder: Path) -> list[LogFile]:
     path = folder / _INDEX
     if not path.exists():
         return []
-    lines = path.read_text().splitlines()
+    *lines, _open_line = path.read_text().split("\n")
     return [LogFile(**json.loads(line)) for line in lines]
 
 

@@ -30,21 +30,24 @@ import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from allranks import names
-from allranks.errors import InputError
+from allranks.errors import InputError, RunError
 from allranks.local.addresses import Block
 from allranks.model.status import RunStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from allranks.model.manifest import Manifest
 
 # The paths of a run are written into scripts and lists of paths, where these need no quotes.
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9_./@+=-]+")
+_DNS_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
 _POLL = 0.02
+
+T = TypeVar("T")
 
 
 def root() -> Path:
@@ -156,22 +159,42 @@ class RunFolder:
     def create(self, spec: Spec, status: RunStatus) -> None:
         """Make the folder, in place of one that an ended run has left."""
         shutil.rmtree(self.path, ignore_errors=True)
-        self.logs.mkdir(parents=True)
+        self.logs.mkdir(parents=True, exist_ok=True)
         self.path.chmod(0o700)  # Secrets stand in the manifests
         _replace(self.path / "run.json", spec.as_dict())
         self.write_status(status)
 
     def spec(self) -> Spec:
-        """What was asked for."""
-        return Spec.from_dict(json.loads((self.path / "run.json").read_text()))
+        """What was asked for.
+
+        Raises:
+            RunError: the record is broken.
+            FileNotFoundError: the run was deleted meanwhile.
+        """
+        return self._read("run.json", Spec.from_dict)
 
     def write_status(self, status: RunStatus) -> None:
         """Record the status; a reader sees the old one or the new one."""
         _replace(self.path / "state.json", status.as_dict())
 
     def status(self) -> RunStatus:
-        """The status as last recorded."""
-        return RunStatus.from_dict(json.loads((self.path / "state.json").read_text()))
+        """The status as last recorded.
+
+        Raises:
+            RunError: the record is broken.
+            FileNotFoundError: the run was deleted meanwhile.
+        """
+        return self._read("state.json", RunStatus.from_dict)
+
+    def _read(self, name: str, parse: Callable[[dict[str, Any]], T]) -> T:
+        text = (self.path / name).read_text()
+        try:
+            return parse(json.loads(text))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise RunError(
+                f"the record of the local run {self.path.name!r} is broken: {self.path / name}",
+                hint=f"remove it: {names.CLI} delete {self.path.name} --on local",
+            ) from error
 
     def lock(self) -> int:
         """Take the lock of the run, for the supervisor to hold.
@@ -222,7 +245,17 @@ class RunFolder:
 
 
 def run_folder(name: str, namespace: str) -> RunFolder:
-    """The folder of a run, whether there is such a run or not."""
+    """The folder of a run, whether there is such a run or not.
+
+    Raises:
+        InputError: the name or the namespace is none that Kubernetes would take.
+    """
+    for what, text in (("name", name), ("namespace", namespace)):
+        if not _DNS_NAME.fullmatch(text):
+            raise InputError(
+                f"{text!r} is not a {what} that Kubernetes takes",
+                hint="use lower-case letters, digits and '-'",
+            )
     return RunFolder(root() / "runs" / namespace / name)
 
 
@@ -238,8 +271,14 @@ def run_folders() -> Iterator[RunFolder]:
 def registry() -> Iterator[None]:
     """Held while runs are created or removed, so that two commands do not meet."""
     path = root()
-    path.mkdir(parents=True, exist_ok=True)
-    descriptor = _open_lock(path / "lock")
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        descriptor = _open_lock(path / "lock")
+    except OSError as error:
+        raise InputError(
+            f"cannot use the folder for local runs, {path}: {error.strerror}",
+            hint=f"set {names.ENV_STATE} to a folder that you may write to",
+        ) from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield

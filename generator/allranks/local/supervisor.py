@@ -19,6 +19,7 @@ import select
 import signal
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,9 +41,12 @@ if TYPE_CHECKING:
 
     from allranks.local.plan import Controller, Release
 
-_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
+# Blocked until there is a handler: who starts a run may stop it at once.
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 # Of these, the one that does not wait for grace periods.
 AT_ONCE = signal.SIGQUIT
+# What the command line says through its pipe instead of sending a signal.
+SAY_STOP, SAY_AT_ONCE = b"s", b"k"
 # How often the state is written at most; its last change always is.
 _SAVE_EVERY = 0.05
 
@@ -217,11 +221,12 @@ class _Events:
             os.set_blocking(descriptor, False)
         self._parent = parent
         self._signals: list[signal.Signals] = []
-        for number in _SIGNALS:
+        for number in SIGNALS:
             signal.signal(number, self._on_signal)
         # A handler, if an empty one, is what makes the signal write to the pipe.
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
 
     def _on_signal(self, number: int, _frame: object) -> None:
         self._signals.append(signal.Signals(number))
@@ -242,11 +247,17 @@ class _Events:
             os.read(self._wakeup, 4096)
         if self._signals:
             return _stopped_by(self._signals.pop(0))
-        if self._parent in ready:
-            os.close(self._parent)
-            self._parent = None
-            return "stopped: the command line that ran it has ended"
+        if self._parent is not None and self._parent in ready:
+            return self._hear(self._parent)
         return ""
+
+    def _hear(self, parent: int) -> str:
+        said = os.read(parent, 64)
+        if said:
+            return _stopped_by(AT_ONCE if SAY_AT_ONCE in said else signal.SIGINT)
+        os.close(parent)
+        self._parent = None
+        return "stopped: the command line that ran it has ended"
 
 
 def _stopped_by(number: signal.Signals) -> str:
@@ -257,16 +268,18 @@ def _guard(child: int, folder: RunFolder) -> int:
     """Wait for the supervisor, hand signals on to it, and clean up behind it."""
 
     def pass_on(number: int, _frame: object) -> None:
-        os.kill(child, number)
+        with suppress(ProcessLookupError):
+            os.kill(child, number)
 
-    for number in _SIGNALS:
+    for number in SIGNALS:
         signal.signal(number, pass_on)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     status = None
     while status is None:
         pid, ended = os.waitpid(-1, 0)
         if pid == child:
             status = ended
-    for number in _SIGNALS:
+    for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     tree.kill(names.ENV_RUN, [str(folder.path)])
     last = folder.status()

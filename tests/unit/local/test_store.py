@@ -110,3 +110,12 @@ def test_a_linked_claim_is_unlinked_only(tmp_path: Path) -> None:
     store.remove_tree(tmp_path / "claim")
     assert mine.is_dir()
     assert not (tmp_path / "claim").exists()
+
+
+@pytest.mark.parametrize("name", ["", "..", "../x", "a/b", "A", "a_b", "-a"])
+def test_names_cannot_lead_elsewhere(name: str) -> None:
+    """A name or namespace that is none is refused before it becomes a path."""
+    with pytest.raises(InputError, match="is not a name"):
+        store.run_folder(name, "lab")
+    with pytest.raises(InputError, match="is not a namespace"):
+        store.run_folder("train", name)

@@ -1,0 +1,85 @@
+"""The records of runs: find one, read its status, forget those whose time is over.
+
+A record says what its supervisor last wrote. Where the supervisor is gone and did not write an end,
+the run has failed, and the status says so without anyone having written it.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from difflib import get_close_matches
+
+from allranks import names
+from allranks.errors import EXIT_FAILED, InputError, RunError
+from allranks.local import store
+from allranks.model.status import Phase, RunStatus
+
+
+def existing(name: str, namespace: str) -> store.RunFolder:
+    """The folder of a run.
+
+    Raises:
+        InputError: there is no such run; the hint names the nearest.
+    """
+    forget_expired()
+    folder = store.run_folder(name, namespace)
+    if folder.exists():
+        return folder
+    known = [one.path.name for one in store.run_folders() if one.path.parent.name == namespace]
+    near = get_close_matches(name, known, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"see them all: {names.CLI} list --on local"
+    raise InputError(f"there is no local run {name!r} in namespace {namespace!r}", hint=hint)
+
+
+def forget_expired() -> None:
+    """Remove the records of runs whose ttlSecondsAfterFinished has passed; their claims stay."""
+    if not any(_is_expired(folder) for folder in store.run_folders()):
+        return
+    with store.registry():
+        for folder in list(store.run_folders()):
+            if _is_expired(folder):
+                folder.remove()
+
+
+def _is_expired(folder: store.RunFolder) -> bool:
+    try:
+        ended, ttl = folder.status().finished_at, folder.spec().ttl
+    except (FileNotFoundError, RunError):
+        return False
+    if ended is None or ttl is None or folder.alive():
+        return False
+    return time.time() >= ended + ttl
+
+
+def read_status(folder: store.RunFolder) -> RunStatus:
+    """The status of a run, however it was left.
+
+    Raises:
+        FileNotFoundError: the run was deleted meanwhile.
+    """
+    try:
+        last = folder.status()
+    except RunError as error:
+        name, namespace = folder.path.name, folder.path.parent.name
+        return RunStatus(
+            name,
+            namespace,
+            Phase.FAILED,
+            reason="RecordLost",
+            message=str(error),
+            exit_code=EXIT_FAILED,
+        )
+    if last.finished or last.phase is Phase.SUSPENDED or folder.alive():
+        return last
+    last = folder.status()  # it may have ended between the two looks
+    if last.finished or last.phase is Phase.SUSPENDED:
+        return last
+    return replace(
+        last,
+        phase=Phase.FAILED,
+        reason="SupervisorLost",
+        message="the processes that ran it were killed",
+        waiting_for=f"{names.CLI} delete {last.name} --on local, which ends what they left",
+        exit_code=EXIT_FAILED,
+    )
