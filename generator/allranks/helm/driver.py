@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 _RENDERING = ("template", "install", "upgrade")
 _LETTERS = list("--disable-openapi-validation")
+_GAPS = re.compile(r"\n{2,}(?=---\n)")
 _ESCAPES = re.compile(r"\\(?:u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})|.)")
 
 
@@ -144,7 +145,7 @@ def template(
     *,
     post_renderer: PostRenderer | None = None,
 ) -> str:
-    """Render a chart; return helm's text untouched.
+    """Render a chart; return helm's text, which is the same for both majors.
 
     Args:
         binary: the helm to call.
@@ -162,12 +163,12 @@ def template(
         command += ["--namespace", namespace]
     body = json.dumps(values, allow_nan=False).encode()
     if post_renderer is None:
-        return call(Command(binary).run(command, body)).decode()
+        return _even(call(Command(binary).run(command, body)).decode())
     with tempfile.TemporaryDirectory(prefix="allranks-") as folder:
         # Helm 4 hides a post-renderer's standard error; ours also writes to this file.
         report = Path(folder) / "report"
         piped = PostRenderer(post_renderer.program, (*post_renderer.args, f"--report={report}"))
-        return call(Command(binary, post_renderer=piped).run(command, body), report).decode()
+        return _even(call(Command(binary, post_renderer=piped).run(command, body), report).decode())
 
 
 def call(running: Coroutine[Any, Any, _T], report: Path | None = None) -> _T:
@@ -187,6 +188,11 @@ def call(running: Coroutine[Any, Any, _T], report: Path | None = None) -> _T:
         raise failures.parse(error.stderr.decode("utf-8", "replace"), written) from error
     except OSError as error:
         raise ToolError(f"helm does not start: {error.strerror or error}") from error
+
+
+def _even(text: str) -> str:
+    """Without the empty line that Helm 4, and not Helm 3, puts before the next document."""
+    return _GAPS.sub("\n", text)
 
 
 def _plain(body: bytes) -> bytes:
