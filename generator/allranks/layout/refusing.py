@@ -174,7 +174,15 @@ def _hint(
 ) -> str:
     ways = []
     if best:
-        ways.append(f"ask for {_size(best)}")
+        changes = [
+            f"{key}: {now}"
+            for key, asked, now in (
+                ("nodes", spec.nodes, best.nodes),
+                ("gpusPerNode", spec.gpus_per_node, best.gpus),
+            )
+            if asked and asked != now
+        ]
+        ways.append(f"ask for {_size(best)}" + (f" ({', '.join(changes)})" if changes else ""))
         bound = spec.gpus_per_node or spec.nodes or spec.elastic
         above = None if bound or not wanted.gpus else next_above(spec, wanted, _pools(spec, found))
         if above:

@@ -280,6 +280,18 @@ def test_a_refusal_says_what_is_missing_and_what_would_fit() -> None:
     )
 
 
+def test_a_suggestion_names_what_the_user_would_have_to_change() -> None:
+    """Where nothing fits as it was fixed, the fix says which of the numbers goes."""
+    inventory = cluster(node("a", 6), node("b", 6))
+    times = "\N{MULTIPLICATION SIGN}"
+    hint = refusal(job(gpus=16, gpus_per_node=8), inventory).problem.hint
+    assert hint.startswith(f"ask for 12 GPUs = 2 {times} 6 (gpusPerNode: 6), or")
+    hint = refusal(job(gpus=12, nodes=4), inventory).problem.hint
+    assert hint.startswith(f"ask for 12 GPUs = 2 {times} 6 (nodes: 2), or")
+    hint = refusal(job(gpus=12, nodes=2, gpus_per_node=6), cluster(node("a", 6))).problem.hint
+    assert hint.startswith(f"ask for 6 GPUs = 1 {times} 6 (nodes: 1), or")
+
+
 def test_a_prime_total_is_told_its_neighbours() -> None:
     """Thirteen GPUs fit nowhere on three nodes; twelve and fifteen do."""
     hint = refusal(job(gpus=13), cluster(*(node(f"n{i}", 6) for i in range(3)))).problem.hint
