@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @click.command("completion", short_help="Print a completion script for your shell.")
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.argument("shell", metavar="SHELL", type=click.Choice(["bash", "zsh", "fish"]))
 @options.pass_console
 def completion_command(console: Console, shell: str) -> None:
     """Print the script that makes SHELL complete allranks.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @click.command("init", short_help="Print a commented values file to start from.")
-@click.argument("workload", type=click.Choice(names.WORKLOADS))
+@click.argument("workload", metavar="WORKLOAD", type=click.Choice(names.WORKLOADS))
 @options.pass_console
 def init_command(console: Console, workload: str) -> None:
     """Print a commented values file for WORKLOAD, ready to be edited.

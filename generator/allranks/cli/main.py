@@ -177,7 +177,7 @@ def _known(error: AllranksError | click.ClickException | OSError) -> AllranksErr
         _debug()
         return RunError(error.strerror or str(error), path=str(error.filename or ""))
     ctx = getattr(error, "ctx", None)
-    message = error.format_message().rstrip(".").replace("\n", " ")
+    message = " ".join(error.format_message().split()).rstrip(".")
     message = message[:1].lower() + message[1:]
     hint = f"`{ctx.command_path} --help` shows what it takes" if ctx else ""
     return InputError(message, hint=hint)

@@ -68,6 +68,17 @@ def values_options(function: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
+def release_argument(function: F) -> F:
+    """Add NAME, the release's name; whether it is a good one is checked with the values."""
+
+    def given(_: click.Context, __: click.Parameter, value: str) -> str:
+        if not value:
+            raise InputError("the release name is empty", hint="give it a name, such as demo")
+        return value
+
+    return click.argument("name", callback=given)(function)
+
+
 def output_option(*choices: str) -> Callable[[F], F]:
     """Add -o; `json` also turns errors into JSON.
 

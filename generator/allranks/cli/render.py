@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @click.command("render", short_help="Write the final Kubernetes manifests.")
-@click.argument("name")
+@options.release_argument
 @options.values_options
 @options.namespace_option
 @options.inventory_options

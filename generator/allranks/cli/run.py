@@ -70,7 +70,7 @@ class Job:
 
 
 @click.command("run", short_help="Run a job and follow it to its end.")
-@click.argument("name")
+@options.release_argument
 @options.values_options
 @options.on_option
 @options.namespace_option

@@ -1,0 +1,109 @@
+"""The program as a person calls it: a process of its own, in a folder of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+PROGRAM = Path(sys.executable).parent / "allranks"
+MINIMAL = """\
+workload: torchrun
+image: {repository: my/trainer, tag: "1.0"}
+command: [python, train.py]
+nodes: 2
+"""
+
+
+class Pinned(Protocol):
+    """A helm as the fixtures of all tests give it."""
+
+    path: Path
+
+
+@dataclass
+class Cli:
+    """Calls the program.
+
+    Attributes:
+        cwd: where it is called; also its home and where its state would go.
+        env: what the environment has besides PATH.
+    """
+
+    cwd: Path
+    env: dict[str, str] = field(default_factory=dict)
+
+    def __call__(
+        self, *args: str | bytes | Path, stdin: str | bytes = "", env: dict[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Run it to its end."""
+        done = subprocess.run(
+            [PROGRAM, *args],
+            cwd=self.cwd,
+            env=self.environment(env),
+            input=stdin.encode() if isinstance(stdin, str) else stdin,
+            capture_output=True,
+            check=False,
+            timeout=60,
+        )
+        return subprocess.CompletedProcess(
+            done.args, done.returncode, done.stdout.decode(), done.stderr.decode()
+        )
+
+    def start(self, *args: str | Path, **options: Any) -> subprocess.Popen[str]:
+        """Start it and go on."""
+        return subprocess.Popen(
+            [PROGRAM, *args],
+            cwd=self.cwd,
+            env=self.environment(None),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            **options,
+        )
+
+    def environment(self, more: dict[str, str] | None) -> dict[str, str]:
+        """The whole environment of a call; an empty value removes a variable."""
+        full = {"PATH": os.environ["PATH"], **self.env, **(more or {})}
+        return {name: value for name, value in full.items() if value}
+
+    def write(self, text: str | bytes, name: str = "values.yaml") -> Path:
+        """Put a file where the program is called."""
+        path = self.cwd / name
+        path.write_bytes(text.encode() if isinstance(text, str) else text)
+        return path
+
+    def tree(self) -> dict[str, bytes]:
+        """Every file and folder below, with its content."""
+        return {
+            str(path.relative_to(self.cwd)): path.read_bytes() if path.is_file() else b"/"
+            for path in sorted(self.cwd.rglob("*"))
+        }
+
+
+@pytest.fixture
+def cli(tmp_path: Path, helm4: Pinned) -> Cli:
+    """The program in an empty folder, with helm 4 and nothing else of this machine's."""
+    cwd = tmp_path / "work"
+    cwd.mkdir()
+    return Cli(
+        cwd,
+        {
+            "HOME": str(cwd / "home"),
+            "TMPDIR": str(tmp_path),
+            "ALLRANKS_HELM": str(helm4.path),
+            "KUBECONFIG": str(cwd / "no-kubeconfig"),
+        },
+    )
+
+
+@pytest.fixture
+def values(cli: Cli) -> Path:
+    """A small values file that is right."""
+    return cli.write(MINIMAL)
