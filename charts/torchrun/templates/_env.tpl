@@ -83,7 +83,11 @@ standalone
 {{- $host := include "torchrun.meeting" .ctx -}}
 {{- $port := int $torchrun.port | toString -}}
 {{- $_ := set $vars "PET_RDZV_BACKEND" $kind -}}
-{{- $_ := set $vars "PET_RDZV_ID" ($torchrun.rdzvId | default (printf "%s-%d" .ctx.Release.Name (int .ctx.Release.Revision))) -}}
+{{- /* An etcd outlives the job and remembers a rendezvous that has closed, so each revision has its
+       own id there. A store on rank 0 lives and dies with the job: a fixed id keeps the pod template
+       the same over revisions, and a template that changed is one that Kubernetes refuses. */ -}}
+{{- $id := ternary (printf "%s-%d" .ctx.Release.Name (int .ctx.Release.Revision)) .ctx.Release.Name (hasPrefix "etcd" $kind) -}}
+{{- $_ := set $vars "PET_RDZV_ID" ($torchrun.rdzvId | default $id) -}}
 {{- $_ := set $vars "ALLRANKS_WAIT_SECONDS" (int .ctx.Values.network.waitSeconds | toString) -}}
 {{- if eq $kind "static" -}}
 {{- $_ := set $vars "PET_NODE_RANK" (include "torchrun.rank" .ctx | fromJson) -}}
@@ -115,10 +119,14 @@ standalone
 {{- toJson $vars -}}
 {{- end -}}
 
-{{/* Exit codes that no restart can mend, joined by commas. */}}
+{{/* Exit codes that no restart can mend, joined by commas; in order, as the API demands. */}}
 {{- define "torchrun.fatal" -}}
-{{- range $i, $code := .Values.runPolicy.fatalExitCodes -}}
-{{- if $i -}},{{- end -}}{{- int $code -}}
+{{- $codes := list -}}
+{{- range .Values.runPolicy.fatalExitCodes -}}
+{{- $codes = append $codes (printf "%03d" (int .)) -}}
+{{- end -}}
+{{- range $i, $code := sortAlpha $codes -}}
+{{- if $i -}},{{- end -}}{{- regexReplaceAll "^0+" $code "" -}}
 {{- end -}}
 {{- end -}}
 

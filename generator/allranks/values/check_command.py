@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 # A ConfigMap holds 1 MiB of data; the entry script shares it with the user's.
 CONFIG_MAP_MAX = 1024 * 1024
-ENTRY_RESERVE = 16 * 1024
+ENTRY_RESERVE = 32 * 1024
 
 _PYTHON = re.compile(r"(.*/)?python[0-9.]*")
 _INSTEAD = {

@@ -125,12 +125,12 @@ def test_flags(
 
 
 def test_c10d_meets_at_rank_zero(render: Render, env: Env) -> None:
-    """Nodes meet at the name of rank 0, under an id of the release and its revision."""
+    """Nodes meet at the name of rank 0, under the release's name as the id."""
     found = env(render(nodes=2, torchrun={"port": 29400}))
     assert {
         "PET_RDZV_BACKEND": "c10d",
         "PET_RDZV_ENDPOINT": "demo-0.demo:29400",
-        "PET_RDZV_ID": "demo-1",
+        "PET_RDZV_ID": "demo",
         "ALLRANKS_RANK0_HOST": "demo-0.demo",
         "ALLRANKS_RANK0_PORT": "29400",
         "ALLRANKS_WAIT_SECONDS": "300",
@@ -168,13 +168,15 @@ def test_static(controller: str, host: str, render: Render, env: Env) -> None:
 
 
 def test_etcd(render: Render, env: Env) -> None:
-    """With an etcd no pod is waited for, and nodes tell each other their addresses."""
+    """With an etcd no pod is waited for, nodes tell their addresses, each revision has its id."""
     found = env(
         render(nodes=2, torchrun={"rdzvBackend": "etcd", "rdzvEndpoint": "etcd.infra:2379"})
     )
-    assert {"PET_RDZV_BACKEND": "etcd", "PET_RDZV_ENDPOINT": "etcd.infra:2379"}.items() <= (
-        found.items()
-    )
+    assert {
+        "PET_RDZV_BACKEND": "etcd",
+        "PET_RDZV_ENDPOINT": "etcd.infra:2379",
+        "PET_RDZV_ID": "demo-1",
+    }.items() <= found.items()
     assert {"fieldRef": {"fieldPath": "status.podIP"}} == found["PET_LOCAL_ADDR"]
     assert "ALLRANKS_RANK0_HOST" not in found
 
@@ -190,7 +192,7 @@ def test_elastic(render: Render, env: Env) -> None:
 
 def test_fatal_codes_reach_the_launcher(render: Render, env: Env) -> None:
     """The launcher does not restart what the Job would fail at once."""
-    assert env(render(runPolicy={"fatalExitCodes": [3, 42]}))["ALLRANKS_FATAL_EXIT_CODES"] == "3,42"
+    assert env(render(runPolicy={"fatalExitCodes": [42, 3]}))["ALLRANKS_FATAL_EXIT_CODES"] == "3,42"
 
 
 def test_options_without_a_variable(render: Render, env: Env) -> None:
