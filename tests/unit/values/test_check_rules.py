@@ -32,7 +32,7 @@ REFUSED = [
     ("command-or-script", "script: x", "script"),
     ("command-or-script", "command: []", "command"),
     ("first-word", 'command: [" ", x]', "command[0]"),
-    ("script-size", f"setup: {'x' * 1032193}", "setup"),
+    ("script-size", f"setup: {'x' * 1015809}", "setup"),
     ("module", "torchrun: {module: true}", "torchrun.module"),
     ("module", "torchrun: {module: true, runPath: true}", "torchrun.runPath"),
     ("module", "{command: [], script: x, torchrun: {runPath: true}}", "torchrun.runPath"),
@@ -242,7 +242,7 @@ REFUSED = [
 ACCEPTED = [
     'annotations: {helm.sh/resource-policy: keep, helm.shop/x: "y"}',
     "{command: [], script: x}",
-    f"setup: {'x' * 1032192}",
+    f"setup: {'x' * 1015808}",
     "{command: [train], torchrun: {module: true}}",
     'env: {RANKS: "1", PETS: "2", allranks_x: "3"}',
     "gpusPerNode: 8",
