@@ -28,7 +28,6 @@ from allranks.errors import (
     RunError,
 )
 
-EXIT_BROKEN_PIPE = 141  # 128 + SIGPIPE, as of any program whose reader has left
 ENV_DEBUG = "ALLRANKS_DEBUG"
 COMPLETE_VARIABLE = "_ALLRANKS_COMPLETE"
 
@@ -141,9 +140,9 @@ def main(arguments: list[str] | None = None) -> int:
     except (KeyboardInterrupt, click.Abort):
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        # The interpreter flushes stdout at its end and would complain.
+        # The reader has left and needs no message; the interpreter would print one as it ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_BROKEN_PIPE
+        return EXIT_FAILED
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
         return EXIT_INPUT

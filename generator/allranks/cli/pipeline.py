@@ -62,10 +62,11 @@ def summary(prepared: Prepared) -> str:
     """What would run, in one line."""
     layout = prepared.layout
     nodes = f"{layout.nodes} node{'s' * (layout.nodes != 1)}"
+    most = ""
     if layout.max_nodes > layout.min_nodes:
-        nodes = f"{layout.min_nodes} to {layout.max_nodes} nodes"
+        nodes, most = f"{layout.min_nodes} to {layout.max_nodes} nodes", "up to "
     gpus = f" x {layout.gpus_per_node} {layout.gpu_resource}" if layout.gpus_per_node else ""
-    processes = f"{layout.world_size} process{'es' * (layout.world_size != 1)}"
+    processes = f"{most}{layout.world_size} process{'es' * (layout.world_size != 1)}"
     what = command(prepared.loaded.values)
     return f"{prepared.loaded.workload}: {nodes}{gpus}, {processes}: {what}"
 
