@@ -93,7 +93,8 @@ ENV_SUPERVISOR = "ALLRANKS_SUPERVISOR"  # on the supervisor itself: the folder o
 # Seconds of back-off per second of Kubernetes' own, for retries on this machine.
 ENV_BACKOFF_SCALE = "ALLRANKS_BACKOFF_SCALE"
 
-# Kubernetes' own, older label on Job pods, still set beside the prefixed one.
+# Kubernetes' own labels on Job pods; the older ones are still set beside the prefixed ones.
 JOB_NAME_LEGACY = "job-name"
 JOB_CONTROLLER_UID = "batch.kubernetes.io/controller-uid"
+JOB_CONTROLLER_UID_LEGACY = "controller-uid"
 KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"

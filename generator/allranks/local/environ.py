@@ -22,6 +22,7 @@ from allranks.errors import InputError
 from allranks.local.addresses import service_address
 from allranks.local.expansion import expand
 from allranks.local.fields import Placed, field_value, resource_value
+from allranks.local.gpus import VARIABLE as VISIBLE_GPUS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -96,6 +97,7 @@ def environment(
     pod: Placed,
     given: Mapping[str, Variable],
     rewriter: Rewriter,
+    gpus: str | None = None,
 ) -> dict[str, str]:
     """The whole environment of a container's process.
 
@@ -104,10 +106,13 @@ def environment(
         pod: the pod.
         given: what `variables` found.
         rewriter: of this container.
+        gpus: the GPUs that the pod sees; None where the machine has none to hide.
     """
     result = {key: text for key, text in surroundings.inherited.items() if not _is_reserved(key)}
     result |= _DEFAULTS
     result["HOSTNAME"] = pod.plan.hostname
+    if gpus is not None:
+        result[VISIBLE_GPUS] = gpus
     for name, variable in given.items():
         result[name] = rewriter.text(variable.value) if variable.literal else variable.value
     result["PATH"] = search_path(result.get("PATH", ""))

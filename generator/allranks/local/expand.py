@@ -8,6 +8,8 @@ at once, before anything starts.
 
 from __future__ import annotations
 
+import uuid
+from contextlib import contextmanager
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
@@ -64,7 +66,8 @@ def expand(manifests: Iterable[Manifest], *, name: str, namespace: str) -> Relea
         if kind not in _RUN_KINDS:
             continue
         try:
-            controllers.append(_CONTROLLERS[kind](document, namespace))
+            with well_formed(f"{kind}/{_name(document)}"):
+                controllers.append(_CONTROLLERS[kind](document, namespace))
         except InputError as error:
             problems.extend(error.problems)
     if not controllers and not problems:
@@ -74,17 +77,39 @@ def expand(manifests: Iterable[Manifest], *, name: str, namespace: str) -> Relea
     if problems:
         raise InvalidValues(problems)
     objects = tuple(f"{one.get('kind')}/{_name(one)}" for one in documents)
+    with well_formed("Service"):
+        services = tuple(referents.service(one) for one in _of("Service", documents))
     return Release(
         name=name,
         namespace=namespace,
         workload=_workload(documents),
         controllers=tuple(controllers),
-        services=tuple(referents.service(one) for one in _of("Service", documents)),
+        services=services,
         configmaps={_name(one): referents.configmap(one) for one in _of("ConfigMap", documents)},
         secrets={_name(one): referents.secret(one) for one in _of("Secret", documents)},
         claims=tuple(referents.claim(one) for one in _of("PersistentVolumeClaim", documents)),
         objects=objects,
     )
+
+
+@contextmanager
+def well_formed(path: str) -> Iterator[None]:
+    """Refuse a manifest that the API server would not take either.
+
+    Args:
+        path: the object, for the message.
+
+    Raises:
+        InputError: reading it failed on its shape.
+    """
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise InputError(
+            f"it is not a manifest that a cluster would take ({type(error).__name__}: {error})",
+            path=path,
+            hint="look at its YAML: a field is missing or has the wrong type",
+        ) from error
 
 
 def _flatten(manifests: Iterable[Manifest]) -> Iterator[Manifest]:
@@ -166,7 +191,7 @@ def _job(document: Manifest, namespace: str) -> JobPlan:
             Identity(
                 name=f"{name}-{index}",
                 index=index,
-                labels=_job_labels(name, index if indexed else None),
+                labels=_job_labels(name, owner.namespace, index if indexed else None),
                 annotations={names.JOB_COMPLETION_INDEX: str(index)} if indexed else {},
             ),
         )
@@ -202,8 +227,10 @@ def _is_queued(document: Manifest) -> bool:
     return names.KUEUE_QUEUE in (_metadata(document).get("labels") or {})
 
 
-def _job_labels(name: str, index: int | None) -> dict[str, str]:
-    labels = {names.JOB_NAME: name, names.JOB_NAME_LEGACY: name, names.JOB_CONTROLLER_UID: name}
+def _job_labels(name: str, namespace: str, index: int | None) -> dict[str, str]:
+    uid = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{namespace}/{name}"))
+    labels = dict.fromkeys((names.JOB_NAME, names.JOB_NAME_LEGACY), name)
+    labels |= dict.fromkeys((names.JOB_CONTROLLER_UID, names.JOB_CONTROLLER_UID_LEGACY), uid)
     if index is not None:
         labels[names.JOB_COMPLETION_INDEX] = str(index)
     return labels

@@ -274,9 +274,8 @@ class PodRun:
         mounts = volumes.Mounts(surroundings.release, pod, container, self._folders())
         rewriter = Rewriter(self.context.names, mounts.paths(scope))
         mounts.materialise(scope, rewriter)
-        env = environ.environment(surroundings, pod, given, rewriter)
-        if self.plan.name in self.context.gpus:
-            env.setdefault("CUDA_VISIBLE_DEVICES", self.context.gpus[self.plan.name])
+        gpus = self.context.gpus.get(self.plan.name)
+        env = environ.environment(surroundings, pod, given, rewriter, gpus)
         env[names.ENV_RUN] = str(self.context.folder.path)
         env[names.ENV_POD_UID] = self.uid
         env[names.ENV_CONTAINER_ID] = started.id

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from allranks.errors import InputError, MissingToolError
 from allranks.local import addresses, environ, gpus, process, store, volumes
+from allranks.local.expand import well_formed
 from allranks.local.fields import Placed
-from allranks.local.rewrite import Rewriter, release_names
+from allranks.local.rewrite import Names, Rewriter, release_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,20 +65,26 @@ def check_pods(release: Release, block: addresses.Block, workdir: Path) -> None:
     surroundings = environ.Surroundings(release, by_pod, os.environ)
     host_names = release_names(release, by_pod)
     for pod in release.pods:
-        placed = Placed(pod, "", by_pod[pod.name])
-        for container in pod.containers:
-            given = environ.variables(surroundings, placed, container)
-            mounts = volumes.Mounts(release, placed, container, _NO_FOLDERS)
-            mounts.check()
-            rewriter = Rewriter(host_names, mounts.paths({}))
-            program = environ.argv(container, given, rewriter)[0]
-            path = environ.environment(surroundings, placed, given, rewriter)["PATH"]
-            mounted = program.startswith(str(_NO_FOLDERS.pod))
-            # A relative path starts where the container does, which is known only then.
-            relative = "/" in program and not program.startswith("/")
-            if not mounted and not relative and not process.find_program(program, path, workdir):
-                raise _no_program(program, f"Pod/{pod.name} container {container.name}")
+        with well_formed(f"Pod/{pod.name}"):
+            _check_pod(Placed(pod, "", by_pod[pod.name]), surroundings, host_names, workdir)
     _check_torchrun(release)
+
+
+def _check_pod(
+    pod: Placed, surroundings: environ.Surroundings, host_names: Names, workdir: Path
+) -> None:
+    for container in pod.plan.containers:
+        given = environ.variables(surroundings, pod, container)
+        mounts = volumes.Mounts(surroundings.release, pod, container, _NO_FOLDERS)
+        mounts.check()
+        rewriter = Rewriter(host_names, mounts.paths({}))
+        program = environ.argv(container, given, rewriter)[0]
+        path = environ.environment(surroundings, pod, given, rewriter)["PATH"]
+        mounted = program.startswith(str(_NO_FOLDERS.pod))
+        # A relative path starts where the container does, which is known only then.
+        relative = "/" in program and not program.startswith("/")
+        if not mounted and not relative and not process.find_program(program, path, workdir):
+            raise _no_program(program, f"Pod/{pod.plan.name} container {container.name}")
 
 
 def _no_program(program: str, path: str) -> MissingToolError:

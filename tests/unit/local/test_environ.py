@@ -215,6 +215,21 @@ def test_the_shell_is_inherited_without_another_jobs_ranks(manifests: Manifests)
     assert found["HOSTNAME"] == "train-1"
 
 
+def test_gpus_are_the_pods_share(manifests: Manifests) -> None:
+    """A pod's share replaces what the shell was limited to, and a manifest's own choice wins."""
+    limited = {"CUDA_VISIBLE_DEVICES": "0,1,2,3"}
+    own = Scene(manifests, inherited=limited, env=_env(("CUDA_VISIBLE_DEVICES", "7")))
+    plain = Scene(manifests, inherited=limited)
+
+    def seen(scene: Scene, gpus: str | None) -> str:
+        given = scene.variables()
+        env = environment(scene.surroundings, scene.pod, given, scene.rewriter, gpus)
+        return env["CUDA_VISIBLE_DEVICES"]
+
+    assert ("2,3", "", "0,1,2,3") == (seen(plain, "2,3"), seen(plain, ""), seen(plain, None))
+    assert seen(own, "2,3") == "7"
+
+
 def test_network_defaults_yield_to_the_user(manifests: Manifests) -> None:
     """Collectives use the loopback interface, and output is unbuffered, unless the user says so."""
     defaults = Scene(manifests).environment()

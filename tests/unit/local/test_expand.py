@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import base64
+import contextlib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from allranks.errors import InputError
+from allranks.local import preflight
+from allranks.local.addresses import Block
 from allranks.local.expand import expand, parse_indexes
 from allranks.local.plan import FailureRule, JobPlan, Kind, Restart, SetPlan, SuccessRule
 
@@ -15,6 +21,30 @@ if TYPE_CHECKING:
     from conftest import Manifests
 
     from allranks.local.plan import Release
+
+
+_KEYS = st.sampled_from(["name", "value", "valueFrom", "rules", "spec", "containers", "emptyDir"])
+_TEMPLATE = ("spec", "template", "spec")
+_PLACES = [
+    ("spec",),
+    ("spec", "completions"),
+    ("spec", "parallelism"),
+    ("spec", "backoffLimit"),
+    ("spec", "podFailurePolicy"),
+    ("spec", "successPolicy"),
+    ("spec", "template"),
+    _TEMPLATE,
+    *((*_TEMPLATE, key) for key in ("restartPolicy", "containers", "initContainers", "volumes")),
+    *(
+        (*_TEMPLATE, "containers", 0, key)
+        for key in ("command", "args", "env", "envFrom", "volumeMounts", "resources")
+    ),
+]
+_JUNK = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 2) | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(_KEYS, inner, max_size=2),
+    max_leaves=5,
+)
 
 
 def _expand(*documents: dict[str, Any]) -> Release:
@@ -209,6 +239,24 @@ def test_bad_base64_is_refused(manifests: Manifests) -> None:
     """A Secret whose data is plain text is refused with the field that would take it."""
     with pytest.raises(InputError, match="stringData"):
         _expand(manifests.job(), manifests.data("Secret", "s", data={"k": "plain text"}))
+
+
+@settings(max_examples=200)
+@given(path=st.sampled_from(_PLACES), junk=_JUNK)
+def test_a_manifest_of_the_wrong_shape_is_refused_in_words(
+    path: tuple[str | int, ...], junk: object
+) -> None:
+    """Whatever stands where something else belongs, the answer is a plan or a refusal."""
+    container = {"name": "t", "command": ["true"]}
+    template = {"spec": {"containers": [container]}}
+    document = {"kind": "Job", "metadata": {"name": "t"}, "spec": {"template": template}}
+    place: Any = document
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = junk
+    with contextlib.suppress(InputError):
+        release = _expand(document)
+        preflight.check_pods(release, Block(0, 1), Path("/"))
 
 
 @pytest.mark.parametrize(
