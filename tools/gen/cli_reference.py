@@ -42,6 +42,7 @@ With `-o json` errors are JSON on standard output as well: `{"ok": false, "exitC
 | `ALLRANKS_HELM` | the helm to use, as `--helm` does |
 | `ALLRANKS_STATE` | the folder where local runs keep their state |
 | `ALLRANKS_CHARTS` | a folder of charts to use in place of the installed ones |
+| `ALLRANKS_BACKOFF_SCALE` | local runs: how much of a cluster's waits between retries to wait (0.1) |
 | `ALLRANKS_DEBUG` | any text: show the traceback of an unexpected error |
 """
 
@@ -49,7 +50,7 @@ With `-o json` errors are JSON on standard output as well: `{"ok": false, "exitC
 def page() -> str:
     """The whole page."""
     parts = [HEAD]
-    root = click.Context(cli, info_name="allranks", max_content_width=WIDTH, terminal_width=WIDTH)
+    root = _context(cli, None, "allranks")
     parts.append(f"\n```text\n{cli.get_help(root)}\n```\n")
     for name in COMMANDS:
         command = cli.get_command(root, name)
@@ -59,20 +60,18 @@ def page() -> str:
 
 
 def _sections(command: click.Command, parent: click.Context, name: str, mark: str) -> Iterator[str]:
-    ctx = click.Context(
-        command,
-        info_name=name,
-        parent=parent,
-        max_content_width=WIDTH,
-        terminal_width=WIDTH,
-        **command.context_settings,
-    )
+    ctx = _context(command, parent, name)
     yield f"\n{mark} {ctx.command_path}\n\n```text\n{command.get_help(ctx)}\n```\n"
     if isinstance(command, click.Group):
         for inner in command.list_commands(ctx):
             found = command.get_command(ctx, inner)
             assert found is not None  # noqa: S101 - it was just listed
             yield from _sections(found, ctx, inner, f"{mark}#")
+
+
+def _context(command: click.Command, parent: click.Context | None, name: str) -> click.Context:
+    settings = {**command.context_settings, "terminal_width": WIDTH, "max_content_width": WIDTH}
+    return click.Context(command, parent=parent, info_name=name, **settings)
 
 
 def main(arguments: list[str]) -> int:

@@ -1,0 +1,140 @@
+"""`allranks run` and what goes with it, on this machine and with real torchrun."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.local
+
+JOB = """\
+workload: torchrun
+image: {repository: my/trainer}
+nodes: 1
+runPolicy: {backoffLimit: 0}
+torchrun: {maxRestarts: 0}
+script: |
+  import json, os, pathlib, signal, sys, time
+  signal.signal(signal.SIGTERM, lambda *_: (print("saved", flush=True), sys.exit(0)))
+  print(json.dumps({"epoch": 1, "epochs": 2, "cwd": os.getcwd()}), flush=True)
+  if "HOLD" in os.environ:
+      while not pathlib.Path(os.environ["HOLD"]).exists():
+          time.sleep(0.05)
+  sys.exit(int(os.environ.get("CODE", "0")))
+"""
+
+
+@pytest.fixture
+def job(cli: Any) -> Path:
+    """A job of one process that does as its environment says."""
+    path: Path = cli.write(JOB, "job.yaml")
+    return path
+
+
+def test_a_run_to_its_end(cli: Any, job: Path) -> None:
+    """The log has ranks, the programs start in the values file's folder, the table comes last."""
+    more = ["--set", "scheduling.dialect=kueue,queue=research"]
+    done = cli("run", "demo", "-f", job, "--on", "local", *more)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    logged = [line.removeprefix("[0] ") for line in lines if line.startswith('[0] {"epoch"')]
+    assert str(cli.cwd) == json.loads(logged[0])["cwd"]
+    assert "demo  Succeeded, 1 done" in done.stdout
+    assert lines[-1].split()[:5] == ["0", "demo-0", "Succeeded", "0", "0"]
+    assert done.stderr.splitlines() == [
+        "note: queue is for a cluster; off in a local run",
+        "note: scheduling.dialect is for a cluster; off in a local run",
+    ]
+
+
+def test_the_exit_code_is_the_jobs(cli: Any, job: Path) -> None:
+    """A job that fails ends the program with its own code, and the reason is shown."""
+    more = ["--set-string", "env.CODE=7", "-o", "json"]
+    done = cli("run", "demo", "-f", job, "--on", "local", *more)
+    assert done.returncode == 7
+    status = json.loads(done.stdout)
+    assert ("Failed", 7) == (status["phase"], status["exitCode"])
+    assert '[0] {"epoch"' in done.stderr
+    shown = cli("status", "demo", "--on", "local").stdout
+    assert "failed first: rank 0, pod demo-0: Error, exit code 7" in shown
+
+
+def test_ctrl_c_stops_the_job_in_order(cli: Any, job: Path) -> None:
+    """The trainer may save; then nothing is left, and the exit code is 130."""
+    process = cli.start("run", "demo", "-f", job, "--on", "local", "--set-string", "env.HOLD=/no")
+    assert process.stdout.readline().startswith('[0] {"epoch"')
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "[0] saved" in out
+    assert "note: stopping; a second Ctrl-C stops at once" in err
+    listed = json.loads(cli("list", "--on", "local", "-o", "json").stdout)
+    assert [("demo", "Failed")] == [(run["name"], run["phase"]) for run in listed]
+
+
+def test_a_detached_run_from_its_start_to_its_removal(cli: Any, job: Path) -> None:
+    """Run --detach, status, a second start, logs, list and delete, each a process of its own."""
+    hold = cli.cwd / "go"
+    held = ["--on", "local", "--set-string", f"env.HOLD={hold}"]
+    with socket.socket() as taken:
+        taken.bind(("", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        two = [*held, "--set", f"nodes=2,torchrun.port={port}"]
+        started = cli("run", "demo", "-f", job, *two, "--detach")
+    assert started.returncode == 0, started.stderr
+    assert started.stdout.startswith("started demo\n")
+    assert f"port {port} is in use on this machine" in started.stderr
+    second = cli("run", "demo", "-f", job, *held)
+    assert second.returncode == 2
+    assert "already" in second.stderr
+    status = json.loads(cli("status", "demo", "--on", "local", "-o", "json").stdout)
+    assert status["phase"] in {"Pending", "Running"}
+    follower = cli.start("logs", "demo", "--on", "local", "--follow", "--rank", "1")
+    assert follower.stdout.readline().startswith('[1] {"epoch"')
+    hold.touch()
+    follower.communicate(timeout=60)
+    assert follower.returncode == 0
+    assert "demo  Succeeded, 2 done" in cli("status", "demo", "--on", "local").stdout
+    assert cli("logs", "demo", "--on", "local", "--rank", "5").returncode == 2
+    assert cli("list", "--on", "local").stdout.splitlines()[1].split()[:4] == [
+        "demo",
+        "default",
+        "torchrun",
+        "Succeeded",
+    ]
+    env = {
+        "_ALLRANKS_COMPLETE": "bash_complete",
+        "COMP_WORDS": "allranks status de",
+        "COMP_CWORD": "2",
+    }
+    assert cli(env=env).stdout.splitlines() == ["plain,demo"]
+    assert cli("delete", "demo", "--on", "local").stdout == "deleted demo\n"
+    assert cli("list", "--on", "local", "-o", "json").stdout == "[]\n"
+
+
+def test_replace_ends_the_old_run(cli: Any, job: Path) -> None:
+    """--replace ends a run of the same name that goes on, and starts anew."""
+    more = ["--on", "local", "--set-string", "env.HOLD=/no"]
+    assert cli("run", "demo", "-f", job, *more, "--detach").returncode == 0
+    done = cli("run", "demo", "-f", job, "--on", "local", "--replace")
+    assert done.returncode == 0, done.stderr
+    assert cli("delete", "demo", "--on", "local").returncode == 0
+
+
+def test_a_job_that_is_wrong_removes_nothing(cli: Any, job: Path) -> None:
+    """--replace with values that are wrong leaves the run that is there as it is."""
+    more = ["--on", "local", "--set-string", "env.HOLD=/no"]
+    assert cli("run", "demo", "-f", job, *more, "--detach").returncode == 0
+    done = cli("run", "demo", "-f", job, "--on", "local", "--replace", "--set", "nodez=1")
+    assert done.returncode == 2
+    status = json.loads(cli("status", "demo", "--on", "local", "-o", "json").stdout)
+    assert status["phase"] in {"Pending", "Running"}
+    assert cli("delete", "demo", "--on", "local").returncode == 0

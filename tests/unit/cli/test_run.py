@@ -1,0 +1,84 @@
+"""What a local run changes in a person's values, and which exit code it ends with."""
+
+from __future__ import annotations
+
+import pytest
+
+from allranks.cli import run
+from allranks.local import control
+from allranks.model.status import Failure, Phase, RunStatus
+
+DEFAULTS = {
+    "workload": "torchrun",
+    "queue": "",
+    "scheduling": {"dialect": "none", "topology": {"mode": "none"}},
+    "network": {"rdma": {"enabled": False}},
+    "torchrun": {"port": 29500, "rdzvEndpoint": ""},
+}
+
+
+@pytest.fixture(autouse=True)
+def _ports(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only port 29500 is taken on this machine."""
+    monkeypatch.setattr(control, "free_port", lambda port: 29501 if port == 29500 else port)
+
+
+def test_what_only_a_cluster_has_is_turned_off() -> None:
+    """Queue, dialect, topology and RDMA are off, each with a note; all else stays."""
+    user = {
+        "queue": "research",
+        "scheduling": {"dialect": "kueue", "topology": {"mode": "required", "level": "rack"}},
+        "network": {"rdma": {"enabled": True}},
+        "torchrun": {"port": 4000},
+        "args": ["x"],
+    }
+    local = run.localise(user, {**DEFAULTS, **user})
+    assert local.values == {
+        "queue": "",
+        "scheduling": {"dialect": "none", "topology": {"mode": "none", "level": "rack"}},
+        "network": {"rdma": {"enabled": False}},
+        "torchrun": {"port": 4000},
+        "args": ["x"],
+    }
+    assert [note.split(" ")[0] for note in local.notes] == [
+        "queue",
+        "scheduling.dialect",
+        "scheduling.topology.mode",
+        "network.rdma.enabled",
+    ]
+    assert user["queue"] == "research"
+
+
+def test_plain_values_stay_as_they_are() -> None:
+    """Nothing is written into values that need no change."""
+    merged = {**DEFAULTS, "torchrun": {"port": 4000}}
+    assert run.localise({"args": []}, merged) == run.Local({"args": []}, ())
+
+
+def test_a_busy_port_gives_way() -> None:
+    """The next free port is taken and told; a rendezvous elsewhere keeps its own."""
+    local = run.localise({}, DEFAULTS)
+    assert local.values == {"torchrun": {"port": 29501}}
+    assert "torchrun.port is 29501 here" in local.notes[0]
+    elsewhere = {**DEFAULTS, "torchrun": {"port": 29500, "rdzvEndpoint": "etcd:2379"}}
+    assert run.localise({}, elsewhere).values == {}
+
+
+@pytest.mark.parametrize(
+    ("phase", "code", "failure", "expected"),
+    [
+        (Phase.SUCCEEDED, 0, None, 0),
+        (Phase.SUSPENDED, None, None, 0),
+        (Phase.FAILED, 7, None, 7),
+        (Phase.FAILED, None, 9, 9),
+        (Phase.FAILED, None, None, 1),
+        (Phase.FAILED, 0, None, 1),
+    ],
+)
+def test_the_exit_code_is_the_jobs_and_never_0_for_a_failure(
+    phase: Phase, code: int | None, failure: int | None, expected: int
+) -> None:
+    """The job's own code, else the first failure's, else 1."""
+    first = None if failure is None else Failure("p", 0, "c", failure, 0.0)
+    status = RunStatus("demo", "default", phase, exit_code=code, failure=first)
+    assert expected == run.exit_code(status)
