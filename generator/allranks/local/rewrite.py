@@ -7,8 +7,8 @@ the same letters often mean something else:
 - A name is a whole host name: ``train-0`` in ``train-0:29500`` and ``http://train-0/`` is one; in
   ``run-train-0``, ``ckpt/train-0``, ``train-0/log`` and ``train-0.pt`` it is not.
 - A headless Service is called like its release, a word that people use for much else (``--run
-  train``). Alone it is replaced only where an address must stand: before a port, after ``://`` or
-  after ``@``.
+  train``, ``train.default``). Without ``.svc`` it is replaced only where an address must stand:
+  before a port, after ``://`` or after ``@``.
 - A mount path is a whole path or its beginning: ``/data`` in ``/data/x`` and ``--in=/data``; not in
   ``/mnt/data``, ``/database``, ``$HOME/data`` or ``/data.bak``.
 
@@ -88,9 +88,10 @@ def release_names(release: Release, addresses: Mapping[str, str]) -> Names:
         address = service_address(release, addresses, service)
         if address is None:
             continue
-        short, *long = _qualified(service.name, release.namespace)
+        short, with_namespace, *long = _qualified(service.name, release.namespace)
         plain.update(dict.fromkeys(long, address))
-        (words if service.headless else plain)[short] = address
+        ambiguous = words if service.headless else plain
+        ambiguous.update(dict.fromkeys((short, with_namespace), address))
     for pod in release.pods:
         plain.update(dict.fromkeys(_pod_names(pod, release.namespace), addresses[pod.name]))
     return Names(plain, words)

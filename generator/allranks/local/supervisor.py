@@ -156,11 +156,13 @@ class Supervisor:
                 pod.ended(name, exit_code(status), now)
 
     def _interrupt(self, reason: str) -> None:
-        if reason:
-            self._interrupted = self._interrupted or reason
-            self._ending = True
-            for pod in self._pods:
-                pod.stop(time.time(), at_once=reason == _stopped_by(AT_ONCE))
+        if not reason:
+            return
+        if report.overall([one.verdict for one in self._managed]) is None:
+            self._interrupted = self._interrupted or reason  # else it had its end before
+        self._ending = True
+        for pod in self._pods:
+            pod.stop(time.time(), at_once=reason == _stopped_by(AT_ONCE))
 
     # ------------------------------------------------------------ telling
 

@@ -149,6 +149,7 @@ def test_every_form_of_a_release(manifests: Manifests) -> None:
         assert f"{addresses['t-1']}:1" == names.text(f"t-1{suffix}:1")
     for suffix in ("", ".lab", ".lab.svc", ".lab.svc.cluster.local"):
         assert f"{addresses['t-0']}:1" == names.text(f"t{suffix}:1")
+    assert names.text("--config t.lab") == "--config t.lab"
 
 
 def test_a_service_leads_to_the_first_pod_it_selects(manifests: Manifests) -> None:
