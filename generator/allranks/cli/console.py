@@ -36,6 +36,7 @@ class Console:
 
     def __init__(self) -> None:
         self.json_errors = False
+        self._live: Any = None  # rich's console while a progress line is shown
 
     # --- results ----------------------------------------------------------------------------------
 
@@ -55,29 +56,42 @@ class Console:
         _write(sys.stdout, json.dumps(data, indent=2, ensure_ascii=False) + "\n")
 
     def table(
-        self, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, right: Sequence[str] = ()
+        self,
+        columns: Sequence[str],
+        rows: Iterable[Sequence[Any]],
+        *,
+        right: Sequence[str] = (),
+        wrap: str = "",
     ) -> None:
         """Aligned columns; on a terminal they are fitted to its width, in a pipe never cut.
+
+        The first column, which names the row, always stays whole.
 
         Args:
             columns: the headings.
             rows: the cells, one sequence per row.
             right: headings of the columns that are aligned to the right.
+            wrap: heading of the column whose text goes on in the next line where it is too long;
+                else the longest columns are cut.
         """
-        from rich.console import Console as Rich  # noqa: PLC0415 - costs 0.05 s
+        from rich.cells import cell_len  # noqa: PLC0415 - costs 0.05 s
+        from rich.console import Console as Rich  # noqa: PLC0415
         from rich.table import Table  # noqa: PLC0415
         from rich.text import Text  # noqa: PLC0415
 
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-        for column in columns:
+        cells = [[clean(str(cell)) for cell in row] for row in rows]
+        for index, column in enumerate(columns):
+            widest = max((cell_len(row[index]) for row in cells), default=0)
             table.add_column(
                 column,
                 justify="right" if column in right else "left",
-                no_wrap=True,
-                overflow="ellipsis",
+                no_wrap=column != wrap,
+                overflow="fold" if column == wrap else "ellipsis",
+                min_width=max(widest, len(column)) if index == 0 else None,
             )
-        for row in rows:
-            table.add_row(*(Text(clean(str(cell))) for cell in row))
+        for row in cells:
+            table.add_row(*map(Text, row))
         tty = sys.stdout.isatty()
         rich = Rich(
             file=sys.stdout,
@@ -153,6 +167,12 @@ class Console:
         """
         colour = _RANK_COLOURS[(rank or 0) % len(_RANK_COLOURS)]
         prefix = click.style(f"[{'-' if rank is None else rank}]", fg=colour)
+        if self._live is not None:
+            from rich.text import Text  # noqa: PLC0415 - loaded with the progress line
+
+            # Not wrapped: a line that is copied from the terminal stays one line.
+            self._live.print(Text.from_ansi(f"{prefix} {text}"), soft_wrap=True)
+            return
         _write(sys.stdout if result else sys.stderr, f"{prefix} {text}\n")
 
     @contextmanager
@@ -177,7 +197,11 @@ class Console:
             refresh_per_second=4,
             get_renderable=lambda: Text(clean(line()), style="dim", no_wrap=True),
         ):
-            yield
+            self._live = rich
+            try:
+                yield
+            finally:
+                self._live = None
 
 
 def facts(pairs: Mapping[str, str]) -> str:

@@ -94,6 +94,7 @@ def list_command(console: Console, helm: str | None, output: str) -> None:
     console.table(
         ["NAME", "VERSION", "WORKS", "PATH"],
         [(one.name, one.version, "yes" if one.works else "no", one.path) for one in found],
+        wrap="PATH",
     )
 
 

@@ -40,4 +40,4 @@ def presets_command(console: Console, *, name: str | None, output: str) -> None:
     if output == "json":
         console.json([{"name": one.name, "description": one.description} for one in found])
     else:
-        console.table(["NAME", "FOR"], [(one.name, one.description) for one in found])
+        console.table(["NAME", "FOR"], [(one.name, one.description) for one in found], wrap="FOR")

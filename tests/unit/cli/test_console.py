@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import re
 
 import pytest
 from hypothesis import given
@@ -69,6 +71,43 @@ def test_a_table_in_a_pipe_is_never_cut(capsys: pytest.CaptureFixture[str]) -> N
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].split() == ["a" * 300, "1"]
     assert len(lines[1]) == len(lines[2])
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        """Yes."""
+        return True
+
+
+def test_a_table_fits_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Too narrow: the first column stays whole, long text goes on in the next line or is cut."""
+    monkeypatch.setenv("COLUMNS", "30")
+    monkeypatch.setenv("NO_COLOR", "1")
+    for wrap, words in (("B", 8), ("", 2)):
+        stream = Terminal()
+        monkeypatch.setattr("sys.stdout", stream)
+        Console().table(["A", "B"], [("a" * 12, "word " * 8)], wrap=wrap)
+        text = re.sub(r"\x1b\[[0-9;]*m", "", stream.getvalue())
+        assert all(len(line) <= 30 for line in text.splitlines())
+        assert "a" * 12 in text
+        assert words <= text.count("word") < words + 2
+
+
+def test_a_log_line_is_not_wrapped_by_the_progress_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a progress line is shown, log lines go above it, whole and with their colours."""
+    monkeypatch.setenv("COLUMNS", "30")
+    monkeypatch.setenv("TERM", "xterm")
+    stream = Terminal()
+    monkeypatch.setattr("sys.stdout", stream)
+    monkeypatch.setattr("sys.stderr", stream)
+    shown = Console()
+    with shown.progress(lambda: "2 running"):
+        shown.log(0, "x" * 50)
+    assert "x" * 50 in stream.getvalue()
+    assert "2 running" in stream.getvalue()
+    assert "[0]" in stream.getvalue()
 
 
 def test_markup_in_a_cell_is_text(capsys: pytest.CaptureFixture[str]) -> None:
