@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 import re
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -153,6 +154,9 @@ class KubeCluster:
                 source=", ".join(found.files),
             ) from error
         settings.retries = False
+        if not settings.verify_ssl:
+            # The kubeconfig says so; kubectl does not repeat it at each request either.
+            warnings.filterwarnings("ignore", "Unverified HTTPS request", module="urllib3")
         return dynamic.DynamicClient(  # type: ignore[no-untyped-call]
             client.ApiClient(settings), discoverer=_NoDiscovery
         )
