@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import json
 import os
-import warnings
 import re
+import warnings
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
