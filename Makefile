@@ -47,7 +47,7 @@ $(VENV)/.examples: $(VENV)/.installed requirements/examples.txt
 
 .PHONY: helm-if-missing
 helm-if-missing:
-	@if helm version --template '{{.Version}}' 2>/dev/null | grep -Eq '^v(4\.|3\.(1[89]|[2-9][0-9])\.)'; \
+	@if helm version --template '{{.Version}}' 2>/dev/null | grep -Eq '^v(4\.|3\.(18\.([5-9]|[1-9][0-9])|19\.|[2-9][0-9]\.))'; \
 	then :; else $(MAKE) $(HELM4); fi
 
 # Built from the Go module, whose go.sum pins every byte. The version is stamped in: helm built

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 REPO = Path(__file__).parents[1]
 
-# No example is judged by its time: the machine may be busy. CI looks at the same examples each time,
-# so that a run that fails there fails anywhere; elsewhere each run looks at new ones.
+# No example is judged by its time: the machine may be busy. CI looks at the same examples each
+# time, so that a run that fails there fails anywhere; elsewhere each run looks at new ones.
 settings.register_profile("allranks", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("allranks")
 
