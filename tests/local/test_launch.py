@@ -151,6 +151,20 @@ def test_lost_node_is_replaced_and_training_goes_on(nodes: Nodes, lost: int) -> 
     assert {"0:0", "1:1", "2:2"} == set(nodes.starts())
 
 
+def test_node_that_waits_for_the_others_can_be_stopped(nodes: Nodes) -> None:
+    """A node whose ranks are done ends soon after SIGTERM, although torch waits for its peers."""
+    nodes.count = 2
+    script = 'import os, time; open("at." + os.environ["ALLRANKS_NODE_RANK"], "w")\n'
+    script += 'time.sleep(0 if os.environ["ALLRANKS_NODE_RANK"] == "0" else 100)'
+    for index in range(2):
+        nodes.start(index, script)
+    _wait((nodes.folder / "at.0").exists, 60, "the start of rank 0")
+    agent = psutil.Process(nodes.running[0].pid)
+    _wait(lambda: not agent.children(), 30, "the end of rank 0's training")
+    agent.terminate()
+    assert 143 == nodes.running[0].wait(15)
+
+
 def test_exit_code_and_reason_of_the_failed_rank(nodes: Nodes) -> None:
     """The node ends with its rank's own exit code and leaves the reason in its message."""
     nodes.count = 1

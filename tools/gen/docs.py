@@ -7,8 +7,6 @@
 With ``--check`` nothing is written; the exit code is 1 where a page is stale.
 """
 
-
-
 from __future__ import annotations
 
 import argparse

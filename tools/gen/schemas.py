@@ -1,7 +1,5 @@
 """Write each chart's values.schema.json from the hand-written schemas; ``--check`` compares."""
 
-
-
 from __future__ import annotations
 
 import argparse

@@ -32,13 +32,15 @@ import os
 import signal
 import socket
 import sys
+import threading
 import time
 from pathlib import Path
 
 EXIT_NO_TORCH = 127
 EXIT_TERMINATED = 128 + signal.SIGTERM
 # How long rank 0 may take to go after this node failed, before the failure is this node's own.
-GRACE_SECONDS = 10.0
+GRACE_SECONDS = 5.0
+QUIET_CHECKS = 4  # half seconds without a rank, after which a stopped node may end
 MESSAGE_MAX = 1000  # characters: at most 4,000 bytes; Kubernetes keeps 4,096
 
 
@@ -270,6 +272,38 @@ def rejoin(settings, argv):
     os.execv(sys.executable, [sys.executable, "-u", __file__, *argv])
 
 
+def has_children():
+    """Whether this process has any; True where /proc cannot tell."""
+    try:
+        tasks = list(Path("/proc/self/task").iterdir())
+        return any((task / "children").read_text() for task in tasks)
+    except OSError:
+        return True
+
+
+def end_when_told():
+    """Let a SIGTERM end this process even where Python cannot handle it.
+
+    When its own ranks are done, torchrun waits for the other nodes inside C++ for up to five
+    minutes, and no handler of Python's runs there: the pod would be killed at the end of its grace
+    period. Once no rank of this node is left to save anything, nothing is lost by ending.
+    """
+    told, telling = os.pipe()
+    os.set_blocking(telling, False)
+    signal.set_wakeup_fd(telling, warn_on_full_buffer=False)  # written by C, at once
+
+    def watch():
+        while signal.SIGTERM not in os.read(told, 64):
+            pass
+        quiet = 0
+        while quiet < QUIET_CHECKS:
+            time.sleep(0.5)
+            quiet = 0 if has_children() else quiet + 1
+        os._exit(EXIT_TERMINATED)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
 def idle():
     """Wait to be told to stop; the default action would not end a container's first process."""
     while True:
@@ -278,7 +312,8 @@ def idle():
 
 def main(argv):
     """Wait for rank 0, train, and end with the code that tells the truth."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(EXIT_TERMINATED))
+    # At once, and not by an exception: one that is raised while torch is imported may be swallowed.
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(EXIT_TERMINATED))
     settings = Settings(os.environ)
     if settings.marker and Path(settings.marker).exists():
         say("this rank has finished its training; waiting to be deleted")
@@ -299,6 +334,7 @@ def main(argv):
         record(settings, reason)
         return EXIT_NO_TORCH
     options = node_options(settings, os.environ)
+    end_when_told()
     code, may_rejoin = train(settings, [*options, "--", *as_typed(argv, os.environ)])
     if may_rejoin:
         rejoin(settings, argv)

@@ -101,6 +101,15 @@ def _become(command: Command, program: str, log: int, telling: int, parent: int)
         os._exit(127)
 
 
+def is_child(pid: int) -> bool:
+    """Whether a process is a child of this one, running or ended, whose status can be had."""
+    try:
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
+
+
 def find_program(name: str, path: str, cwd: Path) -> str | None:
     """The program that a name stands for; None when there is none.
 
