@@ -48,7 +48,7 @@ $(VENV)/.examples: $(VENV)/.installed requirements/examples.txt
 .PHONY: helm-if-missing
 helm-if-missing:
 	@if helm version --template '{{.Version}}' 2>/dev/null | grep -Eq '^v(4\.|3\.(18\.([5-9]|[1-9][0-9])|19\.|[2-9][0-9]\.))'; \
-	then :; else $(MAKE) $(HELM4); fi
+	then :; else $(MAKE) -s $(HELM4); fi
 
 # Built from the Go module, whose go.sum pins every byte. The version is stamped in: helm built
 # without it reports "v4.3", which is not SemVer and which its callers refuse.

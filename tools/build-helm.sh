@@ -4,7 +4,7 @@ set -euo pipefail
 major=$1 version=$2 target=$3
 if ! command -v go >/dev/null; then
   echo "error: no supported helm is on PATH, and go, which would build one, is not there either" >&2
-  echo "  fix: install helm $version (or any helm 4, or helm 3.18 or newer), or go, and try again" >&2
+  echo "  fix: install helm $version (or any helm 4, or helm 3.18.5 or newer), or go, and try again" >&2
   exit 1
 fi
 echo "building helm $version (some minutes the first time)"
