@@ -150,7 +150,7 @@ def checks_page() -> str:
     lines = [
         "# What is checked between values",
         "",
-        _MADE.format(source="`generator/allranks/values/check_*.py`"),
+        _MADE.format(source="`generator/allranks/values/rules/`"),
         "The schema says what each value may be; these rules say what values may be together. All",
         "that do not hold are reported in one run, before anything is sent.",
         "",

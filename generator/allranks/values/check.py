@@ -1,82 +1,31 @@
-"""The rules between values that a schema cannot say, and running them.
+"""Running the rules between values that a schema cannot say.
 
-A rule is a small pure function with an id, a sentence for the documentation, and the values it
-reads. It sees nothing else, so that a value the schema has refused silences exactly the rules that
-would trip over it, and all other problems are still reported in the same run.
-
-The rules stand in the modules `check_*`, by subject. A warning is worth a word but stops nothing.
+The rules stand in `allranks.values.rules`, by subject. A warning is worth a word but stops nothing.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from allranks.errors import Problem
 from allranks.schema import paths
 from allranks.schema.validate import in_file_order
+from allranks.values.rules import (
+    command,
+    names,
+    pod,
+    resources,
+    scheduling,
+    size,
+    storage,
+    torchrun,
+)
+from allranks.values.rules.rule import EVERYTHING, Finding, Rule, View, path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from allranks.schema.paths import ValuesPath
-
-# Stands in `reads` of a rule that looks at the values as they are, whatever their shape.
-EVERYTHING = "*"
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What a rule has to say about one place."""
-
-    path: ValuesPath
-    message: str
-    hint: str
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """The values as one rule may see them.
-
-    Attributes:
-        values: the merged values.
-        reads: the dotted paths that the rule declares.
-        release: the release's name; "" where none is given.
-        namespace: its namespace; "" where none is given.
-    """
-
-    values: Mapping[str, Any]
-    reads: tuple[str, ...]
-    release: str = ""
-    namespace: str = ""
-
-    def __getitem__(self, dotted: str) -> Any:
-        """The value at a dotted path; a rule that has not declared it may not read it."""
-        if not any(dotted == read or dotted.startswith(f"{read}.") for read in self.reads):
-            raise KeyError(f"a rule reads {dotted} without declaring it")
-        found: Any = self.values
-        for key in dotted.split("."):
-            found = found[key]
-        return found
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """One rule.
-
-    Attributes:
-        id: a short name that does not change.
-        doc: what must hold, as a sentence.
-        reads: the dotted paths of the values it looks at.
-        find: yields a finding for each place where it does not hold.
-        warning: whether a finding is a word of advice only.
-    """
-
-    id: str
-    doc: str
-    reads: tuple[str, ...]
-    find: Callable[[View], Iterable[Finding]]
-    warning: bool = False
 
 
 def check(
@@ -119,33 +68,8 @@ def located(
 
 def rules() -> tuple[Rule, ...]:
     """Every rule, in the order of the documentation."""
-    from allranks.values import (  # noqa: PLC0415 - they import this module
-        check_command,
-        check_names,
-        check_pod,
-        check_resources,
-        check_scheduling,
-        check_size,
-        check_storage,
-        check_torchrun,
-    )
-
-    modules = (
-        check_names,
-        check_command,
-        check_size,
-        check_resources,
-        check_storage,
-        check_scheduling,
-        check_pod,
-        check_torchrun,
-    )
+    modules = (names, command, size, resources, storage, scheduling, pod, torchrun)
     return tuple(rule for module in modules for rule in module.RULES)
-
-
-def path(dotted: str, *more: str | int) -> ValuesPath:
-    """A path from a dotted one, and further keys that may hold dots themselves."""
-    return (*dotted.split("."), *more)
 
 
 def _run(

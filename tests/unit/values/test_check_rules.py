@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allranks import names
-from allranks.values import check, check_names
-from allranks.values.check import View
+from allranks.values import check
 from allranks.values.merge import merge, overlay
+from allranks.values.rules import names as check_names
+from allranks.values.rules.rule import View
 from allranks.values.sources import defaults
 from allranks.yamlio.load import load
 

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from allranks.errors import InputError
 from allranks.layout.compute import compute
 from allranks.model.jobspec import JobSpec
-from allranks.values import check_size, check_torchrun
-from allranks.values.check import View
-from allranks.values.check_size import SIZE
 from allranks.values.merge import merge
+from allranks.values.rules import size as check_size
+from allranks.values.rules import torchrun as check_torchrun
+from allranks.values.rules.rule import View
+from allranks.values.rules.size import SIZE
 from allranks.values.sources import defaults
 
 RULES = [*check_size.RULES, *check_torchrun.RULES]

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from allranks.model import quantity
 from allranks.model.jobspec import READ, JobSpec
-from allranks.values.check import Finding, Rule, View, path
-from allranks.values.check_size import SIZE, asks_gpus, size
+from allranks.values.rules.rule import Finding, Rule, View, path
+from allranks.values.rules.size import SIZE, asks_gpus, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

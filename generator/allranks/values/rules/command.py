@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
-from allranks.values.check import EVERYTHING, Finding, Rule, View, path
+from allranks.values.rules.rule import EVERYTHING, Finding, Rule, View, path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from allranks.values.check import Finding, Rule, View, path
+from allranks.values.rules.rule import Finding, Rule, View, path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

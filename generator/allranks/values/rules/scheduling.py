@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from allranks.values.check import Finding, Rule, View, path
+from allranks.values.rules.rule import Finding, Rule, View, path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from allranks.values.check import Finding, Rule, View, path
-from allranks.values.check_size import SIZE, size
+from allranks.values.rules.rule import Finding, Rule, View, path
+from allranks.values.rules.size import SIZE, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
