@@ -81,5 +81,6 @@ def test_digits_below_the_wanted_accuracy_fail_at_once(
     """The exit code for "too inaccurate" is fatal: no retry, and it is the job's own exit code."""
     words = ("run", "digits", "-f", DIGITS, "--on", "local", "--set-literal", "args[1]=1")
     done = allranks(*words, code=3)
-    assert 1 == len([line for line in _metrics(done.stdout) if "final" in line])
     assert "exit code 3" in done.stdout
+    logs = allranks("logs", "digits", "--on", "local", "--rank", "0").stdout
+    assert 1 == len([line for line in _metrics(logs) if "final" in line])
