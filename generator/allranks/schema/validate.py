@@ -73,7 +73,11 @@ def _problem(
     typed: Typed,
 ) -> Problem:
     message, hint = explain.explain(judge, violation, typed)
-    return Problem(paths.show(violation.path), message, hint, where(violation.path))
+    source = where(violation.path)
+    if source.startswith("--set ") and hint.startswith("quote it"):
+        # A shell takes the quotes away, and --set guesses the type of what is left.
+        hint = "write --set-string in place of --set, which guesses types"
+    return Problem(paths.show(violation.path), message, hint, source)
 
 
 def _one_per_path(violations: Iterable[Violation]) -> list[Violation]:

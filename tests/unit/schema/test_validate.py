@@ -129,3 +129,10 @@ def test_anything_is_judged_without_a_crash(given_values: dict[str, Any]) -> Non
     """Whatever stands where, the answer is a list of problems with a path and a message."""
     found = validate("torchrun", merge(defaults("torchrun"), given_values), lambda _: "")
     assert all(problem.path and problem.message for problem in found)
+
+
+def test_a_flag_that_guessed_a_type_is_told_to_use_the_one_that_does_not() -> None:
+    """Quotes are lost to the shell, so what `--set` typed is mended by `--set-string`."""
+    values = merge(defaults("torchrun"), load(GOOD + "args: [3]\n", "v.yaml").data)
+    (problem,) = validate("torchrun", values, lambda _: "--set args={3}")
+    assert "write --set-string in place of --set, which guesses types" == problem.hint
