@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 from allranks.errors import InputError
 from allranks.layout.compute import compute
 from allranks.model.jobspec import JobSpec
-from allranks.values import resolve
+from allranks.values import check, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from allranks.errors import Problem
     from allranks.model.inventory import Inventory
     from allranks.model.layout import Layout
     from allranks.values.sources import Loaded, Sources
@@ -26,6 +27,15 @@ class Prepared:
     loaded: Loaded
     layout: Layout
     inventory: Inventory | None = None
+    warnings: tuple[Problem, ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a person should know about values that are valid all the same."""
+        return (
+            *(f"{one.path}: {one.message}; {one.hint}" for one in self.warnings),
+            *self.layout.notes,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +65,8 @@ def prepare(
     loaded = resolve.resolve(sources, release=release, namespace=namespace)
     spec = JobSpec.from_values(loaded.values)
     inventory = _inventory(fit or Fit(), spec.gpu_resource)
-    return Prepared(loaded, compute(spec, inventory), inventory)
+    warnings = tuple(check.warnings(loaded.values, loaded.where))
+    return Prepared(loaded, compute(spec, inventory), inventory, warnings)
 
 
 def summary(prepared: Prepared) -> str:

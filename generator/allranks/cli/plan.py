@@ -83,7 +83,7 @@ def _show(console: Console, prepared: pipeline.Prepared, layout: Layout, output:
         )
     if len(rows) > _ROWS:
         console.text(f"… {len(rows) - _ROWS} more; -o json shows all")
-    for note in layout.notes:
+    for note in prepared.notes:
         console.note(note)
 
 

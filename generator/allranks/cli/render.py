@@ -57,7 +57,7 @@ def render_command(
     prepared = pipeline.prepare(sources, release=name, namespace=namespace, fit=fit)
     binary = locate.find(helm)
     text = rendering.manifests(prepared, binary, name, namespace)
-    for note in prepared.layout.notes:
+    for note in prepared.notes:
         console.note(note)
     if output == "-":
         console.raw(text)

@@ -117,7 +117,7 @@ def run_command(
         _remove(name, namespace)
     local = localise(prepared.loaded.user, prepared.loaded.values)
     text = rendering.manifests(prepared, binary, name, namespace, local.values)
-    for note in local.notes:
+    for note in (*prepared.notes, *local.notes):
         console.note(note)
     job = Job(load.load_all(text), name, namespace, folder)
     if detach:

@@ -38,9 +38,12 @@ def validate_command(
                 "ok": True,
                 "exitCode": 0,
                 "problems": [],
+                "warnings": [warning.as_dict() for warning in prepared.warnings],
                 "workload": prepared.loaded.workload,
                 "layout": prepared.layout.to_values(),
             }
         )
         return
+    for note in prepared.notes:
+        console.note(note)
     console.text(f"ok  {pipeline.summary(prepared)}")

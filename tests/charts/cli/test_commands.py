@@ -57,6 +57,16 @@ def test_validate_json(cli: Any, values: Path) -> None:
     )
 
 
+def test_advice_does_not_refuse(cli: Any, values: Path) -> None:
+    """What is valid but not wise is a note, also as data, and the exit code stays 0."""
+    flags = ["--set", "torchrun.rdzvBackend=etcd-v2,torchrun.rdzvEndpoint=etcd:2379"]
+    done = cli("validate", "-f", values, *flags)
+    assert 0 == done.returncode
+    assert done.stderr.startswith("note: torchrun.rdzvBackend: etcd-v2 speaks")
+    (warning,) = json.loads(cli("validate", "-f", values, *flags, "-o", "json").stdout)["warnings"]
+    assert "torchrun.rdzvBackend" == warning["path"]
+
+
 def test_values_come_from_stdin_files_and_flags(cli: Any, values: Path) -> None:
     """Files in order, then the flags; standard input is a file too."""
     done = cli(
