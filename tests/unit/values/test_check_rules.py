@@ -354,10 +354,13 @@ def test_a_rule_cannot_read_what_it_does_not_declare() -> None:
 
 
 def test_a_warning_stops_nothing() -> None:
-    """etcd-v2 is worth a word, and no problem."""
+    """etcd-v2 and one address for all nodes are worth a word, and no problem."""
     old = values('torchrun: {rdzvBackend: etcd-v2, rdzvEndpoint: "etcd:2379"}')
     assert [] == check.check(old, lambda _: "")
     assert ["torchrun.rdzvBackend"] == [p.path for p in check.warnings(old, lambda _: "")]
+    same = values("{nodes: 2, torchrun: {localAddr: 10.0.0.1}}")
+    assert ["torchrun.localAddr"] == [p.path for p in check.warnings(same, lambda _: "")]
+    assert [] == check.warnings(values("{torchrun: {localAddr: 10.0.0.1}}"), lambda _: "")
     assert [] == check.warnings(values("{}"), lambda _: "")
 
 

@@ -118,6 +118,16 @@ def _etcd_v2(view: View) -> Iterator[Finding]:
         )
 
 
+def _local_addr(view: View) -> Iterator[Finding]:
+    asked = size(view)
+    if view["torchrun.localAddr"] and asked is not None and asked.nodes > 1:
+        yield Finding(
+            path("torchrun.localAddr"),
+            f"gives all {asked.nodes} nodes the same address, so that they cannot be told apart",
+            "leave it out: each node finds its own",
+        )
+
+
 RULES = (
     Rule(
         "elastic-range",
@@ -156,6 +166,13 @@ RULES = (
         "`torchrun.controller: Job`.",
         ("torchrun.controller", "runPolicy"),
         _stateful,
+    ),
+    Rule(
+        "local-addr",
+        "`torchrun.localAddr` is one address for every node of a job.",
+        (*SIZE, "torchrun.localAddr"),
+        _local_addr,
+        warning=True,
     ),
     Rule(
         "etcd-v2",
