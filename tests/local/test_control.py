@@ -135,7 +135,7 @@ def test_delete_after_everything_was_killed(machine: Machine) -> None:
     cli.wait(30)
     until(lambda: not machine.folder().alive(), "the supervisor's end")
     assert control.status("run", "lab").reason == "SupervisorLost"
-    assert "allranks delete run" in control.status("run", "lab").waiting_for
+    assert "allranks delete run" in control.status("run", "lab").message
     assert not _port_is_free(port)
     control.delete("run", "lab")
     assert machine.leftovers() == []

@@ -79,7 +79,8 @@ class Console:
         from rich.table import Table  # noqa: PLC0415
         from rich.text import Text  # noqa: PLC0415
 
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+        heading = "bold" if _colour(sys.stdout) else ""
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style=heading)
         cells = [[clean(str(cell)) for cell in row] for row in rows]
         for index, column in enumerate(columns):
             widest = max((cell_len(row[index]) for row in cells), default=0)

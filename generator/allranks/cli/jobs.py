@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from allranks.local import control
 
 if TYPE_CHECKING:
     from allranks.cli.console import Console
+    from allranks.local.logfiles import LogLine
 
 
 @click.command("status", short_help="Show how a run is doing.")
@@ -28,7 +30,7 @@ def status_command(console: Console, *, name: str, on: str, namespace: str, outp
       allranks status demo --on local
       allranks status demo --on local -o json
     """  # noqa: D301 - \b is click's mark for text that is not re-wrapped
-    options.local_only(on, name)
+    options.local_only(on)
     status = control.status(name, namespace)
     if output == "json":
         console.json(status.as_dict())
@@ -63,20 +65,44 @@ def list_command(console: Console, *, on: str, output: str) -> None:
 @options.namespace_option
 @click.option("--follow", is_flag=True, help="Go on until the run has ended.")
 @click.option("--rank", type=click.IntRange(min=0), help="Only this rank.")
+@options.output_option("text", "json")
 @options.pass_console
 def logs_command(
-    console: Console, *, name: str, on: str, namespace: str, follow: bool, rank: int | None
+    console: Console,
+    *,
+    name: str,
+    on: str,
+    namespace: str,
+    follow: bool,
+    rank: int | None,
+    output: str,
 ) -> None:
     """Show what the pods of run NAME wrote, each line with its rank.
+
+    With -o json each line is an object of its own.
 
     \b
     Example:
       allranks logs demo --on local --follow
       allranks logs demo --on local --rank 1
     """  # noqa: D301 - \b is click's mark for text that is not re-wrapped
-    options.local_only(on, name)
+    options.local_only(on)
     for line in control.logs(name, namespace, rank, follow=follow):
-        console.log(line.rank, line.text)
+        if output == "json":
+            console.raw(json.dumps(_log_line(line), ensure_ascii=False) + "\n")
+        else:
+            console.log(line.rank, line.text)
+
+
+def _log_line(line: LogLine) -> dict[str, object]:
+    """A line of a log as data."""
+    return {
+        "pod": line.pod,
+        "rank": line.rank,
+        "container": line.container,
+        "attempt": line.attempt,
+        "text": line.text,
+    }
 
 
 @click.command("delete", short_help="Stop a run and remove it.")
@@ -94,7 +120,7 @@ def delete_command(console: Console, *, name: str, on: str, namespace: str, outp
     Example:
       allranks delete demo --on local
     """  # noqa: D301 - \b is click's mark for text that is not re-wrapped
-    options.local_only(on, name)
+    options.local_only(on)
     deleted = control.delete(name, namespace)
     if output == "json":
         console.json({"removed": list(deleted.removed), "kept": list(deleted.kept)})

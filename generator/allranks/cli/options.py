@@ -152,19 +152,23 @@ def on_option(function: F) -> F:
     )(function)
 
 
-def local_only(on: str, name: str = "NAME") -> None:
+def local_only(on: str, to_run: str = "") -> None:
     """Refuse what this version cannot do yet, and name what does it.
+
+    Args:
+        on: the target.
+        to_run: the release that is to be run; "" where it is only looked at.
 
     Raises:
         InputError: `on` is the cluster.
     """
     if on != "local":
+        chart = resources.folder("charts") / names.WORKLOADS[0]
+        on_cluster = f"helm install {to_run} {chart} -f values.yaml" if to_run else "kubectl"
         raise InputError(
             "this version follows runs on this machine only",
             path="--on",
-            hint=f"add --on local; on a cluster: helm install {name} "
-            f"{resources.folder('charts') / names.WORKLOADS[0]} -f values.yaml "
-            f"--post-renderer {names.POSTRENDER}",
+            hint=f"add --on local; on a cluster use {on_cluster}",
         )
 
 

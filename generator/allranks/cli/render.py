@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from allranks.cli import folder, options, pipeline, rendering
+from allranks.errors import InputError
 from allranks.helm import locate
 
 if TYPE_CHECKING:
@@ -53,6 +54,8 @@ def render_command(
       allranks render demo -f values.yaml | kubectl apply -f -
       allranks render demo -f values.yaml -n research -o out/demo
     """  # noqa: D301 - \b is click's mark for text that is not re-wrapped
+    if not output:
+        raise InputError("is empty", path="--output", hint="name a folder, or leave it out")
     fit = pipeline.Fit(inventory or "", nodes_from_cluster, context)
     prepared = pipeline.prepare(sources, release=name, namespace=namespace, fit=fit)
     binary = locate.find(helm)

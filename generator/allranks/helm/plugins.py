@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 INTERPRETER = "python"  # in the plugin's folder: the path of the Python that has allranks
 HELM_WITH_PLUGINS = 4
 _VERSION = re.compile(r"^version: *[\"']?([^\"'\s]+)", re.MULTILINE)
+_NAME = re.compile(rf"^name: *\"?{re.escape(names.POSTRENDER)}\"? *$", re.MULTILINE)
 _TIMEOUT = 30
 
 
@@ -70,6 +71,7 @@ def install(binary: HelmBinary) -> Path:
         return executable()
     source = resources.folder("plugins") / "helm4" / names.POSTRENDER
     target = folder(binary) / names.POSTRENDER
+    _refuse_foreign(target)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".allranks-", dir=target.parent) as scratch:
@@ -150,7 +152,13 @@ def folder(binary: HelmBinary) -> Path:
         raise InputError(
             f"{binary.path} does not say where its plugins are", hint="set HELM_PLUGINS to a folder"
         )
-    return Path(said.split(os.pathsep)[0])
+    path = Path(said.split(os.pathsep)[0])
+    if not path.is_absolute():
+        raise InputError(
+            f"{binary.path} names {said!r} as the folder of its plugins, which is no full path",
+            hint="set HELM_PLUGINS to a folder",
+        )
+    return path
 
 
 def executable() -> Path:
@@ -168,6 +176,26 @@ def executable() -> Path:
             f"the program {names.POSTRENDER} is not there", hint="reinstall allranks"
         )
     return Path(on_path).absolute()
+
+
+def _refuse_foreign(target: Path) -> None:
+    """Leave alone what is at our plugin's place and is not ours.
+
+    Raises:
+        InputError: something else is there.
+    """
+    if target.is_symlink() or not target.exists():
+        return  # taking a link away leaves what it points to
+    try:
+        ours = _NAME.search((target / "plugin.yaml").read_text("utf-8")) is not None
+    except (OSError, UnicodeDecodeError):
+        ours = False
+    if not ours:
+        raise InputError(
+            "is in the way, and is not the plugin of allranks",
+            path=str(target),
+            hint="move it away, or set HELM_PLUGINS to another folder",
+        )
 
 
 def _remove(path: Path) -> None:

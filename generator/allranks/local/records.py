@@ -79,7 +79,8 @@ def read_status(folder: store.RunFolder) -> RunStatus:
         last,
         phase=Phase.FAILED,
         reason="SupervisorLost",
-        message="the processes that ran it were killed",
-        waiting_for=f"{names.CLI} delete {last.name} --on local, which ends what they left",
+        message="its supervisor was killed; what it left behind is ended by: "
+        f"{names.CLI} delete {last.name} --on local",
+        waiting_for="",
         exit_code=EXIT_FAILED,
     )

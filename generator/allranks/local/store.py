@@ -54,7 +54,7 @@ def root() -> Path:
     """The folder that holds all runs of this user.
 
     Raises:
-        InputError: its path has characters that a shell would need quotes for.
+        InputError: its path has characters that a shell would need quotes for, or is a file.
     """
     home = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
     path = Path(os.environ.get(names.ENV_STATE) or Path(home) / names.CLI).absolute()
@@ -62,6 +62,11 @@ def root() -> Path:
         raise InputError(
             f"the folder for local runs, {str(path)!r}, has characters that scripts would break on",
             hint=f"set {names.ENV_STATE} to a path of letters, digits and ._/@+=-",
+        )
+    if path.exists() and not path.is_dir():
+        raise InputError(
+            f"the place of local runs, {str(path)!r}, is not a folder",
+            hint=f"set {names.ENV_STATE} to a folder",
         )
     return path
 

@@ -30,6 +30,7 @@ _KINDS = {
 }
 # Maps of a user's own keys, where a missing key is the user's and not a default removed by null.
 _OWN = ("env", "envFrom", "podTemplate", "layout")
+_LONG_NUMBER = 16  # digits; a float64, which Helm keeps numbers in, holds fewer exactly
 
 
 def explain(engine: Engine, violation: Violation, typed: Typed) -> _Words:
@@ -126,8 +127,10 @@ def _container_hint(violation: Violation, types: list[str]) -> str:
 def _string_hint(violation: Violation, value: str, types: list[str]) -> str:
     """A string where something else is meant."""
     bare = value.strip()
-    if {"integer", "number"} & set(types) and bare.lstrip("-").replace(".", "", 1).isdigit():
+    if "integer" in types and bare.lstrip("-").isdigit() and len(bare) < _LONG_NUMBER:
         return f"remove the quotes: {bare} (--set rather than --set-string)"
+    if {"integer", "number"} & set(types):
+        return f"write a {'whole ' * ('integer' in types)}number, without quotes"
     if "boolean" in types:
         meant = suggest.nearest(value, ["true", "false"])
         return f"write {meant} without quotes" if meant else "write true or false"

@@ -206,6 +206,13 @@ def test_a_folder_that_cannot_be_made(cli: Any, values: Path) -> None:
     assert "/dev/null/out: cannot be made: Not a directory" in stderr
 
 
+def test_a_state_folder_that_is_a_file(cli: Any, values: Path) -> None:
+    """A file in the place of the state folder is refused, and does not look like "no runs"."""
+    done = cli("list", "--on", "local", env={"ALLRANKS_STATE": str(values)})
+    assert 2 == done.returncode
+    assert "is not a folder" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("args", "says"),
     [
@@ -216,6 +223,9 @@ def test_a_folder_that_cannot_be_made(cli: Any, values: Path) -> None:
         (["status", "demo"], "--on: this version follows runs on this machine only"),
         (["list"], "--on"),
         (["run", "demo", "-f", "values.yaml"], "helm install demo"),
+        (["render", "demo", "-f", "values.yaml", "-o", ""], "--output: is empty"),
+        (["validate", "-f", "values.yaml", "--set", "gpus=1.5"], "fix: write a number"),
+        (["validate", "-f", "values.yaml", "--set", "scheduling.dialect=kueue"], "queue: empty"),
         (["run", "demo", "-f", "values.yaml", "--on", "moon"], "moon"),
         (["run", "demo", "-f", "values.yaml", "--on", "local", "--workdir", "x"], "--workdir"),
         (["init", "mpi"], "mpi"),

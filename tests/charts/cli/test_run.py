@@ -104,6 +104,9 @@ def test_a_detached_run_from_its_start_to_its_removal(cli: Any, job: Path) -> No
     assert follower.returncode == 0
     assert "demo  Succeeded, 2 done" in cli("status", "demo", "--on", "local").stdout
     assert cli("logs", "demo", "--on", "local", "--rank", "5").returncode == 2
+    data = cli("logs", "demo", "--on", "local", "--rank", "1", "-o", "json").stdout
+    line = json.loads(data.splitlines()[0])
+    assert (1, "trainer", "demo-1") == (line["rank"], line["container"], line["pod"])
     assert cli("list", "--on", "local").stdout.splitlines()[1].split()[:4] == [
         "demo",
         "default",

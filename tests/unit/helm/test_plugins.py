@@ -57,11 +57,25 @@ def test_installing_again_replaces(helm: HelmBinary) -> None:
     """What an older version left is gone; nothing else is left in the folder."""
     path = plugins.install(helm)
     (path / "old-file").write_text("x")
-    (path / "plugin.yaml").write_text("version: 0.0.1\n")
+    (path / "plugin.yaml").write_text(f"name: {NAME}\nversion: 0.0.1\n")
     assert path == plugins.install(helm)
     assert not (path / "old-file").exists()
     assert plugins.installed(helm)[0].version == "0.2.0"
     assert [entry.name for entry in path.parent.iterdir()] == [NAME]
+
+
+@pytest.mark.usefixtures("tree")
+@pytest.mark.parametrize("manifest", ["name: other\n", None])
+def test_what_is_not_ours_is_left_alone(helm: HelmBinary, manifest: str | None) -> None:
+    """A folder of someone else at our plugin's place is refused, and keeps every file."""
+    target = plugins.folder(helm) / NAME
+    target.mkdir(parents=True)
+    (target / "notes.txt").write_text("mine")
+    if manifest is not None:
+        (target / "plugin.yaml").write_text(manifest)
+    with pytest.raises(InputError, match="not the plugin of allranks"):
+        plugins.install(helm)
+    assert "mine" == (target / "notes.txt").read_text()
 
 
 def test_installing_over_a_link_leaves_its_target(helm: HelmBinary, tree: Path) -> None:

@@ -64,7 +64,12 @@ def test_one_value_has_one_problem() -> None:
         ),
         ("network: true", "network", "true is a truth value, not a map", "write a map with dnsPol"),
         ("gpus: '8'", "gpus", "is a string, not a whole number", "remove the quotes: 8"),
-        ("gpus: eight", "gpus", '"eight" is a string, not a whole number', ""),
+        (
+            "gpus: eight",
+            "gpus",
+            '"eight" is a string, not a whole number',
+            "write a number, without quotes",
+        ),
         ("gpus: 1.5", "gpus", "1.5 is a fraction, not a whole number", "write 1 or 2"),
         ("gpus: -1.5", "gpus", "-1.5 is a fraction", "write a whole number"),
         ("runPolicy: {suspend: 'yes'}", "runPolicy.suspend", "not true or false", "write true or"),

@@ -129,6 +129,17 @@ REFUSED = [
         )
     ),
     ("queue", "queue: x", "queue"),
+    ("dialect", "scheduling: {dialect: kueue}", "queue"),
+    (
+        "dialect",
+        "scheduling: {dialect: kai, topology: {mode: required}}",
+        "scheduling.topology.mode",
+    ),
+    (
+        "dialect",
+        "scheduling: {dialect: volcano, topology: {mode: required, level: host}}",
+        "scheduling.topology.level",
+    ),
     ("queue", "{queue: x, scheduling: {dialect: coscheduling}}", "queue"),
     (
         "scheduler",
@@ -253,7 +264,7 @@ ACCEPTED = [
     "{nodes: 1, storage: {datasets: {size: 1Gi, accessModes: [ReadWriteOnce]}}}",
     "{nodes: 2, storage: {datasets: {existingClaim: x, accessModes: [ReadWriteOnce]}}}",
     "storage: {datasets: {size: 1Gi, mountPath: /device}, workspace: {size: 1Gi, mountPath: /d}}",
-    "scheduling: {dialect: kueue, schedulerName: default-scheduler}",
+    "{queue: x, scheduling: {dialect: kueue, schedulerName: default-scheduler}}",
     "scheduling: {dialect: coscheduling, schedulerName: my-scheduler, gangTimeoutSeconds: 5}",
     "network: {dnsPolicy: Default}",
     "{network: {hostNetwork: true}, torchrun: {port: 80}, security: {restricted: false}}",

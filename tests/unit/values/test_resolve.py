@@ -79,7 +79,7 @@ def test_numbers_are_told_back_as_typed(folder: Path) -> None:
         "args[3]": 'quote it: "0x1F"',
         "env.A": 'quote it: "010"',
         "env.B": 'quote it: "no"',
-        "env.C": 'quote it: "8"',
+        "env.C": "write --set-string in place of --set, which guesses types",
     } == hints
 
 

@@ -17,6 +17,8 @@ _STRANGERS = {
     "coscheduling": ("kai-scheduler", "volcano"),
 }
 _OWN = {"kai": "kai-scheduler", "volcano": "volcano"}
+_KAI = "kai.scheduler/topology"
+_VOLCANO_TIERS = ("rack", "block")
 
 
 def _queue(view: View) -> Iterator[Finding]:
@@ -26,6 +28,30 @@ def _queue(view: View) -> Iterator[Finding]:
             path("queue"),
             f"a queue is given, and scheduling.dialect {dialect} has no queues",
             f"set scheduling.dialect to {', '.join(_QUEUES[:-1])} or {_QUEUES[-1]}, or remove it",
+        )
+
+
+def _dialect(view: View) -> Iterator[Finding]:
+    """What the post-renderer would refuse: the dialect's own names are not all there."""
+    dialect, topology = view["scheduling.dialect"], view["scheduling.topology"]
+    if dialect == "kueue" and not view["queue"]:
+        yield Finding(
+            path("queue"),
+            "empty, and Kueue admits a job through its queue only",
+            "name a LocalQueue of the namespace",
+        )
+    if dialect == "kai" and topology["mode"] != "none" and not view["annotations"].get(_KAI):
+        yield Finding(
+            path("scheduling.topology.mode"),
+            f"{topology['mode']} needs the name of KAI's Topology object",
+            f"set annotations: {{{_KAI}: NAME}}",
+        )
+    required = dialect == "volcano" and topology["mode"] == "required"
+    if required and topology["level"] not in _VOLCANO_TIERS:
+        yield Finding(
+            path("scheduling.topology.level"),
+            f"Volcano places by tiers of HyperNodes, and {topology['level']} is none that we know",
+            f"use {' or '.join(_VOLCANO_TIERS)}, or mode: preferred",
         )
 
 
@@ -97,6 +123,13 @@ RULES = (
         "`queue` needs a scheduling dialect that has queues: kueue, kai or volcano.",
         ("queue", "scheduling.dialect"),
         _queue,
+    ),
+    Rule(
+        "dialect",
+        "A dialect has what it needs: Kueue a `queue`, KAI's topology the annotation "
+        f"`{_KAI}`, Volcano's required topology the level rack or block.",
+        ("queue", "annotations", "scheduling.dialect", "scheduling.topology"),
+        _dialect,
     ),
     Rule(
         "scheduler",
