@@ -224,7 +224,7 @@ def test_a_state_folder_that_is_a_file(cli: Any, values: Path) -> None:
         (["list"], "--on"),
         (["run", "demo", "-f", "values.yaml"], "helm install demo"),
         (["render", "demo", "-f", "values.yaml", "-o", ""], "--output: is empty"),
-        (["validate", "-f", "values.yaml", "--set", "gpus=1.5"], "fix: write a number"),
+        (["validate", "-f", "values.yaml", "--set", "gpus=1.5"], "fix: write a whole number"),
         (["validate", "-f", "values.yaml", "--set", "scheduling.dialect=kueue"], "queue: empty"),
         (["run", "demo", "-f", "values.yaml", "--on", "moon"], "moon"),
         (["run", "demo", "-f", "values.yaml", "--on", "local", "--workdir", "x"], "--workdir"),

@@ -68,7 +68,7 @@ def test_one_value_has_one_problem() -> None:
             "gpus: eight",
             "gpus",
             '"eight" is a string, not a whole number',
-            "write a number, without quotes",
+            "write a whole number, without quotes",
         ),
         ("gpus: 1.5", "gpus", "1.5 is a fraction, not a whole number", "write 1 or 2"),
         ("gpus: -1.5", "gpus", "-1.5 is a fraction", "write a whole number"),
