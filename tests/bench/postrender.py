@@ -137,11 +137,12 @@ def main() -> int:
             found = measure(case, major, helm)
             to_plain, to_cat = (found["allranks"] / found[way] for way in ("plain", "cat"))
             floor = found["cat"] / found["plain"]
-            ratio = to_cat if floor > case.goal else to_plain
+            against, ratio = ("cat", to_cat) if floor > case.goal else ("plain", to_plain)
             over = bool(case.goal) and ratio > case.goal
             missed += over
             figures = "".join(f"{taken * 1000:8.1f}" for taken in found.values())
-            goal = f"{case.goal:.1f} {'OVER' if over else 'ok'}" if case.goal else "-"
+            verdict = "OVER" if over else "ok"
+            goal = f"{case.goal:.1f} {verdict} (against {against})" if case.goal else "-"
             print(f"helm {major}: {case.title:40}{figures}{to_plain:8.2f}{to_cat:6.2f}  {goal}")
     return int(missed > 0)
 
