@@ -202,4 +202,8 @@ def main(argv: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    code = main()
+    sys.stdout.flush()
+    # All is saved and said. A busy machine may abort torch's threads while the interpreter shuts
+    # down, and a rank that fails after the others are done would keep the job from ending.
+    os._exit(code)

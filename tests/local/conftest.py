@@ -187,3 +187,9 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine
             tree.kill(names.ENV_RUN, [str(folder.path)])
         for handle in found.handles:
             handle.wait()
+
+
+def port_base() -> int:
+    """A first port of this worker's own: tests side by side do not see each other's runs."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")
+    return 20000 + 1000 * int(worker)

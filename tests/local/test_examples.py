@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from allranks.local import addresses
+
+from .conftest import port_base
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,10 +30,7 @@ def allranks(tmp_path: Path, helm4: Any) -> Callable[..., subprocess.CompletedPr
     """The command line with a state folder of its own; fails the test on another exit code."""
     env = {**os.environ, "ALLRANKS_STATE": str(tmp_path), "ALLRANKS_HELM": str(helm4.path)}
 
-    # Tests side by side have state folders of their own, and so do not see each other's ports.
-    with socket.socket() as probe:
-        probe.bind(("", 0))
-        port = f"torchrun.port={probe.getsockname()[1]}"
+    port = f"torchrun.port={addresses.free_port(port_base() + 400)}"
 
     def run(*words: str | Path, code: int = 0) -> subprocess.CompletedProcess[str]:
         more = ("--set", port) if words[0] == "run" else ()

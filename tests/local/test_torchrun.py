@@ -10,7 +10,7 @@ from allranks.local import control
 from allranks.model.status import Phase
 from allranks.yamlio.load import load_all
 
-from .conftest import container, job
+from .conftest import container, job, port_base
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,14 +54,14 @@ def _chart(helm4: Any, repo: Path, name: str = "run", **values: Any) -> list[dic
         "runPolicy": {"backoffLimit": 0},
         **values,
     }
-    settings.setdefault("torchrun", {}).setdefault("port", control.free_port(23000))
+    settings.setdefault("torchrun", {}).setdefault("port", control.free_port(port_base()))
     text = helm4.render(repo / "charts" / "torchrun", values=settings, name=name)
     return [one for one in load_all(text) if one]
 
 
 @pytest.mark.parametrize(
     "torchrun",
-    [{}, {"rdzvBackend": "c10d"}, {"elastic": {"minNodes": 1, "maxNodes": 2}}],
+    [{"rdzvBackend": "static"}, {}, {"elastic": {"minNodes": 1, "maxNodes": 2}}],
     ids=["static", "c10d", "elastic"],
 )
 def test_the_chart_trains(
@@ -126,7 +126,7 @@ _C10D = "--rdzv-backend=c10d --rdzv-endpoint=run-0.run:{port} --rdzv-id=run"
 def test_plain_manifests_train(machine: Machine, trainer: Path, options: str) -> None:
     """An Indexed Job that calls torchrun by itself works as it does in a cluster."""
     assert trainer.is_file()
-    port = control.free_port(24000)
+    port = control.free_port(port_base() + 200)
     words = ["--nnodes=2", "--nproc-per-node=2", *options.format(port=port).split()]
     plain = {"name": "t", "command": ["torchrun"], "args": [*words, "train.py"]}
     service = {
