@@ -94,9 +94,8 @@ def installed(binary: HelmBinary) -> list[Plugin]:
     if binary.major < HELM_WITH_PLUGINS:
         return []
     path = folder(binary) / names.POSTRENDER
-    try:
-        text = (path / "plugin.yaml").read_text("utf-8")
-    except OSError:
+    text = _manifest(path)
+    if text is None:
         return []
     found = _VERSION.search(text)
     try:
@@ -178,6 +177,15 @@ def executable() -> Path:
     return Path(on_path).absolute()
 
 
+def _manifest(path: Path) -> str | None:
+    """The plugin.yaml of a folder that holds our plugin; None of any other folder."""
+    try:
+        text = (path / "plugin.yaml").read_text("utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None
+    return text if _NAME.search(text) else None
+
+
 def _refuse_foreign(target: Path) -> None:
     """Leave alone what is at our plugin's place and is not ours.
 
@@ -186,11 +194,7 @@ def _refuse_foreign(target: Path) -> None:
     """
     if target.is_symlink() or not target.exists():
         return  # taking a link away leaves what it points to
-    try:
-        ours = _NAME.search((target / "plugin.yaml").read_text("utf-8")) is not None
-    except (OSError, UnicodeDecodeError):
-        ours = False
-    if not ours:
+    if _manifest(target) is None:
         raise InputError(
             "is in the way, and is not the plugin of allranks",
             path=str(target),

@@ -24,7 +24,7 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A plugin tree to install from."""
     source = tmp_path / "plugins" / "helm4" / NAME
     source.mkdir(parents=True)
-    (source / "plugin.yaml").write_text("apiVersion: v1\nname: x\nversion: 0.2.0\n")
+    (source / "plugin.yaml").write_text(f"apiVersion: v1\nname: {NAME}\nversion: 0.2.0\n")
     (source / "run.sh").write_text("#!/bin/sh\n")
     (source / "run.sh").chmod(0o755)
     monkeypatch.setattr(resources, "folder", lambda kind: tmp_path / kind)
@@ -75,6 +75,7 @@ def test_what_is_not_ours_is_left_alone(helm: HelmBinary, manifest: str | None) 
         (target / "plugin.yaml").write_text(manifest)
     with pytest.raises(InputError, match="not the plugin of allranks"):
         plugins.install(helm)
+    assert plugins.uninstall(helm) is None
     assert "mine" == (target / "notes.txt").read_text()
 
 
