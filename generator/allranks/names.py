@@ -45,6 +45,11 @@ HELM_POSTRENDER_FILENAME = "postrenderer.helm.sh/postrender-filename"
 HELM_RELEASE_NAME_MAX = 53
 DNS_LABEL_MAX = 63
 
+# What the post-renderer needs of a scheduler's dialect, and the rules between values ask for.
+KAI_TOPOLOGY = "kai.scheduler/topology"
+# Volcano counts tiers of HyperNodes from the nodes up; nodes of one rack share the first.
+VOLCANO_TIERS = {"rack": 1, "block": 2}
+
 # Kubernetes' own labels on Job and StatefulSet pods.
 JOB_COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 JOB_NAME = "batch.kubernetes.io/job-name"

@@ -15,8 +15,6 @@ from allranks.errors import InputError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# Helm applies the kinds in this order, whatever their order on the command line.
-_KINDS = ("set-json", "set", "set-string", "set-file", "set-literal")
 _HELP = {
     "set": "Set a value: key=1, a.b=x, list={a,b}.",
     "set-string": "Set a value that stays a string.",
@@ -35,7 +33,7 @@ def values_options(function: Callable[..., Any]) -> Callable[..., Any]:
     def with_sources(*args: Any, **options: Any) -> Any:
         files: tuple[str, ...] = options.pop("values")
         presets: tuple[str, ...] = options.pop("preset")
-        sets = [(kind, text) for kind in _KINDS for text in options.pop(kind.replace("-", "_"))]
+        sets = [(kind, text) for kind in _HELP for text in options.pop(kind.replace("-", "_"))]
         if presets:
             sets.insert(0, ("set-json", f"preset={json.dumps(list(presets))}"))
         if not files and not sets:
@@ -47,7 +45,7 @@ def values_options(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(*args, sources=Sources(files=files, sets=tuple(sets)), **options)
 
     command = with_sources
-    for kind in reversed(("set", "set-string", "set-json", "set-file", "set-literal")):
+    for kind in reversed(_HELP):
         command = click.option(
             f"--{kind}", multiple=True, metavar="KEY=VALUE", help=f"{_HELP[kind]} May be repeated."
         )(command)

@@ -202,8 +202,8 @@ class PodRun:
 
     def _step_stopping(self, now: float) -> None:
         if self._kill_at is not None and now >= self._kill_at:
+            tree.kill(names.ENV_CONTAINER_ID, [one.id for one in self._processes.values()])
             for name, one in tuple(self._processes.items()):
-                tree.kill(names.ENV_CONTAINER_ID, [one.id])
                 if not one.draining and not process.is_child(one.pid):
                     # Its exit status went elsewhere; to wait for it would be to wait for ever.
                     self.ended(name, 128 + signal.SIGKILL, now)

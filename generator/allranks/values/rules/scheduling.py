@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from allranks.names import KAI_TOPOLOGY, VOLCANO_TIERS
 from allranks.values.rules.rule import Finding, Rule, View, path
 
 if TYPE_CHECKING:
@@ -17,8 +18,6 @@ _STRANGERS = {
     "coscheduling": ("kai-scheduler", "volcano"),
 }
 _OWN = {"kai": "kai-scheduler", "volcano": "volcano"}
-_KAI = "kai.scheduler/topology"
-_VOLCANO_TIERS = ("rack", "block")
 
 
 def _queue(view: View) -> Iterator[Finding]:
@@ -40,18 +39,22 @@ def _dialect(view: View) -> Iterator[Finding]:
             "empty, and Kueue admits a job through its queue only",
             "name a LocalQueue of the namespace",
         )
-    if dialect == "kai" and topology["mode"] != "none" and not view["annotations"].get(_KAI):
+    if (
+        dialect == "kai"
+        and topology["mode"] != "none"
+        and not view["annotations"].get(KAI_TOPOLOGY)
+    ):
         yield Finding(
             path("scheduling.topology.mode"),
             f"{topology['mode']} needs the name of KAI's Topology object",
-            f"set annotations: {{{_KAI}: NAME}}",
+            f"set annotations: {{{KAI_TOPOLOGY}: NAME}}",
         )
     required = dialect == "volcano" and topology["mode"] == "required"
-    if required and topology["level"] not in _VOLCANO_TIERS:
+    if required and topology["level"] not in VOLCANO_TIERS:
         yield Finding(
             path("scheduling.topology.level"),
             f"Volcano places by tiers of HyperNodes, and {topology['level']} is none that we know",
-            f"use {' or '.join(_VOLCANO_TIERS)}, or mode: preferred",
+            f"use {' or '.join(VOLCANO_TIERS)}, or mode: preferred",
         )
 
 
@@ -127,7 +130,7 @@ RULES = (
     Rule(
         "dialect",
         "A dialect has what it needs: Kueue a `queue`, KAI's topology the annotation "
-        f"`{_KAI}`, Volcano's required topology the level rack or block.",
+        f"`{KAI_TOPOLOGY}`, Volcano's required topology the level rack or block.",
         ("queue", "annotations", "scheduling.dialect", "scheduling.topology"),
         _dialect,
     ),

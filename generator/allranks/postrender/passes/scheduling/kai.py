@@ -5,6 +5,7 @@ KAI's own grouper makes the PodGroup. A plain Job is a gang from KAI v0.15 on.
 
 from __future__ import annotations
 
+from allranks.names import KAI_TOPOLOGY
 from allranks.postrender.passes.scheduling.gang import label_value, size
 
 TYPE_CHECKING = False
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 QUEUE = "kai.scheduler/queue"
 PRIORITY_CLASS = "priorityClassName"
 MIN_MEMBER = "kai.scheduler/batch-min-member"
-TOPOLOGY = "kai.scheduler/topology"
 PLACEMENT = {
     "required": "kai.scheduler/topology-required-placement",
     "preferred": "kai.scheduler/topology-preferred-placement",
@@ -60,12 +60,12 @@ def _topology(workload: Workload, ask: Scheduling) -> None:
         return
     for path in sorted({(), workload.job}, key=str):
         annotations = (*path, "metadata", "annotations")
-        name = topology.name or edit.get((*annotations, TOPOLOGY))
+        name = topology.name or edit.get((*annotations, KAI_TOPOLOGY))
         if not name:
             edit.refuse(
-                (*annotations, TOPOLOGY),
+                (*annotations, KAI_TOPOLOGY),
                 "KAI places by a Topology object of the cluster, and none is named",
-                f"give it: --topology-name NAME, or the annotation {TOPOLOGY}",
+                f"give it: --topology-name NAME, or the annotation {KAI_TOPOLOGY}",
             )
-        edit.put((*annotations, TOPOLOGY), name)
+        edit.put((*annotations, KAI_TOPOLOGY), name)
         edit.put((*annotations, PLACEMENT[topology.mode]), topology.key)

@@ -6,6 +6,7 @@ itself, from annotations.
 
 from __future__ import annotations
 
+from allranks.names import VOLCANO_TIERS
 from allranks.postrender.passes.scheduling.gang import group, size
 
 TYPE_CHECKING = False
@@ -21,8 +22,6 @@ MIN_MEMBER = "scheduling.volcano.sh/group-min-member"
 QUEUE_NAME = "scheduling.volcano.sh/queue-name"
 SCHEDULER = "volcano"
 MODES = {"required": "hard", "preferred": "soft"}
-# Volcano counts tiers of HyperNodes from the nodes up; nodes of one rack share the first.
-TIERS = {"rack": 1, "block": 2}
 
 
 def apply(workload: Workload, ask: Scheduling) -> list[dict[str, Any]]:
@@ -54,7 +53,7 @@ def _spec(workload: Workload, ask: Scheduling, least: int) -> dict[str, Any]:
         spec["priorityClassName"] = ask.priority_class
     topology = ask.topology
     if topology.asked:
-        tier = topology.tier or TIERS.get(topology.level, 0)
+        tier = topology.tier or VOLCANO_TIERS.get(topology.level, 0)
         if not tier and topology.mode == "required":
             workload.edit.refuse(
                 ("topology", "level"),
