@@ -11,15 +11,16 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
 import pytest
 
+from .conftest import until
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 pytestmark = [pytest.mark.local, pytest.mark.timeout(240)]
 
@@ -49,14 +50,6 @@ def _free_port() -> int:
         probe.bind(("", 0))
         port: int = probe.getsockname()[1]
         return port
-
-
-def _wait(check: Callable[[], bool], seconds: float, what: str) -> None:
-    deadline = time.monotonic() + seconds
-    while not check():
-        if time.monotonic() > deadline:
-            pytest.fail(f"{what} did not happen within {seconds} s")
-        time.sleep(0.05)
 
 
 class Nodes:
@@ -143,10 +136,10 @@ def test_lost_node_is_replaced_and_training_goes_on(nodes: Nodes, lost: int) -> 
     """A node that vanishes, even rank 0's, is replaced once; all others go on with it and end 0."""
     for index in range(3):
         nodes.start(index, STEADY)
-    _wait(lambda: len(nodes.starts()) == 3, 60, "the first start of three ranks")
+    until(lambda: len(nodes.starts()) == 3, "the first start of three ranks", 60)
     nodes.kill(lost)
     nodes.start(lost, STEADY)
-    _wait(lambda: len(nodes.starts()) >= 6, 100, "the second start of three ranks")
+    until(lambda: len(nodes.starts()) >= 6, "the second start of three ranks", 100)
     (nodes.folder / "go").touch()
     assert [0, 0, 0] == [nodes.running[index].wait(120) for index in range(3)], nodes.log(1)
     assert {"0:0", "1:1", "2:2"} == set(nodes.starts())
@@ -159,9 +152,9 @@ def test_node_that_waits_for_the_others_can_be_stopped(nodes: Nodes) -> None:
     script += 'time.sleep(0 if os.environ["ALLRANKS_NODE_RANK"] == "0" else 100)'
     for index in range(2):
         nodes.start(index, script)
-    _wait((nodes.folder / "at.0").exists, 60, "the start of rank 0")
+    until((nodes.folder / "at.0").exists, "the start of rank 0", 60)
     agent = psutil.Process(nodes.running[0].pid)
-    _wait(lambda: not agent.children(), 30, "the end of rank 0's training")
+    until(lambda: not agent.children(), "the end of rank 0's training", 30)
     agent.terminate()
     assert 143 == nodes.running[0].wait(15)
 
@@ -236,7 +229,7 @@ def test_finished_rank_idles_until_it_is_told_to_stop(nodes: Nodes) -> None:
     extra["ALLRANKS_RANK0_HOST"] = ""
     assert 0 == nodes.start(0, 'open("tries", "a").write("x")', **extra).wait(60)
     again = nodes.start(0, 'open("tries", "a").write("x")', **extra)
-    _wait(lambda: "finished its training" in nodes.log(0), 30, "the idle message")
+    until(lambda: "finished its training" in nodes.log(0), "the idle message", 30)
     again.send_signal(signal.SIGTERM)
     assert 0 == again.wait(30)
     assert "x" == (nodes.folder / "tries").read_text()

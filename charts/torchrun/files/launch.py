@@ -129,16 +129,14 @@ def wait_for_rank0(settings):
 def node_options(settings, env):
     """The torchrun options that no ``PET_*`` variable of the chart's can hold.
 
-    Some have no variable, and some only a running pod knows: its node rank, whether it keeps the
-    store, a name that sorts.
+    Some have no variable, and some only a running pod knows: whether it keeps the store, a name
+    that sorts.
     """
     options = []
     for name in ("logs-specs", "numa-binding"):
         value = env.get("ALLRANKS_" + name.upper().replace("-", "_"))
         if value:
             options += ["--" + name, value]
-    if settings.backend == "static":
-        return [*options, "--node-rank", str(settings.node_rank)]
     if settings.backend != "c10d" or not settings.host:
         return options
     conf = [env["PET_RDZV_CONF"]] if env.get("PET_RDZV_CONF") else []
@@ -262,11 +260,10 @@ def rejoin(settings, argv):
     if settings.backend != "c10d" or not settings.host or settings.node_rank == 0:
         return
     where = "%s:%d" % (settings.host, settings.port)
-    deadline = time.monotonic() + GRACE_SECONDS
-    while listens(settings.host, settings.port):
-        if time.monotonic() > deadline:
-            return
-        time.sleep(0.5)
+    if not wait_until(
+        lambda: not listens(settings.host, settings.port), "rank 0 to go", GRACE_SECONDS
+    ):
+        return
     say("rank 0 at %s is gone; waiting for it to come back and joining again" % where)
     # A new process image: torch keeps threads and signal handlers of the failed attempt.
     os.execv(sys.executable, [sys.executable, "-u", __file__, *argv])
