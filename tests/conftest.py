@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,11 @@ REPO = Path(__file__).parents[1]
 # time, so that a run that fails there fails anywhere; elsewhere each run looks at new ones.
 settings.register_profile("allranks", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("allranks")
+
+# A shell that runs a command in the background has it ignore Ctrl-C, and so all its children; tests
+# that press it would then wait for ever.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(trylast=True)

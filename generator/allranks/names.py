@@ -62,7 +62,8 @@ STATEFULSET_POD_NAME = "statefulset.kubernetes.io/pod-name"
 HOSTNAME = "kubernetes.io/hostname"
 
 # Workloads and the chart of each.
-WORKLOADS = ("torchrun", "mpi", "elastic", "sweep")
+ELASTIC = "elastic"
+WORKLOADS = ("torchrun", "mpi", ELASTIC, "sweep")
 # The chart of the watcher, which is no workload.
 OPERATOR = "operator"
 
@@ -185,6 +186,13 @@ EDL_MASTER = "dlrover-master"
 ROLE_MASTER, ROLE_WORKER, ROLE_PS, ROLE_CHIEF = "master", "worker", "ps", "chief"
 ROLE_EVALUATOR, ROLE_SCHEDULER, ROLE_SERVER = "evaluator", "scheduler", "server"
 ROLE_TRIAL, ROLE_TENSORBOARD = "trial", "tensorboard"
+
+# A pod of a static elastic job ends with it because another one has failed (files/follow.py).
+EXIT_TRAINING_LOST = 216
+
+# Our master's verdict begins with it, wherever it is left: in its own termination message, and in
+# those of the workers that end because of it. So whoever replaces pods knows that all is over.
+JOB_HAS_FAILED = "the job has failed: "
 
 # What the pods of an elastic job are told.
 ENV_NAMESPACE = "ALLRANKS_NAMESPACE"

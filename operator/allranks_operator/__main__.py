@@ -47,6 +47,9 @@ def _run(settings: wanted.Settings) -> int:
     sys.setswitchinterval(_SWITCH_SECONDS)
     gc.set_threshold(*_COLLECT)
     log = logs.setup(settings.log_level)
+    what, hint = wanted.lacking(settings)
+    if what:
+        log.warning(what, hint=hint)
     try:
         watcher = Watcher(settings, log)
     except OSError as error:

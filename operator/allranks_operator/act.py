@@ -1,7 +1,8 @@
 """Carrying out what was decided: requests to the API server, many at once, each safe to repeat.
 
-What becomes of an action is one word. `done`, `there` (it was so already) and `gone` (its object is
-no more) are ends; the others are reasons to come back:
+What becomes of an action is one word. `done`, `there` (it was so already), `foreign` (a Service of
+the name is there, but is somebody else's) and `gone` (its object is no more) are ends; the others
+are reasons to come back:
 
     conflict   something else has the name or has changed it: look again at once
     busy       the server cannot now: look again soon, and later each time
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
     from allranks_operator.telling import Teller
     from allranks_operator.world.world import World
 
-DONE, THERE, GONE = "done", "there", "gone"
+DONE, THERE, FOREIGN, GONE = "done", "there", "foreign", "gone"
 CONFLICT, BUSY, QUOTA, REFUSED, SKIPPED = "conflict", "busy", "quota", "refused", "skipped"
 # What a program that repeats itself meets every day.
 _EXPECTED = frozenset({THERE, GONE, CONFLICT})
@@ -265,16 +266,18 @@ class Actor:
 
     def _existing(self, job: Manifest, action: Action, error: ApiError) -> Outcome:
         """Something of that name is there: ours, or somebody else's that stands in the way."""
-        if not isinstance(action, CreatePod):
+        if not isinstance(action, CreatePod | CreateService):
             return Outcome(action, THERE)
         metadata = action.manifest["metadata"]
+        kind = resources.PODS if isinstance(action, CreatePod) else resources.SERVICES
         try:
-            found, at = self._api.find(
-                resources.PODS.path, job["metadata"]["namespace"], metadata["name"]
-            )
+            found, at = self._api.find(kind.path, job["metadata"]["namespace"], metadata["name"])
         except ApiError as failed:
             return Outcome(action, CONFLICT if isinstance(failed, GoneError) else BUSY, failed)
-        if any(one.get("uid") == job["metadata"]["uid"] for one in _owners(found)):
+        owned = any(one.get("uid") == job["metadata"]["uid"] for one in _owners(found))
+        if isinstance(action, CreateService):
+            return Outcome(action, THERE if owned else FOREIGN)
+        if owned:
             self._world.learn(resources.PODS, found, at=at)
             return Outcome(action, THERE)
         if found["metadata"].get("deletionTimestamp"):

@@ -48,6 +48,10 @@ _TRIES = {
 # What only a change of something else mends.
 _REFUSALS = frozenset({act.QUOTA, act.REFUSED})
 _AGAIN = "{}; it is tried again from time to time"
+_FOREIGN = (
+    "Service {} is not this job's, and is used as it stands: pods are found by it only where its "
+    "selector and port lead to them"
+)
 
 
 class Jobs:
@@ -217,7 +221,7 @@ class Jobs:
         for batch in ([*others, *making[:first]], making[first:]):
             if batch and not _refused(outcomes):
                 outcomes += self._actor.perform(job, batch).outcomes
-        self._note_taken(key, outcomes)
+        self._note_taken(key, job, outcomes)
         waits = [held] if held else []
         waits += self._judge(key, job, _MAKING, [one for one in outcomes if _makes(one.action)])
         waits += self._judge(
@@ -266,11 +270,18 @@ class Jobs:
 
     # --- Services of others under a name that the job needs: as good as its own -------------------
 
-    def _note_taken(self, key: Key, outcomes: Sequence[Outcome]) -> None:
+    def _note_taken(self, key: Key, job: Manifest, outcomes: Sequence[Outcome]) -> None:
         now = time.monotonic()
         for one in outcomes:
-            if isinstance(one.action, CreateService) and one.word == act.THERE:
-                self._taken[key, one.action.manifest["metadata"]["name"]] = now + _TAKEN_SECONDS
+            if not isinstance(one.action, CreateService) or one.word not in {
+                act.THERE,
+                act.FOREIGN,
+            }:
+                continue
+            name = one.action.manifest["metadata"]["name"]
+            self._taken[key, name] = now + _TAKEN_SECONDS
+            if one.word == act.FOREIGN:
+                self._tell(job, "Warning", reasons.NAME_TAKEN, _FOREIGN.format(name))
 
     def _names_taken(self, key: Key) -> set[str]:
         now = time.monotonic()

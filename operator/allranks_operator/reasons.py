@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 FAILED_CREATE = creating.FAILED_CREATE
 PODS_CREATED = "PodsCreated"
 ACTION_REFUSED = "ActionRefused"
+NAME_TAKEN = "NameTaken"
 RUN_SUCCEEDED = "RunSucceeded"
 RUN_FAILED = "RunFailed"
 
@@ -26,4 +27,5 @@ TABLE: Mapping[str, str] = {
     FAILED_CREATE: "pods cannot be made; it has the API server's words, and it is tried again",
     PODS_CREATED: "pods can be created again, after they could not be",
     ACTION_REFUSED: "the API server does not take what the job needs; it is tried again rarely",
+    NAME_TAKEN: "a Service that the job needs is somebody else's, and is used as it stands",
 }

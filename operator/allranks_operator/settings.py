@@ -107,6 +107,14 @@ def read(words: Sequence[str], environment: Mapping[str, str] = os.environ) -> S
     )
 
 
+def lacking(settings: Settings) -> tuple[str, str]:
+    """What is not set and will be missed, and what to do about it; two "" where nothing is."""
+    if settings.master_image:
+        return "", ""
+    fix = "give --master-image; until then only jobs that name one themselves get a master"
+    return "no image is known for masters of elastic jobs", f"{fix} (elastic.auto.master.image)"
+
+
 def parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     """The command line; `allranks-watcher --help` prints it.
 
@@ -148,7 +156,12 @@ _SWITCHES = (
     ("--pod-logs", _LOGS, "read the last lines of a failed rank's log"),
 )
 _TEXTS = (
-    ("--master-image", _MASTER, "", "the image of our own masters"),
+    (
+        "--master-image",
+        _MASTER,
+        "",
+        "the image of our masters; without it jobs must name one",
+    ),
     ("--listen", _LISTEN, ":8080", "host:port of /healthz, /readyz and /metrics"),
     ("--lease-namespace", _LEASE_SPACE, "", "where the Lease lies; else the pod's own namespace"),
     ("--lease-name", _LEASE, names.WATCHER, "the Lease's name"),

@@ -49,6 +49,8 @@ _MPI: list[dict[str, Any]] = [{"nodes": 30000}]
 _ELASTIC: list[dict[str, Any]] = [
     {"nodes": 9000},
     {"nodes": 2000, "script": "x" * 950_000, "command": []},
+    {"nodeShape": {"gpus": 8}, "elastic": {"mode": "auto", "auto": {"limits": {"gpu": 12}}}},
+    {"elastic": {"mode": "auto", "auto": {"minWorkers": 4}}},
 ]
 _LONG = {"a": {"values": ["x" * 9000, *"abcdefghij"], "env": "A"}}
 _SWEEP: list[dict[str, Any]] = [

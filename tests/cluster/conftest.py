@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -15,15 +14,18 @@ from tests.kube import kwok
 from tests.kube.api import ApiError
 from tests.kube.errors import BenchError
 
+from . import watching
+from .waiting import until
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from tests.kube.cluster import Cluster
 
+    from .watching import Lab, Zygote
+
 CRDS = Path(__file__).parents[1] / "data/crds"
 ELASTIC_CRDS = Path(__file__).parents[2] / "charts/operator/crds"
-_PATIENCE = 60.0
-_POLL = 0.02
 _CONFLICT = 409
 # Requests per second that the controllers may make: no test is to wait for their own limit of 20.
 _FAST = 500
@@ -33,25 +35,6 @@ _FAST = 500
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest tests first: at the end one worker would do them while the other waits."""
     items.sort(key=lambda item: "test_kwok" not in item.path.name)
-
-
-def until(
-    check: Callable[[], Any], what: str | Callable[[], str], seconds: float = _PATIENCE
-) -> Any:
-    """Wait for `check` to be true and return what it gave; fail the test when it never is.
-
-    Args:
-        check: asked again and again.
-        what: what should happen; called for the words where it did not.
-        seconds: how long it may take.
-    """
-    deadline = time.monotonic() + seconds
-    while not (found := check()):
-        if time.monotonic() > deadline:
-            said = what if isinstance(what, str) else what()
-            pytest.fail(f"{said} did not happen within {seconds:g} s", pytrace=False)
-        time.sleep(_POLL)
-    return found
 
 
 class MakeNamespace(Protocol):
@@ -93,6 +76,21 @@ def elastic_cluster(testrun_uid: str) -> Iterator[Cluster]:
             yield found
     except BenchError as error:
         pytest.fail(str(error), pytrace=False)
+
+
+@pytest.fixture(scope="session")
+def zygote(elastic_cluster: Cluster) -> Iterator[Zygote]:
+    """What starts watchers, and nodes for their pods, which stay as long as the cluster."""
+    watching.add_nodes(elastic_cluster)
+    with watching.zygote(elastic_cluster) as made:
+        yield made
+
+
+@pytest.fixture
+def lab(elastic_cluster: Cluster, zygote: Zygote, tmp_path: Path) -> Iterator[Lab]:
+    """A namespace of the test's own, for elastic jobs and watchers."""
+    with watching.laboratory(elastic_cluster, zygote, tmp_path) as made:
+        yield made
 
 
 def _add_kinds(cluster: Cluster, folder: Path) -> None:

@@ -22,7 +22,7 @@ from tests.kube import kwok
 from tests.kube.api import ApiError
 
 from . import watching
-from .conftest import until
+from .waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -79,8 +79,13 @@ class Master:
     _process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
     _starts: int = 0
 
-    def start(self) -> None:
-        """Start it, for the first time or again."""
+    def start(self, *, first: bool = False) -> None:
+        """Start it, for the first time or again.
+
+        Args:
+            first: wait until it is about to ask for its job, which is to be made then: where it is
+                slow to start, its first plan comes later than that is waited for.
+        """
         program = (python(), "-W", "ignore", "-m", "dlrover.python.master.main")
         self._starts += 1
         about = ("--namespace", self.namespace, "--job_name", self.job)
@@ -99,6 +104,8 @@ class Master:
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
+        if first:
+            until(lambda: self.said("Load the kube config file"), "the master's start", PATIENCE)
 
     def kill(self) -> None:
         """End it as a lost node would."""

@@ -16,7 +16,7 @@ from tests.kube import cluster as kube
 from tests.kube.api import ApiError
 from tests.kube.errors import BenchError
 
-from .conftest import until
+from .waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,7 +20,7 @@ import pytest
 from allranks import names
 from tests.kube import kwok
 
-from .conftest import until
+from .waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

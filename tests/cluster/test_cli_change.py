@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .conftest import until
 from .program import Program, job, program
+from .waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from .conftest import MakeNodes
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(900)
 
 JOBS, SETS = "batch/v1/jobs", "apps/v1/statefulsets"
 CHECKPOINTS = {"checkpoints": {"size": "1Gi", "keep": True}}

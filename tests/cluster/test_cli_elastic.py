@@ -13,36 +13,24 @@ import pytest
 from allranks import names
 from tests.kube import kwok
 
-from . import watching
-from .conftest import until
 from .program import Program, program
+from .waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.kube.cluster import Cluster
+    from .watching import Lab
 
-    from .watching import Lab, Zygote
-
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(900)
 
 _LEFT = (names.ELASTIC_JOBS, names.SCALE_PLANS, names.TRAINING_RUNS, "pods", "services")
 
 
-@pytest.fixture(scope="module")
-def zygote(elastic_cluster: Cluster) -> Iterator[Zygote]:
-    """What starts watchers, and nodes for their pods."""
-    with watching.nodes(elastic_cluster), watching.zygote(elastic_cluster) as made:
-        yield made
-
-
 @pytest.fixture
-def lab(elastic_cluster: Cluster, zygote: Zygote, tmp_path: Path) -> Iterator[Lab]:
+def lab(lab: Lab) -> Lab:
     """A namespace of the test's own, with a watcher."""
-    with watching.laboratory(elastic_cluster, zygote, tmp_path) as made:
-        made.watch("--master-image", "allranks/operator:1")
-        yield made
+    lab.watch("--master-image", "allranks/operator:1")
+    return lab
 
 
 @pytest.fixture

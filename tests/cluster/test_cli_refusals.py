@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from .conftest import until
 from .program import Program, job, program
+from .waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.kube.cluster import Cluster
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(900)
 
 ROLES = "rbac.authorization.k8s.io/v1/roles"
 BINDINGS = "rbac.authorization.k8s.io/v1/rolebindings"

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from allranks import names
-from tests.kube import binaries
+from tests.kube import binaries, kwok
 
-from .conftest import until
 from .program import SCRIPTS, Program, job, program
+from .waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from .conftest import MakeNodes
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture
@@ -61,6 +61,22 @@ def test_the_exit_code_is_the_jobs(allranks: Program) -> None:
     assert "failed first: rank " in said
     assert "demo failed" in allranks("wait", "demo", "--for", "failed")
     assert "demo  Failed" in allranks("wait", "demo", "--for", "succeeded", code=1)
+
+
+def _ends(after: str, code: int) -> dict[str, Any]:
+    """Of a role whose fake pods end so."""
+    notes = {kwok.ENDS_AFTER: after, kwok.EXIT_CODE: str(code)}
+    return {"replicas": 1, "podTemplate": {"metadata": {"annotations": notes}}}
+
+
+def test_who_failed_is_told_and_not_the_lead_that_heard_of_it(allranks: Program) -> None:
+    """A server fails for good, and the chief ends with 216: the code is the server's."""
+    roles = {"chief": _ends("4s", 216), "ps": _ends("1s", 7), "worker": {"replicas": 1}}
+    elastic = {"framework": "tensorflow", "roles": roles}
+    values = job(workload="elastic", nodes=0, elastic=elastic)
+    said = allranks("run", "demo", code=7, values=values)
+    assert "failed first: ps 0, pod demo-ps-0-" in said
+    assert "failed for good, and the training with it" in said
 
 
 def test_ctrl_c_leaves_the_job_there(allranks: Program) -> None:

@@ -18,9 +18,9 @@ from allranks import names
 from tests.kube import binaries
 
 from . import dlrover, watching
-from .conftest import until
 from .dlrover import ALLREDUCE, PARAMETER_SERVER, PATIENCE, Job, Master
 from .stories import Stories, story
+from .waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
     from tests.kube.cluster import Cluster
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("dlrover")]
+    from .watching import Zygote
+
+pytestmark = [pytest.mark.timeout(900), pytest.mark.xdist_group("dlrover")]
 
 _FALLBACK = 75.0  # the watcher waits half a minute for a plan before it makes one of its own
 AUTO, MANUAL = {names.SCALE_TYPE: "auto"}, {names.SCALE_TYPE: "manual"}
@@ -71,18 +73,34 @@ class Stage:
         self.masters.append(master)
         return Job(self.cluster, self.namespace, name), master
 
+    def all_reduce(
+        self, name: str, *, workers: int, requests: Mapping[str, str] | None = None
+    ) -> tuple[Job, Master]:
+        """A job of workers alone that all run, and its master."""
+        job, master = self.job(name)
+        master.start(first=True)
+        job.create(ALLREDUCE, **self.roles(requests, worker=workers))
+        job.runs(*(f"worker-{number}" for number in range(workers)))
+        return job, master
+
+    def parameter_server(self, name: str) -> tuple[Job, Master]:
+        """A job of two workers, one of which the master makes a chief, and a server; and it."""
+        job, master = self.job(name)
+        master.start(first=True)
+        job.create(PARAMETER_SERVER, **self.roles(ps=1, worker=2))
+        job.runs("chief-0", "ps-0", "worker-0")
+        return job, master
+
 
 @pytest.fixture(scope="module")
-def stage(elastic_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+def stage(
+    elastic_cluster: Cluster, zygote: Zygote, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Stage]:
     """A namespace with a watcher."""
-    cluster, folder = elastic_cluster, tmp_path_factory.mktemp("dlrover")
-    with (
-        watching.nodes(cluster),
-        watching.zygote(cluster) as starter,
-        watching.laboratory(cluster, starter, folder) as lab,
-    ):
+    folder = tmp_path_factory.mktemp("dlrover")
+    with watching.laboratory(elastic_cluster, zygote, folder) as lab:
         lab.watch()
-        found = Stage(cluster, lab.namespace, folder)
+        found = Stage(elastic_cluster, lab.namespace, folder)
         with _noting(found):
             try:
                 yield found
@@ -143,10 +161,7 @@ def _ended(job: Job, phase: str, master: Master, code: int) -> None:
 @story
 def test_an_all_reduce_job_is_driven_to_its_end(stage: Stage) -> None:
     """Plans make the workers and replace the deleted and the failed one; then it has succeeded."""
-    job, master = stage.job("jar")
-    job.create(ALLREDUCE, **stage.roles(worker=2))
-    master.start()
-    job.runs("worker-0", "worker-1")
+    job, master = stage.all_reduce("jar", workers=2)
     _loses(job, master, "worker-1")
     job.runs("worker-0", "worker-2")
     assert job.label("worker-2", names.EDL_RANK) == "1"
@@ -166,10 +181,11 @@ def test_an_all_reduce_job_is_driven_to_its_end(stage: Stage) -> None:
 def test_what_the_master_needs_of_pods_is_on_each(stage: Stage) -> None:
     """Each pod has the five labels that it reads; a rounded CPU does not replace the template's."""
     job, master = stage.job("jlb")
+    master.start(first=True)
     job.create(ALLREDUCE, **stage.roles(worker=2))
-    master.start()
+    # It goes half a minute after it is done, which may be before the pods are seen to run.
+    (plan,) = until(job.plans, "the plan", PATIENCE).values()
     job.runs("worker-0", "worker-1")
-    (plan,) = job.plans().values()
     resource = plan["spec"]["replicaResourceSpecs"]["worker"]["resource"]
     assert resource == {"cpu": "0.1", "memory": "32Mi"}
     for rank in ("0", "1"):
@@ -188,10 +204,7 @@ def test_what_the_master_needs_of_pods_is_on_each(stage: Stage) -> None:
 @story
 def test_a_parameter_server_job_is_driven_to_its_end(stage: Stage) -> None:
     """A chief is made of a worker; worker and PS are replaced; the chief's end is the job's."""
-    job, master = stage.job("jps")
-    job.create(PARAMETER_SERVER, **stage.roles(ps=1, worker=2))
-    master.start()
-    job.runs("chief-0", "ps-0", "worker-0")
+    job, master = stage.parameter_server("jps")
     config = _env(job.pods()["chief-0"])["TF_CONFIG"]
     host = f"jps-edljob-ps-0.{stage.namespace}.svc:2222"
     assert json.loads(config)["cluster"]["ps"] == [host]
@@ -216,10 +229,7 @@ def test_a_parameter_server_job_is_driven_to_its_end(stage: Stage) -> None:
 @story
 def test_empty_plans_change_nothing_and_do_not_stay(stage: Stage) -> None:
     """The plan that a PS job's master writes every minute is taken away; the pods stay the same."""
-    job, master = stage.job("jem")
-    job.create(PARAMETER_SERVER, **stage.roles(ps=1, worker=2))
-    master.start()
-    job.runs("chief-0", "ps-0", "worker-0")
+    job, _ = stage.parameter_server("jem")
     before = {name: pod["metadata"]["uid"] for name, pod in job.pods().items()}
     # The numbers 0 and 1 are of the start; this one comes a minute later.
     until(lambda: stage.told("ADDED", "jem-scaleplan-2"), "an empty plan", PATIENCE)
@@ -230,10 +240,7 @@ def test_empty_plans_change_nothing_and_do_not_stay(stage: Stage) -> None:
 @story
 def test_a_job_that_fails_too_often_has_failed(stage: Stage) -> None:
     """After the third failure the master ends with 1: the job has failed, its pods are ended."""
-    job, master = stage.job("jfa")
-    job.create(ALLREDUCE, **stage.roles(worker=2))
-    master.start()
-    job.runs("worker-0", "worker-1")
+    job, master = stage.all_reduce("jfa", workers=2)
     for failed, next_one in (("worker-0", "worker-2"), ("worker-2", "worker-3")):
         job.end(failed, 1)
         job.runs("worker-1", next_one)
@@ -265,9 +272,9 @@ def test_a_job_whose_first_plan_was_lost_starts_all_the_same(stage: Stage) -> No
 def test_a_lost_race_for_a_name_is_won_by_the_next_try(stage: Stage) -> None:
     """An empty plan that holds the name of the real one is gone before the master gives up."""
     job, master = stage.job("jra")
-    job.create(ALLREDUCE, **stage.roles(worker=2))
+    master.start(first=True)
     job.plan(0, labels=AUTO, replicaResourceSpecs={}, createPods=[], removePods=[], psHosts=[])
-    master.start()
+    job.create(ALLREDUCE, **stage.roles(worker=2))
     plans = "ADDED jra-scaleplan-0\n"
     until(lambda: stage.history.read_text().count(plans) == 2, "the master's own plan", PATIENCE)
     job.runs("worker-0", "worker-1")
@@ -276,10 +283,7 @@ def test_a_lost_race_for_a_name_is_won_by_the_next_try(stage: Stage) -> None:
 @story
 def test_a_master_that_starts_again_is_heard(stage: Stage) -> None:
     """Its plans begin at 0 again: that name is free, because handled plans do not stay."""
-    job, master = stage.job("jre")
-    job.create(ALLREDUCE, **stage.roles(worker=2))
-    master.start()
-    job.runs("worker-0", "worker-1")
+    job, master = stage.all_reduce("jre", workers=2)
     until(lambda: not job.plans(), "the end of the handled plan", PATIENCE)
     master.kill()
     master.start()
@@ -296,10 +300,7 @@ def test_a_master_that_starts_again_is_heard(stage: Stage) -> None:
 @story
 def test_an_ended_pod_that_the_master_deletes_is_not_lost(stage: Stage) -> None:
     """It counts as succeeded and is not made again."""
-    job, master = stage.job("jdl")
-    job.create(ALLREDUCE, **stage.roles(worker=2))
-    master.start()
-    job.runs("worker-0", "worker-1")
+    job, master = stage.all_reduce("jdl", workers=2)
     job.end("worker-0")
     # It does so when it lists the pods, a minute after its start.
     until(lambda: "worker-0" not in job.pods(), "the master's deletion of the ended pod", PATIENCE)
@@ -313,10 +314,7 @@ def test_an_ended_pod_that_the_master_deletes_is_not_lost(stage: Stage) -> None:
 @story
 def test_a_job_without_requests_is_not_lost_from_sight(stage: Stage) -> None:
     """Zeros mean "not set"; each pod has requests all the same, or the master would see none."""
-    job, master = stage.job("jze")
-    job.create(ALLREDUCE, **stage.roles(requests={}, worker=2))
-    master.start()
-    job.runs("worker-0", "worker-1")
+    job, master = stage.all_reduce("jze", workers=2, requests={})
     assert {"cpu", "memory"} <= job.requests("worker-0").keys()
     assert "0" not in job.requests("worker-0").values()
     _loses(job, master, "worker-0")
@@ -326,10 +324,7 @@ def test_a_job_without_requests_is_not_lost_from_sight(stage: Stage) -> None:
 @story
 def test_a_plan_of_a_person_and_a_suspension_are_carried_out(stage: Stage) -> None:
     """The master reads neither; both are carried out, and it goes on replacing pods."""
-    job, master = stage.job("jma")
-    job.create(ALLREDUCE, **stage.roles(worker=1))
-    master.start()
-    job.runs("worker-0")
+    job, _ = stage.all_reduce("jma", workers=1)
     replicas = {"worker": {"replicas": 2}}
     job.plan("by-hand", labels={**MANUAL, names.EDL_NAME: "jma"}, replicaResourceSpecs=replicas)
     job.runs("worker-0", "worker-1")
@@ -348,10 +343,7 @@ def test_a_plan_of_a_person_and_a_suspension_are_carried_out(stage: Stage) -> No
 @story
 def test_nothing_of_a_deleted_job_is_left(stage: Stage) -> None:
     """Deleting the ElasticJob takes pods, Services and plans along, also those of the master."""
-    job, master = stage.job("jde")
-    job.create(PARAMETER_SERVER, **stage.roles(ps=1, worker=2))
-    master.start()
-    job.runs("chief-0", "ps-0", "worker-0")
+    job, master = stage.parameter_server("jde")
     master.kill()
     job.cluster.api("DELETE", job.path(names.ELASTIC_JOBS, "jde"))
     until(lambda: not job.pods() and not job.plans(), "the end of pods and plans", PATIENCE)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from .conftest import MakeNamespace
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(900)
 
 Manifest = dict[str, Any]
 STRICT = "?fieldValidation=Strict"

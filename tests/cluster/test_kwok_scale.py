@@ -21,14 +21,14 @@ from allranks import names
 from tests.kube import cluster as kube
 from tests.kube import kwok
 
-from .conftest import until
+from .waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from tests.kube.cluster import Cluster
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(900)
 
 ALLRANKS = Path(sysconfig.get_path("scripts")) / names.CLI
 NODES, SPARE, RACK = 1000, 100, 20

@@ -11,12 +11,17 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
-from .conftest import until
+from allranks import names
+
+from .waiting import until
+from .watching import replicas
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.kube.cluster import Cluster
+
+    from .watching import Lab
 
 GROUP = "elastic.iml.github.io"
 RULES = [
@@ -113,3 +118,32 @@ def test_a_master_plans_says_so_and_is_started_again(
         event["involvedObject"]["kind"],
         event["involvedObject"]["name"],
     )
+
+
+def test_a_verdict_that_a_worker_leaves_is_the_end_of_its_job(lab: Lab) -> None:
+    """The watcher reads it from the first pod that ends with it, and makes no other in its place.
+
+    The master is not asked: here it only pretends to run.
+    """
+    lab.watch("--master-image", "allranks/operator:1")
+    master = replicas()
+    master["template"]["spec"]["serviceAccountName"] = "default"
+    specs = {"worker": replicas(), names.EDL_MASTER: master}
+    lab.job("j", annotations={names.MASTER: "own"}, specs=specs)
+    lab.plan("j", 0, worker=3)
+    workers = lab.running("j", 3, kind="worker")
+    why = f"{workers[1]}: rank 0 ended with exit code 13"
+    (before,) = [one for one in lab.pods("j") if one["metadata"]["name"] == workers[1]]
+    (container,) = before["status"]["containerStatuses"]
+    ended = {"exitCode": 13, "reason": "Error", "message": f"{names.JOB_HAS_FAILED}{why}"}
+    failed = {"ready": False, "started": False, "state": {"terminated": ended}}
+    status = {"phase": "Failed", "containerStatuses": [{**container, **failed}]}
+    path = lab.path("pods", workers[1]) + "/status"
+    merge = "application/merge-patch+json"
+    lab.cluster.admin.request("PATCH", path, {"status": status}, content_type=merge)
+    until(lambda: lab.status("j").get("phase") == "Failed", "the end of the job")
+    conditions = lab.status("j")["status"]["conditions"]
+    (end,) = [one for one in conditions if one["type"] == "Failed"]
+    assert ("TrainingFailed", why) == (end["reason"], end["message"])
+    until(lambda: [workers[1]] == lab.names("j", "worker"), "the end of the others")
+    assert [] == lab.events("PodsReplaced")

@@ -19,8 +19,8 @@ from allranks import names
 from tests.kube import cluster as kube
 from tests.kube import kwok
 
-from .conftest import until
 from .program import Program, job, program
+from .waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from tests.kube.cluster import Cluster
 
-pytestmark = [pytest.mark.timeout(180), pytest.mark.xdist_group("operator-install")]
+pytestmark = [pytest.mark.timeout(900), pytest.mark.xdist_group("operator-install")]
 
 _SPACES = "/api/v1/namespaces"
 _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

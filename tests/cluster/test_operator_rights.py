@@ -18,17 +18,15 @@ import yaml
 from allranks import names
 from tests.kube import kwok
 
-from . import watching
-from .conftest import until
-from .watching import Lab, Zygote, replicas
+from .waiting import until
+from .watching import Lab, Zygote, release_job, replicas
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.kube.cluster import Cluster
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(900)
 
 RELEASE, ACCOUNT = "allranks", "allranks-watcher"
 _FORBIDDEN = 403
@@ -36,27 +34,17 @@ _FORBIDDEN = 403
 _APPLIED = {"trainingruns"}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _nodes(elastic_cluster: Cluster) -> Iterator[None]:
-    with watching.nodes(elastic_cluster):
-        yield
-
-
 @pytest.fixture
-def lab(elastic_cluster: Cluster, helm4: Any, repo: Path, tmp_path: Path) -> Iterator[Lab]:
+def lab(lab: Lab, helm4: Any, repo: Path, tmp_path: Path) -> Iterator[Lab]:
     """A namespace with the chart's release, whose watcher is a process of the test's."""
-    with (
-        watching.zygote(elastic_cluster) as nobody,
-        watching.laboratory(elastic_cluster, nobody, tmp_path) as made,
-    ):
-        helm4.run(
-            *("install", RELEASE, repo / "charts/operator", "--skip-crds"),
-            *("--namespace", made.namespace, "--kubeconfig", elastic_cluster.kubeconfig),
-            *("--set", "replicas=0", "--set", "podLogs=true"),
-        )
-        made.zygote = Zygote(token_kubeconfig(made, ACCOUNT, tmp_path))
-        yield made
-        made.zygote.close()
+    helm4.run(
+        *("install", RELEASE, repo / "charts/operator", "--skip-crds"),
+        *("--namespace", lab.namespace, "--kubeconfig", lab.cluster.kubeconfig),
+        *("--set", "replicas=0", "--set", "podLogs=true"),
+    )
+    lab.zygote = Zygote(token_kubeconfig(lab, ACCOUNT, tmp_path))
+    yield lab
+    lab.zygote.close()
 
 
 def token_kubeconfig(lab: Lab, account: str, folder: Path) -> Path:
@@ -97,38 +85,13 @@ def asked(lab: Lab, account: str) -> tuple[set[tuple[str, str]], set[tuple[str, 
     return {(one.resource, one.verb) for one in requests}, refused
 
 
-def job(name: str, **more: Any) -> dict[str, Any]:
-    """A Job of a release whose chart rendered no TrainingRun."""
-    labels = {
-        names.APP_INSTANCE: more.pop("release", name),
-        names.APP_PART_OF: names.PART_OF,
-        names.WORKLOAD: "torchrun",
-    }
-    template = replicas(annotations=more.pop("pods", {}))["template"]
-    template["metadata"]["labels"] = labels
-    template["spec"].update(more.pop("spec", {}))
-    metadata = {"name": name, "labels": labels | more.pop("labels", {}), **more}
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": metadata,
-        "spec": {
-            "completionMode": "Indexed",
-            "completions": 1,
-            "parallelism": 1,
-            "backoffLimit": 0,
-            "template": template,
-        },
-    }
-
-
 def _runs(lab: Lab) -> None:
     """A run that ends well, one that fails, and one that stands still for every reason there is."""
     post = lab.cluster.api
     ends = {kwok.ENDS_AFTER: "100ms", kwok.EXIT_CODE: "0"}
     fails = {kwok.ENDS_AFTER: "100ms", kwok.EXIT_CODE: "3"}
-    post("POST", lab.path("jobs"), job("good", pods=ends))
-    post("POST", lab.path("jobs"), job("bad", pods=fails))
+    post("POST", lab.path("jobs"), release_job("good", pods=ends))
+    post("POST", lab.path("jobs"), release_job("bad", pods=fails))
     claim = {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
@@ -142,12 +105,12 @@ def _runs(lab: Lab) -> None:
     post("POST", lab.path("persistentvolumeclaims"), claim)
     volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
     for dialect in ("coscheduling", "kai", "volcano"):
-        stuck = job(
+        stuck = release_job(
             f"stuck-{dialect}",
             release="stuck",
             annotations={names.SCHEDULING: json.dumps({"dialect": dialect}, separators=(",", ":"))},
             labels={names.KUEUE_QUEUE: "research"},
-            spec={"volumes": volumes},
+            pod_spec={"volumes": volumes},
         )
         post("POST", lab.path("jobs"), stuck)
     until(lambda: lab.run("good").get("phase") == "Succeeded", "the good run's end")

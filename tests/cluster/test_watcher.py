@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import urllib.request
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.error import HTTPError
 
 import pytest
@@ -11,53 +11,8 @@ import pytest
 from allranks import names
 from tests.kube import kwok
 
-from . import watching
-from .conftest import until
-from .watching import Lab, Zygote, replicas
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.kube.cluster import Cluster
-
-
-@pytest.fixture(scope="module")
-def zygote(elastic_cluster: Cluster) -> Iterator[Zygote]:
-    """What starts watchers, and nodes for their pods."""
-    with watching.nodes(elastic_cluster), watching.zygote(elastic_cluster) as made:
-        yield made
-
-
-@pytest.fixture
-def lab(elastic_cluster: Cluster, zygote: Zygote, tmp_path: Path) -> Iterator[Lab]:
-    """A namespace of the test's own."""
-    with watching.laboratory(elastic_cluster, zygote, tmp_path) as made:
-        yield made
-
-
-def job(name: str, **more: Any) -> dict[str, Any]:
-    """A Job of a release, of two fake pods, whose chart rendered no TrainingRun."""
-    labels = {
-        names.APP_INSTANCE: name,
-        names.APP_PART_OF: names.PART_OF,
-        names.WORKLOAD: "torchrun",
-    }
-    template = replicas(annotations=more.pop("pods", {}))["template"]
-    template["metadata"]["labels"] = labels
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": name, "labels": labels, "annotations": more.pop("annotations", {})},
-        "spec": {
-            "completionMode": "Indexed",
-            "completions": 2,
-            "parallelism": 2,
-            "backoffLimit": 0,
-            "template": template,
-            **more,
-        },
-    }
+from .waiting import until
+from .watching import Lab, release_job, replicas
 
 
 def training_run(name: str) -> dict[str, Any]:
@@ -159,14 +114,16 @@ def test_a_pod_that_is_not_ours_is_never_touched(lab: Lab) -> None:
 def test_a_release_without_a_training_run_is_given_one(lab: Lab) -> None:
     """It tells how the run does, can be waited for, and goes with the Job."""
     lab.watch()
-    lab.cluster.api("POST", lab.path("jobs"), job("demo"))
-    lab.cluster.api("POST", lab.path("jobs"), job("quiet", annotations={names.STATUS: "off"}))
+    lab.cluster.api("POST", lab.path("jobs"), release_job("demo"))
+    lab.cluster.api(
+        "POST", lab.path("jobs"), release_job("quiet", annotations={names.STATUS: "off"})
+    )
     until(lambda: lab.run("demo").get("phase") == "Running", "the run")
     wait = ("wait", "--for=condition=Ready", "trainingrun/demo", "--timeout=20s")
     lab.cluster.kubectl(*wait, namespace=lab.namespace)
     found = lab.run("demo")
     assert ("2/2", "torchrun") == (found["ready"], found["workload"])
-    assert {"failures": 0, "disruptions": 0} == found["restarts"]
+    assert {"total": 0, "failures": 0, "disruptions": 0} == found["restarts"]
     run, made = lab.get(names.TRAINING_RUNS, "demo"), lab.get("jobs", "demo")
     assert run is not None
     assert made is not None
@@ -181,7 +138,7 @@ def test_a_run_tells_its_end(lab: Lab, code: str, phase: str) -> None:
     lab.watch()
     lab.cluster.api("POST", lab.path(names.TRAINING_RUNS), training_run("demo"))
     ends = {kwok.ENDS_AFTER: "300ms", kwok.EXIT_CODE: code}
-    lab.cluster.api("POST", lab.path("jobs"), job("demo", pods=ends))
+    lab.cluster.api("POST", lab.path("jobs"), release_job("demo", pods=ends))
     until(lambda: lab.run("demo").get("phase") == phase, phase)
     found = lab.run("demo")
     conditions = {one["type"]: one["status"] for one in found["conditions"]}
@@ -202,7 +159,7 @@ def test_a_run_that_is_stuck_says_why(lab: Lab) -> None:
     lab.cluster.api("POST", lab.path("resourcequotas"), quota)
     lab.watch()
     lab.cluster.api("POST", lab.path(names.TRAINING_RUNS), training_run("demo"))
-    lab.cluster.api("POST", lab.path("jobs"), job("demo"))
+    lab.cluster.api("POST", lab.path("jobs"), release_job("demo"))
     until(lambda: "quota" in lab.run("demo").get("message", ""), "the reason")
     assert "Pending" == lab.run("demo")["phase"]
 
@@ -211,7 +168,7 @@ def test_a_run_whose_job_is_removed_has_failed(lab: Lab) -> None:
     """Nothing says for ever that it runs."""
     lab.watch()
     lab.cluster.api("POST", lab.path(names.TRAINING_RUNS), training_run("demo"))
-    lab.cluster.api("POST", lab.path("jobs"), job("demo"))
+    lab.cluster.api("POST", lab.path("jobs"), release_job("demo"))
     until(lambda: lab.run("demo").get("phase") == "Running", "the run")
     lab.cluster.api("DELETE", lab.path("jobs", "demo") + "?propagationPolicy=Background")
     until(lambda: lab.run("demo").get("phase") == "Failed", "its end")

@@ -21,7 +21,7 @@ from allranks import names
 from tests.kube.api import ApiError
 
 from . import watching
-from .conftest import until
+from .waiting import until
 from .watching import Lab, Ledger, Zygote, replicas
 
 if TYPE_CHECKING:
@@ -30,25 +30,11 @@ if TYPE_CHECKING:
 
     from tests.kube.cluster import Cluster
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(900)
 
 KILLS, WORLDS, SEED = 200, 4, 20_260_711
 PER_WORLD = KILLS // WORLDS
 _EARLY = 0.3  # of the kills may come before the first action
-
-
-@pytest.fixture(scope="module")
-def zygote(elastic_cluster: Cluster) -> Iterator[Zygote]:
-    """What starts watchers, and nodes for their pods."""
-    with watching.nodes(elastic_cluster), watching.zygote(elastic_cluster) as made:
-        yield made
-
-
-@pytest.fixture
-def lab(elastic_cluster: Cluster, zygote: Zygote, tmp_path: Path) -> Iterator[Lab]:
-    """A namespace of the test's own."""
-    with watching.laboratory(elastic_cluster, zygote, tmp_path) as made:
-        yield made
 
 
 # ---------------------------------------------------------------- the process is killed

@@ -13,7 +13,7 @@ from tests.kube import cluster as kube
 from tests.kube import faults
 
 from . import watching
-from .conftest import until
+from .waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from .watching import Lab, Zygote
 
-pytestmark = [pytest.mark.timeout(240), pytest.mark.xdist_group("watcher-outages")]
+pytestmark = [pytest.mark.timeout(900), pytest.mark.xdist_group("watcher-outages")]
 
 _PAUSE = 30.0
 _FAST = 500

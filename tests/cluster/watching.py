@@ -20,7 +20,7 @@ from tests.kube import kwok
 from tests.kube.api import ApiError
 from tests.kube.processes import Identity
 
-from .conftest import until
+from .waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -315,21 +315,41 @@ def replicas(count: int | None = None, **more: Any) -> dict[str, Any]:
     return {**counted, "restartCount": 3, "template": template, **more}
 
 
-@contextmanager
-def nodes(cluster: Cluster) -> Iterator[None]:
-    """Fake nodes for these pods, while the block runs."""
-    prefix = add_nodes(cluster)
-    try:
-        yield
-    finally:
-        kwok.delete(cluster.admin, prefix)
+def release_job(name: str, *, count: int = 2, **more: Any) -> dict[str, Any]:
+    """A Job of a release, of fake pods, whose chart rendered no TrainingRun.
+
+    Args:
+        name: its own, and the release's where `more` names none.
+        count: how many pods.
+        more: `release`; `pods`, their annotations; `pod_spec`, over their spec; `labels` and
+            `annotations` of the Job.
+    """
+    labels = {
+        names.APP_INSTANCE: more.pop("release", name),
+        names.APP_PART_OF: names.PART_OF,
+        names.WORKLOAD: "torchrun",
+    }
+    template = replicas(annotations=more.pop("pods", {}))["template"]
+    template["metadata"]["labels"] = labels
+    template["spec"].update(more.pop("pod_spec", {}))
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "labels": labels | more.pop("labels", {}), **more},
+        "spec": {
+            "completionMode": "Indexed",
+            "completions": count,
+            "parallelism": count,
+            "backoffLimit": 0,
+            "template": template,
+        },
+    }
 
 
-def add_nodes(cluster: Cluster) -> str:
-    """Make fake nodes for these pods; return what their names begin with."""
+def add_nodes(cluster: Cluster) -> None:
+    """Make fake nodes for these pods."""
     prefix = f"watching-{secrets.token_hex(3)}"
     kwok.create(cluster.admin, 2, prefix=prefix, shape=_SHAPE, labels=_NODES)
-    return prefix
 
 
 @contextmanager

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from allranks.local.control import Handle, LogLine
     from allranks.model.status import RunStatus
 
-_PATIENCE = 30.0
+_PATIENCE = 240.0
 _POLL = 0.01
 
 
@@ -71,7 +71,7 @@ def first_process(processes: Iterable[psutil.Process], pod: str) -> psutil.Proce
     """The process that a pod consists of, which the others of the pod belong to."""
     parents = {}
     for one in processes:
-        with suppress(psutil.Error):  # it has ended since it was listed
+        with suppress(psutil.Error, OSError):  # it has ended since it was listed
             if pod == one.environ().get("POD_NAME"):
                 parents[one] = one.ppid()
     pids = {one.pid for one in parents}
@@ -151,9 +151,11 @@ class Machine:
 
         def both() -> tuple[psutil.Process, psutil.Process] | None:
             found = tree.marked(names.ENV_SUPERVISOR, [str(self.folder(name).path)])
+            parents = {one: tree.parent(one) for one in found}
             pids = {one.pid for one in found}
-            guardians = [one for one in found if one.ppid() not in pids]
-            children = [one for one in found if one.ppid() in {g.pid for g in guardians}]
+            guardians = [one for one, parent in parents.items() if parent not in {None, *pids}]
+            first = {one.pid for one in guardians}
+            children = [one for one, parent in parents.items() if parent in first]
             return (guardians[0], children[0]) if guardians and children else None
 
         found: tuple[psutil.Process, psutil.Process] = until(both, "the supervisor")
@@ -228,7 +230,7 @@ def command_line(tmp_path: Path, helm4: Any) -> CommandLine:
 
     def run(*words: str | Path, code: int = 0) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
-            [program, *words], env=env, capture_output=True, text=True, check=False, timeout=200
+            [program, *words], env=env, capture_output=True, text=True, check=False, timeout=500
         )
         assert code == done.returncode, done.stdout + done.stderr
         return done

@@ -15,7 +15,7 @@ from .conftest import Machine, container, until
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = pytest.mark.local
+pytestmark = [pytest.mark.local, pytest.mark.timeout(600)]
 
 _OTHER = """
 import sys

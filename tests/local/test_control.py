@@ -12,7 +12,7 @@ import pytest
 
 from allranks.errors import InputError
 from allranks.local import control, ending
-from allranks.model.status import Phase
+from allranks.model.status import Phase, PodPhase
 
 from .conftest import claim_volume, container, job, port_base, until
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from .conftest import Machine
 
-pytestmark = pytest.mark.local
+pytestmark = [pytest.mark.local, pytest.mark.timeout(600)]
 
 _FOREVER = "echo up; while :; do sleep 0.01; done"
 # Starts a run as a command line would and follows it; Ctrl-C leaves the block, which ends the run.
@@ -80,7 +80,7 @@ def test_ctrl_c_ends_the_run(machine: Machine) -> None:
     """SIGINT to the command line ends the run in order; nothing and no port is left."""
     cli, port = _started(machine)
     cli.send_signal(signal.SIGINT)
-    assert cli.wait(30) == 130
+    assert cli.wait(90) == 130
     assert (Phase.FAILED, 130) == (
         control.status("run", "lab").phase,
         control.status("run", "lab").exit_code,
@@ -96,7 +96,7 @@ def test_a_command_line_that_is_killed_takes_its_run_with_it(
     """Whatever ends the command line ends a foreground run, without anyone's help."""
     cli, port = _started(machine)
     cli.send_signal(number)
-    assert -number == cli.wait(30)
+    assert -number == cli.wait(90)
     until(lambda: not machine.folder().alive(), "the run's end")
     assert machine.leftovers() == []
     assert _port_is_free(port)
@@ -109,12 +109,15 @@ def test_a_supervisor_that_is_killed_leaves_nothing(machine: Machine) -> None:
     cli, port = _started(machine)
     _, supervisor = machine.supervisors()
     supervisor.kill()
-    cli.wait(30)
+    cli.wait(90)
     assert machine.leftovers() == []
     assert _port_is_free(port)
     status = control.status("run", "lab")
     assert (Phase.FAILED, "SupervisorLost", 1) == (status.phase, status.reason, status.exit_code)
     assert "exit code 137" in status.message
+    assert [(PodPhase.FAILED, "Lost", False)] == [
+        (one.phase, one.reason, one.ready) for one in status.pods
+    ]
 
 
 def test_a_guardian_that_is_killed_leaves_nothing(machine: Machine) -> None:
@@ -122,7 +125,7 @@ def test_a_guardian_that_is_killed_leaves_nothing(machine: Machine) -> None:
     cli, port = _started(machine)
     guardian, _ = machine.supervisors()
     guardian.kill()
-    cli.wait(30)
+    cli.wait(90)
     assert machine.leftovers() == []
     assert _port_is_free(port)
 
@@ -132,10 +135,13 @@ def test_delete_after_everything_was_killed(machine: Machine) -> None:
     cli, port = _started(machine)
     for process in (*machine.supervisors(), psutil.Process(cli.pid)):
         process.kill()
-    cli.wait(30)
+    cli.wait(90)
     until(lambda: not machine.folder().alive(), "the supervisor's end")
-    assert control.status("run", "lab").reason == "SupervisorLost"
-    assert "allranks delete run" in control.status("run", "lab").message
+    status = control.status("run", "lab")
+    assert (Phase.FAILED, "SupervisorLost") == (status.phase, status.reason)
+    assert "allranks delete run" in status.message
+    assert [(0, 1)] == [(one.running, one.failed) for one in status.roles]
+    assert status.finished_at is not None
     assert not _port_is_free(port)
     control.delete("run", "lab")
     assert machine.leftovers() == []
@@ -161,8 +167,9 @@ def test_a_stopped_supervisor_cannot_hold_up_delete(
 def test_a_detached_run_outlives_its_command_line(machine: Machine) -> None:
     """It goes on, can be followed and stopped from elsewhere, and keeps its record."""
     cli, port = _started(machine, how="detached")
-    assert cli.wait(30) == 0
-    assert Phase.RUNNING is control.status("run", "lab").phase
+    assert cli.wait(90) == 0
+    running = control.status("run", "lab")
+    assert (Phase.RUNNING, [1]) == (running.phase, [one.ready for one in running.roles])
     assert not _port_is_free(port)
     lines = control.logs("run", "lab", follow=True)
     assert next(lines).text == "listening"

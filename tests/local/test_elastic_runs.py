@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from .conftest import Machine
 
-pytestmark = pytest.mark.local
+pytestmark = [pytest.mark.local, pytest.mark.timeout(600)]
 
 _FOR_EVER = "while :; do sleep 0.01; done"
 # A worker that says who it is and stays until it is told to go.
@@ -148,12 +148,27 @@ def test_a_killed_worker_is_replaced_at_its_address(machine: Machine) -> None:
     assert (Phase.SUCCEEDED, None) == (done.phase, done.failure)
 
 
+def test_a_run_that_is_stopped_blames_no_worker_that_recovered(machine: Machine) -> None:
+    """While it runs, its status tells why it has restarted; a person's end is no failure of its."""
+    handle = machine.start(elastic())
+    until(lambda: workers(0, 1) == running(), "two workers")
+    kill(machine, "run-edljob-worker-1")
+    until(lambda: workers(0, 2) == running(), "the replacement")
+    failure = handle.status().failure
+    assert failure is not None
+    assert "run-edljob-worker-1" == failure.pod
+    handle.stop()
+    done = handle.wait()
+    assert (Phase.FAILED, 130, None) == (done.phase, done.exit_code, done.failure)
+
+
 def test_scale_suspend_and_resume(machine: Machine) -> None:
     """The command line's wishes are plans and edits; suspended, no process is left."""
     handle = machine.start(elastic())
     until(lambda: workers(0, 1) == running(), "two workers")
     assert "run-scale-0" == control.scale("run", "lab", Wish({"worker": 3}))
     until(lambda: workers(0, 1, 2) == running(), "three workers")
+    until(lambda: control.plan_answer("run", "lab", "run-scale-0").over, "the plan's end")
     control.scale("run", "lab", Wish({"worker": 1}))
     until(lambda: workers(0) == running(), "one worker")
     assert control.suspend("run", "lab")
@@ -163,6 +178,23 @@ def test_scale_suspend_and_resume(machine: Machine) -> None:
     until(lambda: 1 == len(running()), "its worker again")
     end(machine)
     assert Phase.SUCCEEDED is handle.wait().phase
+
+
+def test_a_run_that_starts_suspended_waits_to_be_resumed(machine: Machine) -> None:
+    """Nothing of it runs before, and it says how to go on; its loss would be said, too."""
+    handle = machine.start(elastic(suspend=True))
+    assert any("`allranks resume run -n lab --on local`" in one for one in handle.notes)
+    until(lambda: handle.status().phase is Phase.SUSPENDED, "the phase")
+    assert [] == machine.processes()
+    assert control.resume("run", "lab")
+    until(lambda: workers(0, 1) == running(), "two workers")
+    assert [1, 2] == [one.ready for one in handle.status().roles]
+    control.suspend("run", "lab")
+    until(lambda: handle.status().phase is Phase.SUSPENDED, "the phase again")
+    for process in machine.supervisors():
+        process.kill()
+    handle.wait()
+    assert "SupervisorLost" == control.status("run", "lab").reason
 
 
 def test_a_master_that_dies_is_made_again_where_it_was(machine: Machine) -> None:
@@ -177,6 +209,21 @@ def test_a_master_that_dies_is_made_again_where_it_was(machine: Machine) -> None
     assert workers(0, 1) == running()
     end(machine)
     assert Phase.SUCCEEDED is handle.wait().phase
+
+
+def test_workers_that_a_master_sends_home_are_the_last(machine: Machine) -> None:
+    """They leave its verdict, and nobody takes their places while it is still there.
+
+    The words become the run's, and the exit code of the training its exit code.
+    """
+    verdict = f"{names.JOB_HAS_FAILED}run-edljob-worker-1: rank 0 ended with exit code 13"
+    worker = f"echo '{verdict}' > /dev/termination-log; exit 13"
+    done = machine.start(elastic(worker)).wait()
+    assert (Phase.FAILED, 13) == (done.phase, done.exit_code)
+    assert "run-edljob-worker-1: rank 0 ended with exit code 13" == done.message
+    assert "TrainingFailed" == done.reason
+    assert set(workers(0, 1)) >= {one.name for one in done.pods if one.role != "master"}
+    assert "PodsReplaced" not in (folder(machine) / "events.jsonl").read_text()
 
 
 def test_a_job_that_fails_ends_with_its_workers_exit_code(machine: Machine) -> None:

@@ -15,7 +15,7 @@ from .conftest import CommandLine, metrics, port_base
 if TYPE_CHECKING:
     import subprocess
 
-pytestmark = [pytest.mark.local, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.local, pytest.mark.timeout(600)]
 
 REPO = Path(__file__).parents[2]
 DIGITS = REPO / "examples/torchrun-digits/values.yaml"

@@ -82,6 +82,16 @@ def test_tensorflows_parameter_servers(command_line: CommandLine) -> None:
     assert dict.fromkeys(names, "Succeeded") == pods(command_line, "tf")
 
 
+def test_tensorflow_with_a_master(command_line: CommandLine) -> None:
+    """The chief is told of the workers that its master has asked for; its end is the job's."""
+    lines = run(command_line, "tf", *activate("tensorflow"), "--set", "elastic.mode=auto")
+    (final,) = [line for line in lines if "final" in line]
+    assert (2, 1) == (final["workers"], final["servers"])
+    assert final["accuracy"] >= 0.9
+    found = pods(command_line, "tf")
+    assert "Succeeded" == found["tf-edljob-chief-0"]
+
+
 def test_mxnets_parameter_server(command_line: CommandLine) -> None:
     """Scheduler and server end by themselves when both workers are done."""
     lines = run(command_line, "mxnet", *activate("mxnet"))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from .conftest import CommandLine
 
-pytestmark = [pytest.mark.local, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.local, pytest.mark.timeout(600)]
 
 VALUES = Path(__file__).parents[2] / "examples/elastic-auto/values.yaml"
 
@@ -74,3 +74,4 @@ def test_a_job_grows_loses_a_worker_and_ends_with_a_trained_model(
     finally:
         deleted = command_line("delete", "auto", "--on", "local").stdout
     assert "kept ConfigMap/auto-history" in deleted
+    assert "remove it with: rm -r " in deleted

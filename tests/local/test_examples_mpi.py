@@ -11,7 +11,7 @@ from allranks.local import addresses, ownhost
 
 from .conftest import CommandLine, metrics, port_base
 
-pytestmark = [pytest.mark.local, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.local, pytest.mark.timeout(600)]
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PI = EXAMPLES / "mpi-pi/values.yaml"

@@ -20,7 +20,7 @@ from .conftest import container, job, until
 if TYPE_CHECKING:
     from .conftest import Machine
 
-pytestmark = [pytest.mark.local, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.local, pytest.mark.timeout(600)]
 
 _WAIT = "trap 'exit 143' TERM; while :; do sleep 0.1; done"
 _RELEASE = {"subdomain": "run"}
@@ -226,7 +226,7 @@ def test_where_no_host_of_its_own_is_allowed(machine: Machine) -> None:
     manifests = json.dumps([_workers(), _launcher("hostname")])
     forbid = ("unshare", "--user", "--map-root-user", "sh", "-c", _FORBID, "sh")
     run = machine.script(_RUN_HERE, manifests, before=forbid if ownhost.way() else ())
-    texts, notes = json.loads(run.communicate(timeout=30)[0])
+    texts, notes = json.loads(run.communicate(timeout=90)[0])
     assert [os.uname().nodename] == texts
     (note,) = notes
     assert "no host name of its own" in note
@@ -255,7 +255,7 @@ shutil.rmtree(here)
 
 def test_another_user_has_them_in_a_user_namespace(machine: Machine) -> None:
     """Where the kernel lets users make namespaces; they stay the user that they are."""
-    way, user, *said = machine.script(_AS_USER).communicate(timeout=30)[0].split(" ")
+    way, user, *said = machine.script(_AS_USER).communicate(timeout=90)[0].split(" ")
     if way == ownhost.Way.USER:
         assert ["own-name", user, "127.64.0.9", "elsewhere", "1"] == [one.strip() for one in said]
     else:

@@ -22,7 +22,7 @@ from .conftest import until
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = [pytest.mark.local, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.local, pytest.mark.timeout(600)]
 
 LAUNCH = Path(__file__).parents[2] / "charts/torchrun/files/launch.py"
 RANK0 = "127.0.0.9"
@@ -136,7 +136,7 @@ def test_lost_node_is_replaced_and_training_goes_on(nodes: Nodes, lost: int) -> 
     """A node that vanishes, even rank 0's, is replaced once; all others go on with it and end 0."""
     for index in range(3):
         nodes.start(index, STEADY)
-    until(lambda: len(nodes.starts()) == 3, "the first start of three ranks", 60)
+    until(lambda: len(nodes.starts()) == 3, "the first start of three ranks", 90)
     nodes.kill(lost)
     nodes.start(lost, STEADY)
     until(lambda: len(nodes.starts()) >= 6, "the second start of three ranks", 100)
@@ -152,11 +152,11 @@ def test_node_that_waits_for_the_others_can_be_stopped(nodes: Nodes) -> None:
     script += 'time.sleep(0 if os.environ["ALLRANKS_NODE_RANK"] == "0" else 100)'
     for index in range(2):
         nodes.start(index, script)
-    until((nodes.folder / "at.0").exists, "the start of rank 0", 60)
+    until((nodes.folder / "at.0").exists, "the start of rank 0", 90)
     agent = psutil.Process(nodes.running[0].pid)
-    until(lambda: not agent.children(), "the end of rank 0's training", 30)
+    until(lambda: not agent.children(), "the end of rank 0's training", 90)
     agent.terminate()
-    assert 143 == nodes.running[0].wait(15)
+    assert 143 == nodes.running[0].wait(90)
 
 
 def test_exit_code_and_reason_of_the_failed_rank(nodes: Nodes) -> None:
@@ -164,7 +164,7 @@ def test_exit_code_and_reason_of_the_failed_rank(nodes: Nodes) -> None:
     nodes.count = 1
     script = 'import sys; open("tries", "a").write("x"); sys.exit(7)'
     process = nodes.start(0, script, PET_MAX_RESTARTS="1")
-    assert 7 == process.wait(60)
+    assert 7 == process.wait(90)
     assert "xx" == (nodes.folder / "tries").read_text()
     assert "rank 0 ended with exit code 7" == nodes.message(0)
 
@@ -173,15 +173,36 @@ def test_signal_of_a_rank_becomes_128_plus_its_number(nodes: Nodes) -> None:
     """A rank that is killed (out of memory, say) gives 137, as a shell would."""
     nodes.count = 1
     script = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
-    assert 137 == nodes.start(0, script, PET_MAX_RESTARTS="0").wait(60)
+    assert 137 == nodes.start(0, script, PET_MAX_RESTARTS="0").wait(90)
 
 
 def test_fatal_exit_code_is_not_retried(nodes: Nodes) -> None:
     """A fatal exit code ends the node at once although restarts are left."""
     nodes.count = 1
     script = 'import sys; open("tries", "a").write("x"); sys.exit(13)'
-    assert 13 == nodes.start(0, script, ALLRANKS_FATAL_EXIT_CODES="3,13").wait(60)
+    assert 13 == nodes.start(0, script, ALLRANKS_FATAL_EXIT_CODES="3,13").wait(90)
     assert "x" == (nodes.folder / "tries").read_text()
+
+
+@pytest.mark.parametrize(("mode", "code"), [(None, 127), (0o644, 126)])
+def test_a_program_that_cannot_be_started_is_named(
+    nodes: Nodes, mode: int | None, code: int
+) -> None:
+    """It ends with the code of a shell, and is not tried again from here."""
+    program = nodes.folder / "trainer"
+    if mode is not None:
+        program.write_text("#!/bin/sh\n")
+        program.chmod(mode)
+    env = {
+        **os.environ,
+        "ALLRANKS_TERMINATION_LOG": str(nodes.folder / "message.0"),
+        "PET_STANDALONE": "1",
+        "PET_NPROC_PER_NODE": "1",
+        "PET_NO_PYTHON": "1",
+    }
+    done = subprocess.run([sys.executable, LAUNCH, program], env=env, check=False, timeout=90)
+    assert code == done.returncode
+    assert nodes.message(0).startswith(f"cannot start '{program}': ")
 
 
 def test_arguments_arrive_as_typed(nodes: Nodes) -> None:
@@ -192,13 +213,13 @@ def test_arguments_arrive_as_typed(nodes: Nodes) -> None:
     words = ["${local_rank}", "$$", "$(HOME)", "--", "-m", "a b", "", "1e-5", "{{ x }}", "\n'\""]
     env = {**os.environ, "PET_STANDALONE": "1", "PET_NPROC_PER_NODE": "1"}
     command = [sys.executable, LAUNCH, "train.py", *words]
-    subprocess.run(command, cwd=nodes.folder, env=env, check=True, timeout=60)
+    subprocess.run(command, cwd=nodes.folder, env=env, check=True, timeout=90)
     assert words == json.loads((nodes.folder / "argv").read_text())
 
 
 def test_rank_0_that_never_comes_is_named(nodes: Nodes) -> None:
     """A node gives up after the bounded wait and says which address did not answer."""
-    assert 1 == nodes.start(1, STEADY, ALLRANKS_WAIT_SECONDS="1").wait(30)
+    assert 1 == nodes.start(1, STEADY, ALLRANKS_WAIT_SECONDS="1").wait(90)
     assert f"rank 0 at {RANK0}:{nodes.port} did not listen within 1 s" in nodes.log(1)
     assert "did not listen" in nodes.message(1)
 
@@ -206,7 +227,7 @@ def test_rank_0_that_never_comes_is_named(nodes: Nodes) -> None:
 def test_name_that_does_not_resolve_is_named(nodes: Nodes) -> None:
     """A name without an address is told apart from a rank 0 that does not listen."""
     extra = {"ALLRANKS_RANK0_HOST": "job-0.invalid", "ALLRANKS_WAIT_SECONDS": "1"}
-    assert 1 == nodes.start(0, STEADY, **extra).wait(30)
+    assert 1 == nodes.start(0, STEADY, **extra).wait(90)
     assert "the name of rank 0, job-0.invalid, did not resolve within 1 s" in nodes.log(0)
 
 
@@ -215,7 +236,7 @@ def test_image_without_torch_is_told(tmp_path: Path) -> None:
     env = {"PATH": os.environ["PATH"], "PET_STANDALONE": "1"}
     command = [sys.executable, "-S", "-E", LAUNCH, "train.py"]
     done = subprocess.run(
-        command, check=False, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=30
+        command, check=False, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=90
     )
     assert 127 == done.returncode
     assert "cannot load torch" in done.stderr
@@ -227,9 +248,9 @@ def test_finished_rank_idles_until_it_is_told_to_stop(nodes: Nodes) -> None:
     nodes.count = 1
     extra = {"ALLRANKS_FINISHED_MARKER": str(nodes.folder / "finished"), "PET_STANDALONE": "1"}
     extra["ALLRANKS_RANK0_HOST"] = ""
-    assert 0 == nodes.start(0, 'open("tries", "a").write("x")', **extra).wait(60)
+    assert 0 == nodes.start(0, 'open("tries", "a").write("x")', **extra).wait(90)
     again = nodes.start(0, 'open("tries", "a").write("x")', **extra)
-    until(lambda: "finished its training" in nodes.log(0), "the idle message", 30)
+    until(lambda: "finished its training" in nodes.log(0), "the idle message", 90)
     again.send_signal(signal.SIGTERM)
-    assert 0 == again.wait(30)
+    assert 0 == again.wait(90)
     assert "x" == (nodes.folder / "tries").read_text()

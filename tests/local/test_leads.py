@@ -14,7 +14,7 @@ from .conftest import claim_volume, container, job
 if TYPE_CHECKING:
     from .conftest import Machine, Outcome
 
-pytestmark = pytest.mark.local
+pytestmark = [pytest.mark.local, pytest.mark.timeout(600)]
 
 _FOR_EVER = "while :; do sleep 0.01; done"
 _SOON = "sleep 0.5"  # what ends by itself is not waited for
@@ -96,14 +96,15 @@ def test_a_success_policy_ends_the_other_ranks_of_a_lead(machine: Machine) -> No
     assert {PodPhase.SUCCEEDED} == set(phases(done).values())
 
 
-def test_a_lead_may_say_what_a_followers_failure_means(machine: Machine) -> None:
-    """When a follower has failed for good, the leads are told; their end is what is said."""
+def test_whoever_failed_first_is_told_though_the_leads_end_too(machine: Machine) -> None:
+    """When a follower has failed for good, the leads are told, and end; its code is the run's."""
     volume, mount = claim_volume()
     pod = {"volumes": [volume]}
-    server = job("run-ps", container("touch /notes/lost; exit 5", volumeMounts=[mount]), pod=pod)
+    script = "touch /notes/lost; echo no room; exit 5"
+    server = job("run-ps", container(script, volumeMounts=[mount]), pod=pod)
     script = "until test -f /notes/lost; do sleep 0.01; done; sleep 0.5; exit 9"
     lead = job("run-worker", container(script, volumeMounts=[mount]), pod=pod)
     done = machine.run(following(server, "ps"), led(lead, "worker"))
-    assert (Phase.FAILED, 9) == (done.status.phase, done.status.exit_code)
+    assert (Phase.FAILED, 5) == (done.status.phase, done.status.exit_code)
     assert done.status.failure is not None
-    assert "run-worker-0" == done.status.failure.pod
+    assert ("run-ps-0", ("no room",)) == (done.status.failure.pod, done.status.failure.log)

@@ -16,7 +16,7 @@ from .conftest import claim_volume, container, job, until
 if TYPE_CHECKING:
     from .conftest import Machine
 
-pytestmark = pytest.mark.local
+pytestmark = [pytest.mark.local, pytest.mark.timeout(600)]
 
 # Ends well at its second try, counted in a claim.
 _SECOND_TRY = "echo try >> /notes/tries; test $(wc -l < /notes/tries) -ge 2"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from .conftest import Machine, Outcome
 
-pytestmark = [pytest.mark.local, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.local, pytest.mark.timeout(600)]
 
 # Every rank adds its number; every rank must see the sum of all, and its node by its own address.
 _ALL_REDUCE = """

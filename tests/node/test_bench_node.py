@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from .conftest import Lab
 
-pytestmark = [pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.timeout(900)]
 
 REPO = Path(__file__).parents[2]
 # A run of another process, with a pod; it says so and waits to be killed.

@@ -18,7 +18,7 @@ from .conftest import small
 if TYPE_CHECKING:
     from .conftest import Lab
 
-pytestmark = [pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.timeout(900)]
 
 CLI = Path(sys.executable).parent / "allranks"
 

@@ -15,7 +15,7 @@ from .watching import JOBS, PLANS
 if TYPE_CHECKING:
     from .conftest import Lab
 
-pytestmark = [pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.timeout(900)]
 
 # Its end is seen by the master within half a minute.
 _ENDS = 120.0

@@ -14,7 +14,7 @@ from .conftest import until
 if TYPE_CHECKING:
     from .conftest import Lab
 
-pytestmark = [pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.timeout(900)]
 
 _TRAINS = 150.0  # TensorFlow alone is loaded by four pods at a time
 _SMALL = {"requests": {"cpu": "20m", "memory": "64Mi"}, "limits": {"memory": "2Gi"}}

@@ -14,7 +14,7 @@ from .watching import JOBS, RUNS
 if TYPE_CHECKING:
     from .conftest import Lab
 
-pytestmark = [pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.timeout(900)]
 
 _TRAINS = 180.0
 

@@ -14,7 +14,7 @@ from .conftest import until
 if TYPE_CHECKING:
     from .conftest import Lab
 
-pytestmark = [pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.timeout(900)]
 
 # Ranks that need no MPI library: mpirun starts any program.
 _HELLO = "import socket\nprint('on', socket.gethostname(), flush=True)\n"

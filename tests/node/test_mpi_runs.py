@@ -12,7 +12,8 @@ from .conftest import until
 if TYPE_CHECKING:
     from .conftest import Lab, MakeLab
 
-pytestmark = [pytest.mark.timeout(240)]
+# Ranks of an MPI wait by spinning: two such jobs at once leave a node of two cores nothing.
+pytestmark = [pytest.mark.timeout(900), pytest.mark.xdist_group("mpi")]
 
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _GPU = "bench.allranks.dev/gpu"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from .conftest import Lab
 
-pytestmark = [pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.timeout(900)]
 
 _TRAINS = """
 import torch.distributed as dist

@@ -13,7 +13,7 @@ from .conftest import rank_of, until
 if TYPE_CHECKING:
     from .conftest import Lab
 
-pytestmark = [pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.timeout(900)]
 
 _SLEEP = "import time\nprint('up', flush=True)\ntime.sleep(600)\n"
 

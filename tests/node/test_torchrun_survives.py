@@ -14,7 +14,7 @@ from .conftest import until
 if TYPE_CHECKING:
     from .conftest import Lab
 
-pytestmark = [pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.timeout(900)]
 
 _SCRIPT = Path(__file__).with_name("steps.py").read_text(encoding="utf-8")
 

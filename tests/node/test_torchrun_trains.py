@@ -9,7 +9,7 @@ import pytest
 if TYPE_CHECKING:
     from .conftest import Lab, MakeLab
 
-pytestmark = [pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.timeout(900)]
 
 # Every rank adds its number; every rank must see the sum of all. Rank 0 says it for all of them:
 # where its end is the job's, pods that end a moment later are removed with their logs.

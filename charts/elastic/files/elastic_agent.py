@@ -10,7 +10,8 @@ import json
 import os
 import sys
 
-EXIT_NO_TORCH = 127
+EXIT_NO_TORCH = EXIT_NOT_FOUND = 127
+EXIT_NOT_STARTED = 126
 MESSAGE_MAX = 1000  # characters: at most 4,000 bytes; Kubernetes keeps 4,096
 
 
@@ -41,6 +42,12 @@ def describe(failures):
     return code, text
 
 
+def unstartable(error):
+    """The exit code of a program that cannot be started, as a shell gives it, and a sentence."""
+    code = EXIT_NOT_FOUND if isinstance(error, FileNotFoundError) else EXIT_NOT_STARTED
+    return code, "cannot start %r: %s" % (error.filename, error.strerror)
+
+
 def agent(result, words):
     """Run torchrun's agent to its end; leave the reason of a failure in a pipe."""
     try:
@@ -58,6 +65,8 @@ def agent(result, words):
     except SignalException as error:
         return 128 + int(error.sigval)
     except (RuntimeError, OSError) as error:
+        if words and getattr(error, "filename", None) == words[0]:
+            return leave_word(result, *unstartable(error))
         # What torch raises when its store or a peer is lost.
         text = "torchrun failed: %s: %s" % (type(error).__name__, str(error).split("\n")[0])
         return leave_word(result, 1, text)

@@ -1,7 +1,8 @@
 # --- elastic: the files beside this one do the rest, in the image's own Python --------------------
 #
 #   follow.py          a role's program in a job of fixed size (with roles.py and meeting.py)
-#   elastic_worker.py  a worker's torchrun in a job whose master decides the size
+#   elastic_worker.py  a worker's torchrun in a job whose master decides the size (with
+#                      elastic_training.py and elastic_agent.py)
 #
 # The first argument says which; the words of the user's program follow.
 
@@ -17,6 +18,9 @@ allranks_setup
 allranks_how=$1
 shift
 if [ "$allranks_how" = exec ]; then
+  # A worker that is not torchrun's reports its speed, too: allranks_report.py is there.
+  PYTHONPATH=${PYTHONPATH:+$PYTHONPATH:}$(cd "$allranks_here" && pwd)
+  export PYTHONPATH
   exec "$@"
 fi
 if ! allranks_find_python; then

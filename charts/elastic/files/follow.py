@@ -45,6 +45,7 @@ import meeting
 import roles
 
 EXIT_STOPPED = 128 + signal.SIGTERM
+EXIT_KILLED = 128 + signal.SIGKILL
 EXIT_LEAD_LOST = 215
 EXIT_TRAINING_LOST = 216
 PATIENCE_SECONDS = 30.0  # for a program that ends by itself when the training does
@@ -71,6 +72,11 @@ class Settings:
         self.fatal = frozenset(int(code) for code in codes.split(",") if code)
         self.termination_log = env.get("ALLRANKS_TERMINATION_LOG", "")
         self.plan = env["ALLRANKS_PLAN"]
+
+    @property
+    def last_if_killed(self):
+        """Whether this pod is not replaced when the kernel kills it."""
+        return self.final(EXIT_KILLED)
 
     def final(self, code):
         """Whether this pod will not be tried again after this exit code."""
@@ -107,6 +113,7 @@ class Program:
     def __init__(self, argv, env, state):
         """Start it; an OSError where it cannot be."""
         self.code = None  # as a shell gives it, when it has ended
+        self.ended_at = 0.0
         self._state = state
         self._process = subprocess.Popen(argv, env=env, start_new_session=True)  # noqa: S603 - the user's
         threading.Thread(target=self._watch, daemon=True).start()
@@ -114,6 +121,7 @@ class Program:
     def _watch(self):
         code = self._process.wait()
         with self._state.changed:
+            self.ended_at = time.monotonic()
             self.code = code if code >= 0 else 128 - code
             self._state.changed.notify_all()
 
@@ -150,15 +158,23 @@ class Role:
         self.stopped = False
         self.meeting = self.attendance = None
         if place.is_meeting:
-            self.meeting = meeting.Meeting(place, self.state, settings.ip, settings.port)
+            self.meeting = meeting.Meeting(
+                place, self.state, settings.ip, settings.port, last=settings.last_if_killed
+            )
         else:
             self.attendance = meeting.Attendance(
-                place, self.state, settings.port, settings.lost_seconds, say
+                place,
+                self.state,
+                settings.port,
+                settings.lost_seconds,
+                last=settings.last_if_killed and place.is_vital,
+                say=say,
             )
 
     def stop(self, *_):
         """The kubelet wants this pod to end: so does its program."""
         self.stopped = True
+        (self.meeting or self.attendance).will_be_replaced()
         if self.program is not None:
             self.program.signal(signal.SIGTERM)
 
@@ -238,7 +254,7 @@ class Role:
             self.attendance.own_end(0, patience)
             return 0
         self.meeting.own_end()
-        if not self.state.over:
+        if set(self.place.leads) - self.state.ended:
             say("done; the other leads are not yet, and ask here")
         with self.state.changed:
             while not self._interrupted():
@@ -248,12 +264,17 @@ class Role:
     def _end_badly(self):
         """The program failed: perhaps because the others have ended, perhaps for good."""
         code = self.program.code
-        if self.attendance is not None:
-            with self.state.changed:
-                self.state.changed.wait_for(lambda: self.state.over, AFTERMATH_SECONDS)
-            if self.state.over:
-                return self._verdict()
-        return self._fail(code, "")
+        if self.attendance is not None and self.place.is_vital and self.settings.final(code):
+            self.attendance.failing()
+        over = self._over_within(AFTERMATH_SECONDS)
+        if not over and self.meeting and self.meeting.failed_before(self.program.ended_at):
+            # That pod is about to say whether it is its own failure.
+            over = self._over_within(HEAR_SECONDS)
+        return self._verdict() if over else self._fail(code, "")
+
+    def _over_within(self, seconds):
+        with self.state.changed:
+            return self.state.changed.wait_for(lambda: self.state.over, seconds)
 
     def _fail(self, code, reason):
         """End with a failure, and say so where it is for good."""
@@ -293,13 +314,18 @@ class Role:
                 return EXIT_TRAINING_LOST
             return 0  # the verdict is the leads'
         if self._lost():
-            record(
-                self.settings,
-                "%s has not been seen for %.0f s (elastic.leadLostSeconds): this pod ends"
-                % (self.place.leads[0], self.settings.lost_seconds),
-            )
+            record(self.settings, self._why_lost())
             return EXIT_LEAD_LOST
         return EXIT_STOPPED
+
+    def _why_lost(self):
+        if self.attendance.gone:
+            why = "%s is gone without a word, and was on its last try (out of memory?)"
+            return why % self.place.leads[0]
+        return "%s has not been seen for %.0f s (elastic.leadLostSeconds): this pod ends" % (
+            self.place.leads[0],
+            self.settings.lost_seconds,
+        )
 
 
 def main(argv):

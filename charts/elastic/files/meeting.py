@@ -6,11 +6,17 @@ seconds that it is there, which pods have ended, and in the end that the trainin
 that is done, and a pod that has failed for good, say so there. What was heard is told again to a
 meeting that had to start anew.
 
+A pod that the kernel kills says nothing: its memory ran out. But its connection is closed, and each
+side has said before whether it would be replaced. One that would not, and does not come back, has
+failed for good. A node that is lost closes nothing, and its pods are replaced.
+
 One JSON object a line, both ways:
     to the meeting    {"pod": "ps-1", "known": ["worker-0"]}   at first; known: whose end was heard
+                      {"last": true}      when this pod is killed, nobody replaces it
+                      {"failing": true}   its program has failed for good, maybe of another's end
                       {"ended": 0}        this pod's program has ended well, or failed for good
                       {"heard": true}     it has understood that the training is over
-    from the meeting  {"ended": [...], "over": "" | "done" | "failed", "why": "..."}
+    from the meeting  {"ended": [...], "over": "" | "done" | "failed", "why": "...", "last": true}
 
 Python 3.8 or newer, standard library.
 """
@@ -25,6 +31,7 @@ import time
 
 BEAT_SECONDS = 3.0
 SILENCE_SECONDS = 15.0  # without a word from the meeting: the connection is dead
+BACK_SECONDS = 10.0  # after its connection was closed, a pod that lives has long come back
 LINE_MAX = 1 << 20
 
 
@@ -55,10 +62,14 @@ class State:
 class Meeting:
     """Kept by the first lead, in a thread of its own."""
 
-    def __init__(self, place, state, address, port):
-        """Open the port at once; an OSError where it is taken."""
+    def __init__(self, place, state, address, port, *, last):
+        """Open the port at once; an OSError where it is taken. `last`: as in `Attendance`."""
         self._place = place
         self._state = state
+        self._last = last
+        self._last_tries = set()
+        self._missed = {}  # pods that nobody replaces -> when their connection was closed
+        self._failing = {}  # pods whose program has failed for good -> when they said so
         self._loop = asyncio.new_event_loop()
         self._attending = {}  # writer of each connection -> the pod's name
         self._heard = set()
@@ -79,6 +90,15 @@ class Meeting:
         """Say that it is over: "done" or "failed"."""
         self._state.learn(over=over, why=why)
         self._loop.call_soon_threadsafe(self._judge)
+
+    def will_be_replaced(self):
+        """This pod is told to stop: another one will take its place."""
+        self._last = False
+        self._loop.call_soon_threadsafe(self._tell_all)
+
+    def failed_before(self, at):
+        """Whether another pod's program had failed for good by then."""
+        return any(when < at for when in list(self._failing.values()))
 
     def wait_until_heard(self, seconds):
         """Return when every pod that may still run has understood, or after so long."""
@@ -104,12 +124,14 @@ class Meeting:
 
     async def _beat(self):
         while True:
+            self._miss()
             self._tell_all()
             await asyncio.sleep(BEAT_SECONDS)
 
     async def _attend(self, reader, writer):
         """One connection: the pod's words, until it goes."""
         known = set(self._place.everybody)
+        closed = True  # by the other side, or by its kernel
         try:
             while line := await reader.readline():
                 word = json.loads(line)
@@ -119,21 +141,41 @@ class Meeting:
                 self._attending[writer] = name
                 self._take(name, word)
                 self._judge()
+        except ConnectionError:
+            return
         except (OSError, ValueError, AttributeError):
-            return  # gone, or none of ours
+            closed = False
+            return  # out of sight, or none of ours
         finally:
             with self._state.changed:
-                self._attending.pop(writer, None)
+                name = self._attending.pop(writer, None)
                 self._state.changed.notify_all()
+            if closed and name in self._last_tries - set(self._attending.values()):
+                self._missed[name] = time.monotonic()
             writer.close()
+
+    def _miss(self):
+        """A pod that was killed, and that nobody replaces, has failed for good."""
+        for name, since in list(self._missed.items()):
+            if name in self._state.ended or time.monotonic() - since < BACK_SECONDS:
+                continue
+            with self._state.changed:
+                self._heard.add(name)
+            why = "%s is gone without a word, and was on its last try (out of memory?)" % name
+            self._state.learn(over="failed", why=why)
 
     def _take(self, name, word):
         known = word.get("known", [])
         self._state.learn(ended=set(known) & set(self._place.everybody))
+        self._missed.pop(name, None)
+        if "last" in word:
+            (self._last_tries.add if word["last"] else self._last_tries.discard)(name)
+        if word.get("failing"):
+            self._failing.setdefault(name, time.monotonic())
         if word.get("ended") == 0:
             self._state.learn(ended=[name])
         elif "ended" in word:
-            self._at_fault = name
+            self._at_fault = self._at_fault or name
             self._state.learn(over="failed", why="%s failed for good" % name)
         if word.get("heard"):
             with self._state.changed:
@@ -147,7 +189,7 @@ class Meeting:
         self._tell_all()
 
     def _tell_all(self):
-        line = (json.dumps(self._state.told()) + "\n").encode()
+        line = (json.dumps(dict(self._state.told(), last=self._last)) + "\n").encode()
         for writer in list(self._attending):
             writer.write(line)
 
@@ -155,20 +197,41 @@ class Meeting:
 class Attendance:
     """Kept by every other pod, in a thread of its own."""
 
-    def __init__(self, place, state, port, lost_seconds, say):
-        """Begin at once to look for the meeting; `say` gets words for the log."""
+    def __init__(self, place, state, port, lost_seconds, *, last, say):
+        """Begin at once to look for the meeting.
+
+        Args:
+            place: of this pod.
+            state: what is known of the end.
+            port: of the meeting.
+            lost_seconds: how long to look for it.
+            last: whether nobody replaces this pod when it is killed.
+            say: gets words for the log.
+        """
         self._place = place
         self._state = state
         self._port = port
         self._lost_seconds = lost_seconds
         self._say = say
+        self._last = last
+        self._lead_is_last = False  # the meeting's pod is not replaced when it is killed
         self._ended = None  # this pod's own end: 0, or the code of a failure for good
         self._noted = threading.Event()
         self._socket = None
         self._seen = time.monotonic()
+        self.gone = False  # the meeting's pod was killed, it seems, and is not replaced
         self.lost = threading.Event()
         self.parted = threading.Event()  # it is over, and the meeting is closed
         threading.Thread(target=self._run, daemon=True).start()
+
+    def will_be_replaced(self):
+        """This pod is told to stop: another one will take its place."""
+        self._last = False
+        self._send({"last": False})
+
+    def failing(self):
+        """Say that the program has failed for good; it may be because of another pod's end."""
+        self._send({"failing": True})
 
     def own_end(self, code, seconds):
         """Bring this pod's end to the meeting, for at most so long; whether it was noted."""
@@ -196,15 +259,16 @@ class Attendance:
             before = self._seen
             try:
                 self._attend()
-                reason = "it closed the connection"
+                reason, closed = "it closed the connection", True
             except (OSError, ValueError) as error:
-                reason = str(error)
+                reason, closed = str(error), isinstance(error, ConnectionResetError)
+            self.gone = self.gone or (closed and self._lead_is_last)
             if self._state.over:
                 return
             met = self._seen != before
             if met:
                 self._say("%s is away (%s); looking for it" % (self._place.leads[0], reason))
-            if time.monotonic() - self._seen > self._lost_seconds:
+            if time.monotonic() - self._seen > self._patience():
                 self.lost.set()
                 with self._state.changed:
                     self._state.changed.notify_all()
@@ -212,18 +276,23 @@ class Attendance:
             pause = 0.1 if met else min(pause * 1.5, 2.0)
             time.sleep(pause)
 
+    def _patience(self):
+        return min(BACK_SECONDS, self._lost_seconds) if self.gone else self._lost_seconds
+
     def _attend(self):
         """One connection, until it breaks or the training is over."""
         where = (self._place.meeting, self._port)
         with socket.create_connection(where, timeout=5) as self._socket:
             self._socket.settimeout(SILENCE_SECONDS)
-            self._send({"pod": self._place.name, "known": self._state.told()["ended"]})
+            told = {"pod": self._place.name, "known": self._state.told()["ended"]}
+            self._send(dict(told, last=self._last))
             if self._ended is not None:
                 self._send({"ended": self._ended})
             lines = self._socket.makefile("rb")
             for line in lines:
                 word = json.loads(line)
                 self._seen = time.monotonic()
+                self._lead_is_last, self.gone = word["last"], False
                 if word["over"]:
                     self._send({"heard": True})  # first: this pod may end as soon as it knows
                 self._state.learn(word["ended"], word["over"], word["why"])

@@ -137,7 +137,31 @@ What this chart refuses, besides the rules that all workloads share (allranks.ch
 {{- $least := int64 $auto.minWorkers -}}
 {{- $most := int64 $auto.maxWorkers -}}
 {{- if and (gt $most 0) (gt $least $most) -}}
-{{- $problems = append $problems (printf "elastic.auto.minWorkers: %d is more than maxWorkers %d; exchange them" $least $most) -}}
+{{- $problems = append $problems (printf "elastic.auto.minWorkers: %d is more than maxWorkers %d; use at most %d, or raise maxWorkers" $least $most $most) -}}
+{{- end -}}
+{{- $size := include "elastic.size" . | fromJson -}}
+{{- $start := int64 $auto.policy.startWorkers -}}
+{{- if gt $start 0 -}}
+{{- if and (gt (int64 $size.nodes) 0) (ne $start (int64 $size.nodes)) -}}
+{{- $problems = append $problems (printf "elastic.auto.policy.startWorkers: %d contradicts nodes %d, which says the same; leave one of the two out" $start (int64 $size.nodes)) -}}
+{{- else if and (gt (int64 $size.max) 0) (or (lt $start (int64 $size.min)) (gt $start (int64 $size.max))) -}}
+{{- $problems = append $problems (printf "elastic.auto.policy.startWorkers: %d is outside the range of workers, %d to %d; use a number in it, or widen it" $start (int64 $size.min) (int64 $size.max)) -}}
+{{- end -}}
+{{- end -}}
+{{- $limit := int64 $auto.limits.gpu -}}
+{{- $needed := mul (max 1 $least $size.nodes) $size.gpusPerNode -}}
+{{- range $role, $own := .Values.elastic.roles -}}
+{{- if ne $role "worker" -}}{{- $needed = add $needed (mul $own.replicas $own.gpusPerPod) -}}{{- end -}}
+{{- end -}}
+{{- if and (gt $limit 0) (gt (int64 $size.gpusPerNode) 0) (gt $needed $limit) -}}
+{{- $problems = append $problems (printf "elastic.auto.limits.gpu: %d is all that the pods may ask, and the fewest that there are ask %d; raise it, or use fewer workers or GPUs per node" $limit $needed) -}}
+{{- end -}}
+{{- $recipe := include "elastic.recipe" . | fromJson -}}
+{{- if and (eq (include "elastic.strategy" .) "ParameterServerStrategy") (hasKey $recipe.roles "chief") (not (int .Values.elastic.roles.chief.replicas)) -}}
+{{- $nodes := int64 .Values.nodes | default (int64 .Values.elastic.roles.worker.replicas) -}}
+{{- if eq 1 (int ($nodes | default $most)) -}}
+{{- $problems = append $problems (printf "%s: 1 worker is to be the chief, and none is left to work for it; use 2 or more, or set elastic.roles.chief.replicas to 1" (ternary "nodes" "elastic.auto.maxWorkers" (gt $nodes 0))) -}}
+{{- end -}}
 {{- end -}}
 {{- $without := list "activeDeadlineSeconds" "ttlSecondsAfterFinished" -}}
 {{- if eq (include "elastic.master" .) "given" -}}{{- $without = append $without "fatalExitCodes" -}}{{- end -}}

@@ -59,6 +59,7 @@ The master of mode auto: whose it is, what it may, and its pod.
 {{- $master := .Values.elastic.auto.master -}}
 {{- $container := dict "name" "main" -}}
 {{- with $master.image -}}{{- $_ := set $container "image" . -}}{{- end -}}
+{{- with .Values.image.pullPolicy -}}{{- $_ := set $container "imagePullPolicy" . -}}{{- end -}}
 {{- if $master.command -}}
 {{- $words := list -}}
 {{- range $master.command -}}{{- $words = append $words (include "allranks.entry.literal" .) -}}{{- end -}}
@@ -97,8 +98,23 @@ The master of mode auto: whose it is, what it may, and its pod.
 {{- $secrets := list -}}
 {{- range .Values.imagePullSecrets -}}{{- $secrets = append $secrets (dict "name" .) -}}{{- end -}}
 {{- with $secrets -}}{{- $_ := set $spec "imagePullSecrets" . -}}{{- end -}}
+{{- range $key, $value := include "elastic.master.scheduling" . | fromJson -}}{{- $_ := set $spec $key $value -}}{{- end -}}
 {{- $metadata := dict -}}
-{{- with .Values.labels -}}{{- $_ := set $metadata "labels" . -}}{{- end -}}
-{{- with .Values.annotations -}}{{- $_ := set $metadata "annotations" . -}}{{- end -}}
-{{- dict "metadata" $metadata "spec" $spec | toJson -}}
+{{- with .Values.labels -}}{{- $_ := set $metadata "labels" (deepCopy .) -}}{{- end -}}
+{{- with .Values.annotations -}}{{- $_ := set $metadata "annotations" (deepCopy .) -}}{{- end -}}
+{{- $pod := dict "metadata" $metadata "spec" $spec -}}
+{{- include "allranks.merge" (dict "into" $pod "patch" $master.podTemplate) -}}
+{{- toJson $pod -}}
+{{- end -}}
+
+{{/* Where the master may run: on the nodes that the job may have, of any GPU type. It is there before
+     all other pods, so that nothing that places pods beside each other is for it. JSON; takes the root
+     context. */}}
+{{- define "elastic.master.scheduling" -}}
+{{- $fields := include "allranks.pod.scheduling" (dict "ctx" . "role" "master" "idle" true) | fromJson -}}
+{{- $where := pick $fields "schedulerName" "priorityClassName" "nodeSelector" "tolerations" -}}
+{{- with get .Values.scheduling.affinity "nodeAffinity" -}}
+{{- $_ := set $where "affinity" (dict "nodeAffinity" .) -}}
+{{- end -}}
+{{- toJson $where -}}
 {{- end -}}

@@ -246,6 +246,13 @@ def train(settings, argv):
         return code, code not in settings.fatal
     except SignalException as error:
         return 128 + int(error.sigval), False
+    except (FileNotFoundError, PermissionError) as error:
+        # The codes of a shell, which runPolicy.fatalExitCodes may name.
+        code = 127 if isinstance(error, FileNotFoundError) else 126
+        reason = "cannot start %r: %s" % (error.filename, error.strerror)
+        say(reason)
+        record(settings, reason)
+        return code, False
     except (RendezvousError, RuntimeError, OSError) as error:
         # What torch raises when its store or a peer is lost.
         reason = "torchrun failed: %s: %s" % (type(error).__name__, str(error).split("\n")[0])

@@ -52,6 +52,7 @@ class How:
         quiet: no notes on how the run goes.
         as_json: each log line is an object of its own.
         kinds: the kinds of the run's objects, where they are known.
+        tail: of what the pods wrote before, only so many last lines of each; None for all.
     """
 
     logs: str = "lead"
@@ -62,6 +63,7 @@ class How:
     quiet: bool = False
     as_json: bool = False
     kinds: tuple[str, ...] = ("Job", "StatefulSet")
+    tail: int | None = None
 
     def of(self, seen: Observation) -> How:
         """The same for a run that was looked at: no kind is watched that it has none of."""
@@ -144,7 +146,8 @@ class _Follower:
         self._next_read = self._next_note = 0.0
         self._told: tuple[object, str] | None = None
         self._stuck_since: float | None = None
-        self.tails = Tails(cluster, live.namespace, sink=self._lines.put, tell=self._lines.put)
+        put = self._lines.put
+        self.tails = Tails(cluster, live.namespace, sink=put, tell=put, tail=how.tail)
 
     def line(self) -> str:
         """The state in one line."""

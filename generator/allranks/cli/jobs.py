@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from typing import TYPE_CHECKING
 
@@ -68,6 +69,12 @@ def _local_status(name: str, target: Target) -> RunStatus:
     from allranks.local import control  # noqa: PLC0415 - only for this machine
 
     return control.status(name, target.local_namespace)
+
+
+def _local_goes_on(name: str, target: Target) -> bool:
+    from allranks.local import control  # noqa: PLC0415 - only for this machine
+
+    return control.goes_on(name, target.local_namespace)
 
 
 @click.command("list", short_help="List the runs.")
@@ -140,7 +147,8 @@ def delete_command(
         from allranks.local import control  # noqa: PLC0415 - only for this machine
 
         deleted = control.delete(name, target.local_namespace)
-        removed, kept, hint = list(deleted.removed), list(deleted.kept), ""
+        removed, kept = list(deleted.removed), list(deleted.kept)
+        hint = shlex.join(["rm", "-r", *map(str, deleted.folders)]) if kept else ""
     else:
         from allranks.cli import ending  # noqa: PLC0415 - only for a cluster
 
@@ -221,8 +229,11 @@ def cluster_end(console: Console, name: str, site: Site, timeout: float | None) 
 def _local_end(name: str, target: Target, timeout: float | None) -> RunStatus:
     deadline = None if timeout is None else time.monotonic() + timeout
     while not (status := _local_status(name, target)).finished:
-        if status.phase is Phase.SUSPENDED:
-            raise InputError(f"run {name!r} is suspended and has no processes here")
+        if not _local_goes_on(name, target):
+            raise InputError(
+                f"run {name!r} was suspended from its start: no process of it is here",
+                hint="run it again without runPolicy.suspend",
+            )
         if deadline is not None and time.monotonic() >= deadline:
             from allranks.errors import RunError  # noqa: PLC0415
 

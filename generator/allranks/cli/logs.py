@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -25,7 +26,10 @@ if TYPE_CHECKING:
 
 _RANK = click.option("--rank", type=click.IntRange(min=0), help="Only this rank.")
 _ROLE = click.option(
-    "--role", default="", metavar="ROLE", help="Only this role: node, launcher or worker."
+    "--role",
+    default="",
+    metavar="ROLE",
+    help="Only this role: node, launcher, worker, and of an elastic job chief, ps, master, ...",
 )
 
 
@@ -35,7 +39,11 @@ _ROLE = click.option(
 @click.option("-f", "--follow", is_flag=True, help="Go on until the run has ended.")
 @_RANK
 @_ROLE
-@click.option("--tail", type=click.IntRange(min=0), help="Only so many last lines of each pod.")
+@click.option(
+    "--tail",
+    type=click.IntRange(min=0),
+    help="Of what is there, only so many last lines of each pod.",
+)
 @options.output_option("text", "json")
 @options.pass_console
 def logs_command(
@@ -67,7 +75,7 @@ def logs_command(
         from allranks.cli.following import How  # noqa: PLC0415 - only for a cluster
 
         how = How(logs="all", rank=rank, role=role, quiet=True, as_json=output == "json")
-        _follow(console, name, site, how)
+        _follow(console, name, site, replace(how, tail=tail))
         return
     else:
         lines = _cluster_lines(name, site, unread, rank=rank, role=role, tail=tail)
@@ -92,9 +100,8 @@ def _local_lines(
     from allranks.cluster.tails import Line  # noqa: PLC0415
     from allranks.local import control  # noqa: PLC0415 - only for this machine
 
-    if tail is not None:
-        raise InputError("is for a cluster", path="--tail", hint="pipe the log through `tail`")
-    lines = control.logs(name, target.local_namespace, rank, role=role or None, follow=follow)
+    namespace = target.local_namespace
+    lines = control.logs(name, namespace, rank, role=role or None, follow=follow, tail=tail)
     for line in lines:
         who = Identity(line.role, line.rank)
         yield Line(line.pod, who, line.container, line.attempt, line.text).as_dict()
@@ -219,32 +226,34 @@ def _follow(console: Console, name: str, site: Site, how: How) -> Any:
         raise click.exceptions.Exit(EXIT_INTERRUPTED) from None
 
 
-@click.command("events", short_help="Show what Kubernetes says about a run.")
+@click.command("events", short_help="Show what happened to a run.")
 @run_argument
-@only_cluster_options
+@target_options
 @options.output_option("table", "json")
 @options.pass_console
 def events_command(console: Console, *, name: str, target: Target, output: str) -> None:
     """Show the events of run NAME's objects, the newest last.
 
+    On a cluster they are what Kubernetes and the watcher say, on this machine what its supervisor
+    has written down.
+
     \b
     Example:
       allranks events demo
       allranks events demo -o json
+      allranks events demo --on local
     """  # noqa: D301 - \b is click's mark for text that is not re-wrapped
-    from allranks.cluster import occurrences  # noqa: PLC0415 - its libraries cost 0.2 s
-    from allranks.cluster.observe import observe  # noqa: PLC0415
-    from allranks.status import events as reading  # noqa: PLC0415
+    from allranks.status import events as reading  # noqa: PLC0415 - not for a shell's completion
 
-    site = target.on_cluster()
-    seen = observe(site.cluster, name, site.namespace)
-    events = occurrences.of_run(site.cluster, seen)
-    found = sorted(events, key=lambda event: reading.time(event) or 0.0)
+    site = target.site(console)
+    found = _local_events(name, target) if site is None else _cluster_events(name, site)
+    found = sorted(found, key=lambda event: reading.time(event) or 0.0)
     if output == "json":
         console.json(found)
         return
     if not found:
-        console.note("there are no events; the cluster forgets them after an hour")
+        why = "nothing has happened yet" if site is None else "the cluster forgets them in an hour"
+        console.note(f"there are no events; {why}")
         return
     now = time.time()
     console.table(
@@ -253,6 +262,19 @@ def events_command(console: Console, *, name: str, target: Target, output: str) 
         right=["COUNT"],
         wrap="MESSAGE",
     )
+
+
+def _cluster_events(name: str, site: Site) -> list[Manifest]:
+    from allranks.cluster import occurrences  # noqa: PLC0415 - its libraries cost 0.2 s
+    from allranks.cluster.observe import observe  # noqa: PLC0415
+
+    return list(occurrences.of_run(site.cluster, observe(site.cluster, name, site.namespace)))
+
+
+def _local_events(name: str, target: Target) -> list[Manifest]:
+    from allranks.local import control  # noqa: PLC0415 - only for this machine
+
+    return control.events(name, target.local_namespace)
 
 
 def _event_row(event: Manifest, seen: float | None, now: float) -> tuple[object, ...]:

@@ -59,7 +59,7 @@ COMMANDS = {
     "top": Entry("top", _RUN, "Watch all runs, as a table that keeps up."),
     "logs": Entry("logs", _RUN, "Show the logs of a run."),
     "attach": Entry("logs", _RUN, "Follow a run that goes on."),
-    "events": Entry("logs", _RUN, "Show what Kubernetes says about a run."),
+    "events": Entry("logs", _RUN, "Show what happened to a run."),
     "exec": Entry("logs", _RUN, "Run a program in a pod of a run."),
     "wait": Entry("jobs", _RUN, "Wait for a run to succeed or to fail."),
     "suspend": Entry("controls", _CHANGE, "Stop a run's pods and keep the run."),

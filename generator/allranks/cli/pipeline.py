@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from allranks.errors import InputError
 from allranks.layout.compute import compute
 from allranks.model.jobspec import JobSpec
-from allranks.values import check, resolve, trials
+from allranks.values import check, frameworks, resolve, trials
 from allranks.values.sources import defaults
 
 if TYPE_CHECKING:
@@ -66,7 +66,8 @@ def prepare(
         RunError: the cluster was asked for its nodes and does not answer.
     """
     loaded = resolve.resolve(sources, release=release, namespace=namespace)
-    spec = JobSpec.from_values(trials.of(loaded.values, defaults))
+    one = trials.of(loaded.values, defaults)
+    spec = JobSpec.from_values(one, frameworks.fewest(one))
     inventory = _inventory(fit or Fit(), spec.gpu_resource)
     warnings = tuple(check.warnings(loaded.values, loaded.where))
     return Prepared(loaded, compute(spec, inventory), inventory, warnings)
@@ -83,6 +84,7 @@ def summary(prepared: Prepared) -> str:
     if layout.last_gpus_per_node:
         gpus += f" ({layout.last_gpus_per_node} on the last)"
     processes = f"{most}{layout.world_size} process{'es' * (layout.world_size != 1)}"
+    processes += "".join(f", {role.pods} {role.role}" for role in layout.roles[1:])
     what = command(trials.of(prepared.loaded.values, defaults))
     return f"{prepared.loaded.workload}: {nodes}{gpus}, {processes}: {what}"
 

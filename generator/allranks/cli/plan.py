@@ -43,7 +43,7 @@ def plan_command(
 
     Without an inventory the layout is what the values say. With one, the job is fitted to the free
     nodes: the fewest nodes, in the smallest topology domain; what does not fit is refused, with
-    the largest that would.
+    the largest that would. Where a job has several roles, a table of its own counts their pods.
 
     \b
     Example:
@@ -74,13 +74,12 @@ def _show(console: Console, prepared: pipeline.Prepared, layout: Layout, output:
         return
     console.text(facts(_head(prepared)))
     rows = draw.rows(layout)
-    if rows:
-        console.text("")
-        columns = list(rows[0])
-        console.table(
-            [column.upper() for column in columns],
-            [[row[column] for column in columns] for row in rows[:_ROWS]],
-        )
+    for some in (draw.role_rows(layout), rows[:_ROWS]):
+        if some:
+            console.text("")
+            console.table(
+                [column.upper() for column in some[0]], [list(row.values()) for row in some]
+            )
     if len(rows) > _ROWS:
         console.text(f"… {len(rows) - _ROWS} more; -o json shows all")
     for note in prepared.notes:

@@ -2,28 +2,52 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from allranks import names
-from allranks.cli import durations, options
+from allranks.cli import durations, options, statusview
 from allranks.cli.target import run_argument, target_options
 from allranks.elastic.wish import Wish
-from allranks.errors import InputError, NotFoundError
+from allranks.errors import EXIT_INTERRUPTED, InputError, NotFoundError, RunError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from allranks.cli.console import Console
     from allranks.cli.target import Site, Target
-    from allranks.cluster.scaling import Outcome
+    from allranks.elastic.answer import Answer
     from allranks.model.manifest import Manifest
 
 _MOST_PODS = 100_000
-_PLAN_SECONDS = 30.0
+# Pods wait for images, and for nodes that are made for them.
+_PLAN_SECONDS = 300.0
+_SEEN_SECONDS = 30.0
+_LOOK_SECONDS = 0.3
+# Between two notes on what is waited for, where no line at the foot shows it.
+_NOTE_SECONDS = 5.0
 _ROLES = (names.ROLE_WORKER, names.ROLE_PS, names.ROLE_CHIEF, names.ROLE_EVALUATOR)
 _SPOKEN = {names.ROLE_PS: "parameter servers", names.ROLE_CHIEF: "chiefs"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A plan that was made.
+
+    Attributes:
+        plan: its name.
+        look: tells what has become of it.
+        watch: the command that shows it.
+        unseen: what to do where nobody sees it.
+    """
+
+    plan: str
+    look: Callable[[], Answer]
+    watch: str
+    unseen: str
 
 
 def _role_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -74,7 +98,10 @@ def _quantity(_: click.Context, parameter: click.Parameter, value: str) -> str:
     "--memory", default="", metavar="QUANTITY", callback=_quantity, help="Likewise, memory."
 )
 @click.option("--gpus", type=click.IntRange(min=1, max=64), metavar="N", help="Likewise, GPUs.")
-@durations.timeout_option("How long to wait for the watcher.", _PLAN_SECONDS)
+@durations.timeout_option(
+    "How long to wait for pods of an elastic job, 5m where not said; 0 is not at all.",
+    _PLAN_SECONDS,
+)
 @options.output_option("text", "json")
 @options.pass_console
 def scale_command(
@@ -94,8 +121,9 @@ def scale_command(
     """Give the elastic run NAME another size, within what its values allow.
 
     A torchrun or MPI job has nodes. The pods of an elastic job have roles; its size is a plan that
-    the watcher carries out, pod by pod, and a plan of its master's may change it again. A later
-    `helm upgrade` sets what its values say.
+    the watcher carries out, pod by pod, and a plan of its master's may change it again. The command
+    ends when the pods run, and tells what the job did not allow. A later `helm upgrade` sets what
+    its values say.
 
     \b
     Example:
@@ -105,8 +133,8 @@ def scale_command(
     """  # noqa: D301 - \b is click's mark for text that is not re-wrapped
     replicas = {role: count for role, count in roles.items() if count is not None}
     gpu = "" if gpus is None else str(gpus)
-    asked = {"cpu": cpu, "memory": memory, "gpu": gpu}
-    resource = {key: value for key, value in asked.items() if value}
+    each = {"cpu": cpu, "memory": memory, "gpu": gpu}
+    resource = {key: value for key, value in each.items() if value}
     if nodes is not None and (replicas or resource):
         given = {**replicas, **resource}
         other = "gpus" if "gpu" in given else next(iter(given))
@@ -128,26 +156,16 @@ def scale_command(
                 path="--nodes",
                 hint=f"`{names.CLI} scale {name} --worker {nodes} --on local`, if it is one",
             )
-        _locally(console, name, target.local_namespace, wish, output)
-        return
-    if nodes is not None:
+        asked = _here(name, target, wish)
+    elif nodes is not None:
         _nodes(console, name, site, nodes, output)
         return
-    after = _plan(site, _elastic_job(name, site), wish, timeout)
-    _told(console, after, wish, site.namespace, output)
-
-
-def _locally(console: Console, name: str, namespace: str, wish: Wish, output: str) -> None:
-    from allranks.local import control  # noqa: PLC0415 - only where this machine is meant
-
-    made = control.scale(name, namespace, wish)
-    if output == "json":
-        console.json(
-            {"plan": made, "replicas": dict(wish.replicas), "resource": dict(wish.resource)}
-        )
     else:
-        asked = _spoken(wish.roles, wish.replicas, wish.resource)
-        console.text(f"asked for {asked} (plan {made})")
+        asked = _on_cluster(name, site, wish)
+    if output == "text":
+        spoken = _spoken(wish.roles, wish.replicas, wish.resource)
+        console.text(f"asked for {spoken} (plan {asked.plan})")
+    _told(console, _carried(console, asked, timeout), asked, wish, output)
 
 
 # --- nodes of a torchrun or MPI job --------------------------------------------------------------
@@ -218,14 +236,93 @@ def _elastic_job(name: str, site: Site) -> Manifest:
     )
 
 
-def _plan(site: Site, job: Manifest, wish: Wish, timeout: float) -> Outcome:
+def _on_cluster(name: str, site: Site, wish: Wish) -> _Asked:
     from allranks.cluster import scaling  # noqa: PLC0415 - its libraries cost 0.2 s
 
-    made = scaling.ask(site.cluster, site.namespace, job, wish)
-    return scaling.outcome(site.cluster, site.namespace, made, timeout=timeout)
+    cluster, namespace = site.cluster, site.namespace
+    made = scaling.ask(cluster, namespace, _elastic_job(name, site), wish)
+    return _Asked(
+        made,
+        lambda: scaling.look(cluster, namespace, made),
+        f"`kubectl get scaleplan {made} -n {namespace} -w`",
+        f"`{names.CLI} operator status` shows whether a watcher runs",
+    )
 
 
-def _told(console: Console, after: Outcome, wish: Wish, where: str, output: str) -> None:
+def _here(name: str, target: Target, wish: Wish) -> _Asked:
+    from allranks.local import control  # noqa: PLC0415 - only where this machine is meant
+
+    namespace = target.local_namespace
+    made = control.scale(name, namespace, wish)
+    where = f" -n {target.namespace}" if target.namespace else ""
+    events = f"`{names.CLI} events {name}{where} --on local`"
+    return _Asked(made, lambda: control.plan_answer(name, namespace, made), events, f"see {events}")
+
+
+class _Notes:
+    """Tells what a plan waits for when that changes, but not each pod of many that come at once."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._last, self._next = "", 0.0
+
+    def tell(self, found: Answer, waited: float) -> None:
+        """Tell what is new.
+
+        Args:
+            found: what is said of the plan.
+            waited: seconds since it was made.
+        """
+        if self._console.live or found.message == self._last or waited < self._next:
+            return
+        self._last, self._next = found.message, waited + _NOTE_SECONDS
+        self._console.note(f"plan {found.plan}: {found.message}")
+
+
+def _carried(console: Console, asked: _Asked, timeout: float) -> Answer:
+    """Wait until a plan is carried out, or held because its job is suspended.
+
+    Args:
+        console: shows how far it is.
+        asked: the plan.
+        timeout: seconds to wait; 0 is to ask and leave.
+
+    Raises:
+        RunError: it was refused or superseded, or is not carried out yet.
+        Exit: Ctrl-C; the plan goes on.
+    """
+    began, told = time.monotonic(), _Notes(console)
+    found = asked.look()
+    try:
+        with console.progress(lambda: found.message or "waiting for the plan to be seen"):
+            while not found.over and not found.held:
+                waited = time.monotonic() - began
+                if waited >= timeout or (not found.phase and waited >= _SEEN_SECONDS):
+                    break
+                told.tell(found, waited)
+                time.sleep(_LOOK_SECONDS)
+                found = asked.look()
+    except KeyboardInterrupt:
+        console.note(f"plan {asked.plan} goes on: {asked.watch} shows how")
+        raise click.exceptions.Exit(EXIT_INTERRUPTED) from None
+    if found.refused:
+        why = found.message or f"it is {found.phase}"
+        raise RunError(f"plan {asked.plan} was not carried out: {why}")
+    if found.over or found.held or not timeout:
+        return found
+    after = statusview.length(time.monotonic() - began)
+    if not found.phase:
+        raise RunError(
+            f"nobody has seen plan {asked.plan} for {after}; it is carried out as soon as one does",
+            hint=asked.unseen,
+        )
+    raise RunError(
+        f"plan {asked.plan} is not carried out after {after}: {found.message}",
+        hint=f"it goes on: {asked.watch} shows how; --timeout waits longer",
+    )
+
+
+def _told(console: Console, after: Answer, asked: _Asked, wish: Wish, output: str) -> None:
     if output == "json":
         console.json(
             {
@@ -237,17 +334,10 @@ def _told(console: Console, after: Outcome, wish: Wish, where: str, output: str)
             }
         )
         return
-    asked = _spoken(wish.roles, wish.replicas, wish.resource)
-    console.text(f"asked for {asked} (plan {after.plan})")
     if after.message:
         console.text(f"  {after.message}")
-    if not after.phase:
-        console.note(
-            "no watcher has seen the plan yet; it is carried out when one does "
-            f"(`{names.CLI} operator status` shows whether one runs)"
-        )
-    elif not after.over:
-        console.note(f"the plan goes on: `kubectl get scaleplan {after.plan} -n {where} -w`")
+    if not after.over and not after.held:
+        console.note(f"the plan goes on: {asked.watch} shows how")
 
 
 def _spoken(

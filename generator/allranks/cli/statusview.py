@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from allranks import names
 from allranks.cli.console import clean
 from allranks.errors import EXIT_FAILED, EXIT_OK
 from allranks.model.status import Phase, PodPhase
@@ -13,9 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from allranks.cli.console import Console
-    from allranks.model.status import ContainerStatus, PodStatus, RunStatus
+    from allranks.model.status import ContainerStatus, Failure, PodStatus, RunStatus
 
 _ROWS = 40
+_LAST_WORDS = 20  # lines of a message
 # What a person looks for first in a long table.
 _FIRST = (PodPhase.FAILED, PodPhase.PENDING, PodPhase.RUNNING, PodPhase.SUCCEEDED)
 _MINUTE = 60
@@ -33,29 +35,46 @@ def show(console: Console, status: RunStatus, now: float) -> None:
     """
     console.text(headline(status, now))
     if status.pods:
-        roles = len(status.roles) > 1
+        # Ranks of several roles are counted in each: a script's own RANK may be another.
+        roles = len(status.roles) > 1 or any(one.role != names.ROLE_NODE for one in status.pods)
+        number = "INDEX" if roles else "RANK"
         console.table(
-            [*["ROLE"][:roles], "RANK", "POD", "PHASE", "EXIT", "RESTARTS", "TIME"],
+            [*["ROLE"][:roles], number, "POD", "PHASE", "EXIT", "RESTARTS", "TIME"],
             [
                 (*(pod.role,)[:roles], *_pod_row(pod, now, ended=status.finished))
                 for pod in _shown(status.pods)
             ],
-            right=["RANK", "EXIT", "RESTARTS", "TIME"],
+            right=[number, "EXIT", "RESTARTS", "TIME"],
         )
         if len(status.pods) > _ROWS:
             console.text(f"… {len(status.pods) - _ROWS} more; -o json shows all")
-    failure = status.failure
-    if failure is not None and status.phase is not Phase.SUCCEEDED:
-        rank = "" if failure.rank is None else f"rank {failure.rank}, "
-        said = f": {failure.message}" if failure.message else ""
-        console.text(
-            clean(
-                f"failed first: {rank}pod {failure.pod}: {failure.reason}, "
-                f"exit code {failure.exit_code}{said}"
-            )
-        )
-        for line in failure.log:
-            console.text(f"  | {clean(line)}")
+    if status.failure is not None and status.phase is not Phase.SUCCEEDED:
+        for line in _failed_first(status, status.failure):
+            console.text(clean(line))
+
+
+def _failed_first(status: RunStatus, failure: Failure) -> list[str]:
+    """Who failed, how, and its last words; no line of them twice."""
+    role = next((one.role for one in status.pods if one.name == failure.pod), names.ROLE_NODE)
+    who = "" if failure.rank is None else f"{role} {failure.rank}, "
+    if role == names.ROLE_NODE:
+        who = who.replace(role, "rank")
+    first = f"failed first: {who}pod {failure.pod}: {failure.reason}, exit code {failure.exit_code}"
+    said = [line for line in failure.message.splitlines() if line.strip()][-_LAST_WORDS:]
+    log = list(failure.log)
+    if _are_its_end(said, log):
+        said = []  # who leaves no message leaves the end of its log
+    if len(said) == 1:
+        first, said = f"{first}: {said[0].strip()}", []
+    return [first, *(f"  | {line}" for line in (*said, *log))]
+
+
+def _are_its_end(said: Sequence[str], log: Sequence[str]) -> bool:
+    """Whether a message is the end of a log, or the log that of the message."""
+    lines = [line.rstrip() for line in log if line.strip()]
+    both = list(zip(reversed([line.rstrip() for line in said]), reversed(lines), strict=False))
+    # Of many lines the first may have been cut.
+    return bool(both) and all(one == other for one, other in (both[:-1] or both))
 
 
 def exit_code(status: RunStatus) -> int:
@@ -69,7 +88,9 @@ def headline(status: RunStatus, now: float) -> str:
     """Name, phase, how many pods are where, and what it waits for, in one line."""
     parts = [f"{status.name}  {status.phase}", counts(status)]
     took = duration(status.started_at, status.finished_at, now)
-    if took:
+    if took and status.phase is Phase.SUSPENDED:
+        parts.append(f"started {took} ago")  # when it was suspended, nothing says
+    elif took:
         parts.append(f"{'took' if status.finished else 'for'} {took}")
     if status.exit_code is not None:
         parts.append(f"exit code {status.exit_code}")

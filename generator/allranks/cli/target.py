@@ -17,7 +17,7 @@ from allranks import names
 from allranks.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from allranks.cli.console import Console
     from allranks.cluster.kube import KubeCluster
@@ -90,7 +90,7 @@ class Target:
         Raises:
             InputError: the flags do not fit, or a kubeconfig is broken.
         """
-        if self._local(console):
+        if self.local(console):
             return None
         from allranks.cluster.kube import KubeCluster  # noqa: PLC0415 - only where one is asked
 
@@ -111,7 +111,15 @@ class Target:
         assert site is not None  # noqa: S101 - the cluster was named
         return site
 
-    def _local(self, console: Console | None) -> bool:
+    def local(self, console: Console | None = None) -> bool:
+        """Whether this machine is meant.
+
+        Args:
+            console: hears why where nobody said so.
+
+        Raises:
+            InputError: the flags do not fit, or a kubeconfig is broken.
+        """
         named = [flag for flag in ("context", "kubeconfig") if getattr(self, flag)]
         if self.on == LOCAL and named:
             raise InputError(
@@ -203,28 +211,43 @@ def complete_run(ctx: click.Context, _: click.Parameter, start: str) -> list[str
         context=given.get("context") or "",
         kubeconfig=given.get("kubeconfig") or "",
     )
+    if _is_here(target):
+        return _matching(_local_names(), start)
     found: list[str] = []
-    asking = threading.Thread(target=lambda: found.extend(_run_names(target)), daemon=True)
+    asking = threading.Thread(target=lambda: found.extend(_cluster_names(target)), daemon=True)
     asking.start()
     asking.join(_COMPLETION_SECONDS)
+    return _matching(found, start)
+
+
+def _matching(found: Iterable[str], start: str) -> list[str]:
     return sorted(name for name in set(found) if name.startswith(start))
 
 
-def _run_names(target: Target) -> list[str]:
+def _is_here(target: Target) -> bool:
+    """Whether this machine is meant; half-typed flags may name no cluster."""
+    try:
+        return target.local()
+    except InputError:
+        return True
+
+
+def _local_names() -> list[str]:
     from allranks.errors import AllranksError  # noqa: PLC0415 - only while a shell completes
+    from allranks.local import control  # noqa: PLC0415
 
     try:
-        # Half-typed flags may name no cluster; the runs of this machine are there all the same.
-        try:
-            site = target.site()
-        except InputError:
-            site = None
-        if site is None:
-            from allranks.local import control  # noqa: PLC0415
+        return [run.name for run in control.list_runs()]
+    except AllranksError:
+        return []
 
-            return [run.name for run in control.list_runs()]
-        from allranks.cluster import paths  # noqa: PLC0415
 
+def _cluster_names(target: Target) -> list[str]:
+    from allranks.cluster import paths, removal  # noqa: PLC0415 - only while a shell completes
+    from allranks.errors import AllranksError  # noqa: PLC0415
+
+    try:
+        site = target.on_cluster()
         # Each run has one; without its content a name costs some hundred bytes.
         items = site.cluster.list(
             paths.CONFIG_MAPS,
@@ -234,4 +257,9 @@ def _run_names(target: Target) -> list[str]:
         )
     except AllranksError:
         return []
-    return [str(item["metadata"]["labels"][names.APP_INSTANCE]) for item in items]
+    runs = [item["metadata"] for item in items if not removal.is_kept(item)]
+    return [
+        str(one["labels"][names.APP_INSTANCE])
+        for one in runs
+        if names.APP_INSTANCE in one["labels"]
+    ]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 import click
 
 from allranks import names
 from allranks.cli import durations, options, pipeline
-from allranks.cli.target import only_cluster_options, run_argument
-from allranks.errors import InvalidValues, Problem
+from allranks.cli.target import run_argument, target_options
+from allranks.errors import InputError, InvalidValues, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +27,7 @@ _THERE = "cannot change while it is there"
 @click.command("upgrade", short_help="Bring a run to new values.")
 @run_argument
 @options.values_options
-@only_cluster_options
+@target_options
 @options.helm_option
 @click.option(
     "--recreate",
@@ -53,18 +54,21 @@ def upgrade_command(
     What Kubernetes changes on objects that are there is applied. What it does not (most of a Job)
     is named field by field before anything is sent, and so is another pod template of an elastic
     job that runs; --recreate then replaces workers, launcher and master, and the training starts
-    again from its last checkpoint.
+    again from its last checkpoint. A run on this machine is not changed: the error says how it is
+    started anew.
 
     \b
     Example:
       allranks upgrade demo -f values.yaml --set runPolicy.ttlSecondsAfterFinished=3600
       allranks upgrade demo -f values.yaml --recreate
     """  # noqa: D301 - \b is click's mark for text that is not re-wrapped
+    site = target.site(console)
+    if site is None:
+        raise _not_here(name, target, sources)
     from allranks.cli import ending, rendering  # noqa: PLC0415 - their libraries cost 0.3 s
     from allranks.cluster import upgrading  # noqa: PLC0415
     from allranks.helm import releases  # noqa: PLC0415
 
-    site = target.on_cluster()
     prepared = pipeline.prepare(sources, release=name, namespace=site.namespace)
     home = site.home(name)
     rendered = rendering.for_cluster(prepared, home)
@@ -95,6 +99,27 @@ def upgrade_command(
         )
     releases.upgrade(home, rendered.chart, rendered.values, post_render=rendered.post_render)
     _told(console, name, replaced, output, would=False)
+
+
+def _not_here(name: str, target: Target, sources: Sources) -> InputError:
+    """The error for a run on this machine: how it gets new values.
+
+    Raises:
+        InputError: there is no such run.
+    """
+    from allranks.local import control  # noqa: PLC0415 - only where this machine is meant
+
+    control.status(name, target.local_namespace)
+    words = [names.CLI, "run", name]
+    words += [word for file in sources.files for word in ("-f", file)]
+    words += [word for kind, text in sources.sets for word in (f"--{kind}", text)]
+    words += ["-n", target.namespace] if target.namespace else []
+    again = shlex.join([*words, "--on", "local", "--replace"])
+    return InputError(
+        "a run on this machine keeps the values that it was started with",
+        path="--on",
+        hint=f"`{again}` ends it and starts it anew, from its last checkpoint where it writes one",
+    )
 
 
 def refusal(name: str, obstacles: Sequence[Obstacle]) -> InvalidValues:

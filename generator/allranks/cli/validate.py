@@ -41,6 +41,7 @@ def validate_command(
                 "warnings": [warning.as_dict() for warning in prepared.warnings],
                 "workload": prepared.loaded.workload,
                 "layout": prepared.layout.to_values(),
+                **(prepared.layout.of_roles() if prepared.layout.roles else {}),
             }
         )
         return

@@ -13,7 +13,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from allranks import names
-from allranks.cluster import paths
+from allranks.cluster import paths, removal
 from allranks.cluster.refusals import namespace_missing
 from allranks.errors import ForbiddenError, NotFoundError
 from allranks.status.fields import condition, count, holds, items, mapping, text
@@ -94,9 +94,11 @@ def observe_all(cluster: Lister, namespace: str | None) -> list[Observation]:
     look = _Look(cluster, namespace)
     controllers = look.controllers(_OURS)
     pods = look.every(paths.PODS, _OURS)
-    # A release whose Job has been removed after its end still has its ConfigMap.
-    remains = look.perhaps(paths.CONFIG_MAPS, _OURS, metadata_only=True)
-    if any(_is_elastic(one) for one in (*pods, *remains)):
+    # A release whose Job has been removed after its end still has its ConfigMap. One that was kept
+    # of a run that is gone shows no run.
+    maps = look.perhaps(paths.CONFIG_MAPS, _OURS, metadata_only=True)
+    remains = [one for one in maps if not removal.is_kept(one)]
+    if any(_is_elastic(one) for one in (*pods, *maps)):
         controllers += look.elastic_jobs(needed=any(map(_is_elastic, pods)))
     releases = {_release(one) for one in (*controllers, *pods, *remains)} - {None}
     over = {_release(one) for one in remains} - {_release(one) for one in (*controllers, *pods)}
@@ -199,7 +201,10 @@ class _Look:
         """What there is of a release besides its pods: Helm's record of it, or its ConfigMap."""
         current = f"owner=helm,name={release},status!=superseded,status!=uninstalled"
         record = _typed(_RECORD, self.perhaps(paths.SECRETS, current, metadata_only=True))
-        return record or self.perhaps(paths.CONFIG_MAPS, selector, metadata_only=True)
+        if record:
+            return record
+        maps = self.perhaps(paths.CONFIG_MAPS, selector, metadata_only=True)
+        return [one for one in maps if not removal.is_kept(one)]
 
     def missing(self, release: str) -> NotFoundError:
         """Why nothing was found: no such release, or no such namespace."""

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from allranks import names
 from allranks.cluster import paths
-from allranks.errors import ForbiddenError
+from allranks.errors import ForbiddenError, NotFoundError
+from allranks.status.fields import text
 
 if TYPE_CHECKING:
     from allranks.cluster.port import Lister, Manifests
@@ -42,17 +43,44 @@ def of_run(cluster: Lister, seen: Observation) -> Manifests:
     exact |= {("PersistentVolumeClaim", one["metadata"]["name"]) for one in claims}
     exact.add((names.TRAINING_RUN, seen.release))
     forms = [re.escape(name) + _POD for kind, name in exact if kind in {"Job", "StatefulSet"}]
-    elastic = [re.escape(name) for kind, name in exact if kind == names.ELASTIC_JOB]
-    forms += [_ELASTIC.format(name) for name in elastic]
+    elastic = {name for kind, name in exact if kind == names.ELASTIC_JOB}
+    forms += [_ELASTIC.format(re.escape(name)) for name in elastic]
     gone = re.compile("|".join(forms) or r"(?!)")
-    plans = re.compile("|".join(f"{name}-.+" for name in elastic) or r"(?!)")
+    plans = _Plans(cluster, seen.namespace, elastic)
     return [
         event
         for event in cluster.list(paths.EVENTS, namespace=seen.namespace)
         if _about(event) in exact
         or (_about(event)[0] == "Pod" and gone.fullmatch(_about(event)[1]))
-        or (_about(event)[0] == names.SCALE_PLAN and plans.fullmatch(_about(event)[1]))
+        or (_about(event)[0] == names.SCALE_PLAN and _about(event)[1] in plans)
     ]
+
+
+class _Plans:
+    """The plans of elastic jobs: those that name them, and of those that are gone, by their names.
+
+    A plan is of the job that its `ownerJob` says, whatever its name is.
+    """
+
+    def __init__(self, cluster: Lister, namespace: str, elastic: set[str]) -> None:
+        self._elastic = elastic
+        self._owners: dict[str, str] = {}
+        if not elastic:
+            return
+        try:
+            found = cluster.list(paths.SCALE_PLANS, namespace=namespace)
+        except (ForbiddenError, NotFoundError):
+            return  # their names have to do
+        self._owners = {
+            text(one, "metadata", "name"): text(one, "spec", "ownerJob") for one in found
+        }
+
+    def __contains__(self, name: str) -> bool:
+        """Whether a plan is of one of the jobs."""
+        owner = self._owners.get(name)
+        if owner is not None:
+            return owner in self._elastic
+        return any(name.startswith(f"{one}-") for one in self._elastic)
 
 
 def _about(event: dict[str, object]) -> tuple[str, str]:

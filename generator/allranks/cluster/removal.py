@@ -112,12 +112,18 @@ def remove(cluster: Cluster, namespace: str, objects: tuple[Left, ...]) -> tuple
     return doomed
 
 
+def is_kept(item: Manifest) -> bool:
+    """Whether an object was asked to outlive its release."""
+    annotations = item["metadata"].get("annotations") or {}
+    return bool(annotations.get(names.HELM_RESOURCE_POLICY) == KEEP)
+
+
 def _left(resource_path: str, metadata: Manifest) -> Left:
-    annotations, labels = metadata.get("annotations") or {}, metadata.get("labels") or {}
+    labels = metadata.get("labels") or {}
     return Left(
         resource_path=resource_path,
         name=str(metadata["name"]),
-        kept=annotations.get(names.HELM_RESOURCE_POLICY) == KEEP,
+        kept=is_kept({"metadata": metadata}),
         workload=str(labels.get(names.WORKLOAD) or ""),
     )
 

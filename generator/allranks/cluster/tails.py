@@ -68,6 +68,7 @@ class Tails:
         *,
         sink: Callable[[Line], None],
         tell: Callable[[str], None],
+        tail: int | None = None,
     ) -> None:
         """Nothing is sent before the first look.
 
@@ -76,7 +77,9 @@ class Tails:
             namespace: the pods' namespace.
             sink: gets each line; called from several threads.
             tell: hears of a log that cannot be read; called from several threads.
+            tail: of what was written before the first look, only so many last lines of each pod.
         """
+        self._tail = tail
         self._cluster = cluster
         self._namespace = namespace
         self._sink = sink
@@ -114,6 +117,7 @@ class Tails:
                 self._say_limited()
                 continue
             self._start(key, pod, container, ranks.of(pod))
+        self._tail = None
 
     def drain(self, seconds: float) -> None:
         """Wait until every log that is followed has ended, or the time is over."""
@@ -131,7 +135,7 @@ class Tails:
     def _start(self, key: tuple[str, int], pod: Manifest, container: str, who: Identity) -> None:
         attempt = self._attempts.get(who, -1) + 1
         self._attempts[who] = attempt
-        place = _Place(str(pod["metadata"]["name"]), key, who, container, attempt)
+        place = _Place(str(pod["metadata"]["name"]), key, who, container, attempt, self._tail)
         thread = threading.Thread(target=self._follow, args=(place,), daemon=True)
         self._threads[key] = thread
         thread.start()
@@ -163,6 +167,7 @@ class Tails:
             namespace=self._namespace,
             container=place.container,
             follow=True,
+            tail=None if uid in self._since else place.tail,
             timestamps=True,
             since=self._since.get(uid, ""),
         )
@@ -197,3 +202,4 @@ class _Place:
     who: Identity
     container: str
     attempt: int
+    tail: int | None

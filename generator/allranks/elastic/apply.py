@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from allranks import names
-from allranks.elastic import changing, pods, supersede, verbatim
-from allranks.elastic.clamp import clamp, usage
+from allranks.elastic import changing, counting, pods, renewing, serving, supersede, verbatim
+from allranks.elastic.clamp import bounds, clamp, usage
 from allranks.elastic.members import Group
 from allranks.elastic.plan import MANUAL, GroupAsk, ScalePlan, parse_pod_name
 from allranks.elastic.reasons import INVALID, NO_SUCH_POD, NO_TEMPLATE
@@ -20,8 +20,12 @@ from allranks.elastic.verbatim import Notes
 from allranks.status.fields import plural
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping
+
     from allranks.elastic.job import ElasticJob
+    from allranks.elastic.members import Member
     from allranks.elastic.plan import PodMeta
+    from allranks.elastic.resource import Resource
     from allranks.elastic.target import Target
 
 # The order in which types get their share of the limits: who is needed most goes first.
@@ -51,42 +55,50 @@ def refusal(job: ElasticJob, plan: ScalePlan) -> tuple[str, str] | None:
     wanted = {kind for kind, ask in plan.groups.items() if ask.replicas}
     wanted |= {one.type for one in plan.create}
     for kind in sorted(wanted):
-        if pods.template_of(job, kind) is None:
-            return NO_TEMPLATE, f"the job has no pod template for {kind}"
+        stranger = job.workers_alone and kind not in job.replicas
+        if stranger or pods.template_of(job, kind) is None:
+            why = f"; with {job.strategy} all pods are workers" if job.workers_alone else ""
+            return NO_TEMPLATE, f"the job has no pod template for {kind}{why}"
     return None
 
 
-def lost(target: Target, plan: ScalePlan, job: ElasticJob) -> tuple[str, str] | None:
+def lost(
+    target: Target, plan: ScalePlan, job: ElasticJob, foreign: Collection[str]
+) -> tuple[str, str] | None:
     """Why nothing of a plan can be done: the job has none of its pods; None where some can be.
 
     Args:
         target: the target.
         plan: a plan that `refusal` has nothing against.
         job: the job.
+        foreign: pods of others, which may be called like one of the job's.
     """
     named = (*plan.remove, *plan.migrate)
     if plan.groups or plan.create or plan.ps_hosts or not named:
         return None
-    found = verbatim.unknown(job, target.groups, plan)
+    found = verbatim.unknown(job, target.groups, plan, foreign)
     if len(found) < len(named):
         return None
     more = f", nor are {len(found) - 1} more" if len(found) > 1 else ""
     return NO_SUCH_POD, f"{found[0]} is no pod of this job that runs{more}"
 
 
-def apply(target: Target, plan: ScalePlan, job: ElasticJob) -> Applied:
+def apply(
+    target: Target, plan: ScalePlan, job: ElasticJob, foreign: Collection[str] = ()
+) -> Applied:
     """Take a plan into a target.
 
     Args:
         target: the target.
         plan: a plan that `refusal` has nothing against.
         job: the job.
+        foreign: pods of others, which may be called like one of the job's.
     """
     groups, notes = dict(target.groups), Notes()
     stale = supersede.stale_types(plan, target)
     notes.odd.extend(f"{kind}: a newer plan has set the number" for kind in sorted(stale))
     for kind, metas in _by_type(plan.remove, stale).items():
-        group = verbatim.remove(job, groups.get(kind) or Group(kind), metas, notes)
+        group = verbatim.remove(job, groups.get(kind) or Group(kind), metas, notes, foreign)
         groups |= {kind: group} if kind in groups else {}
     for kind, metas in _by_type(plan.create, stale).items():
         groups[kind] = verbatim.create(job, groups, kind, metas, notes)
@@ -99,32 +111,49 @@ def apply(target: Target, plan: ScalePlan, job: ElasticJob) -> Applied:
     asks = {kind: ask for kind, ask in plan.groups.items() if kind not in stale}
     for kind in sorted(asks, key=lambda one: _turn(groups, one, asks[one])):
         groups[kind] = _ask(job, plan, groups, kind, ps_hosts=hosts, notes=notes)
-    found = replace(target, groups=groups, ps_hosts=hosts)
+    if hosts:
+        servers = groups.get(names.ROLE_PS) or Group(names.ROLE_PS)
+        if plan.ps_hosts:
+            notes.odd.extend(serving.unknown(job, servers, hosts))
+        else:
+            had = target.groups.get(names.ROLE_PS)
+            hosts = serving.followed(job, had, servers, hosts)
+    found = replace(target, groups=counting.counted(target.groups, groups), ps_hosts=hosts)
     return Applied(found, tuple(notes.clamped[:_NOTES_MAX]), tuple(notes.odd[:_NOTES_MAX]))
 
 
 def within(target: Target, job: ElasticJob) -> Applied:
-    """A target within bounds that were lowered since its numbers were set.
+    """A target within bounds that were moved since its numbers were set.
+
+    More pods are made only where the job was edited just now: a plan may have removed some by name,
+    for a reason that no bound knows.
 
     Args:
         target: the target.
         job: the job.
 
     Returns:
-        The target, and in `clamped` what goes.
+        The target, and in `clamped` what goes and what comes.
     """
     groups, notes = dict(target.groups), []
+    was_edited = job.status.get("observedGeneration") != job.generation
     for kind, group in target.groups.items():
-        spec = job.replicas.get(kind)
-        most = spec.max if spec is not None else None
-        if most is None or group.replicas <= most:
+        least, most = bounds(job, kind)
+        if most is not None and group.replicas > most:
+            used = _used(job, groups, target.ps_hosts)
+            found = _sized(group, most, used, Notes())
+            told = f"{group.replicas - found.replicas} of {plural(group.replicas, 'pod')} go"
+            why = f"maxReplicas {job.replicas[kind].max}"
+        elif group.replicas < least and was_edited:
+            allowed = clamp(job, groups, kind, group.replicas, group.resource)
+            found = changing.grown(group, max(0, allowed.replicas - group.replicas))
+            told = f"{found.replicas - group.replicas} more than {group.replicas} are made"
+            why = f"minReplicas {job.replicas[kind].min}"
+        else:
             continue
-        found = _sized(group, most, target.ps_hosts, Notes())
-        fewer = group.replicas - found.replicas
-        if fewer:
+        if found.replicas != group.replicas:
             groups[kind] = found
-            told = f"{fewer} of {plural(group.replicas, 'pod')} go"
-            notes.append(f"{kind}: {told} (maxReplicas {most})")
+            notes.append(f"{kind}: {told} ({why})")
     return Applied(replace(target, groups=groups) if notes else target, tuple(notes))
 
 
@@ -173,47 +202,59 @@ def _ask(
     if count is None:
         count = group.replicas if before is not None else job.asked.get(kind, 0)
     resource = ask.resource.over(group.resource) if ask.resource else group.resource
-    allowed = clamp(job, groups, kind, count, resource)
+    keeps = sum(one.alive for one in group.members) if ask.resource else 0
+    allowed = clamp(job, groups, kind, count, resource, keeps=keeps)
     notes.clamped.extend(allowed.notes)
+    notes.odd.extend(_surprising(job, kind, ask.resource))
     had, group = group, replace(group, resource=allowed.resource)
     if ask.replicas is not None:
         since = max(int(plan.created_at), group.planned_at)
         group = replace(group, plan=plan.name, planned_at=since)
         group = changing.without(group, [one for one in group.current if not one.alive])
-    group = _sized(group, allowed.replicas, ps_hosts, notes)
+    group = _sized(group, allowed.replicas, _used(job, groups, ps_hosts), notes)
     if plan.scale_type == MANUAL and ask.resource:
-        group = _resized(job, had, group)
+        group = renewing.marked(job, had, group)
     return group
 
 
-def _sized(group: Group, count: int, ps_hosts: tuple[str, ...], notes: Notes) -> Group:
+def _surprising(job: ElasticJob, kind: str, asked: Resource | None) -> Iterator[str]:
+    """What a plan gives pods that nothing in their job speaks of."""
+    known = usage(job, kind, None).gpus or (job.limits is not None and job.limits.gpus)
+    if asked is not None and asked.gpus and not known:
+        gpus = plural(asked.gpus, "GPU")
+        yield f"{kind}: {gpus} for each pod, and neither its template nor resourceLimits has any"
+
+
+def _sized(group: Group, count: int, used: Callable[[Member], bool], notes: Notes) -> Group:
     have = group.replicas
     if count >= have:
         return changing.grown(group, count - have)
+    if group.type == names.ROLE_CHIEF and count == 0:
+        notes.clamped.append("chief: 0 pods asked for, 1 kept (the training is led by it)")
+        count = 1
     if group.type != names.ROLE_PS:
         return changing.shrunk(group, have - count, lambda _: False)
-    named, addresses = _ranks(ps_hosts), set(ps_hosts)
-    found = changing.shrunk(
-        group,
-        have - max(count, 1),
-        lambda one: one.service in addresses if one.service else one.rank in named,
-    )
+    found = changing.shrunk(group, have - max(count, 1), used)
     if found.replicas > count:
         asked = plural(count, "pod")
-        notes.clamped.append(f"ps: {asked} asked for, {found.replicas} kept (workers use them)")
+        why = "workers may use them; removePods takes one away"
+        notes.clamped.append(f"ps: {asked} asked for, {found.replicas} kept ({why})")
     return found
 
 
-def _resized(job: ElasticJob, before: Group, group: Group) -> Group:
-    """A group whose members get what a person asked for; a new pod stands beside each first."""
-    staying = {one.id for one in group.current}
-    for one in before.current:
-        if one.id not in staying or one.ended:
-            continue
-        had = usage(job, group.type, before.resource_of(one))
-        if had != usage(job, group.type, group.resource):
-            group = changing.migrated(group, one, None)
-    return group
+def _used(
+    job: ElasticJob, groups: Mapping[str, Group], ps_hosts: tuple[str, ...]
+) -> Callable[[Member], bool]:
+    """Whether pods may use a parameter server: one that `psHosts` names.
+
+    Where no plan named any, pods were told of all there were when they started.
+    """
+    if ps_hosts:
+        named, addresses = _ranks(ps_hosts), set(ps_hosts)
+        return lambda one: one.service in addresses if one.service else one.rank in named
+    others = [group for kind, group in groups.items() if kind != names.ROLE_PS]
+    told = any(one.seen and not one.ended for group in others for one in group.members)
+    return lambda _: job.parameter_servers and told
 
 
 def _ranks(hosts: tuple[str, ...]) -> frozenset[int]:

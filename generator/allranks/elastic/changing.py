@@ -51,10 +51,10 @@ def without(group: Group, gone: Iterable[Member]) -> Group:
 
 def migrated(group: Group, old: Member, resource: Resource | None) -> Group:
     """A group with a new member beside an old one, which leaves when the new one is ready."""
-    fresh = replace(old, id=group.next_id, seen=False, resource=resource)
+    fresh = replace(old, id=group.next_id, seen=False, resource=resource, renew=False)
     stays = [one for one in group.members if one.id != old.id]
     # What has no pod, or an ended one, has nothing to leave.
-    left = [replace(old, leaving=True)] if old.seen and not old.ended else []
+    left = [replace(old, leaving=True, renew=False)] if old.seen and not old.ended else []
     return _with(
         group, (*sorted([*stays, *left], key=lambda one: one.id), replace(fresh, ended=""))
     )

@@ -2,8 +2,9 @@
 
 Two bounds: a type's own `minReplicas` and `maxReplicas`, and the job's `resourceLimits`, which hold
 for all trainers together. Where the limits do not hold the number, fewer pods are made; where they
-do not hold even the fewest, pods get less of what the plan asked for. What a template asks for by
-itself is never made smaller.
+do not hold even the fewest, or those that are there, pods get less of what the plan asked for. No
+pod that trains is ended so that others may be larger. What a template asks for by itself is never
+made smaller.
 """
 
 from __future__ import annotations
@@ -49,6 +50,8 @@ def clamp(
     kind: str,
     replicas: int,
     resource: Resource | None,
+    *,
+    keeps: int = 0,
 ) -> Allowed:
     """What is allowed of a number of pods.
 
@@ -58,24 +61,43 @@ def clamp(
         kind: the replica type.
         replicas: how many are asked for.
         resource: what each is to get; None for what its template says.
+        keeps: how many get less rather than none, beside the fewest.
     """
     notes: list[str] = []
     count, by = _bounded(job, kind, replicas)
-    bounds = [by] if by else []
+    why = [by] if by else []
     if job.limits is not None and count:
-        spec = job.replicas.get(kind)
-        least = max(1, (spec.min if spec is not None else None) or 0)
+        least = max(1, keeps, bounds(job, kind)[0])
         left = _left(job.limits, job, groups, kind)
         fits, by = _fitting(left, usage(job, kind, resource))
         wanted, count = count, min(count, max(fits, min(least, count)))
         if count < wanted:
-            bounds.append(f"resourceLimits.{by} {job.limits.as_dict().get(by, '')}")
+            why.append(f"resourceLimits.{by} {job.limits.as_dict().get(by, '')}")
         if count > fits:
             resource = _smaller(kind, left, count, resource, notes)
     if count != replicas:
-        told = f"{kind}: {plural(replicas, 'pod')} asked for, {count} made ({', '.join(bounds)})"
+        told = f"{kind}: {plural(replicas, 'pod')} asked for, {count} made ({', '.join(why)})"
         notes.insert(0, told)
     return Allowed(count, resource, tuple(notes))
+
+
+def bounds(job: ElasticJob, kind: str) -> tuple[int, int | None]:
+    """The fewest and the most pods of a type; None for no bound.
+
+    The bounds of the workers hold for the chief, too, where that is one of them: a job with
+    parameter servers that names no chief has one all the same.
+
+    Args:
+        job: the job.
+        kind: the replica type.
+    """
+    spec = job.replicas.get(kind)
+    if spec is None:
+        return 0, None
+    leads = job.parameter_servers and names.ROLE_CHIEF not in job.replicas
+    chiefs = int(kind == names.ROLE_WORKER and leads)
+    most = None if spec.max is None else max(min(1, spec.max), spec.max - chiefs)
+    return max(0, (spec.min or 0) - chiefs), most
 
 
 def usage(job: ElasticJob, kind: str, resource: Resource | None) -> Resource:
@@ -98,11 +120,11 @@ def usage(job: ElasticJob, kind: str, resource: Resource | None) -> Resource:
 
 def _bounded(job: ElasticJob, kind: str, asked: int) -> tuple[int, str]:
     """A number within the bounds of its type, and the bound that changed it."""
-    spec = job.replicas.get(kind)
-    if spec is not None and spec.min is not None and asked < spec.min:
-        return spec.min, "minReplicas"
-    if spec is not None and spec.max is not None and asked > spec.max:
-        return spec.max, "maxReplicas"
+    least, most = bounds(job, kind)
+    if asked < least:
+        return least, "minReplicas"
+    if most is not None and asked > most:
+        return most, "maxReplicas"
     return asked, ""
 
 

@@ -21,18 +21,20 @@ from allranks.elastic import (
     pruning,
     reasons,
     reconciling,
+    renewing,
     sights,
     taking,
 )
 from allranks.elastic import job as jobs
 from allranks.elastic import plan as plans
 from allranks.elastic.actions import Decision, Tell, WriteJobStatus
-from allranks.elastic.apply import Applied, apply, from_specs, within
+from allranks.elastic.apply import Applied, apply, from_specs, refusal, within
 from allranks.elastic.following import Said
 from allranks.elastic.members import SUCCEEDED
 from allranks.elastic.plan import FAILED, SUPERSEDED
 from allranks.elastic.planstatus import Outcome
 from allranks.elastic.progress import progress
+from allranks.elastic.target import PlanNotes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -64,13 +66,14 @@ def decide(view: JobView) -> Decision:
     seen = sights.sort(job, view.pods)
     ending = mastering.ending(job, job.target, seen)
     followed = following.follow(job, job.target, seen, view.now, ending=ending)
-    taken = taking.take(job, followed.target, known)
+    taken = taking.take(job, followed.target, known, seen.foreign)
     bounded = within(taken.target, job) if not ending else Applied(taken.target)
-    mastered = mastering.lead(job, bounded.target, seen, view)
+    renewed = renewing.turn(job, bounded.target, seen) if not ending else bounded.target
+    mastered = mastering.lead(job, renewed, seen, view)
     target, said, wait = _fall_back(job, mastered, view.now)
     target = _forgetting(target, known)
     differs = reconciling.difference(job, target, seen, _removed(job, target, known))
-    stands = progress(job, target, known, (seen, differs), view.now)
+    stands = progress(job, target, known, (seen, differs), view.now, refused=view.refused)
     happened = (*followed.said, *_bounded(bounded), *mastered.said, *said)
     told = [*_odd(job), *happened, *_ended(job, target)]
     master = _master(job, mastered, known)
@@ -145,6 +148,8 @@ def _fall_back(
     if left > 0:
         return target, [], left
     specs = from_specs(job)
+    if refusal(job, specs) is not None:
+        return target, [], None  # the job's status says what is wrong with it
     found = apply(target, specs, job)
     counts = ", ".join(f"{ask.replicas} {kind}" for kind, ask in sorted(specs.groups.items()))
     told = f"no plan came in {GRACE_SECONDS:.0f} s; the job's own counts are taken: {counts}"
@@ -154,10 +159,11 @@ def _fall_back(
 def _removed(job: ElasticJob, target: Target, known: Iterable[ScalePlan]) -> set[str]:
     """The pods that plans in the works remove by their names."""
     return {
-        meta.name or f"{job.name}-edljob-{meta.type}-{meta.id or 0}"
+        meta.name or f"{job.name}-edljob-{meta.type}-{meta.id}"
         for one in known
         if one.key in target.applied
         for meta in one.remove
+        if meta.name or meta.id is not None
     }
 
 
@@ -196,7 +202,7 @@ def _master(job: ElasticJob, mastered: Mastered, known: Sequence[ScalePlan]) -> 
 def _outcomes(taken: Taken, now: float) -> Iterator[Action]:
     """How the plans stand that are done with at once."""
     for plan, outcome in taken.done:
-        yield planstatus.write(plan, outcome, now)
+        yield planstatus.write(plan, outcome, now, PlanNotes(odd=plan.problems[:_PROBLEMS_SHOWN]))
         if outcome.phase == FAILED:
             yield _plan_failed(plan, outcome)
         elif outcome.phase == SUPERSEDED:

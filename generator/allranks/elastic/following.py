@@ -16,7 +16,7 @@ from allranks.elastic.job import ReplicaSpec
 from allranks.elastic.members import FAILED, GONE, SUCCEEDED, Group, Member
 from allranks.elastic.target import End
 from allranks.model.status import PodPhase
-from allranks.status.fields import plural
+from allranks.status.fields import plural, said
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -67,9 +67,12 @@ def follow(
     """
     notes = _Notes()
     groups = _adopt(target, sights, notes)
+    told = None if ending else _told(job, sights)
+    over = ending or told is not None
     for kind, group in groups.items():
-        groups[kind] = _Following(job, group, sights, notes, ending=ending).run()
-    end = None if ending else notes.end or _broken(job, groups)
+        groups[kind] = _Following(job, group, sights, notes, ending=over).run()
+        notes.so_far[kind] = groups[kind].failures + groups[kind].disruptions
+    end = told if over else notes.end or _broken(job, groups, notes)
     found = replace(target, groups=groups)
     if end is not None and target.end is None and not job.suspend:
         found = replace(found, end=replace(end, at=int(now)))
@@ -82,12 +85,19 @@ class _Notes:
     def __init__(self) -> None:
         self.end: End | None = None
         self.adopted: list[str] = []
+        # By type, of all pods that were ever replaced: five that end one after the other are five.
+        self.so_far: dict[str, int] = {}
         self._replaced: dict[str, list[str]] = {}
         self._given_up: list[Said] = []
 
     def replaced(self, kind: str, name: str, why: str) -> None:
         """A member got a successor."""
         self._replaced.setdefault(kind, []).append(f"{name}: {why}")
+
+    @property
+    def last_given_up(self) -> str:
+        """A clause about the pod that was one too many; "" where that is not known any more."""
+        return f"; {self._given_up[-1].message}" if self._given_up else ""
 
     def given_up(self, name: str, why: str) -> None:
         """A member gets none."""
@@ -102,7 +112,9 @@ class _Notes:
         if self.adopted:
             yield Said(reasons.PODS_ADOPTED, _listed(self.adopted, "adopted"), warning=True)
         for kind, why in self._replaced.items():
-            yield Said(reasons.PODS_REPLACED, _listed(why, "replaced", kind))
+            total = self.so_far.get(kind, 0)
+            done = f"replaced ({total} so far)" if total > len(why) else "replaced"
+            yield Said(reasons.PODS_REPLACED, _listed(why, done, kind))
         yield from self._given_up[:_NAMED_MAX]
 
 
@@ -226,7 +238,11 @@ class _Following:
     def _successor(self, member: Member, verdict: Verdict | None = None) -> Member:
         ident = self.next_id
         self.next_id += 1
-        fresh = replace(member, id=ident, seen=False, ended="", leaving=False)
+        # One that was to be renewed is so now, whatever else became of it.
+        resource = None if member.renew else member.resource
+        fresh = replace(
+            member, id=ident, seen=False, ended="", leaving=False, renew=False, resource=resource
+        )
         if verdict is None:
             return fresh
         avoid = member.avoid
@@ -235,7 +251,7 @@ class _Following:
         return replace(
             fresh,
             relaunches=member.relaunches + verdict.counts,
-            resource=verdict.resource or member.resource,
+            resource=resource if member.renew else verdict.resource or resource,
             avoid=avoid,
         )
 
@@ -277,7 +293,21 @@ def _suspended(member: Member, sight: Sight | None) -> Member:
     return replace(member, seen=False) if member.seen else member
 
 
-def _broken(job: ElasticJob, groups: dict[str, Group]) -> End | None:
+def _told(job: ElasticJob, sights: Sights) -> End | None:
+    """The end of the job, where a pod has heard of it from our master; None where none has.
+
+    The master itself ends a moment later. Until then nobody is replaced whom it has just sent home.
+    """
+    if job.master != "own":
+        return None
+    for sight in sights.trainers.values():
+        why = relaunch.verdict_of_master(sight.pod) if sight.phase == PodPhase.FAILED else ""
+        if why:
+            return End(FAILED, reasons.TRAINING_FAILED, said(why))
+    return None
+
+
+def _broken(job: ElasticJob, groups: dict[str, Group], notes: _Notes) -> End | None:
     """Why a job cannot go on with what is left of it; None where it can."""
     if job.relaunch == "master":
         return None
@@ -287,5 +317,6 @@ def _broken(job: ElasticJob, groups: dict[str, Group]) -> End | None:
         spec = job.replicas.get(kind)
         least = max(1, (spec.min if spec is not None else None) or 0)
         if lost and (kind in _NEEDED or (kind == names.ROLE_WORKER and alive < least)):
-            return End(FAILED, "TooFewPods", f"{plural(lost, f'{kind} pod')} failed too often")
+            failed = f"{plural(lost, f'{kind} pod')} failed too often"
+            return End(FAILED, "TooFewPods", f"{failed}{notes.last_given_up}")
     return None

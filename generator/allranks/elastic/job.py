@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from allranks import names
-from allranks.elastic import resource
+from allranks.elastic import masterwords, resource, unread
 from allranks.elastic.resource import Resource
 from allranks.elastic.target import Target
 from allranks.model import ranges
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
     from allranks.model.manifest import Manifest
 
-__all__ = ["PS_STRATEGY", "ElasticJob", "ReplicaSpec", "Resource", "read"]
+__all__ = ["ALLREDUCE_STRATEGY", "PS_STRATEGY", "ElasticJob", "ReplicaSpec", "Resource", "read"]
 
-PS_STRATEGY = "ParameterServerStrategy"
+ALLREDUCE_STRATEGY, PS_STRATEGY = "AllreduceStrategy", "ParameterServerStrategy"
 _STRATEGIES = {
-    one.lower(): one for one in ("AllreduceStrategy", PS_STRATEGY, "CustomStrategy", "Local")
+    one.lower(): one for one in (ALLREDUCE_STRATEGY, PS_STRATEGY, "CustomStrategy", "Local")
 }
 _RESTARTS = 3  # what a job gets that does not say how often its pods are replaced
 _SHOWN_MAX = 40
@@ -136,6 +136,11 @@ class ElasticJob:
         }
 
     @property
+    def workers_alone(self) -> bool:
+        """Whether its pods all do the same, so that none of them leads or looks on."""
+        return self.strategy == ALLREDUCE_STRATEGY
+
+    @property
     def parameter_servers(self) -> bool:
         """Whether it trains with parameter servers."""
         return self.strategy == PS_STRATEGY
@@ -150,8 +155,13 @@ def read(job: Manifest) -> ElasticJob:
     problems: list[str] = []
     metadata, spec, status = mapping(job, "metadata"), mapping(job, "spec"), mapping(job, "status")
     annotations = _strings(metadata.get("annotations"))
+    problems.extend(unread.fields(spec, unread.JOB))
     replicas = _replicas(spec.get("replicaSpecs"), problems)
     master = _master(annotations, replicas, problems)
+    if master == "given" and names.EDL_MASTER in replicas:
+        where = (text(metadata, "name"), text(metadata, "namespace"))
+        template = replicas[names.EDL_MASTER].template
+        problems.extend(masterwords.contradictions(template, *where))
     return ElasticJob(
         name=text(metadata, "name"),
         namespace=text(metadata, "namespace"),
@@ -203,6 +213,7 @@ def _replicas(data: Any, problems: list[str]) -> dict[str, ReplicaSpec]:
 
 def _spec(kind: str, data: Mapping[str, Any], problems: list[str]) -> ReplicaSpec:
     where = f"replicaSpecs.{kind}"
+    problems.extend(unread.fields(data, unread.REPLICA, where))
     # Zero is Go's word for a bound that is not set.
     least = _number(data, "minReplicas", where, problems) or None
     most = _number(data, "maxReplicas", where, problems) or None

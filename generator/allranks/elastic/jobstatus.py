@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from allranks import names
 from allranks.elastic.members import FAILED, SUCCEEDED
 from allranks.elastic.pods import naming, templates
-from allranks.elastic.reasons import NO_TEMPLATE
+from allranks.elastic.reasons import JOB_ODD, MASTER_NO_IMAGE, NO_TEMPLATE
 from allranks.model.status import Phase, PodPhase
 from allranks.status import conditions, creating
-from allranks.status.fields import items, mapping, plural, string, text
+from allranks.status.fields import condition, items, mapping, plural, string, text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from allranks.elastic.job import ElasticJob
     from allranks.elastic.members import Group, Member
@@ -48,6 +48,9 @@ SILENT = "MasterSilent"
 SILENT_SECONDS = 300
 _ENDED = (Phase.SUCCEEDED, Phase.FAILED)
 _RECONCILED = "lastReconcileTime"
+# The condition of a job that says what nobody understands; it is absent where all is understood.
+_ODD = "Odd"
+_PROBLEMS_SHOWN = 8
 
 
 class _Count(NamedTuple):
@@ -112,8 +115,8 @@ def build(
     }
     counts = {kind: _count(job, group, phases) for kind, group in sorted(target.groups.items())}
     state = _state(job, counts, master, now)
-    if refused and not state.ready and state.phase not in _ENDED:
-        state = _held_back(state, counts, master, refused)
+    if not state.ready and state.phase not in _ENDED:
+        state = _held_back(job, state, counts, master, refused)
     stamp = conditions.stamp(now)
     workers = counts.get(names.ROLE_WORKER)
     found: dict[str, Any] = {
@@ -123,14 +126,34 @@ def build(
         "replicas": workers.active + workers.pending if workers is not None else 0,
         "selector": f"{names.EDL_NAME}={job.name},{names.EDL_TYPE}={names.ROLE_WORKER}",
         "status": _nested(job, master, state, counts, stamp),
-        "conditions": conditions.standard(
-            items(job.status, "conditions"),
-            conditions.Standing(*state),
-            job.generation,
-            stamp,
-        ),
+        "conditions": [
+            *conditions.standard(
+                items(job.status, "conditions"),
+                conditions.Standing(*state),
+                job.generation,
+                stamp,
+            ),
+            *_odd(job, stamp),
+        ],
     }
     return {key: value for key, value in found.items() if value not in ("", None)}
+
+
+def _odd(job: ElasticJob, stamp: str) -> Iterator[Manifest]:
+    """The condition of a job whose spec cannot be read as a whole."""
+    if not job.problems:
+        return
+    more = len(job.problems) - _PROBLEMS_SHOWN
+    told = "; ".join(job.problems[:_PROBLEMS_SHOWN]) + (f"; and {more} more" if more > 0 else "")
+    before = condition(items(job.status, "conditions"), _ODD)
+    yield {
+        "type": _ODD,
+        "status": "True",
+        "reason": JOB_ODD,
+        "message": told,
+        "observedGeneration": job.generation,
+        "lastTransitionTime": text(before, "lastTransitionTime") or stamp,
+    }
 
 
 # ---------------------------------------------------------------- counting
@@ -243,9 +266,26 @@ def _going_on(counts: Mapping[str, _Count], master: MasterView) -> _State:
 
 
 def _held_back(
-    state: _State, counts: Mapping[str, _Count], master: MasterView, refused: str
+    job: ElasticJob,
+    state: _State,
+    counts: Mapping[str, _Count],
+    master: MasterView,
+    refused: str,
 ) -> _State:
     """The same state, with why the pods that are missing cannot be made."""
+    if master.held:
+        told = f"{state.message}; {master.held}"
+        return state._replace(reason=MASTER_NO_IMAGE, message=told, stalled=True)
+    bare = [
+        kind
+        for kind, one in counts.items()
+        if one.uncreated and templates.template_of(job, kind) is None
+    ]
+    if bare:
+        told = f"{state.message}; {', '.join(bare)} has no template with a container any more"
+        return state._replace(reason=NO_TEMPLATE, message=told, stalled=True)
+    if not refused:
+        return state
     missing = sum(one.uncreated for one in counts.values())
     lacks_master = not (master.phase or _runs(master))
     if not (missing or lacks_master):

@@ -16,11 +16,12 @@ from allranks.elastic.actions import CreatePod, CreateService, DeletePod
 from allranks.elastic.following import Said
 from allranks.elastic.job import ReplicaSpec
 from allranks.elastic.members import FAILED, SUCCEEDED
+from allranks.elastic.pods import templates
 from allranks.elastic.target import End, MasterState
 from allranks.elastic.view import MasterView
 from allranks.model.status import PodPhase
 from allranks.status import endings, fields, raw
-from allranks.status.fields import items, mapping, text, when
+from allranks.status.fields import condition, items, mapping, text, when
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,11 +77,16 @@ def lead(job: ElasticJob, target: Target, sights: Sights, view: JobView) -> Mast
         end = replace(end, at=int(view.now))
     found = replace(target, master=state, end=end)
     sight = _current(sights, state)
+    create = _create(job, found, sights, view.master_image)
+    held = _held(job, create)
+    before = condition(items(job.status, "conditions"), "Ready")
+    if held and text(before, "reason") != reasons.MASTER_NO_IMAGE:
+        said.append(Said(reasons.MASTER_NO_IMAGE, held, warning=True))
     return Mastered(
         target=found,
-        view=_view(job, found, sight),
+        view=replace(_view(job, found, sight), held=held),
         actions=tuple(_actions(job, found, sights, view.services)),
-        create=_create(job, found, sights, view.master_image),
+        create=None if held else create,
         said=tuple(said),
     )
 
@@ -192,6 +198,9 @@ def _replaced(why: str) -> Said:
 def _end_of(code: int, message: str) -> End:
     if code == _SUCCESS:
         return End(SUCCEEDED, reasons.JOB_SUCCEEDED, "the master ended well")
+    if message.startswith(names.JOB_HAS_FAILED):
+        why = fields.said(message.removeprefix(names.JOB_HAS_FAILED))
+        return End(FAILED, reasons.TRAINING_FAILED, why)
     told = f"the master ended with exit code {code}"
     return End(FAILED, "MasterFailed", f"{told}: {fields.said(message)}" if message else told)
 
@@ -262,3 +271,20 @@ def _create(job: ElasticJob, target: Target, sights: Sights, image: str) -> Crea
     if target.end is not None or job.suspend or held:
         return None
     return CreatePod(pods.master(job, target.master.attempt, image))
+
+
+def _held(job: ElasticJob, create: CreatePod | None) -> str:
+    """Why the master's pod would not be taken, in words for who can mend it; "" where it would.
+
+    The API server's own sentence names a field of a pod, which nobody wrote.
+    """
+    found = items(create.manifest, "spec", "containers") if create is not None else []
+    if not found or text(found[templates.main_index(found)], "image"):
+        return ""
+    if job.master == "own":
+        return (
+            "its master has no image: start the watcher with --master-image, or name one in the "
+            "job (elastic.auto.master.image; in an ElasticJob the template of "
+            f"replicaSpecs.{names.EDL_MASTER})"
+        )
+    return f"its master has no image: name one in the template of replicaSpecs.{names.EDL_MASTER}"

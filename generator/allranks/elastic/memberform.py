@@ -38,6 +38,7 @@ def write(group: Group) -> dict[str, Any]:
     form["members"] = ranges.write_pairs((one.id, one.rank) for one in members)
     form["seen"] = ranges.write([one.id for one in members if one.seen])
     form["leaving"] = ranges.write([one.id for one in members if one.leaving])
+    form["renew"] = ranges.write([one.id for one in members if one.renew])
     for ended, key in _ENDED.items():
         form[key] = ranges.write([one.id for one in members if one.ended == ended])
     form["relaunches"] = {
@@ -70,6 +71,7 @@ def read(kind: str, form: Mapping[str, Any]) -> Group:
         found.setdefault(ident, Member(ident, rank, seen=ident in seen, leaving=ident in leaving))
     for ended, key in _ENDED.items():
         _set(found, form.get(key), "ended", ended)
+    _set(found, form.get("renew"), "renew", value=True)
     for times, ids in mapping(form, "relaunches").items():
         _set(found, ids, "relaunches", digits(times) or 0)
     for one in items(form.get("avoid")):

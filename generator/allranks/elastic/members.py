@@ -28,6 +28,8 @@ class Member:
             still to be made.
         ended: how it ended: `SUCCEEDED`, `FAILED`, `GONE`; "" while it is wanted.
         leaving: whether it only stays until another member of its rank is ready.
+        renew: whether another is to take its place, with what its group gives by now; `resource`
+            is what it has itself until then.
     """
 
     id: int
@@ -39,6 +41,7 @@ class Member:
     seen: bool = False
     ended: str = ""
     leaving: bool = False
+    renew: bool = False
 
     @property
     def alive(self) -> bool:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from allranks import names
-from allranks.elastic import resource
+from allranks.elastic import resource, unread
 from allranks.elastic.job import show
 from allranks.model import ranges
 from allranks.status.fields import condition, count, items, mapping, number, text, when
@@ -35,6 +35,10 @@ FINAL = frozenset({SUCCEEDED, FAILED, SUPERSEDED})
 # environment of each worker.
 _TYPES_MAX, _PODS_MAX, _HOSTS_MAX = 64, 10_000, 1_000
 _NAME_MAX, _ADDRESS_MAX, _ADDRESSES_MAX = 253, 260, 65_536
+
+_THERE = ("removePods", "migratePods")  # about pods that there are
+_POD_FIELDS = frozenset(unread.POD)
+_NAMED_MAX = 3
 
 _TYPE = re.compile(r"[a-z0-9]([-a-z0-9]{0,30}[a-z0-9])?", re.ASCII)
 _POD_NAME = re.compile(r".+-edljob-(?P<type>.+?)(?:-(?P<rank>[0-9]{1,9}))?-(?P<id>[0-9]{1,9})")
@@ -58,10 +62,11 @@ class PodMeta:
     """A pod that a plan names.
 
     Attributes:
-        name: its name; "" where only its type and id are given.
+        name: its name; "" where only its type and id, or its rank, are given.
         type: its replica type.
         id: its id; None where nothing says it.
-        rank: its rank; None where nothing says it, and Go leaves a zero out.
+        rank: its rank; None where nothing says it. Go leaves a zero out, but not the name or the
+            address that has it.
         service: the address of its rank; "" for the usual one.
         resource: what it gets; None for what its group gets.
     """
@@ -166,6 +171,7 @@ def read(plan: Manifest) -> ScalePlan:
     labels = mapping(metadata, "labels")
     owner = _owner(metadata)
     scale_type = _scale_type(labels.get(names.SCALE_TYPE), problems)
+    _heed_unread(spec, problems, faults)
     return ScalePlan(
         name=text(metadata, "name"),
         namespace=text(metadata, "namespace"),
@@ -182,10 +188,10 @@ def read(plan: Manifest) -> ScalePlan:
         groups=_groups(
             spec.get("replicaResourceSpecs"), problems, faults, person=scale_type == MANUAL
         ),
-        create=_pods(spec.get("createPods"), "createPods", faults),
+        create=_pods(spec, "createPods", problems, faults),
         # Nothing is kept of those.
-        remove=_pods(spec.get("removePods"), "removePods", faults, most=ranges.LIMIT),
-        migrate=_pods(spec.get("migratePods"), "migratePods", faults),
+        remove=_pods(spec, "removePods", problems, faults, most=ranges.LIMIT),
+        migrate=_pods(spec, "migratePods", problems, faults),
         ps_hosts=_hosts(spec.get("psHosts"), faults),
         phase=text(status, "phase"),
         finished_at=when(status, "finishTime"),
@@ -195,6 +201,13 @@ def read(plan: Manifest) -> ScalePlan:
         invalid=faults[0] if faults else "",
         raw=plan,
     )
+
+
+def _heed_unread(spec: Mapping[str, Any], problems: list[str], faults: list[str]) -> None:
+    """Say which fields nobody reads; a plan of no others was not meant to ask for nothing."""
+    found = list(unread.fields(spec, unread.PLAN))
+    asks = [key for key in unread.PLAN if key != "ownerJob" and spec.get(key)]
+    (problems if asks else faults).extend(found)
 
 
 def parse_pod_name(name: str) -> tuple[str, int, int | None] | None:
@@ -256,6 +269,7 @@ def _groups(
         elif not isinstance(value, dict):
             faults.append(f"{where} is {show(value)}, not an object")
         else:
+            problems.extend(unread.fields(value, unread.GROUP, where))
             replicas = _number(value, "replicas", where, faults)
             asked = resource.read(value.get("resource"), f"{where}.resource", faults)
             if replicas is None and not (asked and person):
@@ -265,8 +279,14 @@ def _groups(
 
 
 def _pods(
-    data: Any, where: str, faults: list[str], *, most: int = _PODS_MAX
+    spec: Mapping[str, Any],
+    where: str,
+    problems: list[str],
+    faults: list[str],
+    *,
+    most: int = _PODS_MAX,
 ) -> tuple[PodMeta, ...]:
+    data = spec.get(where)
     if data is None:
         return ()
     if not isinstance(data, list):
@@ -275,8 +295,15 @@ def _pods(
     if len(data) > most:
         faults.append(f"{where} has {len(data)} pods; at most {most} are allowed")
         return ()
+    strange = [(index, one) for index, one in enumerate(data) if _has_unread(one)]
+    for index, one in strange[:_NAMED_MAX]:
+        problems.extend(unread.fields(one, unread.POD, f"{where}[{index}]"))
     found = [_pod(one, f"{where}[{index}]", faults) for index, one in enumerate(data)]
     return tuple([one for one in found if one is not None])
+
+
+def _has_unread(data: Any) -> bool:
+    return isinstance(data, dict) and not data.keys() <= _POD_FIELDS
 
 
 def _pod(data: Any, where: str, faults: list[str]) -> PodMeta | None:
@@ -298,6 +325,8 @@ def _pod(data: Any, where: str, faults: list[str]) -> PodMeta | None:
     if said is not None and (kind != said[0] or ident not in (None, said[1])):
         faults.append(f"{where} is called {name}, but has type {kind} and id {ident}")
     rank = _number(data, "rankIndex", where, faults)
+    if not name and ident is None and rank is None and where.startswith(_THERE):
+        faults.append(f"{where} names no pod: it has no name, no id and no rankIndex")
     return PodMeta(
         name=name,
         type=kind,

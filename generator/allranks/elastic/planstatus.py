@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from allranks.model.manifest import Manifest
 
 APPLIED = "Applied"  # the condition of a plan for which nothing more is to be made or taken away
+HELD = "JobSuspended"  # the reason of a plan that waits for its job to go on
 CHANGED, COUNTED = "changed", "counted"
 _MESSAGE_MAX = 1024
 

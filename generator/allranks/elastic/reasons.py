@@ -17,21 +17,25 @@ PODS_BOUNDED = "PodsBounded"
 PODS_REPLACED = "PodsReplaced"
 POD_GIVEN_UP = "PodGivenUp"
 MASTER_REPLACED = "MasterReplaced"
+MASTER_NO_IMAGE = "NoMasterImage"
 JOB_ODD = "JobOdd"
 JOB_SUCCEEDED = "JobSucceeded"
 JOB_FAILED = "JobFailed"
+# How a job ended: the reason of its conditions.
+TRAINING_FAILED = "TrainingFailed"
 
 TABLE: Mapping[str, str] = {
     PLAN_CLAMPED: "a plan asked for more or less than the job allows",
-    PLAN_ODD: "something in a plan could not be done as it stands; the rest was",
+    PLAN_ODD: "something in a plan is unusual, or could not be done as it stands; the rest was",
     PLAN_FAILED: "a plan could not be taken, and nothing of it was done",
     PLAN_SUPERSEDED: "a newer plan says all that this one did",
     PLAN_MISSING: "the master made no plan, so that the job's own counts were taken",
     PODS_ADOPTED: "pods of the job were there that its record did not know",
-    PODS_BOUNDED: "a job's maxReplicas is below the number of its pods now, and some of them go",
+    PODS_BOUNDED: "a job's minReplicas or maxReplicas was edited, and pods come or go for it",
     PODS_REPLACED: "pods that were lost or failed are made again",
     POD_GIVEN_UP: "a pod failed too often, and the job goes on without it where it can",
     MASTER_REPLACED: "the master failed or was lost, and is made again",
+    MASTER_NO_IMAGE: "nothing names the image of the job's master, so that it cannot be made",
     JOB_ODD: "something in a job's spec cannot be read, and is as good as absent",
     JOB_SUCCEEDED: "the job has ended well",
     JOB_FAILED: "the job has failed",

@@ -55,15 +55,18 @@ def difference(
     unwanted = tuple(_unwanted(job, target, sights, named))
     unsettled = {kind for kind, _, _ in lacking} | {sight.type for sight, _ in unwanted}
     for kind, group in target.groups.items():
-        if any(one.leaving for one in group.members):
+        if any(one.leaving or one.renew for one in group.members):
             unsettled.add(kind)
     return Difference(missing, unwanted, frozenset(unsettled))
 
 
 def trainers(job: ElasticJob, target: Target, found: Difference) -> Iterator[Action]:
     """The pods that are to be made and to go; see `rest` for those that must wait."""
+    # An edit may have taken a template away since a plan was taken; the job's status says so.
+    possible = {kind for kind in target.groups if pods.template_of(job, kind) is not None}
     for kind, member in found.missing[:_AT_ONCE]:
-        yield CreatePod(pods.build(job, kind, member, target))
+        if kind in possible:
+            yield CreatePod(pods.build(job, kind, member, target))
     for sight, why in found.unwanted:
         yield DeletePod(sight.name, sight.uid, why=why)
 

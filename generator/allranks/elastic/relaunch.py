@@ -24,6 +24,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from allranks import names
 from allranks.elastic.pods import resources, templates
 from allranks.elastic.resource import Resource
 from allranks.model import quantity
@@ -98,6 +99,16 @@ def judge(pod: Manifest, spec: ReplicaSpec, member: Member) -> Verdict:
     if member.relaunches >= spec.restart_count:
         return Verdict("give up", f"{why}, and no try is left (restartCount {spec.restart_count})")
     return _again(end, why, parts, spec, member)
+
+
+def verdict_of_master(pod: Manifest) -> str:
+    """Why the whole job has failed, as its master told a pod that ended with it; else ""."""
+    parts = raw.read(pod)
+    if parts.phase is not PodPhase.FAILED or endings.disruption(parts):
+        return ""
+    told = [one.message for one in endings.ends(parts) if not one.previous]
+    found = next((one for one in told if one.startswith(names.JOB_HAS_FAILED)), "")
+    return found.removeprefix(names.JOB_HAS_FAILED)
 
 
 def _again(end: End, why: str, pod: RawPod, spec: ReplicaSpec, member: Member) -> Verdict:

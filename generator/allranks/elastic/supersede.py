@@ -8,7 +8,9 @@ newer plan, seen at the same moment, would undo at once: pods are not started to
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+from allranks.elastic.plan import MANUAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -18,6 +20,20 @@ if TYPE_CHECKING:
     from allranks.elastic.target import Target
 
 _NUMBERED = re.compile(r"(.*?)([0-9]{0,18})", re.ASCII)
+
+
+class Overruled(NamedTuple):
+    """What later plans have made of a plan.
+
+    Attributes:
+        by: the plan that has asked otherwise since; "" where all of it still holds.
+        what: what that has done, as a clause.
+        wholly: whether nothing of the plan holds any more.
+    """
+
+    by: str = ""
+    what: str = ""
+    wholly: bool = False
 
 
 def ordered(plans: Iterable[ScalePlan]) -> list[ScalePlan]:
@@ -53,6 +69,53 @@ def covered(plan: ScalePlan, later: Sequence[ScalePlan]) -> ScalePlan | None:
         if all(_covers(new, old) for old, new in asks) and (one.ps_hosts or not plan.ps_hosts):
             return one
     return None
+
+
+def sizes(plan: ScalePlan) -> list[str]:
+    """The types to whose pods a plan gives another size; a master's is for new pods alone."""
+    if plan.scale_type != MANUAL:
+        return []
+    return [kind for kind, ask in plan.groups.items() if ask.resource]
+
+
+def overruled(plan: ScalePlan, target: Target, sizing: Sequence[ScalePlan]) -> Overruled:
+    """What later plans have made of one that is not done yet.
+
+    Args:
+        plan: the plan.
+        target: the target.
+        sizing: the plans that were taken and give pods another size, in order.
+    """
+    numbers = {
+        kind: target.groups[kind].plan
+        for kind, ask in plan.groups.items()
+        if ask.replicas is not None and kind in target.groups
+    }
+    setters = [one for _, one in sorted(numbers.items()) if one not in ("", plan.name)]
+    sized = [(kind, _sized_by(plan, kind, target, sizing)) for kind in sorted(sizes(plan))]
+    sizers = [one for _, one in sized if one]
+    found = [*setters, *sizers]
+    if not found:
+        return Overruled()
+    hosts = plan.ps_hosts and plan.ps_hosts == target.ps_hosts
+    named = plan.create or plan.remove or plan.migrate or hosts
+    holds = len(found) < len(numbers) + len(sized)
+    what = "set its numbers" if setters else "given its pods another size"
+    return Overruled(found[0], what, wholly=not (named or holds))
+
+
+def _sized_by(plan: ScalePlan, kind: str, target: Target, sizing: Sequence[ScalePlan]) -> str:
+    """The later plan that gives pods of a type another size than one does; "" for none."""
+    wanted, group = plan.groups[kind].resource, target.groups.get(kind)
+    if wanted is None or group is None or wanted.over(group.resource) == group.resource:
+        return ""
+    for one in reversed(sizing):
+        if one.key == plan.key:
+            break
+        other = one.groups[kind].resource if kind in one.groups else None
+        if other is not None and other.over(wanted) != wanted.over(other):
+            return one.name
+    return ""
 
 
 def _covers(new: GroupAsk | None, old: GroupAsk) -> bool:

@@ -12,7 +12,7 @@ from allranks.elastic.planstatus import Outcome
 from allranks.elastic.target import PlanNotes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from allranks.elastic.job import ElasticJob
     from allranks.elastic.plan import ScalePlan
@@ -42,29 +42,35 @@ class Taken:
     done: tuple[tuple[ScalePlan, Outcome], ...] = ()
 
 
-def take(job: ElasticJob, target: Target, plans: Sequence[ScalePlan]) -> Taken:
+def take(
+    job: ElasticJob, target: Target, plans: Sequence[ScalePlan], foreign: Collection[str] = ()
+) -> Taken:
     """Take plans into a target.
 
     Args:
         job: the job.
         target: its target.
         plans: its plans, those that are done with too.
+        foreign: pods of others, which may be called like one of the job's.
     """
     applied = set(target.applied)
     waiting = supersede.ordered(one for one in plans if not one.finished and one.key not in applied)
     if not waiting:
         return Taken(target)
-    found = _Taking(job, target).run(waiting)
+    found = _Taking(job, target, foreign).run(waiting)
     if found.target.size <= _SIZE_MAX or found.target.size <= target.size:
         return found
-    return _Taking(job, target, measured=True).run(waiting)
+    return _Taking(job, target, foreign, measured=True).run(waiting)
 
 
 class _Taking:
     """Plans, on their way into a target."""
 
-    def __init__(self, job: ElasticJob, target: Target, *, measured: bool = False) -> None:
+    def __init__(
+        self, job: ElasticJob, target: Target, foreign: Collection[str], *, measured: bool = False
+    ) -> None:
         self.job, self.target, self.measured = job, target, measured
+        self.foreign = foreign
         self._size = target.size if measured else 0
 
     def run(self, waiting: Sequence[ScalePlan]) -> Taken:
@@ -89,10 +95,10 @@ class _Taking:
         if newer:
             told = f"a newer plan, {newer}, says all that this one does"
             return Outcome(SUPERSEDED, "NewerPlan", told)
-        lacking = lost(self.target, plan, self.job)
+        lacking = lost(self.target, plan, self.job, self.foreign)
         if lacking is not None:
             return Outcome(FAILED, *lacking)
-        found = _with(self.job, self.target, plan)
+        found = _with(self.job, self.target, plan, self.foreign)
         if self.measured:
             size = found.size
             if size > max(_SIZE_MAX, self._size):
@@ -116,8 +122,8 @@ def _newer(plan: ScalePlan, target: Target, later: Sequence[ScalePlan]) -> str:
     return cover.name if cover is not None else ""
 
 
-def _with(job: ElasticJob, target: Target, plan: ScalePlan) -> Target:
-    found = apply(target, plan, job)
+def _with(job: ElasticJob, target: Target, plan: ScalePlan, foreign: Collection[str]) -> Target:
+    found = apply(target, plan, job, foreign)
     notes = PlanNotes(_short(found.clamped), _short((*found.odd, *plan.problems)))
     kept = dict(target.notes)
     if (notes.clamped or notes.odd) and len(kept) < _NOTES_MAX:

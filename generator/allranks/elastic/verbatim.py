@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 from allranks.elastic import changing, pods
 from allranks.elastic.clamp import clamp
 from allranks.elastic.members import FAILED, GONE, Group, Member
+from allranks.elastic.pods import naming
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from allranks.elastic.job import ElasticJob
     from allranks.elastic.plan import PodMeta, ScalePlan
@@ -33,20 +34,36 @@ class Notes:
     odd: list[str] = field(default_factory=list)
 
 
-def remove(job: ElasticJob, group: Group, metas: Iterable[PodMeta], notes: Notes) -> Group:
-    """A group without the pods that are named; those it had are gone already."""
+def remove(
+    job: ElasticJob,
+    group: Group,
+    metas: Iterable[PodMeta],
+    notes: Notes,
+    foreign: Collection[str] = (),
+) -> Group:
+    """A group without the pods that are named; those it had are gone already.
+
+    Args:
+        job: the job.
+        group: the group.
+        metas: the pods, all of its type.
+        notes: gets what is no pod of the job.
+        foreign: pods of others, which may be called like one of the job's.
+    """
     members = {one.id: one for one in group.members}
     found = []
     for meta in metas:
-        ident = _id(job, meta)
+        ident = _id(job, group, meta)
         if ident in members:
             found.append(members[ident])
-        elif not _was(job, group, meta):
+        elif not _was(job, group, meta, foreign):
             notes.odd.append(f"{_called(job, meta)} is no pod of this job")
     return changing.without(group, found)
 
 
-def unknown(job: ElasticJob, groups: Mapping[str, Group], plan: ScalePlan) -> list[str]:
+def unknown(
+    job: ElasticJob, groups: Mapping[str, Group], plan: ScalePlan, foreign: Collection[str]
+) -> list[str]:
     """The pods that a plan removes or migrates, but that the job does not have.
 
     One that it had and that is gone counts for one that is removed, and cannot be migrated.
@@ -54,27 +71,29 @@ def unknown(job: ElasticJob, groups: Mapping[str, Group], plan: ScalePlan) -> li
     found = []
     for meta in plan.migrate:
         group = groups.get(meta.type) or Group(meta.type)
-        ident = _id(job, meta)
+        ident = _id(job, group, meta)
         if not any(one.id == ident and not one.ended for one in group.current):
             found.append(_called(job, meta))
     found += [
         _called(job, meta)
         for meta in plan.remove
-        if not _was(job, groups.get(meta.type) or Group(meta.type), meta)
+        if not _was(job, groups.get(meta.type) or Group(meta.type), meta, foreign)
     ]
     return found
 
 
-def _was(job: ElasticJob, group: Group, meta: PodMeta) -> bool:
-    """Whether a group has a pod, or had it."""
-    ident = _id(job, meta)
-    return ident is not None and ident < group.next_id
+def _was(job: ElasticJob, group: Group, meta: PodMeta, foreign: Collection[str]) -> bool:
+    """Whether a group has a pod, or had it; an id whose name was taken it never used."""
+    ident = _id(job, group, meta)
+    if ident is None or pods.pod_name(job.name, group.type, ident) in foreign:
+        return False
+    return ident < group.next_id
 
 
 def migrate(job: ElasticJob, group: Group, metas: Iterable[PodMeta], notes: Notes) -> Group:
     """A group with a new pod beside each that is named; the old one leaves when it is ready."""
     for meta in metas:
-        ident = _id(job, meta)
+        ident = _id(job, group, meta)
         old = next((one for one in group.current if one.id == ident), None)
         if old is None or old.ended:
             notes.odd.append(f"{_called(job, meta)} is no pod that could be migrated")
@@ -102,7 +121,7 @@ def create(
     """
     made = _Made(groups.get(kind) or Group(kind))
     for meta in metas:
-        rank = made.rank(meta)
+        rank = made.rank(job, meta)
         ident = meta.id
         if ident is None:
             ident = made.next_id
@@ -117,6 +136,9 @@ def create(
         name = pods.pod_name(job.name, kind, ident)
         if meta.name not in ("", name):
             notes.odd.append(f"{meta.name} is made as {name}")
+        if old is not None and not old.ended:
+            told = f"of {pods.pod_name(job.name, kind, old.id)}, which had not ended"
+            notes.odd.append(f"{name} takes rank {rank} {told}")
         made.add(_member(job, made.group, meta, (ident, rank), old))
     return changing.changed(made.group, [made.by_id[ident] for ident in sorted(made.by_id)])
 
@@ -129,16 +151,29 @@ class _Made:
         self.by_id = {one.id: one for one in group.members}
         self.by_rank = {one.rank: one for one in group.current}
         self._leaving = [one for one in group.members if one.leaving]
-        self._unranked = False
+        self._filled = 0
 
-    def rank(self, meta: PodMeta) -> int:
-        """The rank of a pod to be made. A Go client leaves a zero out, but only one can be zero."""
+    def rank(self, job: ElasticJob, meta: PodMeta) -> int:
+        """The rank of a pod to be made; where nothing says it, the lowest that is free.
+
+        A Go client leaves a rank of zero out, but not the address that has it. And nobody means to
+        end a pod by making one that could be any.
+        """
         if meta.rank is not None:
             return meta.rank
-        if not self._unranked:
-            self._unranked = True
-            return 0
-        return next(rank for rank in range(len(self.by_rank) + 1) if rank not in self.by_rank)
+        said = naming.rank_at(job, meta.type, meta.service)
+        if said is not None:
+            return said
+        there = self.by_id.get(meta.id) if meta.id is not None else None
+        if there is not None:
+            return there.rank
+        while self._holds(self._filled):
+            self._filled += 1  # a pod that is made has one rank more, and none gets free by it
+        return self._filled
+
+    def _holds(self, rank: int) -> bool:
+        """Whether a rank has a pod that trains, or has done its work."""
+        return rank in self.by_rank and self.by_rank[rank].alive
 
     def add(self, member: Member) -> None:
         """Add a member in place of all that have its rank or its id."""
@@ -188,15 +223,16 @@ def _allowed(
     return False
 
 
-def _id(job: ElasticJob, meta: PodMeta) -> int | None:
-    """The id of a pod that a plan names, by its name or else by type and id; None for no pod."""
-    ident = meta.id
-    if ident is None and not meta.name:
-        ident = 0  # a Go client leaves it out
+def _id(job: ElasticJob, group: Group, meta: PodMeta) -> int | None:
+    """The id of a pod that a plan names: by its name, its id or its rank; None for no pod."""
     if meta.name and not meta.name.startswith(pods.pod_name(job.name, "", 0).removesuffix("-0")):
         return None  # a pod of another job
-    return ident
+    if meta.name or meta.id is not None:
+        return meta.id
+    return next((one.id for one in group.current if one.rank == meta.rank), None)
 
 
 def _called(job: ElasticJob, meta: PodMeta) -> str:
-    return meta.name or pods.pod_name(job.name, meta.type, meta.id or 0)
+    if meta.name or meta.id is not None:
+        return meta.name or pods.pod_name(job.name, meta.type, meta.id or 0)
+    return f"{meta.type} of rank {meta.rank}" if meta.rank is not None else f"another {meta.type}"

@@ -53,6 +53,7 @@ class MasterView:
         reason: of the job's end, one word.
         message: of the job's end, a sentence.
         ended_at: when the job ended, in seconds since the epoch; None while it goes on.
+        held: why its pod cannot be made; "" where it can, or is there.
     """
 
     kind: str
@@ -66,3 +67,4 @@ class MasterView:
     reason: str = ""
     message: str = ""
     ended_at: float | None = None
+    held: str = ""

@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from allranks.model.manifest import Manifest
 
 _GPU = "nvidia.com/gpu"
+# Roles that a training which has them cannot be without.
+_NEEDED = {
+    names.ROLE_CHIEF: "the chief leads the training, which would end without it",
+    names.ROLE_PS: "the parameters are on the servers, and would be lost with the last of them",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +51,8 @@ def check(job: Manifest, wish: Wish) -> None:
         wish: what is asked for.
 
     Raises:
-        InputError: the job has ended, has no such role, or allows another number of pods.
+        InputError: the job has ended, has no such role, allows another number of pods, or has no
+            GPUs that there could be more of.
     """
     name = str(job["metadata"]["name"])
     if (job.get("status") or {}).get("phase") in {"Succeeded", "Failed"}:
@@ -62,6 +68,12 @@ def check(job: Manifest, wish: Wish) -> None:
                 path=f"--{role}",
                 hint=f"its roles are {known}",
             )
+        if not replicas and role in _NEEDED:
+            raise InputError(
+                f"0 would end elastic job {name}: {_NEEDED[role]}",
+                path=f"--{role}",
+                hint=f"to stop its pods for a while: `{names.CLI} suspend {name}`",
+            )
         least, most = _bound(spec, "minReplicas"), _bound(spec, "maxReplicas")
         if replicas < least or (most and replicas > most):
             allowed = f"{least} to {most}" if most else f"{least} and more"
@@ -69,6 +81,14 @@ def check(job: Manifest, wish: Wish) -> None:
                 f"{replicas} is outside of {allowed}",
                 path=f"--{role}",
                 hint="the values say how many pods the job may have",
+            )
+    for role in wish.roles if "gpu" in wish.resource else ():
+        spec = specs.get(role) or {}
+        if spec.get("template") and not _gpu_keys(spec):
+            raise InputError(
+                f"the {role} pods of elastic job {name} have no GPUs, and run as programs for CPUs",
+                path="--gpus",
+                hint="set gpusPerNode in its values and run it again",
             )
 
 
@@ -82,7 +102,8 @@ def _asked(job: Manifest, role: str, wish: Wish) -> Manifest:
     if role in wish.replicas:
         asked["replicas"] = wish.replicas[role]
     if wish.resource:
-        gpu = _gpu_key(_specs(job).get(role) or _specs(job).get(names.ROLE_WORKER))
+        spec = _specs(job).get(role) or _specs(job).get(names.ROLE_WORKER)
+        gpu = next(iter(_gpu_keys(spec)), _GPU)
         asked["resource"] = {gpu if key == "gpu" else key: v for key, v in wish.resource.items()}
     return asked
 
@@ -97,12 +118,9 @@ def _bound(spec: Manifest | None, key: str) -> int:
     return found if isinstance(found, int) else 0
 
 
-def _gpu_key(spec: Any) -> str:
-    """The resource that a role's pods count GPUs by."""
+def _gpu_keys(spec: Any) -> list[str]:
+    """The resources that a role's pods count GPUs by."""
     containers = (((spec or {}).get("template") or {}).get("spec") or {}).get("containers") or ()
-    for container in containers:
-        resources = container.get("resources") or {}
-        for key in (*(resources.get("limits") or {}), *(resources.get("requests") or {})):
-            if str(key).endswith("/gpu"):
-                return str(key)
-    return _GPU
+    asked = [container.get("resources") or {} for container in containers]
+    keys = [key for one in asked for kind in ("limits", "requests") for key in one.get(kind) or {}]
+    return [str(key) for key in keys if str(key).endswith("/gpu")]

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _NOISE = re.compile(
-    r"^(level=\w+ .*|WARNING: .*|I\d{4} .*|W\d{4} .*|Use --debug flag .*|failed to load plugins.*)$"
+    r"^(level=\w+ .*|WARNING: .*|I\d{4} .*|W\d{4} .*|walk\.go:\d+: .*|Use --debug flag .*"
+    r"|failed to load plugins.*)$"
 )
 _PREFIXES = re.compile(
     r"^(INSTALLATION FAILED|UPGRADE FAILED|release name check failed): ", re.IGNORECASE

@@ -12,6 +12,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from allranks.layout import screening
+from allranks.names import ROLE_MASTER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,9 +48,13 @@ def notes(
         if placed < role.nodes:
             found.append(
                 f"only {placed} of {role.nodes} {role.role} have room now, beside the workers; the "
-                f"job waits for the rest (ask for less in elastic.roles.{role.role}.resources)"
+                f"job waits for the rest (ask for less in {_section(role.role)}.resources)"
             )
     return found
+
+
+def _section(role: str) -> str:
+    return f"elastic.auto.{role}" if role == ROLE_MASTER else f"elastic.roles.{role}"
 
 
 def _place(

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from allranks.errors import InputError
-from allranks.layout import beside, choosing, launcher, refusing, screening, sizing, uneven
+from allranks.layout import beside, choosing, launcher, refusing, roles, screening, sizing, uneven
 from allranks.model.inventory import BLOCK, RACK
 from allranks.model.layout import LAUNCHER_FIRST, WORKERS, Layout, NodeShare, Placement, Share
 
@@ -134,6 +134,7 @@ def _layout(
     notes: Iterable[str] = (),
 ) -> Layout:
     procs = spec.procs_per_node or split.gpus or 1
+    by_role, total = roles.shares(spec, split)
     return Layout(
         nodes=split.nodes,
         procs_per_node=procs,
@@ -152,6 +153,8 @@ def _layout(
         ),
         placement=placement,
         topology=dict(spec.topology.labels),
+        roles=by_role,
+        total=total,
         notes=tuple(notes),
     )
 

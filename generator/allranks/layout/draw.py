@@ -48,6 +48,35 @@ def rows(layout: Layout) -> list[dict[str, Any]]:
     return [{key: row[key] for key in shown} for row in found]
 
 
+def role_rows(layout: Layout) -> list[dict[str, Any]]:
+    """One row per role, and one for all of them; () where there are no pods but the layout's own.
+
+    Args:
+        layout: the layout.
+
+    Returns:
+        Rows with ``role``, ``pods``, and what its pods ask: each of them, and together.
+    """
+    if len(layout.roles) < 2:  # noqa: PLR2004 - one role is the table of pods
+        return []
+    found = [
+        {
+            "role": role.role,
+            "pods": role.pods,
+            "gpus": role.gpus,
+            "cpu per pod": role.share.cpu,
+            "memory per pod": role.share.memory,
+            "cpu": role.total.cpu,
+            "memory": role.total.memory,
+        }
+        for role in layout.roles
+    ]
+    whole = layout.of_roles()["inAll"]
+    found.append(dict.fromkeys(found[0], "") | {"role": "all"} | whole)
+    used = {key for row in found for key, value in row.items() if value not in ("", 0)}
+    return [{key: row[key] for key in found[0] if key in used} for row in found]
+
+
 def svg(layout: Layout, inventory: Inventory | None, title: str) -> str:
     """A picture of the job in its cluster, or of its pods alone.
 

@@ -30,10 +30,11 @@ from allranks.local import (
     store,
     tree,
 )
-from allranks.local.elastic.wishes import resume, scale, suspend
+from allranks.local.elastic.wishes import plan_answer, resume, scale, suspend
 from allranks.local.events import AT_ONCE, SAY_AT_ONCE, SAY_STOP, SIGNALS
 from allranks.local.expand import expand, well_formed
 from allranks.local.logfiles import LogLine
+from allranks.local.looking import events, goes_on, list_runs, logs, status
 from allranks.model.status import Phase, RunStatus
 
 if TYPE_CHECKING:
@@ -48,9 +49,12 @@ __all__ = [
     "Handle",
     "LogLine",
     "delete",
+    "events",
     "free_port",
+    "goes_on",
     "list_runs",
     "logs",
+    "plan_answer",
     "resume",
     "scale",
     "start",
@@ -70,10 +74,12 @@ class Deleted:
     Attributes:
         removed: ``Kind/name`` of each object, and how many processes had to be ended.
         kept: claims that stay, with the folder of each.
+        folders: these folders.
     """
 
     removed: tuple[str, ...]
     kept: tuple[str, ...]
+    folders: tuple[Path, ...] = ()
 
 
 class Handle:
@@ -223,61 +229,6 @@ def start(
         return _launch(folder, spec.ports, foreground=foreground)
 
 
-def status(name: str, namespace: str) -> RunStatus:
-    """The status of a run.
-
-    Raises:
-        InputError: there is no such run.
-    """
-    return records.read_status(records.existing(name, namespace))
-
-
-def list_runs() -> list[RunStatus]:
-    """The status of every run, by namespace and name."""
-    records.forget_expired()
-    found = []
-    for folder in store.run_folders():
-        with suppress(FileNotFoundError):  # deleted between the two looks
-            found.append(records.read_status(folder))
-    return found
-
-
-def logs(
-    name: str,
-    namespace: str,
-    rank: int | None = None,
-    *,
-    role: str | None = None,
-    follow: bool = False,
-) -> Iterator[LogLine]:
-    """The lines that a run's pods have written.
-
-    Args:
-        name: the release.
-        namespace: its namespace.
-        rank: only this rank; None for all.
-        role: only pods of this role; None for all.
-        follow: go on until the run has ended, lines of all pods as they come; otherwise the lines
-            that are there, pod by pod.
-
-    Raises:
-        InputError: there is no such run, no such rank, or no such role.
-    """
-    folder = records.existing(name, namespace)
-    pods = records.read_status(folder).pods
-    roles = list(dict.fromkeys(pod.role for pod in pods))
-    if role is not None and role not in roles:
-        raise InputError(f"run {name!r} has no role {role!r}", hint=f"it has {', '.join(roles)}")
-    ranks = {pod.rank for pod in pods if role in {None, pod.role}}
-    if rank is not None and rank not in ranks:
-        known = ", ".join(str(one) for one in sorted(one for one in ranks if one is not None))
-        raise InputError(f"run {name!r} has no rank {rank}", hint=f"its ranks are {known}")
-    chosen = logfiles.Choice(rank, role)
-    if follow:
-        return logfiles.follow(folder.logs, lambda: not folder.alive(), chosen)
-    return logfiles.read(folder.logs, chosen)
-
-
 def stop(name: str, namespace: str) -> RunStatus:
     """End a run and keep its record.
 
@@ -306,7 +257,8 @@ def delete(name: str, namespace: str) -> Deleted:
         folder.remove()
     if killed:
         removed.append(f"{killed} processes that had been left behind")
-    return Deleted(tuple(removed), tuple(kept))
+    told = tuple(f"{one} ({path})" for one, path in kept.items())
+    return Deleted(tuple(removed), told, tuple(kept.values()))
 
 
 def free_port(start_at: int = 29500) -> int:

@@ -178,9 +178,9 @@ def _exhausted(
     if job.deadline is not None and age >= job.deadline:
         return _failed("DeadlineExceeded", f"the job ran longer than {job.deadline:g} s")
     if job.max_failed_indexes is not None and len(given_up) > job.max_failed_indexes:
-        return _failed(
-            "MaxFailedIndexesExceeded", f"more than {job.max_failed_indexes} indexes failed"
-        )
+        most = job.max_failed_indexes
+        told = f"more than {most} indexes failed" if most else "an index failed for good"
+        return _failed("MaxFailedIndexesExceeded", told)
     return None
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import signal
+from typing import TYPE_CHECKING
 
 from allranks import names
 from allranks.errors import RunError
 from allranks.local import store, tree
 from allranks.local.elastic import board
 from allranks.local.expand import expand
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 # How long a supervisor may take to end its pods, beyond their grace period.
 STOP_MARGIN = 10.0
@@ -34,28 +38,30 @@ def _grace(folder: store.RunFolder) -> float:
         return 0.0
 
 
-def remove_claims(folder: store.RunFolder) -> tuple[list[str], list[str]]:
+def remove_claims(folder: store.RunFolder) -> tuple[list[str], dict[str, Path]]:
     """Remove the claims that go with a release; of a broken record all stay.
 
     Returns:
-        The release's objects without what stays, and that: claims, and what a master remembers.
+        The release's objects without what stays, and that with its folder: claims, and what a
+        master remembers.
     """
     try:
         spec = folder.spec()
     except RunError:
-        return [], [str(folder.claims)]
+        return [], {"volumes": folder.claims}
     release = expand(spec.manifests, name=spec.name, namespace=spec.namespace)
-    removed, kept = list(release.objects), []
+    removed = list(release.objects)
+    kept: dict[str, Path] = {}
     for claim in release.claims:
         path = folder.claims / claim.name
         if claim.keep:
             removed.remove(f"PersistentVolumeClaim/{claim.name}")
-            kept.append(f"PersistentVolumeClaim/{claim.name} ({path})")
+            kept[f"PersistentVolumeClaim/{claim.name}"] = path
         else:
             store.remove_tree(path)
     if release.elastic is not None and (memory := board.memory(folder, spec.name)).is_dir():
         removed = [one for one in removed if one != f"ConfigMap/{memory.name}"]
-        kept.append(f"ConfigMap/{memory.name} ({memory})")
+        kept[f"ConfigMap/{memory.name}"] = memory
     return removed, kept
 
 

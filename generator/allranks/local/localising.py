@@ -51,7 +51,11 @@ def localise(user: Mapping[str, Any], merged: Mapping[str, Any]) -> Local:
         port = control.free_port(asked)
         if port != asked:
             _set(values, (workload, "port"), port)
-            notes.append(f"port {asked} is in use on this machine; {workload}.port is {port} here")
+            # Who asked for none has nothing to be told.
+            if _get(user, (workload, "port")) is not None:
+                notes.append(
+                    f"port {asked} is in use on this machine; {workload}.port is {port} here"
+                )
     return Local(values, tuple(notes))
 
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections import deque
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
 _INDEX = "index"
@@ -120,27 +122,30 @@ def tail(path: Path, count: int) -> tuple[str, ...]:
     return tuple([_shown(line) for line in text.split("\n") if line.strip()][-count:])
 
 
-def read(folder: Path, choice: Choice = ALL) -> Iterator[LogLine]:
+def read(folder: Path, choice: Choice = ALL, tail: int | None = None) -> Iterator[LogLine]:
     """All lines there are, pod by pod in the order of rank, attempts in their order.
 
     Args:
         folder: the logs folder.
         choice: whose.
+        tail: only so many last ones of each file; None for all.
     """
     chosen = [one for one in files(folder) if choice.has(one)]
     for file in sorted(chosen, key=lambda one: (one.role, one.rank or 0, one.pod)):
         reader = _Reader(folder, file)
-        yield from reader.lines()
-        yield from reader.rest()
+        yield from _last(chain(reader.lines(), reader.rest()), tail)
 
 
-def follow(folder: Path, finished: Callable[[], bool], choice: Choice = ALL) -> Iterator[LogLine]:
+def follow(
+    folder: Path, finished: Callable[[], bool], choice: Choice = ALL, tail: int | None = None
+) -> Iterator[LogLine]:
     """All lines there are and then those that come, until the run has finished.
 
     Args:
         folder: the logs folder.
         finished: whether no process of the run is left.
         choice: whose.
+        tail: of those there are, only so many last ones of each file; None for all.
     """
     index = _Index(folder, choice)
     wait = _POLL_MIN
@@ -148,13 +153,14 @@ def follow(folder: Path, finished: Callable[[], bool], choice: Choice = ALL) -> 
         last_round = finished()  # before reading: what was written until then is seen
         count = 0
         for reader in index.readers():
-            for line in reader.lines():
+            for line in _last(reader.lines(), tail):
                 count += 1
                 yield line
         if last_round:
             for reader in index.readers():
                 yield from reader.rest()
             return
+        tail = None
         wait = _POLL_MIN if count else min(wait * 2, _POLL_MAX)
         if not count:
             time.sleep(wait)
@@ -182,6 +188,10 @@ class Tail:
             yield from reader.lines()
             if ended:
                 yield from reader.rest()
+
+
+def _last(lines: Iterator[LogLine], tail: int | None) -> Iterable[LogLine]:
+    return lines if tail is None else deque(lines, maxlen=tail)
 
 
 class _Index:

@@ -144,6 +144,12 @@ class PodRun:
         main = [self.states[one.name] for one in self.plan.containers if one.kind is Kind.MAIN]
         return all(state.ended and state.exit_code == 0 for state in main)
 
+    @property
+    def ready(self) -> bool:
+        """Whether all its main containers run."""
+        main = [self.states[one.name] for one in self.plan.containers if one.kind is Kind.MAIN]
+        return self.phase is PodPhase.RUNNING and all(state.running for state in main)
+
     def view(self) -> PodView:
         """The pod as its controller sees it."""
         main = tuple(one.name for one in self.plan.containers if one.kind is Kind.MAIN)

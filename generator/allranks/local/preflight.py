@@ -146,6 +146,10 @@ def notes(
     if arrangement.note:
         found.append(arrangement.note)
     found += samples.notes(release)
+    if release.elastic is not None and release.elastic["spec"].get("suspend") is True:
+        where = "" if release.namespace == store.NAMESPACE else f" -n {release.namespace}"
+        resume = f"{names.CLI} resume {release.name}{where} --on local"
+        found.append(f"the job begins suspended: it starts with `{resume}`")
     made = {claim.name for claim in release.claims}
     for pod in release.pods:
         for volume in pod.spec.get("volumes") or ():

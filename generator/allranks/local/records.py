@@ -7,12 +7,12 @@ the run has failed, and the status says so without anyone having written it.
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from difflib import get_close_matches
 
 from allranks import names
 from allranks.errors import EXIT_FAILED, InputError, RunError
-from allranks.local import store
+from allranks.local import losing, store
+from allranks.local.elastic import board
 from allranks.model.status import Phase, RunStatus
 
 
@@ -70,17 +70,21 @@ def read_status(folder: store.RunFolder) -> RunStatus:
             message=str(error),
             exit_code=EXIT_FAILED,
         )
-    if last.finished or last.phase is Phase.SUSPENDED or folder.alive():
+    if is_over(folder, last) or folder.alive():
         return last
-    last = folder.status()  # it may have ended between the two looks
-    if last.finished or last.phase is Phase.SUSPENDED:
+    last, at = folder.status(), folder.told_at()  # it may have ended between the two looks
+    if is_over(folder, last):
         return last
-    return replace(
-        last,
-        phase=Phase.FAILED,
-        reason="SupervisorLost",
-        message="its supervisor was killed; what it left behind is ended by: "
-        f"{names.CLI} delete {last.name} --on local",
-        waiting_for="",
-        exit_code=EXIT_FAILED,
+    message = (
+        "its supervisor was killed; what it left behind is ended by: "
+        f"{names.CLI} delete {last.name} --on local"
     )
+    return losing.lost(last, message, at)
+
+
+def is_over(folder: store.RunFolder, last: RunStatus) -> bool:
+    """Whether a run needs no supervisor any more.
+
+    A suspended run has ended here, too; an elastic one is still there, and can be resumed.
+    """
+    return last.finished or (last.phase is Phase.SUSPENDED and not board.is_elastic(folder))

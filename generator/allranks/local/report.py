@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -16,12 +17,13 @@ from allranks.model.status import (
     PodStatus,
     RunStatus,
     count_roles,
-    first_failure,
 )
+from allranks.status import blame
+from allranks.status.blame import Part, Suspect
 from allranks.status.controllers import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from allranks.local.controller import Verdict
     from allranks.local.plan import PodPlan, Release
@@ -95,7 +97,7 @@ def report(progress: Progress) -> RunStatus:
         phase=phase,
         workload=progress.release.workload,
         reason=_reason(progress),
-        message=_message(progress, pods),
+        message=_message(progress, pods, failure),
         waiting_for=_waiting_for(progress),
         restarts=sum(pod.restarts for pod in pods),
         started_at=progress.started_at,
@@ -119,14 +121,19 @@ def _phase(progress: Progress, newest: Mapping[str, PodRun]) -> Phase:
         }[progress.verdict.outcome]
     if progress.phase is not None:
         return progress.phase
-    active = [pod for pod in newest.values() if pod.active]
-    running = [pod for pod in active if any(state.running for state in pod.states.values())]
-    lost = any(pod.phase is PodPhase.FAILED and not pod.stopped for pod in newest.values())
-    retried = any(pod.attempt or pod.failures for pod in newest.values())
-    if lost or (retried and len(running) < len(active)):
+    if progress.verdict is None and _is_restarting(newest.values()):
         return Phase.RESTARTING
     began = any(pod.phase is not PodPhase.PENDING for pod in newest.values())
     return Phase.RUNNING if began else Phase.PENDING
+
+
+def _is_restarting(newest: Collection[PodRun]) -> bool:
+    """Whether a pod that failed, or whose container ended, is not back yet."""
+    active = [pod for pod in newest if pod.active]
+    running = [pod for pod in active if any(state.running for state in pod.states.values())]
+    lost = any(pod.phase is PodPhase.FAILED and not pod.stopped for pod in newest)
+    retried = any(pod.attempt or pod.failures for pod in newest)
+    return lost or (retried and len(running) < len(active))
 
 
 def _reason(progress: Progress) -> str:
@@ -135,11 +142,11 @@ def _reason(progress: Progress) -> str:
     return progress.verdict.reason if progress.verdict else ""
 
 
-def _message(progress: Progress, pods: Sequence[PodStatus]) -> str:
+def _message(progress: Progress, pods: Sequence[PodStatus], failure: Failure | None) -> str:
     if progress.interrupted:
         return progress.interrupted
     if progress.verdict is not None:
-        return progress.verdict.message
+        return blame.sentence(progress.verdict.message, progress.verdict.exit_code, failure)
     if progress.said:
         return progress.said
     running = sum(pod.phase is PodPhase.RUNNING for pod in pods)
@@ -156,37 +163,69 @@ def _waiting_for(progress: Progress) -> str:
 
 
 def _failure(progress: Progress) -> Failure | None:
-    """What decided the failure where one pod did, else what failed first.
-
-    Of a controller that leads the last failure counts: it decides, by trying again or not. Of an
-    elastic job too: those before it were mended.
-    """
-    failures = [failure for pod in progress.pods for failure in pod.failures]
-    if progress.release.elastic is not None:
-        trainers = [one for one in failures if one.pod not in _masters(progress)]
-        return max(trainers or failures, key=lambda one: one.at, default=None)
-    verdict, leads = progress.verdict, {one.name for one in progress.release.leads}
-    if verdict is not None and verdict.controller:
-        failures = _of_controller(verdict.controller, progress.release, failures) or failures
-    if verdict is not None and not verdict.pod and verdict.controller in leads:
-        return max(failures, key=lambda one: one.at, default=None)
+    """What decided the failure where one pod did, else the first rank that failed by itself."""
+    verdict = progress.verdict
+    found = {suspect: failure for pod in progress.pods for suspect, failure in _bad(pod, progress)}
+    if verdict is not None and verdict.controller and progress.release.launcher is not None:
+        # A launcher passes on what its ranks ended with.
+        chosen = _pods_of(verdict.controller, progress.release)
+        found = {one: told for one, told in found.items() if one.pod in chosen} or found
     if verdict is not None and verdict.pod:
-        decisive = [
-            one
-            for one in failures
-            if one.pod == verdict.pod and verdict.exit_code in {None, one.exit_code}
-        ]
-        failures = decisive or failures
-    return first_failure(failures)
+        found = {one: told for one, told in found.items() if _decides(verdict, one)} or found
+    blamed = blame.first(found, _ended_at(progress))
+    return None if blamed is None else found[blamed]
 
 
-def _masters(progress: Progress) -> frozenset[str]:
-    return frozenset(pod.plan.name for pod in progress.pods if pod.plan.role == names.ROLE_MASTER)
+def _ended_at(progress: Progress) -> float | None:
+    if progress.interrupted:
+        return math.inf  # whatever has been replaced has nothing to do with it
+    if progress.verdict is None:
+        return None
+    return math.inf if progress.finished_at is None else progress.finished_at
 
 
-def _of_controller(name: str, release: Release, failures: Sequence[Failure]) -> list[Failure]:
-    pods = {pod.name for one in release.controllers if one.name == name for pod in one.pods}
-    return [failure for failure in failures if failure.pod in pods]
+def _bad(pod: PodRun, progress: Progress) -> Iterator[tuple[Suspect, Failure]]:
+    """The bad ends of a pod, and what is known of each."""
+    if not pod.failures:
+        return
+    elastic = progress.release.elastic is not None
+    static = progress.release.workload == names.ELASTIC and not elastic
+    place = _place(pod.plan, elastic=elastic)
+    others = [one for one in progress.pods if _place(one.plan, elastic=elastic) == place]
+    later = others[others.index(pod) + 1 :]
+    begun = any(state.starts for one in later for state in one.states.values())
+    for failure in pod.failures:
+        suspect = Suspect(
+            at=failure.at,
+            rank=failure.rank or 0,
+            pod=failure.pod,
+            container=failure.container,
+            code=failure.exit_code,
+            place=place,
+            replaced=begun or pod.states[failure.container].running,
+            mended=others[-1].phase is PodPhase.SUCCEEDED,
+            part=blame.PARTS.get(pod.plan.role, Part.TRAINS),
+            follows=blame.is_told(failure.exit_code, failure.message, failure.pod, static=static),
+        )
+        yield suspect, failure
+
+
+def _place(plan: PodPlan, *, elastic: bool) -> tuple[object, ...]:
+    """What a pod and those that replace it have in common."""
+    return (plan.role, plan.rank) if elastic else (plan.name,)
+
+
+def _decides(verdict: Verdict, one: Suspect) -> bool:
+    """Whether an end failed its controller at once, by its own doing."""
+    if one.pod != verdict.pod or one.follows:
+        return False
+    return verdict.exit_code in {None, one.code}
+
+
+def _pods_of(name: str, release: Release) -> frozenset[str]:
+    return frozenset(
+        pod.name for one in release.controllers if one.name == name for pod in one.pods
+    )
 
 
 def _exit_code(phase: Phase, progress: Progress, failure: Failure | None) -> int | None:
@@ -222,6 +261,7 @@ def _pod_status(plan: PodPlan, pod: PodRun | None, progress: Progress) -> PodSta
         started_at=pod.created_at,
         finished_at=pod.finished_at,
         containers=tuple(_container_status(pod, one.name) for one in plan.containers),
+        ready=pod.ready,
     )
 
 

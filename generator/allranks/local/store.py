@@ -142,6 +142,10 @@ class Spec:
         )
 
 
+# Where a run on this machine is that names no namespace.
+NAMESPACE = "default"
+
+
 @dataclass(frozen=True, slots=True)
 class RunFolder:
     """The folder of one run."""
@@ -152,6 +156,11 @@ class RunFolder:
     def logs(self) -> Path:
         """Where the pods' logs are."""
         return self.path / "logs"
+
+    @property
+    def events(self) -> Path:
+        """What happened in it; see `allranks.local.happenings`."""
+        return self.path / "events.jsonl"
 
     @property
     def pods(self) -> Path:
@@ -201,6 +210,14 @@ class RunFolder:
             FileNotFoundError: the run was deleted meanwhile.
         """
         return self._read("state.json", RunStatus.from_dict)
+
+    def told_at(self) -> float:
+        """When the status was last recorded, in seconds since the epoch.
+
+        Raises:
+            FileNotFoundError: the run was deleted meanwhile.
+        """
+        return (self.path / "state.json").stat().st_mtime
 
     def _read(self, name: str, parse: Callable[[dict[str, Any]], T]) -> T:
         text = (self.path / name).read_text()

@@ -24,17 +24,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from allranks import names
-from allranks.errors import EXIT_FAILED, EXIT_OK
-from allranks.local import addresses, controller, gpus, mpi, process, report, tree
+from allranks.errors import EXIT_OK
+from allranks.local import addresses, controller, gpus, losing, mpi, process, records, report, tree
 from allranks.local.backoff import Backoff
 from allranks.local.elastic.run import ElasticRun
 from allranks.local.environ import Surroundings
 from allranks.local.events import AT_ONCE, SIGNALS, Events, stopped_by
 from allranks.local.expand import expand
+from allranks.local.happenings import Journal
 from allranks.local.pod import Context, PodRun
 from allranks.local.rewrite import release_names
 from allranks.local.store import RunFolder, Spec
-from allranks.model.status import Phase
 from allranks.status.controllers import Outcome
 
 if TYPE_CHECKING:
@@ -82,6 +82,7 @@ class Supervisor:
         self._elastic: ElasticRun | None = None
         if self._release.elastic is not None:
             self._elastic = ElasticRun(self._release, self._context, spec.block, self._pods.append)
+        self._journal = Journal(folder.events)
         self._started_at = time.time()
         self._leads = frozenset(one.name for one in self._release.leads)
         # A lead's end is seen before what it does to the others.
@@ -126,6 +127,7 @@ class Supervisor:
             for pod in self._pods:
                 pod.step(now)
         self._doors.write([door for pod in self._pods if (door := pod.door)])
+        self._journal.look(self._pods, now)
         self._dirty |= before != self._told
         self._told = before
 
@@ -269,8 +271,11 @@ class Supervisor:
 
     def _finish(self, verdict: Verdict | None) -> None:
         tree.kill(names.ENV_RUN, [str(self._folder.path)])
-        progress = replace(self._progress(verdict), finished_at=time.time())
-        self._folder.write_status(report.report(progress))
+        now = time.time()
+        last = report.report(replace(self._progress(verdict), finished_at=now))
+        self._journal.look(self._pods, now)
+        self._journal.end(last, now)
+        self._folder.write_status(last)
 
 
 def _context(folder: RunFolder, release: Release, spec: Spec) -> Context:
@@ -320,20 +325,12 @@ def _guard(child: int, folder: RunFolder) -> int:
         signal.signal(number, signal.SIG_IGN)
     tree.kill(names.ENV_RUN, [str(folder.path)])
     last = folder.status()
-    if not last.finished and last.phase is not Phase.SUSPENDED:
+    if not records.is_over(folder, last):
         code = exit_code(status)
         message = f"its supervisor ended with exit code {code}; see {folder.supervisor_log}"
-        folder.write_status(
-            replace(
-                last,
-                phase=Phase.FAILED,
-                reason="SupervisorLost",
-                message=message,
-                waiting_for="",
-                finished_at=time.time(),
-                exit_code=EXIT_FAILED,
-            )
-        )
+        found = losing.lost(last, message, time.time())
+        Journal(folder.events).end(found, time.time())
+        folder.write_status(found)
     return EXIT_OK
 
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _POLL = 0.005
 _PATIENCE = 10.0
+_LOOKS = 3
+_KERNEL = frozenset({0, 2})  # the parents of the kernel's own threads, which have no environment
 _GONE = (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess)
 
 
@@ -49,11 +51,7 @@ class _Marks:
 
     def of(self, process: psutil.Process) -> str | None:
         """The mark of a process; None where it has none, or has ended."""
-        try:
-            mark = process.environ().get(self._variable)
-        except (*_GONE, OSError):  # psutil lets an EIO or EPERM of /proc through
-            mark = None
-        return mark or self._of_host(process)
+        return _environment(process).get(self._variable) or self._of_host(process)
 
     def _of_host(self, process: psutil.Process) -> str | None:
         namespace = ownhost.namespace(process)
@@ -65,6 +63,23 @@ class _Marks:
                 return None
             self._hosts[namespace] = mark
         return self._hosts[namespace]
+
+
+def _environment(process: psutil.Process) -> dict[str, str]:
+    """What a process was started with; {} where it has ended, or is not ours to look at.
+
+    A process has none for the instant in which it becomes another program: it is looked at again.
+    """
+    try:
+        for _ in range(_LOOKS):
+            if found := process.environ():
+                return found
+            if process.ppid() in _KERNEL or process.status() == psutil.STATUS_ZOMBIE:
+                break
+            time.sleep(_POLL)
+    except (*_GONE, OSError):  # psutil lets an EIO or EPERM of /proc through
+        pass
+    return {}
 
 
 def kill(variable: str, values: Collection[str]) -> int:

@@ -14,6 +14,8 @@ from typing import Any
 
 from allranks.model import podrequests, quantity
 from allranks.model.layout import Share
+from allranks.model.workers import Numbers, rings
+from allranks.names import ROLE_MASTER, ROLE_WORKER
 
 TRAINER = "trainer"
 
@@ -27,10 +29,6 @@ CHART_ONLY = frozenset(
     | {"env", "envFrom", "storage", "queue", "runPolicy", "security", "serviceAccount"}
     | {"status", "labels", "annotations", "layout"}
 )
-
-# The strategy of an elastic job whose workers run torchrun, and what has it by default.
-_RINGS = "AllreduceStrategy"
-_RING_FRAMEWORKS = ("pytorch",)
 
 Values = Mapping[str, Any]
 
@@ -115,7 +113,7 @@ class JobSpec:
         launcher_first: whether the first node is an MPI launcher that has ranks.
         launcher: the pod of an MPI launcher without ranks, as a job of its own; None elsewhere.
         beside: the pods that an elastic job has besides its workers, each role as a job of its own.
-        role: what such a role is called; "" elsewhere.
+        role: what the pods of an elastic job are called; "" elsewhere.
     """
 
     workload: str = ""
@@ -152,17 +150,18 @@ class JobSpec:
         return self.workload == "mpi" and not self.elastic
 
     @classmethod
-    def from_values(cls, values: Values) -> JobSpec:
+    def from_values(cls, values: Values, fewest: Mapping[str, int] | None = None) -> JobSpec:
         """The spec of merged, schema-valid values.
 
         Args:
             values: the chart's defaults with the user's values over them.
+            fewest: of an elastic job's roles, the pods that there are whatever the values say.
         """
         workload = str(values.get("workload") or "")
         own = _map(values, workload)
         if workload == "elastic":
-            return cls._of_roles(values, own)
-        template = _template(values, own, "worker")
+            return cls._of_roles(values, own, fewest or {})
+        template = _template(values, own, ROLE_WORKER)
         elastic = _map(own, "elastic")
         return cls(
             workload=workload,
@@ -180,44 +179,57 @@ class JobSpec:
         )
 
     @classmethod
-    def _of_roles(cls, values: Values, own: Values) -> JobSpec:
+    def _of_roles(cls, values: Values, own: Values, fewest: Mapping[str, int]) -> JobSpec:
         """An elastic job: its nodes are its workers, and the other roles run beside them."""
-        roles, auto = _map(own, "roles"), _map(own, "auto")
-        worker = _map(roles, "worker")
-        bounded = own.get("mode") == "auto" and _count(auto, "maxWorkers")
-        template = _template(values, roles, "worker")
+        roles, numbers = _map(own, "roles"), Numbers.of(values, own)
+        counts = {
+            role: max(_count(_map(roles, role), "replicas"), fewest.get(role, 0)) for role in roles
+        }
+        least, most = numbers.bounds
+        template = _template(values, roles, ROLE_WORKER)
         return cls(
             workload="elastic",
-            gpus=_count(values, "gpus"),
-            nodes=_count(values, "nodes") or _count(worker, "replicas"),
-            gpus_per_node=_count(values, "gpusPerNode") or _count(worker, "gpusPerPod"),
+            gpus=numbers.gpus,
+            nodes=numbers.nodes,
+            gpus_per_node=numbers.each,
             procs_per_node=_count(values, "procsPerNode") if rings(own) else 1,
-            min_nodes=max(1, _count(auto, "minWorkers")) if bounded else 0,
-            max_nodes=int(bounded),
-            pod=_pod(values, template, _map(worker, "resources")),
-            beside=tuple(
-                cls._of_role(values, roles, role)
-                for role in roles
-                if role != "worker" and _count(_map(roles, role), "replicas")
+            min_nodes=least,
+            max_nodes=most,
+            pod=_pod(values, template, _map(roles, ROLE_WORKER, "resources")),
+            beside=(
+                *(
+                    cls._of_role(values, roles, role, count)
+                    for role, count in counts.items()
+                    if role != ROLE_WORKER and count
+                ),
+                *(cls._of_master(values, own) for _ in range(fewest.get(ROLE_MASTER, 0))),
             ),
+            role=ROLE_WORKER,
             **_of_all(values),
             **_where(values, template),
         )
 
     @classmethod
-    def _of_role(cls, values: Values, roles: Values, role: str) -> JobSpec:
+    def _of_role(cls, values: Values, roles: Values, role: str, count: int) -> JobSpec:
         """Pods beside the workers; without GPUs they have nothing of what is the workers'."""
         own, template = _map(roles, role), _template(values, roles, role)
         gpus = _count(own, "gpusPerPod")
         return cls(
             workload="elastic",
-            nodes=_count(own, "replicas"),
+            nodes=count,
             gpus_per_node=gpus,
             pod=_pod(values if gpus else {}, template, _map(own, "resources")),
             role=role,
             **(_of_all(values) if gpus else {"gpu_resource": _text(values, "gpuResource")}),
             **_where(values, template),
         )
+
+    @classmethod
+    def _of_master(cls, values: Values, own: Values) -> JobSpec:
+        """The master's pod, which has a template of its own."""
+        pod = _pod({}, {}, _map(own, "auto", "master", "resources"))
+        gpu = _text(values, "gpuResource")
+        return cls("elastic", nodes=1, gpu_resource=gpu, pod=pod, role=ROLE_MASTER)
 
     @classmethod
     def _of_launcher(cls, values: Values, own: Values) -> JobSpec | None:
@@ -285,14 +297,6 @@ def _template(values: Values, own: Values, role: str) -> dict[str, Any]:
         both = [_merged(each, over.pop(each.get("name"), {})) for each in shared.get(key) or ()]
         template[key] = [*both, *over.values()]
     return template
-
-
-def rings(own: Values) -> bool:
-    """Whether the workers of an elastic job run torchrun, which has several processes in each."""
-    if own.get("mode") != "auto":
-        return False
-    strategy = own.get("strategy") or ""
-    return strategy == _RINGS or (not strategy and own.get("framework") in _RING_FRAMEWORKS)
 
 
 def _of_all(values: Values) -> dict[str, Any]:

@@ -30,6 +30,34 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
+class RoleShare:
+    """The pods of a role, what each gets, and what they get together."""
+
+    role: str
+    pods: int
+    gpus_per_pod: int = 0
+    share: Share = Share()
+    total: Share = Share()
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of all its pods."""
+        return self.pods * self.gpus_per_pod
+
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON-ready data."""
+        return {
+            "role": self.role,
+            "pods": self.pods,
+            "gpusPerPod": self.gpus_per_pod,
+            "perPod": _amounts(self.share),
+            "gpus": self.gpus,
+            "cpu": self.total.cpu,
+            "memory": self.total.memory,
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class NodeShare:
     """One pod's place: the node rank and the node it is planned on."""
 
@@ -69,6 +97,8 @@ class Layout:
             shorter than `nodes` where an elastic job starts with fewer.
         placement: what to ask of the scheduler; None where nothing is to be asked.
         topology: the node label of each level, for who draws the inventory.
+        roles: the pods by role, where a job has roles; the layout's own are those of the first.
+        total: what the pods of all roles ask together.
         notes: what the user should know, as sentences.
     """
 
@@ -86,6 +116,8 @@ class Layout:
     assignment: tuple[NodeShare, ...] = ()
     placement: Placement | None = None
     topology: Mapping[str, str] = field(default_factory=dict)
+    roles: tuple[RoleShare, ...] = ()
+    total: Share = Share()
     notes: tuple[str, ...] = ()
 
     @property
@@ -147,11 +179,24 @@ class Layout:
             "gpuResource": self.gpu_resource,
             "perPod": _amounts(self.share),
             **({"lastPod": _amounts(self.last_share)} if self.last_gpus_per_node else {}),
+            **(self.of_roles() if self.roles else {}),
             "assignment": [
                 {"rank": place.rank, "node": place.node, "rack": place.rack, "block": place.block}
                 for place in self.assignment
             ],
             "notes": list(self.notes),
+        }
+
+    def of_roles(self) -> dict[str, Any]:
+        """The pods by role, and of all roles together, as JSON-ready data."""
+        return {
+            "roles": [role.as_dict() for role in self.roles],
+            "inAll": {
+                "pods": sum(role.pods for role in self.roles),
+                "gpus": sum(role.gpus for role in self.roles),
+                "cpu": self.total.cpu,
+                "memory": self.total.memory,
+            },
         }
 
     def _carried(self) -> dict[str, Any]:

@@ -352,15 +352,6 @@ class RunStatus:
         )
 
 
-def first_failure(failures: Iterable[Failure]) -> Failure | None:
-    """The failure that came first; of two at the same instant, the lower rank's.
-
-    When one rank dies, its peers lose their connection and die after it. What a person needs is
-    the first.
-    """
-    return min(failures, key=lambda one: (one.at, one.rank or 0, one.pod), default=None)
-
-
 def count_roles(pods: Iterable[PodStatus]) -> tuple[RoleStatus, ...]:
     """Counts per role, in the order in which the roles first appear.
 

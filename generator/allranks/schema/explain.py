@@ -6,6 +6,7 @@ comes from the schema node's ``title``, which completes the sentence "… is not
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,10 @@ _KINDS = {
 }
 # Maps of a user's own keys, where a missing key is the user's and not a default removed by null.
 _OWN = ("env", "envFrom", "podTemplate", "layout")
+NUMBER = "write a number, without quotes"
+_WHOLE_NUMBER = "write a whole number, without quotes"
+_TIME = re.compile(r"([0-9]{1,9}) *(s|sec|m|min|h|d)")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _LONG_NUMBER = 16  # digits; a float64, which Helm keeps numbers in, holds fewer exactly
 
 
@@ -130,7 +135,7 @@ def _string_hint(violation: Violation, value: str, types: list[str]) -> str:
     if "integer" in types and bare.lstrip("-").isdigit() and len(bare) < _LONG_NUMBER:
         return f"remove the quotes: {bare} (--set rather than --set-string)"
     if {"integer", "number"} & set(types):
-        return f"write a {'whole ' * ('integer' in types)}number, without quotes"
+        return _seconds(violation, bare) or (_WHOLE_NUMBER if "integer" in types else NUMBER)
     if "boolean" in types:
         meant = suggest.nearest(value, ["true", "false"])
         return f"write {meant} without quotes" if meant else "write true or false"
@@ -139,6 +144,14 @@ def _string_hint(violation: Violation, value: str, types: list[str]) -> str:
     if violation.path == ("image",):
         return f"write {repair.image(value)}"
     return _map_hint(violation) if "object" in types else ""
+
+
+def _seconds(violation: Violation, bare: str) -> str:
+    """How to write a time with a unit where a number of seconds is meant."""
+    time = _TIME.fullmatch(bare.lower())
+    if time is None or not str(violation.path[-1]).endswith("Seconds"):
+        return ""
+    return f"write {int(time[1]) * _SECONDS[time[2][0]]}, in seconds"
 
 
 def _map_hint(violation: Violation) -> str:
@@ -182,13 +195,14 @@ def _pattern(engine: Engine, violation: Violation, _: Typed) -> _Words:
     hint = repair.hint(engine, violation.schema, value)
     if violation.path == ("image", "repository") and ({":", "@"} & set(value)):
         hint = f"write image: {repair.image(value)}"
-    return f"{short(value)} is not {_wanted(violation)}", hint
+    wanted = _wanted(violation)
+    return f"{short(value)} is not {wanted}", hint or f"write {wanted}"
 
 
 def _enum(engine: Engine, violation: Violation, _: Typed) -> _Words:
     choices = ", ".join(choice or '""' for choice in violation.expected)
     hint = repair.hint(engine, violation.schema, violation.instance)
-    return f"{short(violation.instance)} is not one of {choices}", hint
+    return f"{short(violation.instance)} is not one of {choices}", hint or "write one of these"
 
 
 def _const(_: Engine, violation: Violation, __: Typed) -> _Words:
@@ -201,11 +215,15 @@ def _const(_: Engine, violation: Violation, __: Typed) -> _Words:
 
 
 def _minimum(_: Engine, violation: Violation, typed: Typed) -> _Words:
-    return f"{_given(violation, typed)} is less than the least allowed, {violation.expected}", ""
+    least = violation.expected
+    message = f"{_given(violation, typed)} is less than the least allowed, {least}"
+    return message, f"write {least} or more"
 
 
 def _maximum(_: Engine, violation: Violation, typed: Typed) -> _Words:
-    return f"{_given(violation, typed)} is more than the most allowed, {violation.expected}", ""
+    most = violation.expected
+    message = f"{_given(violation, typed)} is more than the most allowed, {most}"
+    return message, f"write {most} or less"
 
 
 def _unique(_: Engine, violation: Violation, __: Typed) -> _Words:

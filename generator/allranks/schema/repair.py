@@ -19,6 +19,22 @@ if TYPE_CHECKING:
     from allranks.schema.engine import Engine, Schema
 
 _UNITS = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei", "k", "M", "G", "T", "P", "E")
+# What people call a choice elsewhere.
+_ALIASES = {
+    "tf": "tensorflow",
+    "keras": "tensorflow",
+    "torch": "pytorch",
+    "fixed": "static",
+    "dynamic": "auto",
+    "elastic": "auto",
+    "all": "allWorkers",
+    "chief": "lead",
+    "ps": "ParameterServerStrategy",
+    "ring": "AllreduceStrategy",
+    "allreduce": "AllreduceStrategy",
+    "parameterserver": "ParameterServerStrategy",
+    "workers": "allWorkers",
+}
 _ETCD_PORT = 2379
 _SHORT = 60
 
@@ -39,7 +55,9 @@ def hint(engine: Engine, node: Schema, value: Any) -> str:
     if not isinstance(value, str) or "\0" in value:
         return ""
     if node.get("enum"):
-        choice = nearest(value, [str(choice) for choice in node["enum"]])
+        choices = [str(choice) for choice in node["enum"]]
+        meant = _ALIASES.get(value.strip().lower(), "")
+        choice = meant if meant in choices else nearest(value, choices)
         return f"write {choice}" if choice else ""
     for repair in _REPAIRS:
         for guess in repair(value):

@@ -1,9 +1,9 @@
 """The nearest key: what a person meant who wrote one that does not exist.
 
-A key is looked for, in this order: spelled otherwise beside it (``gpus_per_node``), under a name
-that other tools use for it (``nnodes``, ``replicas``), nearly the same beside it, the same
-elsewhere in the file (``minNodes`` at the root), as a field of a pod (``volumes``), roughly the
-same beside it. The first that is found is the hint.
+A key is looked for, in this order: spelled otherwise beside it (``gpus_per_node``), as an amount or
+a role's setting that stands elsewhere, under a name that other tools use for it (``nnodes``,
+``replicas``), nearly the same beside it, the same elsewhere in the file (``minNodes`` at the root),
+as a field of a pod (``volumes``), roughly the same beside it. The first that is found is the hint.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from allranks.schema.engine import Engine, Schema
     from allranks.schema.paths import ValuesPath
 
+_AMOUNTS = frozenset({"cpu", "memory", "ephemeralstorage"})
 _CLOSE = 0.84  # one slip of the keyboard in a key of six letters
 _ROUGH = 0.6
 _FEW = 12  # keys that a person can take in at a glance
@@ -48,6 +49,8 @@ def hint(engine: Engine, path: ValuesPath) -> str:
     siblings = sorted(engine.at(parent).get("properties", {}))
     return (
         _respelled(parent, key, siblings)
+        or _of_resources(parent, key, siblings)
+        or _of_role(path)
         or _foreign(engine.workload, path)
         or _near(parent, key, siblings, _CLOSE)
         or _elsewhere(engine, path)
@@ -74,6 +77,30 @@ def _respelled(parent: ValuesPath, key: str, siblings: list[str]) -> str:
     for sibling in siblings:
         if _fold(sibling) == _fold(key):
             return f"write {paths.show((*parent, sibling))}"
+    return ""
+
+
+def _of_resources(parent: ValuesPath, key: str, siblings: list[str]) -> str:
+    """An amount beside `requests` and `limits` is one of the requests."""
+    if {"requests", "limits"} <= set(siblings) and _fold(key) in _AMOUNTS:
+        return f"write {paths.show((*parent, 'requests', key))}"
+    return ""
+
+
+def _of_role(path: ValuesPath) -> str:
+    """What people write for a role of an elastic job."""
+    if path[:2] != ("elastic", "roles") or len(path) < 4:  # noqa: PLR2004 - roles, role, key
+        return ""
+    role, key = path[:3], _fold(str(path[-1]))
+    if key in ("gpu", "gpus", "gpuspernode", "nvidiacomgpu"):
+        return f"write {paths.show((*role, 'gpusPerPod'))}"
+    if key in ("count", "pods", "number", "nodes", "size"):
+        return f"write {paths.show((*role, 'replicas'))}"
+    if key == "script":
+        return f"write {paths.show((*role, 'command'))}; the script is what all roles share"
+    if key == "image":
+        containers = paths.show((*role, "podTemplate", "spec", "containers"))
+        return f"move it to {containers}, as [{{name: trainer, image: …}}]"
     return ""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from allranks.errors import Problem
@@ -77,7 +78,14 @@ def _problem(
     if source.startswith("--set ") and hint.startswith("quote it"):
         # A shell takes the quotes away, and --set guesses the type of what is left.
         hint = "write --set-string in place of --set, which guesses types"
+    elif source.startswith("--set ") and hint == explain.NUMBER and _number(violation):
+        hint = "write --set-json in place of --set, which takes a fraction for a text"
     return Problem(paths.show(violation.path), message, hint, source)
+
+
+def _number(violation: Violation) -> bool:
+    """Whether a text is a number with a point in it, as --set leaves it."""
+    return re.fullmatch(r"-?[0-9]*\.[0-9]+", str(violation.instance)) is not None
 
 
 def _one_per_path(violations: Iterable[Violation]) -> list[Violation]:

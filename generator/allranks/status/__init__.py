@@ -13,7 +13,8 @@ One pure function serves everything that asks how a run is doing: `allranks stat
     controllers   one Job or StatefulSet: how many pods, and how it ended; indexes: sets of them
     elasticjobs   an ElasticJob, taken for one controller per role
     standing      which pod stands for which rank, and what became of those before it
-    failures      which container failed first, and whose log says why
+    blame         which bad end a run failed of, here and on a cluster
+    failures      which container failed first, in words, and whose log says why
     events        which events still matter; creating: why pods are not created, in plain words
     queueing      what a queue or a gang scheduler says
     waiting       what a run waits for, in a sentence, out of one `cause` after the other

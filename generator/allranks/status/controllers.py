@@ -172,6 +172,8 @@ def _sentence(reason: str, spec: Mapping[str, Any], status: Mapping[str, Any]) -
         return f"the job ran longer than {deadline} s" if deadline is not None else ""
     if reason == "MaxFailedIndexesExceeded":
         limit = number(spec, "maxFailedIndexes")
+        if limit == 0:
+            return "an index failed for good"
         return f"more than {limit} indexes failed" if limit is not None else ""
     if reason == "FailedIndexes":
         failed = len(indexes.parse(text(status, "failedIndexes")))

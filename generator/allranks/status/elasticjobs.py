@@ -31,7 +31,7 @@ NO_WATCHER = Cause(
 )
 _NO_PLAN = Cause(Order.READINESS, "NoPlan", "the first plan of its master", alone=True)
 # Reasons of the job's own for having no plan, which it says more of.
-_STUCK = frozenset({"NoTemplate", "MasterSilent"})
+_STUCK = frozenset({"NoTemplate", "NoMasterImage", "MasterSilent"})
 _EXTERNAL = "external"  # its master is no pod
 
 

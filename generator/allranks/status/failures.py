@@ -1,19 +1,21 @@
 """Which container failed first, why, and whose log tells more.
 
-When one rank dies its peers lose their connection and die after it: what a person needs is the
-first. Kubernetes notes ends in whole seconds, so peers often die in the same one; there, one that
-was only told to stop is not the cause.
+Here the ends of pods are read, and put into words; `blame` says which of them counts.
 """
 
 from __future__ import annotations
 
+import math
 import signal
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from allranks import names
 from allranks.model.status import Failure, PodPhase
-from allranks.status.facts import ELASTIC_JOB, Outcome
+from allranks.status import blame
+from allranks.status.blame import Part, Suspect
+from allranks.status.containers import RUNNING
+from allranks.status.facts import JOB, Outcome
 from allranks.status.standing import is_disrupted
 
 if TYPE_CHECKING:
@@ -51,15 +53,9 @@ _CODES = {
 
 
 class _Candidate(NamedTuple):
-    """One bad end; a run that fails has one in every pod.
+    """One bad end, and what it is judged by."""
 
-    The first four decide which of them is told.
-    """
-
-    at: float
-    told_to_stop: bool
-    rank: int
-    pod: str
+    suspect: Suspect
     end: End
 
 
@@ -81,59 +77,29 @@ class Found:
 def first(standings: Sequence[Standing], offsets: Sequence[int]) -> Found | None:
     """What decided the failure where one container did, else what failed first.
 
-    Of a single pod that all wait for, the last failure counts: it decides, by trying again or not.
-
     Args:
         standings: the controllers, those that lead first.
         offsets: the rank of each one's first pod.
     """
     failed = [one for one in standings if _verdict(one) is not None]
-    chosen = failed[0] if failed else None
-    found = _candidates(list(zip(standings, offsets, strict=True)), chosen)
-    verdict = _verdict(chosen) if chosen is not None else None
-    if verdict is not None and verdict.pod:
-        decisive = [
-            one
-            for one in found
-            if one.pod == verdict.pod and verdict.exit_code in {None, one.end.code}
-        ]
-        found = decisive or found
-    if not found:
-        return None
-    alone = chosen is not None and chosen.controller.leads and chosen.controller.expected == 1
-    return _found(max(found, key=_order) if alone else min(found, key=_order))
+    among = [
+        (one, offset)
+        for one, offset in zip(standings, offsets, strict=True)
+        if not failed or one in _involved(failed[0], standings)
+    ]
+    found = {one.suspect: one for standing, offset in among for one in _of(standing, offset)}
+    for standing in failed:
+        decisive = [one for one in found if _decides(standing, one)]
+        if decisive:
+            return _found(found[min(decisive, key=lambda one: one.at)])
+    blamed = blame.first(found, _ended_at(failed))
+    return _found(found[blamed]) if blamed is not None else None
 
 
-def _candidates(
-    standings: Sequence[tuple[Standing, int]], chosen: Standing | None
-) -> list[_Candidate]:
-    """The bad ends among which the one is that is told."""
-    if chosen is None:
-        return [end for standing, offset in standings for end in _of(standing, offset)]
-    if chosen.controller.kind != ELASTIC_JOB:
-        return [
-            end
-            for standing, offset in standings
-            if standing is chosen
-            for end in _of(standing, offset)
-        ]
-    # All roles of an elastic job end as one, and its master fails because the others did.
-    uid = chosen.controller.uid
-    of_job = [one for one in standings if one[0].controller.uid == uid]
-    masters = [one for one in of_job if one[0].controller.role == names.ROLE_MASTER]
-    trainers = [one for one in of_job if one[0].controller.role != names.ROLE_MASTER]
-    for only_lasting, among in (
-        (True, trainers),
-        (True, masters),
-        (False, trainers),
-        (False, masters),
-    ):
-        found = [
-            end for one, offset in among for end in _of(one, offset, only_lasting=only_lasting)
-        ]
-        if found:
-            return found
-    return []
+def _involved(failed: Standing, standings: Sequence[Standing]) -> Sequence[Standing]:
+    """Whose pods may be to blame; a launcher passes on what its ranks ended with."""
+    launched = any(one.controller.role == names.ROLE_LAUNCHER for one in standings)
+    return [failed] if launched else standings
 
 
 def _verdict(standing: Standing) -> Verdict | None:
@@ -142,35 +108,57 @@ def _verdict(standing: Standing) -> Verdict | None:
     return verdict if verdict is not None and verdict.outcome is Outcome.FAILED else None
 
 
-def _order(one: _Candidate) -> tuple[float, bool, int, str, str]:
-    return one.at, one.told_to_stop, one.rank, one.pod, one.end.container
+def _decides(standing: Standing, one: Suspect) -> bool:
+    """Whether an end failed its controller at once, by its own doing."""
+    verdict = _verdict(standing)
+    if verdict is None or not verdict.pod or one.follows:
+        return False
+    return one.pod == verdict.pod and verdict.exit_code in {None, one.code}
 
 
-def _of(standing: Standing, offset: int, *, only_lasting: bool = False) -> Iterator[_Candidate]:
-    """Every bad end of a controller's pods; only of those that were given up where some were.
+def _ended_at(failed: Sequence[Standing]) -> float | None:
+    """When the run failed; None where it has not."""
+    times = [verdict.at for one in failed if (verdict := _verdict(one)) is not None]
+    known = [at for at in times if at is not None]
+    return min(known, default=math.inf) if failed else None
+
+
+def _of(standing: Standing, offset: int) -> Iterator[_Candidate]:
+    """Every bad end of a controller's pods, but of those that somebody else ended.
 
     Args:
         standing: the controller and its pods.
         offset: the rank of its first pod.
-        only_lasting: leave out what another pod, or the same one, has made good since.
     """
-    given_up = standing.controller.given_up
-    only_those = bool(given_up) and _verdict(standing) is not None
+    controller = standing.controller
+    static = controller.kind == JOB and controller.workload == names.ELASTIC
     for place in standing.places:
-        if only_those and place.number not in given_up:
-            continue
         for pod in (*place.earlier, place.pod):
-            if pod is None or not pod.ends or is_disrupted(standing.controller, pod):
-                continue
-            if only_lasting and (pod.active or _made_good(standing, place, pod)):
+            if pod is None or not pod.ends or is_disrupted(controller, pod):
                 continue
             rank = offset + place.number if pod.rank is None else pod.rank
+            begun = _begun_again(standing, place, pod)
             for end in pod.ends:
-                at = pod.created_at if end.at is None else end.at
-                yield _Candidate(at, end.code == _TERMINATED, rank, pod.name, end)
+                suspect = Suspect(
+                    at=pod.created_at if end.at is None else end.at,
+                    rank=rank,
+                    pod=pod.name,
+                    container=end.container,
+                    code=end.code,
+                    place=(controller.kind, controller.name, controller.role, place.number),
+                    replaced=begun or (end.previous and _runs(pod, end.container)),
+                    mended=place.phase is PodPhase.SUCCEEDED,
+                    part=blame.PARTS.get(controller.role, Part.TRAINS),
+                    follows=blame.is_told(end.code, end.message, pod.name, static=static),
+                )
+                yield _Candidate(suspect, end)
 
 
-def _made_good(standing: Standing, place: Place, pod: PodFacts) -> bool:
+def _runs(pod: PodFacts, container: str) -> bool:
+    return any(one.name == container and one.state == RUNNING for one in pod.containers)
+
+
+def _begun_again(standing: Standing, place: Place, pod: PodFacts) -> bool:
     """Whether another pod has taken the place of one that failed, and has begun."""
     members, newest = standing.controller.members, place.pod
     current = members.name(place.number)
@@ -181,13 +169,13 @@ def _made_good(standing: Standing, place: Place, pod: PodFacts) -> bool:
 
 
 def _found(one: _Candidate) -> Found:
-    end = one.end
+    suspect, end = one
     failure = Failure(
-        pod=one.pod,
-        rank=one.rank,
+        pod=suspect.pod,
+        rank=suspect.rank,
         container=end.container,
         exit_code=end.code,
-        at=one.at,
+        at=suspect.at,
         reason=end.reason,
         message=end.message or meaning(end.reason, end.code),
     )

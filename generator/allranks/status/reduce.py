@@ -14,6 +14,7 @@ from allranks import names
 from allranks.errors import EXIT_FAILED, EXIT_OK
 from allranks.model.status import FINAL, Phase, PodPhase, RoleStatus, RunStatus
 from allranks.status import (
+    blame,
     controllers,
     events,
     failures,
@@ -32,6 +33,7 @@ from allranks.status.waiting import Waits
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from allranks.model.status import Failure
     from allranks.status.events import Newest
     from allranks.status.failures import Found
     from allranks.status.observation import Observation
@@ -78,7 +80,7 @@ def reduce(observation: Observation, logs: Mapping[str, tuple[str, ...]] = _NO_L
         phase=phase,
         workload=next((one.workload for one in facts if one.workload), ""),
         reason=_reason(seen, verdict, phase) or waits.reason,
-        message=_message(seen, verdict, phase),
+        message=_message(seen, verdict, phase, failure),
         waiting_for=waits.sentence,
         restarts=sum(one.failures + one.disruptions for one in standings),
         started_at=_started_at(facts),
@@ -207,12 +209,13 @@ def _reason(seen: _Seen, verdict: Verdict | None, phase: Phase) -> str:
     return ending.reason if ending is not None else ""
 
 
-def _message(seen: _Seen, verdict: Verdict | None, phase: Phase) -> str:
+def _message(seen: _Seen, verdict: Verdict | None, phase: Phase, failure: Failure | None) -> str:
     if verdict is not None and (phase in FINAL or phase is Phase.SUSPENDED):
-        return verdict.message
+        return blame.sentence(verdict.message, verdict.exit_code, failure)
     ending = _ending(seen.standings)
     if ending is not None:
-        return f"{ending.message}; its last pods are being ended"
+        said = blame.sentence(ending.message, ending.exit_code, failure)
+        return f"{said}; its last pods are being ended"
     roles = [one.role for one in phases.training(seen.standings)]
     running, expected = sum(one.running for one in roles), sum(one.expected for one in roles)
     return f"{running} of {expected} pods running"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from allranks import names
 from allranks.model.status import PodPhase, PodStatus, RoleStatus
-from allranks.status import controllers
+from allranks.status import controllers, sorting
 from allranks.status.endings import DELETED
 from allranks.status.facts import ELASTIC_JOB, STATEFUL_SET
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 # Pods that are not there are listed one by one up to here, and only counted beyond.
 _PLACES_MAX = 10_000
-_LIVELY = {PodPhase.SUCCEEDED: 3, PodPhase.RUNNING: 2, PodPhase.PENDING: 1, PodPhase.FAILED: 0}
 _NONE: tuple[PodFacts, ...] = ()
 
 
@@ -109,13 +108,13 @@ class Standing:
 
 def stand(controller: ControllerFacts, pods: Sequence[PodFacts]) -> Standing:
     """Put the pods of a controller in their places."""
-    found = _sorted(controller, pods)
+    found = sorting.of(controller, pods)
     seen = {
         index: _place(controller, index, pod, found.earlier.get(index, _NONE))
         for index, pod in found.newest.items()
     }
     done, given_up = _unseen(controller, seen)
-    places = tuple(_places(controller, seen, done, given_up))
+    places = tuple(_places(controller, seen, (done, given_up), found.earlier))
     counts = Counter(one.phase for one in seen.values())
     succeeded = counts[PodPhase.SUCCEEDED] + done
     failed = counts[PodPhase.FAILED] + given_up
@@ -152,86 +151,16 @@ def _settled(controller: ControllerFacts, seen: Iterable[Place], succeeded: int)
     return replace(controller, verdict=controllers.ranks_done(max(ends, default=None)))
 
 
-class _Sorted(NamedTuple):
-    """The newest pod of each index, those before it, and those beyond the controller's size."""
-
-    newest: dict[int, PodFacts]
-    earlier: dict[int, list[PodFacts]]
-    surplus: list[PodFacts]
-
-
-def _sorted(controller: ControllerFacts, pods: Sequence[PodFacts]) -> _Sorted:
-    found = _Sorted({}, {}, [])
-    sparse = controller.kind == ELASTIC_JOB
-    if not controller.indexed:
-        _fill(found, controller, pods)
-        return found
-    for pod in pods:
-        number = pod.number
-        if number is None or (number >= controller.expected and not sparse):
-            found.surplus.append(pod)
-            continue
-        other = found.newest.setdefault(number, pod)
-        if other is not pod:
-            older, newer = sorted((other, pod), key=_age)
-            found.newest[number] = newer
-            found.earlier.setdefault(number, []).append(older)
-    if sparse:
-        _trim(found, controller)
-    for each in (*found.earlier.values(), found.surplus):
-        each.sort(key=_age)
-    return found
-
-
-def _trim(found: _Sorted, controller: ControllerFacts) -> None:
-    """Ranks with gaps: as many as there are to be keep their places, those that stay first."""
-    done = sum(pod.phase is PodPhase.SUCCEEDED for pod in found.newest.values())
-    room = max(0, controller.expected - max(0, controller.succeeded - done))
-    if len(found.newest) <= room:
-        return
-    ranked = sorted(
-        found.newest,
-        key=lambda rank: (
-            found.newest[rank].deleting,
-            found.newest[rank].phase is PodPhase.FAILED,
-            rank,
-        ),
-    )
-    for rank in ranked[room:]:
-        found.surplus.extend([found.newest.pop(rank), *found.earlier.pop(rank, ())])
-
-
-def _fill(found: _Sorted, controller: ControllerFacts, pods: Sequence[PodFacts]) -> None:
-    """Without indexes every pod is as good as another: those that got furthest take the places."""
-    ranked = sorted(pods, key=lambda pod: (-_LIVELY[pod.phase], -pod.created_at, pod.name))
-    # Those that have succeeded and are gone have their places too.
-    gone = controller.succeeded - sum(pod.phase is PodPhase.SUCCEEDED for pod in pods)
-    room = max(0, controller.expected - max(0, gone))
-    found.newest.update(enumerate(ranked[:room]))
-    for position, pod in enumerate(ranked[room:]):
-        if found.newest:
-            found.earlier.setdefault(position % len(found.newest), []).insert(0, pod)
-        else:
-            found.surplus.append(pod)
-
-
-def _age(pod: PodFacts) -> tuple[bool, float, bool, int, str]:
-    done = pod.phase is PodPhase.SUCCEEDED
-    return done, pod.created_at, not pod.deleting, _LIVELY[pod.phase], pod.name
-
-
 def _place(
     controller: ControllerFacts, index: int, pod: PodFacts, earlier: Sequence[PodFacts]
 ) -> Place:
     disruptions = sum([is_disrupted(controller, one) for one in earlier])
     failures = len(earlier) - disruptions
     if controller.kind == ELASTIC_JOB:
-        # Others were replaced by a plan, or deleted while it was suspended.
-        failed = [one for one in earlier if one.phase is PodPhase.FAILED and not one.disruption]
+        failures, disruptions = _replaced(earlier)
         # A master is numbered by its attempts, and those count resumptions too.
         counted = 0 if controller.role == names.ROLE_MASTER else pod.failures_before or 0
-        failures = max(len(failed), counted)
-        disruptions = sum([one.disruption not in ("", DELETED) for one in earlier])
+        failures = max(failures, counted)
     elif pod.failures_before is not None:
         # The Job has counted those too whose pods are gone.
         failures, disruptions = pod.failures_before, pod.disruptions_before
@@ -283,13 +212,38 @@ def _beside(indexes: Indexes, seen: Iterable[int]) -> int:
 
 
 def _places(
-    controller: ControllerFacts, seen: Mapping[int, Place], done: int, given_up: int
+    controller: ControllerFacts,
+    seen: Mapping[int, Place],
+    gone: tuple[int, int],
+    earlier: Mapping[int, Sequence[PodFacts]],
 ) -> Iterable[Place]:
-    """All places in order."""
+    """All places in order.
+
+    Args:
+        controller: the controller.
+        seen: those that have a pod.
+        gone: how many of the others have succeeded, and failed for good.
+        earlier: the pods that were replaced, by place.
+    """
     numbers = _numbers(controller, seen)
-    ended = _ended(controller, [one for one in numbers if one not in seen], done, given_up)
+    ended = _ended(controller, [one for one in numbers if one not in seen], *gone)
     for index in numbers:
-        yield seen.get(index) or Place(index, ended.get(index, PodPhase.PENDING))
+        place = seen.get(index)
+        if place is None:
+            before = earlier.get(index, _NONE)
+            failures, disruptions = _replaced(before)
+            phase = ended.get(index, PodPhase.PENDING)
+            place = Place(index, phase, None, before, failures, disruptions)
+        yield place
+
+
+def _replaced(earlier: Iterable[PodFacts]) -> tuple[int, int]:
+    """How many pods of an elastic job were replaced after a failure, and after a disruption.
+
+    Others were replaced by a plan, or deleted while it was suspended.
+    """
+    failed = sum([one.phase is PodPhase.FAILED and not one.disruption for one in earlier])
+    return failed, sum([one.disruption not in ("", DELETED) for one in earlier])
 
 
 def _ended(
@@ -349,7 +303,14 @@ def statuses(standing: Standing, offset: int) -> Iterable[PodStatus]:
             number = place.number
             # The next pod of a rank has an id of its own: no name can be made up for it.
             name = controller.members.name(number) if elastic else f"{controller.name}-{number}"
-            yield PodStatus(name, controller.role, offset + place.number, place.phase)
+            yield PodStatus(
+                name=name,
+                role=controller.role,
+                rank=offset + place.number,
+                phase=place.phase,
+                restarts=place.restarts,
+                disruptions=place.disruptions,
+            )
             continue
         yield PodStatus(
             name=pod.name,

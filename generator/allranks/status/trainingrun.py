@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from allranks.model.status import RoleStatus, RunStatus
 
 _MESSAGE_MAX = 1024
+_LINES_MAX = 3  # of a termination message; more are the end of a log
 _ENDED = frozenset({str(Phase.SUCCEEDED), str(Phase.FAILED)})
 
 
@@ -59,6 +60,7 @@ def build(
         "completionTime": _completed(status, previous, now),
         "exitCode": status.exit_code,
         "restarts": {
+            "total": status.restarts,
             "failures": max(0, status.restarts - status.disruptions),
             "disruptions": status.disruptions,
         },
@@ -92,12 +94,20 @@ def _message(status: RunStatus) -> str:
     failure = status.failure
     if failure is not None and status.phase in (Phase.FAILED, Phase.RESTARTING):
         rank = "" if failure.rank is None else f" (rank {failure.rank})"
-        why = f": {' '.join(failure.message.split())}" if failure.message else ""
+        words = _words(failure.message)
+        # A master ends with what its job's own message says: once is enough.
+        why = f": {words}" if words and not (status.message and status.message in words) else ""
         parts.append(f"{failure.pod}{rank} ended with exit code {failure.exit_code}{why}")
     if status.waiting_for:
         parts.append(f"waiting for {status.waiting_for}")
     message = "; ".join(one for one in parts if one)
     return message if len(message) <= _MESSAGE_MAX else message[: _MESSAGE_MAX - 1] + "…"
+
+
+def _words(message: str) -> str:
+    """A termination message in a line; of many, as of a log, the last counts."""
+    lines = [" ".join(line.split()) for line in message.splitlines() if line.strip()]
+    return " ".join(lines if len(lines) <= _LINES_MAX else lines[-1:])
 
 
 def _fraction(roles: Sequence[RoleStatus]) -> str:

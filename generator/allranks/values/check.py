@@ -15,6 +15,7 @@ from allranks.values import trials
 from allranks.values.rules import (
     command,
     elastic,
+    master,
     mpi,
     names,
     pod,
@@ -74,7 +75,9 @@ def located(
 def rules() -> tuple[Rule, ...]:
     """Every rule, in the order of the documentation."""
     shared = (names, command, size, elastic, resources, storage, scheduling, pod)
-    return tuple(rule for module in (*shared, torchrun, mpi, roles) for rule in module.RULES)
+    return tuple(
+        rule for module in (*shared, torchrun, mpi, roles, master) for rule in module.RULES
+    )
 
 
 def _run(

@@ -11,6 +11,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from allranks import resources
+from allranks.model import workers
+from allranks.names import ROLE_MASTER, ROLE_PS
 from allranks.yamlio.load import load
 
 if TYPE_CHECKING:
@@ -47,6 +49,31 @@ class Framework:
 def of(view: View) -> Framework:
     """The recipe of the framework that the values name; an empty one for a name of nobody's."""
     return recipes().get(str(view["elastic.framework"]), Framework())
+
+
+def fewest(values: Mapping[str, Any]) -> dict[str, int]:
+    """Pods of each role that an elastic job has whatever its values say, besides its workers.
+
+    Args:
+        values: merged, of any workload.
+
+    Returns:
+        What the framework cannot do without; the servers that go with the workers to begin with,
+        where a master decides; and the master, which is no role of the framework.
+    """
+    own = values.get("elastic")
+    if values.get("workload") != "elastic" or own is None:
+        return {}
+    recipe = recipes().get(str(own["framework"]), Framework())
+    if own["mode"] != "auto":
+        return {role: about.least for role, about in recipe.roles.items() if about.least}
+    found = {ROLE_MASTER: 1}
+    servers = recipe.roles.keys() & {ROLE_PS}
+    if servers and not workers.rings(own) and not own["roles"][ROLE_PS]["replicas"]:
+        numbers = workers.Numbers.of(values, own)
+        start = numbers.nodes or max(1, numbers.least)
+        found[ROLE_PS] = -(-start // workers.WORKERS_PER_PS)
+    return found
 
 
 @lru_cache(maxsize=1)

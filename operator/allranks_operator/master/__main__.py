@@ -72,33 +72,35 @@ def run(env: Mapping[str, str], log: Log) -> int:
         _record(place, str(error), log)
         return error.exit_code
     log.info("listens", port=server.port, job=place.job, namespace=place.namespace)
+    stopped = _Told(master)
+    # Who has had an answer may end it, and is told that it ends in order.
+    signal.signal(signal.SIGTERM, stopped)
+    signal.signal(signal.SIGINT, stopped)
     server.start()
     try:
-        return _lead(master, place, log)
+        return _lead(master, place, stopped, log)
     finally:
         server.stop()
 
 
-def _lead(master: Master, place: Place, log: Log) -> int:
-    stopped = _Told(master)
-    signal.signal(signal.SIGTERM, stopped)
-    signal.signal(signal.SIGINT, stopped)
+def _lead(master: Master, place: Place, stopped: _Told, log: Log) -> int:
     while master.tick() is None:
         if stopped.stop:
-            log.info("told to stop; the job goes on without a master for now")
+            told = f"told to stop; {master.leave()}"
+            log.info(told)
             return EXIT_TERMINATED
         if master.hurry.wait(_TICK_SECONDS):
             time.sleep(_PAUSE_SECONDS)  # a thousand workers that join at once are one occasion
     end = master.end
     if end is None:
         return 1
+    if end.code:
+        _record(place, end.verdict, log)
     master.finish()
     deadline = time.monotonic() + (_LINGER_SECONDS if end.code else _LEAVE_SECONDS)
     while not master.quiet() and time.monotonic() < deadline and not stopped.stop:
         master.tick()
         time.sleep(_TICK_SECONDS / 5)
-    if end.code:
-        _record(place, end.message, log)
     log.info("the job has ended", code=end.code, why=end.message)
     return end.code
 

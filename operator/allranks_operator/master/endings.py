@@ -29,10 +29,17 @@ class End:
     Attributes:
         code: the master's exit code: 0 succeeded, 1 failed.
         message: why, in one sentence.
+        workers: the exit code that workers end with: that of the training which failed.
     """
 
     code: int
     message: str
+    workers: int = 0
+
+    @property
+    def verdict(self) -> str:
+        """The message, marked so that those who replace pods know of the end."""
+        return f"{names.JOB_HAS_FAILED}{self.message}" if self.code else self.message
 
 
 def judge(job: ElasticJob, pods: Mapping[str, PodView], least: int) -> End | None:

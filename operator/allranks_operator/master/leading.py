@@ -8,16 +8,18 @@ is slow or away stops no worker.
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from allranks.elastic import job as jobs
-from allranks.elastic.policy.seen import WORKER, Decision, OutOfMemory, Seen, Worker
+from allranks.elastic.policy.seen import WORKER, Decision
 from allranks.errors import AllranksError, NotFoundError
 from allranks.names import ROLE_CHIEF
 from allranks_operator.master import endings, podviews, showing
 from allranks_operator.master.endings import End
-from allranks_operator.master.membership import Membership
-from allranks_operator.master.reports import Count, Reports
+from allranks_operator.master.membership import Membership, World
+from allranks_operator.master.seeing import Sights
+from allranks_operator.master.silence import Silence
 from allranks_operator.master.steering import Steering
 
 if TYPE_CHECKING:
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
     from allranks.elastic.job import ElasticJob
     from allranks_operator.master.backend import Backend
     from allranks_operator.master.log import Log
-    from allranks_operator.master.membership import World
     from allranks_operator.master.options import Options
     from allranks_operator.master.podviews import PodView
     from allranks_operator.master.requests import Done, Join, Report
@@ -74,13 +75,12 @@ class Master:
         self._changed = threading.Condition()
         self._steering = Steering(backend, options, log)
         self._membership: Membership | None = None
-        self._reports = Reports()
+        self._sights = Sights()
         self._job: ElasticJob | None = None
         self._pods: dict[str, PodView] = {}
-        self._fallen: dict[str, OutOfMemory] = {}
-        self._crew: tuple[int, frozenset[str]] = (0, frozenset())
         self._read_at = self._looked_at = float("-inf")
-        self._failure = ""
+        self._failure, self._failed_with = "", 1
+        self._silence = Silence()
         self._said_failure = ""
         self._words: tuple[object, object] = (None, ())
         self.beat = clock()
@@ -105,7 +105,7 @@ class Master:
             if self._membership is None or pod is None or not pod.alive:
                 self._read_at = float("-inf")
                 self.hurry.set()
-                raise NotKnown(f"{name} is not known as a pod of this job yet", later=True)
+                raise _stranger(name)
             if not self._membership.join(said.node, said.world, now, training=said.training):
                 return {"state": "stop", "generation": self._membership.world.generation}
             self.hurry.set()
@@ -117,8 +117,12 @@ class Master:
         Raises:
             NotKnown: the worker has to join first.
         """
-        deadline = self._clock() + seconds
+        asked = self._clock()
+        deadline = asked + seconds
         with self._changed:
+            # Only the question is a sign of life: who waits for its answer may be frozen by now.
+            if self._membership is not None:
+                self._membership.hear(pod, asked)
             while True:
                 answer = self._word(pod, after)
                 left = deadline - self._clock()
@@ -129,28 +133,37 @@ class Master:
                 self._changed.wait(left)
 
     def report(self, said: Report) -> Answer:
-        """A worker tells its speed."""
+        """A worker tells its speed.
+
+        Raises:
+            NotKnown: its pod is not known as the job's; to be told again.
+        """
         now = self._clock()
         with self._changed:
-            known = said.pod in self._pods
             membership = self._membership
-            if membership is None or not known:
-                return {}
+            if membership is None or said.pod not in self._pods:
+                raise _stranger(said.pod)
             membership.hear(said.pod, now)
-            if said.generation in (0, membership.world.generation) and self._reports.add(said):
-                membership.progressed = True
+            if said.generation in (0, membership.world.generation):
+                self._silence.end(now, first=not self._sights.reports.counts)
+                if self._sights.reports.add(said):
+                    membership.progressed = True
         return {}
 
     def done(self, said: Done) -> Answer:
         """A worker's training has ended, or it goes.
 
         Raises:
-            NotKnown: the master does not know the job yet; to be told again.
+            NotKnown: the master does not know the job yet, which is to be told again; or it knows
+                of no such pod.
         """
         now = self._clock()
         with self._changed:
             if self._membership is None:
                 raise NotKnown("the master has only begun", later=True)
+            known = said.pod in self._pods or said.pod in self._membership.members
+            if not known and self.end is None:
+                raise _stranger(said.pod, later=False)
             answer = self._judge(self._membership, said, now)
         self.hurry.set()
         return answer
@@ -162,11 +175,13 @@ class Master:
         if said.code == 0:
             membership.done(said.pod, now)
             return {"then": "exit", "code": 0}
+        self._failed_with = said.code
         self._failure = f"{said.pod}: {said.message or f'exit code {said.code}'}"
         if said.code in self._options.fatal_codes | FINAL_CODES:
-            self.end = self.end or End(1, self._failure)
+            self.end = self.end or End(1, self._failure, said.code)
         if self.end is not None:
-            return {"then": "exit", "code": said.code}
+            told = {"message": self.end.verdict} if self.end.code else {}
+            return {"then": "exit", "code": said.code, **told}
         if said.code in POD_CODES:
             membership.lose(said.pod)
             return {"then": "exit", "code": said.code}
@@ -180,7 +195,6 @@ class Master:
         membership = self._membership
         if membership is None or pod not in membership.members:
             raise NotKnown(f"{pod} has not joined", later=False)
-        membership.hear(pod, self._clock())
         member, world = membership.members[pod], membership.world
         rank = world.rank(pod)
         if member.state == "training" and rank is not None:
@@ -192,7 +206,8 @@ class Master:
 
     def _ended(self) -> Answer:
         end = self.end or End(0, "")
-        return {"state": "end", "code": end.code, "message": end.message}
+        code = end.workers or end.code
+        return {"state": "end", "code": code, "message": end.verdict}
 
     # --- what time brings -------------------------------------------------------------------------
 
@@ -234,8 +249,26 @@ class Master:
             self._steering.say(self._job, decision)
         else:
             self._steering.say(self._job, Decision("TrainingEnded", self.end.message))
-        phase = "Failed" if self.end.code else "Succeeded"
-        self._steering.keep(self._job, self._clock(), phase)
+        self._keep("Failed" if self.end.code else "Succeeded")
+
+    def _keep(self, end: str) -> None:
+        if self._job is not None:
+            self._steering.keep(self._job, self._clock(), end)
+
+    def leave(self) -> str:
+        """Keep what another master needs to go on; how the job goes on meanwhile, as a clause."""
+        with suppress(AllranksError):
+            self._job = jobs.read(self._backend.job())
+        job = self._job
+        if job is None:
+            return "nothing was decided yet"
+        if job.target.end is not None:
+            ended = job.target.end
+            return f"the job has ended: {ended.message or ended.phase}"
+        self._keep("")
+        if job.suspend:
+            return "the job is suspended"
+        return "the job goes on without a master for now"
 
     def quiet(self) -> bool:
         """Whether no worker is left that has to be told of the end, or is on its way out.
@@ -258,6 +291,8 @@ class Master:
             timing = self._options.timing
             began = now if job.target.groups else now - timing.recover
             membership = Membership(timing, self._steering.least, began, self._options.max_restarts)
+            # Where all workers are new, too, nobody else knows how far the numbers went.
+            membership.world = World(self._steering.generation(job))
             self._log.info("leads", strategy=job.strategy, pods=len(pods))
         else:
             membership = self._membership
@@ -266,9 +301,9 @@ class Master:
             self._read_at = now
             for name in [name for name in membership.members if not _alive(pods, name)]:
                 self._leave(membership, name, now)
+            membership.forget([pod.name for pod in pods.values() if pod.alive])
+            self._sights.note(pods.values())
             for pod in pods.values():
-                if pod.out_of_memory:
-                    self._fallen[pod.name] = OutOfMemory(pod.name, pod.type, pod.memory_bytes)
                 if pod.phase == "Succeeded" and membership.world.rank(pod.name) is not None:
                     membership.done(pod.name, now)
 
@@ -285,93 +320,62 @@ class Master:
         job, membership = self._job, self._membership
         if job is None or membership is None:
             return
-        begun = None
+        begun = quiet = None
         with self._changed:
             if self.end is None:
                 expected = [pod.name for pod in self._pods.values() if pod.alive and _trains(pod)]
+                quiet = self._watch(membership, now)
                 begun = membership.tick(expected, now)
                 if begun is not None:
-                    self._reports.begin()
+                    self._sights.reports.begin()
                 self.end = self._over(job, membership)
-            seen = self._seen(job, membership)
+            self._steering.begun = membership.world.generation
+            over = self.end is not None
+            seen = self._sights.seen(job, self._pods, membership, now, over=over)
         self._wake()  # before anything is asked of an API server that may not answer
         if begun is not None:
-            self._steering.say(job, Decision("Generation", _told(begun, membership.cause)))
+            self._steering.say(job, Decision("Generation", showing.begun(begun, membership.cause)))
+        if quiet is not None:
+            self._steering.say(job, quiet)
         if self.end is None and now - self._looked_at >= LOOK_SECONDS:
             self._looked_at = now
             self._steering.look(job, seen, now)
 
+    def _watch(self, membership: Membership, now: float) -> Decision | None:
+        """See whether the training hangs, where it has said of steps before; what to say of it."""
+        most = self._options.timing.stall if membership.world.nodes else None
+        if membership.forming is not None or not self._sights.reports.counts:
+            return None
+        if self._silence.over(now, most):
+            why = f"no step was reported for {most:g} s (stallSeconds)"
+            self._failure, self._failed_with = why, 1
+            membership.stall(why)
+            return None
+        return self._silence.word(now, most)
+
     def _over(self, job: ElasticJob, membership: Membership) -> End | None:
         if membership.exhausted:
-            tries = membership.max_restarts
-            return End(1, f"the training failed {tries + 1} times in a row; {self._failure}")
+            times = membership.max_restarts + 1
+            told = f"the training failed {times} times in a row" if times > 1 else ""
+            told = "; ".join(filter(None, (told, self._failure)))
+            return End(1, told, self._failed_with)
         if membership.finished:
             size = len(membership.world.nodes)
             return End(0, f"all {size} workers are done" if size > 1 else "the worker is done")
         return endings.judge(job, self._pods, self._steering.least)
 
-    def _seen(self, job: ElasticJob, membership: Membership) -> Seen:
-        """The job as the policy looks at it."""
-        workers = [pod for pod in self._pods.values() if pod.alive and pod.type == WORKER]
-        generation, training = self._training(membership, workers)
-        groups = job.target.groups
-        return Seen(
-            workers=tuple(
-                Worker(
-                    pod.name,
-                    running=pod.running,
-                    training=pod.name in training,
-                    steps=count.steps,
-                    samples=count.samples,
-                    busy=count.busy,
-                )
-                for pod in workers
-                for count in (self._count(pod.name, len(workers)),)
-            ),
-            target=groups[WORKER].replicas if WORKER in groups else 0,
-            generation=generation,
-            ending=membership.ending or self.end is not None,
-            out_of_memory=tuple(self._fallen.values()),
-            replicas={kind: group.replicas for kind, group in groups.items()},
-        )
-
-    def _training(
-        self, membership: Membership, workers: list[PodView]
-    ) -> tuple[int, frozenset[str]]:
-        """The generation and the workers that train in it."""
-        if membership.world.generation:
-            if membership.forming is not None:
-                return membership.world.generation, frozenset()
-            members = membership.members.items()
-            return membership.world.generation, frozenset(
-                pod for pod, member in members if member.state == "training"
-            )
-        # Nobody joins: who runs trains, and another crew is another generation.
-        crew = frozenset(pod.name for pod in workers if pod.running)
-        if crew != self._crew[1]:
-            self._crew = (self._crew[0] + 1, crew)
-            self._reports.begin()
-        return self._crew
-
-    def _count(self, pod: str, workers: int) -> Count:
-        """What a worker has done; where only the chief speaks, its share of what that says."""
-        own = self._reports.counts.get(pod)
-        if own is not None:
-            return own
-        chiefs = [one.name for one in self._pods.values() if one.type == ROLE_CHIEF]
-        said = [self._reports.counts[one] for one in chiefs if one in self._reports.counts]
-        if not said or any(one not in chiefs for one in self._reports.counts):
-            return Count()
-        return Count(said[0].steps, said[0].samples / max(1, workers))
-
     def status(self) -> Answer:
         """Everything, for people and for tests."""
         with self._changed:
             found = showing.size(self._steering.state, self._steering.decisions)
-            found |= showing.workers(self._membership)
+            found |= showing.workers(self._membership, self._clock())
             end = None if self.end is None else {"code": self.end.code, "message": self.end.message}
             name = self._job.name if self._job is not None else ""
-            return {"job": name, "step": self._reports.furthest, **found, "end": end}
+            return {"job": name, "step": self._sights.reports.furthest, **found, "end": end}
+
+
+def _stranger(pod: str, *, later: bool = True) -> NotKnown:
+    return NotKnown(f"{pod} is not known as a pod of this job{' yet' * later}", later=later)
 
 
 def _go(world: World, rank: int) -> Answer:
@@ -392,8 +396,3 @@ def _alive(pods: dict[str, PodView], name: str) -> bool:
 
 def _trains(pod: PodView) -> bool:
     return pod.type in (WORKER, ROLE_CHIEF)
-
-
-def _told(world: World, why: str) -> str:
-    size = len(world.nodes)
-    return f"generation {world.generation} of {size} worker{'s' * (size != 1)} begins: {why}"

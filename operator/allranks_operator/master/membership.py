@@ -28,12 +28,15 @@ class Timing:
         recover: the same after this master was started for a job that may be training already.
         lost: without a word of a worker, before it is lost.
         stop: for a worker that was told to stop, before the generation begins without it.
+        stall: for a step of anybody, where steps are reported, before the training hangs; 0 is for
+            ever.
     """
 
     gather: float = 10.0
     recover: float = 30.0
     lost: float = 45.0
     stop: float = 60.0
+    stall: float = 1800.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +123,9 @@ class Membership:
         restarts: failures in a row.
         exhausted: whether there were too many of them.
         losses: workers that were lost so far.
+        silent: workers that were lost though nobody knows their pods to have ended: from when on
+            such a pod is given up, and why.
+        stalled: why this generation hangs; "" where it does not.
     """
 
     timing: Timing
@@ -138,6 +144,8 @@ class Membership:
     restarts: int = 0
     exhausted: bool = False
     losses: int = 0
+    silent: dict[str, tuple[float, str]] = field(default_factory=dict)
+    stalled: str = ""
 
     # --- what workers say -------------------------------------------------------------------------
 
@@ -154,7 +162,9 @@ class Membership:
         Returns:
             False where it trains in a generation that is over: it has to stop, and join again.
         """
-        if world.generation > self.world.generation:
+        self.silent.pop(node.pod, None)
+        known = self.world.generation + bool(self.world.nodes)
+        if world.generation >= max(1, known):
             # From before this master was started: numbers only go up, and who trains goes on.
             self.world = world if training else World(world.generation)
         if training:
@@ -195,6 +205,20 @@ class Membership:
         if member is not None and member.state != "done" and pod in self.world.pods:
             self.broken.add(pod)
 
+    def stall(self, why: str) -> None:
+        """Nobody comes forward in this generation, though all live; it is a failure of theirs."""
+        self.stalled = why
+        self.failed |= {pod for pod in self.world.pods if self._trains(pod)}
+
+    def given_up(self, now: float) -> dict[str, str]:
+        """The workers whose pods run, if they do, to no end; by pod, why."""
+        return {pod: why for pod, (since, why) in self.silent.items() if since <= now}
+
+    def forget(self, pods: Collection[str]) -> None:
+        """Pods that are no more: nothing has to become of them."""
+        for pod in [pod for pod in self.silent if pod not in pods]:
+            del self.silent[pod]
+
     # --- what time brings -------------------------------------------------------------------------
 
     def tick(self, expected: Collection[str], now: float) -> World | None:
@@ -204,18 +228,19 @@ class Membership:
             expected: the pods that are alive, whether they have joined or not.
             now: the time in seconds.
         """
-        for pod, member in list(self.members.items()):
-            if now - member.heard > self.timing.lost and member.state != "done":
-                self.lose(pod)
+        self._listen(now)
         self._miss(now)
         self._want(now)
+        if self.wanted is None:
+            return None
         live = self.live()
-        if self.wanted is None or len(live) < max(1, self.least):
-            return None
-        if self.forming is None and self._gathered(expected, live, now):
-            self.forming = now
         if self.forming is None:
-            return None
+            enough = len(live) >= max(1, self.least)
+            # Where they are too few, those that are left stop at once if they wait for one that
+            # will not come back: so they are there when another has taken its place.
+            if not (self._gathered(expected, live, now) if enough else self.broken):
+                return None
+            self.forming = now
         return self._begin(live, now)
 
     def live(self) -> dict[str, Member]:
@@ -244,10 +269,28 @@ class Membership:
         member = self.members.get(pod)
         return member is not None and member.state == "done"
 
+    def _trains(self, pod: str) -> bool:
+        member = self.members.get(pod)
+        return member is not None and member.state == "training"
+
+    def _listen(self, now: float) -> None:
+        """Lose those that say nothing any more: their machine is gone, or their processes hang."""
+        for pod, member in list(self.members.items()):
+            # One that was told to stop has other things to do, and `stop` to do them in.
+            stopping = self.forming is not None and member.state == "training"
+            if member.state == "done" or stopping or now - member.heard <= self.timing.lost:
+                continue
+            self.lose(pod)
+            self.silent[pod] = (now, f"said nothing for {self.timing.lost:g} s (lostSeconds)")
+
     def _miss(self, now: float) -> None:
         """Lose those of a generation taken over that have not been heard of in time."""
-        if now - self.now > self.timing.recover:
-            self.broken |= {pod for pod in self.world.pods if pod not in self.members}
+        if now - self.now <= self.timing.recover:
+            return
+        missing = {pod for pod in self.world.pods if pod not in self.members} - self.broken
+        self.broken |= missing
+        for pod in missing:
+            self.silent[pod] = (now, f"said nothing to a new master for {self.timing.recover:g} s")
 
     def _want(self, now: float) -> None:
         """Whether another generation is needed."""
@@ -266,7 +309,9 @@ class Membership:
         parts = []
         if lost := self.broken & self.world.pods:
             parts.append(f"{_names(lost)} lost")
-        if self.failed:
+        if self.stalled:
+            parts.append(self.stalled)
+        elif self.failed:
             parts.append(f"training failed on {_names(self.failed)}")
         new = {pod for pod, one in live.items() if one.state == "waiting"} - self.world.pods
         if new and not self.ending:
@@ -279,7 +324,7 @@ class Membership:
     def _gathered(self, expected: Collection[str], live: Mapping[str, Member], now: float) -> bool:
         """Whether all that are expected are here, or were waited for long enough."""
         done = {pod for pod, one in self.members.items() if one.state == "done"}
-        missing = set(expected) - set(live) - done
+        missing = set(expected) - set(live) - done - set(self.silent)
         if missing and now - self.now < self.timing.recover:
             return False
         since = now if self.wanted is None else self.wanted
@@ -292,6 +337,9 @@ class Membership:
             if now - began < self.timing.stop:
                 return None
             self.lose(pod)
+            # It may only be slow to stop, and join again after all.
+            why = f"did not stop in {now - began:.0f} s, nor join again"
+            self.silent[pod] = (now + self.timing.lost, why)
         waiting = [one.node for one in self.members.values() if one.state == "waiting"]
         if len(waiting) < max(1, self.least):
             return None
@@ -301,7 +349,7 @@ class Membership:
         self.world = World(self.world.generation + 1, tuple(order))
         for node in order:
             self.members[node.pod] = replace(self.members[node.pod], state="training")
-        self.broken, self.failed, self.progressed = set(), set(), False
+        self.broken, self.failed, self.progressed, self.stalled = set(), set(), False, ""
         self.forming = self.wanted = None
         self.cause, self.why = self.why, ""
         return self.world

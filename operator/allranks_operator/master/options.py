@@ -26,12 +26,13 @@ _MASTER_NAMES = (
     "gatherSeconds",
     "lostSeconds",
     "stopSeconds",
+    "stallSeconds",
     "maxRestarts",
     "fatalExitCodes",
     "history",
 )
 # A worker's question is held open for 20 seconds, in which nothing more is heard of it.
-_LEAST_SECONDS = {"gather": 0, "lost": 30, "stop": 1}
+_LEAST_SECONDS = {"gather": 0, "lost": 30, "stop": 1, "stall": 0}
 _TIMING = Timing()
 _POLICY = Settings()
 

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
-from allranks.elastic.plan import AUTO
+from allranks.elastic.plan import AUTO, parse_pod_name
 from allranks.elastic.pods import naming
 from allranks.elastic.policy import first
 from allranks.elastic.resource import Resource
@@ -82,8 +82,13 @@ def scale_plan(job: ElasticJob, decision: Decision, number: int) -> Manifest:
         memory = decision.memory.get(kind)
         resource = Resource(memory_bytes=memory) if memory else None
         groups[kind] = _group(job, decision.replicas.get(kind), resource)
-    remove = [{"name": pod, "type": names.ROLE_WORKER} for pod in decision.remove]
+    remove = [{"name": pod, "type": _type_of(pod)} for pod in decision.remove]
     return _plan(job, number, decision.message, groups, remove)
+
+
+def _type_of(pod: str) -> str:
+    found = parse_pod_name(pod)
+    return found[0] if found is not None else names.ROLE_WORKER
 
 
 def _group(job: ElasticJob, replicas: int | None, resource: Resource | None) -> dict[str, Any]:

@@ -163,6 +163,12 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = True  # a body may follow that nobody reads
         self._send(HTTPStatus.NOT_FOUND, {"error": f"there is no {urlsplit(self.path).path}"})
 
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Answer what is no call at all in JSON, too: another method, a line that is no HTTP."""
+        self.close_connection = True
+        status = HTTPStatus(code)
+        self._send(status, {"error": message or explain or status.phrase})
+
     def _send(self, status: HTTPStatus, data: Answer) -> None:
         content = json.dumps(data).encode()
         try:

@@ -1,4 +1,4 @@
-"""What a master tells of itself under ``/v1/status``; pure."""
+"""What a master tells of itself, under ``/v1/status`` and of a generation; pure."""
 
 from __future__ import annotations
 
@@ -9,23 +9,30 @@ if TYPE_CHECKING:
 
     from allranks.elastic.policy.seen import Decision
     from allranks.elastic.policy.state import State
-    from allranks_operator.master.membership import Membership
+    from allranks_operator.master.membership import Membership, World
 
 
-def workers(membership: Membership | None) -> dict[str, Any]:
-    """Who trains with whom."""
+def workers(membership: Membership | None, now: float) -> dict[str, Any]:
+    """Who trains with whom.
+
+    Args:
+        membership: what is known of it.
+        now: seconds of the master's clock.
+    """
     if membership is None:
-        return {"generation": 0, "forming": False, "workers": []}
+        return {"generation": 0, "forming": False, "why": "", "workers": []}
     world = membership.world
     return {
         "generation": world.generation,
         "forming": membership.forming is not None,
+        "why": membership.why,
         "workers": [
             {
                 "pod": pod,
                 "state": member.state,
                 "rank": world.rank(pod),
                 "address": member.node.address,
+                "silentSeconds": round(now - member.heard, 1),
             }
             for pod, member in sorted(membership.members.items())
         ],
@@ -45,3 +52,14 @@ def size(state: State | None, decisions: Iterable[Decision]) -> dict[str, Any]:
         "speeds": {str(count): speed for count, speed in sorted(state.speeds.items())},
         "decisions": told,
     }
+
+
+def begun(world: World, why: str) -> str:
+    """That a generation begins.
+
+    Args:
+        world: the generation.
+        why: it does.
+    """
+    size = len(world.nodes)
+    return f"generation {world.generation} of {size} worker{'s' * (size != 1)} begins: {why}"

@@ -55,6 +55,7 @@ class Steering:
         self._told = 0
         self.state: State | None = None
         self.least = 1
+        self.begun = 0
         self.decisions: deque[Decision] = deque(maxlen=_REMEMBERED)
 
     def begin(self, job: ElasticJob, now: float) -> None:
@@ -112,12 +113,16 @@ class Steering:
         except AllranksError as error:
             self._log.warning("an Event could not be made", reason=decision.reason, why=str(error))
 
+    def generation(self, job: ElasticJob) -> int:
+        """The last generation of this very job that is remembered; 0 for none."""
+        return self._record.generation if self._record.uid == job.uid else 0
+
     def keep(self, job: ElasticJob, now: float, end: str = "") -> None:
         """Keep what was found out, where it is news."""
         if self.state is None or not self._options.history:
             return
         self._kept_at = now
-        content = history.write(history.of(self.state, job.uid, end))
+        content = history.write(history.of(self.state, job.uid, self.begun, end))
         if content == self._kept:
             return
         try:

@@ -7,9 +7,12 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 PROGRAM = Path(sys.executable).parent / "allranks"
 MINIMAL = """\
@@ -49,7 +52,7 @@ class Cli:
             input=stdin.encode() if isinstance(stdin, str) else stdin,
             capture_output=True,
             check=False,
-            timeout=60,
+            timeout=110,
         )
         return subprocess.CompletedProcess(
             done.args, done.returncode, done.stdout.decode(), done.stderr.decode()
@@ -88,11 +91,14 @@ class Cli:
 
 
 @pytest.fixture
-def cli(tmp_path: Path, helm4: Pinned) -> Cli:
-    """The program in an empty folder, with helm 4 and nothing else of this machine's."""
+def cli(tmp_path: Path, helm4: Pinned) -> Iterator[Cli]:
+    """The program in an empty folder, with helm 4 and nothing else of this machine's.
+
+    A run that a test has left, because it failed, ends with it.
+    """
     cwd = tmp_path / "work"
     cwd.mkdir()
-    return Cli(
+    made = Cli(
         cwd,
         {
             "HOME": str(cwd / "home"),
@@ -101,6 +107,9 @@ def cli(tmp_path: Path, helm4: Pinned) -> Cli:
             "KUBECONFIG": str(cwd / "no-kubeconfig"),
         },
     )
+    yield made
+    for run in (cwd / "home/.local/state/allranks/runs").glob("*/*"):
+        made("delete", run.name, "-n", run.parent.name, "--on", "local")
 
 
 @pytest.fixture

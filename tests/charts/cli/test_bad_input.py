@@ -228,7 +228,7 @@ def test_a_state_folder_that_is_a_file(cli: Any, values: Path) -> None:
         (["list", "--on", "local", "--context", "lab"], "--context: is for a cluster"),
         (["run", "demo", "-f", "values.yaml", "--on", "cluster"], "add"),
         (["suspend", "demo", "--on", "local"], "there is no local run 'demo'"),
-        (["events", "demo"], "there is no kubeconfig at"),
+        (["attach", "demo"], "there is no kubeconfig at"),
         (["wait", "demo", "--timeout", "soon"], "write 90s, 10m or 1h30m"),
         (["exec", "demo"], "command"),
         (["render", "demo", "-f", "values.yaml", "-o", ""], "--output: is empty"),

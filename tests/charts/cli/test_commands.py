@@ -177,24 +177,6 @@ def test_the_starter_is_right(cli: Any) -> None:
     assert cli("render", "demo", "-f", "values.yaml").returncode == 0
 
 
-def test_the_starters_hints_are_right(cli: Any) -> None:
-    """The CPU variant and the elastic part that its comments name work as they are written."""
-    starter = cli("init", "torchrun").stdout
-    cpus = (
-        starter.replace("gpus: 16\ngpusPerNode: 8\n", "gpus: 0\nnodes: 2\nprocsPerNode: 4\n")
-        .replace("  sizePerGpu: 8Gi\n", "  size: 8Gi\n")
-        .replace(
-            '  perGpu:\n    cpu: "8"\n    memory: 64Gi\n',
-            '  perPod: {requests: {cpu: "8", memory: 16Gi}}\n',
-        )
-    )
-    elastic = starter.replace("# torchrun:\n#   ", "torchrun:\n  ").replace("gpus: 16\n", "")
-    for text, says in ((cpus, "2 nodes, 8 processes"), (elastic, "2 to 4 nodes x 8 nvidia")):
-        done = cli("validate", "-f", "-", stdin=text)
-        assert (0, "") == (done.returncode, done.stderr)
-        assert says in done.stdout
-
-
 def test_presets_are_listed(cli: Any) -> None:
     """Every preset has a name and says what it is for; each can be printed."""
     listed = json.loads(cli("presets", "-o", "json").stdout)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from allranks.yamlio.load import load_all
@@ -16,20 +17,14 @@ def test_the_starter_is_right(cli: Any) -> None:
     assert {"demo-chief", "demo-ps", "demo-worker"} == jobs
 
 
-def test_the_starters_hints_are_right(cli: Any) -> None:
-    """The CPU variant and the job that grows, which its comments name, work as they are written."""
-    starter = cli("init", "elastic").stdout
-    cpus = starter.replace("gpusPerNode: 1\n", "").replace(
-        '  perGpu:\n    cpu: "8"\n    memory: 64Gi\n',
-        '  perPod: {requests: {cpu: "4", memory: 8Gi}}\n',
-    )
-    before, _, after = starter.partition("  mode: static\n")
-    own = "  mode: auto\n  framework: pytorch\n  auto: {minWorkers: 1, maxWorkers: 8}\n"
-    grows = before + own + after[after.index("\n# What each GPU") :]
-    grows = grows.replace("  ttlSecondsAfterFinished: 86400\n", "")
-    for text, kinds in ((cpus, {"Job"}), (grows, {"ElasticJob"})):
-        done = cli("validate", "-f", "-", stdin=text)
-        assert (0, "") == (done.returncode, done.stderr)
-        cli.write(text)
-        made = load_all(cli("render", "demo", "-f", "values.yaml").stdout)
-        assert kinds == {one["kind"] for one in made} & {"Job", "ElasticJob"}
+def test_a_plan_counts_every_role(cli: Any) -> None:
+    """The table, the JSON and the line of `validate` know the pods beside the workers."""
+    cli.write(cli("init", "elastic").stdout)
+    table = cli("plan", "-f", "values.yaml").stdout
+    assert ["all", "7", "4", "37", "274Gi"] in [line.split() for line in table.splitlines()]
+    planned = json.loads(cli("plan", "-f", "values.yaml", "-o", "json").stdout)
+    checked = json.loads(cli("validate", "-f", "values.yaml", "-o", "json").stdout)
+    for found in (planned, checked):
+        assert {"pods": 7, "gpus": 4, "cpu": "37", "memory": "274Gi"} == found["inAll"]
+        assert ["worker", "chief", "ps"] == [role["role"] for role in found["roles"]]
+    assert "4 processes, 1 chief, 2 ps:" in cli("validate", "-f", "values.yaml").stdout

@@ -24,10 +24,14 @@ def auto(framework: str = "pytorch", **own: Any) -> dict[str, Any]:
     return {"elastic": {"mode": "auto", "framework": framework, **own}}
 
 
+def spec_of_master(made: dict[str, Any]) -> dict[str, Any]:
+    """The pod's spec of the master's template."""
+    return dict(made[JOB]["spec"]["replicaSpecs"][names.EDL_MASTER]["template"]["spec"])
+
+
 def master(made: dict[str, Any]) -> dict[str, Any]:
     """The container of the master's template."""
-    spec = made[JOB]["spec"]["replicaSpecs"][names.EDL_MASTER]["template"]["spec"]
-    (found,) = spec["containers"]
+    (found,) = spec_of_master(made)["containers"]
     return dict(found)
 
 
@@ -74,6 +78,15 @@ def test_workers_of_torchrun(values: dict[str, Any], no_python: str | None, rend
     assert no_python == found.get("PET_NO_PYTHON")
 
 
+def test_a_limit_of_gpus_is_split_over_nodes(render: Render) -> None:
+    """12 GPUs on nodes of 8: a worker asks for six, and runs a process for each."""
+    job = render(nodeShape={"gpus": 8}, **auto(auto={"maxWorkers": 8, "limits": {"gpu": 12}}))[JOB]
+    template = job["spec"]["replicaSpecs"]["worker"]["template"]
+    (container,) = template["spec"]["containers"]
+    assert "6" == variables(template)["PET_NPROC_PER_NODE"]
+    assert "6" == container["resources"]["limits"]["nvidia.com/gpu"]
+
+
 def test_limits_and_tries(render: Render) -> None:
     """What all pods may ask for, how often one is replaced, and a suspended job."""
     limits = {"cpu": 32, "memory": "64Gi", "gpu": 8}
@@ -102,6 +115,59 @@ def test_our_master(render: Render) -> None:
     assert ("own", "master") == (annotations[names.MASTER], annotations[names.RELAUNCH])
 
 
+def test_the_master_runs_where_the_job_may(render: Render) -> None:
+    """It tolerates and chooses as the other pods do, but no GPU type, and beside nobody."""
+    near = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{}]}}
+    scheduling = {
+        "schedulerName": "second",
+        "priorityClassName": "high",
+        "runtimeClassName": "nvidia",
+        "nodeSelector": {"pool": "a"},
+        "tolerations": [{"key": "gpu", "operator": "Exists"}],
+        "affinity": {"nodeAffinity": near, "podAffinity": {}},
+        "topologySpreadConstraints": [
+            {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
+        ],
+    }
+    values = {
+        "image": {"repository": "x", "pullPolicy": "Never"},
+        "imagePullSecrets": ["registry"],
+        "scheduling": scheduling,
+        "gpuType": {"value": "H100"},
+    }
+    found = spec_of_master(render(**values, **auto()))
+    expected = {**scheduling, "affinity": {"nodeAffinity": near}}
+    del expected["runtimeClassName"], expected["topologySpreadConstraints"]
+    assert expected == {key: found[key] for key in scheduling if key in found}
+    assert ([{"name": "registry"}], "Never") == (
+        found["imagePullSecrets"],
+        found["containers"][0]["imagePullPolicy"],
+    )
+
+
+def test_the_masters_template_comes_last(render: Render) -> None:
+    """Its lists replace the job's, its container merges by the name `main`, null takes away."""
+    own = {
+        "metadata": {"labels": {"of": "master"}},
+        "spec": {
+            "tolerations": [{"key": "masters"}],
+            "nodeSelector": None,
+            "containers": [{"name": "main", "workingDir": "/tmp"}],
+        },
+    }
+    scheduling = {"nodeSelector": {"pool": "a"}, "tolerations": [{"key": "gpu"}]}
+    made = render(
+        labels={"team": "a"}, scheduling=scheduling, **auto(auto={"master": {"podTemplate": own}})
+    )
+    found = spec_of_master(made)
+    assert ([{"key": "masters"}], None) == (found["tolerations"], found.get("nodeSelector"))
+    assert "/tmp" == master(made)["workingDir"]
+    template = made[JOB]["spec"]["replicaSpecs"][names.EDL_MASTER]["template"]
+    assert {"team": "a", "of": "master"} == template["metadata"]["labels"]
+    worker = made[JOB]["spec"]["replicaSpecs"]["worker"]["template"]
+    assert "of" not in worker["metadata"]["labels"]
+
+
 def _fatal(render: Render) -> str:
     """The settings of a job with an exit code that no restart can mend."""
     made = render(runPolicy={"fatalExitCodes": [2]}, **auto())
@@ -112,7 +178,7 @@ def _fatal(render: Render) -> str:
 def test_the_charts_policy_is_the_masters(render: Render) -> None:
     """Every setting is one that the master has, with the default that it has itself."""
     given = defaults("elastic")["elastic"]["auto"]["policy"]
-    waits = {"gatherSeconds", "lostSeconds", "stopSeconds"}
+    waits = {"gatherSeconds", "lostSeconds", "stopSeconds", "stallSeconds"}
     assert set(given) == set(settings.NAMES) - {"nodeShape"} | waits
     (env,) = master(render(**auto()))["env"]
     assert master_options.Options() == master_options.read(env["value"])

@@ -210,6 +210,7 @@ _CASES = st.fixed_dictionaries(
         "workers": st.sampled_from([0, 0, 0, 1, 2, 3, 12]),
         "each": st.sampled_from([0, 0, 0, 1, 2, 8]),
         "mode": st.sampled_from(_MODES),
+        "limit": st.sampled_from([0, 0, 0, 1, 6, 8, 12, 97]),
     }
 )
 
@@ -220,6 +221,7 @@ def _values(defaults: dict[str, Any], case: dict[str, Any]) -> dict[str, Any]:
     own["mode"], own["framework"] = case["mode"]
     own["roles"]["worker"] |= {"replicas": case["workers"], "gpusPerPod": case["each"]}
     own["auto"]["minWorkers"], own["auto"]["maxWorkers"] = case["elastic"]
+    own["auto"]["limits"]["gpu"] = case["limit"]
     return values
 
 

@@ -13,6 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from allranks.elastic.target import Target
 
 FILES = Path(__file__).parents[3] / "charts/elastic/files"
 WORKER = FILES / "elastic_worker.py"
+GRACE_SECONDS = 5.0
 UID = "11111111-2222-3333-4444-555555555555"
 
 
@@ -72,6 +74,7 @@ class Stage:
         self.ended: dict[str, str] = {}
         self.running: dict[str, subprocess.Popen[bytes]] = {}
         self.types_of: dict[str, str] = {}
+        self.leaving: dict[str, float] = {}
         self.master: subprocess.Popen[bytes] | None = None
         self.masters = 0
         (self.folder / "train.py").write_text(self.script)
@@ -116,7 +119,7 @@ class Stage:
         }
         for name, process in self.running.items():
             if name not in wanted and process.poll() is None:
-                process.terminate()
+                self._end_in_time(name, process)
         self._write()
         return True
 
@@ -131,6 +134,12 @@ class Stage:
         process = psutil.Process(self.running[name].pid)
         for victim in [*process.children(recursive=True), process]:
             victim.kill()
+
+    def freeze(self, name: str) -> None:
+        """Stop a pod where it stands: all its processes, which still are there."""
+        process = psutil.Process(self.running[name].pid)
+        for victim in [process, *process.children(recursive=True)]:
+            victim.suspend()
 
     def status(self) -> dict[str, Any]:
         """What the master says of itself; {} while it is away."""
@@ -212,6 +221,14 @@ class Stage:
     def _env(self) -> dict[str, str]:
         return {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
 
+    def _end_in_time(self, name: str, process: subprocess.Popen[bytes]) -> None:
+        """What a kubelet does with a pod that is deleted: SIGTERM, and SIGKILL for all of it."""
+        if name not in self.leaving:
+            self.leaving[name] = time.monotonic() + GRACE_SECONDS
+            process.terminate()
+        elif time.monotonic() > self.leaving[name]:
+            self.kill(name)
+
     def _see_ends(self) -> None:
         for name, process in self.running.items():
             code = process.poll()
@@ -252,9 +269,14 @@ class Stage:
         }
 
     def _write(self) -> None:
+        asked = {"deletionTimestamp": "2030-01-01T00:00:00Z"}
         pods = [
             {
-                "metadata": {"name": name, "labels": {names.EDL_TYPE: self.types_of[name]}},
+                "metadata": {
+                    "name": name,
+                    "labels": {names.EDL_TYPE: self.types_of[name]},
+                    **(asked if name in self.leaving else {}),
+                },
                 "status": {"phase": self.ended.get(name, "Running")},
             }
             for name in self.running

@@ -46,6 +46,15 @@ def test_setup_comes_first_and_words_arrive_as_typed(shell: str, entry: Path) ->
     assert (0, "by setup|$HOME `id`||a b|*|") == (done.returncode, done.stdout)
 
 
+def test_a_plain_program_finds_the_reporter(entry: Path) -> None:
+    """It is looked for after all that the image and its setup name."""
+    (entry.parent / "allranks_report.py").write_text("print('found')\n")
+    (entry.parent / "setup.sh").write_text("export PYTHONPATH=/own\n")
+    words = ("-c", "import allranks_report, os; print(os.environ['PYTHONPATH'])")
+    done = start("/bin/sh", entry, "exec", sys.executable, *words)
+    assert f"found\n/own:{entry.parent}\n" == done.stdout, done.stderr
+
+
 def test_setup_that_fails_ends_the_pod(entry: Path) -> None:
     """The program is not run."""
     (entry.parent / "setup.sh").write_text("exit 9\n")

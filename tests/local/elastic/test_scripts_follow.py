@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import socket
+import subprocess
 from typing import TYPE_CHECKING, Any, Protocol
 
 import psutil
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.local
 
+BACK_SECONDS = 10.0  # of the meeting, for a pod whose connection was closed
 LOST, TRAINING_LOST, STOPPED = 215, 216, 128 + signal.SIGTERM
 
 
@@ -287,3 +289,85 @@ def test_strangers_at_the_meeting_are_ignored(cast: MakeCast) -> None:
             one.shutdown(socket.SHUT_WR)
             assert b"" == one.recv(100)
     assert None is chief.process.poll()
+
+
+# ---------------------------------------------------------------- who was first, and who is gone
+
+_LAST = {"ALLRANKS_BACKOFF_LIMIT": "0"}
+
+
+def test_a_lead_that_breaks_off_behind_a_server_is_not_the_first(cast: MakeCast) -> None:
+    """A worker that loses its server fails at once: the server is at fault, and ends before it."""
+    job = cast(framework="pytorch", counts={"ps": 1, "worker": 1}, leads=[("worker", 1)])
+    worker = job.start("worker", 0, "while [ ! -e end ]; do sleep 0.02; done; exit 1", **_LAST)
+    server = job.start("ps", 0, "echo up; while [ ! -e end ]; do sleep 0.02; done; exit 5", **_LAST)
+    server.says("up")
+    until(lambda: _connected(worker), "the server's connection to the worker")
+    (server.folder / "end").touch()
+    until(lambda: not psutil.Process(server.process.pid).children(), "the end of the server")
+    (worker.folder / "end").touch()
+    assert TRAINING_LOST == worker.code()
+    assert 5 == server.process.poll()
+    assert "ps-0 failed for good" == worker.reason
+
+
+def test_a_server_that_breaks_off_behind_the_lead_is_not_the_first(cast: MakeCast) -> None:
+    """The other way round the verdict is the lead's."""
+    job = cast(framework="pytorch", counts={"ps": 1, "worker": 1}, leads=[("worker", 1)])
+    worker = job.start("worker", 0, "while [ ! -e end ]; do sleep 0.02; done; exit 7", **_LAST)
+    server = job.start("ps", 0, "echo up; while [ ! -e end ]; do sleep 0.02; done; exit 5", **_LAST)
+    server.says("up")
+    until(lambda: _connected(worker), "the server's connection to the worker")
+    (worker.folder / "end").touch()
+    until(lambda: not psutil.Process(worker.process.pid).children(), "the end of the worker")
+    (server.folder / "end").touch()
+    assert [7, 0] == [worker.code(), server.code()]
+
+
+def test_a_server_that_is_killed_on_its_last_try_ends_the_training(cast: MakeCast) -> None:
+    """It cannot say a word, and nobody replaces it: its closed connection is word enough."""
+    job = cast(counts={"chief": 1, "ps": 1})
+    chief = job.start("chief", 0, FOR_EVER)
+    server = job.start("ps", 0, "echo up;" + FOR_EVER, **_LAST)
+    server.says("up")
+    until(lambda: _connected(chief), "the server's connection to the chief")
+    server.kill()
+    assert TRAINING_LOST == chief.code(60)
+    assert "ps-0 is gone without a word, and was on its last try (out of memory?)" == chief.reason
+
+
+def test_a_lead_that_is_killed_on_its_last_try_is_not_waited_for(cast: MakeCast) -> None:
+    """The others end long before elastic.leadLostSeconds."""
+    job = cast(counts={"chief": 1, "ps": 1}, lost=3600)
+    chief = job.start("chief", 0, FOR_EVER, **_LAST)
+    server = job.start("ps", 0, "echo up;" + FOR_EVER)
+    server.says("up")
+    until(lambda: _connected(chief), "the server's connection to the chief")
+    chief.kill()
+    assert LOST == server.code(60)
+    assert "chief-0 is gone without a word, and was on its last try" in server.reason
+
+
+def test_who_was_told_to_stop_will_be_replaced(cast: MakeCast) -> None:
+    """A pod that is drained is waited for, on its last try too."""
+    job = cast(counts={"chief": 1, "ps": 1})
+    chief = job.start("chief", 0, "while [ ! -e end ]; do sleep 0.02; done")
+    first = job.start("ps", 0, "trap 'echo saved' TERM; echo up;" + FOR_EVER, **_LAST)
+    first.says("up")
+    until(lambda: _connected(chief), "the server's connection to the chief")
+    first.process.terminate()
+    first.says("saved")
+    first.kill()
+    with pytest.raises(subprocess.TimeoutExpired):
+        chief.process.wait(BACK_SECONDS + 4)
+    second = job.start("ps", 0, "echo up;" + FOR_EVER, **_LAST)
+    second.says("up")
+    (chief.folder / "end").touch()
+    assert [0, 0] == [chief.code(), second.code()]
+
+
+def test_a_single_lead_waits_for_nobody(cast: MakeCast) -> None:
+    """No other leads are spoken of where there are none."""
+    chief = cast(counts={"chief": 1}).start("chief", 0, "exit 0")
+    assert 0 == chief.code()
+    assert "the other leads" not in chief.log

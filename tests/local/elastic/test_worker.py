@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import signal
+import time
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 
 from allranks.elastic.pods import naming
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-pytestmark = [pytest.mark.local, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.local, pytest.mark.timeout(600)]
 
 PATIENCE = 100.0
 
@@ -48,7 +50,9 @@ def stage(tmp_path: Path) -> Iterator[Callable[..., Stage]]:
     made: list[Stage] = []
 
     def make(**how: object) -> Stage:
-        found = Stage(tmp_path, **how)  # type: ignore[arg-type]
+        folder = tmp_path / str(len(made))
+        folder.mkdir()
+        found = Stage(folder, **how)  # type: ignore[arg-type]
         made.append(found)
         found.start_master()
         return found
@@ -115,6 +119,49 @@ def test_a_worker_whose_pod_is_taken_away_leaves_at_once(stage: Callable[..., St
     assert 0 == finish(job)
 
 
+def test_a_frozen_worker_is_replaced_whether_it_can_be_spared_or_not(
+    stage: Callable[..., Stage],
+) -> None:
+    """All processes of a worker are stopped, while its pod goes on to run.
+
+    One job needs both of its workers, and one could do with the other alone: in both the pod is
+    replaced once `lostSeconds` are over, and in the first nobody waits for ever.
+    """
+    jobs = [
+        stage(
+            workers={"replicas": 2, "minReplicas": least},
+            script=STEADY,
+            options={"lostSeconds": 30, "gatherSeconds": 1},
+        )
+        for least in (1, 2)
+    ]
+    for job in jobs:
+        until_trains(job, "0", "1")
+    frozen = time.monotonic()
+    for job in jobs:
+        job.freeze(naming.pod_name("demo", "worker", 1))
+    until(lambda: all("WorkerLost" in one.reasons() for one in jobs if one.turn()), "the word", 100)
+    # Silence counts from its last question, which is at most 20 s old, and is never told too early.
+    assert 30 - 20 <= time.monotonic() - frozen < 60
+    for job in jobs:
+        until_trains(job, "0", "2")
+        assert 1 == job.reasons().count("WorkerLost")
+        assert 0 == finish(job)
+
+
+def test_ranks_that_hang_are_started_anew(stage: Callable[..., Stage]) -> None:
+    """The worker lives and its ranks do not come forward: the training is stopped and goes on."""
+    job = stage(workers={"replicas": 1}, script=STEADY, options={"stallSeconds": 3})
+    until_trains(job, "0")
+    until(lambda: job.status()["step"] > 0, "a step")
+    worker = psutil.Process(job.running[naming.pod_name("demo", "worker", 0)].pid)
+    for rank in worker.children(recursive=True):
+        rank.suspend()
+    until(lambda: job.status().get("generation") == 2, "another generation", PATIENCE)
+    until_trains(job, "0")
+    assert 0 == finish(job)
+
+
 def test_a_failure_is_tried_again_and_a_lasting_one_ends_the_job(
     stage: Callable[..., Stage],
 ) -> None:
@@ -129,6 +176,28 @@ def test_a_failure_is_tried_again_and_a_lasting_one_ends_the_job(
     reason = (job.folder / "reason").read_text()
     assert "failed 2 times in a row" in reason
     assert "rank 0 ended with exit code 7" in reason
+
+
+@pytest.mark.parametrize(
+    ("word", "code", "why"),
+    [
+        ("tarin", 127, "cannot start 'tarin': No such file or directory"),
+        ("./train.py", 126, "cannot start './train.py': Permission denied"),
+    ],
+)
+def test_a_command_that_cannot_be_started_fails_the_job_at_once(
+    stage: Callable[..., Stage], word: str, code: int, why: str
+) -> None:
+    """Another try would end alike: one generation, and the code and words that a shell has."""
+    job = stage(workers={"replicas": 1}, words=(word,), extra_env={"PET_NO_PYTHON": "1"})
+    job.relaunch = False
+    until(job.ended_well, "the end of the job", PATIENCE)
+    worker = "demo-edljob-worker-0"
+    assert code == job.running[worker].wait(timeout=60)
+    assert 1 == job.reasons().count("Generation")
+    reason = f"the job has failed: {worker}: {why}"
+    assert reason == (job.folder / "reason").read_text()
+    assert reason == (job.folder / f"{worker}.reason").read_text()
 
 
 def test_a_final_exit_code_is_not_tried_again(stage: Callable[..., Stage]) -> None:

@@ -37,7 +37,7 @@ if world.rank == 0:
     for host, rank in found:
         print("rank", rank, "of", world.size, "on", host, flush=True)
 """
-_PATIENCE = 60.0  # seconds
+_PATIENCE = 180.0  # seconds
 # Process 1 waits here for its network, then becomes the container.
 _INIT = """
 set -eu

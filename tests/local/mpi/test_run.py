@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Chart = Callable[..., list[dict[str, Any]]]
 
-pytestmark = [pytest.mark.local, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.local, pytest.mark.timeout(600)]
 
 # Every rank adds its number; every rank must see the sum of all.
 _ALL_REDUCE = """

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .conftest import MakeLab
     from .pods import Lab
 
-pytestmark = [pytest.mark.local, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.local, pytest.mark.timeout(600)]
 
 _EXEC = REPO / "charts" / "mpi" / "files" / "exec.py"
 _SERVER = Path(__file__).with_name("fake_api.py")

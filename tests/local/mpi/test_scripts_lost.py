@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .conftest import MakeLab
     from .pods import Lab, Pod
 
-pytestmark = [pytest.mark.local, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.local, pytest.mark.timeout(600)]
 
 # Ranks that are busy with each other until they are ended.
 _BUSY = """

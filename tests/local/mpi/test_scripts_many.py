@@ -11,7 +11,7 @@ import pytest
 if TYPE_CHECKING:
     from .conftest import MakeLab
 
-pytestmark = [pytest.mark.local, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.local, pytest.mark.timeout(600)]
 
 _HOSTS = 64
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .conftest import MakeLab
     from .pods import Lab
 
-pytestmark = [pytest.mark.local, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.local, pytest.mark.timeout(600)]
 
 # Open MPI 5 may hang at the end of a program that ends at once and is none of MPI's.
 _EXIT = "import sys; from mpi4py import MPI; MPI.COMM_WORLD.Barrier(); sys.exit(3)"

@@ -13,7 +13,7 @@ from .pods import PORT, SHELLS, until
 if TYPE_CHECKING:
     from .conftest import MakeLab
 
-pytestmark = [pytest.mark.local, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.local, pytest.mark.timeout(600)]
 
 _BRIEF = {"ALLRANKS_WAIT_SECONDS": "3"}
 

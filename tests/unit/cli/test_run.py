@@ -56,10 +56,15 @@ def test_plain_values_stay_as_they_are() -> None:
 
 
 def test_a_busy_port_gives_way() -> None:
-    """The next free port is taken and told; a rendezvous elsewhere keeps its own."""
-    local = localising.localise({}, DEFAULTS)
+    """The next free port is taken, and told to who asked for one."""
+    assert localising.localise({}, DEFAULTS) == localising.Local({"torchrun": {"port": 29501}}, ())
+    local = localising.localise({"torchrun": {"port": 29500}}, DEFAULTS)
     assert local.values == {"torchrun": {"port": 29501}}
     assert "torchrun.port is 29501 here" in local.notes[0]
+
+
+def test_a_rendezvous_elsewhere_keeps_its_port() -> None:
+    """It is nobody's on this machine."""
     elsewhere = {**DEFAULTS, "torchrun": {"port": 29500, "rdzvEndpoint": "etcd:2379"}}
     assert localising.localise({}, elsewhere).values == {}
 

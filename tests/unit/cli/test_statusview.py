@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from allranks.cli import statusview
@@ -73,6 +75,44 @@ def test_a_failed_run_says_why(capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("message", "log", "shown"),
+    [
+        ("no data", ("a", "b"), [": no data", "  | a", "  | b"]),
+        ("no data", (), [": no data"]),
+        ("b\n", ("a", "b"), ["", "  | a", "  | b"]),
+        ("x\na\nb", ("a", "b"), ["", "  | a", "  | b"]),
+        ("t of a long line\nb", ("the cut of a long line", "b", ""), None),
+        ("two\nlines", ("a",), ["", "  | two", "  | lines", "  | a"]),
+        (
+            "\n".join(str(line) for line in range(80)),
+            (),
+            ["", *(f"  | {n}" for n in range(60, 80))],
+        ),
+    ],
+)
+def test_last_words_are_told_once(
+    message: str, log: tuple[str, ...], shown: list[str] | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A pod that leaves no message of its own leaves the end of its log."""
+    failure = Failure("demo-1", 1, "trainer", 3, 130.0, message=message, log=log)
+    statusview.show(Console(), run(failure=failure), 999.0)
+    _, _, found = capsys.readouterr().out.partition("exit code 3\nRANK")[2].partition("exit code 3")
+    expected = ["", *(f"  | {line}".rstrip() for line in log)] if shown is None else shown
+    assert expected == [line.rstrip() for line in found.rstrip("\n").split("\n")]
+
+
+def test_of_several_roles_each_counts_its_own_pods(capsys: pytest.CaptureFixture[str]) -> None:
+    """Their numbers are no ranks; the column stays where one role is all that is left."""
+    pods = (PodStatus("demo-ps-0", "ps", 0, PodPhase.RUNNING), replace(PODS[1], role="worker"))
+    statusview.show(Console(), run(pods=pods, roles=count_roles(pods)), 999.0)
+    shown = capsys.readouterr().out
+    assert ["ROLE", "INDEX", "POD"] == shown.splitlines()[1].split()[:3]
+    assert "failed first: worker 1, pod demo-1: Error, exit code 3\n" in shown
+    statusview.show(Console(), run(pods=pods[:1], roles=count_roles(pods[:1])), 999.0)
+    assert "ROLE" == capsys.readouterr().out.splitlines()[1].split()[0]
+
+
 def test_a_running_run_says_what_it_waits_for() -> None:
     """While it runs the time goes on, and what is missing stands below."""
     status = run(
@@ -91,6 +131,12 @@ def test_a_reason_is_shown() -> None:
     """Why a run ended as it did stands below its line."""
     status = run(reason="DeadlineExceeded", message="ran longer than 60 s")
     assert statusview.headline(status, 0.0).endswith("\n  DeadlineExceeded: ran longer than 60 s")
+
+
+def test_a_suspended_run_is_not_said_to_be_so_since_its_start() -> None:
+    """When it was suspended nothing says; when it was started is known."""
+    status = RunStatus("demo", "ml", Phase.SUSPENDED, started_at=3.0)
+    assert "demo  Suspended, started 2m37s ago" == statusview.headline(status, 160.0)
 
 
 def test_the_list_has_a_line_per_run(capsys: pytest.CaptureFixture[str]) -> None:

@@ -94,14 +94,25 @@ def test_flags_that_do_not_fit_are_refused(tmp_path: Path) -> None:
 def test_completion_never_waits_for_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     """After a second the shell gets what there is: nothing."""
     monkeypatch.setattr(module, "_COMPLETION_SECONDS", 0.05)
-    monkeypatch.setattr(module, "_run_names", lambda _: time.sleep(0.5) or ["demo"])
+    monkeypatch.setattr(module, "_cluster_names", lambda _: time.sleep(0.5) or ["demo"])
+    monkeypatch.setattr(module, "_is_here", lambda _: False)
     context = click.Context(click.Command("status"))
     started = time.monotonic()
     assert [] == module.complete_run(context, click.Argument(["name"]), "de")
     assert time.monotonic() - started < 0.4
-    monkeypatch.setattr(module, "_run_names", lambda _: ["demo", "other", "demo"])
+    monkeypatch.setattr(module, "_cluster_names", lambda _: ["demo", "other", "demo"])
     monkeypatch.setattr(module, "_COMPLETION_SECONDS", 5.0)
     assert ["demo"] == module.complete_run(context, click.Argument(["name"]), "de")
+
+
+def test_completion_waits_for_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow it is; where half-typed flags name no cluster its runs are meant, too."""
+    monkeypatch.setattr(module, "_COMPLETION_SECONDS", 0.0)
+    monkeypatch.setattr(module, "_local_names", lambda: ["demo", "other"])
+    for given in ({"on": "local"}, {"on": "local", "context": "lab"}):
+        context = click.Context(click.Command("status"))
+        context.params = given
+        assert ["demo"] == module.complete_run(context, click.Argument(["name"]), "de")
 
 
 @pytest.mark.parametrize(

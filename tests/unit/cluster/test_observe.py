@@ -393,6 +393,35 @@ def test_releases_whose_jobs_are_gone_are_listed() -> None:
     assert cluster.queries[paths.CONFIG_MAPS]["metadata_only"] is True
 
 
+def kept_history() -> dict[str, Any]:
+    """The ConfigMap that outlives an elastic job."""
+    return {
+        "metadata": {
+            "name": "demo-history",
+            "namespace": NAMESPACE,
+            "labels": labels("master", "elastic"),
+            "annotations": {"helm.sh/resource-policy": "keep"},
+        }
+    }
+
+
+def test_what_was_kept_of_a_deleted_run_is_no_run() -> None:
+    """It has the release's labels, and there is nothing to list, to show or to delete."""
+    cluster = Lists({paths.CONFIG_MAPS: [kept_history()]})
+    assert [] == observe_all(cluster, NAMESPACE)
+    with pytest.raises(NotFoundError, match="there is no run 'demo'"):
+        observe(
+            Lists({paths.CONFIG_MAPS: [kept_history()], paths.NAMESPACES: [{}]}), "demo", NAMESPACE
+        )
+
+
+def test_a_run_with_a_history_is_listed_while_it_has_no_pods() -> None:
+    """What is kept still tells that there are elastic jobs to look for."""
+    cluster = Lists({paths.CONFIG_MAPS: [kept_history()], paths.ELASTIC_JOBS: [elastic_job("")]})
+    (found,) = observe_all(cluster, NAMESPACE)
+    assert ("demo", Phase.PENDING) == (found.release, reduce(found).phase)
+
+
 def test_objects_without_a_release_are_nobodys() -> None:
     """A label of ours alone makes no release."""
     stray = job()

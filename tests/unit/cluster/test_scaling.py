@@ -9,8 +9,10 @@ import pytest
 from allranks import names
 from allranks.cluster import paths, scaling
 from allranks.elastic import plan as reading
+from allranks.elastic.answer import Answer
+from allranks.elastic.planstatus import HELD
 from allranks.elastic.wish import Wish, check
-from allranks.errors import InputError, RunError
+from allranks.errors import InputError
 
 
 def elastic_job(**spec: Any) -> dict[str, Any]:
@@ -67,13 +69,21 @@ def test_memory_alone_is_the_workers() -> None:
         (Wish({"worker": 7}), "7 is outside of 1 to 6"),
         (Wish({"worker": 0}), "0 is outside of 1 to 6"),
         (Wish({"ps": 1}), "elastic job demo has no role ps"),
+        (Wish({"chief": 0}), "0 would end elastic job demo: the chief leads"),
+        (Wish({"evaluator": 1}, {"gpu": "1"}), "the evaluator pods of elastic job demo have no"),
     ],
 )
 def test_what_the_job_does_not_allow_is_refused(wish: Wish, said: str) -> None:
     """With the flag and the range, before anything is sent."""
+    job = elastic_job()
+    job["spec"]["replicaSpecs"] |= {
+        "chief": {"replicas": 1},
+        "evaluator": {"template": {"spec": {}}},
+    }
     with pytest.raises(InputError, match=said) as refused:
-        check(elastic_job(), wish)
-    assert refused.value.problem.path in {"--worker", "--ps"}
+        check(job, wish)
+    path = "--gpus" if wish.resource else f"--{next(iter(wish.replicas))}"
+    assert path == refused.value.problem.path
 
 
 def test_a_job_without_specs_takes_any_role() -> None:
@@ -102,19 +112,26 @@ def planned(fake: Any, **status: Any) -> Any:
 def test_what_became_of_a_plan_is_told(fake: Any) -> None:
     """The watcher's own words, from the message or the latest condition."""
     cluster = planned(fake, phase="Succeeded", conditions=[{"message": "a"}, {"message": "b"}])
-    found = scaling.outcome(cluster, "lab", "p", timeout=5)
-    assert ("Succeeded", "b", True) == (found.phase, found.message, found.over)
+    found = scaling.look(cluster, "lab", "p")
+    assert Answer("p", "Succeeded", "b") == found
+    assert (True, False) == (found.over, found.refused)
     assert [("get", paths.SCALE_PLANS, "p", "lab")] == cluster.asked
 
 
-def test_nobody_is_waited_for_without_end(fake: Any) -> None:
-    """A plan that no watcher has seen is still there when the time is over."""
-    found = scaling.outcome(planned(fake), "lab", "p", timeout=0)
-    assert ("", False) == (found.phase, found.over)
+def test_a_plan_that_nobody_has_seen_says_nothing(fake: Any) -> None:
+    """It has no status yet."""
+    assert Answer("p") == scaling.look(planned(fake), "lab", "p")
 
 
 @pytest.mark.parametrize("phase", ["Failed", "Superseded"])
-def test_a_plan_that_was_not_carried_out_is_an_error(fake: Any, phase: str) -> None:
+def test_a_plan_that_was_not_carried_out_is_refused(fake: Any, phase: str) -> None:
     """With the reason."""
-    with pytest.raises(RunError, match="plan p was not carried out: no room"):
-        scaling.outcome(planned(fake, phase=phase, message="no room"), "lab", "p", timeout=5)
+    found = scaling.look(planned(fake, phase=phase, message="no room"), "lab", "p")
+    assert ("no room", True, True) == (found.message, found.over, found.refused)
+
+
+def test_a_plan_of_a_suspended_job_is_held(fake: Any) -> None:
+    """Its job has no pods before it is resumed."""
+    conditions = [{"type": "Scaling", "reason": HELD}]
+    found = scaling.look(planned(fake, phase="Scaling", conditions=conditions), "lab", "p")
+    assert (True, False) == (found.held, found.over)

@@ -38,11 +38,13 @@ def pod(fake: Any, name: str, state: dict[str, Any], restarts: int = 0, rank: st
 class Follower:
     """Tails on a pretended cluster, and what they said."""
 
-    def __init__(self, fake: Any) -> None:
+    def __init__(self, fake: Any, tail: int | None = None) -> None:
         self.cluster = fake.FakeCluster()
         self.lines: queue.SimpleQueue[Line] = queue.SimpleQueue()
         self.told: list[str] = []
-        self.tails = Tails(self.cluster, "lab", sink=self.lines.put, tell=self.told.append)
+        self.tails = Tails(
+            self.cluster, "lab", sink=self.lines.put, tell=self.told.append, tail=tail
+        )
 
     def look(self, *pods: Any) -> None:
         """One look."""
@@ -96,6 +98,20 @@ def test_a_restart_and_a_new_pod_are_further_attempts(fake: Any, follower: Follo
     assert [("0", 1, "b")] == follower.said()
     follower.look(pod(fake, "p", ENDED, restarts=1), pod(fake, "q", ENDED))
     assert [("0", 2, "c")] == follower.said()
+
+
+def test_only_what_was_there_is_cut_to_its_last_lines(fake: Any) -> None:
+    """A stream that is opened again, and a pod that starts later, are read whole."""
+    follower = Follower(fake, tail=1)
+    broken = fake.FakeStream("2026-01-01T00:00:01Z a")
+    follower.cluster.streams = {"p": [broken, fake.FakeStream()], "q": [fake.FakeStream("1 b")]}
+    follower.look(pod(fake, "p", RUNNING))
+    assert "a" == follower.lines.get(timeout=10).text
+    follower.look(pod(fake, "p", ENDED), pod(fake, "q", ENDED, rank="1"))
+    follower.said()
+    tails = [(one[1], one[2]["tail"]) for one in follower.cluster.asked]
+    assert ("p", 1) == tails[0]
+    assert {("p", None), ("q", None)} >= set(tails[1:])
 
 
 def test_what_has_not_started_has_no_log(fake: Any, follower: Follower) -> None:

@@ -139,6 +139,7 @@ class SimCluster:
         events: everything that was told.
         quota: how many pods there may be; None for no end.
         collisions: creates that found their name taken.
+        master_image: what the watcher knows for our masters.
     """
 
     job: Manifest = field(default_factory=job)
@@ -151,6 +152,7 @@ class SimCluster:
     events: list[Tell] = field(default_factory=list)
     quota: int | None = None
     collisions: int = 0
+    master_image: str = "allranks-master:1"
     _serial: itertools.count[int] = field(default_factory=lambda: itertools.count(2))
 
     # ------------------------------------------------------------ what people and masters do
@@ -257,10 +259,11 @@ class SimCluster:
             "containerStatuses": [{"name": "main", "ready": True, "state": state}],
         }
 
-    def finish(self, name: str, code: int = 0, reason: str = "") -> None:
-        """A pod's container ends."""
+    def finish(self, name: str, code: int = 0, reason: str = "", message: str = "") -> None:
+        """A pod's container ends, with a termination message where one is given."""
         word = reason or ("Completed" if code == 0 else "Error")
         ended = {"exitCode": code, "reason": word, "finishedAt": stamp(self.now)}
+        ended |= {"message": message} if message else {}
         self.pods[name]["status"] = {
             "phase": "Succeeded" if code == 0 else "Failed",
             "startTime": stamp(self.now),
@@ -287,7 +290,7 @@ class SimCluster:
             pods=tuple(copy.deepcopy(list(self.pods.values()))),
             services=tuple(sorted(self.services)),
             now=self.now,
-            master_image="allranks-master:1",
+            master_image=self.master_image,
         )
 
     def look(

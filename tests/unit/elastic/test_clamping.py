@@ -113,6 +113,33 @@ def test_the_fewest_pods_share_what_there_is() -> None:
     assert {"memory": "4608Mi"} == resource.as_dict()
 
 
+@pytest.mark.parametrize("scale", ["auto", "manual"])
+@pytest.mark.parametrize(
+    ("asked", "made", "cpu", "said"),
+    [
+        (3, 3, "1333m", "worker: cpu 5 asked for, each gets 1333m (resourceLimits)"),
+        (None, 3, "1333m", "worker: cpu 5 asked for, each gets 1333m (resourceLimits)"),
+        (4, 3, "1333m", "worker: 4 pods asked for, 3 made (resourceLimits.cpu 4)"),
+        (1, 1, "4", "worker: cpu 5 asked for, each gets 4 (resourceLimits)"),
+    ],
+)
+def test_no_pod_ends_so_that_others_may_be_larger(
+    scale: str, asked: int | None, made: int, cpu: str, said: str
+) -> None:
+    """What each gets is clamped; only who asks for fewer pods gets fewer."""
+    cluster = planned(job(resourceLimits={"cpu": "4"}), worker=3)
+    cluster.wait(1)
+    number = {} if asked is None else {"replicas": asked}
+    spec = {"replicaResourceSpecs": {"worker": {**number, "resource": {"cpu": "5"}}}}
+    cluster.plan("q", scale=scale, spec=spec)
+    cluster.settle()
+    assert made == len(cluster.ids())
+    assert said in cluster.plan_message("q")
+    resource = cluster.target.groups["worker"].resource
+    assert resource is not None
+    assert {"cpu": cpu} == resource.as_dict()
+
+
 def test_a_templates_own_amounts_are_not_made_smaller() -> None:
     """What a person wrote there is needed."""
     cluster = planned(job(resourceLimits={"cpu": "500m"}), worker=2)
@@ -206,3 +233,69 @@ def test_a_bound_and_a_number_that_come_together() -> None:
     cluster.settle()
     assert 4 == len(cluster.ids())
     assert "worker: 8 pods asked for, 4 made (maxReplicas)" in cluster.plan_message("q")
+
+
+@pytest.mark.parametrize("suspended", [False, True])
+def test_a_raised_bound_holds_for_the_pods_that_are_there(suspended: bool) -> None:
+    """More are made at once, it is said once, and a lower bound takes none away."""
+    cluster = planned(job(), worker=2)
+    if suspended:
+        cluster.edit(suspend=True)
+        cluster.settle()
+    bounded(cluster, minReplicas=4)
+    cluster.settle()
+    cluster.edit(suspend=False)
+    cluster.settle()
+    assert [0, 1, 2, 3] == sorted(cluster.ranks())
+    assert ["worker: 2 more than 2 are made (minReplicas 4)"] == [
+        one.message for one in cluster.events if one.reason == reasons.PODS_BOUNDED
+    ]
+    bounded(cluster, minReplicas=1)
+    cluster.settle()
+    assert 4 == len(cluster.ids())
+
+
+def test_a_pod_that_a_plan_removed_by_name_is_not_made_for_a_bound() -> None:
+    """Who names a pod means it, though fewer than the fewest are left."""
+    cluster = planned(job({"worker": {"minReplicas": 2}}), worker=2)
+    cluster.wait(1)
+    cluster.plan("q", spec={"removePods": [{"name": f"{NAME}-edljob-worker-1"}]})
+    cluster.settle()
+    assert [0] == cluster.ids()
+
+
+def test_the_bounds_of_workers_hold_for_the_chief_among_them() -> None:
+    """A job with parameter servers that names no chief has one out of its workers."""
+    of = job(
+        {"worker": {"minReplicas": 2, "maxReplicas": 4}, "ps": {}},
+        distributionStrategy="ParameterServerStrategy",
+    )
+    cluster = planned(of, ps=1, chief=1, worker=1)
+    assert ([0], [0]) == (cluster.ids("chief"), cluster.ids())
+    cluster.wait(1)
+    cluster.plan("q", worker=4)
+    cluster.settle()
+    assert [0, 1, 2] == cluster.ids()
+    assert "worker: 4 pods asked for, 3 made (maxReplicas)" in cluster.plan_message("q")
+
+
+def test_a_training_keeps_its_chief() -> None:
+    """Its end would be the job's; a plan of zero is clamped, and says so."""
+    cluster = planned(job({"worker": {}, "chief": {}}), chief=1, worker=1)
+    cluster.wait(1)
+    cluster.plan("q", chief=0)
+    cluster.settle()
+    assert [0] == cluster.ids("chief")
+    assert "chief: 0 pods asked for, 1 kept (the training is led by it)" in cluster.plan_message(
+        "q"
+    )
+
+
+@pytest.mark.parametrize(("limits", "odd"), [({}, True), ({"gpu": "8"}, False)])
+def test_gpus_that_a_job_knows_nothing_of_are_said(limits: dict[str, str], odd: bool) -> None:
+    """They are given all the same: who writes a plan may know of the nodes."""
+    spec = {"replicaResourceSpecs": {"worker": {"replicas": 1, "resource": {"gpu": "1"}}}}
+    cluster = planned(job(resourceLimits=limits), spec)
+    told = "worker: 1 GPU for each pod, and neither its template nor resourceLimits has any"
+    assert (told in cluster.plan_message("p")) is odd
+    assert (reasons.PLAN_ODD in cluster.told()) is odd

@@ -49,6 +49,20 @@ def test_thirty_of_thirty_two_are_made_again_in_one_look() -> None:
     assert told.message.endswith("; and 27 more")
 
 
+def test_pods_that_end_one_after_the_other_are_told_as_many() -> None:
+    """Each Event is about what was just seen, and says how many there have been."""
+    cluster = running(3)
+    for ident in range(3):
+        cluster.finish(f"{WORKER}-{ident}", code=137)
+        cluster.settle()
+    said = [one.message for one in cluster.events if one.reason == reasons.PODS_REPLACED]
+    assert [
+        "1 worker pod replaced",
+        "1 worker pod replaced (2 so far)",
+        "1 worker pod replaced (3 so far)",
+    ] == [one.partition(":")[0] for one in said]
+
+
 def test_replaced_pods_are_counted_for_good() -> None:
     """By whose fault it was; a smaller job has not replaced fewer."""
     cluster = running(3)

@@ -29,6 +29,12 @@ def masters(cluster: SimCluster) -> list[str]:
     return cluster.pod_names("dlrover-master")
 
 
+def ends(cluster: SimCluster) -> list[dict[str, Any]]:
+    """What its status says of its failure."""
+    nested = cluster.job["status"]["status"]["conditions"]
+    return [one for one in nested if one["type"] == "Failed"]
+
+
 # ---------------------------------------------------------------- one master
 
 
@@ -130,6 +136,57 @@ def test_the_masters_exit_code_is_the_jobs_end(code: int, phase: str, reason: st
     assert ([0], []) == (cluster.ids(), cluster.ids("ps"))
     assert [f"{POD}-0"] == masters(cluster)
     assert 1 == cluster.told().count(reason)
+
+
+VERDICT = f"{names.JOB_HAS_FAILED}{NAME}-edljob-worker-1: rank 0 ended with exit code 13"
+WHY = f"{NAME}-edljob-worker-1: rank 0 ended with exit code 13"
+
+
+@pytest.mark.parametrize("first", ["worker", "master", "both"])
+def test_a_job_that_has_failed_makes_no_pod_any_more(first: str) -> None:
+    """Whoever ends first with the master's verdict: the reason is the job's message, word for word.
+
+    The master waits for its workers to hear of the end; none that does is replaced, though it has
+    tries left, and that they are few now is not the reason.
+    """
+    cluster = SimCluster(job({"worker": {"restartCount": 3, "minReplicas": 3}}))
+    cluster.plan("p", worker=3)
+    cluster.settle()
+    if first != "master":
+        cluster.finish(f"{NAME}-edljob-worker-1", code=13, message=VERDICT)
+    if first == "both":
+        cluster.finish(f"{NAME}-edljob-worker-0", code=1)
+    if first != "worker":
+        cluster.finish(f"{POD}-0", code=1, message=VERDICT)
+    cluster.settle()
+    assert {0, 1, 2} >= set(cluster.ids())
+    assert [f"{POD}-0"] * (first != "worker") == masters(cluster)
+    (failed,) = ends(cluster)
+    assert (reasons.TRAINING_FAILED, WHY) == (failed["reason"], failed["message"])
+    assert not {reasons.PODS_REPLACED, reasons.POD_GIVEN_UP} & set(cluster.told())
+
+
+def test_another_masters_pods_may_say_what_they_like() -> None:
+    """Only our own master's verdict ends a job by way of its workers."""
+    cluster = given()
+    cluster.plan("p", worker=2)
+    cluster.settle()
+    cluster.finish(f"{NAME}-edljob-worker-1", code=13, message=VERDICT)
+    cluster.settle()
+    assert "Failed" != cluster.job["status"]["phase"]
+
+
+def test_too_few_pods_says_which_one_was_too_many() -> None:
+    """With its exit code, and why it is not tried again."""
+    cluster = SimCluster(job({"worker": {"restartCount": 0}}))
+    cluster.plan("p", worker=1)
+    cluster.settle()
+    cluster.finish(f"{NAME}-edljob-worker-0", code=7)
+    cluster.settle()
+    (failed,) = ends(cluster)
+    why = f"{NAME}-edljob-worker-0: exit code 7, and no try is left (restartCount 0)"
+    told = (failed["reason"], failed["message"])
+    assert ("TooFewPods", f"1 worker pod failed too often; {why}") == told
 
 
 def test_an_end_is_for_good() -> None:
@@ -332,6 +389,33 @@ def test_a_silent_master_is_said_though_nothing_happens() -> None:
     cluster.settle()
     stalled = {one["type"]: one for one in cluster.job["status"]["conditions"]}["Stalled"]
     assert "False" == stalled["status"]
+
+
+@pytest.mark.parametrize(
+    ("annotations", "template", "words"),
+    [
+        ({names.MASTER: "own"}, {}, "start the watcher with --master-image, or name one in the"),
+        ({}, {"spec": {"containers": [{"name": "main", "command": ["x"]}]}}, "name one in the"),
+    ],
+)
+def test_a_master_without_an_image_is_said(
+    annotations: dict[str, str], template: dict[str, Any], words: str
+) -> None:
+    """By its flag and its key, once, and no pod is asked for; with an image it is made."""
+    made = job({"worker": {}, MASTER: {"template": template}}, annotations=annotations)
+    cluster = SimCluster(made, master_image="")
+    cluster.settle()
+    stalled = {one["type"]: one for one in cluster.job["status"]["conditions"]}["Stalled"]
+    assert ("True", "NoMasterImage") == (stalled["status"], stalled["reason"])
+    assert f"its master has no image: {words}" in stalled["message"]
+    assert ([], 1) == (masters(cluster), cluster.told().count("NoMasterImage"))
+    container = {"name": "main", "image": "m:1", "command": ["x"]}
+    replicas = {**made["spec"]["replicaSpecs"]}
+    replicas[MASTER] = {"template": {"spec": {"containers": [container]}}}
+    cluster.edit(replicaSpecs=replicas)
+    cluster.settle()
+    stalled = {one["type"]: one for one in cluster.job["status"]["conditions"]}["Stalled"]
+    assert (1, "False") == (len(masters(cluster)), stalled["status"])
 
 
 def test_the_grace_time_begins_when_the_master_runs() -> None:

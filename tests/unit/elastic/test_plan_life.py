@@ -127,6 +127,12 @@ def test_an_empty_plan_is_done_at_once(scale: str) -> None:
         ({"removePods": [{"type": "dlrover-master"}]}, "is of type 'dlrover-master'"),
         ({"removePods": [{"name": "sim-edljob-ps-0", "type": "worker"}]}, "but has type worker"),
         ({"removePods": [{"name": "sim-edljob-ps-0", "id": 1}]}, "but has type ps and id 1"),
+        ({"removePods": [{"type": "worker"}]}, "removePods[0] names no pod: it has no name, no id"),
+        (
+            {"removePods": [{"nmae": "sim-edljob-worker-0", "type": "worker"}]},
+            "removePods[0].nmae is no field that is read; is name meant?",
+        ),
+        ({"migratePods": [{"type": "worker"}]}, "migratePods[0] names no pod"),
         ({"psHosts": "a"}, "not a list of addresses"),
         ({"psHosts": ["a"] * 1_001}, "psHosts has 1001 addresses; at most 1000 are allowed"),
         ({"psHosts": ["a" * 261]}, "psHosts[0] has 261 characters; at most 260 are allowed"),
@@ -221,13 +227,28 @@ def test_a_type_without_a_template_is_refused() -> None:
     cluster = SimCluster()
     cluster.plan("p", worker=1, ps=1)
     cluster.settle()
-    assert "the job has no pod template for ps" == cluster.plan_message("p")
+    told = "the job has no pod template for ps; with AllreduceStrategy all pods are workers"
+    assert told == cluster.plan_message("p")
     assert [] == cluster.ids()
+
+
+@pytest.mark.parametrize("kind", ["chief", "evaluator"])
+def test_a_job_of_workers_alone_has_nobody_that_leads_or_looks_on(kind: str) -> None:
+    """None is made out of a worker's template, but where the job itself speaks of one."""
+    cluster = SimCluster()
+    cluster.plan("p", worker=1, **{kind: 1})
+    cluster.settle()
+    told = f"the job has no pod template for {kind}; with AllreduceStrategy all pods are workers"
+    assert ("Failed", told) == (cluster.plan_phases()["p"], cluster.plan_message("p"))
+    own = SimCluster(job({"worker": {}, kind: {}}))
+    own.plan("p", worker=1, **{kind: 1})
+    own.settle()
+    assert [0] == own.ids(kind)
 
 
 def test_a_chief_without_a_template_is_a_worker_that_leads() -> None:
     """DLRover's master carves it out of the workers and gives it no template."""
-    cluster = SimCluster()
+    cluster = SimCluster(job(distributionStrategy="ParameterServerStrategy"))
     cluster.plan("p", chief=1, worker=1)
     cluster.settle()
     assert ([0], [0]) == (cluster.ids("chief"), cluster.ids())

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from allranks.elastic import reasons
+from allranks.elastic.actions import WritePlanStatus
+from allranks.elastic.decide import decide
 from tests.unit.elastic.simcluster import MASTER, NAME, SimCluster, job, template
 
 
@@ -39,6 +44,51 @@ def test_a_plan_has_succeeded_when_its_pods_run() -> None:
         cluster.plan_phases()["p"],
         cluster.plan_message("p"),
     )
+
+
+def unplaced(cluster: SimCluster, name: str) -> None:
+    """No node has room for a pod."""
+    told = "0/4 nodes are available: 4 Insufficient memory. preemption: 0/4 nodes are available"
+    cluster.pods[name]["status"]["conditions"] = [
+        {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": told}
+    ]
+
+
+def test_what_its_pods_wait_for_is_told() -> None:
+    """No node has room for what a plan before it gave each pod; a person sees the amount."""
+    cluster = SimCluster()
+    cluster.plan(
+        "big",
+        spec={"replicaResourceSpecs": {"worker": {"replicas": 2, "resource": {"memory": "900Gi"}}}},
+    )
+    pending(cluster)
+    cluster.run_pod(f"{NAME}-edljob-worker-0")
+    cluster.plan("more", worker=3)
+    pending(cluster)
+    for ident in (1, 2):
+        unplaced(cluster, f"{NAME}-edljob-worker-{ident}")
+    cluster.wait(1)
+    pending(cluster)
+    assert (
+        "1 of 3 worker pods run; waiting for a node for 2 worker pods: of 4 nodes, 4 have too "
+        "little memory free; a worker asks for memory 900Gi"
+    ) == cluster.plan_message("more")
+
+
+def test_pods_that_are_refused_are_told_with_the_reason() -> None:
+    """They are not there, so that no pod could say it."""
+    cluster = SimCluster()
+    cluster.quota = 1  # the master's
+    cluster.plan("p", worker=2)
+    pending(cluster)
+    cluster.wait(1)
+    used = "exceeded quota: few, requested: pods=1, used: pods=2, limited: pods=2"
+    decision = decide(replace(cluster.view(), refused=f'pods "a" is forbidden: {used}'))
+    (write,) = [one for one in decision.then if isinstance(one, WritePlanStatus)]
+    assert (
+        "0 of 2 worker pods run; waiting for quota few to have room for 2 worker pods: "
+        "pods: 1 asked for one pod, 2 of 2 used, 1 missing"
+    ) == write.status["message"]
 
 
 def test_how_many_run_is_written_once_a_second() -> None:
@@ -115,6 +165,59 @@ def test_a_plan_of_which_something_holds_is_not_superseded() -> None:
     assert {"a-1": "Succeeded", "a-2": "Succeeded"} == cluster.plan_phases()
 
 
+def sized(memory: str, **replicas: int) -> dict[str, Any]:
+    """The spec of a plan that gives workers memory."""
+    return {"replicaResourceSpecs": {"worker": {**replicas, "resource": {"memory": memory}}}}
+
+
+def test_a_size_that_no_pod_ever_had_is_superseded() -> None:
+    """A plan whose pods find no node ends so when the next one gives them another size."""
+    cluster = SimCluster()
+    cluster.plan("a-0", worker=2)
+    cluster.settle()
+    cluster.wait(1)
+    cluster.plan("a-1", scale="manual", spec=sized("900Gi"))
+    pending(cluster)
+    cluster.wait(1)
+    cluster.plan("a-2", scale="manual", spec=sized("2Gi"))
+    pending(cluster)
+    told = "a newer plan, a-2, has given its pods another size before its pods ran"
+    assert ("Superseded", told) == (cluster.plan_phases()["a-1"], cluster.plan_message("a-1"))
+    cluster.settle()
+    assert "Superseded" == cluster.plan_phases()["a-1"]
+    assert ("Succeeded", "the pods are as it asks") == (
+        cluster.plan_phases()["a-2"],
+        cluster.plan_message("a-2"),
+    )
+
+
+def test_a_plan_of_which_the_number_alone_holds_says_so() -> None:
+    """Its size was undone, its number was made."""
+    cluster = SimCluster()
+    cluster.plan("a-1", scale="manual", spec=sized("900Gi", replicas=3))
+    pending(cluster)
+    cluster.wait(1)
+    cluster.plan("a-2", scale="manual", spec=sized("2Gi"))
+    cluster.settle()
+    told = "the pods are as it asks, but for what a newer plan, a-2, asks"
+    assert ("Succeeded", told) == (cluster.plan_phases()["a-1"], cluster.plan_message("a-1"))
+
+
+def test_a_size_beside_another_one_holds() -> None:
+    """A plan about CPUs undoes no other's memory."""
+    cluster = SimCluster()
+    cluster.plan("a-0", worker=1)
+    cluster.settle()
+    cluster.wait(1)
+    cluster.plan("a-1", scale="manual", spec=sized("16Gi"))
+    pending(cluster)
+    cluster.wait(1)
+    spec = {"replicaResourceSpecs": {"worker": {"resource": {"cpu": "2"}}}}
+    cluster.plan("a-2", scale="manual", spec=spec)
+    cluster.settle()
+    assert {"the pods are as it asks"} == {cluster.plan_message(one) for one in ("a-1", "a-2")}
+
+
 def test_a_plan_that_was_reached_stays_succeeded() -> None:
     """A later number changes nothing about that."""
     cluster = SimCluster()
@@ -160,6 +263,22 @@ def test_a_plan_about_pods_of_others_alone_fails(ask: str, name: str) -> None:
     assert "Failed" == cluster.plan_phases()["q"]
     assert "is no pod of this job" in cluster.plan_message("q")
     assert [0] == cluster.ids("ps")
+
+
+def test_a_pod_of_others_that_is_called_like_one_of_the_jobs_is_none_of_them() -> None:
+    """The job's own went round it; who removes it by its name is told that it is not the job's."""
+    cluster = SimCluster()
+    cluster.foreign_pod(f"{NAME}-edljob-worker-1")
+    cluster.plan("p", worker=2)
+    cluster.settle()
+    assert [0, 2] == cluster.ids()
+    cluster.wait(1)
+    cluster.plan("q", spec={"removePods": [{"name": f"{NAME}-edljob-worker-1", "type": "worker"}]})
+    cluster.settle()
+    assert "Failed" == cluster.plan_phases()["q"]
+    assert "NoSuchPod" == cluster.plans["q"]["status"]["conditions"][0]["reason"]
+    assert f"{NAME}-edljob-worker-1 is no pod of this job" in cluster.plan_message("q")
+    assert f"{NAME}-edljob-worker-1" in cluster.pods
 
 
 def test_a_pod_of_others_among_the_jobs_is_said() -> None:

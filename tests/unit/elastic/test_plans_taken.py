@@ -99,14 +99,14 @@ def test_the_highest_rank_goes_first(kind: str, strategy: str) -> None:
 
 def test_a_worker_is_told_of_the_parameter_servers_that_are_left() -> None:
     """They have Services, and no other has one."""
-    cluster = started(of=job({"worker": {}, "ps": {}}, distributionStrategy=PS), ps=3, worker=1)
+    cluster = started(of=job({"worker": {}, "ps": {}}, distributionStrategy=PS), ps=3)
     cluster.delete(f"{NAME}-edljob-ps-0", at_once=True)
     cluster.settle()
     next_plan(cluster, ps=2)
     cluster.wait(5)
-    cluster.plan(f"{NAME}-plan-2", worker=2)
+    cluster.plan(f"{NAME}-plan-2", worker=1)
     cluster.settle()
-    env = cluster.pods[f"{NAME}-edljob-worker-1"]["spec"]["containers"][0]["env"]
+    env = cluster.pods[f"{NAME}-edljob-worker-0"]["spec"]["containers"][0]["env"]
     config = json.loads(next(one["value"] for one in env if one["name"] == "TF_CONFIG"))
     told = [one.partition(".")[0] for one in config["cluster"]["ps"]]
     assert [f"{NAME}-edljob-ps-{rank}" for rank in (0, 1)] == told
@@ -141,7 +141,31 @@ def test_parameter_servers_stay_as_long_as_workers_use_them(
     cluster = started({"psHosts": named}, of=of, ps=3)
     said = next_plan(cluster, ps=asked)
     assert left == cluster.ids("ps")
-    assert ("kept (workers use them)" in said) == (len(left) > asked)
+    assert ("kept (workers may use them; removePods takes one away)" in said) == (len(left) > asked)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "workers", "suspended", "left"),
+    [
+        (PS, 1, False, [0, 1]),
+        (PS, 0, False, [0]),
+        (PS, 1, True, [0]),
+        ("CustomStrategy", 1, False, [0]),
+    ],
+)
+def test_without_hosts_parameter_servers_stay_as_long_as_a_pod_was_told_of_them(
+    strategy: str, workers: int, suspended: bool, left: list[int]
+) -> None:
+    """The rule is one, whether a master named them in psHosts or the watcher told its pods."""
+    of = job({"worker": {}, "ps": {}}, distributionStrategy=strategy)
+    cluster = started(of=of, ps=2, worker=workers)
+    cluster.edit(suspend=suspended)
+    cluster.settle()
+    said = next_plan(cluster, ps=1)
+    cluster.edit(suspend=False)
+    cluster.settle()
+    assert left == sorted(cluster.ranks("ps"))
+    assert ("ps: 1 pod asked for, 2 kept (workers may use them" in said) == (len(left) > 1)
 
 
 def test_a_plan_names_the_parameter_servers_anew() -> None:
@@ -151,6 +175,59 @@ def test_a_plan_names_the_parameter_servers_anew() -> None:
     next_plan(cluster, {"psHosts": named[:1]}, ps=1)
     assert [0] == cluster.ids("ps")
     assert (named[0],) == cluster.target.ps_hosts
+
+
+def told_of(cluster: SimCluster, pod: str) -> list[str]:
+    """The parameter servers that a pod was told of, in both ways."""
+    env = cluster.pods[f"{NAME}-edljob-{pod}"]["spec"]["containers"][0]["env"]
+    said = {one["name"]: one.get("value", "") for one in env}
+    hosts: list[str] = json.loads(said["TF_CONFIG"])["cluster"]["ps"]
+    assert ",".join(hosts) == said["ALLRANKS_PS_HOSTS"]
+    return [one.partition(".")[0].removeprefix(f"{NAME}-edljob-") for one in hosts]
+
+
+def servers(count: int) -> SimCluster:
+    """A job whose first plan named its parameter servers, as masters do."""
+    named = [f"{NAME}-edljob-ps-{rank}.{NAMESPACE}.svc:2222" for rank in range(count)]
+    of = job({"worker": {}, "ps": {}}, distributionStrategy=PS)
+    return started({"psHosts": named}, of=of, ps=count, worker=1)
+
+
+def test_a_server_more_is_told_to_itself_and_to_those_that_come() -> None:
+    """The plan that asked for it names no addresses; those that run keep what they were told."""
+    cluster = servers(1)
+    next_plan(cluster, ps=2)
+    assert ["ps-0", "ps-1"] == told_of(cluster, "ps-1")
+    cluster.wait(5)
+    cluster.plan(f"{NAME}-plan-2", worker=2)
+    cluster.settle()
+    assert ["ps-0", "ps-1"] == told_of(cluster, "worker-1")
+    assert ["ps-0"] == told_of(cluster, "worker-0")
+
+
+def test_a_server_that_is_removed_by_name_is_told_to_nobody() -> None:
+    """And where another takes its rank, it has its place in the list again."""
+    cluster = servers(3)
+    next_plan(cluster, {"removePods": [{"name": f"{NAME}-edljob-ps-1"}]}, worker=2)
+    assert ["ps-0", "ps-2"] == told_of(cluster, "worker-1")
+    cluster.wait(5)
+    cluster.plan(f"{NAME}-plan-2", ps=3, worker=3)
+    cluster.settle()
+    assert ["ps-0", "ps-1", "ps-2"] == told_of(cluster, "worker-2")
+
+
+def test_an_address_of_no_server_is_said_and_does_not_stay() -> None:
+    """One of this job's form is of no use; one of another form is for who wrote it."""
+    cluster = servers(2)
+    named = [f"{NAME}-edljob-ps-{rank}:2222" for rank in (0, 7)]
+    said = next_plan(cluster, {"psHosts": [*named, "elsewhere:1"]}, worker=2)
+    assert f"psHosts names {NAME}-edljob-ps-7:2222, which is not there" in said
+    assert ["ps-0:2222", "elsewhere:1"] == told_of(cluster, "worker-1")
+    cluster.wait(5)
+    cluster.plan(f"{NAME}-plan-2", ps=3)
+    cluster.settle()
+    hosts = (named[0], "elsewhere:1", f"{NAME}-edljob-ps-2.{NAMESPACE}.svc:2222")
+    assert hosts == cluster.target.ps_hosts
 
 
 def test_a_failed_pod_does_not_count_to_the_number() -> None:
@@ -200,11 +277,56 @@ def test_zeros_that_were_dropped_are_zeros(meta: dict[str, Any]) -> None:
     assert ([0], [0]) == (cluster.ids(), cluster.ranks())
 
 
-def test_only_one_rank_can_be_a_dropped_zero() -> None:
-    """Pods that name no rank get free ones after the first."""
+def test_pods_that_name_no_rank_get_free_ones() -> None:
+    """Each its own."""
     metas = [{"type": "worker", "id": ident} for ident in (4, 5, 6)]
     cluster = started({"createPods": metas})
     assert ([4, 5, 6], [0, 1, 2]) == (cluster.ids(), cluster.ranks())
+
+
+@pytest.mark.parametrize("meta", [{"type": "worker"}, {"type": "worker", "rank": 1}])
+def test_pods_that_name_no_rank_take_nobodys_place(meta: dict[str, Any]) -> None:
+    """Three more are three more, though the rank is misspelt; and all of them are waited for."""
+    cluster = started(worker=2)
+    name = cluster.plan(f"{NAME}-plan-1", spec={"createPods": [meta] * 3})
+    cluster.look()
+    cluster.look()
+    assert "2 of 5 worker pods run" in cluster.plan_message(name)
+    cluster.settle()
+    assert ([0, 1, 2, 3, 4], [0, 1, 2, 3, 4]) == (cluster.ids(), cluster.ranks())
+
+
+def test_a_pod_that_names_no_rank_fills_a_hole() -> None:
+    """The lowest rank that no pod has."""
+    cluster = started(worker=3)
+    next_plan(cluster, {"removePods": [{"type": "worker", "id": 1}]})
+    cluster.wait(1)
+    cluster.plan(f"{NAME}-plan-2", spec={"createPods": [{"type": "worker", "id": 7}]})
+    cluster.settle()
+    assert ([0, 2, 7], [0, 2, 1]) == (cluster.ids(), cluster.ranks())
+
+
+def test_a_rank_of_zero_that_a_go_client_dropped_stands_in_the_address() -> None:
+    """So a master's replacement of rank 0 is one, though rank 0 still runs."""
+    cluster = started(worker=2)
+    service = f"{NAME}-edljob-worker-0.{NAMESPACE}.svc:3333"
+    meta = {"type": "worker", "id": 5, "name": f"{NAME}-edljob-worker-5", "service": service}
+    said = next_plan(cluster, {"createPods": [meta]})
+    assert ([1, 5], [1, 0]) == (cluster.ids(), cluster.ranks())
+    told = f"{NAME}-edljob-worker-5 takes rank 0 of {NAME}-edljob-worker-0, which had not ended"
+    assert told in said
+
+
+def test_a_rank_of_zero_whose_pod_failed_is_filled() -> None:
+    """It is free, and nothing odd."""
+    cluster = started(of=job({"worker": {}}, master="external"), worker=2)
+    cluster.finish(f"{NAME}-edljob-worker-0", code=1)
+    cluster.settle()
+    said = next_plan(cluster, {"createPods": [{"type": "worker", "id": 2}]})
+    assert [(1, 1), (2, 0)] == [
+        (one.id, one.rank) for one in cluster.target.groups["worker"].members
+    ]
+    assert "takes rank" not in said
 
 
 def test_an_address_of_its_own_is_kept() -> None:
@@ -220,17 +342,24 @@ def test_an_address_of_its_own_is_kept() -> None:
         {"type": "worker", "id": 1},
         {"name": f"{NAME}-edljob-worker-1", "type": "worker", "id": 1, "rankIndex": 1},
         {"name": f"{NAME}-edljob-worker-4-1"},  # a vendor writes the rank before the id
+        {"type": "worker", "rankIndex": 1},
     ],
 )
 def test_pods_are_removed_as_they_are_named(meta: dict[str, Any]) -> None:
-    """By their name, or by type and id."""
+    """By their name, by type and id, or by type and rank."""
     cluster = started(worker=3)
     next_plan(cluster, {"removePods": [meta]})
     assert [0, 2] == cluster.ids()
 
 
 @pytest.mark.parametrize(
-    "meta", [{"name": "other-edljob-worker-1"}, {"type": "worker", "id": 9}, {"type": "chief"}]
+    "meta",
+    [
+        {"name": "other-edljob-worker-1"},
+        {"type": "worker", "id": 9},
+        {"type": "worker", "rankIndex": 9},
+        {"type": "chief", "id": 0},
+    ],
 )
 def test_a_pod_that_is_not_there_is_not_removed(meta: dict[str, Any]) -> None:
     """Nor is one of another job whose name ends alike."""
@@ -368,9 +497,93 @@ def test_a_persons_resources_are_for_all_pods() -> None:
     assert "Succeeded" == cluster.plan_phases()["bigger"]
 
 
+def test_pods_are_replaced_one_after_another() -> None:
+    """A new one stands beside the old one, and only when it is ready comes the next."""
+    cluster = started(worker=3)
+    cluster.plan("bigger", scale="manual", spec=asking(None, memory="16Gi"))
+    for ids in ([0, 1, 2, 3], [1, 2, 3, 4], [2, 3, 4, 5]):
+        for _ in range(3):
+            cluster.look()
+        assert ids == cluster.ids()
+        assert "1 of 3" not in cluster.plan_message("bigger")
+        cluster.kubelet()
+    cluster.settle()
+    assert [3, 4, 5] == cluster.ids()
+    assert [0, 1, 2] == cluster.ranks()
+    assert ["16Gi"] * 3 == [requests(cluster, ident)["memory"] for ident in cluster.ids()]
+    assert "Succeeded" == cluster.plan_phases()["bigger"]
+
+
+def test_one_that_finds_no_room_costs_nobody_his_pod() -> None:
+    """The old ones go on, and a plan with what they had takes it back."""
+    cluster = started(worker=3)
+    cluster.plan("bigger", scale="manual", spec=asking(None, memory="16Gi"))
+    for _ in range(5):
+        cluster.look()
+    assert [0, 1, 2, 3] == cluster.ids()
+    assert ("Scaling", "2 of 3 worker pods run") == (
+        cluster.plan_phases()["bigger"],
+        cluster.plan_message("bigger"),
+    )
+    cluster.wait(5)
+    cluster.plan("back", scale="manual", spec=asking(None, memory="1Gi"))
+    cluster.settle()
+    assert {1, 2} < set(cluster.ids())
+    assert ["1Gi"] * 3 == [requests(cluster, ident)["memory"] for ident in cluster.ids()]
+    assert 3 == len(cluster.ids())
+    assert "Succeeded" == cluster.plan_phases()["back"]
+
+
+def test_pods_that_wait_for_room_are_replaced_at_once() -> None:
+    """They have nothing to lose, and the new size may be what makes room."""
+    cluster = SimCluster(job({"worker": {}}))
+    cluster.plan(f"{NAME}-plan-0", worker=3)
+    for _ in range(3):
+        cluster.look()
+    cluster.run_pod(f"{NAME}-edljob-worker-0")
+    cluster.wait(5)
+    cluster.plan("smaller", scale="manual", spec=asking(None, memory="512Mi"))
+    for _ in range(3):
+        cluster.look()
+    assert [0, 3, 4, 5] == cluster.ids()
+    cluster.settle()
+    assert [3, 4, 5] == cluster.ids()
+
+
+def test_one_that_fails_before_its_turn_gets_the_new_size() -> None:
+    """It is not made as it was, to be replaced once more."""
+    cluster = started(worker=2)
+    cluster.plan("bigger", scale="manual", spec=asking(None, memory="16Gi"))
+    cluster.look()
+    cluster.finish(f"{NAME}-edljob-worker-1", code=137, reason="OOMKilled")
+    cluster.settle()
+    assert [2, 3] == [one.id for one in cluster.target.groups["worker"].members]
+    assert ["16Gi"] * 2 == [requests(cluster, ident)["memory"] for ident in (2, 3)]
+
+
 def test_the_same_resources_disturb_nobody() -> None:
     """A person who repeats what the template says changes nothing."""
     cluster = started(worker=2)
     cluster.plan("same", scale="manual", spec=asking(2, memory="1Gi"))
     cluster.settle()
     assert [0, 1] == cluster.ids()
+
+
+def test_a_pod_that_a_plan_replaces_is_counted() -> None:
+    """A master that finds a worker frozen has it removed and keeps the number: a restart."""
+    cluster = SimCluster()
+    cluster.plan("p", worker=2)
+    cluster.settle()
+    frozen = {"name": f"{NAME}-edljob-worker-1", "id": 1, "type": "worker", "rankIndex": 1}
+    cluster.plan(
+        "q", spec={"replicaResourceSpecs": {"worker": {"replicas": 2}}, "removePods": [frozen]}
+    )
+    cluster.settle()
+    assert ([0, 2], [0, 1]) == (cluster.ids(), cluster.ranks())
+    group = cluster.target.groups["worker"]
+    assert (0, 1) == (group.failures, group.disruptions)
+    cluster.plan("less", worker=1)
+    cluster.settle()
+    cluster.plan("more", worker=2)
+    cluster.settle()
+    assert 1 == cluster.target.groups["worker"].disruptions

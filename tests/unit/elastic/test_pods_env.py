@@ -147,10 +147,14 @@ def test_dynamic_workers_know_themselves_alone() -> None:
 
 
 @pytest.mark.parametrize("kind", ["ps", "chief", "evaluator"])
-def test_with_dynamic_workers_others_list_none_of_them(kind: str) -> None:
-    """They learn of workers when those come."""
+def test_others_are_told_of_the_workers_there_are(kind: str) -> None:
+    """TensorFlow's chief connects to each of them, and does not start without any."""
     found = tf_config(kind, 0, tensorflow(), ALL)
-    assert {"chief", "ps"} == found["cluster"].keys()
+    assert {
+        "chief": [host("chief", 0)],
+        "ps": [host("ps", 0), host("ps", 1)],
+        "worker": [host("worker", rank) for rank in range(3)],
+    } == found["cluster"]
     assert {"type": kind, "index": 0} == found["task"]
 
 
@@ -192,13 +196,28 @@ def test_the_parameter_servers_are_those_that_the_master_named() -> None:
     assert "a:1,b:2,c:3" == variables["ALLRANKS_PS_HOSTS"]
 
 
-def test_a_rank_keeps_its_place_where_another_has_no_pod() -> None:
-    """The place in the list is the index of the task; an address a plan gave is that one's."""
+def test_a_server_that_is_gone_is_told_to_nobody() -> None:
+    """A chief would wait for it; the place in the list is the index of the task."""
     members = (Member(0, 0), Member(4, 2, service="other.lab.svc:9"))
     gaps = replace(ALL, groups={**ALL.groups, "ps": Group("ps", 2, members, 5)})
-    found = tf_config("ps", 2, tensorflow(), gaps)
-    assert [host("ps", 0), host("ps", 1), "other.lab.svc:9"] == found["cluster"]["ps"]
-    assert {"type": "ps", "index": 2} == found["task"]
+    hosts = [host("ps", 0), "other.lab.svc:9"]
+    assert hosts == tf_config("chief", 0, tensorflow(), gaps)["cluster"]["ps"]
+    named = replace(gaps, ps_hosts=(host("ps", 0), host("ps", 1), "other.lab.svc:9"))
+    found = tf_config("ps", 2, tensorflow(), named)
+    assert hosts == found["cluster"]["ps"]
+    assert {"type": "ps", "index": 1} == found["task"]
+
+
+def test_a_server_knows_of_itself() -> None:
+    """Also where the plan that named the servers left it out; workers know those of the plan."""
+    named = replace(ALL, ps_hosts=("jar-edljob-ps-0:2222",))
+    found = tf_config("ps", 1, tensorflow(), named)
+    assert ["jar-edljob-ps-0:2222", host("ps", 1)] == found["cluster"]["ps"]
+    assert {"type": "ps", "index": 1} == found["task"]
+    assert 1 == len(tf_config("ps", 0, tensorflow(), named)["cluster"]["ps"])
+    assert ["jar-edljob-ps-0:2222"] == tf_config("worker", 0, tensorflow(), named)["cluster"]["ps"]
+    variables = told(tensorflow(), "ps", Member(1, 1), named)
+    assert f"jar-edljob-ps-0:2222,{host('ps', 1)}" == variables["ALLRANKS_PS_HOSTS"]
 
 
 def test_ranks_of_parameter_servers_are_not_those_of_an_all_reduce() -> None:

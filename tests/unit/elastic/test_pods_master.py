@@ -136,3 +136,32 @@ def test_containers_beside_the_master_stay() -> None:
     said = {"spec": {"containers": [{"name": "log", "image": "l"}, {"name": "main", "image": "m"}]}}
     found = master(said)["spec"]["containers"]
     assert [("log", "l"), ("main", "m")] == [(one["name"], one["image"]) for one in found]
+
+
+WHERE = {
+    "schedulerName": "second",
+    "priorityClassName": "high",
+    "nodeSelector": {"pool": "a"},
+    "tolerations": [{"operator": "Exists"}],
+    "imagePullSecrets": [{"name": "registry"}],
+}
+
+
+def test_a_master_without_a_template_may_run_where_the_workers_may() -> None:
+    """On nodes that they tolerate and choose, but beside none of them: it comes first."""
+    near = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{}]}}
+    affinity = {"nodeAffinity": near, "podAffinity": {"x": []}}
+    worker = template(**WHERE, affinity=affinity, runtimeClassName="nvidia", hostNetwork=True)
+    made = pods.master(job(specs={"worker": {"template": worker}}), 0, IMAGE)["spec"]
+    assert {**WHERE, "affinity": {"nodeAffinity": near}} == {
+        key: made[key] for key in (*WHERE, "affinity")
+    }
+    assert not {"runtimeClassName", "hostNetwork"} & set(made)
+    assert IMAGE == made["containers"][0]["image"]
+
+
+def test_a_masters_template_alone_says_where_it_runs() -> None:
+    """What the workers tolerate is not added to it."""
+    specs = {"worker": {"template": template(**WHERE)}, "dlrover-master": {"template": template()}}
+    made = pods.master(job(specs=specs), 0, IMAGE)["spec"]
+    assert not set(WHERE) & set(made)

@@ -49,6 +49,29 @@ _PLAN_SPECS = st.fixed_dictionaries(
 )
 
 
+# ---------------------------------------------------------------- another master's words
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["python", "-m", "master", "--job_name", NAME, "--namespace", NAMESPACE], []),
+        (["/bin/bash", "-c", f"python -m master --job_name={NAME} --port 50001"], []),
+        (["sh", "-c", "python -m master --job_name $ELASTIC_JOB_NAME"], []),
+        (["sh", "-c", "echo 'unfinished"], []),
+        (["python", "--job_name", "demo", "--namespace=lab2"], ["demo", "lab2"]),
+        (["/bin/bash", "-c", "python -m master --job_name demo"], ["demo"]),
+    ],
+)
+def test_a_master_that_would_lead_another_job_is_told(words: list[str], told: list[str]) -> None:
+    """Its command names the job; a copied one names that of before."""
+    spec = {"containers": [{"name": "main", "image": "dlrover:1", "command": words}]}
+    found = jobs.read(job({MASTER: {"template": {"spec": spec}}, "worker": {}})).problems
+    assert len(told) == len(found)
+    for value, problem in zip(told, found, strict=True):
+        assert f" {value}, and this job's is" in problem
+
+
 # ---------------------------------------------------------------- garbage
 
 

@@ -48,6 +48,7 @@ def _groups(draw: st.DrawFn, kind: str) -> Group:
             seen=draw(st.booleans()),
             ended=draw(st.sampled_from(["", SUCCEEDED, FAILED, GONE])),
             leaving=draw(st.booleans()),
+            renew=draw(st.booleans()),
         )
         for ident in ids
     )

@@ -94,6 +94,14 @@ def test_schema_failures_are_problems_by_values_path() -> None:
             ),
         ),
         (
+            (
+                "walk.go:75: found symbolic link in path: charts/a/charts/b resolves to charts/b. "
+                "Contents of linked file included and used\nno such thing\n"
+            ),
+            ToolError,
+            Problem("", "helm failed: no such thing"),
+        ),
+        (
             "Error: INSTALLATION FAILED: cannot re-use a name that is still in use\n",
             InputError,
             Problem(

@@ -48,6 +48,25 @@ def test_one_rank_alone(tmp_path: Path) -> None:
     assert ["rank 0"] == [one.text for one in logfiles.read(tmp_path, first)]
 
 
+def test_the_last_lines_of_each_file(tmp_path: Path) -> None:
+    """Of what is there; a follower sees all that comes."""
+    for rank in (0, 1):
+        _open(tmp_path, rank).write_text("one\ntwo\nthree")
+    assert ["two", "three"] * 2 == [one.text for one in logfiles.read(tmp_path, tail=2)]
+    assert [] == list(logfiles.read(tmp_path, tail=0))
+    ends = iter([False, True])
+
+    def finished() -> bool:
+        if not (end := next(ends)):
+            return end
+        (tmp_path / "t-0.0.trainer.0.log").write_text("one\ntwo\nthree\nfour\nfive\n")
+        return end
+
+    chosen = logfiles.Choice(rank=0)
+    lines = logfiles.follow(tmp_path, finished, chosen, tail=1)
+    assert ["two", "three", "four", "five"] == [one.text for one in lines]
+
+
 def test_reading_is_in_the_order_of_ranks(tmp_path: Path) -> None:
     """What is there is shown pod by pod, the attempts of each in their order."""
     for rank, attempt in ((1, 0), (0, 0), (1, 1)):

@@ -6,6 +6,7 @@ import ast
 import importlib.util
 import json
 import socket
+import sys
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,20 +20,21 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 FILES = Path(__file__).parents[3] / "charts/elastic/files"
-OURS = ("elastic_worker", "elastic_agent", "allranks_report")
+OURS = ("elastic_training", "elastic_worker", "elastic_agent", "allranks_report")
 
 
 def load(name: str) -> ModuleType:
-    """One of the files."""
+    """One of the files; the others find it by its name, as they do where the chart mounts them."""
     spec = importlib.util.spec_from_file_location(name, FILES / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
 
 
-WORKER, AGENT, REPORT = (load(name) for name in OURS)
+_, WORKER, AGENT, REPORT = (load(name) for name in OURS)
 
 
 class Calls:
@@ -100,9 +102,7 @@ def test_the_files_are_python_3_8_and_standard_library(name: str) -> None:
             [ast.alias(node.module or "")] if isinstance(node, ast.ImportFrom) else node.names
         )
     }
-    import sys  # noqa: PLC0415 - beside what it judges
-
-    assert top <= set(sys.stdlib_module_names)
+    assert top <= {*sys.stdlib_module_names, *OURS}
 
 
 def test_reports_say_samples_and_the_time_between_steps(master: Calls) -> None:

@@ -124,6 +124,12 @@ class Job:
         body = {"pod": f"demo-edljob-worker-{number}", "code": code, "generation": 1}
         return self.call("POST", "/v1/done", body | more)[1]
 
+    def silent(self, number: int) -> float:
+        """For how long the master has not heard of a worker."""
+        found = {one["pod"]: one["silentSeconds"] for one in self.master.status()["workers"]}
+        seconds: float = found[f"demo-edljob-worker-{number}"]
+        return seconds
+
     def plans(self) -> dict[str, Any]:
         """The specs of the plans by name."""
         return {
@@ -269,6 +275,9 @@ def test_strangers_are_not_let_in(job: Job) -> None:
         ("POST", "/v1/report", [], 400),
         ("GET", "/v1/world", None, 400),
         ("GET", "/v1/world?pod=a&after=x", None, 400),
+        ("POST", "/v1/report", {"pod": "nobody", "step": 1, "samples": 1}, 409),
+        ("POST", "/v1/done", {"pod": "nobody", "code": 0}, 404),
+        ("DELETE", "/v1/world", None, 501),
         ("GET", "/healthz", None, 200),
         ("GET", "/v1/status", None, 200),
     ],
@@ -276,7 +285,8 @@ def test_strangers_are_not_let_in(job: Job) -> None:
 def test_every_call_is_answered_with_a_status_and_json(
     job: Job, method: str, path: str, body: Any, status: int
 ) -> None:
-    """A slip is told in words, and nothing breaks."""
+    """A slip is told in words, a stranger that it is one, and nothing breaks."""
+    job.train(0)
     found, answer = job.call(method, path, body)
     assert status == found
     assert isinstance(answer, dict)
@@ -311,12 +321,141 @@ def test_a_failure_is_joined_again_a_fatal_one_ends_the_job(tmp_path: Path) -> N
         job.train(0, 1)
         assert {"then": "join"} == job.done(0, 1, message="rank 0 ended with exit code 1")
         assert {"then": "exit", "code": 137} == job.done(1, 137)
-        assert {"then": "exit", "code": 13} == job.done(0, 13, message="bad data")
+        verdict = "the job has failed: demo-edljob-worker-0: bad data"
+        told = {"then": "exit", "code": 13, "message": verdict}
+        assert told == job.done(0, 13, message="bad data")
         end = job.master.tick()
         assert end is not None
         assert (1, "demo-edljob-worker-0: bad data") == (end.code, end.message)
-        assert {"state": "end", "code": 1, "message": end.message} == job.world(0)[1]
+        assert {"state": "end", "code": 13, "message": verdict} == job.world(0)[1]
         assert "end" == job.join(0)[1]["state"]
+
+
+def test_who_fails_too_often_ends_with_the_code_of_the_training(tmp_path: Path) -> None:
+    """All workers do, so that whoever is asked for the job's exit code finds it."""
+    with Job(tmp_path, options={"maxRestarts": 0}) as job:
+        job.train(0, 1)
+        assert {"then": "join"} == job.done(1, 7, message="rank 0 ended with exit code 7")
+        job.join(1, generation=1)
+        job.master.tick()
+        job.join(0, generation=1)
+        job.master.tick()
+        why = "demo-edljob-worker-1: rank 0 ended with exit code 7"
+        answer = job.world(0)[1]
+        assert ("end", 7) == (answer["state"], answer["code"])
+        assert f"the job has failed: {why}" == answer["message"]
+
+
+def test_numbers_of_generations_go_on_where_all_is_new(job: Job) -> None:
+    """Suspended and resumed: another master, other workers, and a name that was never used."""
+    job.train(0, 1)
+    job.master.leave()
+    job.server.stop()
+    job.restart()
+    job.pods.clear()
+    job.train(2, 3)
+    assert 2 == job.world(2)[1]["generation"]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({}, "the job goes on without a master for now"),
+        ({"spec": {"suspend": True}}, "the job is suspended"),
+        (
+            {"status": {"target": {"end": {"phase": "Failed", "message": "1 pod failed"}}}},
+            "the job has ended: 1 pod failed",
+        ),
+    ],
+)
+def test_a_master_that_is_told_to_stop_knows_why(
+    job: Job, change: dict[str, Any], words: str
+) -> None:
+    """Its last line is true: the watcher ends it where the job has ended, too."""
+    job.master.tick()
+    path = job.folder / "job.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    assert words == job.master.leave()
+
+
+def test_a_frozen_worker_is_replaced_by_a_plan(tmp_path: Path) -> None:
+    """Its pod runs, and all are needed: a plan removes it and keeps the number, said once."""
+    specs = {"worker": {"replicas": 2, "minReplicas": 2}}
+    with Job(tmp_path, specs=specs) as job:
+        job.train(0, 1)
+        for _ in range(23):
+            job.clock.now += 2
+            job.world(0)
+            job.master.tick()
+        assert "stop" == job.world(0, after=1)[1]["state"]
+        plan = job.plans()["demo-plan-1"]
+        assert {"worker": {"replicas": 2}} == plan["replicaResourceSpecs"]
+        assert [{"name": "demo-edljob-worker-1", "type": "worker"}] == plan["removePods"]
+        event = job.events()[-1]
+        assert ("WorkerLost", "Warning") == (event["reason"], event["type"])
+        assert (
+            "demo-edljob-worker-1 said nothing for 45 s (lostSeconds): though it runs, "
+            "1 new pod takes its place"
+        ) == event["message"]
+        job.clock.now += 2
+        job.master.tick()
+        assert ["demo-plan-1"] == list(job.plans())
+
+
+def test_an_open_question_is_no_sign_of_life(job: Job) -> None:
+    """Who asked may be frozen by now: what counts is when it asked."""
+    job.train(0, 1)
+    job.clock.now += 1
+    asking = threading.Thread(target=lambda: job.world(0, after=1))
+    asking.start()
+    deadline = time.monotonic() + 60
+    while job.silent(0) and time.monotonic() < deadline:
+        pass
+    job.clock.now += 10
+    job.run(2)
+    job.master.tick()
+    job.join(2)
+    job.master.tick()
+    asking.join(10)
+    assert 10 == job.silent(0)
+
+
+def test_a_training_that_hangs_is_started_anew(tmp_path: Path) -> None:
+    """It has reported steps and reports none any more; its workers live."""
+    with Job(tmp_path, options={"stallSeconds": 60}) as job:
+        job.train(0, 1)
+        report(job, 4, 0, 1, speed=8)
+        for _ in range(32):
+            assert "stop" != job.world(0)[1]["state"]
+            job.world(1)
+            job.clock.now += 2
+            job.master.tick()
+        assert "stop" == job.world(0, after=1)[1]["state"]
+        assert "no step was reported for 60 s (stallSeconds)" == job.master.status()["why"]
+
+
+def test_a_training_without_a_step_is_said_before_it_is_started_anew(tmp_path: Path) -> None:
+    """Once, as an Event and in the log, long before stallSeconds; and again after more steps."""
+
+    def live(led: Job, seconds: int) -> int:
+        for _ in range(seconds // 20):
+            led.world(0)
+            led.world(1)
+            led.clock.now += 20
+            led.master.tick()
+        return [one["reason"] for one in led.events()].count("NoSteps")
+
+    with Job(tmp_path) as led:
+        led.train(0, 1)
+        assert 0 == live(led, 400)
+        report(led, 4, 0, 1, speed=8)
+        assert (0, 1, 1) == (live(led, 280), live(led, 40), live(led, 200))
+        said = [one["message"] for one in led.events() if one["reason"] == "NoSteps"]
+        assert "no step was reported for 5 minutes" in said[0]
+        assert "started anew after 1800 s without one (stallSeconds)" in said[0]
+        assert '"NoSteps"' in led.lines.getvalue()
+        report(led, 4, 0, 1, speed=8)
+        assert (1, 2) == (live(led, 800), live(led, 500))
 
 
 def test_a_pod_that_is_gone_makes_a_new_generation(job: Job) -> None:

@@ -110,6 +110,87 @@ def test_a_silent_worker_is_lost() -> None:
     assert [name(0)] == list(job.members)
 
 
+def test_where_all_are_needed_those_that_are_left_stop_and_wait() -> None:
+    """A frozen worker keeps the others hanging: they are stopped at once, to be there for another.
+
+    The pod of the frozen one runs, so nobody else would replace it.
+    """
+    job = begun(0, 1, least=2)
+    job.hear(name(0), 40.0)
+    pods = [name(0), name(1)]
+    assert job.tick(pods, 45.0) is None
+    assert (None, {}) == (job.forming, job.given_up(45.0))
+    job.hear(name(0), 46.0)
+    assert job.tick(pods, 46.0) is None
+    assert 46.0 == job.forming
+    assert {name(1): "said nothing for 45 s (lostSeconds)"} == job.given_up(46.0)
+    again(job, 47.0, 0)
+    assert job.tick(pods, 47.0) is None
+    job.join(node(2), World(), 60.0, training=False)
+    world = job.tick([name(0), name(2)], 60.0)
+    assert world is not None
+    assert [name(0), name(2)] == [one.pod for one in world.nodes]
+
+
+def test_a_silent_worker_is_not_waited_for() -> None:
+    """It is expected no more, though its pod is still there."""
+    job = begun(0, 1)
+    job.hear(name(0), 40.0)
+    job.tick([name(0), name(1)], 46.0)
+    assert 46.0 == job.forming
+
+
+def test_who_is_heard_of_again_is_not_given_up() -> None:
+    """It was frozen for a minute, and joins before its pod is taken away."""
+    job = begun(0, 1)
+    job.hear(name(0), 40.0)
+    job.tick([name(0), name(1)], 46.0)
+    job.join(node(1), job.world, 47.0, training=True)
+    assert {} == job.given_up(47.0)
+    job.silent["gone"] = (0.0, "")
+    job.forget([name(0)])
+    assert {} == job.silent
+
+
+def test_who_does_not_stop_nor_join_again_is_given_up() -> None:
+    """It is left behind after `stop`, and has `lost` seconds more to come back by itself."""
+    job = begun(0, 1, least=2)
+    job.fail(name(0), 1, 5.0)
+    pods = [name(0), name(1)]
+    again(job, 5.0, 0)
+    for second in range(5, 111, 5):
+        job.hear(name(0), float(second))
+        assert job.tick(pods, float(second)) is None
+        assert (second >= 110) == bool(job.given_up(float(second)))
+    assert {name(1): "did not stop in 60 s, nor join again"} == job.given_up(110.0)
+
+
+def test_a_new_master_gives_up_pods_that_do_not_tell() -> None:
+    """A worker was frozen while there was no master; the others know that it trains with them."""
+    old = begun(0, 1).world
+    job = Membership(TIMING, 2, now=0.0)
+    job.join(node(0), old, 2.0, training=True)
+    job.hear(name(0), 30.0)
+    job.tick([name(0), name(1)], 31.0)
+    assert [name(1)] == list(job.given_up(31.0))
+    assert 31.0 == job.forming
+
+
+def test_a_training_that_hangs_is_started_anew_as_often_as_one_that_fails() -> None:
+    """All live and nobody comes forward."""
+    job = begun(0, 1)
+    for generation in range(2, 6):
+        for number in (0, 1):
+            job.hear(name(number), 1.0)
+        job.stall("no step was reported")
+        job.tick([name(0), name(1)], 1.0)
+        assert 1.0 == job.forming
+        again(job, 1.0, 0, 1)
+        world = job.tick([name(0), name(1)], 1.0)
+        assert (generation <= 4) == (world is not None)
+    assert ("no step was reported", True) == (job.cause, job.exhausted)
+
+
 def test_a_worker_that_does_not_stop_is_left_behind() -> None:
     """A hung one keeps nobody from training for ever."""
     job = begun(0, 1)
@@ -177,6 +258,20 @@ def test_who_trains_in_a_generation_that_is_over_has_to_stop() -> None:
     assert job.tick([name(0)], 1.0) is not None
     assert not job.join(node(1), old, 2.0, training=True)
     assert name(1) not in job.members
+
+
+def test_a_number_that_is_remembered_without_its_workers_disturbs_nobody() -> None:
+    """They tell who they are, and the next generation has the next number."""
+    old = begun(0, 1).world
+    job = Membership(TIMING, 1, now=0.0, world=World(old.generation))
+    for number in (0, 1):
+        assert job.join(node(number), old, 2.0, training=True)
+    assert old == job.world
+    other = Membership(TIMING, 1, now=-1000.0, world=World(6))
+    other.join(node(0), World(), 0.0, training=False)
+    world = other.tick([name(0)], 0.0)
+    assert world is not None
+    assert 7 == world.generation
 
 
 def test_numbers_of_generations_only_go_up() -> None:

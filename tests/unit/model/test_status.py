@@ -17,7 +17,6 @@ from allranks.model.status import (
     RoleStatus,
     RunStatus,
     count_roles,
-    first_failure,
     seconds,
     timestamp,
 )
@@ -87,24 +86,6 @@ def test_json_form_reads_back(status: RunStatus) -> None:
 def test_only_an_end_is_final(phase: Phase, finished: bool) -> None:
     """A suspended run can go on; one that succeeded, failed or is gone cannot."""
     assert finished is RunStatus("a", "b", phase).finished
-
-
-def test_first_failure_is_first_in_time() -> None:
-    """Peers of a dead rank die after it; the rank to look at is the one that went first."""
-    peer = Failure("t-0", 0, "trainer", 1, at=12.0)
-    cause = Failure("t-1", 1, "trainer", 7, at=11.5)
-    assert cause == first_failure([peer, cause])
-
-
-def test_first_failure_at_one_instant_is_the_lower_rank() -> None:
-    """Two failures at the same instant are told apart by rank, so the answer is stable."""
-    low, high = Failure("t-2", 2, "trainer", 1, at=5.0), Failure("t-3", 3, "trainer", 1, at=5.0)
-    assert low == first_failure([high, low])
-
-
-def test_no_failure_is_none() -> None:
-    """Where nothing failed there is nothing to show."""
-    assert first_failure([]) is None
 
 
 def test_roles_are_counted_in_order_of_appearance() -> None:

@@ -15,7 +15,7 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_PATIENCE = 10.0
+_PATIENCE = 60.0
 _POLL = 0.005
 
 

@@ -158,6 +158,17 @@ def test_a_stranger_in_the_way_is_seen(
     assert known == len(parts.world.of(JOB_KEY).get("Pod", ()))
 
 
+@pytest.mark.parametrize(("owner", "word"), [("u-j", "there"), ("other", "foreign")])
+def test_a_service_that_is_there_may_be_a_strangers(parts: Parts, owner: str, word: str) -> None:
+    """A master makes its own for the job; one that is nobody's of the job is said."""
+    metadata = {"name": "s", "namespace": "lab", "resourceVersion": "9"}
+    owners = [{"uid": job()["metadata"]["uid"] if owner == "u-j" else owner}]
+    parts.server.routes["POST", SERVICES] = refused(409, "AlreadyExists")
+    parts.server.pages = [listed({"metadata": metadata | {"ownerReferences": owners}})]
+    done = parts.actor.perform(job(), [CreateService({"metadata": metadata})])
+    assert ({word: 1}, None) == (dict(done.words), done.worst())
+
+
 def test_who_does_not_lead_does_nothing(parts: Parts) -> None:
     """Not one request; what is left is another's business."""
     parts.leading = False

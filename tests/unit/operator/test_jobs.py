@@ -239,12 +239,14 @@ def test_what_is_refused_is_told_once(stage: Stage) -> None:
 
 
 def test_a_service_of_somebody_else_is_as_good(stage: Stage) -> None:
-    """A master that makes its own: the name counts as there, and is not tried again and again."""
+    """The name counts as there, and is not tried again and again; but whose it is is said."""
     stage.parts.server.routes["POST", SERVICES] = refused(409, "AlreadyExists")
+    stage.parts.server.pages = [listed({"metadata": {"name": "s", "namespace": "lab"}})]
     service = CreateService({"metadata": {"name": "s", "namespace": "lab"}})
     stage.look(None, service)
     stage.look()
     assert [(), ("s",)] == [view.services for view in stage.views]
+    assert ["NameTaken"] == stage.parts.events()
     assert stage.parts.due() is None
 
 

@@ -85,3 +85,11 @@ def test_help_names_every_variable(capsys: pytest.CaptureFixture[str]) -> None:
         settings.read(["--help"], {})
     said = capsys.readouterr().out
     assert 11 == said.count("[ALLRANKS_")
+
+
+def test_a_watcher_without_a_masters_image_says_so() -> None:
+    """By the flag that is missing, and the key with which a job helps itself."""
+    what, hint = settings.lacking(settings.read([], {}))
+    assert "masters of elastic jobs" in what
+    assert all(word in hint for word in ("--master-image", "elastic.auto.master.image"))
+    assert ("", "") == settings.lacking(settings.read(["--master-image", "i:1"], {}))

@@ -80,7 +80,16 @@ def test_one_value_has_one_problem() -> None:
         ("queue: Team_A", "queue", "is not the name of a queue", "write team-a"),
         ("gpuType: {value: NVIDIA H100}", "gpuType.value", "is not a label", "write NVIDIA_H100"),
         ("workingDir: src", "workingDir", "is not an absolute path", "write /src"),
-        ("image: {digest: 'sha256:zz'}", "image.digest", "is not an image digest", ""),
+        (
+            "image: {digest: 'sha256:zz'}",
+            "image.digest",
+            "is not an image digest",
+            "write an image",
+        ),
+        ("network: {waitSeconds: 5m}", "network.waitSeconds", "is a string", "write 300, in sec"),
+        ("gpus: -1", "gpus", "-1 is less than the least allowed, 0", "write 0 or more"),
+        ("torchrun: {port: 70000}", "torchrun.port", "most allowed, 65535", "write 65535 or less"),
+        ("scheduling: {dialect: slurm}", "scheduling.dialect", "none, kueue", "write one of these"),
         ("labels: {'a b': c}", 'labels["a b"]', "is not a label key", "write a_b"),
         ("labels: {a: ~}", "labels.a", "is empty (null)", 'write "" for an empty string'),
         ("workload: mpi", "workload", 'this file is for "mpi", and the chart is torchrun', "write"),
@@ -141,3 +150,30 @@ def test_a_flag_that_guessed_a_type_is_told_to_use_the_one_that_does_not() -> No
     values = merge(defaults("torchrun"), load(GOOD + "args: [3]\n", "v.yaml").data)
     (problem,) = validate("torchrun", values, lambda _: "--set args={3}")
     assert "write --set-string in place of --set, which guesses types" == problem.hint
+
+
+def test_a_flag_that_takes_a_fraction_for_a_text_is_told_to_use_json() -> None:
+    """`--set` knows whole numbers alone; nothing without quotes would mend it."""
+    values = merge(defaults("elastic"), {"elastic": {"auto": {"policy": {"growFactor": "1.5"}}}})
+    flag = "--set elastic.auto.policy.growFactor=1.5"
+    found = [one for one in validate("elastic", values, lambda _: flag) if "growFactor" in one.path]
+    assert ["write --set-json in place of --set, which takes a fraction for a text"] == [
+        problem.hint for problem in found
+    ]
+
+
+@pytest.mark.parametrize(
+    ("key", "given_text", "meant"),
+    [
+        ("framework", "tf", "tensorflow"),
+        ("framework", "torch", "pytorch"),
+        ("mode", "dynamic", "auto"),
+    ],
+)
+def test_what_people_call_it_elsewhere(key: str, given_text: str, meant: str) -> None:
+    """A choice that has another name somewhere is found by it."""
+    values = merge(defaults("elastic"), {"elastic": {key: given_text}})
+    (found,) = [
+        one for one in validate("elastic", values, lambda _: "") if one.path == f"elastic.{key}"
+    ]
+    assert f"write {meant}" == found.hint

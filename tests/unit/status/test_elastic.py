@@ -107,7 +107,7 @@ def test_before_the_first_plan_there_is_nobody_to_wait_for_but_the_master(
     assert sentence in status.waiting_for
 
 
-@pytest.mark.parametrize("word", ["NoTemplate", "MasterSilent"])
+@pytest.mark.parametrize("word", ["NoTemplate", "NoMasterImage", "MasterSilent"])
 def test_what_keeps_a_job_from_getting_on_is_its_watchers_to_say(word: str) -> None:
     """With the sentence that stands in the job."""
     said = {"type": "Ready", "status": "False", "reason": word, "message": "it is so and so"}
@@ -177,6 +177,28 @@ def test_pods_that_are_gone_keep_their_names_and_their_ends() -> None:
         ("demo-edljob-worker-3", PodPhase.SUCCEEDED),
         ("demo-edljob-worker-2", PodPhase.FAILED),
     ] == [(one.name, one.phase) for one in workers]
+
+
+def test_after_the_end_a_rank_is_its_last_pod() -> None:
+    """That was ended with the job; the pod that failed long before it is one of its restarts."""
+    group = {"replicas": 2, "next": 4, "members": "2-3:0", "seen": "2-3", "succeeded": "3"}
+    counts = {"worker": counted(2, succeeded=1)}
+    pods = [
+        failed(0, 137, at=5),
+        failed(0, 201, at=9, number=1),
+        failed(1, 1, at=6),
+        done(1, number=3),
+    ]
+    said = ending("Failed", "JobFailed", "a person said so")
+    job = targeted({"worker": group}, phase="Failed", counts=counts, conditions=said)
+    status = reduce(observe(job, pods=pods))
+    workers = [one for one in status.pods if one.role == "worker"]
+    assert [
+        ("demo-edljob-worker-2", PodPhase.PENDING, 2),
+        ("demo-edljob-worker-3", PodPhase.SUCCEEDED, 1),
+    ] == [(one.name, one.phase, one.restarts) for one in workers]
+    role = status.roles[-1]
+    assert (0, 1, 1) == (role.failed, role.pending, role.succeeded)
 
 
 @pytest.mark.parametrize("phase", ["", "Pending", "Suspended", "Failed"])
@@ -345,6 +367,18 @@ def test_a_worker_that_recovered_is_not_to_blame() -> None:
     status = reduce(observe(one, pods=[master, failed(1, 3, at=5), waits]))
     assert status.failure is not None
     assert "demo-edljob-worker-1" == status.failure.pod
+
+
+def test_workers_that_end_with_their_job_did_not_fail_it() -> None:
+    """All end with the code of the one that failed, and with its name: that one is to blame."""
+    said = "the job has failed: demo-edljob-worker-1: rank 2 ended with exit code 7"
+    pods = [
+        member("worker", rank, "Failed", ended(7, at=at, message=said))
+        for rank, at in ((0, 8), (1, 9), (2, 8))
+    ]
+    status = reduce(observe(elastic_job("Failed", counts={"worker": counted(3)}), pods=pods))
+    assert status.failure is not None
+    assert ("demo-edljob-worker-1", 7) == (status.failure.pod, status.exit_code)
 
 
 def test_a_pod_that_was_taken_away_is_a_disruption() -> None:

@@ -238,8 +238,8 @@ def test_in_the_same_second_one_that_was_told_to_stop_is_not_the_cause() -> None
     assert (1, 9) == (found.failure.rank, found.failure.exit_code)
 
 
-def test_an_earlier_attempt_may_be_the_first() -> None:
-    """All attempts count, while their pods are there."""
+def test_of_one_rank_its_last_failure_is_told() -> None:
+    """Those before it were made good, and cost no more than time."""
     pods = [
         failed(0, 4, at=5, suffix="old"),
         failed(0, 6, at=20, created=9, suffix="new"),
@@ -247,8 +247,19 @@ def test_an_earlier_attempt_may_be_the_first() -> None:
     ]
     found = reduce(observe(job(conditions=GAVE_UP), pods=pods))
     assert found.failure is not None
-    assert ("demo-0-old", 4, 1) == (found.failure.pod, found.failure.exit_code, found.restarts)
+    assert ("demo-0-new", 6, 1) == (found.failure.pod, found.failure.exit_code, found.restarts)
     assert "demo-0-new" == found.pods[0].name
+
+
+def test_a_rank_that_recovered_long_ago_is_not_to_blame() -> None:
+    """Nor is it named where a deadline ended the run: nothing failed then."""
+    pods = [failed(0, 4, at=5, suffix="old"), ready(0, created=9), failed(1, 7, at=40)]
+    found = reduce(observe(job(conditions=GAVE_UP), pods=pods))
+    assert found.failure is not None
+    assert (1, 7) == (found.failure.rank, found.exit_code)
+    late = [condition("Failed", at=30, reason="DeadlineExceeded")]
+    found = reduce(observe(job(conditions=late), pods=pods[:2]))
+    assert (1, None) == (found.exit_code, found.failure)
 
 
 def test_what_the_failure_policy_names_decides() -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import yaml
 
+from allranks import names, resources
 from allranks.model.status import Phase
-from allranks.status.reduce import reduce
+from allranks.status.reduce import first_failed, reduce
 from tests.unit.status.samples import (
     condition,
     event,
@@ -84,7 +86,8 @@ def test_what_failed_is_the_leads_own_last_end() -> None:
     """A parameter server that failed before has been tried again; the chief decided."""
     objects = [role("ps"), role("chief", GAVE_UP, leads=True)]
     pods = [
-        failed(0, 5, at=3, **of("ps")),
+        failed(0, 5, at=3, suffix="first", **of("ps")),
+        ready(0, created=4, suffix="again", **of("ps")),
         failed(0, 1, at=5, suffix="first", **of("chief")),
         failed(0, 4, at=9, created=6, suffix="last", **of("chief")),
     ]
@@ -99,6 +102,57 @@ def test_of_several_leading_ranks_the_first_that_failed_is_told() -> None:
     pods = [failed(1, 3, at=5, **of("worker")), failed(0, 1, at=6, **of("worker"))]
     status = reduce(observe(*objects, pods=pods))
     assert (3, 1) == (status.exit_code, status.failure.rank if status.failure else None)
+
+
+def failed_for(pod: str, code: int, *, at: float) -> list[Manifest]:
+    """The conditions of a Job that a pod failed at once."""
+    message = (
+        f"Container trainer for pod research/{pod} failed with exit code {code} matching FailJob "
+        "rule at index 1"
+    )
+    return [condition("Failed", at=at, reason="PodFailurePolicy", message=message)]
+
+
+def test_who_failed_is_told_and_not_who_heard_of_it() -> None:
+    """The chief ends with 216 because a worker has failed for good: that code is the run's."""
+    told = failed_for("demo-chief-0-x7k2p", 216, at=12)
+    lost = [condition("Failed", at=14, reason="MaxFailedIndexesExceeded")]
+    objects = [role("ps"), role("worker", lost, pods=2), role("chief", told, leads=True)]
+    pods = [
+        failed(0, 216, at=11, message="worker-1 failed for good", **of("chief")),
+        failed(1, 7, at=11, **of("worker")),
+        failed(0, 143, at=9, **of("worker")),
+    ]
+    seen = observe(*objects, pods=pods)
+    status = reduce(seen)
+    assert (Phase.FAILED, 7) == (status.phase, status.exit_code)
+    assert "demo-worker-1-x7k2p failed for good, and the training with it" == status.message
+    assert ("demo-worker-1-x7k2p", "trainer", False) == first_failed(seen)
+    # Its pod is gone: then the chief's words are all there is.
+    status = reduce(observe(*objects, pods=pods[:1]))
+    assert status.failure is not None
+    assert (216, "worker-1 failed for good") == (status.exit_code, status.failure.message)
+
+
+def test_what_the_training_does_not_need_is_not_to_blame() -> None:
+    """An evaluator failed for good, and the training went on until its chief failed."""
+    objects = [role("evaluator", GAVE_UP), role("chief", GAVE_UP, leads=True)]
+    pods = [failed(0, 5, at=3, **of("evaluator")), failed(0, 4, at=9, **of("chief"))]
+    assert 4 == reduce(observe(*objects, pods=pods)).exit_code
+
+
+def test_roles_that_the_training_does_not_need_are_known_here() -> None:
+    """What the recipes call optional is what the status takes for it."""
+    recipes = yaml.safe_load(
+        (resources.folder("charts") / "elastic/frameworks.yaml").read_text("utf-8")
+    )
+    optional = {
+        role
+        for recipe in recipes.values()
+        for role, about in recipe["roles"].items()
+        if about.get("optional")
+    }
+    assert {names.ROLE_EVALUATOR} == optional
 
 
 def test_an_annotation_that_says_no_leads_nobody() -> None:

@@ -111,6 +111,12 @@ def test_pods_of_a_job_that_goes_on(pods: list[dict[str, Any]], phase: Phase) ->
             "more than 4 indexes failed",
         ),
         (
+            gave_up("MaxFailedIndexesExceeded", "Job has exceeded the specified maximal number"),
+            {"maxFailedIndexes": 0},
+            Phase.FAILED,
+            "an index failed for good",
+        ),
+        (
             gave_up("SomethingNew", "A sentence of a newer\nKubernetes."),
             {},
             Phase.FAILED,

@@ -122,7 +122,7 @@ def test_what_kubectl_shows() -> None:
         "exitCode": 3,
         "startTime": stamp(0),
         "completionTime": stamp(30),
-        "restarts": {"failures": 3, "disruptions": 2},
+        "restarts": {"total": 5, "failures": 3, "disruptions": 2},
     }.items() <= found.items()
     assert {
         "expected": 3,
@@ -140,6 +140,22 @@ def test_what_it_waits_for_is_in_its_message() -> None:
         run(Phase.PENDING, message="0 of 2 pods running", waiting_for="a node for 2 pods")
     )
     assert "0 of 2 pods running; waiting for a node for 2 pods" == found["message"]
+
+
+def test_of_a_log_the_last_line_is_told() -> None:
+    """A pod that leaves no message leaves the end of its log, which is no sentence."""
+    log = "Traceback\n  File x\n    f()\nValueError: no data\n\n"
+    failure = Failure("p", None, "t", 1, START, message=log)
+    message = build(run(Phase.FAILED, failure=failure))["message"]
+    assert message.endswith("p ended with exit code 1: ValueError: no data")
+
+
+def test_a_reason_is_told_once() -> None:
+    """A master ends with the words that its job ends with."""
+    why = "the job has failed: a person said so"
+    failure = Failure("master-2", 0, "main", 1, START, message=why)
+    found = build(run(Phase.FAILED, message="a person said so", failure=failure))
+    assert "a person said so; master-2 (rank 0) ended with exit code 1" == found["message"]
 
 
 def test_a_long_message_is_cut() -> None:

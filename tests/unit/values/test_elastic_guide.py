@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from allranks.layout import draw
+from allranks.layout.compute import compute
+from allranks.model.jobspec import JobSpec
 from allranks.schema.validate import located
 from allranks.values import check, frameworks
-from allranks.values.merge import merge, overlay
+from allranks.values.merge import merge
 from allranks.values.sources import defaults
 
 ROOT = Path(__file__).parents[3]
@@ -18,15 +22,15 @@ GUIDE = (ROOT / "docs/guides/elastic.md").read_text("utf-8")
 RECIPES: dict[str, Any] = yaml.safe_load(
     (ROOT / "charts/elastic/frameworks.yaml").read_text("utf-8")
 )
-BASE = {"workload": "elastic", "image": {"repository": "my/trainer"}}
 
 
 def test_the_values_of_the_guide_are_valid() -> None:
-    """Every YAML block of it."""
+    """Every YAML block of it, as it stands: it names its chart and its image."""
     blocks = [yaml.safe_load(text) for text in re.findall(r"```yaml\n(.*?)```", GUIDE, re.DOTALL)]
     assert blocks
     for block in blocks:
-        values = merge(defaults("elastic"), overlay(BASE, block))
+        assert "elastic" == block["workload"]
+        values = merge(defaults("elastic"), block)
         assert [] == located("elastic", values, lambda _: "", lambda *_: "")
         assert [] == check.check(values, lambda _: "")
 
@@ -57,3 +61,14 @@ def test_the_exit_codes_are_the_wrappers() -> None:
         assert text in GUIDE
     assert "STOP_SECONDS = 20.0" in source
     assert "PATIENCE_SECONDS = 30.0" in source
+
+
+def test_the_plan_of_the_guide_is_the_starters() -> None:
+    """The table of roles is what `allranks plan` shows for `allranks init elastic`."""
+    starter = files("allranks.cli").joinpath("starters", "elastic.yaml").read_text("utf-8")
+    values = merge(defaults("elastic"), yaml.safe_load(starter))
+    rows = draw.role_rows(compute(JobSpec.from_values(values, frameworks.fewest(values))))
+    shown = re.findall(r"^(?:worker|chief|ps|all) +[0-9].*$", GUIDE, re.MULTILINE)
+    assert [line.split() for line in shown] == [
+        [str(cell) for cell in row.values() if cell != ""] for row in rows
+    ]

@@ -6,6 +6,7 @@ are shared with it, not copied; a manifest is read and sent, never written to.
 
     naming     what pods and Services are called, and where they are reached
     labels     what is written on them, and who owns them
+    processes  how many a worker has, where a plan changes its GPUs
     resources  what they ask for: the template's own amounts, a plan's, or small ones of ours
     templates  the template of a replica type, and what is filled in where it says nothing
     env        what the processes are told; tfconfig: TF_CONFIG, dense and sparse

@@ -119,7 +119,7 @@ def _identity(
         yield from (("WORLD_SIZE", size), ("RANK", rank))
         return
     yield "TF_CONFIG", tfconfig.tf_config(job, group_type, member, target)
-    yield names.ENV_PS_HOSTS, ",".join(tfconfig.ps_hosts(job, target))
+    yield names.ENV_PS_HOSTS, ",".join(tfconfig.ps_hosts(job, target, group_type, member))
 
 
 @lru_cache(maxsize=64)

@@ -3,6 +3,9 @@
 Ours is under Pod Security "restricted" whatever the namespace enforces. A master that is given runs
 as its template says; one that says no command gets DLRover's, told to write plans (`--platform
 k8s`): by its own default it would create the pods itself.
+
+Where a job says nothing of its master's pod, that may run where the job's other pods may: on a
+cluster whose nodes are all tainted it would wait for ever otherwise.
 """
 
 from __future__ import annotations
@@ -21,7 +24,15 @@ if TYPE_CHECKING:
     from allranks.model.manifest import Manifest
 
 _OWN_SMALL = {"cpu": "50m", "memory": "96Mi"}
+_TERMINATION_LOG = "/dev/termination-log"  # where a container has none of its own
 _GIVEN_SMALL = {"cpu": "1", "memory": "2Gi"}
+_WHERE = (
+    "schedulerName",
+    "priorityClassName",
+    "nodeSelector",
+    "tolerations",
+    "imagePullSecrets",
+)
 # Annotations of a job that are options of DLRover's master.
 _OPTIONS = (
     "pending_timeout",
@@ -51,6 +62,7 @@ def master(job: ElasticJob, attempt: int, image: str = "") -> Manifest:
     """
     spec = job.replicas.get(names.EDL_MASTER)
     template = mapping(spec.template if spec is not None else None)
+    said = mapping(template, "spec") or _beside(job)
     made = _own if job.master == "own" else _given
     own = labels.of_pod(job, names.EDL_MASTER, number=attempt, rank=0, relaunches=attempt)
     name = naming.master_name(job.name, attempt)
@@ -58,8 +70,17 @@ def master(job: ElasticJob, attempt: int, image: str = "") -> Manifest:
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": labels.metadata(job, name, own, mapping(template, "metadata")),
-        "spec": made(job, mapping(template, "spec"), image),
+        "spec": made(job, said, image),
     }
+
+
+def _beside(job: ElasticJob) -> Manifest:
+    """Where a job's pods may run; what places them by each other is not for the first of them."""
+    found = (templates.template_of(job, kind) for kind in job.trainers)
+    trainer = next((mapping(one, "spec") for one in found if one is not None), {})
+    where = {key: trainer[key] for key in _WHERE if trainer.get(key)}
+    near = mapping(trainer, "affinity", "nodeAffinity")
+    return {**where, "affinity": {"nodeAffinity": near}} if near else where
 
 
 def _own(job: ElasticJob, said: Mapping[str, Any], image: str) -> Manifest:
@@ -83,6 +104,7 @@ def _own(job: ElasticJob, said: Mapping[str, Any], image: str) -> Manifest:
         (names.ENV_NAMESPACE, job.namespace),
         (names.ENV_JOB, job.name),
         (names.ENV_MASTER_PORT, str(naming.MASTER_PORT)),
+        (names.ENV_TERMINATION_LOG, text(container, "terminationMessagePath") or _TERMINATION_LOG),
     )
     return _with(job, spec, container, env.plain(told), _OWN_SMALL)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from allranks import names
+from allranks.status.fields import digits
 
 if TYPE_CHECKING:
     from allranks.elastic.job import ElasticJob
@@ -53,6 +54,13 @@ def address(job: ElasticJob, group_type: str, rank: int) -> str:
     """Where the pod of a rank is reached, as ``host:port``."""
     host = service_name(job.name, group_type, rank)
     return f"{host}.{job.namespace}.svc:{port(group_type)}"
+
+
+def rank_at(job: ElasticJob, group_type: str, address: str) -> int | None:
+    """The rank that an address of a type is of, however long its host is; None for others."""
+    host = address.partition(":")[0].partition(".")[0]
+    rank = host.removeprefix(service_name(job.name, group_type, 0)[:-1])
+    return digits(rank) if rank != host else None
 
 
 def master_address(job: ElasticJob) -> str:

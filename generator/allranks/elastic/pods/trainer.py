@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from allranks.elastic.pods import env, labels, naming, resources, templates
+from allranks.elastic.pods import env, labels, naming, processes, resources, templates
 from allranks.errors import InputError
 from allranks.status.fields import items, mapping
 
@@ -35,9 +35,10 @@ def build(job: ElasticJob, group_type: str, member: Member, target: Target) -> M
         )
     said = mapping(template, "spec")
     found = items(said, "containers")
-    told = env.of_trainer(job, group_type, member, target, found[templates.main_index(found)])
     group = target.groups.get(group_type)
     resource = group.resource_of(member) if group is not None else member.resource
+    main = processes.per_gpu(found[templates.main_index(found)], resource)
+    told = env.of_trainer(job, group_type, member, target, main)
     spec = templates.filled(said)
     spec["containers"] = templates.containers(found, told, resource, resources.SMALL)
     spec = templates.scheduled(spec, job, group_type, member.rank)

@@ -14,10 +14,7 @@ from typing import TYPE_CHECKING
 
 from allranks.elastic.policy.history import Record
 from allranks.elastic.resource import Resource
-from allranks.errors import InputError
-from allranks.layout import sizing
-from allranks.model import quantity
-from allranks.model.jobspec import JobSpec, NodeShape
+from allranks.model import quantity, workers
 from allranks.names import ROLE_CHIEF, ROLE_PS, ROLE_WORKER
 
 if TYPE_CHECKING:
@@ -28,7 +25,6 @@ if TYPE_CHECKING:
 PARAMETER_SERVER = "ParameterServerStrategy"
 # A node's system pods need some of it.
 _OF_A_NODE = (9, 10)
-_WORKERS_PER_PS = 4
 _NOTHING = Resource()
 _EMPTY = Record()
 
@@ -109,10 +105,11 @@ def plan(job: Job, settings: Settings) -> First:
         start = max(start, min(2, most))  # one leads, and one works
     count = start
     if servers and ROLE_PS not in job.types:
-        others[ROLE_PS] = Group(max(1, ceil(start / _WORKERS_PER_PS)))
+        others[ROLE_PS] = Group(max(1, ceil(start / workers.WORKERS_PER_PS)))
     if servers and ROLE_CHIEF not in job.types:
-        # One of the workers leads the others; a plan without any worker would train nothing.
-        others[ROLE_CHIEF], count = Group(1), max(0, start - 1)
+        # One of the workers leads the others; a plan without any worker would train nothing. Who
+        # writes 1 has it: there are programs whose chief works as well.
+        others[ROLE_CHIEF], count = Group(1), max(0 if worker.replicas else 1, start - 1)
         least, most = max(0, least - 1), max(0, most - 1)
     groups = {ROLE_WORKER: Group(count, each), **others}
     fixed = _fixed(worker, least, most)
@@ -141,10 +138,10 @@ def _others(job: Job) -> dict[str, Group]:
     found = _plain(job)
     ask = job.types.get(ROLE_PS)
     if ask is not None and not ask.replicas:
-        workers = job.types.get(ROLE_WORKER, Ask())
+        worker = job.types.get(ROLE_WORKER, Ask())
         found[ROLE_PS] = replace(
             found[ROLE_PS],
-            replicas=_within(ceil(_count(workers, 1) / _WORKERS_PER_PS), ask.least, ask.most),
+            replicas=_within(ceil(_count(worker, 1) / workers.WORKERS_PER_PS), ask.least, ask.most),
         )
     return found
 
@@ -165,9 +162,10 @@ def _each(
     each, fit, source = worker.each, None, ""
     shape = settings.node_shape
     if not worker.each.gpus and shape.gpus and limits.gpus:
-        split = _split(limits.gpus, shape.gpus)
-        each = replace(each, gpus=split.gpus)
-        source = f", {split} GPUs on nodes of {shape.gpus}"
+        gpus = workers.split(limits.gpus, shape.gpus)
+        each = replace(each, gpus=gpus)
+        count = limits.gpus // gpus
+        source = f", {count} \N{MULTIPLICATION SIGN} {gpus} GPUs on nodes of {shape.gpus}"
     each = _share(each, shape)
     fit = _fit(limits, each)
     raised = _remembered(job, ROLE_WORKER, each)
@@ -176,20 +174,6 @@ def _each(
         shown = quantity.show_bytes(raised.memory_bytes)
         source += f", with {shown} of memory as the run before needed"
     return (each if each != worker.each else None), fit, source
-
-
-def _split(gpus: int, cap: int) -> sizing.Split:
-    """GPUs over nodes, as the layout does it; a remainder stays unused, a job here may be smaller.
-
-    An equal split of all may need many nodes for a number that divides badly (7 x 1 where nodes
-    have 4): then whole nodes are taken.
-    """
-    try:
-        split = sizing.free(JobSpec(gpus=gpus, node_shape=NodeShape(gpus=cap)))[0]
-    except InputError:
-        split = sizing.Split(max(1, gpus // cap), min(gpus, cap))
-    whole = sizing.Split(max(1, gpus // cap), min(gpus, cap))
-    return split if split.nodes <= -(-gpus // cap) else whole
 
 
 def _share(each: Resource, shape: Resource) -> Resource:

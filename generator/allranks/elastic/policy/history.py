@@ -30,6 +30,7 @@ class Record:
         bad: the smallest that was not; 0 where none is known.
         speeds: samples per second of the whole job by size.
         memory: bytes that pods of a type were given, where it was raised.
+        generation: the number of its last generation of workers; they are never used twice.
         end: ``Succeeded`` or ``Failed``; "" while it runs, or where its end was not seen.
     """
 
@@ -38,10 +39,11 @@ class Record:
     bad: int = 0
     speeds: Mapping[int, float] = field(default_factory=dict)
     memory: Mapping[str, int] = field(default_factory=dict)
+    generation: int = 0
     end: str = ""
 
 
-def of(state: State, uid: str, end: str = "") -> Record:
+def of(state: State, uid: str, generation: int, end: str = "") -> Record:
     """The record of a job that is at this state."""
     measured = state.good in state.speeds
     return Record(
@@ -50,6 +52,7 @@ def of(state: State, uid: str, end: str = "") -> Record:
         bad=state.bad if measured and state.bad <= state.most else 0,
         speeds={size: float(f"{speed:.6g}") for size, speed in state.speeds.items()},
         memory=dict(state.memory),
+        generation=generation,
         end=end,
     )
 
@@ -73,6 +76,7 @@ def write(record: Record) -> str:
         "bad": record.bad,
         "speeds": {str(size): record.speeds[size] for size in sorted(record.speeds)},
         "memory": dict(sorted(record.memory.items())),
+        "generation": record.generation,
         "end": record.end,
     }
     return json.dumps({key: value for key, value in form.items() if value}, sort_keys=True)
@@ -95,6 +99,7 @@ def read(content: str) -> Record:
             if size.isdecimal() and 0 < int(size) <= _MOST and _positive(speed)
         },
         memory={kind: size for kind, size in mapping(form, "memory").items() if _positive(size)},
+        generation=max(0, number(form, "generation") or 0),
         end=text(form, "end"),
     )
 

@@ -58,6 +58,7 @@ class Seen:
         generation: the generation that trains; a new one has measured nothing yet.
         ending: whether workers have begun to finish: nothing is changed any more.
         out_of_memory: every pod that ran out of memory so far.
+        lost: pods that run, but whose workers are given up; by pod, why.
         replicas: the pods of every type that the watcher keeps alive now.
     """
 
@@ -67,6 +68,7 @@ class Seen:
     generation: int = 0
     ending: bool = False
     out_of_memory: tuple[OutOfMemory, ...] = ()
+    lost: Mapping[str, str] = field(default_factory=dict)
     replicas: Mapping[str, int] = field(default_factory=dict)
 
     @property

@@ -58,6 +58,7 @@ class State:
         unmeasured_since: since when workers train without a report; None where they report.
         memory: what pods of a type are asked to have, in bytes.
         handled: pods whose running out of memory was dealt with.
+        replaced: lost workers whose pods are to be replaced, and when that was asked for last.
         told: words that are said once.
     """
 
@@ -83,6 +84,7 @@ class State:
     unmeasured_since: float | None = None
     memory: Mapping[str, int] = field(default_factory=dict)
     handled: frozenset[str] = frozenset()
+    replaced: Mapping[str, float] = field(default_factory=dict)
     told: frozenset[str] = frozenset()
 
     @property

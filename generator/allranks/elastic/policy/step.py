@@ -1,7 +1,7 @@
 """One look at a running job: what is to be changed, and why.
 
 At most one change of size comes of a look, and none follows within the cool-down. What comes first:
-another's word about the size, memory, room that is missing, a straggler, growth.
+another's word about the size, memory, lost workers, room that is missing, a straggler, growth.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from allranks.elastic.policy import growth, measure, memory, stragglers
+from allranks.elastic.policy import growth, lost, measure, memory, stragglers
 from allranks.elastic.policy.seen import WORKER, Decision
 
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ def step(state: State, seen: Seen, now: float) -> tuple[State, tuple[Decision, .
     if not seen.settled:
         return state, tuple(decisions)
     state, decision = _agree(state, seen, now)
+    if decision is None:
+        state, decision = lost.judge(state, seen, now)
     if decision is None:
         state, decision = _room(state, seen, now)
     if decision is None and not state.fixed and measured is not None:

@@ -23,8 +23,8 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from allranks.local import happenings
 from allranks.local.elastic import objects
-from allranks.model.status import timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from allranks.model.manifest import Manifest
 
 FOLDER = "elastic"
-JOB, PODS, PLANS, EVENTS = "job.json", "pods.json", "plans", "events.jsonl"
+JOB, PODS, PLANS, EVENTS = "job.json", "pods.json", "plans", happenings.FILE
 HISTORY, SUSPENDED = "history.json", "suspended"
 
 
@@ -47,6 +47,11 @@ def memory(run: RunFolder, name: str) -> Path:
         name: the release.
     """
     return run.claims / f"{name}-history"
+
+
+def is_elastic(run: RunFolder) -> bool:
+    """Whether a run is one that has such a folder."""
+    return (run.path / FOLDER).is_dir()
 
 
 @dataclass(slots=True)
@@ -88,6 +93,10 @@ class Board:
     def suspended(self) -> bool:
         """Whether somebody wants the job to have no pods."""
         return (self.path / SUSPENDED).exists()
+
+    def suspend(self) -> None:
+        """Want that."""
+        (self.path / SUSPENDED).touch()
 
     def look(self) -> bool:
         """Read the plans that are new or another; whether there were any."""
@@ -134,17 +143,9 @@ class Board:
 
     def tell(self, tell: Tell) -> None:
         """Note what happened, as the Event it is in a cluster."""
-        event = {
-            "apiVersion": "v1",
-            "kind": "Event",
-            "involvedObject": {"kind": tell.kind, "name": tell.name, "uid": tell.uid},
-            "type": tell.type,
-            "reason": tell.reason,
-            "message": tell.message,
-            "eventTime": timestamp(time.time()),
-        }
-        with (self.path / EVENTS).open("a") as stream:
-            stream.write(json.dumps(event) + "\n")
+        about = happenings.About(tell.kind, tell.name, tell.uid)
+        said = happenings.Said(tell.type, tell.reason, tell.message)
+        happenings.write(self.path / EVENTS, about, said, time.time())
 
     def _file(self, name: str) -> Path:
         return self.path / PLANS / f"{name}.json"

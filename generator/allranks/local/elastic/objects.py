@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from allranks.local.plan import Kind
-from allranks.model.status import PodPhase, timestamp
+from allranks.model.status import timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -84,7 +84,7 @@ def _pod_status(run: PodRun) -> Manifest:
         "phase": str(run.phase),
         "podIP": run.address,
         "startTime": timestamp(run.created_at),
-        "conditions": [{"type": "Ready", "status": str(is_ready(run))}],
+        "conditions": [{"type": "Ready", "status": str(run.ready)}],
         "containerStatuses": [
             _container(name, run.states[name]) for name in _named(run, init=False)
         ],
@@ -94,12 +94,6 @@ def _pod_status(run: PodRun) -> Manifest:
         status["initContainerStatuses"] = init
     # A word of the pod's own goes before its containers'; that it was stopped is no failure.
     return {**status, "reason": run.reason} if run.reason and not run.stopped else status
-
-
-def is_ready(run: PodRun) -> bool:
-    """Whether all its main containers run."""
-    main = _named(run, init=False)
-    return run.phase is PodPhase.RUNNING and all(run.states[name].running for name in main)
 
 
 def _named(run: PodRun, *, init: bool) -> list[str]:

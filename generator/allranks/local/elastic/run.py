@@ -83,7 +83,7 @@ class ElasticRun:
         self._told = ""
         self.verdict: Verdict | None = None
         if self._suspended:
-            self.verdict = Verdict(Outcome.SUSPENDED, "JobSuspended", "the job is suspended")
+            self._board.suspend()
 
     # ------------------------------------------------------------ what is asked of it
 

@@ -10,14 +10,17 @@ import json
 from typing import TYPE_CHECKING
 
 from allranks import names
+from allranks.elastic import answer
 from allranks.elastic.wish import asked, check
-from allranks.errors import InputError
+from allranks.errors import InputError, NotFoundError, RunError
 from allranks.local import records
 from allranks.local.elastic import board
+from allranks.model.status import Phase
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from allranks.elastic.answer import Answer
     from allranks.elastic.wish import Wish
     from allranks.model.manifest import Manifest
 
@@ -40,6 +43,31 @@ def scale(name: str, namespace: str, wish: Wish) -> str:
     job = json.loads((folder / board.JOB).read_text())
     check(job, wish)
     return _plan(folder, job, wish)
+
+
+def plan_answer(name: str, namespace: str, plan: str) -> Answer:
+    """What is said of a plan of an elastic run now.
+
+    Args:
+        name: the run.
+        namespace: its namespace.
+        plan: the plan.
+
+    Raises:
+        InputError: there is no such run.
+        NotFoundError: the plan is not there any more.
+        RunError: the run has ended without it.
+    """
+    folder = records.existing(name, namespace)
+    path = folder.path / board.FOLDER / board.PLANS / f"{plan}.json"
+    alive = folder.alive()  # before reading: what was written until its end is seen
+    try:
+        found = answer.read(json.loads(path.read_text()))
+    except FileNotFoundError:
+        raise NotFoundError(f"plan {plan} of run {name!r} is not there any more") from None
+    if not alive and not found.over:
+        raise RunError(f"run {name!r} ended before plan {plan} was carried out")
+    return found
 
 
 def suspend(name: str, namespace: str) -> bool:
@@ -70,6 +98,11 @@ def _folder(name: str, namespace: str) -> Path:
     folder = records.existing(name, namespace)
     path = folder.path / board.FOLDER
     if not (path / board.JOB).is_file():
+        if records.read_status(folder).phase is Phase.SUSPENDED:
+            raise InputError(
+                f"the local run {name!r} was suspended from its start: no process of it is here",
+                hint="run it again without runPolicy.suspend",
+            )
         raise InputError(
             f"the local run {name!r} is as it was started: it cannot be scaled or suspended",
             hint="on this machine only an elastic job of mode auto can change while it runs",

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from allranks import names
+from allranks.values import frameworks
 from allranks.values.rules.rule import Finding, Rule, View, path
-from allranks.values.rules.size import SIZE, most_nodes, size
+from allranks.values.rules.size import SIZE, most_nodes, numbers, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+_SERVERS = "ParameterServerStrategy"
 
 
 def _elastic_range(view: View) -> Iterator[Finding]:
@@ -33,23 +37,52 @@ def _elastic_range(view: View) -> Iterator[Finding]:
 def _elastic_nodes(view: View) -> Iterator[Finding]:
     most, asked = most_nodes(view), size(view)
     if view.workload == "elastic":
-        least = max(1, int(view["own.auto.minWorkers"]))
+        least, first = numbers(view).bounds[0], "the fewest"
     else:
-        least = int(view["own.elastic.minNodes"])
+        least, first = int(view["own.elastic.minNodes"]), str(most)
     if not 0 < least <= most or asked is None or least <= asked.nodes <= most:
         return
+    near = least if asked.nodes < least else most
     if view["nodes"]:
-        where, hint = "nodes", f"leave nodes out to start with {most}"
+        where, hint = path("nodes"), f"write {near}, or leave nodes out to start with {first}"
+    elif view["gpus"]:
+        few, many = least * asked.gpus, most * asked.gpus
+        where, hint = path("gpus"), f"ask for {few} to {many} GPUs"
     else:
-        where, hint = "gpus", f"ask for {least * asked.gpus} to {most * asked.gpus} GPUs"
+        where, hint = view.path("own.roles.worker.replicas"), f"write {near}, or leave it out"
     yield Finding(
-        path(where),
-        f"the size is {asked.nodes} nodes, outside the elastic range {least} to {most}",
+        where,
+        f"the size is {asked.nodes} node{'s' * (asked.nodes != 1)}, outside the elastic range "
+        f"{least} to {most}",
         f"{hint}, or widen the range",
     )
 
 
+def _elastic_lead(view: View) -> Iterator[Finding]:
+    """With parameter servers the first worker leads, where the job names no chief."""
+    recipe, asked = frameworks.of(view), numbers(view)
+    strategy = view["elastic.strategy"] or recipe.strategy
+    leads = asked.auto and strategy == _SERVERS and names.ROLE_CHIEF in recipe.roles
+    if not leads or view["elastic.roles"][names.ROLE_CHIEF]["replicas"]:
+        return
+    if (asked.nodes or asked.most) != 1:
+        return
+    where = path("nodes") if view["nodes"] else view.path("own.roles.worker.replicas")
+    yield Finding(
+        where if asked.nodes else view.path("own.auto.maxWorkers"),
+        "1 worker is to be the chief, and none is left to work for it",
+        "write 2 or more, or set elastic.roles.chief.replicas: 1",
+    )
+
+
 RULES = (
+    Rule(
+        "elastic-lead",
+        "An elastic job with parameter servers has a worker beside its chief.",
+        ("elastic.framework", "elastic.strategy", "elastic.roles", *SIZE),
+        _elastic_lead,
+        workload="elastic",
+    ),
     Rule(
         "elastic-range",
         "`elastic` has both ends or none, and `minNodes` is at most `maxNodes`.",

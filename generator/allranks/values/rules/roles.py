@@ -1,4 +1,4 @@
-"""Rules about an elastic job: its framework, its roles, its size, and what its master decides."""
+"""Rules about an elastic job: its framework, and its roles."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _CHOICE = ("elastic.mode", "elastic.framework", "elastic.strategy")
-_ALLREDUCE = "AllreduceStrategy"
-_OF_A_JOB = ("activeDeadlineSeconds", "ttlSecondsAfterFinished")
+_ALLREDUCE, _SERVERS = "AllreduceStrategy", "ParameterServerStrategy"
 # What Linux takes as one variable.
 _VARIABLE_MAX = 128 * 1024 - 1
 _STATIC = "set elastic.mode: static, or leave it out"
@@ -70,12 +69,7 @@ def _roles(view: View) -> Iterator[Finding]:
     for role, own in view["elastic.roles"].items():
         count, where = int(own["replicas"]), path("elastic.roles", role, "replicas")
         if count and (role not in known or (rings and role != "worker")):
-            have = f"with {_ALLREDUCE}: worker" if rings else ", ".join(known)
-            yield Finding(
-                where,
-                f"the job has no {role}; {view['elastic.framework']} has {have}",
-                "remove it, or choose another elastic.framework",
-            )
+            yield Finding(where, *_no_such_role(view, role))
         elif role in known and 0 < known[role].most < count:
             yield Finding(
                 where,
@@ -89,6 +83,39 @@ def _roles(view: View) -> Iterator[Finding]:
                     "GPUs are asked for by gpusPerPod",
                     f"remove it, and set elastic.roles.{role}.gpusPerPod",
                 )
+
+
+def _no_such_role(view: View, role: str) -> tuple[str, str]:
+    framework = view["elastic.framework"]
+    known = frameworks.of(view).roles
+    if role in known:
+        return (
+            f"the job has no {role}: with {_ALLREDUCE} there are workers alone",
+            "remove it, or set elastic.strategy: ParameterServerStrategy",
+        )
+    having = [name for name, recipe in frameworks.recipes().items() if role in recipe.roles]
+    others = " or ".join(f"elastic.framework: {name}" for name in having)
+    return (
+        f"the job has no {role}; {framework} has {', '.join(known)}",
+        f"remove it, or set {others}",
+    )
+
+
+def _unused(view: View) -> Iterator[Finding]:
+    recipe = frameworks.of(view)
+    for role, own in view["elastic.roles"].items():
+        about = recipe.roles.get(role, frameworks.Role())
+        made = strategy(view) == _SERVERS and role == "ps"
+        if own["replicas"] or about.least or made:
+            continue
+        given = [key for key in ("gpusPerPod", "env", "command", "args", "podTemplate") if own[key]]
+        given += [f"resources.{side}" for side, amounts in own["resources"].items() if amounts]
+        for key in given:
+            yield Finding(
+                path("elastic.roles", role, *key.split(".")),
+                f"does nothing: the job has no {role}",
+                f"set elastic.roles.{role}.replicas, or remove it",
+            )
 
 
 def _workers(view: View) -> Iterator[Finding]:
@@ -109,32 +136,6 @@ def _one_process(view: View) -> Iterator[Finding]:
             path("procsPerNode"),
             f"{procs} processes in a pod are for torchrun; here one runs in each",
             f"remove it and use more pods, or set elastic.mode: auto with {_ALLREDUCE}",
-        )
-
-
-def _auto(view: View) -> Iterator[Finding]:
-    if view["elastic.mode"] != "auto":
-        return
-    auto = view["elastic.auto"]
-    least, most = int(auto["minWorkers"]), int(auto["maxWorkers"])
-    if most and least > most:
-        yield Finding(
-            path("elastic.auto.minWorkers"),
-            f"{least} is more than elastic.auto.maxWorkers, which is {most}",
-            f"write {most} or less, or raise maxWorkers",
-        )
-    for key in (*_OF_A_JOB, *(["fatalExitCodes"] if auto["master"]["command"] else [])):
-        if view["runPolicy"][key]:
-            yield Finding(
-                path("runPolicy", key),
-                "an ElasticJob has no such thing",
-                "remove it, or set elastic.mode: static",
-            )
-    if auto["master"]["command"] and not auto["master"]["image"]:
-        yield Finding(
-            path("elastic.auto.master.image"),
-            "empty, and a command is given, which is for another master than ours",
-            "name its image, or remove the command",
         )
 
 
@@ -165,18 +166,6 @@ def _too_many(view: View) -> Iterator[Finding]:
             path("script" if view["script"] else "setup"),
             f"the names of all pods have {needed} bytes, and the ConfigMap has room for {room}",
             "put the program into the image, or onto storage.workspace, and run it with command",
-        )
-
-
-def _no_bound(view: View) -> Iterator[Finding]:
-    auto = view["elastic.auto"]
-    if view["elastic.mode"] == "auto" and not (
-        auto["maxWorkers"] or any(auto["limits"].values()) or auto["master"]["command"]
-    ):
-        yield Finding(
-            path("elastic.auto"),
-            "nothing says how far the job may grow",
-            "set elastic.auto.maxWorkers, or elastic.auto.limits",
         )
 
 
@@ -219,14 +208,6 @@ RULES = (
         workload="elastic",
     ),
     Rule(
-        "elastic-auto",
-        "`minWorkers` is at most `maxWorkers`, another master has an image, and an ElasticJob has "
-        "no deadline and no removal by time; with another master no fatal exit codes either.",
-        ("elastic.mode", "elastic.auto", "runPolicy"),
-        _auto,
-        workload="elastic",
-    ),
-    Rule(
         "elastic-names",
         "The names of all pods fit into one variable (some 3000 pods), and into the ConfigMap "
         "beside `script` and `setup`.",
@@ -235,10 +216,10 @@ RULES = (
         workload="elastic",
     ),
     Rule(
-        "elastic-bound",
-        "Something bounds the size of a job whose master decides it.",
-        ("elastic.mode", "elastic.auto"),
-        _no_bound,
+        "elastic-unused",
+        "A role that has settings has pods.",
+        (*_CHOICE, "elastic.roles"),
+        _unused,
         warning=True,
         workload="elastic",
     ),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from allranks.model.workers import Numbers
 from allranks.values.rules.rule import Finding, Rule, View, path
 
 if TYPE_CHECKING:
@@ -61,16 +62,30 @@ def hosts(view: View) -> int:
 
 def each(view: View) -> int:
     """GPUs of each node, where they are given; the nodes of an elastic job are its workers."""
-    per_node = int(view["gpusPerNode"])
-    if per_node or view.workload != "elastic":
-        return per_node
-    return int(view["own.roles.worker.gpusPerPod"])
+    if view.workload == "elastic":
+        return numbers(view).each
+    return int(view["gpusPerNode"])
+
+
+def numbers(view: View) -> Numbers:
+    """What an elastic job's values say about its size; of a rule that declares `SIZE`."""
+    auto = view["own.auto"]
+    return Numbers(
+        auto=view["own.mode"] == "auto",
+        gpus=int(view["gpus"]),
+        nodes=int(view["nodes"]) or hosts(view),
+        per_node=int(view["gpusPerNode"]) or int(view["own.roles.worker.gpusPerPod"]),
+        cap=int(view["nodeShape.gpus"]),
+        least=int(auto["minWorkers"]),
+        most=int(auto["maxWorkers"]),
+        gpu_limit=int(auto["limits"]["gpu"]),
+    )
 
 
 def most_nodes(view: View) -> int:
     """The most nodes that a job may grow to; 0 where their number is fixed, or has no bound."""
     if view.workload == "elastic":
-        return int(view["own.auto.maxWorkers"]) if view["own.mode"] == "auto" else 0
+        return numbers(view).bounds[1]
     return int(view["own.elastic.maxNodes"])
 
 
@@ -162,7 +177,8 @@ def _procs(view: View) -> Iterator[Finding]:
     if asked is not None and asked.gpus and procs > asked.gpus:
         yield Finding(
             path("procsPerNode"),
-            f"{procs} processes would share {asked.gpus} GPUs of a node; each needs its own",
+            f"{procs} processes would share {asked.gpus} GPU{'s' * (asked.gpus != 1)} of a node; "
+            "each needs its own",
             f"use at most {asked.gpus}, or leave it out for one process per GPU",
         )
 

@@ -40,6 +40,19 @@ def test_a_job_with_bounds_starts_with_the_fewest_and_may_grow() -> None:
     ) == plan.message
 
 
+@pytest.mark.parametrize("ask", [Ask(), Ask(most=1), Ask(most=2), Ask(least=1)])
+def test_a_chief_has_a_worker_beside_it(ask: Ask) -> None:
+    """It is one of the workers where none is named, and trains nothing alone."""
+    plan = first.plan(Job(PS, {"worker": ask}), Settings())
+    assert {"chief": 1, "ps": 1, "worker": 1} == counts(plan)
+
+
+def test_who_writes_one_worker_has_one() -> None:
+    """There are programs whose chief works as well."""
+    plan = first.plan(Job(PS, {"worker": Ask(replicas=1)}), Settings())
+    assert {"chief": 1, "ps": 1, "worker": 0} == counts(plan)
+
+
 def test_counts_of_the_job_itself_hold() -> None:
     """The user's number is the first plan."""
     plan = first.plan(Job(types={"worker": Ask(replicas=4, most=6)}), Settings())
@@ -140,7 +153,7 @@ def test_a_first_plan_is_never_empty_and_keeps_to_its_bounds(  # noqa: PLR0917 -
 
 def test_a_record_is_read_back() -> None:
     """What is written is what is found."""
-    record = Record("u", 3, 5, {1: 10.5, 3: 30.0}, {"worker": GIB}, "Succeeded")
+    record = Record("u", 3, 5, {1: 10.5, 3: 30.0}, {"worker": GIB}, 4, "Succeeded")
     assert record == history.read(history.write(record))
     assert history.write(record) == history.write(history.read(history.write(record)))
 

@@ -1,0 +1,36 @@
+"""Waiting for what a control plane does in its own time."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_PATIENCE = 60.0
+# A busy machine may take as many times as long; where nothing is late, that costs nothing.
+_SLOW = 4.0
+_POLL = 0.02
+
+
+def until(
+    check: Callable[[], Any], what: str | Callable[[], str], seconds: float = _PATIENCE
+) -> Any:
+    """Wait for `check` to be true and return what it gave; fail the test when it never is.
+
+    Args:
+        check: asked again and again.
+        what: what should happen; called for the words where it did not.
+        seconds: how long it may take on a machine that has little else to do.
+    """
+    seconds *= _SLOW
+    deadline = time.monotonic() + seconds
+    while not (found := check()):
+        if time.monotonic() > deadline:
+            said = what if isinstance(what, str) else what()
+            pytest.fail(f"{said} did not happen within {seconds:g} s", pytrace=False)
+        time.sleep(_POLL)
+    return found

@@ -1,0 +1,37 @@
+"""How many processes a worker has, where a plan gives it other GPUs than its template."""
+
+from __future__ import annotations
+
+import pytest
+
+from allranks.elastic.pods import processes
+from allranks.elastic.resource import Resource
+
+
+def container(procs: str, gpus: str = "") -> dict[str, object]:
+    """A template's container."""
+    found: dict[str, object] = {"env": [{"name": "PET_NPROC_PER_NODE", "value": procs}]}
+    return found | {"resources": {"limits": {"nvidia.com/gpu": gpus}}} if gpus else found
+
+
+@pytest.mark.parametrize(
+    ("template", "gpus", "procs"),
+    [
+        (container("8", "8"), 4, "4"),
+        (container("1"), 6, "6"),
+        (container("2", "8"), 4, "2"),
+        (container("8", "8"), None, "8"),
+        (container("8", "8"), 0, "8"),
+    ],
+)
+def test_one_for_each_gpu_stays_so(
+    template: dict[str, object], gpus: int | None, procs: str
+) -> None:
+    """A number that is the GPUs' follows them; another one is what somebody wants."""
+    found = processes.per_gpu(template, Resource(gpus=gpus) if gpus is not None else None)
+    assert [{"name": "PET_NPROC_PER_NODE", "value": procs}] == found["env"]
+
+
+def test_a_template_that_says_nothing_is_left_alone() -> None:
+    """Its worker has one process, or asks by itself."""
+    assert {"name": "main"} == processes.per_gpu({"name": "main"}, Resource(gpus=4))

@@ -1,0 +1,68 @@
+"""Which bad end a run failed of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from allranks.status.blame import Part, Suspect, first
+
+_END = 100.0
+
+
+def bad(code: int, at: float, rank: int = 0, **more: Any) -> Suspect:
+    """The bad end of a rank's container."""
+    values = {"pod": f"pod-{rank}", "container": "trainer", "place": rank} | more
+    return Suspect(at=at, rank=rank, code=code, **values)
+
+
+@pytest.mark.parametrize(
+    ("suspects", "expected"),
+    [
+        pytest.param([], None, id="nothing failed"),
+        pytest.param([bad(1, 90.1), bad(7, 90, 1), bad(1, 91, 2)], 7, id="the first of many"),
+        pytest.param([bad(9, 90, 1), bad(8, 90, 2)], 9, id="at once, the lowest rank"),
+        pytest.param([bad(216, 89, follows=True), bad(7, 90, 1)], 7, id="told of another's end"),
+        pytest.param([bad(143, 89), bad(7, 90, 1)], 7, id="told to stop"),
+        pytest.param(
+            [bad(143, 88), bad(216, 89, 1, follows=True)], 216, id="who was told can say of whom"
+        ),
+        pytest.param([bad(143, 89)], 143, id="stopped by a stranger"),
+        pytest.param([bad(216, 89)], 216, id="the program's own code"),
+        pytest.param([bad(4, 20, replaced=True), bad(7, 90, 1)], 7, id="recovered long ago"),
+        pytest.param(
+            [bad(4, 89, replaced=True), bad(1, 90, 1)], 4, id="replaced before its peers died"
+        ),
+        pytest.param(
+            [bad(4, 89, replaced=True, mended=True), bad(1, 90, 1)], 1, id="replaced and done"
+        ),
+        pytest.param([bad(4, 20), bad(1, 90, 1)], 4, id="never replaced"),
+        pytest.param([bad(4, 20, replaced=True)], None, id="recovered, and another reason"),
+        pytest.param(
+            [bad(4, 88, replaced=True), bad(6, 89), bad(1, 90, 1)], 6, id="of its tries the last"
+        ),
+        pytest.param(
+            [bad(4, 88, replaced=True), bad(143, 89), bad(1, 90, 1, part=Part.DECIDES)],
+            4,
+            id="its next try was stopped with the run",
+        ),
+        pytest.param(
+            [bad(1, 80, part=Part.DECIDES), bad(3, 90, 1)], 3, id="a master's end is the others'"
+        ),
+        pytest.param([bad(5, 3, part=Part.OPTIONAL), bad(7, 90, 1)], 7, id="not needed"),
+        pytest.param([bad(5, 3, part=Part.OPTIONAL)], 5, id="not needed, and alone"),
+    ],
+)
+def test_who_is_to_blame(suspects: list[Suspect], expected: int | None) -> None:
+    """The first that failed by itself and had not recovered when the run failed."""
+    for given in (suspects, suspects[::-1]):
+        found = first(given, _END)
+        assert expected == (found.code if found else None)
+
+
+def test_a_run_that_goes_on_tells_of_ranks_that_recovered() -> None:
+    """That is why it has restarted; a rank that is not back goes before them."""
+    back, away = bad(4, 20, replaced=True), bad(7, 30, 1)
+    assert back == first([back], None)
+    assert away == first([back, away], None)
