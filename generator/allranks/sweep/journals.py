@@ -12,6 +12,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from allranks.sweep import databaseurl
+from allranks.sweep.filekeeper import FileKeeper
+from allranks.sweep.studykeeper import StudyKeeper
+
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
@@ -149,6 +153,6 @@ def keeper(where: str, name: str = "") -> Keeper:
     Raises:
         InputError: no journal can be there.
     """
-    from allranks.sweep.filekeeper import FileKeeper  # noqa: PLC0415 - one of several
-
+    if databaseurl.is_one(where):
+        return StudyKeeper(databaseurl.settle(where), name)
     return FileKeeper(Path(where).absolute(), name)
