@@ -160,7 +160,8 @@ class Database:
         try:
             self._storage(skip_table_creation=False)
         except (exc.SQLAlchemyError, optuna.exceptions.StorageInternalError) as error:
-            raise self.refused(error) from error
+            if not self.is_there():  # another process may have made them just now
+                raise self.refused(error) from error
         self._check_version()
 
     def delete_study(self, name: str) -> None:
@@ -185,7 +186,9 @@ class Database:
         hint = next((fix for word, fix in _SAID if word in said), "")
         away = isinstance(error, exc.OperationalError | exc.InterfaceError | exc.TimeoutError)
         wrong = isinstance(error, exc.ProgrammingError | exc.NoSuchTableError | KeyError)
-        kind = AwayError if away and not hint else RunError
+        kind: type[RunError] = AwayError if away and not hint else RunError
+        if isinstance(error, exc.IntegrityError):
+            kind = TakenError
         if wrong and not hint:
             hint = "its tables are not as Optuna makes them; name another database"
         return kind(
@@ -223,7 +226,8 @@ class Database:
             )
         if revision != newest:
             raise InputError(
-                f"the database {self.url} was made by an older Optuna (its tables are of {revision})",
+                f"the database {self.url} was made by an older Optuna "
+                f"(its tables are of {revision})",
                 hint=f"bring it up to date: optuna storage upgrade --storage {self.url}",
             )
         if revision != _REVISION:
@@ -243,6 +247,10 @@ class Database:
 
 class AwayError(RunError):
     """The database does not answer; it may again."""
+
+
+class TakenError(RunError):
+    """Another process has written the same at the same time."""
 
 
 # Columns that many tables have.

@@ -12,7 +12,7 @@ from optuna.storages._rdb import models
 
 from allranks.errors import InputError
 from allranks.sweep import lines, records, rows
-from allranks.sweep.database import Database
+from allranks.sweep.database import Database, TakenError
 from allranks.sweep.lease import Lease
 from allranks.sweep.state import begin
 from allranks.sweep.studyjournal import PAUSE, StudyJournal
@@ -43,12 +43,16 @@ class Study:
             database.make()
             state = begin(head)
             text = rows.cut(lines.line(head).decode("ascii"))
-            with database.session() as session:
-                self._check_new(session)
-                study = rows.new_study(session, state)
-                held = Lease.mine()
-                rows.put(session, study, rows.LEASE, held.renewed(database.now(session)).text())
-                rows.add_pieces(session, study, 0, text)
+            held = Lease.mine()
+            while True:
+                # Two may begin a sweep at the same time: the later one finds the other's.
+                with suppress(TakenError), database.session() as session:
+                    self._check_new(session, state.spec.name)
+                    study = rows.new_study(session, state)
+                    lease = held.renewed(database.now(session))
+                    rows.put(session, study, rows.LEASE, lease.text())
+                    rows.add_pieces(session, study, 0, text)
+                    break
             return StudyJournal(database, study, state, len(text), held).begun()
         except BaseException:
             database.close()
@@ -156,13 +160,13 @@ class Study:
             raise InputError(f"there is {what} in {self.where}", hint="check the sweep's name")
         return study
 
-    def _check_new(self, session: Session) -> None:
-        study = models.StudyModel.find_by_name(self.name, session)
+    def _check_new(self, session: Session, name: str) -> None:
+        study = models.StudyModel.find_by_name(name, session)
         if study is None:
             return
         if rows.find(session, int(study.study_id), rows.key_of(0)) is None:
             raise InputError(
-                f"there is a study {self.name!r} in {self.where} already that is not a sweep's",
+                f"there is a study {name!r} in {self.where} already that is not a sweep's",
                 hint="give the sweep another name, or another database",
             )
         lines.check_new(rows.read(session, int(study.study_id), self.where)[0].state, self.where)
