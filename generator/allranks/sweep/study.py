@@ -64,9 +64,14 @@ class Study:
         try:
             study = self._require(database)
             held = _take(database, study)
-            with database.session() as session:
-                reader, pieces = rows.read(session, study, self.where)
-            return StudyJournal(database, study, reader.begun(), pieces, held).begun()
+            try:
+                with database.session() as session:
+                    reader, pieces = rows.read(session, study, self.where)
+                return StudyJournal(database, study, reader.begun(), pieces, held).begun()
+            except BaseException:
+                with database.session() as session:
+                    rows.put(session, study, rows.LEASE, Lease().text())
+                raise
         except BaseException:
             database.close()
             raise
