@@ -406,7 +406,7 @@ def test_records_that_were_changed_by_hand_are_refused(url: str) -> None:
 def test_what_is_no_database(tmp_path: Path) -> None:
     """Each says what it is, and what to do."""
     (tmp_path / "text").write_text("no database, and long enough to be seen as none" * 9)
-    with pytest.raises(RunError, match="is not a database") as caught:
+    with pytest.raises(InputError, match="is not a database") as caught:
         journals.keeper(f"sqlite:///{tmp_path}/text", "s").read()
     assert "name another file" == caught.value.problem.hint
     with pytest.raises(RunError, match="unable to open database file") as caught:
