@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from allranks.errors import RunError
+from allranks.errors import AllranksError, RunError
 from allranks.sweep import journals, records
 from tests.local.sweep.postgres import PASSWORD, USER, Server
 from tests.local.sweep.test_cli import Laptop, held, laptop
@@ -105,33 +105,32 @@ def test_a_server_that_is_restarted_is_waited_for(server: Server) -> None:
     assert "2" == server.sql("restarted", query).strip()
 
 
-def test_what_a_server_refuses(laptop: Laptop, server: Server) -> None:
+def test_what_a_server_refuses(
+    laptop: Laptop, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each says what it is and what to do, and no password is shown."""
-    foreign = server.make("others", "CREATE TABLE trials (wheels integer)")
-    newer = server.make("newer")
-    cases: list[tuple[str, dict[str, str], int, tuple[str, ...]]] = [
-        (foreign, {"PGPASSWORD": "wr0ng"}, 2, ("password authentication failed", "set PGPASSWORD")),
-        (foreign, {}, 2, ("no password supplied", "~/.pgpass")),
-        (server.url("nowhere"), dict(server.env), 2, ('"nowhere" does not exist', "createdb")),
-        (foreign, dict(server.env), 2, ("a table 'trials' that is not Optuna's", "of their own")),
-        ("postgresql://x@127.0.0.1:9/d", {}, 1, ("cannot be reached", "see that it runs")),
-        (
-            newer.replace(USER, f"{USER}:wr0ng"),
-            {},
-            2,
-            ("has a password in it", "set PGPASSWORD"),
-        ),
+    monkeypatch.setenv("PGPASSFILE", os.devnull)
+    others = server.make("others", "CREATE TABLE trials (wheels integer)")
+    cases: list[tuple[str, str, int, tuple[str, ...]]] = [
+        (others, "wr0ng", 2, ("password authentication failed", "set PGPASSWORD")),
+        (others, "", 2, ("no password supplied", "~/.pgpass")),
+        (server.url("nowhere"), PASSWORD, 2, ('"nowhere" does not exist', "createdb")),
+        (others, PASSWORD, 2, ("a table 'trials' that is not Optuna's", "of their own")),
+        ("postgresql://x@127.0.0.1:9/d", PASSWORD, 1, ("cannot be reached", "see that it runs")),
     ]
-    for url, env, code, said in cases:
-        laptop.env.pop("PGPASSWORD", None)
-        laptop.env.update({"PGPASSFILE": os.devnull, **env})
-        done = laptop.run("--journal", url, code=code)
+    for url, password, code, said in cases:
+        monkeypatch.setenv("PGPASSWORD", password)
+        with pytest.raises(AllranksError) as caught:
+            journals.keeper(url, "s").create(records.head(spec(), 1.0))
+        assert code == caught.value.exit_code
         for text in said:
-            assert text in done.stderr, done.stderr
-        told = done.stdout + done.stderr
-        assert "wr0ng" not in told
-        assert PASSWORD not in told
-        assert "Traceback" not in told
+            assert text in str(caught.value)
+        assert "wr0ng" not in str(caught.value)
+        assert PASSWORD not in str(caught.value)
+    laptop.env["PGPASSWORD"] = "wr0ng"
+    done = laptop.run("--journal", others, code=2)
+    assert done.stderr.startswith(f"error: the database {others} cannot be reached: ")
+    assert "wr0ng" not in done.stdout + done.stderr
     assert not list(laptop.state.glob("sweeps/*"))
 
 
