@@ -40,8 +40,20 @@ def password(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
 
 
-def _story(laptop: Laptop, url: str) -> None:
-    """A sweep whose runner is killed, that goes on, and is deleted, in a database."""
+def test_a_sweep_in_sqlite(laptop: Laptop) -> None:
+    """Its name alone finds it from any folder, and the commands that are recommended name it."""
+    shown = laptop.run("--journal", "sqlite:///sweeps.db", "--trials", "1").stdout
+    url = f"sqlite:///{laptop.folder}/sweeps.db"
+    assert f"`allranks sweep results s --journal {url} --best -o yaml`" in shown
+    assert "s  Completed, 1 of 1 trials ended" in laptop("status", "s").stdout
+    same(journals.keeper(url, "s").read(), study(url))
+
+
+@pytest.mark.usefixtures("password")
+def test_a_sweep_in_postgresql(laptop: Laptop, server: Server) -> None:
+    """A kill costs no trial and repeats none; and the password is nowhere that the sweep is."""
+    url = server.make("sweeps")
+    laptop.env.update(server.env)
     runner = held(laptop, "--journal", url, "--trials", "3")
     refused = laptop("resume", "s", code=2).stderr
     assert f"another process runs this sweep: process {runner.pid} on " in refused
@@ -56,26 +68,10 @@ def _story(laptop: Laptop, url: str) -> None:
     kept = journals.keeper(url, "s")
     same(kept.read(), study(url))
     assert told["best"] == study(url).best_trial.number
-    assert (
-        "lr: {values" not in laptop("results", "--journal", url, "s", "--best", "-o", "yaml").stdout
-    )
     laptop("delete", "s")
     assert not kept.exists()
     assert not list(laptop.state.glob("sweeps/*"))
-
-
-def test_a_sweep_in_sqlite(laptop: Laptop) -> None:
-    """A kill costs no trial, its name alone finds it, and hints name the database."""
-    _story(laptop, f"sqlite:///{laptop.folder}/sweeps.db")
-
-
-@pytest.mark.usefixtures("password")
-def test_a_sweep_in_postgresql(laptop: Laptop, server: Server) -> None:
-    """The same; and the password is nowhere that the sweep is."""
-    url = server.make("sweeps")
-    laptop.env.update(server.env)
-    _story(laptop, url)
-    for file in (laptop.folder).rglob("*"):
+    for file in laptop.folder.rglob("*"):
         if file.is_file():
             assert PASSWORD.encode() not in file.read_bytes(), file
     assert "0" == server.sql("sweeps", "SELECT count(*) FROM study_system_attributes").strip()
