@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 __all__ = ["laptop"]
 
+# One server is enough.
+pytestmark = pytest.mark.xdist_group("postgres")
+
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
@@ -59,6 +62,9 @@ def test_a_sweep_in_postgresql(laptop: Laptop, server: Server) -> None:
     assert f"another process runs this sweep: process {runner.pid} on " in refused
     runner.kill()
     runner.communicate()
+    for file in laptop.folder.rglob("*"):
+        if file.is_file():
+            assert PASSWORD.encode() not in file.read_bytes(), file
     interrupted = laptop("status", "s").stdout
     assert f"`allranks sweep resume s --journal {url}` goes on" in interrupted
     (laptop.folder / "go").touch()
@@ -71,9 +77,6 @@ def test_a_sweep_in_postgresql(laptop: Laptop, server: Server) -> None:
     laptop("delete", "s")
     assert not kept.exists()
     assert not list(laptop.state.glob("sweeps/*"))
-    for file in laptop.folder.rglob("*"):
-        if file.is_file():
-            assert PASSWORD.encode() not in file.read_bytes(), file
     assert "0" == server.sql("sweeps", "SELECT count(*) FROM study_system_attributes").strip()
 
 
