@@ -381,7 +381,8 @@ def test_what_a_killed_helm_left_is_removed(stand: Stand) -> None:
         assert there is not None
         assert actions.REMOVING == there.phase
         stand.until(lambda there: there is None)
-    assert [stand.trial.name] * 3 == stand.helm.uninstalls
+    # What an install that was killed has made stands in its record; the rest is for helm to judge.
+    assert [stand.trial.name] * 2 == stand.helm.uninstalls
     stand.cluster.add(record("other-1234abcd", {"allranks.dev/sweep": "other"}))
     assert {} == stand.trials.observe()
     stand.trials.close()
