@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import random
-import time
 from collections import Counter
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -20,10 +19,12 @@ from allranks import names
 from allranks.sweep import actions, model, releasing, results
 from tests.kube import kwok
 
+from . import sweepfork
+from .conftest import until
 from .sweeping import Field
 
 if TYPE_CHECKING:
-    import subprocess
+    from multiprocessing.context import ForkServerProcess
     from pathlib import Path
 
     from tests.kube.cluster import Cluster
@@ -36,7 +37,7 @@ _TRIALS, _BAD, _KILLS = 500, 25, 20
 _PARALLEL = 24
 # What is recorded of a trial that ends well: proposed, begun, seen, measured, ended.
 _RECORDS = 5
-_PATIENCE = 500.0
+_PATIENCE = 120.0
 
 
 @pytest.fixture(autouse=True)
@@ -77,17 +78,16 @@ def _write(field: Field, bad: set[int]) -> Path:
     return values
 
 
-def _killed(process: subprocess.Popen[str], journal: Path, records: int) -> bool:
-    """Kill a runner once so many lines stand in the journal; whether it still ran."""
-    deadline = time.monotonic() + _PATIENCE
-    while process.poll() is None:
-        if journal.exists() and journal.read_bytes().count(b"\n") >= records:
-            process.kill()
-            process.communicate()
-            return True
-        assert time.monotonic() < deadline, f"{records} records do not come"
-        time.sleep(0.01)
-    return False
+def _kill_at(process: ForkServerProcess, journal: Path, records: int) -> None:
+    """Kill a runner once so many lines stand in the journal."""
+
+    def written() -> bool:
+        assert process.is_alive(), "the runner has ended by itself"
+        return journal.exists() and journal.read_bytes().count(b"\n") >= records
+
+    until(written, f"record {records}", _PATIENCE)
+    process.kill()
+    process.join()
 
 
 def _made(field: Field) -> dict[str, list[float]]:
@@ -112,11 +112,18 @@ def test_twenty_kills_lose_nothing_and_repeat_nothing(field: Field) -> None:
     values = _write(field, bad)
     journal = field.folder / "state/sweeps/s/journal.jsonl"
     moments = sorted(chance.sample(range(1, (_TRIALS - _PARALLEL) * _RECORDS), _KILLS))
+    log = field.folder / "log"
+    told = sweepfork.of(
+        *("s", values, field.helm, field.namespace),
+        kubeconfig=field.cluster.kubeconfig,
+        state=field.folder / "state",
+        log=log,
+    )
     for moment in moments:
-        process = field.process(values, "")
-        assert _killed(process, journal, moment), process.communicate()
-    out, err = field.process(values, "").communicate(timeout=_PATIENCE)
-    assert "completed 500 trials have ended" in out, err
+        _kill_at(sweepfork.start(told), journal, moment)
+    last = sweepfork.start(told)
+    last.join(_PATIENCE)
+    assert "completed 500 trials have ended\n" == log.read_text()
 
     state = field.look()
     counts = {state_: count for state_, count in state.counts.items() if count}
