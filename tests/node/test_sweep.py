@@ -98,5 +98,5 @@ def test_eight_trials_two_at_a_time(lab: Lab, helm4: Any, tmp_path: Path) -> Non
     assert {"0.5", "0.90"} == typed
 
     allranks("delete", "digits")
-    assert "[]" == lab.run_helm("list", "--all", "--output", "json").stdout.strip()
+    assert [] == lab.cluster.items(lab.path("secrets") + "?labelSelector=owner%3Dhelm")
     assert [] == lab.cluster.items(lab.path("batch/v1/jobs"))
