@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import random
 import signal
-from subprocess import TimeoutExpired
 from typing import TYPE_CHECKING, Any
 
 import psutil
@@ -82,36 +80,6 @@ def test_trials_are_releases(field: Field) -> None:
     assert 4 == state.best
     assert [] == field.releases()
     assert [] == field.items("batch/v1/jobs")
-
-
-def test_every_kill_of_the_runner_loses_nothing(field: Field) -> None:
-    """Thirty trials, some failing, and five kills: each ends once, and no release is left."""
-    chance = random.Random(11)  # noqa: S311 - no secret
-    bad = {7, 23}
-    choices = [fake(n, code=int(n in bad), says=_said(n / 100)) for n in range(30)]
-    values, over = field.write(choices, objective=_METRIC, parallel=6)
-    kills = 0
-    while True:
-        process = field.process(values, over)
-        try:
-            out, err = process.communicate(timeout=2 + chance.random() if kills < 5 else 200)
-            break
-        except TimeoutExpired:
-            kills += 1
-            process.kill()
-            process.communicate()
-    assert 0 == process.returncode, err
-    assert kills == 5, out
-    state = field.look()
-    assert (actions.COMPLETED, 28, 2) == (
-        state.outcome,
-        state.counts[model.SUCCEEDED],
-        state.counts[model.FAILED],
-    ), state.reasons()
-    assert bad == {n for n, one in state.trials.items() if one.state == model.FAILED}
-    assert all(one.value == n / 100 for n, one in state.trials.items() if n not in bad)
-    assert {1} == {one.attempts for one in state.trials.values()}
-    assert [] == field.releases()
 
 
 def test_a_killed_helm_leaves_nothing_behind(field: Field) -> None:

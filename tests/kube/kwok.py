@@ -8,6 +8,9 @@ A fake pod runs as soon as it has a node. Annotations of the pod say what else h
     bench.allranks.dev/says: done               its termination message
     bench.allranks.dev/waits-for: ImagePullBackOff  it never starts, for this reason
 
+A variable of its first container says the second and the third as well, for programs that tell
+their pods apart by what these run: `BENCH_ENDS_WITH: "1 no memory"`.
+
 Fake nodes carry a taint, so that a real pod never lands on one, nor a fake pod on a real node: a
 pod that is to be fake needs `TOLERATION`.
 """
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
 ENDS_AFTER = "bench.allranks.dev/ends-after"
 EXIT_CODE = "bench.allranks.dev/exit-code"
 SAYS = "bench.allranks.dev/says"
+ENDS_WITH = "BENCH_ENDS_WITH"
 WAITS_FOR = "bench.allranks.dev/waits-for"
 
 FAKE = "kwok.x-k8s.io/node"  # the annotation of a fake node, and the key of its taint

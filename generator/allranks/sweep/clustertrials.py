@@ -8,6 +8,7 @@ hundred; a trial that has ended is not looked at again.
 
 from __future__ import annotations
 
+import math
 import queue
 import threading
 import time
@@ -38,7 +39,8 @@ if TYPE_CHECKING:
     from allranks.sweep.model import Trial
     from allranks.sweep.prepare import Prepared
 
-# The shortest time between two looks at the cluster, in seconds.
+# The shortest time between two looks at the cluster, in seconds. The runner asks again whenever it
+# has recorded something, several times in a row: between two looks it is told the last one.
 _LOOK = 0.5
 # So many names go into one selector; a request's line has a bound.
 _NAMES = 60
@@ -69,15 +71,28 @@ class ClusterTrials:
         self._slots = threading.Semaphore(MOST)
         self._pods: dict[str, TrialPods] = {}
         self._ended: dict[str, Observed] = {}
-        self._looked = 0.0
+        self._looked = -math.inf
+        # What the last look has found: the names of all releases, and how they do.
+        self._there: frozenset[str] = frozenset()
+        self._found: dict[str, Observed] = {}
 
     # --- looking ----------------------------------------------------------------------------------
 
     def observe(self) -> Mapping[str, Observed]:
         """Every release of the sweep, and the runner's own work."""
-        # Before the list: what is done after this is still under way as far as we know.
+        if time.monotonic() - self._looked >= _LOOK:
+            # Before the list: what is done after this is still under way as far as we know.
+            self._helm.take_in()
+            # One that fails is none: it is tried again, or the failure told again.
+            started, self._looked = time.monotonic(), -math.inf
+            self._look()
+            self._looked = started
+        failed = {name: one for name, one in self._helm.failed.items() if name not in self._there}
+        return {**failed, **self._found, **self._helm.under_way()}
+
+    def _look(self) -> None:
+        """See which releases there are, and how each does that nobody makes or removes now."""
         under_way = self._helm.under_way()
-        self._looked = time.monotonic()
         records = self._records()
         found: dict[str, Observed] = {}
         live: list[str] = []
@@ -96,8 +111,7 @@ class ClusterTrials:
         for known in (self._pods, self._ended):
             for name in [name for name in known if name not in records]:
                 self._forget(name)
-        failed = {name: one for name, one in self._helm.failed.items() if name not in records}
-        return {**failed, **found, **under_way}
+        self._there, self._found = frozenset(records), found
 
     def read(self, trial: Trial) -> Said:
         """What a trial has said since the last call."""

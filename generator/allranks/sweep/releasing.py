@@ -8,15 +8,17 @@ install has left is removed before the failure is told, so that nothing of it is
 from __future__ import annotations
 
 import os
+import tempfile
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
 from allranks.errors import AllranksError, ForbiddenError, InputError, RunError
-from allranks.helm import releases
+from allranks.helm import lean, releases
 from allranks.sweep import actions, removing
 from allranks.sweep.actions import Observed
 
@@ -70,9 +72,11 @@ class Releasing:
         # Found out by the first trial: whether the manifests ask for the post-renderer.
         self._post_render = False
         self._is_checked = prepared.layout is not None
+        self._copies: tempfile.TemporaryDirectory[str] | None = None
+        self._chart = prepared.chart
 
-    def under_way(self) -> dict[str, Observed]:
-        """What is being made and removed; what is done is taken in.
+    def take_in(self) -> None:
+        """Take in what is done; until then it counts as under way.
 
         Raises:
             RunError: a release cannot be removed, however often that is tried.
@@ -85,6 +89,9 @@ class Releasing:
         for name in [name for name, future in self._removing.items() if future.done()]:
             removal = self._removing.pop(name)
             self._count(name, "" if removal.cancelled() else removal.result())
+
+    def under_way(self) -> dict[str, Observed]:
+        """What is being made and removed."""
         now = time.time()
         return {
             **dict.fromkeys(self._making, Observed(actions.STARTING, since=now)),
@@ -95,6 +102,7 @@ class Releasing:
         """Begin to make a release."""
         if trial.name not in self._making and trial.name not in self._removing:
             self.failed.pop(trial.name, None)
+            self._prepare_chart()
             self._making[trial.name] = self._submit(self._make, trial, dict(values))
 
     def remove(self, name: str) -> None:
@@ -106,6 +114,18 @@ class Releasing:
     def close(self, *, at_once: bool) -> None:
         """Give up what has not begun; wait for the rest, unless it is to be at once."""
         self._pool.shutdown(wait=not at_once, cancel_futures=True)
+        # Else the folder goes when the process ends, as does the last helm that reads in it.
+        if self._copies is not None and not at_once:
+            self._copies.cleanup()
+
+    def _prepare_chart(self) -> None:
+        """Before the first install: the chart without what was looked at once for all trials."""
+        chart = self._prepared.chart
+        if self._copies is not None or not self._is_checked or not isinstance(chart, Path):
+            return
+        with suppress(OSError):  # no room for a copy: the chart itself does as well
+            self._copies = tempfile.TemporaryDirectory(prefix="allranks-chart-")
+            self._chart = lean.copy(chart, Path(self._copies.name))
 
     def _count(self, name: str, trouble: str) -> None:
         """Count the removals of a release that failed; it is still there, and tried again."""
@@ -140,7 +160,7 @@ class Releasing:
             try:
                 releases.install(
                     home,
-                    self._prepared.chart,
+                    self._chart,
                     values,
                     post_render=post_render,
                     labels=labels,

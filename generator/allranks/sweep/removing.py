@@ -1,8 +1,10 @@
 """Removing a release as helm would, without helm: a sweep does it as often as it installs.
 
 Helm's record of a release holds its manifests. They are deleted, and then the record: killed in
-between, the record is still there, and all of it is done once more. Whatever is not plain (hooks,
-several revisions, a kind whose place is not certain) is left to helm.
+between, the record is still there, and all of it is done once more. A helm that was killed while it
+installed has left the same record: it is written before the first object, and after helm has seen
+that none of them is there already. Whatever is not plain (hooks, several revisions, an install that
+failed, a kind whose place is not certain) is left to helm.
 """
 
 from __future__ import annotations
@@ -38,6 +40,8 @@ _KNOWN = frozenset(
     }
 )
 _KEEP = "keep"
+# Helm's words for a release of which nothing is there but what its record says.
+_PLAIN = frozenset({"deployed", "pending-install"})
 
 
 def remove(cluster: Cluster, namespace: str, release: str) -> bool:
@@ -73,7 +77,7 @@ def remove(cluster: Cluster, namespace: str, release: str) -> bool:
 def _manifests(record: Manifest) -> list[Manifest] | None:
     """What a release is made of, controllers first; None where its record is not plain."""
     labels = record["metadata"].get("labels") or {}
-    if labels.get("status") != "deployed":
+    if labels.get("status") not in _PLAIN:
         return None
     try:
         packed = base64.b64decode(base64.b64decode(record["data"]["release"]))

@@ -14,11 +14,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from allranks import resources
 from allranks.cluster import paths
 from allranks.errors import ForbiddenError, InputError, NotFoundError, RunError, ToolError
 from allranks.helm import releases
 from allranks.helm.locate import HelmBinary
 from allranks.helm.releases import Home
+from allranks.layout.compute import compute
+from allranks.model.jobspec import JobSpec
 from allranks.sweep import actions, model, podlogs, releasing, removing, trialpods
 from allranks.sweep.clustertrials import ClusterTrials
 from allranks.sweep.model import Trial
@@ -178,6 +181,12 @@ class Stand:
         """What is seen of the trial."""
         return self.trials.observe().get(self.trial.name)
 
+    def seen(self) -> Observed:
+        """What is seen of the trial, of which something is."""
+        found = self.look()
+        assert found is not None
+        return found
+
     def until(self, check: Callable[[Observed | None], bool]) -> Observed | None:
         """What is seen of the trial once a check holds."""
         deadline = time.monotonic() + _PATIENCE
@@ -304,6 +313,66 @@ def test_what_helm_is_told_more_than_once(stand: Stand) -> None:
     stand.trials.close()
 
 
+def test_the_cluster_is_not_asked_at_each_turn(
+    stand: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between two looks the last one is told, with what was begun since."""
+
+    def look_is_due(*, due: bool) -> None:
+        monkeypatch.setattr("allranks.sweep.clustertrials._LOOK", 0.0 if due else 600.0)
+
+    assert {} == stand.trials.observe()
+    look_is_due(due=False)
+    stand.trials.start(stand.trial, {"a": 1})
+    _wait(lambda: stand.cluster.objects)
+    # Helm is done, but no look has seen the release yet: it must not seem to be gone.
+    asked = len(stand.cluster.asked)
+    assert actions.STARTING == stand.seen().phase
+    assert asked == len(stand.cluster.asked)
+    look_is_due(due=True)
+    stand.phase(actions.RUNNING)
+    look_is_due(due=False)
+    stand.trials.remove(stand.trial.name)
+    _wait(lambda: not stand.cluster.objects)
+    assert actions.REMOVING == stand.seen().phase
+    stand.trials.close()
+
+
+def test_a_look_that_fails_is_none(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an earlier one has found is not told in its stead, however soon it is asked again."""
+    monkeypatch.setattr("allranks.sweep.clustertrials._LOOK", 600.0)
+    stand.cluster.refuse = lambda *_: ToolError("the cluster does not answer")
+    for _ in range(2):
+        with pytest.raises(ToolError, match="does not answer"):
+            stand.trials.observe()
+    stand.trials.close()
+
+
+def test_helm_reads_a_lean_copy_of_a_chart_that_was_checked(stand: Stand) -> None:
+    """Where all trials have one layout; the copy is made once, and goes at the end."""
+    chart = resources.folder("charts") / "sweep"
+    layout = compute(JobSpec.from_values({"workload": "torchrun", "nodes": 1}))
+    prepared = Prepared(spec(), {}, chart, "sweep", layout)
+    trials = ClusterTrials(prepared, stand.cluster, stand.home)
+    for name in ("s-1", "s-2"):
+        trials.start(Trial(1, name, {}, model.RUNNING, attempts=1), {"a": 1})
+    _wait(lambda: len(stand.helm.installs) == 2)
+    (used,) = {how["chart"] for _, how in stand.helm.installs}
+    assert "sweep" == used.name
+    assert (used / "Chart.yaml").read_bytes() == (chart / "Chart.yaml").read_bytes()
+    assert not (used / "values.schema.json").exists()
+    trials.close()
+    assert not used.exists()
+    stand.trials.close()
+
+
+def _wait(check: Callable[[], Any]) -> None:
+    deadline = time.monotonic() + _PATIENCE
+    while not check():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
 def test_what_a_killed_helm_left_is_removed(stand: Stand) -> None:
     """Whatever its record says; nobody else works on the releases of this sweep."""
     for status in ("pending-install", "failed", "uninstalling"):
@@ -312,7 +381,8 @@ def test_what_a_killed_helm_left_is_removed(stand: Stand) -> None:
         assert there is not None
         assert actions.REMOVING == there.phase
         stand.until(lambda there: there is None)
-    assert [stand.trial.name] * 3 == stand.helm.uninstalls
+    # What an install that was killed has made stands in its record; the rest is for helm to judge.
+    assert [stand.trial.name] * 2 == stand.helm.uninstalls
     stand.cluster.add(record("other-1234abcd", {"allranks.dev/sweep": "other"}))
     assert {} == stand.trials.observe()
     stand.trials.close()
