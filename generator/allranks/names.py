@@ -64,8 +64,10 @@ HOSTNAME = "kubernetes.io/hostname"
 # Workloads and the chart of each.
 ELASTIC = "elastic"
 WORKLOADS = ("torchrun", "mpi", ELASTIC, "sweep")
-# The chart of the watcher, which is no workload.
+# Charts that are no workload: the watcher, and what stays with a sweep inside a cluster.
 OPERATOR = "operator"
+SWEEP_RUNNER = "sweep-runner"
+OTHER_CHARTS = (OPERATOR, SWEEP_RUNNER)
 
 # The role of pods that say none.
 ROLE_NODE = "node"
