@@ -15,7 +15,6 @@ from allranks.cluster.kube import KubeCluster
 from allranks.helm.locate import inspect
 from allranks.helm.releases import Home
 from allranks.sweep import clustertrials, runner
-from allranks.sweep.journal import read
 from allranks.sweep.prepare import Prepared, Request, prepare
 from allranks.values.sources import Sources
 from tests.kube import kwok
@@ -39,7 +38,7 @@ from allranks.values.sources import Sources
 name, values, over, helm, namespace, kubeconfig = sys.argv[1:]
 path = runner.locate(name)
 if path.exists():
-    prepared, journal = runner.open_sweep(name)
+    prepared, journal = runner.open_sweep(path)
 else:
     request = prepare.Request(name, Sources(files=(values,)), overs=(over,) if over else ())
     prepared = prepare.prepare(request)
@@ -126,7 +125,7 @@ class Field:
 
     def look(self, name: str = "s") -> SweepState:
         """The sweep as its journal tells it now."""
-        return read(runner.locate(name))
+        return runner.locate(name).read()
 
     def items(self, kind: str) -> list[dict[str, Any]]:
         """The objects of a kind in the namespace that are not going."""

@@ -162,7 +162,7 @@ def test_a_sweep_is_stopped_and_goes_on(field: Field) -> None:
     out, err = process.communicate(timeout=60)
     assert "stopped interrupted by SIGINT" in out, err
     assert [] == field.releases()
-    prepared, journal = runner.open_sweep("s")
+    prepared, journal = runner.open_sweep(runner.locate("s"))
     with journal:
         prepared = runner.resume(journal)
         state = runner.run(prepared, field.trials(prepared), journal)

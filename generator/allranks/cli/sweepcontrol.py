@@ -10,12 +10,11 @@ import click
 from allranks import names
 from allranks.cli import durations, options, sweepview
 from allranks.cli.sweepplace import Place, find, journal_option, sweep_argument
-from allranks.errors import InputError, RunError
+from allranks.errors import AllranksError, InputError, RunError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from allranks.cli.console import Console
+    from allranks.sweep.journals import Keeper
 
 _STOP_SECONDS = 120.0
 _POLL_SECONDS = 0.2
@@ -36,15 +35,14 @@ def status_command(console: Console, *, name: str | None, journal: str, output: 
       allranks sweep status
       allranks sweep status digits -o json
     """  # noqa: D301 - \b is click's mark for text that is not re-wrapped
-    from allranks.sweep import journal as journals  # noqa: PLC0415 - `--help` does not need it
-    from allranks.sweep import results, shelf  # noqa: PLC0415
+    from allranks.sweep import results  # noqa: PLC0415 - `--help` does not need it
 
     if name is None and not journal:
         _list(console, output)
         return
-    path = find(name or "", journal)
-    running = shelf.is_run(path)
-    state = journals.read(path)
+    kept = find(name or "", journal)
+    running = kept.is_run()
+    state = kept.read()
     now = time.time()
     if output == "json":
         console.json(sweepview.as_dict(state, now, running=running))
@@ -61,17 +59,16 @@ def status_command(console: Console, *, name: str | None, journal: str, output: 
 
 
 def _list(console: Console, output: str) -> None:
-    from allranks.sweep import journal as journals  # noqa: PLC0415 - only where it is asked
-    from allranks.sweep import shelf  # noqa: PLC0415
+    from allranks.sweep import shelf  # noqa: PLC0415 - only where it is asked
 
     now = time.time()
     found = []
-    for path in shelf.every():
-        running = shelf.is_run(path)
+    for kept in shelf.every():
         try:
-            found.append((journals.read(path), running))
-        except InputError as error:
-            console.note(f"{path.parent.name}: {error.problem.message}")
+            running = kept.is_run()
+            found.append((kept.read(), running))
+        except AllranksError as error:
+            console.note(f"{kept.name}: {error.problem.message}")
     if output == "json":
         console.json([sweepview.as_dict(state, now, running=running) for state, running in found])
     elif found:
@@ -107,49 +104,45 @@ def stop_command(
     Example:
       allranks sweep stop digits
     """  # noqa: D301 - \b is click's mark for text that is not re-wrapped
-    from allranks.sweep import journal as journals  # noqa: PLC0415 - `--help` does not need it
-    from allranks.sweep import shelf  # noqa: PLC0415
-
-    path = find(name, journal)
-    if journals.read(path).outcome:
+    kept = find(name, journal)
+    if kept.read().outcome:
         raise InputError(
             f"the sweep {name} has ended already",
             hint=f"`{names.CLI} sweep results {name}` shows what it found",
         )
-    _end(name, path, timeout if wait else 0.0, helm, wait=wait)
-    state = journals.read(path)
-    now, running = time.time(), shelf.is_run(path)
+    _end(kept, timeout if wait else 0.0, helm, wait=wait)
+    state = kept.read()
+    now, running = time.time(), kept.is_run()
     if output == "json":
         console.json(sweepview.as_dict(state, now, running=running))
     else:
         console.text(sweepview.headline(state, now, running=running))
 
 
-def _end(name: str, path: Path, timeout: float, helm: str | None, *, wait: bool = True) -> None:
+def _end(kept: Keeper, timeout: float, helm: str | None, *, wait: bool = True) -> None:
     """Ask for the end of a sweep; carry it out where nobody else does.
 
     Raises:
         RunError: it goes on after the time.
     """
-    from allranks.sweep import journal as journals  # noqa: PLC0415 - as in the commands
-    from allranks.sweep import runner, shelf  # noqa: PLC0415
+    from allranks.sweep import runner  # noqa: PLC0415 - as in the commands
 
-    if not runner.request_stop(path, "a person stopped it"):
-        prepared, opened = runner.open_sweep(name, str(path))
+    if not runner.request_stop(kept, "a person stopped it"):
+        prepared, opened = runner.open_sweep(kept)
         with opened:
             runner.run(prepared, Place.of(opened.state.place, helm).trials(prepared), opened)
         return
     give_up = time.monotonic() + timeout
-    while wait and shelf.is_run(path):
+    while wait and kept.is_run():
         if time.monotonic() > give_up:
             raise RunError(
-                f"the sweep {name} has not ended after {timeout:.0f} s; it was asked to",
-                hint=f"`{names.CLI} sweep status {name}` shows how it does",
+                f"the sweep {kept.name} has not ended after {timeout:.0f} s; it was asked to",
+                hint=f"`{names.CLI} sweep status {kept.name}` shows how it does",
             )
         time.sleep(_POLL_SECONDS)
-    if wait and not journals.read(path).outcome:
+    if wait and not kept.read().outcome:
         # Its process was killed meanwhile: then it is ours to end.
-        _end(name, path, timeout, helm)
+        _end(kept, timeout, helm)
 
 
 @click.command("delete", short_help="Remove a sweep and all that is left of it.")
@@ -189,7 +182,7 @@ def remove(
 
     Args:
         name: the sweep's name.
-        journal: its journal's path; "" for the one of its name.
+        journal: what ``--journal`` was given; "" for the journal of its name.
         timeout: how many seconds to wait for its end.
         helm: the helm that was named.
         missing_ok: nothing to remove is well, too.
@@ -201,20 +194,19 @@ def remove(
         InputError: there is no such sweep, or its journal cannot be read.
         RunError: it goes on after the time.
     """
-    from allranks.sweep import journal as journals  # noqa: PLC0415 - as in the commands
-    from allranks.sweep import runner, shelf  # noqa: PLC0415
+    from allranks.sweep import runner, shelf  # noqa: PLC0415 - as in the commands
 
     if missing_ok and not shelf.locate(name, journal).exists():
         return []
-    path = find(name, journal)
-    if not journals.read(path).outcome:
-        _end(name, path, timeout, helm)
-    prepared, opened = runner.open_sweep(name, str(path))
+    kept = find(name, journal)
+    if not kept.read().outcome:
+        _end(kept, timeout, helm)
+    prepared, opened = runner.open_sweep(kept)
     with opened:
         trials = Place.of(opened.state.place, helm).trials(prepared)
         try:
             removed = runner.clear(trials)
         finally:
             trials.close()
-        shelf.forget(path)
+        shelf.forget(kept)
     return list(removed)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from allranks.cli.console import Console
+    from allranks.sweep.journals import Keeper
     from allranks.sweep.ports import Trials
     from allranks.sweep.prepare import Prepared
 
@@ -122,23 +123,22 @@ def _folder(asked: str | None, first_file: str) -> str:
     return str(Path(first_file).absolute().parent if first_file else Path.cwd())
 
 
-def find(name: str, journal: str = "") -> Path:
-    """The journal of a sweep that is there.
+def find(name: str, journal: str = "") -> Keeper:
+    """Where a sweep is kept that is there.
 
     Args:
-        name: the sweep's name.
-        journal: the file of ``--journal``; "" for none.
+        name: the sweep's name; "" where only its journal is known.
+        journal: what ``--journal`` was given; "" for nothing.
 
     Raises:
         InputError: there is no such sweep.
     """
     from allranks.sweep import shelf  # noqa: PLC0415 - `--help` does not need it
 
-    path = shelf.locate(name, journal)
-    if path.is_file() or journal:
-        return path
-    known = [one.parent.name for one in shelf.every()]
-    near = suggest.nearest(name, known)
+    kept = shelf.locate(name, journal)
+    if journal or kept.exists():
+        return kept
+    near = suggest.nearest(name, [one.name for one in shelf.every()])
     lists = f"`{names.CLI} sweep status` lists them"
     raise InputError(
         f"there is no sweep {name!r}", hint=f"did you mean {near}? {lists}" if near else lists
@@ -174,7 +174,7 @@ def complete(_: click.Context, __: click.Parameter, start: str) -> list[str]:
     try:
         from allranks.sweep import shelf  # noqa: PLC0415 - only while a shell completes
 
-        found = [path.parent.name for path in shelf.every()]
+        found = [kept.name for kept in shelf.every()]
     except AllranksError:
         return []
     return [name for name in found if name.startswith(start)]

@@ -79,10 +79,9 @@ def results_command(
     if top is not None and (top < 1 or one):
         fix = "leave it out" if one else "give a number above 0"
         raise InputError("is for the table of all trials", path="--top", hint=fix)
-    from allranks.sweep import journal as journals  # noqa: PLC0415 - `--help` does not need it
-    from allranks.sweep import results  # noqa: PLC0415
+    from allranks.sweep import results  # noqa: PLC0415 - `--help` does not need it
 
-    state = journals.read(find(name, journal))
+    state = find(name, journal).read()
     found = results.collect(state.spec, state.trials.values())
     _draw(console, found, plot, report)
     if one:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from allranks.cli.console import Console
     from allranks.cli.target import Target
-    from allranks.sweep.journal import Journal
+    from allranks.sweep.journals import Journal
     from allranks.sweep.model import SweepSpec
     from allranks.sweep.prepare import Prepared
     from allranks.sweep.state import SweepState
@@ -196,12 +196,12 @@ def run_command(
     if dry_run:
         _show_plan(console, prepared, output)
         return
-    path = runner.locate(name, journal)
+    kept = runner.locate(name, journal)
     if replace_:
         from allranks.cli import sweepcontrol  # noqa: PLC0415 - only where it is asked
 
         sweepcontrol.remove(name, journal, missing_ok=True)
-    with runner.begin(prepared, path, place.as_dict()) as opened:
+    with runner.begin(prepared, kept, place.as_dict()) as opened:
         raise click.exceptions.Exit(to_its_end(console, prepared, opened, place, output))
 
 
@@ -228,7 +228,7 @@ def resume_command(
     """  # noqa: D301 - \b is click's mark for text that is not re-wrapped
     from allranks.sweep import runner  # noqa: PLC0415 - `--help` does not need it
 
-    prepared, opened = runner.open_sweep(name, str(find(name, journal)))
+    prepared, opened = runner.open_sweep(find(name, journal))
     with opened:
         spec = changed(prepared.spec, flags)
         # A stop that its process did not live to carry out is not what is wanted any more.

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _CHUNK = 1 << 20  # bytes that are read at a time
 # A record is far shorter: its parameters are arguments of one process.
 _LINE_MAX = 8 << 20
+_STOP = ".stop"
 
 
 def read(path: Path) -> SweepState:
@@ -50,8 +51,13 @@ def read(path: Path) -> SweepState:
     return _check_begun(state, path)
 
 
+def stop_file(path: Path) -> Path:
+    """The file beside a journal that asks whoever runs the sweep to end it, and says why."""
+    return path.with_name(path.name + _STOP)
+
+
 class Journal:
-    """A journal that is open for writing, and the sweep as it tells it.
+    """A journal that is open for writing, and the sweep as it tells it; see `journals.Journal`.
 
     Use `create` and `open`; the lock is held until `close`.
 
@@ -109,6 +115,21 @@ class Journal:
             os.close(handle)
             raise
         return cls(path, handle, state)
+
+    @property
+    def where(self) -> str:
+        """The file's path."""
+        return str(self.path)
+
+    def take_request(self) -> str:
+        """Why the sweep was asked to end since the last call; "" where it was not."""
+        file = stop_file(self.path)
+        try:
+            why = file.read_text("utf-8", "replace")
+            file.unlink()
+        except FileNotFoundError:
+            return ""
+        return why.strip() or "it was asked to end"
 
     def append(self, *written: Record) -> None:
         """Take records into the state, and write them for good.

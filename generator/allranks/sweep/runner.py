@@ -16,15 +16,14 @@ from allranks.sweep import actions, naming, records, sampling, shelf, written
 from allranks.sweep.actions import Observed
 from allranks.sweep.decide import decide
 from allranks.sweep.interrupts import Interrupts
-from allranks.sweep.journal import Journal
 from allranks.sweep.metrics import Collector
 from allranks.sweep.prepare import restore
 from allranks.sweep.shelf import locate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from pathlib import Path
 
+    from allranks.sweep.journals import Journal, Keeper
     from allranks.sweep.model import SweepSpec, Trial
     from allranks.sweep.ports import Trials
     from allranks.sweep.prepare import Prepared
@@ -42,36 +41,40 @@ PATIENCE = 1800.0
 _PAUSE_MAX = 30.0
 
 
-def begin(prepared: Prepared, path: Path, place: Mapping[str, str]) -> Journal:
+def begin(prepared: Prepared, kept: Keeper, place: Mapping[str, str]) -> Journal:
     """Begin the journal of a new sweep; nothing runs yet.
 
     Args:
         prepared: the sweep.
-        path: of `locate`.
+        kept: of `locate`.
         place: where its trials run, for whoever goes on with it (``on``, ``namespace``, …).
 
     Raises:
         InputError: it was begun already, or another process runs it.
         RunError: the journal cannot be written.
     """
-    shelf.make_folder(path)
-    journal = Journal.create(
-        path, records.head(prepared.spec, time.time(), prepared.defaults, place)
-    )
-    shelf.take_request(path)
+    head = records.head(prepared.spec, time.time(), prepared.defaults, place)
+    journal = kept.create(head)
+    shelf.note(kept)
     return journal
 
 
-def open_sweep(name: str, journal: str = "") -> tuple[Prepared, Journal]:
+def open_sweep(kept: Keeper) -> tuple[Prepared, Journal]:
     """A sweep that was begun before, to go on with; `journal.state.place` says where it runs.
+
+    Args:
+        kept: of `locate`.
 
     Raises:
         InputError: there is none, or another process runs it.
     """
-    path = locate(name, journal)
-    if not path.exists():
-        raise InputError(f"there is no sweep {name!r}", hint=f"its journal would be {path}")
-    opened = Journal.open(path)
+    if not kept.exists():
+        raise InputError(
+            f"there is no sweep {kept.name!r}", hint=f"its journal would be {kept.where}"
+        )
+    opened = kept.open()
+    if opened.state.spec.name == kept.name:
+        shelf.note(kept)
     return restore(opened.state), opened
 
 
@@ -92,16 +95,16 @@ def resume(journal: Journal, spec: SweepSpec | None = None) -> Prepared:
         InputError: it is another sweep.
     """
     asked = written.resumed(journal.state.spec, journal.state.spec if spec is None else spec)
-    shelf.take_request(journal.path)
+    journal.take_request()
     journal.append(records.resume(asked, time.time()))
     return restore(journal.state)
 
 
-def request_stop(path: Path, why: str) -> bool:
-    """Ask a sweep to end, from any process; who runs it sees it within a second.
+def request_stop(kept: Keeper, why: str) -> bool:
+    """Ask a sweep to end, from any process; who runs it sees it soon.
 
     Args:
-        path: its journal.
+        kept: of `locate`.
         why: the reason, for a person.
 
     Returns:
@@ -110,7 +113,7 @@ def request_stop(path: Path, why: str) -> bool:
     Raises:
         InputError: there is no such sweep.
     """
-    return shelf.request_stop(path, why, time.time())
+    return kept.request_stop(why, time.time())
 
 
 def run(
@@ -208,7 +211,7 @@ class _Runner:
         Raises:
             RunError: the journal cannot be written, or the trials cannot be seen any more.
         """
-        asked = shelf.take_request(self._journal.path)
+        asked = self._journal.take_request()
         if asked:
             self.request(asked)
         observed = self._observe()

@@ -1,141 +1,91 @@
-"""Where sweeps are kept: a folder each in the user's state folder, or wherever a person said.
+"""Which sweeps there are on this machine, and where each one is kept.
 
 ::
 
-    <root>/sweeps/<name>/journal.jsonl      the sweep; see `journal`
-    <root>/sweeps/<name>/journal.jsonl.stop who runs it is asked to end it, and why
+    <root>/sweeps/<name>/journal.jsonl      the sweep itself; see `filekeeper`
+    <root>/sweeps/<name>/where              or else what --journal was given for it
 
-A sweep is asked to stop by a file, so that any process of the user's can ask, whatever machine or
-container the one that runs the sweep is in, as long as both see the journal.
+With the second a sweep that is kept elsewhere is found by its name alone.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 from contextlib import suppress
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from allranks import names
-from allranks.errors import InputError, RunError
+from allranks.errors import InputError
 from allranks.local import store
-from allranks.sweep import records
-from allranks.sweep.journal import Journal
+from allranks.sweep import journals
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from allranks.sweep.journals import Keeper
 
 _FOLDER = "sweeps"
 _JOURNAL = "journal.jsonl"
-_STOP = ".stop"
+_WHERE = "where"
 
 
-def locate(name: str, journal: str = "") -> Path:
-    """The journal of a sweep: the file that was named, or the one in the user's state folder.
+def locate(name: str, journal: str = "") -> Keeper:
+    """Where a sweep is kept: where it was said to be, or by its name in the user's state folder.
 
     Args:
-        name: the sweep's name.
-        journal: the file of ``--journal``; "" for none.
+        name: the sweep's name; "" where only its journal is known.
+        journal: what ``--journal`` was given; "" for nothing.
 
     Raises:
-        InputError: the name is none, or the state folder cannot be used.
+        InputError: the name is none, no journal can be there, or the state folder cannot be used.
     """
     if journal:
-        return Path(journal).absolute()
+        return journals.keeper(journal, name)
     if not name or "/" in name or name.startswith("."):
         raise InputError(
             f"{name!r} is no name of a sweep", hint="use lower-case letters and digits"
         )
-    return store.root() / _FOLDER / name / _JOURNAL
+    return _kept(_folder(name))
 
 
-def every() -> list[Path]:
-    """The journals in the user's state folder, by the sweeps' names."""
-    return sorted((store.root() / _FOLDER).glob(f"*/{_JOURNAL}"))
+def every() -> list[Keeper]:
+    """The sweeps that the user's state folder knows, by their names."""
+    found = {file.parent for kind in (_JOURNAL, _WHERE) for file in _folder("").glob(f"*/{kind}")}
+    return [_kept(folder) for folder in sorted(found)]
 
 
-def make_folder(path: Path) -> None:
-    """Make the folder that a journal is to be in.
+def note(kept: Keeper) -> None:
+    """Remember where a sweep is kept, so that its name is enough from now on.
 
-    Raises:
-        InputError: it cannot be made.
+    A name that is another sweep's here stays that one's: then ``--journal`` goes on being needed.
+    So it does where the state folder cannot be written.
     """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(
-            f"the folder {path.parent} cannot be made: {error.strerror}",
-            hint=f"name another with --journal, or set {names.ENV_STATE}",
-        ) from error
-
-
-def is_run(path: Path) -> bool:
-    """Whether a process runs the sweep of a journal now."""
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return False
-    try:
-        # Shared, so that two who look at the same time do not take each other for it.
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(handle)
-    return False
-
-
-def request_stop(path: Path, why: str, at: float) -> bool:
-    """Ask a sweep to end, from any process; who runs it sees it within a second.
-
-    Args:
-        path: its journal.
-        why: the reason, for a person.
-        at: now, in seconds since 1970.
-
-    Returns:
-        Whether a process runs it now. Where none does, it is recorded, and `runner.run` carries it
-        out.
-
-    Raises:
-        InputError: there is no such sweep.
-        RunError: the request cannot be written.
-    """
-    if not path.is_file():
-        raise InputError(f"there is no journal {path}", hint="check the sweep's name")
-    partial = _stop_file(path).with_name(f".{path.name}{_STOP}.{os.getpid()}")
-    try:
-        partial.write_text(why, "utf-8")
-        partial.replace(_stop_file(path))
-    except OSError as error:
-        raise RunError(f"{_stop_file(path)} cannot be written: {error.strerror}") from error
-    if is_run(path):
-        return True
-    with suppress(InputError), Journal.open(path) as journal:  # it was started just now
-        take_request(path)
-        if not journal.state.outcome and not journal.state.requested:
-            journal.append(records.request_stop(why, at))
-        return False
-    return True
-
-
-def take_request(path: Path) -> str:
-    """Why the sweep was asked to end since the last call; "" where it was not."""
-    file = _stop_file(path)
-    try:
-        why = file.read_text("utf-8", "replace")
-        file.unlink()
-    except FileNotFoundError:
-        return ""
-    return why.strip() or "it was asked to end"
-
-
-def forget(path: Path) -> None:
-    """Remove a journal, and its folder where it is one of ours."""
-    if path.parent.parent == store.root() / _FOLDER:
-        shutil.rmtree(path.parent, ignore_errors=True)
+    folder = _folder(kept.name)
+    if not kept.name or _kept(folder).where == kept.where or (folder / _JOURNAL).exists():
         return
-    for file in (path, _stop_file(path)):
-        file.unlink(missing_ok=True)
+    pointer = folder / _WHERE
+    partial = folder / f".{_WHERE}.{os.getpid()}"
+    with suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+        partial.write_text(f"{kept.where}\n", "utf-8")
+        partial.replace(pointer)
 
 
-def _stop_file(path: Path) -> Path:
-    return path.with_name(path.name + _STOP)
+def forget(kept: Keeper) -> None:
+    """Remove a journal, and its folder where it is one of ours."""
+    kept.forget()
+    folder = _folder(kept.name)
+    if kept.name and _kept(folder).where == kept.where:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _folder(name: str) -> Path:
+    return store.root() / _FOLDER / name
+
+
+def _kept(folder: Path) -> Keeper:
+    try:
+        where = (folder / _WHERE).read_text("utf-8").strip()
+    except OSError:
+        where = ""
+    return journals.keeper(where or str(folder / _JOURNAL), folder.name)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -15,13 +16,10 @@ import yaml
 from allranks import names
 from allranks.helm.locate import inspect
 from allranks.sweep import localtrials, runner
-from allranks.sweep.journal import read
 from allranks.sweep.prepare import Prepared, Request, prepare
 from allranks.values.sources import Sources
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from allranks.sweep.state import SweepState
 
 # Runs a sweep, beginning it where there is none yet.
@@ -35,7 +33,7 @@ from allranks.values.sources import Sources
 name, values, helm, workdir = sys.argv[1:]
 path = runner.locate(name)
 if path.exists():
-    prepared, journal = runner.open_sweep(name)
+    prepared, journal = runner.open_sweep(path)
 else:
     prepared = prepare.prepare(prepare.Request(name, Sources(files=(values,))))
     journal = runner.begin(prepared, path, {"on": "local"})
@@ -102,7 +100,7 @@ class Stand:
 
     def look(self, name: str = "s") -> SweepState:
         """The sweep as its journal tells it now."""
-        return read(runner.locate(name))
+        return runner.locate(name).read()
 
     def notes(self, file: str) -> list[str]:
         """The lines that trials have left in a file of the working folder."""
@@ -111,5 +109,5 @@ class Stand:
 
     def records(self, name: str = "s") -> list[dict[str, Any]]:
         """The records of the journal."""
-        lines = runner.locate(name).read_text().splitlines()
+        lines = Path(runner.locate(name).where).read_text().splitlines()
         return [json.loads(line) for line in lines]

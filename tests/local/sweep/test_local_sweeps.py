@@ -191,7 +191,7 @@ def test_ctrl_c_ends_the_sweep_in_order_and_resume_goes_on(stand: Stand) -> None
     assert _nothing_is_left()
     assert 2 == stand.look().counts[model.CANCELLED]
     (stand.workdir / "go").touch()
-    prepared, journal = runner.open_sweep("s")
+    prepared, journal = runner.open_sweep(runner.locate("s"))
     with journal:
         prepared = runner.resume(journal)
         state = runner.run(prepared, stand.trials(prepared), journal)
@@ -218,7 +218,7 @@ def test_a_second_signal_leaves_at_once(stand: Stand) -> None:
     assert "" == stand.look().outcome
     assert _nothing_is_left()
     (stand.workdir / "go").touch()
-    prepared, journal = runner.open_sweep("s")
+    prepared, journal = runner.open_sweep(runner.locate("s"))
     with journal:
         prepared = runner.resume(journal)
         state = runner.run(prepared, stand.trials(prepared), journal)
@@ -240,7 +240,7 @@ def test_a_runner_killed_while_it_ends_trials_loses_none(stand: Stand) -> None:
     process.kill()
     process.communicate()
     (stand.workdir / "go").touch()
-    prepared, journal = runner.open_sweep("s")
+    prepared, journal = runner.open_sweep(runner.locate("s"))
     with journal:
         prepared = runner.resume(journal)
         state = runner.run(prepared, stand.trials(prepared), journal)
@@ -254,7 +254,7 @@ def test_another_process_stops_a_sweep(stand: Stand) -> None:
     process = stand.process(values)
     until(lambda: len(stand.notes("began")) == 2, "two trials")
     with pytest.raises(InputError, match="another process runs this sweep"):
-        runner.open_sweep("s")
+        runner.open_sweep(runner.locate("s"))
     assert runner.request_stop(runner.locate("s"), "enough")
     out, err = process.communicate(timeout=60)
     assert "stopped enough" in out, err
@@ -270,7 +270,7 @@ def test_a_sweep_whose_runner_died_is_stopped(stand: Stand) -> None:
     process.communicate()
     assert 2 == len(control.list_runs())
     assert not runner.request_stop(runner.locate("s"), "enough")
-    prepared, journal = runner.open_sweep("s")
+    prepared, journal = runner.open_sweep(runner.locate("s"))
     with journal:
         state = runner.run(prepared, stand.trials(prepared), journal)
     assert (actions.REQUESTED, 2) == (state.outcome, state.counts[model.CANCELLED])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +16,7 @@ from allranks import names
 from allranks.errors import ForbiddenError, InputError, RunError
 from allranks.sweep import actions, model, runner, shelf
 from allranks.sweep.actions import Observed
+from allranks.sweep.filekeeper import FileKeeper
 from allranks.sweep.journal import Journal, read
 from allranks.sweep.ports import Said
 from allranks.sweep.prepare import Prepared
@@ -23,8 +25,8 @@ from .simulation import spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from pathlib import Path
 
+    from allranks.sweep.journals import Journal as AnyJournal
     from allranks.sweep.model import Trial
 
 MEASURED = model.Objective("accuracy")
@@ -128,7 +130,7 @@ class Pretended:
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A sweep's journal, in a state folder of the test's own."""
     monkeypatch.setenv(names.ENV_STATE, str(tmp_path))
-    return runner.locate("s")
+    return Path(runner.locate("s").where)
 
 
 def _prepared(**changes: Any) -> Prepared:
@@ -138,8 +140,8 @@ def _prepared(**changes: Any) -> Prepared:
     return Prepared(spec(**given), {"args": []}, "somebody's", "")
 
 
-def _begin(path: Path, prepared: Prepared) -> Journal:
-    return runner.begin(prepared, path, {"on": "here"})
+def _begin(path: Path, prepared: Prepared) -> AnyJournal:
+    return runner.begin(prepared, FileKeeper(path), {"on": "here"})
 
 
 def test_a_sweep_runs_to_its_end(path: Path) -> None:
@@ -234,7 +236,7 @@ def test_any_process_may_ask_for_the_end(path: Path) -> None:
 
     def look() -> None:
         if trials.runs and not journal.state.requested:
-            assert runner.request_stop(path, "enough")
+            assert runner.request_stop(FileKeeper(path), "enough")
 
     trials.on_observe = look
     with _begin(path, prepared) as journal:
@@ -243,15 +245,15 @@ def test_any_process_may_ask_for_the_end(path: Path) -> None:
     prepared, opened = _reopened()
     with opened:
         runner.resume(opened)
-    assert not runner.request_stop(path, "again")
+    assert not runner.request_stop(FileKeeper(path), "again")
     assert "again" == read(path).requested
-    assert not shelf.is_run(path)
+    assert not FileKeeper(path).is_run()
     with pytest.raises(InputError, match="there is no journal"):
-        runner.request_stop(path.with_name("other"), "why")
+        runner.request_stop(FileKeeper(path.with_name("other")), "why")
 
 
-def _reopened() -> tuple[Prepared, Journal]:
-    return runner.open_sweep("s")
+def _reopened() -> tuple[Prepared, AnyJournal]:
+    return runner.open_sweep(runner.locate("s"))
 
 
 def test_a_resumed_sweep_may_have_more_trials(path: Path) -> None:
@@ -270,7 +272,7 @@ def test_a_resumed_sweep_may_have_more_trials(path: Path) -> None:
     assert (actions.COMPLETED, 7) == (state.outcome, state.counts[model.SUCCEEDED])
     assert 7 == len(trials.starts)
     with pytest.raises(InputError, match="there is no sweep 'other'"):
-        runner.open_sweep("other")
+        runner.open_sweep(runner.locate("other"))
 
 
 def test_a_trial_that_was_ending_is_taken_up_again(path: Path) -> None:
@@ -280,7 +282,7 @@ def test_a_trial_that_was_ending_is_taken_up_again(path: Path) -> None:
     def look() -> None:
         if trials.runs:
             trials.kill_after = 2  # at the first removal, after it was recorded
-            assert runner.request_stop(path, "enough")
+            assert runner.request_stop(FileKeeper(path), "enough")
 
     trials.on_observe = look
     with _begin(path, prepared) as journal, pytest.raises(KilledError):
@@ -372,8 +374,8 @@ def test_clearing_removes_all_releases(path: Path) -> None:
     assert sorted(state.by_name) == sorted(trials.runs)
     assert set(state.by_name) == set(runner.clear(trials))
     assert {} == trials.runs
-    assert [path] == shelf.every()
-    shelf.forget(path)
+    assert [runner.locate("s")] == shelf.every()
+    shelf.forget(runner.locate("s"))
     assert [] == shelf.every()
 
 
@@ -383,8 +385,32 @@ def test_names_of_sweeps_are_no_paths(path: Path) -> None:
     for bad in ("", "../x", ".hidden"):
         with pytest.raises(InputError, match="is no name of a sweep"):
             runner.locate(bad)
-    assert path == runner.locate("any", str(path))
+    assert FileKeeper(path, "any") == runner.locate("any", str(path))
     blocked = path.parents[2] / "file"
     blocked.write_text("")
     with pytest.raises(InputError, match="cannot be made"):
         _begin(blocked / "journal", _prepared())
+
+
+def test_a_sweep_that_is_kept_elsewhere_is_found_by_its_name(path: Path) -> None:
+    """Once it was begun there; its name is free again when it is forgotten."""
+    elsewhere = path.parents[2] / "elsewhere" / "j"
+    named = runner.locate("s", str(elsewhere))
+    runner.begin(_prepared(), named, {"on": "here"}).close()
+    assert named == runner.locate("s")
+    assert [named] == shelf.every()
+    assert not path.exists()
+    shelf.forget(runner.locate("s"))
+    assert not elsewhere.exists()
+    assert path == Path(runner.locate("s").where)
+
+
+def test_a_name_stays_that_of_the_sweep_that_has_it(path: Path) -> None:
+    """Another one's journal goes on to be named."""
+    _begin(path, _prepared()).close()
+    other = runner.locate("s", str(path.with_name("other")))
+    runner.begin(_prepared(), other, {"on": "here"}).close()
+    assert path == Path(runner.locate("s").where)
+    shelf.forget(other)
+    assert path.exists()
+    assert not other.exists()
