@@ -159,10 +159,10 @@ _WATCHER = (
 
 
 _RUNNER = (
-    "What stays with a sweep inside the cluster: it proposes trials, starts and ends their releases,",
-    "reads what they print and writes the journal. `allranks sweep run NAME -f values.yaml",
-    "--in-cluster` installs it as the release NAME, with what is tried and with the rights that its",
-    "trials need; your own values for it are given by `--runner FILE`.",
+    "What stays with a sweep inside the cluster: it proposes trials, starts and ends their",
+    "releases, reads what they print and writes the journal. `allranks sweep run NAME -f",
+    "values.yaml --in-cluster` installs it as the release NAME, with what is tried and with the",
+    "rights that its trials need; your own values for it are given by `--runner FILE`.",
     "",
 )
 _ABOUT = {names.OPERATOR: _WATCHER, names.SWEEP_RUNNER: _RUNNER}

@@ -149,6 +149,11 @@ def keeper(where: str, name: str = "") -> Keeper:
     Raises:
         InputError: no journal can be there.
     """
+    if where.startswith("configmap:"):
+        from allranks.sweep.mapkeeper import Address, MapKeeper  # noqa: PLC0415 - one of several
+
+        address = Address.parse(where)
+        return MapKeeper(address, name or address.sweep)
     from allranks.sweep.filekeeper import FileKeeper  # noqa: PLC0415 - one of several
 
     return FileKeeper(Path(where).absolute(), name)

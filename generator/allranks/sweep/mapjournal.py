@@ -291,7 +291,9 @@ class MapJournal:
         except ConflictError as error:
             who = self._hold.lost or "another process"
             self._trouble = f"{who} has taken the sweep over"
-            raise RunError(self._trouble, hint="nothing is lost: that one goes on with it") from error
+            raise RunError(
+                self._trouble, hint="nothing is lost: that one goes on with it"
+            ) from error
         self._trouble = ""
 
     def _send(self, lines: bytes) -> None:
@@ -311,9 +313,7 @@ class MapJournal:
         deadline, again = time.monotonic() + PATIENCE, False
         while True:
             try:
-                made = self._cluster.patch(
-                    paths.CONFIG_MAPS, name, body, namespace=self._namespace
-                )
+                made = self._cluster.patch(paths.CONFIG_MAPS, name, body, namespace=self._namespace)
             except ConflictError:
                 made = self._get() if again else {}
                 if not made or not self._is_made(made, body, key):

@@ -1,10 +1,10 @@
 """How a journal lies in ConfigMaps; pure.
 
 The first one, ``NAME-journal``, holds the head and never changes. What is appended stands in
-segments, ``NAME-journal-0`` and on, whose keys are pieces of streams: each writer begins a stream of
-its own, and each piece ends where a record does. A stream is compressed as a whole, so that a short
-piece costs little, and what was sent before is never sent again. A segment that is full is sealed
-and the next one begins: the server writes a whole object for each change of it.
+segments, ``NAME-journal-0`` and on, whose keys are pieces of streams: each writer begins a stream
+of its own, and each piece ends where a record does. A stream is compressed as a whole, so that a
+short piece costs little, and what was sent before is never sent again. A segment that is full is
+sealed and the next one begins: the server writes a whole object for each change of it.
 """
 
 from __future__ import annotations
