@@ -182,7 +182,7 @@ def _check_rights(cluster: Cluster, home: Home, given: Mapping[str, Any]) -> Non
     if known is None:
         return
     objects = [one for one in load.load_all(text) if one]
-    needs = [one for one in rights.to_run(objects, follow=False)]
+    needs = rights.to_run(objects, follow=False)
     lacking = rights.missing(known, needs)
     if lacking:
         raise rights.refusal("the cluster", home.namespace, lacking)
