@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from allranks import names
 from allranks.cli import durations, options, sweepview
-from allranks.cli.sweepplace import Place, find, journal_option, sweep_argument
+from allranks.cli.sweepplace import Place, find, journal_of, journal_option, sweep_argument
 from allranks.errors import AllranksError, InputError, RunError
+from allranks.sweep import results
 
 if TYPE_CHECKING:
     from allranks.cli.console import Console
@@ -35,8 +35,6 @@ def status_command(console: Console, *, name: str | None, journal: str, output: 
       allranks sweep status
       allranks sweep status digits -o json
     """  # noqa: D301 - \b is click's mark for text that is not re-wrapped
-    from allranks.sweep import results  # noqa: PLC0415 - `--help` does not need it
-
     if name is None and not journal:
         _list(console, output)
         return
@@ -47,14 +45,15 @@ def status_command(console: Console, *, name: str | None, journal: str, output: 
     if output == "json":
         console.json(sweepview.as_dict(state, now, running=running))
         return
-    console.text(sweepview.headline(state, now, running=running))
+    journal = journal_of(state.spec.name, kept.where)
+    console.text(sweepview.headline(state, now, running=running, journal=journal))
     progress = sweepview.Progress(state, state.started)
     if running and not state.outcome:
         console.text(f"  {progress.line(now)}")
     console.text(sweepview.plan(state.spec))
     if state.trials:
         console.text("")
-        found = results.collect(state.spec, state.trials.values())
+        found = results.collect(state.spec, state.trials.values(), journal)
         sweepview.show(console, found, most=sweepview.ROWS)
 
 
@@ -106,9 +105,9 @@ def stop_command(
     """  # noqa: D301 - \b is click's mark for text that is not re-wrapped
     kept = find(name, journal)
     if kept.read().outcome:
+        command = results.command("results", name, journal_of(name, kept.where))
         raise InputError(
-            f"the sweep {name} has ended already",
-            hint=f"`{names.CLI} sweep results {name}` shows what it found",
+            f"the sweep {name} has ended already", hint=f"`{command}` shows what it found"
         )
     _end(kept, timeout if wait else 0.0, helm, wait=wait)
     state = kept.read()
@@ -116,7 +115,10 @@ def stop_command(
     if output == "json":
         console.json(sweepview.as_dict(state, now, running=running))
     else:
-        console.text(sweepview.headline(state, now, running=running))
+        shown = sweepview.headline(
+            state, now, running=running, journal=journal_of(name, kept.where)
+        )
+        console.text(shown)
 
 
 def _end(kept: Keeper, timeout: float, helm: str | None, *, wait: bool = True) -> None:
@@ -137,9 +139,10 @@ def _end(kept: Keeper, timeout: float, helm: str | None, *, wait: bool = True) -
     give_up = time.monotonic() + timeout
     while wait and kept.is_run():
         if time.monotonic() > give_up:
+            command = results.command("status", kept.name, journal_of(kept.name, kept.where))
             raise RunError(
                 f"the sweep {kept.name} has not ended after {timeout:.0f} s; it was asked to",
-                hint=f"`{names.CLI} sweep status {kept.name}` shows how it does",
+                hint=f"`{command}` shows how it does",
             )
         time.sleep(_POLL_SECONDS)
     if wait and not kept.read().outcome:
@@ -198,8 +201,13 @@ def remove(
     """
     from allranks.sweep import runner, shelf  # noqa: PLC0415 - as in the commands
 
-    if missing_ok and not shelf.locate(name, journal).exists():
-        return []
+    kept = shelf.locate(name, journal)
+    if not kept.exists():
+        if shelf.is_known(kept) and not shelf.is_own(name, kept.where):
+            shelf.forget(kept)  # other hands have removed what the note tells of
+            return []
+        if missing_ok:
+            return []
     kept = find(name, journal)
     if not kept.read().outcome:
         _end(kept, timeout, helm)

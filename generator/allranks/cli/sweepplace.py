@@ -179,10 +179,24 @@ def journal_option(function: Callable[..., Any]) -> Callable[..., Any]:
     return click.option(
         "--journal",
         default="",
-        metavar="FILE",
+        metavar="WHERE",
         type=click.Path(),
-        help="The sweep's journal. Default: one in the state folder, by the sweep's name.",
+        help="Where the sweep is kept: a file, or a database, such as sqlite:///sweeps.db or "
+        "postgresql://user@host/database. Default: a file in the state folder, by the sweep's "
+        "name.",
     )(function)
+
+
+def journal_of(name: str, where: str) -> str:
+    """What ``--journal`` is to be given for a sweep; "" where it is kept as most are.
+
+    Args:
+        name: the sweep's name.
+        where: of its journal.
+    """
+    from allranks.sweep import shelf  # noqa: PLC0415 - `--help` does not need it
+
+    return "" if shelf.is_own(name, where) else where
 
 
 def sweep_argument(*, required: bool = True) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -13,7 +13,7 @@ import click
 
 from allranks import names
 from allranks.cli import options, sweepview
-from allranks.cli.sweepplace import Place, find, journal_option, sweep_argument
+from allranks.cli.sweepplace import Place, find, journal_of, journal_option, sweep_argument
 from allranks.cli.target import LOCAL
 from allranks.errors import InputError
 
@@ -81,8 +81,11 @@ def results_command(
         raise InputError("is for the table of all trials", path="--top", hint=fix)
     from allranks.sweep import results  # noqa: PLC0415 - `--help` does not need it
 
-    state = find(name, journal).read()
-    found = results.collect(state.spec, state.trials.values())
+    kept = find(name, journal)
+    state = kept.read()
+    found = results.collect(
+        state.spec, state.trials.values(), journal_of(state.spec.name, kept.where)
+    )
     _draw(console, found, plot, report)
     if one:
         chosen = found.require_best() if best else found.find(trial or "")

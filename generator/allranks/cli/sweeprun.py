@@ -17,7 +17,7 @@ from click.shell_completion import CompletionItem
 
 from allranks import names
 from allranks.cli import options, sweepinside, sweepview
-from allranks.cli.sweepplace import Place, chosen, find, journal_option, sweep_argument
+from allranks.cli.sweepplace import Place, chosen, find, journal_of, journal_option, sweep_argument
 from allranks.cli.target import LOCAL, target_options
 from allranks.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, InputError
 from allranks.sweep import actions, results, space
@@ -175,7 +175,7 @@ def run_command(
       allranks sweep run rates torchrun -f v.yaml --set-range lr=1e-5,1e-4 --set-range seed=1..3
       allranks sweep run sizes ./chart --over model=small.yaml,large.yaml --metric loss --minimize
     """  # noqa: D301 - \b is click's mark for text that is not re-wrapped
-    from allranks.sweep import prepare, runner  # noqa: PLC0415 - `--help` needs neither
+    from allranks.sweep import prepare, runner, shelf  # noqa: PLC0415 - `--help` needs none
 
     first = next((file for file in sources.files if file != "-"), "")
     place = chosen(target, console, workdir, first)
@@ -201,13 +201,13 @@ def run_command(
         return
     if in_cluster:
         journal = sweepinside.keeper(name, place).where
-    kept = runner.locate(name, journal)
     if replace_:
         from allranks.cli import sweepcontrol  # noqa: PLC0415 - only where it is asked
 
         sweepcontrol.remove(name, journal, missing_ok=True)
     if in_cluster:
         raise click.exceptions.Exit(sweepinside.run(console, prepared, place, flags, output))
+    kept = shelf.begin(name, journal)
     with runner.begin(prepared, kept, place.as_dict()) as opened:
         raise click.exceptions.Exit(to_its_end(console, prepared, opened, place, output))
 
@@ -319,7 +319,7 @@ def to_its_end(
     trials = place.trials(prepared)
     with console.progress(lambda: progress.line(time.time())):
         state = runner.run(prepared, trials, journal, tell, tell=console.note)
-    show_end(console, state, output)
+    show_end(console, state, output, journal_of(state.spec.name, journal.where))
     return exit_code(state)
 
 
@@ -330,11 +330,11 @@ def exit_code(state: SweepState) -> int:
     return EXIT_FAILED if state.outcome == actions.BROKEN else EXIT_INTERRUPTED
 
 
-def show_end(console: Console, state: SweepState, output: str) -> None:
+def show_end(console: Console, state: SweepState, output: str, journal: str = "") -> None:
     """What a sweep has found, when its following ends."""
     from allranks.sweep import tables  # noqa: PLC0415 - `--help` does not need it
 
-    found = results.collect(state.spec, state.trials.values())
+    found = results.collect(state.spec, state.trials.values(), journal)
     if output == "json":
         console.json(results.as_dict(found))
         return
@@ -342,11 +342,11 @@ def show_end(console: Console, state: SweepState, output: str) -> None:
         console.raw(tables.as_csv(found))
         return
     console.text("")
-    console.text(sweepview.headline(state, time.time(), running=False))
+    console.text(sweepview.headline(state, time.time(), running=False, journal=journal))
     if found.trials:
         sweepview.show(console, found, most=sweepview.ROWS)
     if found.best is not None:
-        command = f"{names.CLI} sweep results {state.spec.name} --best -o yaml"
+        command = found.command("--best", "-o", "yaml")
         console.text(f"the best as a values file: `{command}`")
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from allranks import names
 from allranks.cli import statusview
 from allranks.cli.console import clean, facts
 from allranks.sweep import actions, describe, results, tables
@@ -144,7 +143,7 @@ def ending(trial: Trial, spec: SweepSpec) -> str:
     return clean(f"{said}: {chosen}{note}")
 
 
-def headline(state: SweepState, now: float, *, running: bool) -> str:
+def headline(state: SweepState, now: float, *, running: bool, journal: str = "") -> str:
     """Name, phase, how many trials are where, and how long it takes, in a line or two."""
     spec = state.spec
     found = results.collect(spec, state.trials.values())
@@ -161,7 +160,8 @@ def headline(state: SweepState, now: float, *, running: bool) -> str:
     if state.reason and state.outcome != actions.COMPLETED:
         line += f"\n  {state.reason}"
     elif not state.outcome and not running:
-        line += f"\n  no process runs it: `{names.CLI} sweep resume {spec.name}` goes on"
+        resume = results.command("resume", spec.name, journal)
+        line += f"\n  no process runs it: `{resume}` goes on"
     return clean(line)
 
 
@@ -206,7 +206,7 @@ def show(console: Console, found: Results, *, most: int | None = None) -> None:
     console.table(headings, rows, right=numeric)
     left_out = len(found.trials) - len(table.rows)
     if left_out:
-        console.text(f"… {left_out} more; `{names.CLI} sweep results {found.spec.name}` shows all")
+        console.text(f"… {left_out} more; `{found.command()}` shows all")
 
 
 def listing(console: Console, found: Iterable[tuple[SweepState, bool]], now: float) -> None:

@@ -9,13 +9,13 @@ is locked, and the kernel lets go of the lock of a process that is gone. Readers
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import stat
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from allranks.errors import InputError, RunError
-from allranks.sweep import records
+from allranks.sweep import lines
+from allranks.sweep.lines import Reader
 from allranks.sweep.state import begin
 
 if TYPE_CHECKING:
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from allranks.sweep.state import SweepState
 
 _CHUNK = 1 << 20  # bytes that are read at a time
-# A record is far shorter: its parameters are arguments of one process.
-_LINE_MAX = 8 << 20
 _STOP = ".stop"
 
 
@@ -45,10 +43,10 @@ def read(path: Path) -> SweepState:
     except OSError as error:
         raise _refused(path, error) from error
     try:
-        state, _ = _load(handle, path)
+        reader, _ = _load(handle, path)
     finally:
         os.close(handle)
-    return _check_begun(state, path)
+    return reader.begun()
 
 
 def stop_file(path: Path) -> Path:
@@ -86,9 +84,9 @@ class Journal:
         """
         handle = _open(path, os.O_RDWR | os.O_CREAT)
         try:
-            _check_new(_load(handle, path)[0], path)
+            lines.check_new(_load(handle, path)[0].state, str(path))
             os.ftruncate(handle, 0)
-            _write(handle, _line(head), path)
+            _write(handle, lines.line(head), path)
             _sync_folder(path)
         except BaseException:
             os.close(handle)
@@ -107,7 +105,7 @@ class Journal:
         handle = _open(path, os.O_RDWR)
         try:
             found, end = _load(handle, path)
-            state = _check_begun(found, path)
+            state = found.begun()
             if os.fstat(handle).st_size > end:
                 os.ftruncate(handle, end)
                 os.fsync(handle)
@@ -146,10 +144,10 @@ class Journal:
         if self._broken:
             raise RunError(f"the journal {self.path} cannot be written any more")
         self._broken = True
-        lines = b"".join(map(_line, written))
+        data = b"".join(map(lines.line, written))
         for record in written:
             self.state.apply(record)
-        _write(self._handle, lines, self.path)
+        _write(self._handle, data, self.path)
         self._broken = False
 
     def close(self) -> None:
@@ -188,37 +186,16 @@ def _open(path: Path, flags: int) -> int:
     return handle
 
 
-def _check_new(state: SweepState | None, path: Path) -> None:
-    if state is not None:
-        raise InputError(
-            f"the sweep {state.spec.name} was begun already, in {path}",
-            hint="resume it, delete it, or give the new one another name",
-        )
-
-
-def _check_begun(state: SweepState | None, path: Path) -> SweepState:
-    if state is None:
-        raise InputError(f"the journal {path} is empty", hint="start the sweep anew")
-    return state
-
-
-def _load(handle: int, path: Path) -> tuple[SweepState | None, int]:
-    """The state of all whole lines, and where they end; None where there is not one."""
+def _load(handle: int, path: Path) -> tuple[Reader, int]:
+    """What all whole lines tell, and where they end."""
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         raise InputError(f"{path} is no file", hint="name the journal of a sweep")
-    state: SweepState | None = None
+    reader = Reader(str(path))
     end = 0
-    for number, (line, after) in enumerate(_lines(handle, path), start=1):
-        record = _record(line, number, path)
-        try:
-            if state is None:
-                state = begin(record)
-            else:
-                state.apply(record)
-        except ValueError as error:
-            raise _changed(path, number, str(error)) from error
+    for line, after in _lines(handle, path):
+        reader.take(line)
         end = after
-    return state, end
+    return reader, end
 
 
 def _lines(handle: int, path: Path) -> Iterator[tuple[bytes, int]]:
@@ -230,7 +207,7 @@ def _lines(handle: int, path: Path) -> Iterator[tuple[bytes, int]]:
             chunk = os.pread(handle, _CHUNK, offset)
         except OSError as error:
             raise _refused(path, error) from error
-        if not chunk or len(rest) > _LINE_MAX:
+        if not chunk or len(rest) > lines.LINE_MAX:
             return
         offset += len(chunk)
         parts = (rest + chunk).split(b"\n")
@@ -238,28 +215,6 @@ def _lines(handle: int, path: Path) -> Iterator[tuple[bytes, int]]:
         for part in parts:
             at += len(part) + 1
             yield part, at
-
-
-def _record(line: bytes, number: int, path: Path) -> dict[str, Any]:
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise _changed(path, number, f"it is not JSON: {error}") from error
-    if not isinstance(record, dict):
-        raise _changed(path, number, "it is no JSON object")
-    if number == 1:
-        schema = record.get("schema")
-        if isinstance(schema, int) and schema > records.SCHEMA:
-            raise InputError(
-                f"the journal {path} was written by a newer allranks",
-                hint="use that version to go on with the sweep",
-            )
-    return record
-
-
-def _line(record: Record) -> bytes:
-    text = json.dumps(record, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    return text.encode("ascii") + b"\n"
 
 
 def _write(handle: int, data: bytes, path: Path) -> None:
@@ -288,11 +243,3 @@ def _refused(path: Path, error: OSError) -> InputError | RunError:
     if isinstance(error, FileNotFoundError):
         return InputError(f"there is no journal {path}", hint="check the sweep's name")
     return RunError(f"the journal {path} cannot be opened: {error.strerror}")
-
-
-def _changed(path: Path, number: int, why: str) -> InputError:
-    return InputError(
-        f"the journal cannot be read: {why}",
-        hint="it was changed by other hands; put the line right, or cut the file off before it",
-        source=f"{path}:{number}",
-    )

@@ -12,6 +12,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from allranks.sweep import databaseurl
+from allranks.sweep.filekeeper import FileKeeper
+from allranks.sweep.mapkeeper import PREFIX, Address, MapKeeper
+from allranks.sweep.studykeeper import StudyKeeper
+
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
@@ -149,11 +154,9 @@ def keeper(where: str, name: str = "") -> Keeper:
     Raises:
         InputError: no journal can be there.
     """
-    if where.startswith("configmap:"):
-        from allranks.sweep.mapkeeper import Address, MapKeeper  # noqa: PLC0415 - one of several
-
+    if where.startswith(PREFIX):
         address = Address.parse(where)
         return MapKeeper(address, name or address.sweep)
-    from allranks.sweep.filekeeper import FileKeeper  # noqa: PLC0415 - one of several
-
+    if databaseurl.is_one(where):
+        return StudyKeeper(databaseurl.settle(where), name)
     return FileKeeper(Path(where).absolute(), name)

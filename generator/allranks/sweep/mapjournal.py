@@ -12,7 +12,6 @@ follows from, or within a turn of the runner: both are made again where they are
 
 from __future__ import annotations
 
-import json
 import secrets
 import time
 from base64 import b64encode
@@ -29,8 +28,7 @@ from allranks.errors import (
     RejectedError,
     RunError,
 )
-from allranks.sweep import holding, records, segments
-from allranks.sweep.state import begin
+from allranks.sweep import holding, lines, segments
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -79,17 +77,12 @@ class Reading:
             raise InputError(
                 f"there is no journal {where}", hint="check the sweep's name and the namespace"
             ) from error
+        self._lines = lines.Reader(where)
         try:
-            record = json.loads(segments.unpack_head(self.head))
-            schema = record.get("schema")
-            if isinstance(schema, int) and schema > records.SCHEMA:
-                raise InputError(
-                    f"the journal {where} was written by a newer allranks",
-                    hint="use that version to go on with the sweep",
-                )
-            self.state: SweepState = begin(record)
-        except (ValueError, AttributeError) as error:
+            self._lines.take(segments.unpack_head(self.head).rstrip(b"\n"))
+        except ValueError as error:
             raise self._changed("its head", error) from error
+        self.state: SweepState = self._lines.begun()
 
     def refresh(self) -> bool:
         """Take in what was appended since the last call; whether there was anything.
@@ -112,7 +105,7 @@ class Reading:
             self.segment = config_map
             try:
                 for line in self.unpacked.take(config_map):
-                    self.state.apply(json.loads(line))
+                    self._lines.take(line)
                     found = True
             except ValueError as error:
                 raise self._changed(name, error) from error
@@ -186,11 +179,11 @@ class MapJournal:
         if not written:
             return
         self._trouble = f"the journal {self.where} cannot be written any more"
-        lines = b"".join(map(segments.line, written))
+        text = b"".join(map(lines.line, written))
         for record in written:
             self.state.apply(record)
         self._trouble = ""
-        self._pending += lines
+        self._pending += text
         if any(record["t"] not in _LATER for record in written):
             self._flush()
 
@@ -280,13 +273,13 @@ class MapJournal:
         if not self._pending:
             return
         self._trouble = f"the journal {self.where} cannot be written any more"
-        lines, self._pending = self._pending, b""
+        text, self._pending = self._pending, b""
         try:
             if self._size >= segments.FULL:
                 self._patch({"metadata": {"annotations": {names.SWEEP_SEALED: "true"}}})
                 self._index += 1
                 self._begin_segment()
-            for part in _parts(lines):
+            for part in _parts(text):
                 self._send(part)
         except ConflictError as error:
             who = self._hold.lost or "another process"
@@ -296,8 +289,8 @@ class MapJournal:
             ) from error
         self._trouble = ""
 
-    def _send(self, lines: bytes) -> None:
-        key, piece = self._packer.pack(lines)
+    def _send(self, text: bytes) -> None:
+        key, piece = self._packer.pack(text)
         self._patch({"binaryData": {key: b64encode(piece).decode("ascii")}}, key)
         self._size += len(piece)
 
@@ -343,10 +336,10 @@ class MapJournal:
         return self._cluster.get(paths.CONFIG_MAPS, name, namespace=self._namespace)
 
 
-def _parts(lines: bytes) -> list[bytes]:
+def _parts(text: bytes) -> list[bytes]:
     """Lines in parts that a segment has room for, however badly they pack."""
     parts = [b""]
-    for line in lines.splitlines(keepends=True):
+    for line in text.splitlines(keepends=True):
         if parts[-1] and len(parts[-1]) + len(line) > segments.PIECE_MAX:
             parts.append(b"")
         parts[-1] += line

@@ -13,7 +13,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import shlex
 from importlib import resources
 from typing import TYPE_CHECKING
 
@@ -147,7 +146,7 @@ def _best(results: Results) -> Iterable[str]:
     yield f'<p class="dim">{escape(best.name)}</p><dl class="best">'
     for name, choice in best.assignment.items():
         yield f"<div><dt>{escape(name)}</dt><dd>{escape(choice.text)}</dd></div>"
-    command = f"allranks sweep results {shlex.quote(results.spec.name)} --best -o yaml"
+    command = results.command("--best", "-o", "yaml")
     yield f'</dl><p class="dim">Its values file: <code>{escape(command)}</code></p></section>'
 
 

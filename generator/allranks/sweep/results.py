@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from allranks import names
 from allranks.errors import InputError, RunError
 from allranks.sweep.model import (
     CANCELLED,
@@ -48,11 +50,17 @@ class Results:
         spec: what was asked.
         trials: all of them, the best first.
         best: the best of those that ended well; None while there is none.
+        journal: what ``--journal`` is to be given to find it; "" where its name is enough.
     """
 
     spec: SweepSpec
     trials: tuple[Trial, ...]
     best: Trial | None
+    journal: str = ""
+
+    def command(self, *words: str) -> str:
+        """The command that shows the results, for a person to give; with more words to it."""
+        return command("results", self.spec.name, self.journal, *words)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -99,7 +107,7 @@ class Results:
         there = "there are no trials yet" if last is None else f"there are 0 to {last}"
         raise InputError(
             f"sweep {self.spec.name} has no trial {which!r}: {there}",
-            hint=f"see them all: allranks sweep results {self.spec.name}",
+            hint=f"see them all: {self.command()}",
         )
 
     def require_best(self) -> Trial:
@@ -115,7 +123,7 @@ class Results:
         reason = self.commonest_reason
         raise RunError(
             f"{message}; most often: {reason}" if reason else message,
-            hint=f"see why: allranks sweep results {self.spec.name}",
+            hint=f"see why: {self.command()}",
         )
 
     @property
@@ -129,12 +137,27 @@ class Results:
         return reasons.most_common(1)[0][0] if reasons else ""
 
 
-def collect(spec: SweepSpec, trials: Iterable[Trial]) -> Results:
+def command(word: str, name: str, journal: str, *words: str) -> str:
+    """A command of `allranks sweep` on a sweep, as a person types it.
+
+    Args:
+        word: such as ``resume``.
+        name: the sweep's name; "" where its journal alone is known.
+        journal: where it is kept; "" where its name is enough.
+        words: what else the command is to be given.
+    """
+    kept = ("--journal", journal) if journal else ()
+    named = (name,) if name else ()
+    return shlex.join((names.CLI, "sweep", word, *named, *kept, *words))
+
+
+def collect(spec: SweepSpec, trials: Iterable[Trial], journal: str = "") -> Results:
     """Order trials, and choose the best of them.
 
     Args:
         spec: what was asked.
         trials: in any order. Of equal ones the first proposed is the better one.
+        journal: of `Results.journal`.
     """
 
     def key(trial: Trial) -> tuple[int, int, float, int]:
@@ -147,7 +170,7 @@ def collect(spec: SweepSpec, trials: Iterable[Trial]) -> Results:
     ordered = tuple(sorted(trials, key=key))
     first = ordered[0] if ordered else None
     good = first is not None and first.state == SUCCEEDED and finite(first.value) is not None
-    return Results(spec, ordered, first if good else None)
+    return Results(spec, ordered, first if good else None, journal)
 
 
 def finite(value: float | None) -> float | None:

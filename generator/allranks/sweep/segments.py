@@ -9,13 +9,13 @@ sealed and the next one begins: the server writes a whole object for each change
 
 from __future__ import annotations
 
-import json
 import re
 import zlib
 from base64 import b64decode, b64encode
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
+from allranks.sweep import lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -47,15 +47,9 @@ def segment_name(sweep: str, index: int) -> str:
     return f"{head_name(sweep)}-{index}"
 
 
-def line(record: Record) -> bytes:
-    """A record as it stands in a journal."""
-    text = json.dumps(record, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    return text.encode("ascii") + b"\n"
-
-
 def pack_head(record: Record) -> str:
     """A journal's head as the value of a key of ``binaryData``."""
-    return b64encode(zlib.compress(line(record), 9)).decode("ascii")
+    return b64encode(zlib.compress(lines.line(record), 9)).decode("ascii")
 
 
 def unpack_head(config_map: Manifest) -> bytes:
@@ -132,11 +126,11 @@ class Packer:
         self._count = 0
         self._zip = zlib.compressobj(9, zlib.DEFLATED, _RAW)
 
-    def pack(self, lines: bytes) -> tuple[str, bytes]:
+    def pack(self, text: bytes) -> tuple[str, bytes]:
         """The next piece: its key, and its bytes."""
         key = f"{self._stream:04d}-{self._count:06d}"
         self._count += 1
-        return key, self._zip.compress(lines) + self._zip.flush(zlib.Z_SYNC_FLUSH)
+        return key, self._zip.compress(text) + self._zip.flush(zlib.Z_SYNC_FLUSH)
 
 
 class Unpacker:

@@ -54,6 +54,34 @@ def every() -> list[Keeper]:
     return [_kept(folder) for folder in sorted(found)]
 
 
+def begin(name: str, journal: str = "") -> Keeper:
+    """Where a new sweep is to be kept; a note of an older one that is nowhere any more is removed.
+
+    Args:
+        name: the sweep's name.
+        journal: what ``--journal`` was given; "" for nothing.
+
+    Raises:
+        InputError: as `locate`.
+        RunError: it cannot be seen whether there is an older one.
+    """
+    kept = locate(name, journal)
+    if not journal and not is_own(name, kept.where) and not kept.exists():
+        forget(kept)
+        return locate(name)
+    return kept
+
+
+def is_own(name: str, where: str) -> bool:
+    """Whether a sweep's journal is the file that its name has in the user's state folder."""
+    return bool(name) and journals.keeper(str(_folder(name) / _JOURNAL)).where == where
+
+
+def is_known(kept: Keeper) -> bool:
+    """Whether a sweep's name is enough to find it on this machine."""
+    return bool(kept.name) and _kept(_folder(kept.name)).where == kept.where
+
+
 def note(kept: Keeper) -> None:
     """Remember where a sweep is kept, so that its name is enough from now on.
 
@@ -61,7 +89,7 @@ def note(kept: Keeper) -> None:
     So it does where the state folder cannot be written.
     """
     folder = _folder(kept.name)
-    if not kept.name or _kept(folder).where == kept.where or (folder / _JOURNAL).exists():
+    if not kept.name or is_known(kept) or (folder / _JOURNAL).exists():
         return
     pointer = folder / _WHERE
     partial = folder / f".{_WHERE}.{os.getpid()}"
@@ -75,7 +103,7 @@ def forget(kept: Keeper) -> None:
     """Remove a journal, and its folder where it is one of ours."""
     kept.forget()
     folder = _folder(kept.name)
-    if kept.name and _kept(folder).where == kept.where:
+    if is_known(kept):
         shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -48,9 +48,9 @@ def test_render_is_as_recorded(ci_text: str, snapshot: SnapshotAssertion) -> Non
     assert snapshot(extension_class=Manifests) == reviewable(ci_text)
 
 
-def test_both_majors_render_the_same(ci_file: Path, ci_text: str, chart: Path, helm3: Any) -> None:
-    """Helm 3 prints the same objects as Helm 4."""
-    assert joined(ci_text) == joined(helm3.render(chart, "-f", ci_file))
+def test_both_majors_render_the_same(ci_file: Path, ci_text: str, chart: Path, helm: Any) -> None:
+    """Helm 3 and Helm 4 print the same objects."""
+    assert joined(ci_text) == joined(helm.render(chart, "-f", ci_file))
 
 
 def test_lint_passes(ci_file: Path, chart: Path, helm: Any) -> None:

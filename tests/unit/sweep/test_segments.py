@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from allranks.errors import InputError
-from allranks.sweep import naming, records, segments, space
+from allranks.sweep import lines, naming, records, segments, space
 from allranks.sweep.mapkeeper import Address
 from allranks.sweep.model import SUCCEEDED, Choice, Measure, Parameter, Values
 from tests.unit.sweep.simulation import spec
@@ -48,7 +48,7 @@ def test_a_head_comes_back() -> None:
     """As the line that it was; what is none is refused."""
     head = records.head(spec(), 1.0)
     made = segments.head_manifest("s", head)
-    assert segments.line(head) == segments.unpack_head(made)
+    assert lines.line(head) == segments.unpack_head(made)
     for wrong in ({}, {"binaryData": {"head": "aGVsbG8="}}, {"binaryData": {"head": "!"}}):
         with pytest.raises(ValueError, match=r"."):
             segments.unpack_head(wrong)
@@ -74,7 +74,7 @@ def test_ten_thousand_trials_fit() -> None:
             made += records.measures(number, told)
             end = {"t": "end", "n": number, "state": SUCCEEDED, "v": number / 1e4, "why": ""}
             made.append({**end, "cpu": None, "at": at + 20})
-        size += len(packer.pack(b"".join(map(segments.line, made)))[1])
+        size += len(packer.pack(b"".join(map(lines.line, made)))[1])
     assert 10 * size < segments.MOST * segments.FULL / 2
     assert 10 * size / 10_000 < 300  # bytes for a trial
 

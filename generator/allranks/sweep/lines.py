@@ -1,0 +1,103 @@
+"""Records as lines of text, and a sweep out of such lines, wherever they are kept."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from allranks.errors import InputError
+from allranks.sweep import records
+from allranks.sweep.state import begin
+
+if TYPE_CHECKING:
+    from allranks.sweep.records import Record
+    from allranks.sweep.state import SweepState
+
+# A record is far shorter: its parameters are arguments of one process.
+LINE_MAX = 8 << 20
+
+
+def line(record: Record) -> bytes:
+    """A record as one line, ASCII alone, with the line end that makes it whole."""
+    text = json.dumps(record, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return text.encode("ascii") + b"\n"
+
+
+class Reader:
+    """Folds whole lines into a sweep, one after the other.
+
+    Attributes:
+        state: the sweep so far; None before the first line.
+    """
+
+    def __init__(self, where: str) -> None:
+        """Begin.
+
+        Args:
+            where: where the lines are kept, for messages.
+        """
+        self.state: SweepState | None = None
+        self._where = where
+        self._number = 0
+
+    def take(self, text: bytes) -> None:
+        """Take the next line, without its end.
+
+        Raises:
+            InputError: it is no record, or does not follow; its number is named.
+        """
+        self._number += 1
+        record = self._record(text)
+        try:
+            if self.state is None:
+                self.state = begin(record)
+            else:
+                self.state.apply(record)
+        except ValueError as error:
+            raise self._changed(str(error)) from error
+
+    def begun(self) -> SweepState:
+        """The sweep.
+
+        Raises:
+            InputError: there was no line.
+        """
+        if self.state is None:
+            raise InputError(f"the journal {self._where} is empty", hint="start the sweep anew")
+        return self.state
+
+    def _record(self, text: bytes) -> dict[str, Any]:
+        try:
+            record = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise self._changed(f"it is not JSON: {error}") from error
+        if not isinstance(record, dict):
+            raise self._changed("it is no JSON object")
+        if self._number == 1:
+            schema = record.get("schema")
+            if isinstance(schema, int) and schema > records.SCHEMA:
+                raise InputError(
+                    f"the journal {self._where} was written by a newer allranks",
+                    hint="use that version to go on with the sweep",
+                )
+        return record
+
+    def _changed(self, why: str) -> InputError:
+        return InputError(
+            f"the journal cannot be read: {why}",
+            hint="it was changed by other hands; put the line right, or cut the file off before it",
+            source=f"{self._where}:{self._number}",
+        )
+
+
+def check_new(state: SweepState | None, where: str) -> None:
+    """Refuse to begin a sweep where there is one.
+
+    Raises:
+        InputError: there is one.
+    """
+    if state is not None:
+        raise InputError(
+            f"the sweep {state.spec.name} was begun already, in {where}",
+            hint="resume it, delete it, or give the new one another name",
+        )
