@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sysconfig
 from base64 import b64decode
@@ -278,11 +279,17 @@ def test_of_two_writers_one_can_write(person: Person, monkeypatch: pytest.Monkey
 
 
 def test_a_stop_reaches_the_pod_and_a_resume_makes_another(person: Person) -> None:
-    """`stop` from outside ends it in order; `resume` is another Job that goes on."""
+    """Ctrl-C ends nothing but the following; `stop` does, and `resume` has another Job go on."""
     values, over = person.field.write([fake(0, ends="3s"), fake(1), fake(2)], parallel=1)
-    person.begin(values, over)
+    begun = ("run", "s", "-f", str(values), "--over", over, "-n", person.field.namespace)
+    with person.start(*begun, "--in-cluster") as laptop:
+        until((person.state / "sweeps/s/where").exists, "the sweep's beginning")
+        laptop.send_signal(signal.SIGINT)
+        out, err = laptop.communicate(timeout=60)
+    assert (130, True) == (laptop.returncode, "s goes on in the cluster" in err), out + err
     pod = person.pod("pod-1")
     until(lambda: person.field.items("v1/pods")[1:], "a trial's pod")
+    again = person.start("resume", "s")
     # The Job of the runner is never done here, as its pod is none: the wait is not for this test.
     assert "s  Running" in person("stop", "s", "--no-wait")
     out, err = pod.communicate(timeout=60)
@@ -290,6 +297,8 @@ def test_a_stop_reaches_the_pod_and_a_resume_makes_another(person: Person) -> No
     state = person.kept.read()
     assert ("stopped", "a person stopped it") == (state.outcome, state.reason)
     assert ["s"] == person.field.releases()
+    out, err = again.communicate(timeout=60)
+    assert (130, True) == (again.returncode, "Stopped" in out), out + err
     with person.start("resume", "s") as following:
         until(lambda: not person.kept.read().outcome, "the sweep to go on")
         until(lambda: _job(person) == ["s-runner-2"], "the second Job")

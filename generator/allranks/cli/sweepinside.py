@@ -154,14 +154,18 @@ def _image(named: str) -> dict[str, str]:
 
 
 def _detached(console: Console, kept: MapKeeper, output: str) -> int:
+    from allranks.sweep import shelf  # noqa: PLC0415 - as in the commands
+
     if output == "json":
         console.json({"name": kept.name, "journal": kept.where})
         return EXIT_OK
     console.text(f"the sweep {kept.name} goes on in the cluster, namespace {kept.namespace}")
+    journal = f"--journal configmap:{kept.namespace}/{kept.name}"
+    # The name may be that of a sweep of this machine's own.
+    more = "" if shelf.is_known(kept) else f" {journal}"
     for word in ("status", "results", "stop", "delete"):
-        console.text(f"  {names.CLI} sweep {word} {kept.name}")
-    plain = f"configmap:{kept.namespace}/{kept.name}"
-    console.note(f"from another machine: add --journal {plain}")
+        console.text(f"  {names.CLI} sweep {word} {kept.name}{more}")
+    console.note(f"from another machine: add {journal}")
     return EXIT_OK
 
 
