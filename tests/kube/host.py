@@ -8,11 +8,14 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 from tests.kube import binaries
 
-# Programs that Debian keeps out of an ordinary user's PATH.
-_SYSTEM = "/usr/sbin:/sbin"
+# Programs that Debian keeps out of an ordinary user's PATH; of PostgreSQL it may have several.
+_SYSTEM = os.pathsep.join(
+    ("/usr/sbin", "/sbin", *map(str, sorted(Path("/usr/lib/postgresql").glob("*/bin"))))
+)
 
 CLUSTER, NODE, MPI, LOCAL = "test-cluster", "test-node", "test-mpi", "test-local"
 BROWSER = "test-browser"
@@ -46,6 +49,7 @@ NEEDS = (
     Need("busybox", "busybox", (MPI,)),
     Need("shellcheck", "shellcheck", (MPI,)),
     Need("chromium", "chromium", (BROWSER,)),
+    Need("postgres", "postgresql", (LOCAL,)),
     Need("libquadmath.so.0", "libquadmath0", (LOCAL,)),  # MXNet's wheel expects it
 )
 
@@ -59,8 +63,13 @@ def _has(program: str) -> bool:
     if ".so." in program:
         name = program.removeprefix("lib").partition(".")[0]
         return ctypes.util.find_library(name) is not None
-    path = f"{os.environ.get('PATH', os.defpath)}:{_SYSTEM}"
-    return shutil.which(program, path=path) is not None
+    return bool(find(program))
+
+
+def find(program: str) -> str:
+    """The path of a program of this machine; "" where it is not there."""
+    path = f"{os.environ.get('PATH', os.defpath)}{os.pathsep}{_SYSTEM}"
+    return shutil.which(program, path=path) or ""
 
 
 def blocked() -> dict[str, list[str]]:

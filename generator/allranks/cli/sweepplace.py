@@ -181,9 +181,9 @@ def journal_option(function: Callable[..., Any]) -> Callable[..., Any]:
         default="",
         metavar="WHERE",
         type=click.Path(),
-        help="Where the sweep is kept: a file, or a database, such as sqlite:///sweeps.db or "
-        "postgresql://user@host/database. Default: a file in the state folder, by the sweep's "
-        "name.",
+        help="Where the sweep is kept: a file, a database, such as sqlite:///sweeps.db or "
+        "postgresql://user@host/database, or configmap:NAMESPACE/NAME. Default: a file in the "
+        "state folder, by the sweep's name.",
     )(function)
 
 

@@ -39,15 +39,19 @@ _CLOCKS = {
     databaseurl.MYSQL: "SELECT unix_timestamp(now(6))",
 }
 _PACKAGES = {"psycopg": "'allranks[postgres]'", "pymysql": "pymysql", "MySQLdb": "mysqlclient"}
-_SAID = (
+# What databases say where what was asked for is wrong, and where something stands in the way.
+_WRONG = (
     ("password authentication failed", "set PGPASSWORD, or write the password into ~/.pgpass"),
     ("no password supplied", "set PGPASSWORD, or write the password into ~/.pgpass"),
     ("does not exist", "make it first, with `createdb` or `createuser`, or correct the URL"),
+    ("no schema has been selected", "let the user of the URL make and write tables there"),
     ("permission denied", "let the user of the URL make and write tables there"),
     ("readonly database", "make the file and its folder writable, or name another"),
     ("unable to open database file", "make its folder, or name another file"),
-    ("is locked", "another program keeps it to itself; end that one"),
     ("not a database", "name another file"),
+)
+_IN_THE_WAY = (
+    ("is locked", "another program keeps it to itself; end that one"),
     ("disk is full", "make room on the disk, then resume the sweep"),
 )
 
@@ -145,7 +149,11 @@ class Database:
                 raise self._foreign(min(ours))
             self._check_version()
         except exc.SQLAlchemyError as error:
-            raise self.refused(error) from error
+            refused = self.refused(error)
+            if any(word in refused.problem.message for word, _ in _WRONG):
+                # Whoever looks at a database first looks here: nothing was done yet.
+                raise InputError(refused.problem.message, hint=refused.problem.hint) from error
+            raise refused from error
         return True
 
     def make(self) -> None:
@@ -183,7 +191,7 @@ class Database:
         if isinstance(error, optuna.exceptions.StorageInternalError) and error.__cause__:
             return self.refused(error.__cause__)  # type: ignore[arg-type]
         said = _first(getattr(error, "orig", None) or error)
-        hint = next((fix for word, fix in _SAID if word in said), "")
+        hint = next((fix for word, fix in (*_WRONG, *_IN_THE_WAY) if word in said), "")
         away = isinstance(error, exc.OperationalError | exc.InterfaceError | exc.TimeoutError)
         wrong = isinstance(error, exc.ProgrammingError | exc.NoSuchTableError | KeyError)
         kind: type[RunError] = AwayError if away and not hint else RunError

@@ -1,0 +1,147 @@
+"""Sweeps that are kept in databases: SQLite, and a real PostgreSQL."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from allranks.errors import RunError
+from allranks.sweep import journals, records
+from tests.local.sweep.postgres import PASSWORD, USER, Server
+from tests.local.sweep.test_cli import Laptop, held, laptop
+from tests.unit.sweep.simulation import spec
+from tests.unit.sweep.studies import kill_writers, same, study
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["laptop"]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    """A PostgreSQL."""
+    made = Server()
+    try:
+        made.start()
+        yield made
+    finally:
+        made.remove()
+
+
+@pytest.fixture
+def password(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The password, where PostgreSQL's own programs look for it."""
+    for name, value in server.env.items():
+        monkeypatch.setenv(name, value)
+
+
+def _story(laptop: Laptop, url: str) -> None:
+    """A sweep whose runner is killed, that goes on, and is deleted, in a database."""
+    runner = held(laptop, "--journal", url, "--trials", "3")
+    refused = laptop("resume", "s", code=2).stderr
+    assert f"another process runs this sweep: process {runner.pid} on " in refused
+    runner.kill()
+    runner.communicate()
+    interrupted = laptop("status", "s").stdout
+    assert f"`allranks sweep resume s --journal {url}` goes on" in interrupted
+    (laptop.folder / "go").touch()
+    told = json.loads(laptop("resume", "s", "-o", "json").stdout)
+    assert {"succeeded": 3} == told["counts"]
+    assert {1} == {trial["attempts"] for trial in told["trials"]}
+    kept = journals.keeper(url, "s")
+    same(kept.read(), study(url))
+    assert told["best"] == study(url).best_trial.number
+    assert (
+        "lr: {values" not in laptop("results", "--journal", url, "s", "--best", "-o", "yaml").stdout
+    )
+    laptop("delete", "s")
+    assert not kept.exists()
+    assert not list(laptop.state.glob("sweeps/*"))
+
+
+def test_a_sweep_in_sqlite(laptop: Laptop) -> None:
+    """A kill costs no trial, its name alone finds it, and hints name the database."""
+    _story(laptop, f"sqlite:///{laptop.folder}/sweeps.db")
+
+
+@pytest.mark.usefixtures("password")
+def test_a_sweep_in_postgresql(laptop: Laptop, server: Server) -> None:
+    """The same; and the password is nowhere that the sweep is."""
+    url = server.make("sweeps")
+    laptop.env.update(server.env)
+    _story(laptop, url)
+    for file in (laptop.folder).rglob("*"):
+        if file.is_file():
+            assert PASSWORD.encode() not in file.read_bytes(), file
+    assert "0" == server.sql("sweeps", "SELECT count(*) FROM study_system_attributes").strip()
+
+
+@pytest.mark.usefixtures("password")
+def test_postgresql_keeps_what_was_acknowledged(server: Server) -> None:
+    """Whenever the writer is killed; who goes on need not wait for its lease to run out."""
+    kill_writers(server.make("killed"), 2)
+
+
+@pytest.mark.usefixtures("password")
+def test_a_server_that_is_restarted_is_waited_for(server: Server) -> None:
+    """No record is lost or written twice."""
+    url = server.make("restarted")
+    with journals.keeper(url, "s").create(records.head(spec(), 1.0)) as journal:
+        server.stop()
+        assert "" == journal.take_request()
+        writer = threading.Thread(
+            target=journal.append, args=(records.request_stop("enough", 2.0),)
+        )
+        writer.start()
+        server.start()
+        writer.join()
+    assert "enough" == journals.keeper(url, "s").read().requested
+    query = "SELECT count(*) FROM study_system_attributes WHERE key LIKE 'allranks:journal:%'"
+    assert "2" == server.sql("restarted", query).strip()
+
+
+def test_what_a_server_refuses(laptop: Laptop, server: Server) -> None:
+    """Each says what it is and what to do, and no password is shown."""
+    foreign = server.make("others", "CREATE TABLE trials (wheels integer)")
+    newer = server.make("newer")
+    cases: list[tuple[str, dict[str, str], int, tuple[str, ...]]] = [
+        (foreign, {"PGPASSWORD": "wr0ng"}, 2, ("password authentication failed", "set PGPASSWORD")),
+        (foreign, {}, 2, ("no password supplied", "~/.pgpass")),
+        (server.url("nowhere"), dict(server.env), 2, ('"nowhere" does not exist', "createdb")),
+        (foreign, dict(server.env), 2, ("a table 'trials' that is not Optuna's", "of their own")),
+        ("postgresql://x@127.0.0.1:9/d", {}, 1, ("cannot be reached", "see that it runs")),
+        (
+            newer.replace(USER, f"{USER}:wr0ng"),
+            {},
+            2,
+            ("has a password in it", "set PGPASSWORD"),
+        ),
+    ]
+    for url, env, code, said in cases:
+        laptop.env.pop("PGPASSWORD", None)
+        laptop.env.update({"PGPASSFILE": os.devnull, **env})
+        done = laptop.run("--journal", url, code=code)
+        for text in said:
+            assert text in done.stderr, done.stderr
+        told = done.stdout + done.stderr
+        assert "wr0ng" not in told
+        assert PASSWORD not in told
+        assert "Traceback" not in told
+    assert not list(laptop.state.glob("sweeps/*"))
+
+
+@pytest.mark.usefixtures("password")
+def test_a_user_without_rights(server: Server) -> None:
+    """It is said which right is missing."""
+    url = server.make("closed")
+    server.sql("closed", "REVOKE ALL ON SCHEMA public FROM public")
+    server.sql("closed", f"CREATE ROLE guest LOGIN PASSWORD '{PASSWORD}'")
+    guest: Any = journals.keeper(url.replace(USER, "guest"), "s")
+    with pytest.raises(RunError, match="no schema has been selected to create in") as caught:
+        guest.create(records.head(spec(), 1.0))
+    assert "let the user of the URL" in str(caught.value)
