@@ -141,7 +141,9 @@ def person(cluster: Cluster, namespace: str, helm4: Any, tmp_path: Path) -> Pers
     return Person(Field(cluster, namespace, helm4.path, tmp_path), tmp_path / "laptop")
 
 
-def test_a_runner_that_is_killed_is_followed_by_another(person: Person, tmp_path: Path) -> None:
+def test_a_runner_that_is_killed_is_followed_by_another(
+    person: Person, helm4: Any, tmp_path: Path
+) -> None:
     """All trials end once; exactly the Role's rights are used, and nothing is refused."""
     choices = [fake(n, ends="1s", says=f'{{"accuracy": {n / 10}}}') for n in range(5)]
     values, over = person.field.write(choices, objective=_METRIC, parallel=2)
@@ -151,7 +153,7 @@ def test_a_runner_that_is_killed_is_followed_by_another(person: Person, tmp_path
     until(lambda: len(person.kept.read().trials) >= 3, "three trials")
     first.kill()
     first.communicate()
-    _break_a_release(person)
+    _leave_a_release(person, helm4)
     second = person.pod("pod-2")
     out, err = second.communicate(timeout=120)
     assert 0 == second.returncode, out + err
@@ -169,16 +171,24 @@ def test_a_runner_that_is_killed_is_followed_by_another(person: Person, tmp_path
     assert "there are no sweeps" not in person("status")
 
 
-def _break_a_release(person: Person) -> None:
-    """Have a trial's release look like one whose helm was killed: helm has to remove it."""
-    (broken, *_) = (
-        one["metadata"]["name"]
-        for one in person.field.items("v1/secrets")
-        if names.SWEEP in one["metadata"].get("labels", {})
-    )
-    path = f"/api/v1/namespaces/{person.field.namespace}/secrets/{broken}"
+def _leave_a_release(person: Person, helm: Any) -> None:
+    """A release of the sweep whose helm was killed: no trial knows it, and helm removes it."""
+    chart = _foreign(person)
+    where = ("--namespace", person.field.namespace, "--kubeconfig", person.field.cluster.kubeconfig)
+    helm.run("install", "s-orphan", chart, "--labels", f"{names.SWEEP}=s", *where)
+    path = f"/api/v1/namespaces/{person.field.namespace}/secrets/sh.helm.release.v1.s-orphan.v1"
     labels = {"metadata": {"labels": {"status": "pending-install"}}}
     person.field.cluster.api("PATCH", path, labels)
+
+
+def _foreign(person: Person) -> Path:
+    """A chart that is not ours."""
+    chart = person.field.folder / "mine"
+    (chart / "templates").mkdir(parents=True)
+    (chart / "Chart.yaml").write_text("{apiVersion: v2, name: mine, version: 1.0.0}")
+    (chart / "values.yaml").write_text("learning: {rate: '0.1'}\ncode: 0\n")
+    (chart / "templates/job.yaml").write_text(FOREIGN)
+    return chart
 
 
 def _check_rights(person: Person) -> None:
@@ -203,11 +213,7 @@ def _check_rights(person: Person) -> None:
 
 def test_a_foreign_chart_comes_along(person: Person) -> None:
     """Packed; its parameters arrive as typed, and the runner may do nothing beside its Jobs."""
-    chart = person.field.folder / "mine"
-    (chart / "templates").mkdir(parents=True)
-    (chart / "Chart.yaml").write_text("{apiVersion: v2, name: mine, version: 1.0.0}")
-    (chart / "values.yaml").write_text("learning: {rate: '0.1'}\ncode: 0\n")
-    (chart / "templates/job.yaml").write_text(FOREIGN)
+    chart = _foreign(person)
     where = ("-n", person.field.namespace, "--in-cluster", "--detach", "--keep", "all")
     person("run", "s", str(chart), "--set-range", "learning.rate=1e-5,0.10", *where)
     until(lambda: "waits for a node: " in runnerpods.trouble(person.kept).why, "the pod's trouble")

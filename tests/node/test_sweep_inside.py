@@ -84,7 +84,9 @@ def test_a_sweep_outlives_the_pod_that_runs_it(lab: Lab, helm4: Any, tmp_path: P
         decay, rate = trial["parameters"]["decay"], trial["parameters"]["lr"]
         assert decay in {"1e-5", "0.10", "1e-1"}
         assert float(rate) == trial["value"]
-        (one,) = lab.pods(trial["name"])
+        pods = lab.pods(trial["name"])
+        assert 1 == len(pods), f"{trial}\n{lab.logs('s')}"
+        one = pods[0]
         assert f"given --decay {decay} --lr {rate}\n" in lab.log(one["metadata"]["name"])
     sweep("delete", "s")
     left = [one["metadata"]["name"] for one in lab.cluster.items(lab.path("configmaps"))]
