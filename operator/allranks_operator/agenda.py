@@ -37,6 +37,7 @@ class Agenda:
         self._lock = threading.Condition()
         self._due: dict[Key, float] = {}
         self._since: dict[Key, float] = {}
+        self._held: dict[Key, float] = {}
         self._heap: list[tuple[float, Key]] = []
         self._busy: set[Key] = set()
         self._closed = False
@@ -46,11 +47,13 @@ class Agenda:
 
         Args:
             key: the key.
-            after: seconds from now; an earlier time that was asked for stays.
+            after: seconds from now; an earlier time that was asked for stays, a later one that was
+                set by `hold` does, too.
             since: when the change was seen that asks for it, if one does.
         """
         due = time.monotonic() + after
         with self._lock:
+            due = max(due, self._held.get(key, 0.0))
             if since is not None:
                 self._since.setdefault(key, since)
             known = self._due.get(key)
@@ -60,6 +63,14 @@ class Agenda:
             if key not in self._busy:
                 heapq.heappush(self._heap, (due, key))
                 self._lock.notify()
+
+    def hold(self, key: Key, seconds: float) -> None:
+        """Have no look at a key for so long, whatever asks for one.
+
+        A thousand changes of what may not be written yet would be a thousand looks for nothing.
+        """
+        with self._lock:
+            self._held[key] = time.monotonic() + seconds
 
     def take(self, timeout: float) -> Turn | None:
         """The next key whose turn it is; `done` must follow. None when nothing is due in time."""
@@ -104,6 +115,7 @@ class Agenda:
         with self._lock:
             self._due.clear()
             self._since.clear()
+            self._held.clear()
             self._heap.clear()
 
     @property
@@ -120,6 +132,7 @@ class Agenda:
             if self._due.get(key) != due or key in self._busy:
                 continue
             del self._due[key]
+            self._held.pop(key, None)
             self._busy.add(key)
             return Turn(key, self._since.pop(key, None))
         return None

@@ -18,7 +18,7 @@ from allranks_operator import act, orphans, reasons
 from allranks_operator.kube.applied import plain, same
 from allranks_operator.kube.errors import ApiError, BusyError, ConflictError, GoneError
 from allranks_operator.kube.resources import ELASTIC_JOBS
-from allranks_operator.pace import Backoff, Pace
+from allranks_operator.pace import Backoff, Burst, Pace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     from allranks_operator.world.keys import Key
     from allranks_operator.world.world import World
 
-# A commit is not held back for a second, but ten of them are not made in one either.
-_COMMIT_SECONDS = 0.1
+# A commit is not held back for a second, but ten of them are not made in one either; a job and its
+# first plan often come together.
+_COMMIT_SECONDS, _COMMITS_AT_ONCE = 0.1, 3
 # A look that takes long is followed by a rest of so many times its length.
 _REST = 2.0
 _MAKING, _REST_OF = "making pods", "the rest"
@@ -84,6 +85,7 @@ class Jobs:
         self._metrics = metrics
         self._master_image = master_image
         self._pace = Pace(1.0)
+        self._commits = Burst(_COMMIT_SECONDS, _COMMITS_AT_ONCE)
         self._backoff = Backoff()
         self._taken: dict[tuple[Key, str], float] = {}
         self._generations: dict[Key, int] = {}
@@ -105,9 +107,10 @@ class Jobs:
             if again is not None:
                 self._agenda.add(key, after=again)
             return
-        wait = self._pace.wait(key, _COMMIT_SECONDS)
+        wait = self._commits.wait(key)
         if wait:
-            self._agenda.add(key, after=wait, since=turn.since)
+            self._agenda.hold(key, wait)
+            self._agenda.add(key, since=turn.since)
             return
         self._heed_change(key, found[0])
         started = time.monotonic()
@@ -187,6 +190,7 @@ class Jobs:
         except ApiError as error:
             return self._later(key, job, error)
         self._pace.wrote(key)
+        self._commits.done(key)
         self._backoff.worked(key, _REST_OF)
         if answer is not None:
             self._world.learn(ELASTIC_JOBS, answer)
@@ -291,6 +295,7 @@ class Jobs:
 
     def _forget(self, key: Key) -> None:
         self._pace.forget(key)
+        self._commits.forget(key)
         self._backoff.forget(key)
         self._generations.pop(key, None)
         self._refusals.pop(key, None)

@@ -23,17 +23,12 @@ class Pace:
         self._seconds = seconds
         self._written: dict[Key, float] = {}
 
-    def wait(self, key: Key, seconds: float | None = None) -> float:
-        """Seconds until it may be written again; 0 for now.
-
-        Args:
-            key: the key.
-            seconds: another distance than the usual one.
-        """
+    def wait(self, key: Key) -> float:
+        """Seconds until it may be written again; 0 for now."""
         written = self._written.get(key)
         if written is None:
             return 0.0
-        return max(0.0, written + (seconds or self._seconds) - time.monotonic())
+        return max(0.0, written + self._seconds - time.monotonic())
 
     def wrote(self, key: Key) -> None:
         """It was written just now."""
@@ -42,6 +37,36 @@ class Pace:
     def forget(self, key: Key) -> None:
         """It is no more."""
         self._written.pop(key, None)
+
+
+class Burst:
+    """When something may be done that is done a few times at once, and then one by one."""
+
+    def __init__(self, seconds: float, at_once: int) -> None:
+        """Nothing was done yet.
+
+        Args:
+            seconds: between two, in the long run.
+            at_once: so many of one key need not wait for each other.
+        """
+        self._seconds = seconds
+        self._ahead = (at_once - 1) * seconds
+        # Until when a key has used up what it may do (time.monotonic).
+        self._used: dict[Key, float] = {}
+
+    def wait(self, key: Key) -> float:
+        """Seconds until it may be done again; 0 for now."""
+        now = time.monotonic()
+        return max(0.0, self._used.get(key, now) - self._ahead - now)
+
+    def done(self, key: Key) -> None:
+        """It was done just now."""
+        now = time.monotonic()
+        self._used[key] = max(now, self._used.get(key, now)) + self._seconds
+
+    def forget(self, key: Key) -> None:
+        """It is no more."""
+        self._used.pop(key, None)
 
 
 class Backoff:

@@ -123,7 +123,8 @@ class Runs:
         key = turn.key
         wait = max(self._pace.wait(key), self._backoff.left(key, ""))
         if wait:
-            self._agenda.add(key, after=wait, since=turn.since)
+            self._agenda.hold(key, wait)
+            self._agenda.add(key, since=turn.since)
             return
         parts = self._world.of(key)
         controllers = [one for kind in _CONTROLLERS for one in parts.get(kind, ())]

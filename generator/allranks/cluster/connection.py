@@ -11,8 +11,10 @@ has no such bound: the system's own keep-alive notices a peer that is gone withi
 from __future__ import annotations
 
 import os
+import time
 import warnings
 from functools import cached_property
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
 CONNECT_SECONDS = 5.0
 READ_SECONDS = 20.0
+_CREDENTIALS_SECONDS = 5.0
 _SOCKETS_KEPT = 128  # as many logs may be followed at once
 
 
@@ -52,6 +55,8 @@ class Connection:
         self._file = file
         self._context = context
         self._timeout = (min(CONNECT_SECONDS, timeout), timeout)
+        # Until when (time.monotonic) these headers are taken for good.
+        self._known: tuple[float, dict[str, str]] = (0.0, {})
 
     @cached_property
     def config(self) -> kubeconfig.Kubeconfig:
@@ -205,12 +210,11 @@ class Connection:
         headers = {"Accept": accept, "User-Agent": agent or library.user_agent}
         if body is not None:
             headers["Content-Type"] = content_type
-        for one in settings.auth_settings().values():
-            headers[one["key"]] = one["value"]
+        headers |= self._credentials()
         marks = f"?{urlencode(query)}" if query else ""
         connect, read = self._timeout
         try:
-            return library.rest_client.pool_manager.request(
+            answer = library.rest_client.pool_manager.request(
                 method,
                 f"{settings.host}{path}{marks}",
                 body=body,
@@ -221,6 +225,24 @@ class Connection:
             )
         except HTTPError as error:
             raise refusals.unreachable(self.where, error) from error
+        if answer.status == HTTPStatus.UNAUTHORIZED:
+            self._known = (0.0, {})
+        return answer
+
+    def _credentials(self) -> dict[str, str]:
+        """The headers that say who asks.
+
+        The library builds a whole configuration, proxies and all, to say whether a token is still
+        good: a fifth of a request's cost. It renews one minutes before its end, so seconds make no
+        difference.
+        """
+        until, headers = self._known
+        if time.monotonic() >= until:
+            settings = self.client.client.configuration
+            found = settings.auth_settings().values()
+            headers = {one["key"]: one["value"] for one in found}
+            self._known = (time.monotonic() + _CREDENTIALS_SECONDS, headers)
+        return headers
 
     def _send(self, asked: Asked, method: str, path: str, **params: Any) -> Any:
         client = self.client

@@ -6,6 +6,7 @@ The core is pure and needs no library. `model` says what a sweep is; `spec`, wit
 `stopping` judges them. `records` are what is written down of a sweep, `state` is their fold,
 `decide` says what to do next in terms of `actions`, and `written` keeps a sweep for its resumption.
 
-At its edge stand `journal`, the file that survives a crash, and `sampling`, the port of the
-searches; `search` alone imports Optuna.
+At its edge stand `journals`, the port of what keeps a sweep, and `sampling`, that of the searches.
+Behind the first are `journal`, a file that survives a crash, and `study` with its neighbours
+(`rows`, `mirror`, `database`), a study in a database; these and `search` alone import Optuna.
 """

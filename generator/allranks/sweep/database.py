@@ -82,11 +82,12 @@ class Database:
                 hint="give sqlite:///sweeps.db or postgresql://user@host/database",
             ) from error
         except ImportError as error:
-            package = _PACKAGES.get(error.name or "", error.name or "its driver")
+            # One that is there without what it stands on names nothing.
+            driver = error.name or self._given.partition("://")[0].rpartition("+")[2]
             raise MissingToolError(
-                f"{databaseurl.backend(url)} needs {error.name}, which is not installed",
+                f"{databaseurl.backend(url)} needs {driver}, which is not installed",
                 path="--journal",
-                hint=f"pip install {package}",
+                hint=f"pip install {_PACKAGES.get(driver, driver)}",
             ) from error
         except (exc.ArgumentError, ValueError) as error:
             raise InputError(

@@ -5,8 +5,9 @@ Nothing is repeated here: who asks knows best whether the same request still mak
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
+
+import orjson
 
 from allranks import __version__, names
 from allranks.cluster import paths
@@ -231,10 +232,10 @@ class Api:
     def _json(self, asked: str, method: str, path: str, **how: Any) -> Manifest:
         body = how.pop("body", None)
         if body is not None:
-            how["body"] = json.dumps(body, separators=(",", ":")).encode()
+            how["body"] = orjson.dumps(body)
         data = self._send(asked, method, path, **how)
         try:
-            found = json.loads(data)
+            found = orjson.loads(data)
         except ValueError:
             found = None
         if not isinstance(found, dict):
@@ -279,12 +280,12 @@ class Watching:
             if event["type"] == "ERROR":
                 status = event["object"]
                 code = int(status.get("code") or 0)
-                raise errors.of_answer(self._asked, code, json.dumps(status).encode())
+                raise errors.of_answer(self._asked, code, orjson.dumps(status))
             yield event["type"], event["object"]
 
     def _event(self, line: bytes) -> Manifest:
         try:
-            found: Manifest = json.loads(line)
+            found: Manifest = orjson.loads(line)
         except ValueError as error:
             raise errors.BusyError(f"{self._asked}: a line that is no JSON") from error
         return found

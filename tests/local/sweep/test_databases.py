@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from allranks.errors import RunError
+from allranks.errors import AllranksError, RunError
 from allranks.sweep import journals, records
 from tests.local.sweep.postgres import PASSWORD, USER, Server
 from tests.local.sweep.test_cli import Laptop, held, laptop
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 __all__ = ["laptop"]
+
+# One server is enough.
+pytestmark = pytest.mark.xdist_group("postgres")
 
 
 @pytest.fixture(scope="module")
@@ -40,13 +43,28 @@ def password(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
 
 
-def _story(laptop: Laptop, url: str) -> None:
-    """A sweep whose runner is killed, that goes on, and is deleted, in a database."""
+def test_a_sweep_in_sqlite(laptop: Laptop) -> None:
+    """Its name alone finds it from any folder, and the commands that are recommended name it."""
+    shown = laptop.run("--journal", "sqlite:///sweeps.db", "--trials", "1").stdout
+    url = f"sqlite:///{laptop.folder}/sweeps.db"
+    assert f"`allranks sweep results s --journal {url} --best -o yaml`" in shown
+    assert "s  Completed, 1 of 1 trials ended" in laptop("status", "s").stdout
+    same(journals.keeper(url, "s").read(), study(url))
+
+
+@pytest.mark.usefixtures("password")
+def test_a_sweep_in_postgresql(laptop: Laptop, server: Server) -> None:
+    """A kill costs no trial and repeats none; and the password is nowhere that the sweep is."""
+    url = server.make("sweeps")
+    laptop.env.update(server.env)
     runner = held(laptop, "--journal", url, "--trials", "3")
     refused = laptop("resume", "s", code=2).stderr
     assert f"another process runs this sweep: process {runner.pid} on " in refused
     runner.kill()
     runner.communicate()
+    for file in laptop.folder.rglob("*"):
+        if file.is_file():
+            assert PASSWORD.encode() not in file.read_bytes(), file
     interrupted = laptop("status", "s").stdout
     assert f"`allranks sweep resume s --journal {url}` goes on" in interrupted
     (laptop.folder / "go").touch()
@@ -56,28 +74,9 @@ def _story(laptop: Laptop, url: str) -> None:
     kept = journals.keeper(url, "s")
     same(kept.read(), study(url))
     assert told["best"] == study(url).best_trial.number
-    assert (
-        "lr: {values" not in laptop("results", "--journal", url, "s", "--best", "-o", "yaml").stdout
-    )
     laptop("delete", "s")
     assert not kept.exists()
     assert not list(laptop.state.glob("sweeps/*"))
-
-
-def test_a_sweep_in_sqlite(laptop: Laptop) -> None:
-    """A kill costs no trial, its name alone finds it, and hints name the database."""
-    _story(laptop, f"sqlite:///{laptop.folder}/sweeps.db")
-
-
-@pytest.mark.usefixtures("password")
-def test_a_sweep_in_postgresql(laptop: Laptop, server: Server) -> None:
-    """The same; and the password is nowhere that the sweep is."""
-    url = server.make("sweeps")
-    laptop.env.update(server.env)
-    _story(laptop, url)
-    for file in (laptop.folder).rglob("*"):
-        if file.is_file():
-            assert PASSWORD.encode() not in file.read_bytes(), file
     assert "0" == server.sql("sweeps", "SELECT count(*) FROM study_system_attributes").strip()
 
 
@@ -105,33 +104,32 @@ def test_a_server_that_is_restarted_is_waited_for(server: Server) -> None:
     assert "2" == server.sql("restarted", query).strip()
 
 
-def test_what_a_server_refuses(laptop: Laptop, server: Server) -> None:
+def test_what_a_server_refuses(
+    laptop: Laptop, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each says what it is and what to do, and no password is shown."""
-    foreign = server.make("others", "CREATE TABLE trials (wheels integer)")
-    newer = server.make("newer")
-    cases: list[tuple[str, dict[str, str], int, tuple[str, ...]]] = [
-        (foreign, {"PGPASSWORD": "wr0ng"}, 2, ("password authentication failed", "set PGPASSWORD")),
-        (foreign, {}, 2, ("no password supplied", "~/.pgpass")),
-        (server.url("nowhere"), dict(server.env), 2, ('"nowhere" does not exist', "createdb")),
-        (foreign, dict(server.env), 2, ("a table 'trials' that is not Optuna's", "of their own")),
-        ("postgresql://x@127.0.0.1:9/d", {}, 1, ("cannot be reached", "see that it runs")),
-        (
-            newer.replace(USER, f"{USER}:wr0ng"),
-            {},
-            2,
-            ("has a password in it", "set PGPASSWORD"),
-        ),
+    monkeypatch.setenv("PGPASSFILE", os.devnull)
+    others = server.make("others", "CREATE TABLE trials (wheels integer)")
+    cases: list[tuple[str, str, int, tuple[str, ...]]] = [
+        (others, "wr0ng", 2, ("password authentication failed", "set PGPASSWORD")),
+        (others, "", 2, ("no password supplied", "~/.pgpass")),
+        (server.url("nowhere"), PASSWORD, 2, ('"nowhere" does not exist', "createdb")),
+        (others, PASSWORD, 2, ("a table 'trials' that is not Optuna's", "of their own")),
+        ("postgresql://x@127.0.0.1:9/d", PASSWORD, 1, ("cannot be reached", "see that it runs")),
     ]
-    for url, env, code, said in cases:
-        laptop.env.pop("PGPASSWORD", None)
-        laptop.env.update({"PGPASSFILE": os.devnull, **env})
-        done = laptop.run("--journal", url, code=code)
+    for url, password, code, said in cases:
+        monkeypatch.setenv("PGPASSWORD", password)
+        with pytest.raises(AllranksError) as caught:
+            journals.keeper(url, "s").create(records.head(spec(), 1.0))
+        assert code == caught.value.exit_code
         for text in said:
-            assert text in done.stderr, done.stderr
-        told = done.stdout + done.stderr
-        assert "wr0ng" not in told
-        assert PASSWORD not in told
-        assert "Traceback" not in told
+            assert text in str(caught.value)
+        assert "wr0ng" not in str(caught.value)
+        assert PASSWORD not in str(caught.value)
+    laptop.env["PGPASSWORD"] = "wr0ng"
+    done = laptop.run("--journal", others, code=2)
+    assert done.stderr.startswith(f"error: the database {others} cannot be reached: ")
+    assert "wr0ng" not in done.stdout + done.stderr
     assert not list(laptop.state.glob("sweeps/*"))
 
 

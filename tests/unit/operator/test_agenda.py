@@ -76,14 +76,33 @@ def test_a_change_that_is_put_off_keeps_its_age() -> None:
     assert Turn(A, 1.0) == agenda.take(0)
 
 
+def test_a_key_that_is_held_back_has_one_look_for_all_its_changes() -> None:
+    """Whatever asks for it meanwhile; the age is that of the first change, and others go on."""
+    agenda = Agenda()
+    agenda.hold(A, 0.05)
+    for since in (3.0, 4.0, 5.0):
+        agenda.add(A, since=since)
+    agenda.add(B)
+    assert Turn(B, None) == agenda.take(0)
+    assert agenda.take(0) is None
+    turn = agenda.take(5)
+    assert Turn(A, 3.0) == turn
+    agenda.done(turn)
+    agenda.add(A)
+    assert Turn(A, None) == agenda.take(0)
+
+
 def test_nothing_is_left_after_clear() -> None:
     """Who stands by forgets what was due."""
     agenda = Agenda()
     agenda.add(A)
     agenda.add(B, after=5)
+    agenda.hold(B, 60)
     assert 1 == agenda.waiting
     agenda.clear()
     assert agenda.take(0) is None
+    agenda.add(B)
+    assert Turn(B, None) == agenda.take(0)
 
 
 def test_no_key_is_lost_or_taken_twice_by_many_threads() -> None:

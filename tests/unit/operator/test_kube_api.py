@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from allranks.cluster.connection import Connection
 from allranks_operator.kube import errors
+from allranks_operator.kube.api import Api
 from tests.unit.operator.fakes import FakeServer, listed, pod, refused, until
 
 if TYPE_CHECKING:
-    from allranks_operator.kube.api import Api
+    from pathlib import Path
 
 PODS = "api/v1/pods"
 PATH = "/api/v1/namespaces/lab/pods"
@@ -124,3 +127,40 @@ def test_a_silent_watch_is_taken_for_dead(server: FakeServer, api: Api) -> None:
     with pytest.raises(errors.BusyError):
         next(silent)
     assert 1 == len(server.lines)
+
+
+def test_credentials_are_asked_for_now_and_then_and_after_a_refusal(
+    server: FakeServer, tmp_path: Path
+) -> None:
+    """A plugin whose tokens are short-lived does not run at each of a thousand requests."""
+    calls, plugin = tmp_path / "calls", tmp_path / "plugin"
+    plugin.write_text(
+        f"#!/bin/sh\necho call >> {calls}\n"
+        'echo \'{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", '
+        '"status": {"token": "t", "expirationTimestamp": "2020-01-01T00:00:00Z"}}\'\n'
+    )
+    plugin.chmod(0o755)
+    version = "client.authentication.k8s.io/v1"
+    run = {"apiVersion": version, "command": str(plugin), "interactiveMode": "Never"}
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "lab",
+        "clusters": [{"name": "c", "cluster": {"server": server.url}}],
+        "users": [{"name": "u", "user": {"exec": run}}],
+        "contexts": [{"name": "lab", "context": {"cluster": "c", "user": "u"}}],
+    }
+    path = tmp_path / "plugged"
+    path.write_text(json.dumps(config))
+    api = Api(Connection(str(path), None, 5.0))
+    server.routes["POST", PATH] = (201, pod("a"))
+    api.create(PODS, "lab", pod("a"))
+    before = len(calls.read_text().split())
+    for _ in range(20):
+        api.create(PODS, "lab", pod("a"))
+    assert before == len(calls.read_text().split())
+    server.routes["POST", PATH] = refused(401, "Unauthorized")
+    for _ in range(2):
+        with pytest.raises(errors.BusyError):
+            api.create(PODS, "lab", pod("a"))
+    assert before < len(calls.read_text().split())

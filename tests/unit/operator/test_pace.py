@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from allranks_operator import pace
-from allranks_operator.pace import Backoff, Pace
+from allranks_operator.pace import Backoff, Burst, Pace
 from allranks_operator.world.keys import Key
 
 A, B = Key("run", "lab", "a"), Key("run", "lab", "b")
@@ -25,12 +25,31 @@ def test_the_first_write_waits_for_nothing(clock: list[float]) -> None:
     assert 0 == one.wait(A)
     one.wrote(A)
     assert (1.0, 0.0) == (one.wait(A), one.wait(B))
-    assert 0.25 == one.wait(A, 0.25)
     clock[0] += 0.75
     assert 0.25 == one.wait(A)
     clock[0] += 1
     assert 0 == one.wait(A)
     one.wrote(A)
+    one.forget(A)
+    assert 0 == one.wait(A)
+
+
+def test_a_few_at_once_and_then_one_by_one(clock: list[float]) -> None:
+    """Three need not wait; after that there is one each quarter, and a rest gives three again."""
+    one = Burst(0.25, 3)
+    for _ in range(3):
+        assert 0 == one.wait(A)
+        one.done(A)
+    assert (0.25, 0.0) == (one.wait(A), one.wait(B))
+    clock[0] += 0.25
+    assert 0 == one.wait(A)
+    one.done(A)
+    assert 0.25 == one.wait(A)
+    clock[0] += 5
+    for _ in range(3):
+        assert 0 == one.wait(A)
+        one.done(A)
+    assert 0.25 == one.wait(A)
     one.forget(A)
     assert 0 == one.wait(A)
 

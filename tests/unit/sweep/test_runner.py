@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from allranks import names
 from allranks.errors import ForbiddenError, InputError, RunError
-from allranks.sweep import actions, model, runner, shelf
+from allranks.sweep import actions, model, results, runner, shelf
 from allranks.sweep.actions import Observed
 from allranks.sweep.filekeeper import FileKeeper
 from allranks.sweep.journal import Journal, read
@@ -403,6 +403,26 @@ def test_a_sweep_that_is_kept_elsewhere_is_found_by_its_name(path: Path) -> None
     shelf.forget(runner.locate("s"))
     assert not elsewhere.exists()
     assert path == Path(runner.locate("s").where)
+
+
+def test_a_note_of_a_sweep_that_is_nowhere_any_more_is_forgotten(path: Path) -> None:
+    """When a new sweep takes the name; while there is one, its name is taken."""
+    elsewhere = path.parents[2] / "elsewhere" / "j"
+    runner.begin(_prepared(), runner.locate("s", str(elsewhere)), {"on": "here"}).close()
+    assert str(elsewhere) == shelf.begin("s").where
+    elsewhere.unlink()
+    assert str(path) == shelf.begin("s").where
+    assert [] == shelf.every()
+
+
+def test_a_command_names_the_journal_where_one_is_needed(path: Path) -> None:
+    """As a shell reads it."""
+    assert shelf.is_own("s", str(path))
+    assert not shelf.is_own("s", "sqlite:////s.db")
+    assert "allranks sweep resume s" == results.command("resume", "s", "")
+    assert "allranks sweep results s --journal '/a b' --best" == results.command(
+        "results", "s", "/a b", "--best"
+    )
 
 
 def test_a_name_stays_that_of_the_sweep_that_has_it(path: Path) -> None:

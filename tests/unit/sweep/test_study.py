@@ -403,6 +403,28 @@ def test_records_that_were_changed_by_hand_are_refused(url: str) -> None:
     assert not journals.keeper(url, "s").is_run()
 
 
+@pytest.mark.parametrize(
+    ("library", "where", "said", "fix"),
+    [
+        ("optuna", "sqlite:///s.db", "a database needs Optuna", "pip install 'allranks[search]'"),
+        ("psycopg", "postgresql://h/d", "needs psycopg", "pip install 'allranks[postgres]'"),
+    ],
+)
+def test_what_is_not_installed(
+    monkeypatch: pytest.MonkeyPatch, library: str, where: str, said: str, fix: str
+) -> None:
+    """Is named with the command that installs it, and not before it is needed."""
+    monkeypatch.setitem(sys.modules, library, None)
+    if library == "optuna":
+        for name in ("study", "studyjournal", "database", "rows", "mirror"):
+            monkeypatch.delitem(sys.modules, f"allranks.sweep.{name}", raising=False)
+    kept = journals.keeper(where, "s")
+    with pytest.raises(MissingToolError, match=said) as caught:
+        kept.exists()
+    assert fix in caught.value.problem.hint
+    assert 2 == caught.value.exit_code
+
+
 def test_what_is_no_database(tmp_path: Path) -> None:
     """Each says what it is, and what to do."""
     (tmp_path / "text").write_text("no database, and long enough to be seen as none" * 9)
