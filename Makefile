@@ -163,7 +163,8 @@ gen-pins: $(VENV)/.installed ## requirements/*.txt: newest versions and their ha
 	@$(BIN)/uv pip compile -q -U --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --no-header --no-annotate --group examples -c requirements/dev.txt -o requirements/examples.txt
 	@$(BIN)/uv pip compile -q -U --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-	  --no-header --no-annotate pyproject.toml --extra operator -c requirements/dev.txt -o requirements/operator.txt
+	  --no-header --no-annotate pyproject.toml --extra operator --extra search -c requirements/dev.txt \
+	  -o requirements/operator.txt
 	@$(BIN)/uv pip compile -q -U --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --no-header --no-annotate pyproject.toml --extra plot --extra postgres --extra search -c requirements/dev.txt -o requirements/sweep.txt
 	@for name in dlrover mxnet tensorflow; do $(BIN)/uv pip compile -q -U --universal --python-version 3.11 \

@@ -110,6 +110,10 @@ class NotFoundError(InputError):
     """What was named is not on the cluster: a run, an object, a namespace."""
 
 
+class ConflictError(ToolError):
+    """Somebody else has changed or made the object since it was read."""
+
+
 class ForbiddenError(ToolError):
     """The API server does not let this user do it; the verb and the resource are named."""
 

@@ -64,8 +64,10 @@ HOSTNAME = "kubernetes.io/hostname"
 # Workloads and the chart of each.
 ELASTIC = "elastic"
 WORKLOADS = ("torchrun", "mpi", ELASTIC, "sweep")
-# The chart of the watcher, which is no workload.
+# Charts that are no workload: the watcher, and what stays with a sweep inside a cluster.
 OPERATOR = "operator"
+SWEEP_RUNNER = "sweep-runner"
+OTHER_CHARTS = (OPERATOR, SWEEP_RUNNER)
 
 # The role of pods that say none.
 ROLE_NODE = "node"
@@ -83,6 +85,7 @@ ENV_HELM = "ALLRANKS_HELM"
 ENV_STATE = "ALLRANKS_STATE"
 ENV_REPORT = "ALLRANKS_REPORT"
 ENV_CHARTS = "ALLRANKS_CHARTS"
+ENV_IDENTITY = "ALLRANKS_IDENTITY"  # who writes a journal, for a person; the pod inside a cluster
 
 # Environment that a workload's entry sets and a user's `env` therefore may not.
 RESERVED_ENV_PREFIXES = ("PET_", "ALLRANKS_")
@@ -162,6 +165,11 @@ MASTER_PROGRAM = MASTER_ACCOUNT = "allranks-master"
 LEAD = f"{DOMAIN}/lead"  # on controllers: their end is the end of the run
 STATUS = f"{DOMAIN}/status"  # "off": no TrainingRun is wanted
 SWEEP = f"{DOMAIN}/sweep"  # on the Jobs of a grid: what is tried and judged, as JSON
+# On the ConfigMaps of a journal: whose it is; who may append; that the next one goes on.
+SWEEP_JOURNAL = f"{DOMAIN}/journal"
+SWEEP_WRITER = f"{DOMAIN}/writer"
+SWEEP_SEALED = f"{DOMAIN}/sealed"
+SWEEP_STOP = f"{DOMAIN}/stop"  # on its Lease: why the sweep is to end
 TRIAL = f"{DOMAIN}/trial"  # on helm's record of a trial: its number; a label, as SWEEP is there
 PROGRESS = f"{DOMAIN}/progress"  # on pods: how far the training is
 MASTER = f"{DOMAIN}/master"  # on an ElasticJob: own | given | external

@@ -72,6 +72,10 @@ _OPERATOR: list[dict[str, Any]] = [
     {"serviceAccount": {"create": False}},
     {"labels": {"app.kubernetes.io/part-of": "allranks"}},
 ]
+_RUNNER: list[dict[str, Any]] = [
+    {"image": {"tag": "1"}},
+    {"sweep": {"head": "aGVsbG8="}, "labels": {"allranks.dev/role": "x"}},
+]
 # The longest release name is another for a StatefulSet, and where a Service is named after it.
 _STATEFUL = {
     "torchrun": {"torchrun": {"controller": "StatefulSet"}},
@@ -86,7 +90,7 @@ _STATEFUL = {
 
 def test_every_branch_is_rendered(repo: Path, helm4: Any, tmp_path: Path) -> None:
     """No template has a branch that no test renders."""
-    found = Instrumented(repo / "charts", tmp_path, ("library", "operator", *_MORE))
+    found = Instrumented(repo / "charts", tmp_path, ("library", "operator", "sweep-runner", *_MORE))
     assert len(found.left) > 400
     for chart, more in _MORE.items():
         minimal = rendered.minimal(chart)
@@ -96,8 +100,11 @@ def test_every_branch_is_rendered(repo: Path, helm4: Any, tmp_path: Path) -> Non
             found.reach(helm4, chart, minimal | values)
         found.reach(helm4, chart, minimal, name="1x")
         found.reach(helm4, chart, minimal | _STATEFUL[chart], name="a" * 53)
-    for path in sorted((repo / "charts/operator/ci").glob("*-values.yaml")):
-        found.reach(helm4, "operator", load(path.read_bytes(), path.name).data)
+    for chart in ("operator", "sweep-runner"):
+        for path in sorted((repo / f"charts/{chart}/ci").glob("*-values.yaml")):
+            found.reach(helm4, chart, load(path.read_bytes(), path.name).data)
+    for values in _RUNNER:
+        found.reach(helm4, "sweep-runner", values)
     for values in _OPERATOR:
         found.reach(helm4, "operator", values)
     found.reach(helm4, "operator", {}, name="1x")

@@ -50,6 +50,29 @@ with journal:
 print(state.outcome, state.reason)
 """
 
+# A Job that ends with a code, as the values say.
+FOREIGN = """
+apiVersion: batch/v1
+kind: Job
+metadata: {name: {{ .Release.Name }}-it}
+spec:
+  backoffLimit: 0
+  template:
+    metadata:
+      annotations:
+        bench.allranks.dev/ends-after: 0.2s
+        bench.allranks.dev/exit-code: {{ .Values.code | quote }}
+        rate: {{ .Values.learning.rate | quote }}
+    spec:
+      restartPolicy: Never
+      tolerations: [{key: kwok.x-k8s.io/node, operator: Exists}]
+      securityContext: {runAsNonRoot: true, runAsUser: 1, seccompProfile: {type: RuntimeDefault}}
+      containers:
+        - name: it
+          image: any
+          securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}
+"""
+
 
 def fake(index: int, *, code: int = 0, ends: str = "0.2s", says: str = "") -> dict[str, Any]:
     """One choice of ``--over``: what becomes of the pod of a fake trial."""

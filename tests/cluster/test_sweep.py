@@ -15,7 +15,7 @@ from allranks.sweep.prepare import Request, prepare
 from allranks.values.sources import Sources
 
 from .conftest import until
-from .sweeping import Field, fake
+from .sweeping import FOREIGN, Field, fake
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -171,7 +171,7 @@ def test_a_foreign_chart_is_swept(field: Field) -> None:
     (chart / "templates").mkdir(parents=True)
     (chart / "Chart.yaml").write_text("{apiVersion: v2, name: mine, version: 1.0.0}")
     (chart / "values.yaml").write_text("learning: {rate: '0.1'}\ncode: 0\n")
-    (chart / "templates/job.yaml").write_text(_FOREIGN)
+    (chart / "templates/job.yaml").write_text(FOREIGN)
     request = Request("s", Sources(), str(chart), ("learning.rate=1e-5,0.10", "code=0,4"))
     state = field.run(prepare(request))
     assert {"0": model.SUCCEEDED, "4": model.FAILED} == {
@@ -179,27 +179,3 @@ def test_a_foreign_chart_is_swept(field: Field) -> None:
     }
     assert {"BackoffLimitExceeded": 2} == dict(state.reasons())
     assert [] == field.releases()
-
-
-# A Job that ends with a code, as the values say.
-_FOREIGN = """
-apiVersion: batch/v1
-kind: Job
-metadata: {name: {{ .Release.Name }}-it}
-spec:
-  backoffLimit: 0
-  template:
-    metadata:
-      annotations:
-        bench.allranks.dev/ends-after: 0.2s
-        bench.allranks.dev/exit-code: {{ .Values.code | quote }}
-        rate: {{ .Values.learning.rate | quote }}
-    spec:
-      restartPolicy: Never
-      tolerations: [{key: kwok.x-k8s.io/node, operator: Exists}]
-      securityContext: {runAsNonRoot: true, runAsUser: 1, seccompProfile: {type: RuntimeDefault}}
-      containers:
-        - name: it
-          image: any
-          securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}
-"""

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.kube import image_libraries
+from tests.kube.errors import BenchError
 from tests.kube.image_programs import Root, run
 
 if TYPE_CHECKING:
@@ -133,6 +134,9 @@ def add_source(layer: Path, repo: Path) -> None:
     skipped = shutil.ignore_patterns("__pycache__", "_*.tgz")
     for package in ("generator/allranks", "operator/allranks_operator"):
         shutil.copytree(repo / package, layer / SOURCE / Path(package).name, ignore=skipped)
+    for data in ("charts", "schemas", "values"):
+        shutil.copytree(repo / data, layer / SOURCE / "allranks/_data" / data, ignore=skipped)
+    shutil.copy2(_helm(repo), layer / "usr/local/bin/helm")
     scripts = tomllib.loads((repo / "pyproject.toml").read_text(encoding="utf-8"))
     for name, entry in scripts["project"]["scripts"].items():
         module, _, function = entry.partition(":")
@@ -148,6 +152,15 @@ def add_source(layer: Path, repo: Path) -> None:
         for file in files:
             path = Path(folder, file)
             path.chmod(path.stat().st_mode | 0o444)
+
+
+def _helm(repo: Path) -> Path:
+    """The helm that the Containerfile builds, as `make setup-test` has built it here."""
+    pins = (repo / "tools/helm4/go.mod").read_text(encoding="utf-8").split()
+    path = repo / ".tools/helm" / pins[pins.index("helm.sh/helm/v4") + 1] / "helm"
+    if not path.is_file():
+        raise BenchError(f"{path} is not there", "make setup-test")
+    return path
 
 
 def make_bare(root: Path, base: Path) -> None:

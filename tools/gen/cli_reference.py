@@ -66,6 +66,8 @@ def _sections(command: click.Command, parent: click.Context, name: str, mark: st
         for inner in command.list_commands(ctx):
             found = command.get_command(ctx, inner)
             assert found is not None  # noqa: S101 - it was just listed
+            if found.hidden:
+                continue  # for programs of ours alone
             yield from _sections(found, ctx, inner, f"{mark}#")
 
 

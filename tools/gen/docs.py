@@ -135,7 +135,7 @@ def readme(workload: str) -> str:
         f"# {workload}",
         "",
         _MADE.format(source=f"`schemas/` and `charts/{workload}/values.yaml`"),
-        *(_WATCHER if workload == names.OPERATOR else _run(workload)),
+        *(_ABOUT.get(workload) or _run(workload)),
         *_guide(workload),
         "| key | default | meaning |",
         "|---|---|---|",
@@ -158,6 +158,16 @@ _WATCHER = (
 )
 
 
+_RUNNER = (
+    "What stays with a sweep inside the cluster: it proposes trials, starts and ends their",
+    "releases, reads what they print and writes the journal. `allranks sweep run NAME -f",
+    "values.yaml --in-cluster` installs it as the release NAME, with what is tried and with the",
+    "rights that its trials need; your own values for it are given by `--runner FILE`.",
+    "",
+)
+_ABOUT = {names.OPERATOR: _WATCHER, names.SWEEP_RUNNER: _RUNNER}
+
+
 def _run(workload: str) -> list[str]:
     what = "A grid of training trials" if workload == "sweep" else "One training job"
     return [
@@ -175,7 +185,7 @@ def _run(workload: str) -> list[str]:
 
 
 # Guides that have another name than their chart.
-_GUIDES = {"sweep": "sweeps"}
+_GUIDES = {"sweep": "sweeps", names.SWEEP_RUNNER: "sweeps"}
 
 
 def _guide(workload: str) -> list[str]:
@@ -248,7 +258,7 @@ def pages() -> dict[Path, str]:
     found = {ROOT / "docs/reference/checks.md": checks_page()}
     for workload in names.WORKLOADS:
         found[ROOT / f"docs/reference/values-{workload}.md"] = values_page(workload)
-    for chart in (*names.WORKLOADS, names.OPERATOR):
+    for chart in (*names.WORKLOADS, *names.OTHER_CHARTS):
         found[ROOT / f"charts/{chart}/README.md"] = readme(chart)
     return found
 

@@ -22,7 +22,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="change nothing; exit 1 if stale")
     options = parser.parse_args(argv)
     stale = 0
-    for workload in (*names.WORKLOADS, names.OPERATOR):
+    for workload in (*names.WORKLOADS, *names.OTHER_CHARTS):
         path = ROOT / "charts" / workload / "values.schema.json"
         text = bundle.render(bundle.bundle(workload))
         if path.is_file() and path.read_text(encoding="utf-8") == text:

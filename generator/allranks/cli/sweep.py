@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from allranks.cli import sweepcontrol, sweepresults, sweeprun
+from allranks.cli import sweepcontrol, sweepinside, sweepresults, sweeprun
 
 
 class InOrder(click.Group):
@@ -46,5 +46,6 @@ for _command in (
     sweepcontrol.stop_command,
     sweeprun.resume_command,
     sweepcontrol.delete_command,
+    sweepinside.stay_command,
 ):
     sweep_command.add_command(_command)

@@ -132,7 +132,9 @@ def _end(kept: Keeper, timeout: float, helm: str | None, *, wait: bool = True) -
     if not runner.request_stop(kept, "a person stopped it"):
         prepared, opened = runner.open_sweep(kept)
         with opened:
-            runner.run(prepared, Place.of(opened.state.place, helm).trials(prepared), opened)
+            runner.run(
+                prepared, Place.of(opened.state.place, helm, opened.where).trials(prepared), opened
+            )
         return
     give_up = time.monotonic() + timeout
     while wait and kept.is_run():
@@ -211,10 +213,15 @@ def remove(
         _end(kept, timeout, helm)
     prepared, opened = runner.open_sweep(kept)
     with opened:
-        trials = Place.of(opened.state.place, helm).trials(prepared)
+        place = Place.of(opened.state.place, helm, opened.where)
+        trials = place.trials(prepared)
         try:
             removed = runner.clear(trials)
         finally:
             trials.close()
+        if place.inside:
+            from allranks.sweep import incluster  # noqa: PLC0415 - for these alone
+
+            incluster.remove(place.home(prepared.spec.name))
         shelf.forget(kept)
     return list(removed)

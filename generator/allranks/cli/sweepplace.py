@@ -23,9 +23,15 @@ if TYPE_CHECKING:
     from typing import Any
 
     from allranks.cli.console import Console
+    from allranks.cli.target import Site
+    from allranks.helm.releases import Home
     from allranks.sweep.journals import Keeper
     from allranks.sweep.ports import Trials
     from allranks.sweep.prepare import Prepared
+
+
+# What the place of a sweep says whose process is a pod.
+INSIDE = "yes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +45,7 @@ class Place:
         kubeconfig: the file that was named; "" where none was.
         helm: the helm that was named; "" where none was.
         workdir: where their programs start, on this machine.
+        inside: `INSIDE` where a pod runs the sweep.
     """
 
     on: str
@@ -47,22 +54,46 @@ class Place:
     kubeconfig: str = ""
     helm: str = ""
     workdir: str = ""
+    inside: str = ""
 
     def as_dict(self) -> dict[str, str]:
         """For the journal."""
         return {key: value for key, value in asdict(self).items() if value}
 
+    def kept_inside(self) -> dict[str, str]:
+        """For the journal of a sweep that a pod runs: nothing of it is this machine's."""
+        return {"on": CLUSTER, "namespace": self.namespace, "inside": INSIDE}
+
     @classmethod
-    def of(cls, kept: Mapping[str, str], helm: str | None = None) -> Place:
+    def of(cls, kept: Mapping[str, str], helm: str | None = None, where: str = "") -> Place:
         """The place that a journal keeps.
 
         Args:
             kept: of `as_dict`.
             helm: one that is named now; it goes before the one that is kept.
+            where: the journal; a sweep that a pod runs is where its journal is.
         """
         known = {key: str(value) for key, value in kept.items() if key in cls.__slots__}
+        if known.get("inside") and where:
+            from allranks.sweep.mapkeeper import Address  # noqa: PLC0415 - for these alone
+
+            address = Address.parse(where)
+            known |= {"context": address.context, "kubeconfig": address.kubeconfig}
         place = cls(**{"on": LOCAL, "namespace": "default", **known})
         return place if not helm else cls(**{**asdict(place), "helm": helm})
+
+    def home(self, name: str) -> Home:
+        """A release there, for helm.
+
+        Raises:
+            MissingToolError: there is no helm that works.
+        """
+        return self._site().home(name)
+
+    def _site(self) -> Site:
+        return Target(
+            CLUSTER, self.namespace, self.context, self.kubeconfig, self.helm or None
+        ).on_cluster()
 
     def trials(self, prepared: Prepared) -> Trials:
         """What the trials of a sweep run on.
@@ -81,9 +112,7 @@ class Place:
             )
         from allranks.sweep.clustertrials import ClusterTrials  # noqa: PLC0415
 
-        site = Target(
-            CLUSTER, self.namespace, self.context, self.kubeconfig, self.helm or None
-        ).on_cluster()
+        site = self._site()
         return ClusterTrials(prepared, site.cluster, site.home(prepared.spec.name))
 
 
@@ -152,9 +181,9 @@ def journal_option(function: Callable[..., Any]) -> Callable[..., Any]:
         default="",
         metavar="WHERE",
         type=click.Path(),
-        help="Where the sweep is kept: a file, or a database, such as sqlite:///sweeps.db or "
-        "postgresql://user@host/database. Default: a file in the state folder, by the sweep's "
-        "name.",
+        help="Where the sweep is kept: a file, a database, such as sqlite:///sweeps.db or "
+        "postgresql://user@host/database, or configmap:NAMESPACE/NAME. Default: a file in the "
+        "state folder, by the sweep's name.",
     )(function)
 
 

@@ -16,7 +16,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from allranks import names
-from allranks.cli import options, sweepview
+from allranks.cli import options, sweepinside, sweepview
 from allranks.cli.sweepplace import Place, chosen, find, journal_of, journal_option, sweep_argument
 from allranks.cli.target import LOCAL, target_options
 from allranks.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, InputError
@@ -128,6 +128,7 @@ def _search_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @_search_options
 @bounds_options
 @target_options
+@sweepinside.inside_options
 @options.helm_option
 @click.option(
     "--workdir",
@@ -152,6 +153,7 @@ def run_command(
     journal: str,
     replace_: bool,
     dry_run: bool,
+    in_cluster: bool,
     output: str,
     **flags: Any,
 ) -> None:
@@ -177,6 +179,7 @@ def run_command(
 
     first = next((file for file in sources.files if file != "-"), "")
     place = chosen(target, console, workdir, first)
+    sweepinside.check(in_cluster=in_cluster, flags=flags | {"journal": journal}, place=place)
     request = prepare.Request(
         name=name,
         sources=sources,
@@ -196,10 +199,14 @@ def run_command(
     if dry_run:
         _show_plan(console, prepared, output)
         return
+    if in_cluster:
+        journal = sweepinside.keeper(name, place).where
     if replace_:
         from allranks.cli import sweepcontrol  # noqa: PLC0415 - only where it is asked
 
         sweepcontrol.remove(name, journal, missing_ok=True)
+    if in_cluster:
+        raise click.exceptions.Exit(sweepinside.run(console, prepared, place, flags, output))
     kept = shelf.begin(name, journal)
     with runner.begin(prepared, kept, place.as_dict()) as opened:
         raise click.exceptions.Exit(to_its_end(console, prepared, opened, place, output))
@@ -228,13 +235,16 @@ def resume_command(
     """  # noqa: D301 - \b is click's mark for text that is not re-wrapped
     from allranks.sweep import runner  # noqa: PLC0415 - `--help` does not need it
 
-    prepared, opened = runner.open_sweep(find(name, journal))
+    kept = find(name, journal)
+    if sweepinside.is_inside(kept):
+        raise click.exceptions.Exit(sweepinside.resume(console, kept, flags, helm, output))
+    prepared, opened = runner.open_sweep(kept)
     with opened:
         spec = changed(prepared.spec, flags)
         # A stop that its process did not live to carry out is not what is wanted any more.
         if spec != prepared.spec or opened.state.outcome or opened.state.requested:
             prepared = runner.resume(opened, spec)
-        place = Place.of(opened.state.place, helm)
+        place = Place.of(opened.state.place, helm, opened.where)
         raise click.exceptions.Exit(to_its_end(console, prepared, opened, place, output))
 
 

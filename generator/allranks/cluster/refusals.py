@@ -14,6 +14,7 @@ from typing import Any
 from allranks.cluster import paths
 from allranks.errors import (
     AllranksError,
+    ConflictError,
     ForbiddenError,
     NotFoundError,
     RejectedError,
@@ -81,7 +82,8 @@ def refusal(where: str, asked: Asked, status: int, body: str, reason: str) -> Al
             causes=_causes(data),
             hint="correct what is named; `allranks render` shows the whole object",
         )
-    return ToolError(
+    kind = ConflictError if status == CONFLICT else ToolError
+    return kind(
         f"{where} failed to {asked} with status {status}: {said}",
         hint="try again; if it stays, ask who runs the cluster",
     )

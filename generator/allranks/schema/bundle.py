@@ -101,7 +101,7 @@ def source(workload: str) -> tuple[Schema, str]:
 
 def _name(chart: str) -> str:
     """The schema file of a chart: of a workload, or of a chart that is none."""
-    return f"{'charts' if chart == names.OPERATOR else 'workloads'}/{chart}.schema.yaml"
+    return f"{'charts' if chart in names.OTHER_CHARTS else 'workloads'}/{chart}.schema.yaml"
 
 
 def _uri(workload: str) -> str:

@@ -38,6 +38,7 @@ class Observed:
         retryable: whether another attempt may do better.
         others: metrics that it reported besides the objective.
         cpu_seconds: processor time, where it is known.
+        is_over: it runs no more, and is `RUNNING` only until all that it said is read.
     """
 
     phase: str
@@ -46,6 +47,7 @@ class Observed:
     retryable: bool = True
     others: tuple[str, ...] = ()
     cpu_seconds: float | None = None
+    is_over: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -202,7 +202,9 @@ def _removals(
         if trial is None:
             yield Remove(name, "no trial of the sweep")
         elif trial.number not in state.open:
-            if there.phase == actions.RUNNING or not _kept(trial, spec):
+            # The next runner reads what a kept release has said once more.
+            runs = there.phase == actions.RUNNING and not there.is_over
+            if runs or not _kept(trial, spec):
                 yield Remove(name, f"trial {trial.number} has {trial.state}")
         elif trial.state == PENDING:
             yield Remove(name, f"an earlier attempt of trial {trial.number}")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from allranks.sweep import databaseurl
 from allranks.sweep.filekeeper import FileKeeper
+from allranks.sweep.mapkeeper import PREFIX, Address, MapKeeper
 from allranks.sweep.studykeeper import StudyKeeper
 
 if TYPE_CHECKING:
@@ -153,6 +154,9 @@ def keeper(where: str, name: str = "") -> Keeper:
     Raises:
         InputError: no journal can be there.
     """
+    if where.startswith(PREFIX):
+        address = Address.parse(where)
+        return MapKeeper(address, name or address.sweep)
     if databaseurl.is_one(where):
         return StudyKeeper(databaseurl.settle(where), name)
     return FileKeeper(Path(where).absolute(), name)

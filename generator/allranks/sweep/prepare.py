@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from allranks.sweep.model import Assignment, Reach
     from allranks.sweep.state import SweepState
 
-__all__ = ["Prepared", "Request", "prepare", "restore"]
+__all__ = ["Prepared", "Request", "prepare", "restore", "samples"]
 
 SWEEP = "sweep"
 # What a trial that runs its command alone is laid out and judged as.
@@ -149,7 +149,7 @@ def _laid_out(prepared: Prepared) -> Prepared:
     reaches = [reach for parameter in spec.parameters for reach in parameter.reaches]
     if not all(_is_program(reach) for reach in reaches):
         return prepared
-    first = next(_samples(spec))
+    first = next(samples(spec))
     own = apply.trial_values(spec, first, prepared.defaults)
     layout = _layout(prepared, own)
     return Prepared(
@@ -184,7 +184,7 @@ def _validate(prepared: Prepared, asked: Asked, namespace: str) -> None:
     """Refuse values that the chart of the trials would refuse, before anything is begun."""
     found: dict[tuple[ValuesPath, str], Problem] = {}
     values: Mapping[str, Any] = {}
-    for assignment in islice(_samples(prepared.spec), _SAMPLES):
+    for assignment in islice(samples(prepared.spec), _SAMPLES):
         own = apply.trial_values(prepared.spec, assignment, prepared.defaults)
         values = _job(prepared, own)
         for path, problem in _problems(values, asked.trial_where, namespace):
@@ -203,7 +203,7 @@ def _problems(
     return refused + check.located(values, where, "", namespace, broken)
 
 
-def _samples(spec: SweepSpec) -> Iterator[Assignment]:
+def samples(spec: SweepSpec) -> Iterator[Assignment]:
     """Trials in which every choice of every parameter appears once, the others being the first.
 
     What only the program reads, its chart does not judge: of such a parameter one is enough.

@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from allranks.sweep.model import Trial
     from allranks.sweep.prepare import Prepared
 
-# How many helm processes run at a time: each needs a core for most of its life.
-AT_ONCE = max(4, 2 * (os.cpu_count() or 1))
+# How many helm processes run at a time: each needs a core for most of its life, and some memory; a
+# container that may use two cores of many sees all of them here.
+AT_ONCE = min(16, max(4, 2 * (os.cpu_count() or 1)))
 # So often the removal of a release may fail.
 _REMOVALS = 10
 # Words of failures that pass, in our own messages (`allranks.helm.failures`).

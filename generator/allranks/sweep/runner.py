@@ -123,6 +123,7 @@ def run(
     on_change: OnChange | None = None,
     *,
     tell: Tell | None = None,
+    is_relieved: bool = False,
 ) -> SweepState:
     """Run a sweep to its end.
 
@@ -135,19 +136,22 @@ def run(
         journal: it is written to; the caller closes it.
         on_change: called at the beginning, and after every turn in which something was recorded.
         tell: hears of what does not go as it should, and is tried again.
+        is_relieved: another process goes on when this one ends, so that the first signal leaves all
+            trials as they are; helm comes to its end.
 
     Returns:
-        The state; its outcome is "" where it was left at once.
+        The state; its outcome is "" where it was left.
 
     Raises:
         RunError: the journal cannot be written, or the trials cannot be seen any more.
     """
     runner = _Runner(prepared, trials, journal, tell or (lambda _text: None))
     changed = on_change or (lambda _state: None)
+    last = 0 if is_relieved else 1
     with Interrupts(trials.wake) as interrupts:
         try:
             changed(journal.state)
-            while interrupts.count <= 1:
+            while interrupts.count <= last:
                 if interrupts.count:
                     runner.request(interrupts.why)
                 recorded, idle = runner.turn()

@@ -284,7 +284,7 @@ def test_a_search_that_has_nothing_more_ends_a_sweep() -> None:
     ],
 )
 def test_whose_releases_stay(keep: str, state: str, kept: bool) -> None:
-    """What still runs never does."""
+    """What still runs never does; what a next runner reads once more has ended."""
     of = spec(keep=keep, trials=1)
     sweeping = sweep(of, 1)
     carry_out(sweeping, [End(0, state, None, "")])
@@ -292,6 +292,8 @@ def test_whose_releases_stay(keep: str, state: str, kept: bool) -> None:
     found = decide(sweeping, of, {"s-0": there}, 0.0)
     assert kept == (not any(isinstance(action, Remove) for action in found))
     assert Remove("s-0", f"trial 0 has {state}") in decide(sweeping, of, {"s-0": HERE}, 0.0)
+    unread = {"s-0": replace(HERE, is_over=True)}
+    assert kept == (not any(isinstance(one, Remove) for one in decide(sweeping, of, unread, 0.0)))
 
 
 def test_a_state_is_the_fold_of_its_records_at_any_time() -> None:

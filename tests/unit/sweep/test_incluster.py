@@ -1,0 +1,55 @@
+"""What goes along when a sweep is begun inside the cluster, and what cannot."""
+
+from __future__ import annotations
+
+import random
+from base64 import b64decode
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from allranks.cluster.kube import KubeCluster
+from allranks.errors import InputError
+from allranks.helm.locate import HelmBinary
+from allranks.helm.releases import Home
+from allranks.sweep import incluster, records
+from allranks.sweep.prepare import Prepared
+from tests.unit.sweep.simulation import spec
+
+# None of these is asked: what is refused here is refused before anything is.
+_HOME = Home(HelmBinary(Path("helm"), "4.3.1", 4, supported=True), "s", "research")
+_CLUSTER = KubeCluster("/nowhere")
+_JOB = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "s-1"}}
+
+
+def _values(chart: Path | str, workload: str = "") -> dict[str, Any]:
+    prepared = Prepared(spec(), {}, chart, workload)
+    trials = incluster.Trials((_JOB,), has_status=False)
+    head = records.head(spec(), 1.0)
+    return incluster.values(prepared, head, trials, _CLUSTER, _HOME)
+
+
+def test_an_archive_goes_along_as_it_is(tmp_path: Path) -> None:
+    """Byte by byte; a chart of ours is in the image, and a reference stays one."""
+    archive = tmp_path / "mine-1.0.0.tgz"
+    archive.write_bytes(b"packed")
+    assert b"packed" == b64decode(_values(archive)["chart"])
+    assert "" == _values(Path("charts/torchrun"), "torchrun")["chart"]
+    assert "" == _values("oci://hub/mine")["chart"]
+
+
+def test_a_chart_that_no_release_can_hold_is_refused(tmp_path: Path) -> None:
+    """With its size, the bound, and ways out."""
+    archive = tmp_path / "big.tgz"
+    archive.write_bytes(random.Random(1).randbytes(400 << 10))  # noqa: S311 - no secret
+    with pytest.raises(InputError) as caught:
+        _values(archive)
+    assert "have 400 KiB packed, and 350 KiB fit" in caught.value.problem.message
+    assert "oci://" in caught.value.problem.hint
+
+
+def test_a_name_of_this_machines_repositories_is_refused() -> None:
+    """A pod knows no repository by its name."""
+    with pytest.raises(InputError, match="a pod does not"):
+        _values("hub/mine")

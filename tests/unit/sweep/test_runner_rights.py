@@ -1,0 +1,76 @@
+"""The rights of a sweep's runner follow from what its trials consist of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from allranks.sweep import runnerrights
+from allranks.sweep.model import MetricsSpec, Objective
+from tests.unit.sweep.simulation import spec
+
+_JOB = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "s-1"}}
+
+
+def _granted(workload: str, *objects: dict[str, Any], **how: Any) -> dict[str, set[str]]:
+    """Verbs by resource, without the journal's own objects."""
+    asked = how.pop("spec", spec())
+    rules = runnerrights.rules(asked, workload, objects, has_status=how.pop("has_status", False))
+    found: dict[str, set[str]] = {}
+    for rule in rules:
+        assert "*" not in rule["verbs"] + rule["resources"] + rule["apiGroups"]
+        if not rule.get("resourceNames"):
+            for resource in rule["resources"]:
+                found.setdefault(resource, set()).update(rule["verbs"])
+    return found
+
+
+def test_a_sweep_of_jobs_makes_jobs() -> None:
+    """And keeps helm's records; ConfigMaps it may only make, and change those of its journal."""
+    found = _granted("", _JOB)
+    assert {"secrets", "configmaps", "jobs", "pods", "pods/log"} == set(found)
+    assert {"create"} == found["configmaps"]
+    assert {"list"} == found["pods"]
+    assert {"create", "delete", "get", "list", "patch"} == found["jobs"]
+
+
+def test_logs_are_read_only_where_they_tell_something() -> None:
+    """No objective, or one from the termination message: no right to logs."""
+    for asked in (
+        spec(objective=Objective("")),
+        spec(metrics=MetricsSpec(source="termination")),
+    ):
+        assert "pods/log" not in _granted("", _JOB, spec=asked)
+
+
+def test_each_workload_has_its_own() -> None:
+    """What is listed, and the status object where the cluster has such."""
+    assert "statefulsets" in _granted("mpi", _JOB)
+    assert {"statefulsets", "elasticjobs"} <= set(_granted("elastic", _JOB))
+    assert "trainingruns" in _granted("torchrun", _JOB, has_status=True)
+    assert "trainingruns" not in _granted("", _JOB, has_status=True)
+
+
+def test_what_trials_grant_their_runner_has() -> None:
+    """A Role among a trial's objects gives rights that nobody could give without having them."""
+    role = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "Role",
+        "metadata": {"name": "s-1"},
+        "rules": [{"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["create"]}],
+    }
+    found = _granted("mpi", _JOB, role)
+    assert {"create"} == found["pods/exec"]
+    assert {"create", "delete", "get", "patch"} == found["roles"]
+
+
+def test_the_journal_is_named() -> None:
+    """The head is read, its segments are changed, and no other ConfigMap is."""
+    rules = runnerrights.rules(spec(), "", [_JOB], has_status=False)
+    named = {
+        (rule["resources"][0], tuple(rule["verbs"])): rule["resourceNames"]
+        for rule in rules
+        if rule.get("resourceNames")
+    }
+    assert [f"{spec().name}-journal"] == named["configmaps", ("get",)]
+    assert f"{spec().name}-journal-0" in named["configmaps", ("get", "patch")]
+    assert [f"{spec().name}-journal"] == named["leases", ("get", "patch")]

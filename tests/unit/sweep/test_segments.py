@@ -1,0 +1,102 @@
+"""How a journal lies in ConfigMaps: what is packed comes back, and ten thousand trials fit."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from typing import Any
+
+import pytest
+
+from allranks.errors import InputError
+from allranks.sweep import lines, naming, records, segments, space
+from allranks.sweep.mapkeeper import Address
+from allranks.sweep.model import SUCCEEDED, Choice, Measure, Parameter, Values
+from tests.unit.sweep.simulation import spec
+
+_LINES = [b'{"t":"a"}', b'{"t":"b","v":"\xc3\xa9"}', b'{"t":"c"}']
+
+
+def _config_map(*pieces: tuple[str, bytes]) -> dict[str, Any]:
+    return {"binaryData": {key: b64encode(data).decode() for key, data in pieces}}
+
+
+def test_what_is_packed_comes_back_piece_by_piece() -> None:
+    """A reader that comes again and again has each line once; a second writer's follow."""
+    first, second = segments.Packer(0), segments.Packer(1)
+    pieces = [first.pack(_LINES[0] + b"\n"), first.pack(_LINES[1] + b"\n")]
+    reader = segments.Unpacker()
+    assert _LINES[:1] == list(reader.take(_config_map(pieces[0])))
+    assert _LINES[1:2] == list(reader.take(_config_map(*pieces)))
+    assert [] == list(reader.take(_config_map(*pieces)))
+    assert 1 == reader.streams
+    pieces.append(second.pack(_LINES[2] + b"\n"))
+    assert _LINES[2:] == list(reader.take(_config_map(*pieces)))
+    assert _LINES == list(segments.Unpacker().take(_config_map(*pieces)))
+    assert sum(len(data) for _, data in pieces) == reader.size
+
+
+@pytest.mark.parametrize(
+    "content", [("note", b"x"), ("0000-000000", b"no stream"), ("0000-000000\n", b"")]
+)
+def test_what_others_wrote_is_no_journal(content: tuple[str, bytes]) -> None:
+    """It is said, and nothing is made of it."""
+    with pytest.raises(ValueError, match=r"."):
+        list(segments.Unpacker().take(_config_map(content)))
+
+
+def test_a_head_comes_back() -> None:
+    """As the line that it was; what is none is refused."""
+    head = records.head(spec(), 1.0)
+    made = segments.head_manifest("s", head)
+    assert lines.line(head) == segments.unpack_head(made)
+    for wrong in ({}, {"binaryData": {"head": "aGVsbG8="}}, {"binaryData": {"head": "!"}}):
+        with pytest.raises(ValueError, match=r"."):
+            segments.unpack_head(wrong)
+
+
+def test_ten_thousand_trials_fit() -> None:
+    """With ten measures each, written as a runner of fifty at a time writes them."""
+    choices = tuple(Choice(f"{n / 7919:.6g}", n / 7919) for n in range(100))
+    both = (Parameter("lr", Values(choices)), Parameter("momentum", Values(choices)))
+    asked = spec(parameters=both, trials=10_000)
+    size = 0
+    packer = segments.Packer(0)
+    # A tenth of them; each fifty pack as the others do, and less well at the start of a stream.
+    for start in range(0, 1_000, 50):
+        made: list[records.Record] = []
+        for number in range(start, start + 50):
+            chosen = space.assignment(asked.parameters, number)
+            at = 1_700_000_000.123 + number
+            made.append(records.trial(number, naming.trial_name("digits", chosen), chosen, at))
+            made.append({"t": "start", "n": number, "attempt": 1, "at": at})
+            made.append({"t": "seen", "n": number, "at": at + 1})
+            told = [(i, Measure("acc", number % 97 / 97 + i / 1e4, i, at + i)) for i in range(10)]
+            made += records.measures(number, told)
+            end = {"t": "end", "n": number, "state": SUCCEEDED, "v": number / 1e4, "why": ""}
+            made.append({**end, "cpu": None, "at": at + 20})
+        size += len(packer.pack(b"".join(map(lines.line, made)))[1])
+    assert 10 * size < segments.MOST * segments.FULL / 2
+    assert 10 * size / 10_000 < 300  # bytes for a trial
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        ("configmap:research/s", Address("s", "research")),
+        ("configmap:s", Address("s")),
+        ("configmap:r/s?context=a%2Fb", Address("s", "r", "a/b")),
+        ("configmap:r/s?context=c&kubeconfig=%2Fk", Address("s", "r", "c", "/k")),
+    ],
+)
+def test_an_address_is_read(where: str, expected: Address) -> None:
+    """And written as it is read."""
+    found = Address.parse(where)
+    assert expected == found
+    assert found == Address.parse(str(found))
+
+
+@pytest.mark.parametrize("where", ["configmap:", "configmap:a/b/c", "configmap:a/b?x=1", "a/b"])
+def test_what_is_no_address_is_refused(where: str) -> None:
+    """With how one is written."""
+    with pytest.raises(InputError, match="is no journal in ConfigMaps"):
+        Address.parse(where)
