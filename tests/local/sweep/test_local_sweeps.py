@@ -23,13 +23,13 @@ pytestmark = [pytest.mark.local, pytest.mark.timeout(120)]
 
 # Tells each step, better with a higher rate; notes that it began, and that it ended.
 _STEPS = """
-echo "$SWEEP_TRIAL" >>"$OUT/began"
+echo "$ALLRANKS_TRIAL_NAME" >>"$OUT/began"
 rate=$2
 for step in 1 2 3 4; do
   echo "accuracy=$rate$step step=$step"
   sleep 0.05
 done
-echo "$SWEEP_TRIAL" >>"$OUT/ended"
+echo "$ALLRANKS_TRIAL_NAME" >>"$OUT/ended"
 """
 
 
