@@ -38,6 +38,7 @@ class Observed:
         retryable: whether another attempt may do better.
         others: metrics that it reported besides the objective.
         cpu_seconds: processor time, where it is known.
+        ending: of one that is `RUNNING`: its work has ended, and what it said last is being read.
     """
 
     phase: str
@@ -46,6 +47,7 @@ class Observed:
     retryable: bool = True
     others: tuple[str, ...] = ()
     cpu_seconds: float | None = None
+    ending: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -153,7 +153,7 @@ class ClusterTrials:
             there = self._judge(name, objects, pods) if own else _verdict(objects)
             if there.phase in _ENDED:
                 if not trial.is_read():
-                    there = Observed(actions.RUNNING, since=there.since)
+                    there = Observed(actions.RUNNING, since=there.since, ending=True)
                 else:
                     self._ended[name] = there
             yield name, there
