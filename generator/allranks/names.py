@@ -194,6 +194,7 @@ EXIT_TRAINING_LOST = 216
 # those of the workers that end because of it. So whoever replaces pods knows that all is over.
 JOB_HAS_FAILED = "the job has failed: "
 
+ENV_PREFIX = "ALLRANKS_"  # of every variable that a job sets itself
 # What the pods of an elastic job are told.
 ENV_NAMESPACE = "ALLRANKS_NAMESPACE"
 ENV_JOB = "ALLRANKS_JOB"  # the name of the elastic job
