@@ -202,6 +202,7 @@ EXIT_TRAINING_LOST = 216
 # those of the workers that end because of it. So whoever replaces pods knows that all is over.
 JOB_HAS_FAILED = "the job has failed: "
 
+ENV_PREFIX = "ALLRANKS_"  # of every variable that a job sets itself
 # What the pods of an elastic job are told.
 ENV_NAMESPACE = "ALLRANKS_NAMESPACE"
 ENV_JOB = "ALLRANKS_JOB"  # the name of the elastic job
@@ -210,7 +211,10 @@ ENV_MASTER_PORT = "ALLRANKS_MASTER_PORT"  # on the master: what it listens on
 ENV_MASTER_FOLDER = "ALLRANKS_MASTER_FOLDER"  # on the master: in place of an API server
 ENV_MASTER_OPTIONS = "ALLRANKS_MASTER_OPTIONS"  # on the master: its options, as JSON
 ENV_TERMINATION_LOG = "ALLRANKS_TERMINATION_LOG"  # where the reason of a failure goes
-ENV_TRIAL = "ALLRANKS_TRIAL"  # on a trial of a sweep: its number, from 0
+# What a trial of a sweep is told of itself.
+ENV_SWEEP = "ALLRANKS_SWEEP"  # the sweep's name
+ENV_TRIAL = "ALLRANKS_TRIAL"  # its number, from 0
+ENV_TRIAL_NAME = "ALLRANKS_TRIAL_NAME"  # its own name, which ${sweep.trial} stands for
 ENV_ROLE = "ALLRANKS_ROLE"
 ENV_ROLE_RANK = "ALLRANKS_ROLE_RANK"
 ENV_PS_HOSTS = "ALLRANKS_PS_HOSTS"  # host:port of each parameter server, with commas

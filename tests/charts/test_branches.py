@@ -65,6 +65,19 @@ _SWEEP: list[dict[str, Any]] = [
             "trials": 100,
         }
     },
+    # One trial of `helm sweep`, as the generator writes it.
+    {
+        "layout": {
+            "nodes": 1,
+            "procsPerNode": 1,
+            "gpusPerNode": 0,
+            "worldSize": 1,
+            "minNodes": 1,
+            "maxNodes": 1,
+            "trial": {"sweep": "s", "number": 7, "name": "s-1a2b3c4d"},
+        },
+        "sweep": {"parameters": {"name": {"values": ["s-1a2b3c4d"], "env": "ALLRANKS_TRIAL_NAME"}}},
+    },
 ]
 _MORE = {"torchrun": _TORCHRUN, "mpi": _MPI, "elastic": _ELASTIC, "sweep": _SWEEP}
 _OPERATOR: list[dict[str, Any]] = [

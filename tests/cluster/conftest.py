@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from tests.kube.cluster import Cluster
 
-    from .watching import Lab, Zygote
-
 CRDS = Path(__file__).parents[1] / "data/crds"
 ELASTIC_CRDS = Path(__file__).parents[2] / "charts/operator/crds"
 _CONFLICT = 409
@@ -78,19 +76,7 @@ def elastic_cluster(testrun_uid: str) -> Iterator[Cluster]:
         pytest.fail(str(error), pytrace=False)
 
 
-@pytest.fixture(scope="session")
-def zygote(elastic_cluster: Cluster) -> Iterator[Zygote]:
-    """What starts watchers, and nodes for their pods, which stay as long as the cluster."""
-    watching.add_nodes(elastic_cluster)
-    with watching.zygote(elastic_cluster) as made:
-        yield made
-
-
-@pytest.fixture
-def lab(elastic_cluster: Cluster, zygote: Zygote, tmp_path: Path) -> Iterator[Lab]:
-    """A namespace of the test's own, for elastic jobs and watchers."""
-    with watching.laboratory(elastic_cluster, zygote, tmp_path) as made:
-        yield made
+zygote, lab = watching.fixtures("elastic_cluster", "session")
 
 
 def _add_kinds(cluster: Cluster, folder: Path) -> None:

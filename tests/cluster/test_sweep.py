@@ -24,9 +24,11 @@ if TYPE_CHECKING:
 
     from .conftest import MakeNodes
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 _METRIC = {"metric": "accuracy"}
+# Seconds for what takes a few of them where the machine has little else to do.
+_PATIENCE = 240
 
 
 @pytest.fixture
@@ -90,7 +92,7 @@ def test_a_killed_helm_leaves_nothing_behind(field: Field) -> None:
     process.kill()
     process.communicate()
     until(lambda: not _helms(field.namespace), "the end of every helm", 2)
-    out, err = field.process(values, over).communicate(timeout=120)
+    out, err = field.process(values, over).communicate(timeout=_PATIENCE)
     assert "completed" in out, err
     state = field.look()
     assert (8, {1}) == (
@@ -127,7 +129,7 @@ def test_a_sweep_is_stopped_and_goes_on(field: Field) -> None:
     process = field.process(values, over)
     until(lambda: len(field.items("v1/pods")) == 2, "two trials' pods")
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=_PATIENCE)
     assert "stopped interrupted by SIGINT" in out, err
     assert [] == field.releases()
     prepared, journal = runner.open_sweep(runner.locate("s"))

@@ -9,6 +9,7 @@ import sysconfig
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import psutil
 import pytest
 
 from allranks import names
@@ -22,8 +23,10 @@ if TYPE_CHECKING:
 
     from .conftest import MakeNodes
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
+# Seconds for what takes a few of them where the machine has little else to do.
+_PATIENCE = 240
 _PROGRAM = Path(sysconfig.get_path("scripts")) / names.CLI
 
 
@@ -49,7 +52,7 @@ class Person:
     def call(self, line: list[str], code: int = 0) -> str:
         """What a command prints; another exit code than this fails the test."""
         done = subprocess.run(
-            line, env=self.env, capture_output=True, text=True, check=False, timeout=120
+            line, env=self.env, capture_output=True, text=True, check=False, timeout=_PATIENCE
         )
         assert code == done.returncode, done.stdout + done.stderr
         return done.stdout
@@ -85,7 +88,7 @@ def test_a_sweep_from_its_start_to_its_removal(person: Person) -> None:
     told = json.loads(person("status", "s", "-o", "json"))
     assert "Running" == told["phase"]
     _kill_child(runner.pid)
-    runner.communicate(timeout=60)
+    runner.communicate(timeout=_PATIENCE)
     assert "s  Interrupted" in person("status", "s")
 
     assert "s  Completed, 6 of 6 trials ended, 6 succeeded" in person("resume", "s")
@@ -106,10 +109,11 @@ def test_a_sweep_from_its_start_to_its_removal(person: Person) -> None:
 
 
 def _kill_child(pid: int) -> None:
-    listed = Path(f"/proc/{pid}/task/{pid}/children").read_text("ascii").split()
-    assert listed, "helm has not started its plugin"
-    for child in listed:
-        os.kill(int(child), 9)
+    # Of whichever of its threads: helm's runtime starts a program from the one it is in.
+    children = psutil.Process(pid).children()
+    assert children, "helm has not started its plugin"
+    for child in children:
+        child.kill()
 
 
 def _refusal(person: Person) -> str:
@@ -129,7 +133,7 @@ def test_a_namespace_that_is_not_there(person: Person) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=_PATIENCE,
     )
     assert done.returncode in {1, 2}, done.stdout + done.stderr
     assert "nowhere" in done.stdout + done.stderr

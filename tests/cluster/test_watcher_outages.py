@@ -17,7 +17,6 @@ from .waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from tests.kube.cluster import Cluster
 
@@ -35,8 +34,10 @@ def broken() -> Iterator[Cluster]:
     with kube.start(name="outages", kwok=True, controller_qps=_FAST) as made:
         made.kubectl("apply", "--server-side", "-f", watching.REPO / "charts/operator/crds")
         made.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
-        watching.add_nodes(made)
         yield made
+
+
+zygote, lab = watching.fixtures("broken", "module")
 
 
 @pytest.fixture(scope="module")
@@ -45,20 +46,6 @@ def endings(zygote: Zygote) -> Iterator[ExitStack]:
     del zygote
     with ExitStack() as stack:
         yield stack
-
-
-@pytest.fixture(scope="module")
-def zygote(broken: Cluster) -> Iterator[Zygote]:
-    """What starts watchers."""
-    with watching.zygote(broken) as made:
-        yield made
-
-
-@pytest.fixture
-def lab(broken: Cluster, zygote: Zygote, tmp_path: Path) -> Iterator[Lab]:
-    """A namespace of the test's own."""
-    with watching.laboratory(broken, zygote, tmp_path) as made:
-        yield made
 
 
 def test_a_store_that_stands_still(lab: Lab) -> None:

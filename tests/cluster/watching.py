@@ -11,7 +11,7 @@ import threading
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
@@ -360,6 +360,32 @@ def zygote(cluster: Cluster) -> Iterator[Zygote]:
         yield made
     finally:
         made.close()
+
+
+def fixtures(cluster: str, scope: Literal["session", "module"]) -> tuple[Any, Any]:
+    """The fixtures ``zygote`` and ``lab`` of a cluster.
+
+    Args:
+        cluster: the fixture that makes the cluster.
+        scope: of what starts the watchers, and of the nodes for their pods, which stay as long as
+            the cluster.
+    """
+
+    @pytest.fixture(scope=scope, name="zygote")
+    def starter(request: pytest.FixtureRequest) -> Iterator[Zygote]:
+        """What starts watchers."""
+        found = request.getfixturevalue(cluster)
+        add_nodes(found)
+        with zygote(found) as made:
+            yield made
+
+    @pytest.fixture(name="lab")
+    def lab(request: pytest.FixtureRequest, zygote: Zygote, tmp_path: Path) -> Iterator[Lab]:
+        """A namespace of the test's own, for elastic jobs and watchers."""
+        with laboratory(request.getfixturevalue(cluster), zygote, tmp_path) as made:
+            yield made
+
+    return starter, lab
 
 
 @contextmanager

@@ -8,61 +8,35 @@ from __future__ import annotations
 
 import json
 import secrets
-import time
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 import yaml
 
 from allranks import names
+from tests.cluster import waiting
+from tests.cluster.waiting import PATIENCE
 from tests.kube import cluster as kube
 from tests.kube import image_recipe
 from tests.kube.api import ApiError
 from tests.kube.errors import BenchError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from tests.kube.cluster import Cluster
 
-_PATIENCE = 60.0
-# A busy machine may take as many times as long; where nothing is late, that costs nothing.
-_SLOW = 4.0
-_POLL = 0.25  # each look is a request, and the API server shares the cores with the pods
 _NOT_FOUND = 404
 _RESTRICTED, _BASELINE = "restricted", "baseline"
 # Many pods fit on a node of two cores, and none of them takes it for itself.
 _SMALL = {"perPod": {"requests": {"cpu": "20m", "memory": "64Mi"}, "limits": {"memory": "2Gi"}}}
 
 
-def until(
-    check: Callable[[], Any], what: str | Callable[[], str], seconds: float = _PATIENCE
-) -> Any:
-    """Wait for `check` to be true and return what it gave; fail the test when it never is.
-
-    Args:
-        check: asked again and again.
-        what: what should happen; called for the words where it did not.
-        seconds: how long it may take on a machine that has little else to do.
-    """
-    seconds *= _SLOW
-    deadline = time.monotonic() + seconds
-    while not (found := _look(check)):
-        if time.monotonic() > deadline:
-            said = what if isinstance(what, str) else what()
-            pytest.fail(f"did not happen within {seconds:g} s: {said}", pytrace=False)
-        time.sleep(_POLL)
-    return found
-
-
-def _look(check: Callable[[], Any]) -> Any:
-    """What `check` gives; nothing where the API server, starved by the pods, has hung up."""
-    try:
-        return check()
-    except OSError:
-        return None
+# Each look is a request, and the API server shares the cores with the pods.
+until = partial(waiting.until, poll=0.25)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +188,7 @@ class Lab:
         text: str,
         rank: int = 0,
         role: str = "",
-        seconds: float = _PATIENCE,
+        seconds: float = PATIENCE,
     ) -> str:
         """Wait for a line with a text in the log of an index's newest pod; returns the line."""
 
@@ -225,7 +199,7 @@ class Lab:
         found: str = until(look, lambda: f"{text!r} in the log\n{self.logs(release)}", seconds)
         return found
 
-    def finished(self, release: str, part: str = "", seconds: float = _PATIENCE) -> dict[str, Any]:
+    def finished(self, release: str, part: str = "", seconds: float = PATIENCE) -> dict[str, Any]:
         """Wait for the end of a Job; returns its condition, Complete or Failed.
 
         Args:
@@ -249,7 +223,7 @@ class Lab:
         found: dict[str, Any] = until(look, lambda: f"{words}\n{self.logs(release)}", seconds)
         return found
 
-    def completes(self, release: str, part: str = "", seconds: float = _PATIENCE) -> None:
+    def completes(self, release: str, part: str = "", seconds: float = PATIENCE) -> None:
         """Wait for a Job's success; fail the test with all logs where it fails."""
         condition = self.finished(release, part, seconds)
         if condition["type"] != "Complete":

@@ -122,8 +122,8 @@ The pod template as YAML. Takes a dict:
 {{- toJson $fields -}}
 {{- end -}}
 
-{{/* What the user may set instead, the workload's variables, then the user's, each sorted by name.
-     A role's own variable replaces the shared one. JSON list. */}}
+{{/* What the user may set instead, what a trial of a sweep is told of itself, the workload's variables,
+     then the user's, each sorted by name. A role's own variable replaces the shared one. JSON list. */}}
 {{- define "allranks.pod.env" -}}
 {{- $given := dict -}}
 {{- range $from := list .ctx.Values.env (get (.own | default dict) "env" | default dict) -}}
@@ -132,6 +132,11 @@ The pod template as YAML. Takes a dict:
 {{- $env := list -}}
 {{- range $name, $value := merge (dict "PYTHONUNBUFFERED" "1") (.defaults | default dict) -}}
 {{- if not (hasKey $given $name) -}}{{- $env = append $env (dict "name" $name "value" $value) -}}{{- end -}}
+{{- end -}}
+{{- with get .ctx.Values.layout "trial" -}}
+{{- $env = append $env (dict "name" "ALLRANKS_SWEEP" "value" (include "allranks.entry.literal" .sweep)) -}}
+{{- $env = append $env (dict "name" "ALLRANKS_TRIAL" "value" (int64 .number | toString)) -}}
+{{- $env = append $env (dict "name" "ALLRANKS_TRIAL_NAME" "value" (include "allranks.entry.literal" .name)) -}}
 {{- end -}}
 {{- $env = concat $env .env -}}
 {{- range $name, $value := $given -}}

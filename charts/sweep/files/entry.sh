@@ -12,7 +12,7 @@ allranks_close='}'
 allranks_find() {
   while IFS= read -r allranks_line; do
     case $allranks_line in
-      "$ALLRANKS_TRIAL "*) return 0 ;;
+      "$allranks_index "*) return 0 ;;
     esac
   done <"$1"
   return 1
@@ -58,10 +58,18 @@ allranks_fill_file() {
   } <"$1" >"$2" && chmod 555 "$2"
 }
 
-ALLRANKS_TRIAL=${ALLRANKS_TRIAL:-$JOB_COMPLETION_INDEX}
-export ALLRANKS_TRIAL
-if ! allranks_find "$ALLRANKS_TRIALS/$((ALLRANKS_TRIAL / ALLRANKS_TRIALS_EACH))"; then
-  allranks_say "there is no trial $ALLRANKS_TRIAL in $ALLRANKS_TRIALS"
+# A release of `helm sweep` is one trial of many: its table has but one line, and the trial was told
+# its number and its name.
+if [ -n "${ALLRANKS_TRIAL_NAME:-}" ]; then
+  allranks_index=$JOB_COMPLETION_INDEX
+else
+  ALLRANKS_TRIAL=${ALLRANKS_TRIAL:-$JOB_COMPLETION_INDEX}
+  ALLRANKS_TRIAL_NAME=$ALLRANKS_SWEEP-$ALLRANKS_TRIAL
+  export ALLRANKS_TRIAL ALLRANKS_TRIAL_NAME
+  allranks_index=$ALLRANKS_TRIAL
+fi
+if ! allranks_find "$ALLRANKS_TRIALS/$((allranks_index / ALLRANKS_TRIALS_EACH))"; then
+  allranks_say "there is no trial $allranks_index in $ALLRANKS_TRIALS"
   exit 1
 fi
 eval "allranks_take ${allranks_line#* }"

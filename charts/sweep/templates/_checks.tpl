@@ -152,6 +152,8 @@ of the trials what the torchrun chart refuses of a job.
 {{- with $one.env -}}
 {{- if or (hasKey $known.env .) (hasKey $taken .) -}}
 {{- $problems = append $problems (printf "%s.env: %s is set by %s too; use another name, or remove it there" $at . (get $taken . | default "env")) -}}
+{{- else if and (eq . "ALLRANKS_TRIAL_NAME") (get $.Values.layout "trial") -}}
+{{- /* The one parameter of a release that is a trial of `helm sweep`. */ -}}
 {{- else if or (hasPrefix "PET_" .) (hasPrefix "ALLRANKS_" .) (eq . "JOB_COMPLETION_INDEX") -}}
 {{- $problems = append $problems (printf "%s.env: the workload sets %s itself; use another name" $at .) -}}
 {{- end -}}

@@ -61,7 +61,7 @@ The table of the trials, in one ConfigMap or several, and what its pods do with 
 # Made by the chart from sweep.parameters and read by entry.sh: where each parameter goes.
 allranks_value() {
   case $1 in
-    trial) allranks_text=$ALLRANKS_SWEEP-$ALLRANKS_TRIAL ;;
+    trial) allranks_text=$ALLRANKS_TRIAL_NAME ;;
 {{- range $place, $parameter := $parameters }}
     {{ $parameter.name }}) allranks_text=$allranks_{{ add1 $place }} ;;
 {{- end }}

@@ -138,10 +138,13 @@ sets
 {{- range $file, $key := dict "script" "script" "setup.sh" "setup" -}}
 {{- if contains "${sweep." (get $program $key) -}}{{- $filled = append $filled $file -}}{{- end -}}
 {{- end -}}
-{{- $env := list
-      (dict "name" "ALLRANKS_SWEEP" "value" (include "allranks.names.release" .root))
+{{- $env := list -}}
+{{- if not (get .ctx.Values.layout "trial") -}}
+{{- $env = append $env (dict "name" "ALLRANKS_SWEEP" "value" (include "allranks.names.release" .root)) -}}
+{{- end -}}
+{{- $env = concat $env (list
       (dict "name" "ALLRANKS_TRIALS" "value" (include "sweep.tables.mount" .))
-      (dict "name" "ALLRANKS_TRIALS_EACH" "value" (include "sweep.tables.each" .root)) -}}
+      (dict "name" "ALLRANKS_TRIALS_EACH" "value" (include "sweep.tables.each" .root))) -}}
 {{- if not $alone -}}
 {{- $env = append $env (dict "name" "ALLRANKS_TRIAL" "value" (toString (int .index))) -}}
 {{- end -}}

@@ -26,7 +26,12 @@ if TYPE_CHECKING:
 
 @click.command("results", short_help="Show what a sweep has found.")
 @sweep_argument()
-@click.option("--top", type=int, metavar="COUNT", help="Show so many of the best. Default: all.")
+@click.option(
+    "--top",
+    type=click.IntRange(min=1),
+    metavar="COUNT",
+    help="Show so many of the best. Default: all.",
+)
 @click.option("--best", is_flag=True, help="The best trial alone; -o yaml is a values file to run.")
 @click.option("--trial", metavar="NUMBER", help="One trial alone, by its number or its name.")
 @click.option("--values", is_flag=True, help="The exact values that the trial's chart was given.")
@@ -76,9 +81,8 @@ def results_command(
     """  # noqa: D301 - \b is click's mark for text that is not re-wrapped
     one = best or trial is not None
     _check(output, one=one, both=best and trial is not None, values=values, manifest=manifest)
-    if top is not None and (top < 1 or one):
-        fix = "leave it out" if one else "give a number above 0"
-        raise InputError("is for the table of all trials", path="--top", hint=fix)
+    if top is not None and one:
+        raise InputError("is for the table of all trials", path="--top", hint="leave it out")
     from allranks.sweep import results  # noqa: PLC0415 - `--help` does not need it
 
     kept = find(name, journal)
@@ -156,7 +160,12 @@ def to_run(given: dict[str, Any]) -> dict[str, Any]:
         given: of `Prepared.values`.
     """
     first = {"workload": given["workload"]} if "workload" in given else {}
-    return {**first, **{key: value for key, value in given.items() if key != "layout"}}
+    written = {**first, **{key: value for key, value in given.items() if key != "layout"}}
+    if given.get("workload") == "sweep":
+        # A grid has a parameter; this one says which trial the values were.
+        (named,) = given["sweep"]["parameters"].values()
+        written["sweep"] = {"parameters": {"of": {**named, "env": "OF_TRIAL"}}}
+    return written
 
 
 def manifests(state: SweepState, trial: Trial, helm: str | None) -> str:

@@ -13,6 +13,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from allranks import names
 from allranks.schema import paths, suggest
 from allranks.sweep import naming, places
 from allranks.sweep.forms import TRIAL
@@ -255,6 +256,8 @@ def _check(
             "the chart's values have no list `args`",
             "use path, or a placeholder in the trial's values",
         )
+    elif reach.kind == ENV and reach.to.startswith(names.ENV_PREFIX):
+        reading.refuse(place, f"the job sets {reach.to} itself", "use another name")
     elif reach.kind == ENV and not isinstance(base.get("env"), dict | list):
         reading.refuse(
             place, "the chart's values have no `env`", "use path, or a placeholder in its values"

@@ -158,6 +158,12 @@ def _chart(named: str) -> tuple[str, str]:
 
 def _of_values(request: Request) -> Asked:
     """A sweep whose values say that they are one."""
+    if not request.sources.files and not request.sources.sets:
+        raise InputError(
+            "nothing says what to run",
+            hint=f"give a values file, as `{names.CLI} init sweep` writes one, "
+            f"or name a chart: `{names.CLI} sweep run {request.name} CHART -f values.yaml …`",
+        )
     loaded = gathering.load(request.sources)
     if loaded.workload != SECTION:
         raise InputError(

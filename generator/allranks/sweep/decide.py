@@ -107,7 +107,7 @@ def over(state: SweepState, spec: SweepSpec) -> tuple[str, str] | None:
 
 def _settle(trial: Trial, view: _View, there: Observed | None) -> Iterator[Action]:
     """What is to be done about one trial that runs."""
-    if there is not None and there.phase in _UNDER_WAY:
+    if there is not None and (there.phase in _UNDER_WAY or there.is_over):
         return
     if there is not None and there.phase == actions.SUCCEEDED:
         yield _ended_well(trial, view.spec, there)

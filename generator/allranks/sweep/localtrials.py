@@ -110,7 +110,7 @@ class LocalTrials:
                 continue
             if status.reason == _STOPPED and folder.path.name not in self._asked:
                 # Ended for a runner before this one, or by a person: it has neither failed nor run.
-                self.remove(folder.path.name)
+                self._begin_end(folder.path.name, forget=True)
             else:
                 found[folder.path.name] = self._observed(folder, status)
         for name in [name for name in self._known if name not in found]:
@@ -152,7 +152,7 @@ class LocalTrials:
         handle = self._handles.get(folder.path.name)
         # What it has cost is known once its supervisor has gone, a moment after its last word.
         if not status.finished or (handle is not None and folder.alive()):
-            return Observed(actions.RUNNING, since=since)
+            return Observed(actions.RUNNING, since=since, is_over=status.finished)
         self._known[folder.path.name].has_ended = True
         cpu = None if handle is None else handle.cpu_seconds()
         if status.phase is Phase.SUCCEEDED:
@@ -208,9 +208,10 @@ class LocalTrials:
 
     def remove(self, name: str) -> None:
         """Begin to end a run, or to remove the record of one that has ended."""
-        if self._refused.pop(name, None) is None and name not in self._ending:
-            self._asked.add(name)
-            self._ending[name] = self._submit(self._enders, self._end, name)
+        if self._refused.pop(name, None) is None:
+            known = self._known.get(name)
+            # One that has ended since the last look, perhaps well, is to be looked at once more.
+            self._begin_end(name, forget=known is None or known.has_ended)
 
     def close(self, *, at_once: bool = False) -> None:
         """Wait for what is under way; or end every run at once, and keep no record of it."""
@@ -222,11 +223,16 @@ class LocalTrials:
         if at_once:
             for folder in self._folders():
                 folder.wait_dead(ending.STOP_MARGIN)
-                self._end(folder.path.name)
+                self._end(folder.path.name, forget=True)
         self._collect()
         for name, handle in self._handles.items():
             if not store.run_folder(name, self._home.namespace).alive():
                 handle.wait()
+
+    def _begin_end(self, name: str, *, forget: bool) -> None:
+        if name not in self._ending:
+            self._asked.add(name)
+            self._ending[name] = self._submit(self._enders, self._end, name, forget)
 
     def _submit(self, pool: ThreadPoolExecutor, call: Any, *arguments: Any) -> Future[Any]:
         future = pool.submit(call, *arguments)
@@ -279,17 +285,17 @@ class LocalTrials:
             foreground=False,
         )
 
-    def _end(self, name: str) -> None:
+    def _end(self, name: str, forget: bool) -> None:  # noqa: FBT001 - of a thread's call
         """End a run, or remove the record of one that has ended.
 
-        One that goes on is not removed at once: what it has cost is told first.
+        One that goes on is not removed at once: how it ended and what it has cost is told first.
         """
         namespace = self._home.namespace
         with suppress(InputError, FileNotFoundError):  # it has gone
             if store.run_folder(name, namespace).alive():
                 control.stop(name, namespace)
-                return
-            control.delete(name, self._home.namespace)
+            elif forget:
+                control.delete(name, namespace)
 
 
 def _never_began(folder: store.RunFolder) -> bool:

@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from allranks import resources
+from allranks import names, resources
 from allranks.errors import InvalidValues, Problem
 from allranks.layout.compute import compute
 from allranks.model.jobspec import JobSpec
@@ -47,7 +47,7 @@ _SAMPLES = 64
 # What only the program of a trial reads: whatever stands there, the layout is the same.
 _PROGRAM = frozenset({"command", "args", "script", "setup", "env"})
 # The one parameter of a trial that charts/sweep runs alone: its name, which nothing depends on.
-_ALONE = "SWEEP_TRIAL"
+_ALONE = "name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +80,11 @@ class Prepared:
         if not self.workload:
             return own
         layout = self.layout or _layout(self, own)
-        made = {**own, "workload": self.workload, "layout": layout.to_values()}
+        told = {"sweep": self.spec.name, "number": trial.number, "name": trial.name}
+        laid_out = {**layout.to_values(), "trial": told}
+        made = {**own, "workload": self.workload, "layout": laid_out}
         if self.workload == SWEEP:
-            alone = {_ALONE: {"values": [trial.name], "env": _ALONE}}
+            alone = {_ALONE: {"values": [trial.name], "env": names.ENV_TRIAL_NAME}}
             made[SWEEP] = {"parameters": alone}
         return made
 

@@ -29,8 +29,10 @@ from allranks.errors import InputError, MissingToolError
 from allranks.schema import suggest
 from allranks.sweep import naming, space, stopping
 from allranks.sweep.model import (
+    GRID,
     MAXIMIZE,
     OPEN,
+    RANDOM,
     STOPPED,
     SUCCEEDED,
     TPE,
@@ -182,9 +184,11 @@ def _named(name: str, seed: int) -> BaseSampler:
     bare = name[: -len(_SUFFIX)] if name.lower().endswith(_SUFFIX.lower()) else name
     own = {item.lower(): item for item in usable}.get(bare.lower())
     if own is None:
-        near = suggest.nearest(bare, usable)
-        listed = ", ".join(f"{item}{_SUFFIX}" for item in usable)
-        hint = f"did you mean {near}{_SUFFIX}?" if near else f"use one of {listed}"
+        ours = [GRID, RANDOM, TPE]
+        listed = [*ours, *(f"{item}{_SUFFIX}" for item in usable)]
+        near = suggest.nearest(name, ours) or suggest.nearest(bare, usable)
+        near = near if near in ours or not near else f"{near}{_SUFFIX}"
+        hint = f"did you mean {near}?" if near else f"use one of {', '.join(listed)}"
         raise InputError(f"there is no search {name!r}", path="sweep.search", hint=hint)
     found = own + _SUFFIX
     missing = [need for need in _NEEDS.get(found, ()) if find_spec(need) is None]

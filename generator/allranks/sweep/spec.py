@@ -238,11 +238,11 @@ def _early(reading: Reading, path: ValuesPath, given: Any) -> EarlyStopping | No
         "reductionFactor": defaults.reduction_factor,
         "warmupTrials": defaults.warmup_trials,
     }
-    found = {
-        key: (reading.whole((*path, key), fields[key], low) if fields.get(key) else None)
-        or unset[key]
-        for key, low in least.items()
-    }
+    found = dict(unset)
+    for key, low in least.items():
+        asked = fields.get(key)
+        whole = None if asked is None else reading.whole((*path, key), asked, low)
+        found[key] = unset[key] if whole is None else whole
     return EarlyStopping(kind, found["minSteps"], found["reductionFactor"], found["warmupTrials"])
 
 

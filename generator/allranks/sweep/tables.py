@@ -9,6 +9,7 @@ import csv
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from allranks.sweep.model import CANCELLED
 from allranks.sweep.results import finite, seconds
 
 if TYPE_CHECKING:
@@ -114,9 +115,13 @@ def last_step(trial: Trial) -> int | None:
 
 
 def note(trial: Trial) -> str:
-    """What is to be said of a trial: why it is in its state, and that it took more attempts."""
+    """What is to be said of a trial: why it is in its state, and that it took more attempts.
+
+    Why a trial was cancelled is why the sweep has ended, which is said of the sweep.
+    """
+    reason = "" if trial.state == CANCELLED else trial.reason
     again = f"{trial.attempts} attempts" if trial.attempts > 1 else ""
-    return "; ".join(part for part in (trial.reason, again) if part)
+    return "; ".join(part for part in (reason, again) if part)
 
 
 def value_text(value: float | None) -> str:

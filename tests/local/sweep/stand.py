@@ -16,6 +16,7 @@ import yaml
 from allranks import names
 from allranks.helm.locate import inspect
 from allranks.sweep import localtrials, runner
+from allranks.sweep.localtrials import LocalTrials
 from allranks.sweep.prepare import Prepared, Request, prepare
 from allranks.values.sources import Sources
 
@@ -77,16 +78,16 @@ class Stand:
         """The sweep of a values file."""
         return prepare(Request(name, Sources(files=(str(values),)), **more))
 
-    def trials(self, prepared: Prepared) -> localtrials.LocalTrials:
+    def trials(self, prepared: Prepared, kind: type[LocalTrials] = LocalTrials) -> LocalTrials:
         """What its trials run on."""
         home = localtrials.Home("lab", self.workdir, inspect(self.helm))
-        return localtrials.LocalTrials(prepared, home)
+        return kind(prepared, home)
 
-    def run(self, prepared: Prepared) -> SweepState:
+    def run(self, prepared: Prepared, kind: type[LocalTrials] = LocalTrials) -> SweepState:
         """Run it to its end, in this process."""
         path = runner.locate(prepared.spec.name)
         with runner.begin(prepared, path, {"on": "local"}) as journal:
-            return runner.run(prepared, self.trials(prepared), journal)
+            return runner.run(prepared, self.trials(prepared, kind), journal)
 
     def process(self, values: Path, name: str = "s") -> subprocess.Popen[str]:
         """Run it, or go on with it, in a process of its own."""

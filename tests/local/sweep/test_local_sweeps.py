@@ -12,24 +12,26 @@ import pytest
 
 from allranks.errors import InputError
 from allranks.local import control, store
-from allranks.sweep import actions, model, runner
+from allranks.sweep import actions, localtrials, model, runner
 
 from ..conftest import until  # noqa: TID252 - the tier's own
 
 if TYPE_CHECKING:
+    from allranks.sweep.ports import Said
+
     from .stand import Stand
 
 pytestmark = [pytest.mark.local, pytest.mark.timeout(120)]
 
 # Tells each step, better with a higher rate; notes that it began, and that it ended.
 _STEPS = """
-echo "$SWEEP_TRIAL" >>"$OUT/began"
+echo "$ALLRANKS_TRIAL_NAME" >>"$OUT/began"
 rate=$2
 for step in 1 2 3 4; do
   echo "accuracy=$rate$step step=$step"
   sleep 0.05
 done
-echo "$SWEEP_TRIAL" >>"$OUT/ended"
+echo "$ALLRANKS_TRIAL_NAME" >>"$OUT/ended"
 """
 
 
@@ -97,6 +99,32 @@ def test_a_bad_trial_is_stopped_early(stand: Stand) -> None:
     )
     assert ["2", "1"] == stand.notes("stopped")
     assert all(trial.cpu_seconds for trial in state.trials.values())
+    assert _nothing_is_left()
+
+
+class _Late(localtrials.LocalTrials):
+    """Trials that are looked at late: when what they have said is known, they have ended."""
+
+    def read(self, trial: model.Trial) -> Said:
+        """What a trial has said, once its last line is among it and its processes are gone."""
+        said = super().read(trial)
+        if any("step=2" in line for line in said.lines):
+            folder = store.run_folder(trial.name, self._home.namespace)
+            until(lambda: not folder.alive(), "the run's end")
+        return said
+
+
+def test_a_trial_that_ends_by_itself_is_not_stopped(stand: Stand) -> None:
+    """Worse at its last step, but done before it could be ended: it has succeeded."""
+    early = {"kind": "successiveHalving", "minSteps": 2, "reductionFactor": 3, "warmupTrials": 0}
+    grid = _grid(2, earlyStopping=early, parallel=1)
+    grid["parameters"] = {"rate": {"values": [2, 1], "arg": "--rate"}}
+    script = 'for step in 1 2; do echo "accuracy=$2 step=$step"; sleep 0.3; done'
+    state = stand.run(stand.prepare(stand.values(script, grid)), _Late)
+    assert [(model.SUCCEEDED, 2.0), (model.SUCCEEDED, 1.0)] == [
+        (trial.state, trial.value) for trial in state.trials.values()
+    ]
+    assert "stop" in {one["t"] for one in stand.records()}
     assert _nothing_is_left()
 
 

@@ -142,14 +142,19 @@ def test_headlines() -> None:
 
 
 def test_how_a_trial_ended() -> None:
-    """State, value, time, parameters as typed, and why; control characters are only shown."""
-    state = begun(2)
+    """State, value, time, parameters as typed, and why; control characters are only shown.
+
+    Of a cancelled trial the reason is the sweep's own, which is said once and not of each of them.
+    """
+    state = begun(3)
     end(state, 0, 110.0, 0.75)
     end(state, 1, 110.0, None, state="failed", why="exit code 1\x1b[31m")
+    end(state, 2, 110.0, None, state="cancelled", why="too many failed")
     shown = [sweepview.ending(trial, SPEC) for trial in state.trials.values()]
     assert [
         "succeeded, accuracy 0.75, 10 s: lr 1e-0",
         "failed, 10 s: lr 1e-1 (exit code 1\\x1b[31m)",
+        "cancelled, 10 s: lr 1e-2",
     ] == shown
 
 

@@ -11,6 +11,16 @@ from allranks import names
 from allranks.model import jobspec
 from allranks.schema import bundle
 from allranks.schema.validate import validate
+from allranks.sweep import spec
+from allranks.sweep.model import (
+    HALVING,
+    MEDIAN,
+    EarlyStopping,
+    Objective,
+    SweepSpec,
+    TrialSpec,
+)
+from allranks.values.merge import overlay
 from allranks.values.sources import defaults
 
 if TYPE_CHECKING:
@@ -105,6 +115,47 @@ def test_the_schema_has_no_defaults(workload: str) -> None:
 def test_the_defaults_satisfy_the_schema(workload: str) -> None:
     """What a chart ships with has no problem of its own."""
     assert [] == validate(workload, defaults(workload), lambda _: "")
+
+
+@pytest.mark.parametrize("kind", ["", HALVING, MEDIAN])
+def test_what_a_sweep_does_not_say_is_what_its_values_say(kind: str) -> None:
+    """Neither the model nor its reader has a default of its own: values.yaml's is the only one."""
+    least: dict[str, Any] = {
+        "parameters": {"lr": {"values": ["0.1"], "arg": "--lr"}},
+        "objective": {"metric": "accuracy"},
+        "earlyStopping": {"kind": kind},
+    }
+    read = spec.parse("s", overlay(defaults("sweep")["sweep"], least))
+    assert read == spec.parse("s", least)
+    made = SweepSpec(
+        name="s",
+        parameters=read.parameters,
+        objective=Objective("accuracy"),
+        trial=TrialSpec(),
+        trials=1,
+        early=EarlyStopping(kind) if kind else None,
+    )
+    assert made == read
+
+
+@pytest.mark.parametrize("key", ["minSteps", "reductionFactor", "warmupTrials"])
+def test_the_least_that_the_schema_allows_is_taken_as_it_is(key: str) -> None:
+    """A number that a person gives is never taken for one that is not given."""
+    node, _ = bundle.source("sweep")
+    least = node["$defs"]["earlyStopping"]["properties"][key]["minimum"]
+    early = {"kind": MEDIAN, "minSteps": 7, "reductionFactor": 7, "warmupTrials": 7, key: least}
+    section = {
+        "parameters": {"lr": {"values": ["0.1"], "arg": "--lr"}},
+        "objective": {"metric": "accuracy"},
+        "earlyStopping": early,
+    }
+    found = spec.parse("s", section).early
+    assert found is not None
+    assert {"minSteps": 7, "reductionFactor": 7, "warmupTrials": 7, key: least} == {
+        "minSteps": found.min_steps,
+        "reductionFactor": found.reduction_factor,
+        "warmupTrials": found.warmup_trials,
+    }
 
 
 def test_the_job_spec_knows_every_top_level_key(workload: str) -> None:

@@ -60,6 +60,12 @@ def test_an_option_is_two_words_behind_the_others() -> None:
     assert {"command": ["train"], "args": ["--fast", "--lr", "1e-5", "-n", "08"]} == made(spec)
 
 
+def test_a_variable_of_the_job_s_own_is_refused() -> None:
+    """Where it was written, and before anything of the trial's values is looked at."""
+    said = refused(sweep(one("lr", Reach("env", "ALLRANKS_TRIAL"))))
+    assert "sweep.parameters.lr.env: the job sets ALLRANKS_TRIAL itself" in said
+
+
 def test_an_option_that_ends_with_an_equals_sign_is_one_word() -> None:
     """As some programs want it."""
     assert ["--lr=1e-5"] == made(sweep(one("lr", Reach("arg", "--lr="))))["args"]

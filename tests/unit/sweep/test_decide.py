@@ -198,6 +198,20 @@ def test_a_trial_that_is_worse_is_stopped_and_has_ended_when_it_is_gone() -> Non
     assert [End(1, SUCCEEDED, 0.1, "", 2.5)] == decide(state, of, {**there, "s-1": GOOD}, 0.0)
 
 
+def test_a_trial_that_has_ended_is_not_stopped_while_its_last_words_are_read() -> None:
+    """Neither for the measure that came with its end, nor since the sweep is to end."""
+    of = spec(early=EarlyStopping(HALVING, 1, 3), parallel=2)
+    state = sweep(of, 2)
+    carry_out(state, [Seen(0), Seen(1)])
+    report(state, 0, 0.9)
+    report(state, 1, 0.1)
+    there = {"s-0": HERE, "s-1": Observed(actions.RUNNING, is_over=True)}
+    assert [] == decide(state, of, there, 0.0)
+    state.apply(records.request_stop("enough", 1.0))
+    assert [Stop(0, "s-0", CANCELLED, "enough")] == decide(state, of, there, 0.0)
+    assert End(1, SUCCEEDED, 0.1, "", 2.5) in decide(state, of, {**there, "s-1": GOOD}, 0.0)
+
+
 def test_the_end_of_a_sweep_calls_off_what_runs_and_what_waits() -> None:
     """And is the end only when nothing is left of it."""
     of = spec(objective=Objective("accuracy", goal=0.9))

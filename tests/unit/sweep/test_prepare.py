@@ -172,6 +172,8 @@ def test_values_that_no_trial_can_have_are_refused(write: Write) -> None:
 
 def test_what_is_no_sweep_is_said(write: Write) -> None:
     """A file for a job needs its chart to be named; a section that is none is refused."""
+    with pytest.raises(InputError, match="nothing says what to run"):
+        _ask()
     with pytest.raises(InputError, match="are for the workload torchrun, not for a sweep"):
         _ask(write({**{k: v for k, v in BASE.items() if k != "sweep"}, "workload": "torchrun"}))
     with pytest.raises(InputError, match="sweep: must be a mapping"):

@@ -205,6 +205,7 @@ def test_random_trials_do_not_depend_on_the_order_of_parameters() -> None:
     ("search", "said"),
     [
         ("CmaES2", "did you mean CmaEsSampler?"),
+        ("tpee", "did you mean tpe?"),
         ("nothing", "there is no search 'nothing'"),
         ("GridSampler", "there is no search 'GridSampler'"),
         ("BaseSampler", "there is no search 'BaseSampler'"),

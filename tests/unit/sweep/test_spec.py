@@ -116,7 +116,7 @@ def test_the_chart_s_whole_section_is_taken() -> None:
     "rest",
     [
         'objective: {metric: "", direction: maximize, goal: "", missedExitCode: 0}',
-        "earlyStopping: {kind: '', minSteps: 1, reductionFactor: 3, warmupTrials: 5}",
+        "earlyStopping: {kind: '', minSteps: 1, reductionFactor: 3, warmupTrials: 0}",
         "tensorboard: {enabled: true}",
         "trial: {workload: '', values: {}, file: '', chart: ''}",
         "trials: 0",
