@@ -16,12 +16,15 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
+from allranks.cli import fitting
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from allranks.errors import AllranksError, Problem
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_UNBOUND = 100_000  # the width of what is no terminal
 _NUMBER = re.compile(r"[0-9]+$")
 _RANK_COLOURS = ("cyan", "green", "yellow", "magenta", "blue", "bright_red")
 _STATUS_COLOURS = {"ok": "green", "warn": "yellow", "fail": "red", "error": "red", "note": "cyan"}
@@ -30,6 +33,11 @@ _STATUS_COLOURS = {"ok": "green", "warn": "yellow", "fail": "red", "error": "red
 def clean(text: str) -> str:
     """Text of a person's as it may be shown: control characters made visible, not obeyed."""
     return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
+
+
+def one_line(text: str) -> str:
+    r"""Text of a person's where it has one line: a line end is shown as ``\n``, a tab as ``\t``."""
+    return clean(text.replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t"))
 
 
 class Console:
@@ -63,35 +71,40 @@ class Console:
         *,
         right: Sequence[str] = (),
         wrap: str = "",
-    ) -> None:
+        spare: Sequence[str] = (),
+    ) -> list[str]:
         """Aligned columns; on a terminal they are fitted to its width, in a pipe never cut.
 
-        The first column, which names the row, always stays whole.
+        The first column, which names the row, always stays whole, and so do numbers.
 
         Args:
             columns: the headings.
             rows: the cells, one sequence per row.
-            right: headings of the columns that are aligned to the right.
+            right: headings of the columns that are aligned to the right: numbers.
             wrap: heading of the column whose text goes on in the next line where it is too long;
                 else the longest columns are cut.
+            spare: headings of columns that can be left out where there is no room.
+
+        Returns:
+            The headings that were left out.
         """
         from rich.console import Console as Rich  # noqa: PLC0415 - costs 0.05 s
 
-        table = _table(columns, rows, right=right, wrap=wrap)
         tty = sys.stdout.isatty()
         rich = Rich(
             file=sys.stdout,
-            width=None if tty else 100_000,
+            width=None if tty else _UNBOUND,
             no_color=not _colour(sys.stdout),
             highlight=False,
             soft_wrap=False,
         )
-        if tty:
-            rich.print(table)
-            return
+        table, shown = _table(columns, rows, rich.width, right=right, wrap=wrap, spare=spare)
+        # What is too long even so goes on in the terminal's next line, and is not cut.
+        rich.width = max(rich.width, sum(shown.values()) + fitting.GAP * len(shown))
         with rich.capture() as captured:
             rich.print(table)
         _write(sys.stdout, "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
+        return [column for at, column in enumerate(columns) if at not in shown]
 
     @property
     def at_terminal(self) -> bool:
@@ -183,11 +196,12 @@ class Console:
         _write(sys.stdout if result else sys.stderr, f"{prefix} {text}\n")
 
     @contextmanager
-    def progress(self, line: Callable[[], str]) -> Iterator[None]:
+    def progress(self, line: Callable[[int], str]) -> Iterator[None]:
         """A line at the foot of the terminal that says how far a run is; nothing in a pipe.
 
         Args:
-            line: gives the line's text; called a few times a second, from a thread.
+            line: gives the line's text for a terminal so wide; called a few times a second, from a
+                thread.
         """
         if not (sys.stderr.isatty() and sys.stdout.isatty()):
             yield
@@ -202,7 +216,7 @@ class Console:
             console=rich,
             transient=True,
             refresh_per_second=4,
-            get_renderable=lambda: Text(clean(line()), style="dim", no_wrap=True),
+            get_renderable=lambda: Text(clean(line(rich.width)), style=_dim(), no_wrap=True),
         ):
             self._live = rich
             try:
@@ -242,44 +256,59 @@ class Board:
         from rich.console import Group  # noqa: PLC0415 - loaded with the board
         from rich.text import Text  # noqa: PLC0415
 
-        table = _table(columns, rows, right=right)
-        line = Text(clean(foot), style="dim", no_wrap=True, overflow="ellipsis")
+        table, _ = _table(columns, rows, self._rich.width, right=right)
+        line = Text(clean(foot), style=_dim(), no_wrap=True, overflow="ellipsis")
         self._live.update(Group(table, line), refresh=True)
 
 
 def _table(
     columns: Sequence[str],
     rows: Iterable[Sequence[Any]],
+    room: int,
     *,
     right: Sequence[str] = (),
     wrap: str = "",
-) -> Any:
-    """The library's own table for a list of rows; see `Console.table`."""
+    spare: Sequence[str] = (),
+) -> tuple[Any, dict[int, int]]:
+    """The library's own table for a list of rows, and the widths of its columns by place."""
     from rich.cells import cell_len  # noqa: PLC0415 - costs 0.05 s
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
     heading = "bold" if _colour(sys.stdout) else ""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style=heading)
-    cells = [[clean(str(cell)) for cell in row] for row in rows]
-    for index, column in enumerate(columns):
-        widest = max((cell_len(row[index]) for row in cells), default=0)
+    table = Table(box=None, pad_edge=False, padding=(0, fitting.GAP, 0, 0), header_style=heading)
+    cells = [[one_line(str(cell)) for cell in row] for row in rows]
+    titles = [one_line(column) for column in columns]
+    widths = [
+        max(cell_len(text) for text in (title, *(row[at] for row in cells)))
+        for at, title in enumerate(titles)
+    ]
+    shown = fitting.fit(
+        [
+            fitting.Column(column, width, firm=at == 0 or column in right)
+            for at, (column, width) in enumerate(zip(columns, widths, strict=True))
+        ],
+        room,
+        spare,
+    )
+    for at, width in shown.items():
+        column = columns[at]
         table.add_column(
-            column,
+            Text(titles[at]),
             justify="right" if column in right else "left",
             no_wrap=column != wrap,
             overflow="fold" if column == wrap else "ellipsis",
-            min_width=max(widest, len(column)) if index == 0 else None,
+            width=width,
         )
     for row in cells:
-        table.add_row(*map(Text, row))
-    return table
+        table.add_row(*(Text(row[at]) for at in shown))
+    return table, shown
 
 
 def facts(pairs: Mapping[str, str]) -> str:
     """Aligned `name  value` lines, for a header above a table."""
     width = max((len(name) for name in pairs), default=0)
-    return "\n".join(f"{name:<{width}}  {clean(value)}" for name, value in pairs.items())
+    return "\n".join(f"{name:<{width}}  {one_line(value)}" for name, value in pairs.items())
 
 
 def _colour(stream: TextIO) -> bool:
@@ -288,6 +317,11 @@ def _colour(stream: TextIO) -> bool:
     if os.environ.get("FORCE_COLOR"):
         return True
     return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def _dim() -> str:
+    """The style of what is beside the result; none where a person wants no colour."""
+    return "dim" if _colour(sys.stdout) else ""
 
 
 def _word(stream: TextIO, word: str) -> str:

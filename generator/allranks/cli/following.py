@@ -89,7 +89,7 @@ def follow(console: Console, cluster: Cluster, name: str, namespace: str, how: H
     with Live(cluster, name, namespace, how.kinds) as live:
         follower = _Follower(console, cluster, live, how)
         try:
-            with console.progress(follower.line):
+            with console.progress(lambda _: follower.line()):
                 status = follower.to_the_end()
         finally:
             follower.tails.close()

@@ -148,7 +148,7 @@ def _follow(console: Console, handle: control.Handle, output: str) -> RunStatus:
 
     for note in handle.notes:
         console.note(note)
-    with console.progress(line):
+    with console.progress(lambda _: line()):
         for entry in handle.follow():
             training.read(entry.text)
             who = Identity(entry.role, entry.rank)

@@ -294,7 +294,7 @@ def _carried(console: Console, asked: _Asked, timeout: float) -> Answer:
     began, told = time.monotonic(), _Notes(console)
     found = asked.look()
     try:
-        with console.progress(lambda: found.message or "waiting for the plan to be seen"):
+        with console.progress(lambda _: found.message or "waiting for the plan to be seen"):
             while not found.over and not found.held:
                 waited = time.monotonic() - began
                 if waited >= timeout or (not found.phase and waited >= _SEEN_SECONDS):

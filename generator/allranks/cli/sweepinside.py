@@ -195,7 +195,7 @@ def _follow(console: Console, kept: MapKeeper, output: str) -> SweepState:
     progress = sweepview.Progress(state, state.started)
     told: set[str] = set()
     next_look = time.monotonic() + _TROUBLE_SECONDS
-    with console.progress(lambda: progress.line(time.time())):
+    with console.progress(lambda room: progress.line(time.time(), room)):
         while not state.outcome:
             time.sleep(_LOOK_SECONDS)
             try:

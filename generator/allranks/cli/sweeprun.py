@@ -317,7 +317,7 @@ def to_its_end(
             )
 
     trials = place.trials(prepared)
-    with console.progress(lambda: progress.line(time.time())):
+    with console.progress(lambda room: progress.line(time.time(), room)):
         state = runner.run(prepared, trials, journal, tell, tell=console.note)
     show_end(console, state, output, journal_of(state.spec.name, journal.where))
     return exit_code(state)
@@ -382,12 +382,6 @@ def _show_plan(console: Console, prepared: Prepared, output: str) -> None:
     console.text(sweepview.plan(spec))
     if shown:
         console.text("")
-        console.table(
-            ["TRIAL", *(parameter.name for parameter in spec.parameters)],
-            [
-                (naming.trial_name(spec.name, one), *(choice.text for choice in one.values()))
-                for one in shown
-            ],
-        )
+        sweepview.first(console, spec, shown)
     if len(shown) < count and shown:
         console.text(f"… {count - len(shown)} more")

@@ -6,21 +6,23 @@ import math
 from typing import TYPE_CHECKING
 
 from allranks.cli import statusview
-from allranks.cli.console import clean, facts
-from allranks.sweep import actions, describe, results, tables
-from allranks.sweep.model import CANCELLED, FAILED, RUNNING, UNMEASURED, LogUniform, Uniform
+from allranks.cli.console import clean, facts, one_line
+from allranks.sweep import actions, describe, naming, results, tables
+from allranks.sweep.model import CANCELLED, FAILED, RUNNING, UNMEASURED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from allranks.cli.console import Console
-    from allranks.sweep.model import Choice, SweepSpec, Trial
+    from allranks.sweep.model import Assignment, SweepSpec, Trial
     from allranks.sweep.results import Results
     from allranks.sweep.state import SweepState
 
 # How many of the best trials a person is shown unasked.
 ROWS = 10
-_BAR = 24
+# Columns that a narrow terminal can do without, the first one first; CSV and the report have them.
+_SPARE = ("CPU", "STEPS", "NOTE", "TIME")
+_BAR, _LEAST_BAR = 24, 6
 _FULL, _HALF = "\N{BOX DRAWINGS HEAVY HORIZONTAL}", "\N{BOX DRAWINGS HEAVY LEFT}"
 _REST = "\N{BOX DRAWINGS LIGHT HORIZONTAL}"
 
@@ -93,39 +95,53 @@ class Progress:
         rest = max(0, total - ended(state))
         return max(0.0, rest * mean - done) / max(1, min(state.spec.parallel or rest, rest))
 
-    def line(self, now: float) -> str:
-        """One line: a bar, counts, the best value, the time, and the time left."""
+    def line(self, now: float, room: int = 1000) -> str:
+        """One line: a bar, counts, the best value, the time, and the time left.
+
+        Args:
+            now: seconds since 1970.
+            room: how long it may be. The bar gives way first, then which trial is the best, the
+                time that has passed, and the counts; never the best value and the time left.
+        """
         state = self._state
         total = state.spec.trials or len(state.trials)
         over = ended(state)
-        parts = [f"{bar(over, total)} {over}/{total}"]
-        counts = state.counts
-        told = (RUNNING, FAILED, UNMEASURED)
-        parts += [f"{counts[name]} {name}" for name in told if counts[name]]
+        best = trial = ""
         if state.best is not None:
             value = tables.value_text(state.trials[state.best].value)
-            parts.append(f"best {state.spec.objective.metric} {value} (trial {state.best})")
-        parts.append(statusview.length(now - self._begun))
+            best = f"best {state.spec.objective.metric} {value}"
+            trial = f" (trial {state.best})"
+        told = (RUNNING, FAILED, UNMEASURED)
+        counts = ", ".join(f"{state.counts[name]} {name}" for name in told if state.counts[name])
         left = self.left(now)
-        if left is not None and over < total:
-            parts.append(f"ETA {statusview.length(left)}")
-        return clean(", ".join(parts))
+        eta = f"ETA {tables.NONE if left is None else statusview.length(left)}"
+        parts = {
+            "done": f"{over}/{total}",
+            "counts": counts,
+            "best": best + trial,
+            "time": statusview.length(now - self._begun),
+            "left": eta if over < total else "",
+        }
+        for changed in ({}, {"best": best}, {"time": ""}, {"counts": ""}):
+            parts |= changed
+            line = one_line(", ".join(part for part in parts.values() if part))
+            if len(line) <= room:
+                break
+        width = min(_BAR, room - len(line) - 1)
+        return f"{bar(over, total, width)} {line}" if width >= _LEAST_BAR else line
 
 
-def bar(done: int, total: int) -> str:
-    """A bar that is as full as the work is done."""
-    halves = 0 if total <= 0 else min(2 * _BAR, math.floor(2 * _BAR * done / total))
+def bar(done: int, total: int, width: int = _BAR) -> str:
+    """A bar that is as full as the work is done.
+
+    Args:
+        done: how much of it.
+        total: all of it.
+        width: of the bar.
+    """
+    halves = 0 if total <= 0 else min(2 * width, math.floor(2 * width * done / total))
     full = _FULL * (halves // 2) + _HALF * (halves % 2)
-    return full + _REST * (_BAR - len(full))
-
-
-def short(spec: SweepSpec, name: str, choice: Choice) -> str:
-    """A choice as text: as typed, but a number that was drawn with six digits of its sixteen."""
-    drawn = (Uniform, LogUniform)
-    spaces = {item.name: item.space for item in spec.parameters}
-    if isinstance(spaces.get(name), drawn) and isinstance(choice.data, float):
-        return f"{choice.data:.6g}"
-    return choice.text
+    return full + _REST * (width - len(full))
 
 
 def ending(trial: Trial, spec: SweepSpec) -> str:
@@ -138,9 +154,9 @@ def ending(trial: Trial, spec: SweepSpec) -> str:
         parts.append(tables.duration(spent))
     said = ", ".join(parts)
     pairs = trial.assignment.items()
-    chosen = ", ".join(f"{name} {short(spec, name, choice)}" for name, choice in pairs)
+    chosen = ", ".join(f"{name} {tables.short(spec, name, choice)}" for name, choice in pairs)
     note = f" ({tables.note(trial)})" if tables.note(trial) else ""
-    return clean(f"{said}: {chosen}{note}")
+    return one_line(f"{said}: {chosen}{note}")
 
 
 def headline(state: SweepState, now: float, *, running: bool, journal: str = "") -> str:
@@ -196,17 +212,39 @@ def show(console: Console, found: Results, *, most: int | None = None) -> None:
     numeric = [heading for heading, column in pairs if column.numeric]
     rows = [
         [
-            short(found.spec, column.title, trial.assignment[column.title])
+            tables.short(found.spec, column.title, trial.assignment[column.title])
             if column.parameter and column.title in trial.assignment
             else cell
             for column, cell in zip(table.columns, row, strict=True)
         ]
         for row, trial in zip(table.rows, table.trials, strict=True)
     ]
-    console.table(headings, rows, right=numeric)
+    missed = console.table(headings, rows, right=numeric, spare=_SPARE)
     left_out = len(found.trials) - len(table.rows)
     if left_out:
         console.text(f"… {left_out} more; `{found.command()}` shows all")
+    if missed:
+        command = found.command("-o", "csv")
+        console.text(f"no room for {', '.join(missed)}; `{command}` has all")
+
+
+def first(console: Console, spec: SweepSpec, shown: Sequence[Assignment]) -> None:
+    """Trials that would run, as a table.
+
+    Args:
+        console: where to.
+        spec: the sweep.
+        shown: their parameters, one of each trial at least.
+    """
+    named = [parameter.name for parameter in spec.parameters]
+    console.table(
+        ["TRIAL", *named],
+        [
+            (naming.trial_name(spec.name, one), *(choice.text for choice in one.values()))
+            for one in shown
+        ],
+        right=[name for name in named if all(tables.is_number(one[name]) for one in shown)],
+    )
 
 
 def listing(console: Console, found: Iterable[tuple[SweepState, bool]], now: float) -> None:
@@ -255,12 +293,13 @@ def details(found: Results, trial: Trial) -> Iterator[str]:
     pairs["attempts"] = str(trial.attempts)
     yield facts(pairs)
     yield "parameters"
-    yield from (f"  {clean(f'{name}: {choice.text}')}" for name, choice in trial.assignment.items())
+    pairs_of = trial.assignment.items()
+    yield from (f"  {one_line(f'{name}: {choice.text}')}" for name, choice in pairs_of)
     if trial.measures:
         yield "measures"
         for each in trial.measures:
             step = "" if each.step is None else f"step {each.step}: "
-            yield clean(f"  {step}{each.name} {tables.value_text(each.value)}")
+            yield one_line(f"  {step}{each.name} {tables.value_text(each.value)}")
 
 
 def as_dict(state: SweepState, now: float, *, running: bool) -> dict[str, object]:

@@ -9,13 +9,13 @@ import csv
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from allranks.sweep.model import CANCELLED
+from allranks.sweep.model import CANCELLED, LogUniform, Uniform
 from allranks.sweep.results import finite, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from allranks.sweep.model import Trial
+    from allranks.sweep.model import Choice, SweepSpec, Trial
     from allranks.sweep.results import Results
 
 NONE = "\N{EM DASH}"
@@ -92,9 +92,7 @@ def _cells(trial: Trial, names: list[str]) -> Iterable[tuple[str, float | str | 
         if choice is None:
             yield NONE, None
         else:
-            data = choice.data
-            number = isinstance(data, int | float) and not isinstance(data, bool)
-            yield choice.text, data if number else choice.text
+            yield choice.text, choice.data if is_number(choice) else choice.text
     step = last_step(trial)
     yield (NONE, None) if step is None else (str(step), step)
     for spent in (seconds(trial), trial.cpu_seconds):
@@ -103,10 +101,13 @@ def _cells(trial: Trial, names: list[str]) -> Iterable[tuple[str, float | str | 
 
 
 def _numeric(results: Results, name: str) -> bool:
-    found = [trial.assignment[name].data for trial in results.trials if name in trial.assignment]
-    return bool(found) and all(
-        isinstance(data, int | float) and not isinstance(data, bool) for data in found
-    )
+    found = [trial.assignment[name] for trial in results.trials if name in trial.assignment]
+    return bool(found) and all(map(is_number, found))
+
+
+def is_number(choice: Choice) -> bool:
+    """Whether a choice is a number to YAML."""
+    return isinstance(choice.data, int | float) and not isinstance(choice.data, bool)
 
 
 def last_step(trial: Trial) -> int | None:
@@ -127,6 +128,15 @@ def note(trial: Trial) -> str:
 def value_text(value: float | None) -> str:
     """A measured value, with the six digits that tell two trials apart."""
     return NONE if value is None else f"{value:.6g}"
+
+
+def short(spec: SweepSpec, name: str, choice: Choice) -> str:
+    """A choice as a person reads it: as typed; a number that was drawn has six of its digits."""
+    drawn = (Uniform, LogUniform)
+    spaces = {item.name: item.space for item in spec.parameters}
+    if isinstance(spaces.get(name), drawn) and isinstance(choice.data, float):
+        return f"{choice.data:.6g}"
+    return choice.text
 
 
 def duration(spent: float) -> str:

@@ -95,6 +95,51 @@ def test_a_table_fits_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
         assert words <= text.count("word") < words + 2
 
 
+@pytest.mark.parametrize("width", [40, 60, 80, 100])
+def test_numbers_are_never_cut(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    """Long text gives way first, then what can be missed; no number is cut at any width."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("NO_COLOR", "1")
+    stream = Terminal()
+    monkeypatch.setattr("sys.stdout", stream)
+    missed = Console().table(
+        ["TRIAL", "STATE", "accuracy", "lr", "opt", "CPU", "NOTE"],
+        [(17, "succeeded", "0.95123", "0.000123457", "long " * 20, "2 min 5 s", "again")],
+        right=["TRIAL", "accuracy", "lr", "CPU"],
+        spare=["CPU", "NOTE"],
+    )
+    heading, row = stream.getvalue().splitlines()
+    assert {"17", "0.95123", "0.000123457"} <= set(row.split())
+    assert (["CPU", "NOTE"], ["CPU"], [], [])[(40, 60, 80, 100).index(width)] == missed
+    assert ("2 min 5 s" in row) == ("CPU" not in missed)
+    assert len(heading) <= len(row) <= max(width, 50)
+    assert "long" in row
+
+
+def test_no_colour_is_no_style_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With NO_COLOR neither a table nor the line of progress is bold, dim or coloured."""
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("NO_COLOR", "1")
+    stream = Terminal()
+    monkeypatch.setattr("sys.stdout", stream)
+    monkeypatch.setattr("sys.stderr", stream)
+    shown = Console()
+    with shown.progress(lambda room: f"room {room}"):
+        shown.table(["A"], [("b",)])
+    with shown.board() as board:
+        board.draw(["A"], [("b",)], foot="more")
+    assert "room 40" in stream.getvalue()
+    assert [] == re.findall(r"\x1b\[[0-9;]*m", stream.getvalue())
+
+
+def test_a_line_end_in_a_cell_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    """A row stays one line, whatever is in its cells and headings; so does a fact."""
+    Console().table(["A\nB"], [("one\ntwo\r\n\tthree",)])
+    assert ["A\\nB", r"one\ntwo\r\n\tthree"] == capsys.readouterr().out.splitlines()
+    assert r"a  x\ny" == console.facts({"a": "x\ny"})
+
+
 def test_a_log_line_is_not_wrapped_by_the_progress_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """While a progress line is shown, log lines go above it, whole and with their colours."""
     monkeypatch.setenv("COLUMNS", "30")
@@ -103,7 +148,7 @@ def test_a_log_line_is_not_wrapped_by_the_progress_line(monkeypatch: pytest.Monk
     monkeypatch.setattr("sys.stdout", stream)
     monkeypatch.setattr("sys.stderr", stream)
     shown = Console()
-    with shown.progress(lambda: "2 running"):
+    with shown.progress(lambda _: "2 running"):
         shown.log(0, "x" * 50)
     assert "x" * 50 in stream.getvalue()
     assert "2 running" in stream.getvalue()
@@ -148,6 +193,6 @@ def test_a_crash_is_one_honest_line(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_progress_is_silent_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
     """No progress line is drawn, and none is asked for, where no terminal shows it."""
-    with Console().progress(lambda: pytest.fail("asked for a line")):
+    with Console().progress(lambda _: pytest.fail("asked for a line")):
         pass
     assert capsys.readouterr() == ("", "")

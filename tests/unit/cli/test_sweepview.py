@@ -9,7 +9,7 @@ import pytest
 
 from allranks.cli import sweepview
 from allranks.cli.console import Console
-from allranks.sweep import records, results
+from allranks.sweep import records, results, tables
 from allranks.sweep.model import (
     ARG,
     Choice,
@@ -95,6 +95,7 @@ def test_the_line_of_progress() -> None:
     end(state, 0, 110.0, 0.75)
     end(state, 1, 110.0, None, state="failed", why="exit code 1")
     progress.update()
+    assert sweepview.Progress(begun(1), 100.0).line(105.0).endswith(" 0/4, 1 running, 5s, ETA —")
     assert [
         "━━━━━━━━━━━━──────────── 2/4",
         "1 running",
@@ -103,6 +104,20 @@ def test_the_line_of_progress() -> None:
         "10s",
         "ETA 5s",
     ] == progress.line(110.0).split(", ")
+
+
+def test_the_line_of_progress_fits_a_narrow_terminal() -> None:
+    """The bar gives way first; how far it is, the best value and the time left are always there."""
+    state = begun(3)
+    progress = sweepview.Progress(state, 100.0)
+    end(state, 0, 110.0, 0.75)
+    end(state, 1, 110.0, None, state="failed", why="exit code 1")
+    progress.update()
+    assert {
+        80: "━━━━━━────── 2/4, 1 running, 1 failed, best accuracy 0.75 (trial 0), 10s, ETA 5s",
+        60: "2/4, 1 running, 1 failed, best accuracy 0.75, 10s, ETA 5s",
+        40: "━━━━──── 2/4, best accuracy 0.75, ETA 5s",
+    } == {room: progress.line(110.0, room) for room in (80, 60, 40)}
 
 
 @pytest.mark.parametrize(
@@ -158,12 +173,22 @@ def test_how_a_trial_ended() -> None:
     ] == shown
 
 
+def test_a_line_end_in_a_choice_is_shown() -> None:
+    """A trial is one line, also in full, whatever its choices hold."""
+    state = begun(1)
+    state.trials[0].assignment["lr"] = Choice("line1\nline2\n", "line1\nline2\n")
+    trial = state.trials[0]
+    assert r"running: lr line1\nline2\n" == sweepview.ending(trial, SPEC)
+    shown = sweepview.details(results.collect(SPEC, [trial]), trial)
+    assert r"  lr: line1\nline2\n" in list(shown)
+
+
 def test_a_number_that_was_drawn_is_shortened() -> None:
     """Where a person reads it; a number that was typed stays as it is."""
     drawn = replace(SPEC, parameters=(Parameter("lr", LogUniform(1e-5, 1.0)),))
     long = Choice("0.17403873428451075", 0.17403873428451075)
-    assert "0.174039" == sweepview.short(drawn, "lr", long)
-    assert "0.17403873428451075" == sweepview.short(SPEC, "lr", long)
+    assert "0.174039" == tables.short(drawn, "lr", long)
+    assert "0.17403873428451075" == tables.short(SPEC, "lr", long)
 
 
 def test_a_plan_in_words() -> None:
