@@ -25,6 +25,7 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 62, 16, 36, 46
 PARALLEL_HEIGHT = 340
 _LEAST_PARALLEL, _AXIS = 1160, 130
 _SIDE, _HEAD = 96, 54
+_MIDDLE = 0.5
 _FONT = 19  # the largest that a style sheet gives these pictures
 
 
@@ -88,12 +89,16 @@ def history(figure: History) -> str:
         style = {SUCCEEDED: "done", STOPPED: "early", RUNNING: "open"}[point.trial.state]
         mark = f'class="m {style}" data-t="{point.trial.number}"'
         if point.outside:
-            back = -6 if figure.maximize else 6
-            out.append(f'<path {mark} d="M{x} {y}l-4 {back}h8z"/>')
+            out.append(f'<path {mark} d="{_past(x, y, up=not figure.maximize)}"/>')
         else:
             out.append(f'<circle {mark} cx="{x}" cy="{y}" r="4"/>')
     said = f"{figure.metric} of each trial, and the best so far"
     return _svg(WIDTH, HEIGHT, "history", said, out)
+
+
+def _past(x: str, y: str, *, up: bool) -> str:
+    """A mark of what lies past the edge of a scale: a triangle that points there from inside."""
+    return f"M{x} {y}l-6 {'' if up else '-'}10h12z"
 
 
 def _stairs(frame: _Frame, figure: History) -> str:
@@ -154,7 +159,12 @@ def parallel(figure: Parallel, best: int | None) -> str:
         if line.trial.state == STOPPED:
             style += " stop"
         mark = f'<g class="m {style}" data-t="{line.trial.number}">'
-        out.append(f"{mark}{_lines(places(line))}</g>")
+        way = places(line)
+        past = ""
+        if line.outside:
+            shape = _past(_n(way[-1][0]), _n(way[-1][1]), up=line.places[-1] > _MIDDLE)
+            past = f'<path class="past" d="{shape}"/>'
+        out.append(f"{mark}{_lines(way)}{past}</g>")
     for left, axis in zip(lefts, figure.axes, strict=True):
         out += _axis(axis, left, (low, high), gap, width)
     names = ", ".join(axis.name for axis in figure.axes)

@@ -22,6 +22,7 @@ from allranks.sweep.model import (
 )
 from allranks.sweep.results import finite
 from allranks.sweep.scales import Scale, objective_scale, scale_of, short
+from allranks.sweep.tables import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -107,11 +108,13 @@ class Line:
         trial: whose it is.
         places: on each axis, 0 to 1.
         shade: 0 (worst) to 1 (best), by its place among the trials with a value.
+        outside: its objective lies past the edge of the scale, where it is drawn.
     """
 
     trial: Trial
     places: tuple[float, ...]
     shade: float
+    outside: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,6 +273,7 @@ def _parallel(results: Results, shades: dict[int, float]) -> Parallel:
             trial,
             (*(places[row] for _, places in columns), scale.at(value)),
             shades[trial.number],
+            not scale.holds(value),
         )
         for row, (trial, value) in enumerate(shown)
     ]
@@ -288,7 +292,7 @@ def _parameter_axis(parameter: Parameter, trials: Sequence[Trial]) -> tuple[Axis
     if words or (listed and len(texts) <= _MOST_LEVELS):
         place = {text: _level(row, len(texts)) for row, text in enumerate(texts)}
         stride = -(-len(texts) // _MOST_WORDS)
-        ticks = tuple((at, text) for text, at in list(place.items())[::stride])
+        ticks = tuple((at, one_line(text)) for text, at in list(place.items())[::stride])
         return Axis(parameter.name, ticks), [place[choice.text] for choice in choices]
     scale = scale_of(numbers, log=True if isinstance(parameter.space, LogUniform) else None)
     return _scale_axis(parameter.name, scale), [scale.at(each) for each in numbers]

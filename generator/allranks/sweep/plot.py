@@ -18,7 +18,7 @@ from allranks.sweep.figures import figures, shade_class
 from allranks.sweep.model import STOPPED, SUCCEEDED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -58,6 +58,7 @@ _SETTINGS: Any = {
 }
 _NAME = 28  # characters of a name that a picture shows
 _CHARACTER = 0.6
+_MIDDLE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,21 +183,29 @@ def _history(figure: Figure, shown: History) -> None:
     axes.set_xlabel("trial")
     axes.set_xlim(-0.5, shown.last + 0.5)
     low, high = shown.scale.low, shown.scale.high
+    outside = {
+        point.trial.number: high if point.value > high else low
+        for point in shown.points
+        if point.outside
+    }
     for label, colour, states in (
         ("ended", _ACCENT, (SUCCEEDED,)),
         ("stopped early", "white", (STOPPED,)),
         ("running", _GRID, ()),
     ):
         points = [
-            (point.trial.number, min(high, max(low, point.value)))
+            (point.trial.number, point.value)
             for point in shown.points
-            if (point.trial.state in states if states else point.trial.state not in _ENDED)
+            if point.trial.number not in outside
+            and (point.trial.state in states if states else point.trial.state not in _ENDED)
         ]
         if points:
             at, values = zip(*points, strict=True)
             axes.scatter(
                 at, values, s=26, c=colour, edgecolors=_ACCENT, label=label, clip_on=False, zorder=3
             )
+    if outside:
+        _past(axes, list(outside), list(outside.values()), up=not shown.maximize, colour=_ACCENT)
     if shown.lost:
         at = tuple(trial.number for trial in shown.lost)
         ends = [low] * len(at)
@@ -207,6 +216,16 @@ def _history(figure: Figure, shown: History) -> None:
         numbers, values = zip(*whole, strict=True)
         axes.step(numbers, values, where="post", color=_BEST, linewidth=2, label="best so far")
     figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=9)
+
+
+def _past(
+    axes: Axes, across: Sequence[float], ends: Sequence[float], *, up: bool, colour: str
+) -> None:
+    """Mark what lies past the edge of a scale, at the edge."""
+    shape = "^" if up else "v"
+    axes.scatter(
+        across, ends, s=36, c=colour, marker=shape, label="off the scale", clip_on=False, zorder=4
+    )
 
 
 _ENDED = (SUCCEEDED, STOPPED)
@@ -227,6 +246,11 @@ def _parallel(figure: Figure, shown: Parallel, best: int | None) -> None:
             linewidth=2.4 if top else 1.1,
             linestyle="--" if line.trial.state == STOPPED else "-",
         )
+    outside = [line.places[-1] for line in shown.lines if line.outside]
+    if outside:
+        last = [float(columns[-1])] * len(outside)
+        _past(axes, last, outside, up=outside[0] > _MIDDLE, colour=_ACCENT)
+        figure.legend(loc="outside lower right", frameon=False, fontsize=9)
     for column, axis in zip(columns, shown.axes, strict=True):
         axes.axvline(column, color=_DIM, linewidth=0.9)
         for place, text in axis.ticks:
@@ -279,7 +303,9 @@ def _curves(figure: Figure, shown: Curves, best: int | None) -> None:
     for curve in shown.curves:
         top = curve.trial.number == best
         colour = _BEST if top else _SHADES[shade_class(curve.shade)]
-        steps, values = zip(*curve.points, strict=True)
+        steps, reported = zip(*curve.points, strict=True)
+        # At the edge, as in the report, and not cut off by it.
+        values = [min(shown.values.high, max(shown.values.low, each)) for each in reported]
         axes.plot(steps, values, color=colour, linewidth=2.4 if top else 1.2)
         face = "white" if curve.trial.state == STOPPED else colour
         axes.plot(steps[-1], values[-1], "o", color=colour, markersize=4, markerfacecolor=face)

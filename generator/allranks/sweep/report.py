@@ -20,15 +20,15 @@ from allranks.layout.svgparts import escape
 from allranks.sweep import describe, drawing
 from allranks.sweep.figures import figures
 from allranks.sweep.importance import FEWEST
-from allranks.sweep.model import FAILED, RUNNING, STOPPED, SUCCEEDED, UNMEASURED
-from allranks.sweep.tables import NONE, duration, note, summary, table, value_text
+from allranks.sweep.model import FAILED, MAXIMIZE, RUNNING, STOPPED, SUCCEEDED, UNMEASURED
+from allranks.sweep.tables import NONE, duration, note, one_line, short, summary, table, value_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from allranks.sweep.figures import Curves, Figures, History, Parallel
     from allranks.sweep.importance import Importance
-    from allranks.sweep.model import Trial
+    from allranks.sweep.model import SweepSpec, Trial
     from allranks.sweep.results import Results
     from allranks.sweep.tables import Table
 
@@ -145,7 +145,7 @@ def _best(results: Results) -> Iterable[str]:
     yield f"<h2>Best: trial {best.number}</h2>"
     yield f'<p class="dim">{escape(best.name)}</p><dl class="best">'
     for name, choice in best.assignment.items():
-        yield f"<div><dt>{escape(name)}</dt><dd>{escape(choice.text)}</dd></div>"
+        yield f"<div><dt>{escape(name)}</dt><dd>{escape(one_line(choice.text))}</dd></div>"
     command = results.command("--best", "-o", "yaml")
     yield f'</dl><p class="dim">Its values file: <code>{escape(command)}</code></p></section>'
 
@@ -159,7 +159,7 @@ def _history(figure: History) -> Iterable[str]:
     if figure.lost:
         keys.append('<span class="key red">\N{MULTIPLICATION SIGN} failed or unmeasured</span>')
     if any(point.outside for point in figure.points):
-        keys.append('<span class="key blue">\N{BLACK DOWN-POINTING TRIANGLE} off the scale</span>')
+        keys.append(_past(up=not figure.maximize))
     yield '<section class="card"><h2>Optimization history</h2>'
     yield f'<p class="dim">{"".join(keys)}{_part(len(figure.points), figure.total)}</p>'
     if figure.points or figure.lost:
@@ -191,7 +191,12 @@ def _importance(found: Sequence[Importance]) -> Iterable[str]:
 
 def _parallel(figure: Parallel, results: Results) -> Iterable[str]:
     yield '<section class="card wide"><h2>Parallel coordinates</h2>'
-    yield f'<p class="dim">{_shade_key()}{_part(len(figure.lines), figure.total)}</p>'
+    past = ""
+    if any(line.outside for line in figure.lines):
+        past = _past(up=results.spec.objective.direction != MAXIMIZE)
+    swipe = '<span class="key swipe">swipe for more \N{RIGHTWARDS ARROW}</span>'
+    part = _part(len(figure.lines), figure.total)
+    yield f'<p class="dim">{_shade_key()}{past}{part}{swipe if figure.lines else ""}</p>'
     if figure.lines:
         best = results.best.number if results.best else None
         yield f'<div class="scroll">{drawing.parallel(figure, best)}</div>'
@@ -209,6 +214,12 @@ def _curves(figure: Curves, results: Results) -> Iterable[str]:
         field = results.spec.metrics.step
         yield _empty(f"No trial reported a value with a step (the field {field}).")
     yield "</section>"
+
+
+def _past(*, up: bool) -> str:
+    """The key of what lies past the edge of a scale."""
+    mark = "\N{BLACK UP-POINTING TRIANGLE}" if up else "\N{BLACK DOWN-POINTING TRIANGLE}"
+    return f'<span class="key blue">{mark} off the scale</span>'
 
 
 def _shade_key() -> str:
@@ -235,7 +246,9 @@ def _table(results: Results, rows: Table) -> Iterable[str]:
         dot = f'<i class="dot {state}"></i>'
         yield f'<button type="button" aria-pressed="true" data-state="{state}">{dot}{state} {count}'
         yield "</button>"
-    yield '</div><div class="rows"><table id="table"><thead><tr>'
+    # Some pages of rows are read with the page; more of them get a box that keeps the headings.
+    box = "rows tall" if len(rows.rows) > _OPEN_ROWS else "rows"
+    yield f'</div><div class="{box}"><table id="table"><thead><tr>'
     down = results.spec.objective.direction == "maximize"
     for at, column in enumerate(rows.columns):
         style = ' class="num"' if column.numeric else ""
@@ -247,7 +260,7 @@ def _table(results: Results, rows: Table) -> Iterable[str]:
     for trial, cells, keys in zip(rows.trials, rows.rows, rows.keys, strict=True):
         style = ' class="best"' if trial.number == best else ""
         yield f'<tr{style} data-t="{trial.number}" data-state="{trial.state}">'
-        yield "".join(_cells(rows, cells, keys)) + "</tr>"
+        yield "".join(_cells(results.spec, trial, rows, cells, keys)) + "</tr>"
     yield "</tbody></table></div>"
     left = len(results.trials) - len(rows.trials)
     if left:
@@ -256,27 +269,36 @@ def _table(results: Results, rows: Table) -> Iterable[str]:
 
 
 _STATE, _VALUE = 1, 2
-_LONG = 10  # numbers of more characters are shown with five digits, the whole as a title
+_OPEN_ROWS = 200
 
 
-def _cells(rows: Table, cells: Sequence[str], keys: Sequence[float | str | None]) -> Iterable[str]:
+def _cells(
+    spec: SweepSpec,
+    trial: Trial,
+    rows: Table,
+    cells: Sequence[str],
+    keys: Sequence[float | str | None],
+) -> Iterable[str]:
     last = len(cells) - 1
     for at, (column, text, key) in enumerate(zip(rows.columns, cells, keys, strict=True)):
+        shown, attributes = text, ""
         style = "num" if column.numeric else "text" if column.parameter else ""
         if at == last:
             style = "note"
-        attributes = f' class="{style}"' if style else ""
-        if at == last and text:
+        if column.parameter and column.title in trial.assignment:
+            shown = one_line(short(spec, column.title, trial.assignment[column.title]))
+        if style:
+            attributes += f' class="{style}"'
+        if text and (shown != text or style in ("text", "note")):
             attributes += f' title="{escape(text)}"'
-        if column.parameter and len(text) > _LONG and isinstance(key, int | float):
-            attributes += f' title="{escape(text)}"'
-            text = f"{key:.5g}"  # noqa: PLW2901 - the same cell, shorter
         if key is None:
             attributes += " data-none"
         elif not isinstance(key, str):
             attributes += f' data-k="{float(key)!r}"'
         dot = f'<i class="dot {text}"></i>' if at == _STATE else ""
-        yield f"<td{attributes}>{dot}{escape(text)}</td>"
+        inside = f"{dot}{escape(shown)}"
+        # A cell of a table has no height of its own that its text could be cut at.
+        yield f"<td{attributes}>{f'<div>{inside}</div>' if at == last else inside}</td>"
 
 
 def _foot(results: Results) -> Iterable[str]:
@@ -320,7 +342,7 @@ def _said(trial: Trial, metric: str) -> list[str]:
     lines = [f"trial {trial.number}, {_STATES.get(trial.state, trial.state)}"]
     if trial.value is not None:
         lines.append(f"{metric} {value_text(trial.value)}")
-    lines += [f"{name} {choice.text}" for name, choice in trial.assignment.items()]
+    lines += [one_line(f"{name} {choice.text}") for name, choice in trial.assignment.items()]
     if said := note(trial):
         lines.append(said)
     return lines

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 _LOG_SPAN = 1000.0
 # Values so many times further from the best than the better three quarters lie past the edge.
 _FAR = 3.0
+# They are left there where the others would have less than this part of the picture without; more
+# than a few of them only where it is as good as nothing.
+_FLAT, _ALL_FLAT, _FEW = 0.1, 0.01, 0.1
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 
 
@@ -107,7 +110,11 @@ def objective_scale(
     if usual == best or (worst >= edge if maximize else worst <= edge):
         return whole
     near = [value for value in values if (value >= edge if maximize else value <= edge)]
-    return scale_of([*near, *keep], log=False, margin=0.05)
+    scale = scale_of([*near, *keep], log=False, margin=0.05)
+    few = len(values) - len(near) <= max(1, _FEW * len(values))
+    # Halves, as the whole may be wider than a number can be.
+    room = (scale.high / 2 - scale.low / 2) / (whole.high / 2 - whole.low / 2)
+    return scale if room < (_FLAT if few else _ALL_FLAT) else whole
 
 
 def short(value: float) -> str:

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from allranks.sweep import report
-from allranks.sweep.model import FAILED, RUNNING, STOPPED, Choice
+from allranks.sweep.model import FAILED, RUNNING, STOPPED, Choice, LogUniform, Parameter, Reach
 from allranks.sweep.results import Results, collect
 from tests.unit.sweep.sweeps import digits, spec_of, trial_of
 
@@ -130,13 +131,26 @@ def test_no_text_of_a_user_becomes_markup(text: str) -> None:
 def test_rows_carry_what_they_are_sorted_by() -> None:
     """Numbers as numbers, however they are shown; nothing where there is nothing."""
     given = {"lr": Choice("0.08435482518710148", 0.08435482518710148)}
-    page = Page(report.html(collect(spec_of("lr"), [trial_of(0, 0.5, given=given)])))
+    drawn = Parameter("lr", LogUniform(1e-4, 1.0), (Reach("arg", "--lr"),))
+    spec = replace(spec_of("lr"), parameters=(drawn,))
+    page = Page(report.html(collect(spec, [trial_of(0, 0.5, given=given)])))
     assert ["0.0", "0.5", "0.08435482518710148", "10.0"] == page.cells("data-k")
-    # A long number is short in the table, and whole above it and as the cell's title.
-    assert "0.084355" in page.text
+    # A number that was drawn is short in the table, and whole above it and as the cell's title.
+    assert "0.0843548" in page.text
     assert given["lr"].text in page.text
     assert given["lr"].text in page.cells("title")
     assert 3 == len(page.cells("data-none"))
+
+
+def test_what_was_typed_is_shown_as_typed() -> None:
+    """Every digit of a choice stands in its row, and a line end in it leaves the row one line."""
+    given = {
+        "lr": Choice("0.1234567890123456789", 0.12345678901234568),
+        "text": Choice("line1\nline2\n", "line1\nline2\n"),
+    }
+    text = report.html(collect(spec_of("lr", "text"), [trial_of(0, 0.5, given=given)]))
+    assert '<td class="num" data-k="0.12345678901234568">0.1234567890123456789</td>' in text
+    assert r">line1\nline2\n</td>" in text
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from decimal import Decimal
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from allranks.sweep import drawing, report
 from allranks.sweep.figures import MOST_CURVES, MOST_LINES, MOST_POINTS, figures, shade_class
 from allranks.sweep.model import (
     FAILED,
@@ -50,6 +52,32 @@ def test_the_better_half_of_objectives_is_always_inside(
     scale = objective_scale(values, maximize=maximize)
     ordered = sorted(values, reverse=maximize)
     assert all(scale.holds(value) for value in ordered[: (len(values) + 1) // 2])
+
+
+def test_near_values_are_all_on_the_scale() -> None:
+    """What is a little worse than the rest is no far value, also where it is one of a few."""
+    found = [0.950213] * 2 + [0.940711] * 4 + [0.912204] * 2
+    scale = objective_scale(found, maximize=True)
+    assert all(scale.holds(value) for value in found)
+    # A quarter that lies twenty times as far is kept in sight as well; one in ten is not.
+    for count, holds in ((3, True), (1, False)):
+        values = [0.1 + at / 1000 for at in range(10 - count)] + [0.3] * count
+        assert holds == objective_scale(values, maximize=False).holds(0.3)
+
+
+def test_what_is_off_the_scale_is_marked_in_every_picture() -> None:
+    """History and parallel coordinates mark the same trials, on the page and as files."""
+    losses = (0.1, 0.11, 0.12, 0.13, 50.0)
+    trials = [
+        trial_of(at, value, given={"lr": Choice(str(at), at)}) for at, value in enumerate(losses)
+    ]
+    found = figures(collect(spec_of("lr", direction=MINIMIZE), trials))
+    assert [4] == [point.trial.number for point in found.history.points if point.outside]
+    assert [4] == [line.trial.number for line in found.parallel.lines if line.outside]
+    for drawn in (drawing.history(found.history), drawing.parallel(found.parallel, 0)):
+        assert 1 == len(re.findall(r'd="M[0-9. ]+l-6 10h12z"', drawn))
+    page = report.html(collect(spec_of("lr", direction=MINIMIZE), trials))
+    assert 2 == page.count("\N{BLACK UP-POINTING TRIANGLE} off the scale")
 
 
 def test_a_diverged_trial_does_not_flatten_the_rest() -> None:
