@@ -155,7 +155,7 @@ SWIPE = "getComputedStyle(document.querySelector('.swipe')).display != 'none'"
 
 @pytest.mark.parametrize("width", [WIDE, NARROW])
 def test_rows_are_low_whatever_they_hold(page: Page, tmp_path: Path, width: int) -> None:
-    """A long choice is cut until its row is clicked; notes have room; there is no inner scrolling."""
+    """A long choice is cut until its row is clicked; notes have room; nothing scrolls inside."""
     why = "stopped at step 3: accuracy 0.8808 is not among the best third of 7 trials there"
     trials = [
         trial_of(at, at / 90, STOPPED if at else SUCCEEDED, given={"opt": Choice(LONG, LONG)})

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import os
+import sys
 import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from allranks.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 
-def write(path: Path, text: str) -> bool:
-    """Write a file in one step; a file with this very text is left as it is.
+STDOUT = "-"
+
+
+def write(path: Path, text: str | bytes) -> bool:
+    """Write a file in one step; a file with this very content is left as it is.
+
+    ``-`` is standard output. A link is followed, and the file that it leads to is replaced. What is
+    no file (a pipe, a device) is written to, and stays what it is.
 
     Args:
         path: the file; its folder must be there.
@@ -28,28 +36,49 @@ def write(path: Path, text: str) -> bool:
     Raises:
         InputError: the place cannot be written to.
     """
-    body = text.encode()
+    body = text.encode() if isinstance(text, str) else text
     try:
+        if str(path) == STDOUT:
+            sys.stdout.flush()
+            sys.stdout.buffer.write(body)
+            sys.stdout.buffer.flush()
+            return True
         if path.is_dir():
             raise InputError("is a folder", path=str(path), hint="name a file")
-        if path.is_file() and not path.is_symlink() and path.read_bytes() == body:
-            return False
-        handle, temporary = tempfile.mkstemp(prefix=".allranks-", dir=path.parent)
-        try:
-            with os.fdopen(handle, "wb") as stream:
+        if _special(path):
+            with path.open("wb") as stream:
                 stream.write(body)
-            os.chmod(temporary, 0o666 & ~_umask())  # noqa: PTH101 - mkstemp made it 0600
-            os.replace(temporary, path)  # noqa: PTH105 - a name, not a Path
-        except BaseException:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(temporary)  # noqa: PTH108
-            raise
+            return True
+        return _replace(Path(os.path.realpath(path)), body)
     except OSError as error:
         raise InputError(
             f"cannot be written: {error.strerror or error}",
             path=str(path),
             hint="make the folder, or name another place",
         ) from error
+
+
+def _special(path: Path) -> bool:
+    """Whether a place is no file, or a file under another name, such as ``/dev/stdout``."""
+    inside = path.absolute().parts[1:2]
+    return inside in (("dev",), ("proc",)) or (path.exists() and not path.is_file())
+
+
+def _replace(path: Path, body: bytes) -> bool:
+    if path.is_symlink():  # the path was resolved, so that these are links in a circle
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+    if path.is_file() and path.read_bytes() == body:
+        return False
+    handle, temporary = tempfile.mkstemp(prefix=".allranks-", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(body)
+        os.chmod(temporary, 0o666 & ~_umask())  # noqa: PTH101 - mkstemp made it 0600
+        os.replace(temporary, path)  # noqa: PTH105 - a name, not a Path
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)  # noqa: PTH108
+        raise
     return True
 
 

@@ -91,7 +91,7 @@ def _free_name(manifest: dict[str, Any], taken: dict[str, str]) -> str:
 
 def _refuse_foreign(target: Path, name: str, mine: set[str], others: dict[str, str]) -> None:
     path = target / name
-    if name in mine or not (path.exists() or path.is_symlink()):
+    if not path.is_symlink() and (name in mine or not path.exists()):
         return
     whose = f"the release {others[name]}" if name in others else "you"
     raise InputError(

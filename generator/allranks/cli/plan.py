@@ -25,7 +25,11 @@ _ROWS = 40
 @options.inventory_options
 @options.output_option("table", "json", "svg")
 @click.option(
-    "-O", "--output-file", metavar="FILE", type=click.Path(), help="Write there, not to stdout."
+    "-O",
+    "--output-file",
+    metavar="FILE",
+    type=click.Path(),
+    help="Write there; '-' is standard output, as is no -O.",
 )
 @options.pass_console
 def plan_command(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from allranks import names
-from allranks.cli import options, sweepview
+from allranks.cli import files, options, sweepview
 from allranks.cli.sweepplace import Place, find, journal_of, journal_option, sweep_argument
 from allranks.cli.target import LOCAL
 from allranks.errors import InputError
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     "--report",
     metavar="FILE",
     type=click.Path(),
-    help="Write all of it as one HTML file that opens without a network.",
+    help="Write all of it as one HTML file that opens without a network; '-' is standard output.",
 )
 @options.helm_option
 @journal_option
@@ -80,6 +80,10 @@ def results_command(
       allranks sweep results digits --best -o yaml > best.yaml && allranks run digits -f best.yaml
     """  # noqa: D301 - \b is click's mark for text that is not re-wrapped
     one = best or trial is not None
+    if report == files.STDOUT and (one or output != "table"):
+        raise InputError(
+            "standard output has room for one thing", path="--report -", hint="name a file for one"
+        )
     _check(output, one=one, both=best and trial is not None, values=values, manifest=manifest)
     if top is not None and one:
         raise InputError("is for the table of all trials", path="--top", hint="leave it out")
@@ -91,6 +95,8 @@ def results_command(
         state.spec, state.trials.values(), journal_of(state.spec.name, kept.where)
     )
     _draw(console, found, plot, report)
+    if report == files.STDOUT:
+        return
     if one:
         chosen = found.require_best() if best else found.find(trial or "")
         if manifest:
@@ -194,6 +200,10 @@ def manifests(state: SweepState, trial: Trial, helm: str | None) -> str:
 
 
 def _draw(console: Console, found: Results, plot: str | None, report: str | None) -> None:
+    if plot == files.STDOUT:
+        raise InputError(
+            "there are several pictures", path="--plot -", hint="name a folder for them"
+        )
     if plot is not None:
         from allranks.sweep import plot as plotting  # noqa: PLC0415 - matplotlib costs 0.4 s
 
@@ -202,7 +212,7 @@ def _draw(console: Console, found: Results, plot: str | None, report: str | None
         try:
             folder.mkdir(parents=True, exist_ok=True)
             for picture in pictures:
-                (folder / picture.name).write_bytes(picture.content)
+                files.write(folder / picture.name, picture.content)
         except OSError as error:
             raise InputError(
                 f"cannot be written: {error.strerror or error}",
@@ -211,8 +221,8 @@ def _draw(console: Console, found: Results, plot: str | None, report: str | None
             ) from error
         console.note(f"{folder}: {', '.join(picture.name for picture in pictures)}")
     if report is not None:
-        from allranks.cli import files  # noqa: PLC0415 - only where it is asked
         from allranks.sweep import report as reporting  # noqa: PLC0415
 
         files.write(Path(report), reporting.html(found))
+    if report not in (None, files.STDOUT):
         console.note(f"{report}: open it in a browser")

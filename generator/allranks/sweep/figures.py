@@ -20,9 +20,8 @@ from allranks.sweep.model import (
     LogUniform,
     Values,
 )
-from allranks.sweep.results import finite
+from allranks.sweep.results import finite, one_line
 from allranks.sweep.scales import Scale, objective_scale, scale_of, short
-from allranks.sweep.tables import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

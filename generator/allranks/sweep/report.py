@@ -21,7 +21,8 @@ from allranks.sweep import describe, drawing
 from allranks.sweep.figures import figures
 from allranks.sweep.importance import FEWEST
 from allranks.sweep.model import FAILED, MAXIMIZE, RUNNING, STOPPED, SUCCEEDED, UNMEASURED
-from allranks.sweep.tables import NONE, duration, note, one_line, short, summary, table, value_text
+from allranks.sweep.results import one_line
+from allranks.sweep.tables import NONE, duration, note, short, summary, table, value_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

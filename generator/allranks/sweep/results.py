@@ -251,15 +251,26 @@ def values_file(results: Results, trial: Trial, values: Mapping[str, Any]) -> st
     """
     objective = results.spec.objective
     value = "no value" if trial.value is None else f"{trial.value:.6g}"
+    of = f"Trial {trial.number} of sweep {results.spec.name} ({trial.name})"
     head = [
-        f"Trial {trial.number} of sweep {results.spec.name} ({trial.name}): {trial.state},",
-        f"{objective.metric} {value} ({objective.direction}).",
+        f"{of}: {trial.state}, {objective.metric} {value} ({objective.direction}).",
         *(f"{name}: {choice.text}" for name, choice in trial.assignment.items()),
     ]
-    comments = "".join(f"# {_one_line(line)}\n" for line in head)
+    if values.get("workload") == names.SWEEP_PLUGIN:
+        head += [
+            "A program in one pod is a sweep of one trial, which has to have a parameter:",
+            "sweep.parameters below changes nothing, and says which trial these values were.",
+        ]
+    comments = "".join(f"# {one_line(line)}\n" for line in head)
     return comments + dump(values)
 
 
-def _one_line(text: str) -> str:
-    """Text without line breaks and control characters: a comment ends with its line."""
-    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
+def one_line(text: str) -> str:
+    r"""Text where it has one line: a line end is ``\n``, other control characters are alike.
+
+    A comment, too, ends with its line.
+    """
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
+        for char in text
+    )

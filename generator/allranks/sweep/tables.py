@@ -139,14 +139,6 @@ def short(spec: SweepSpec, name: str, choice: Choice) -> str:
     return choice.text
 
 
-def one_line(text: str) -> str:
-    r"""Text where it has one line: a line end is ``\n``, other control characters are alike."""
-    return "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
-        for char in text
-    )
-
-
 def duration(spent: float) -> str:
     """Seconds as a person says them: ``8.5 s``, ``2 min 5 s``, ``1 h 3 min``, ``2 d 4 h``."""
     if spent < 9.95:  # noqa: PLR2004 - rounds to two digits

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import stat
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from allranks.cli import files
 from allranks.errors import InputError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_write_keeps_ordinary_permissions(tmp_path: Path) -> None:
@@ -38,6 +36,48 @@ def test_a_place_that_cannot_be_written(tmp_path: Path, name: str) -> None:
     with pytest.raises(InputError) as caught:
         files.write(tmp_path / name, "text")
     assert str(tmp_path / name) == caught.value.problem.path
+    assert [] == list(tmp_path.iterdir())
+
+
+def test_a_link_is_followed(tmp_path: Path) -> None:
+    """The file that a link leads to is replaced, also one that is not there yet; the link stays."""
+    (tmp_path / "link").symlink_to("folder/real")
+    (tmp_path / "folder").mkdir()
+    for text in ("one", "two"):
+        assert files.write(tmp_path / "link", text)
+        assert (tmp_path / "link").is_symlink()
+        assert text == (tmp_path / "folder" / "real").read_text()
+    (tmp_path / "circle").symlink_to("circle")
+    with pytest.raises(InputError, match="cannot be written"):
+        files.write(tmp_path / "circle", "text")
+    assert (tmp_path / "circle").is_symlink()
+
+
+def test_what_is_no_file_stays_what_it_is(tmp_path: Path) -> None:
+    """A pipe is written to, through a link as well; a device too, and what it says is told."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        for name in ("pipe", "link"):
+            assert files.write(tmp_path / name, "text")
+            assert b"text" == os.read(reader, 100)
+    finally:
+        os.close(reader)
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+    with pytest.raises(InputError, match="No space left"):
+        files.write(Path("/dev/full"), "text")
+    assert stat.S_ISCHR(Path("/dev/full").stat().st_mode)
+    assert files.write(Path("/dev/null"), b"bytes")
+
+
+def test_a_dash_is_standard_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """As it is for helm and kubectl; no file of that name is made."""
+    monkeypatch.chdir(tmp_path)
+    assert files.write(Path("-"), "text\n")
+    assert (b"text\n", b"") == capfdbinary.readouterr()
     assert [] == list(tmp_path.iterdir())
 
 

@@ -78,6 +78,12 @@ def test_a_link_is_never_followed(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="belongs to you"):
         folder.write(tmp_path, "ns/demo", stream(JOB))
     assert not (tmp_path / "nowhere").exists()
+    (tmp_path / "job-demo.yaml").unlink()
+    folder.write(tmp_path, "ns/demo", stream(JOB))
+    (tmp_path / "job-demo.yaml").rename(tmp_path / "real")
+    (tmp_path / "job-demo.yaml").symlink_to("real")
+    with pytest.raises(InputError, match="belongs to you"):
+        folder.write(tmp_path, "ns/demo", stream(manifest("Job", "demo", "spec: {}\n")))
 
 
 def test_two_releases_share_a_folder(tmp_path: Path) -> None:

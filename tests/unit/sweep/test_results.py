@@ -157,7 +157,20 @@ def test_a_values_file_is_the_values_whatever_its_comments_say(name: str, value:
     values = {"args": ["--lr", value], "nodes": 2}
     text = values_file(collect(spec_of(name), [trial]), trial, values)
     assert values == load(text, "best.yaml").data
-    assert text.startswith("# Trial 7 of sweep s (s-00000007): succeeded,\n# accuracy 0.5")
+    assert text.startswith("# Trial 7 of sweep s (s-00000007): succeeded, accuracy 0.5")
+    assert "which trial" not in text
+
+
+def test_a_values_file_of_one_pod_says_why_it_has_a_parameter() -> None:
+    """A person who reads it is told; a line end in a choice is shown as such."""
+    given = {"lr": Choice("a\nb", "a\nb")}
+    trial = trial_of(7, 0.5, given=given)
+    values = {"workload": "sweep", "sweep": {"parameters": {"of": {"values": ["s-7"]}}}}
+    text = values_file(collect(spec_of("lr"), [trial]), trial, values)
+    assert values == load(text, "best.yaml").data
+    assert ["# lr: a\\nb", "# A program in one pod is a sweep of one trial"] == [
+        line.partition(",")[0] for line in text.splitlines()[1:3]
+    ]
 
 
 def test_rows_are_what_a_person_reads() -> None:
