@@ -8,7 +8,8 @@ before it takes the old one's place; installing again replaces it.
 
 Helm 3 takes an executable, and its plugin folder must not hold ours: it cannot read the file of a
 Helm 4 plugin and then loads no plugin at all. There `install` only says which executable to name.
-For the same reason the two majors must not share a plugin folder.
+For the same reason the two majors must not share a plugin folder, and what one of them has there is
+not joined or replaced by what the other would need.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ INTERPRETER = "python"  # in the plugin's folder: the path of the Python that ha
 HELM_WITH_PLUGINS = 4
 _VERSION = re.compile(r"^version: *[\"']?([^\"'\s]+)", re.MULTILINE)
 _NAME = re.compile(r"^name: *\"?([^\"\s]+)\"? *$", re.MULTILINE)
+_NEW_FORM = re.compile(r"^apiVersion: ", re.MULTILINE)  # of Helm 4's plugin.yaml
 _OURS = "allranks"
 _COMPLETION = "plugin.complete"
 _TIMEOUT = 30
@@ -80,6 +82,7 @@ def install(binary: HelmBinary, name: str = names.POSTRENDER) -> Path:
         --post-renderer.
 
     Raises:
+        InputError: the folder holds our plugins for the other major.
         RunError: helm's plugin folder cannot be written to.
         MissingToolError: this installation has no executable to name.
     """
@@ -89,6 +92,7 @@ def install(binary: HelmBinary, name: str = names.POSTRENDER) -> Path:
     source = resources.folder("plugins") / tree / name
     target = folder(binary) / name
     _refuse_foreign(target)
+    _refuse_other_major(target.parent, binary)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".allranks-", dir=target.parent) as scratch:
@@ -134,9 +138,9 @@ def own_folder() -> Iterator[Path]:
 
 
 def installed(binary: HelmBinary) -> list[Plugin]:
-    """Our plugins in a helm's plugin folder, the post-renderer first."""
+    """Our plugins in a helm's plugin folder, the post-renderer first; also the other major's."""
     within = folder(binary)
-    found = (_read(within / name) for name in names_of(binary))
+    found = (_read(within / name) for name in (names.POSTRENDER, names.SWEEP_PLUGIN))
     return [plugin for plugin in found if plugin is not None]
 
 
@@ -246,6 +250,28 @@ def _refuse_foreign(target: Path) -> None:
             path=str(target),
             hint="move it away, or set HELM_PLUGINS to another folder",
         )
+
+
+def _refuse_other_major(within: Path, binary: HelmBinary) -> None:
+    """Leave a folder alone that another major of helm uses.
+
+    Raises:
+        InputError: it holds a plugin of ours for the other major, such as one that Helm 3 would
+            fail on.
+    """
+    for name in (names.POSTRENDER, names.SWEEP_PLUGIN):
+        text = _manifest(within / name)
+        if text is None:
+            continue
+        major = HELM_WITH_PLUGINS if name == names.POSTRENDER or _NEW_FORM.search(text) else 3
+        if (major == HELM_WITH_PLUGINS) != (binary.major >= HELM_WITH_PLUGINS):
+            raise InputError(
+                f"holds {name} for Helm {major}: with plugins of both majors in one folder Helm 3 "
+                "cannot load any",
+                path=str(within),
+                hint=f"set HELM_PLUGINS to a folder of its own for Helm {binary.major}; or, where "
+                f"Helm {major} is not used any more, `{names.CLI} plugin uninstall` first",
+            )
 
 
 def _remove(path: Path) -> None:

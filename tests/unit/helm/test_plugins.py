@@ -90,6 +90,27 @@ def test_installing_over_a_link_leaves_its_target(helm: HelmBinary, tree: Path) 
     assert {"plugin.yaml", "run.sh"} == {entry.name for entry in tree.iterdir()}
 
 
+def test_two_majors_do_not_share_a_folder(helm: HelmBinary, tree: Path) -> None:
+    """The second is refused, whichever it is, with the way out; any helm takes away the first."""
+    for major, form in ((3, ""), (4, "apiVersion: v1\n")):
+        source = tree.parents[1] / f"helm{major}" / "sweep"
+        source.mkdir(parents=True)
+        (source / "plugin.yaml").write_text(f"{form}name: sweep\nversion: 0.2.0\n# allranks\n")
+    three = replace(helm, version="3.22.0", major=3)
+    for first, second in ((helm, three), (three, helm)):
+        path = plugins.install(first, "sweep")
+        before = (path / "plugin.yaml").read_text()
+        with pytest.raises(InputError, match=f"holds sweep for Helm {first.major}") as caught:
+            plugins.install(second, "sweep")
+        assert f"a folder of its own for Helm {second.major}" in caught.value.problem.hint
+        assert before == (path / "plugin.yaml").read_text()
+        assert path == plugins.install(first, "sweep")
+        assert [path] == plugins.uninstall(second)
+    plugins.install(helm)
+    with pytest.raises(InputError, match="holds allranks-postrender for Helm 4"):
+        plugins.install(three, "sweep")
+
+
 @pytest.mark.usefixtures("tree")
 def test_uninstall_takes_away_only_ours(helm: HelmBinary) -> None:
     """Other plugins stay; a second time there is nothing to remove."""
