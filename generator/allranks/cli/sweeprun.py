@@ -16,7 +16,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from allranks import names
-from allranks.cli import options, sweepinside, sweepview
+from allranks.cli import options, sweepcompletion, sweepinside, sweepview
 from allranks.cli.sweepplace import Place, chosen, find, journal_of, journal_option, sweep_argument
 from allranks.cli.target import LOCAL, target_options
 from allranks.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, InputError
@@ -87,7 +87,10 @@ def _search_options(function: Callable[..., Any]) -> Callable[..., Any]:
             "--minimize", is_flag=True, help="Less of the metric is better. Default: more is."
         ),
         click.option(
-            "--metric", metavar="NAME", help="What trials are compared by, as they call it."
+            "--metric",
+            metavar="NAME",
+            shell_complete=sweepcompletion.metric,
+            help="What trials are compared by, as they call it.",
         ),
         click.option(
             "--seed",
@@ -98,6 +101,7 @@ def _search_options(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--search",
             metavar="NAME",
+            shell_complete=sweepcompletion.search,
             help="grid, random, tpe, or a sampler of Optuna's. Default: grid.",
         ),
         click.option(

@@ -174,19 +174,22 @@ def _sampler(spec: SweepSpec, seed: int) -> BaseSampler:
         return _named(spec.search, seed % _SEEDS)
 
 
+def usable() -> list[str]:
+    """The samplers of Optuna's that can be named."""
+    return sorted(
+        item for item in optuna.samplers.__all__ if item.endswith(_SUFFIX) and item not in _UNUSABLE
+    )
+
+
 def _named(name: str, seed: int) -> BaseSampler:
     """The sampler of a name as Optuna has it, or without its ending: ``CmaEs``."""
-    usable = sorted(
-        item.removesuffix(_SUFFIX)
-        for item in optuna.samplers.__all__
-        if item.endswith(_SUFFIX) and item not in _UNUSABLE
-    )
+    known = [item.removesuffix(_SUFFIX) for item in usable()]
     bare = name[: -len(_SUFFIX)] if name.lower().endswith(_SUFFIX.lower()) else name
-    own = {item.lower(): item for item in usable}.get(bare.lower())
+    own = {item.lower(): item for item in known}.get(bare.lower())
     if own is None:
         ours = [GRID, RANDOM, TPE]
-        listed = [*ours, *(f"{item}{_SUFFIX}" for item in usable)]
-        near = suggest.nearest(name, ours) or suggest.nearest(bare, usable)
+        listed = [*ours, *(f"{item}{_SUFFIX}" for item in known)]
+        near = suggest.nearest(name, ours) or suggest.nearest(bare, known)
         near = near if near in ours or not near else f"{near}{_SUFFIX}"
         hint = f"did you mean {near}?" if near else f"use one of {', '.join(listed)}"
         raise InputError(f"there is no search {name!r}", path="sweep.search", hint=hint)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from allranks.errors import InputError
 from allranks.local import store
 from allranks.sweep import journals
+from allranks.sweep.lines import LINE_MAX, Reader
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,6 +53,18 @@ def every() -> list[Keeper]:
     """The sweeps that the user's state folder knows, by their names."""
     found = {file.parent for kind in (_JOURNAL, _WHERE) for file in _folder("").glob(f"*/{kind}")}
     return [_kept(folder) for folder in sorted(found)]
+
+
+def metrics() -> list[str]:
+    """What the sweeps in the user's state folder were measured by, as far as their files say."""
+    found = set()
+    for file in _folder("").glob(f"*/{_JOURNAL}"):
+        reader = Reader(str(file))
+        # The first record says it; that one cannot be read is told elsewhere.
+        with suppress(OSError, InputError), file.open("rb") as opened:
+            reader.take(opened.readline(LINE_MAX))
+            found.add(reader.begun().spec.objective.metric)
+    return sorted(found - {""})
 
 
 def begin(name: str, journal: str = "") -> Keeper:
