@@ -273,7 +273,7 @@ def listing(console: Console, found: Iterable[tuple[SweepState, bool]], now: flo
     console.table(
         ["NAME", "PHASE", "TRIALS", "FAILED", "BEST", "TIME"],
         rows,
-        right=["TRIALS", "FAILED", "TIME"],
+        right=["TRIALS", "FAILED", "BEST", "TIME"],  # BEST has a number, which is never cut
     )
 
 
