@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9_./@+=-]+")
 _DNS_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
 _POLL = 0.02
+_PARTIAL = ".new"  # ends the hidden name of a folder that is being made
 
 T = TypeVar("T")
 
@@ -182,12 +183,18 @@ class RunFolder:
         return (self.path / "state.json").is_file()
 
     def create(self, spec: Spec, status: RunStatus) -> None:
-        """Make the folder, in place of one that an ended run has left."""
+        """Make the folder, in place of one that an ended run has left.
+
+        It is there as a whole or not at all, also where this process is killed within it.
+        """
+        made = RunFolder(self.path.with_name(f".{self.path.name}{_PARTIAL}"))
+        shutil.rmtree(made.path, ignore_errors=True)
+        made.logs.mkdir(parents=True)
+        made.path.chmod(0o700)  # Secrets stand in the manifests
+        _replace(made.path / "run.json", spec.as_dict())
+        made.write_status(status)
         shutil.rmtree(self.path, ignore_errors=True)
-        self.logs.mkdir(parents=True, exist_ok=True)
-        self.path.chmod(0o700)  # Secrets stand in the manifests
-        _replace(self.path / "run.json", spec.as_dict())
-        self.write_status(status)
+        made.path.rename(self.path)
 
     def spec(self) -> Spec:
         """What was asked for.
@@ -294,7 +301,7 @@ def run_folder(name: str, namespace: str) -> RunFolder:
 
 def run_folders() -> Iterator[RunFolder]:
     """The folders of all runs, by namespace and name."""
-    for path in sorted((root() / "runs").glob("*/*")):
+    for path in sorted((root() / "runs").glob("*/[!.]*")):
         folder = RunFolder(path)
         if folder.exists():
             yield folder
@@ -314,6 +321,9 @@ def registry() -> Iterator[None]:
         ) from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
+        # Nobody else makes a folder now: who was making these was killed.
+        for one in (path / "runs").glob(f"*/.*{_PARTIAL}"):
+            shutil.rmtree(one, ignore_errors=True)
         yield
     finally:
         os.close(descriptor)

@@ -100,7 +100,7 @@ class Laptop:
     @property
     def runs(self) -> list[str]:
         """The releases that are there."""
-        return sorted(path.name for path in (self.state / "runs").glob("*/*"))
+        return sorted(path.name for path in (self.state / "runs").glob("*/[!.]*"))
 
 
 @pytest.fixture

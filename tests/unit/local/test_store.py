@@ -81,6 +81,25 @@ def test_creating_replaces_what_an_ended_run_left() -> None:
     assert list(folder.logs.iterdir()) == []
 
 
+def test_a_folder_is_there_as_a_whole_or_not_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who makes one may be killed within it: there is no run then, and what is left goes soon."""
+    folder = store.run_folder("train", "lab")
+
+    def die(_folder: store.RunFolder, _status: RunStatus) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as killed:
+        killed.setattr(store.RunFolder, "write_status", die)
+        with pytest.raises(KeyboardInterrupt):
+            folder.create(_SPEC, _STATUS)
+    assert not folder.path.exists()
+    assert [] == list(store.run_folders())
+    with store.registry():
+        assert [] == list(folder.path.parent.iterdir())
+    folder.create(_SPEC, _STATUS)
+    assert _SPEC == folder.spec()
+
+
 def test_a_run_lives_as_long_as_its_lock() -> None:
     """Whoever holds the lock is the run; looking does not disturb it."""
     folder = store.run_folder("train", "lab")
