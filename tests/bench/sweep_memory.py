@@ -49,6 +49,10 @@ class AtOnce:
         """All have ended well."""
         return dict(self._there)
 
+    def others(self) -> Mapping[str, str]:
+        """None."""
+        return {}
+
     def start(self, trial: Trial, values: Mapping[str, Any]) -> None:
         """Begin and end."""
         if not values:

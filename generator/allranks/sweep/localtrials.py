@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from allranks import names, postrender
-from allranks.errors import AllranksError, InputError
+from allranks.errors import AllranksError, InputError, RunError
 from allranks.helm import driver
 from allranks.local import control, ending, localising, logfiles, records, store
 from allranks.local.events import AT_ONCE
 from allranks.model.status import Phase, PodStatus, RunStatus
-from allranks.sweep import actions, metrics
+from allranks.sweep import actions, metrics, owner
 from allranks.sweep.actions import Observed
 from allranks.sweep.ports import Said
 from allranks.values.merge import merge
@@ -90,6 +90,8 @@ class LocalTrials:
         self._asked: set[str] = set()
         self._refused: dict[str, Observed] = {}
         self._known: dict[str, _Known] = {}
+        # By the name of a run, the version of its record, and the labels on it.
+        self._labels: dict[str, tuple[int, Mapping[str, str]]] = {}
         self._wakes: queue.SimpleQueue[None] = queue.SimpleQueue()
         for folder in self._folders():
             if _never_began(folder):
@@ -171,13 +173,39 @@ class LocalTrials:
         code = f"exit code {failure.exit_code}"
         return code if measured or not line else f"{code}: {line[:_LINE]}"
 
+    def others(self) -> Mapping[str, str]:
+        """Runs of another sweep of the same name, with whose they are."""
+        sweep = self._prepared.spec.name
+        labels = {one.path.name: self._labels_of(one) for one in self._all() if not self._owns(one)}
+        return {
+            name: owner.told(own) for name, own in labels.items() if own.get(names.SWEEP) == sweep
+        }
+
     def _folders(self) -> list[store.RunFolder]:
+        """The runs of this sweep; others, of whatever name, are as if they were not there."""
+        return [folder for folder in self._all() if self._owns(folder)]
+
+    def _all(self) -> list[store.RunFolder]:
         return [
             folder
             for folder in store.run_folders()
             if folder.path.parent.name == self._home.namespace
             and self._name.fullmatch(folder.path.name)
         ]
+
+    def _owns(self, folder: store.RunFolder) -> bool:
+        return self._prepared.owner.owns(self._labels_of(folder), self._prepared.spec.name)
+
+    def _labels_of(self, folder: store.RunFolder) -> Mapping[str, str]:
+        """The labels on a run's record; read again only where it is another run's."""
+        try:
+            stamp = (folder.path / "run.json").stat().st_mtime_ns
+            known = self._labels.get(folder.path.name)
+            if known is None or known[0] != stamp:
+                known = self._labels[folder.path.name] = (stamp, folder.spec().labels)
+        except (FileNotFoundError, RunError):  # it comes or goes, or is broken
+            return {}
+        return known[1]
 
     def _status(self, folder: store.RunFolder) -> RunStatus | None:
         """The status of a run; read again only where its record has changed."""
@@ -204,7 +232,7 @@ class LocalTrials:
         self._refused.pop(trial.name, None)
         self._asked.discard(trial.name)
         self._known.pop(trial.name, None)
-        self._starting[trial.name] = self._submit(self._starter, self._start, trial.name, values)
+        self._starting[trial.name] = self._submit(self._starter, self._start, trial, values)
 
     def remove(self, name: str) -> None:
         """Begin to end a run, or to remove the record of one that has ended."""
@@ -262,10 +290,11 @@ class LocalTrials:
                 handle.wait()
                 del self._handles[name]
 
-    def _start(self, name: str, values: Mapping[str, Any]) -> control.Handle | None:
+    def _start(self, trial: Trial, values: Mapping[str, Any]) -> control.Handle | None:
         """Render and start a run; None where it goes on already."""
-        home, prepared = self._home, self._prepared
-        if store.run_folder(name, home.namespace).alive():
+        home, prepared, name = self._home, self._prepared, trial.name
+        folder = store.run_folder(name, home.namespace)
+        if folder.alive() and self._owns(folder):
             return None
         given = dict(values)
         if prepared.workload:
@@ -283,6 +312,7 @@ class LocalTrials:
             namespace=home.namespace,
             workdir=home.workdir,
             foreground=False,
+            labels=prepared.owner.labels(prepared.spec.name, trial.number),
         )
 
     def _end(self, name: str, forget: bool) -> None:  # noqa: FBT001 - of a thread's call
@@ -291,8 +321,11 @@ class LocalTrials:
         One that goes on is not removed at once: how it ended and what it has cost is told first.
         """
         namespace = self._home.namespace
+        folder = store.run_folder(name, namespace)
         with suppress(InputError, FileNotFoundError):  # it has gone
-            if store.run_folder(name, namespace).alive():
+            if not self._owns(folder):
+                return
+            if folder.alive():
                 control.stop(name, namespace)
             elif forget:
                 control.delete(name, namespace)

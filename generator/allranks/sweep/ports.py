@@ -41,6 +41,13 @@ class Trials(Protocol):
             AllranksError: the list may not be complete.
         """
 
+    def others(self) -> Mapping[str, str]:
+        """Releases of another sweep of the same name, with whose they are, for a person.
+
+        Raises:
+            AllranksError: they cannot be seen.
+        """
+
     def start(self, trial: Trial, values: Mapping[str, Any]) -> None:
         """Begin to make a trial's release; nothing to do where it is there.
 

@@ -24,6 +24,7 @@ from allranks.sweep import apply, asking, foreign, places, sampling, space
 from allranks.sweep import spec as reading
 from allranks.sweep.asking import Request
 from allranks.sweep.model import ARG, ENV, OVERLAY, SweepSpec, Trial
+from allranks.sweep.owner import NOBODY, Owner
 from allranks.values import check
 from allranks.values import sources as gathering
 from allranks.values.merge import merge
@@ -61,6 +62,7 @@ class Prepared:
         workload: which of our charts it is; "" for a foreign one.
         layout: that of all trials; None where each has its own, or none of ours.
         notes: what a person should know.
+        owner: what marks its releases.
     """
 
     spec: SweepSpec
@@ -69,6 +71,7 @@ class Prepared:
     workload: str
     layout: Layout | None = None
     notes: tuple[str, ...] = ()
+    owner: Owner = NOBODY
 
     def values(self, trial: Trial) -> dict[str, Any]:
         """The values of a trial, as helm is given them: exactly what it runs with.
@@ -109,12 +112,12 @@ def prepare(request: Request) -> Prepared:
     prepared = _complete(bound.spec, defaults, tuple(notes))
     if prepared.workload:
         _validate(prepared, asked, request.namespace)
-    return _laid_out(prepared)
+    return replace(_laid_out(prepared), owner=Owner.new())
 
 
 def restore(state: SweepState) -> Prepared:
     """A sweep that was begun before, from its journal alone; its values files are not read."""
-    return _laid_out(_complete(state.spec, state.defaults, ()))
+    return replace(_laid_out(_complete(state.spec, state.defaults, ())), owner=state.owner)
 
 
 def _with_trial(spec: SweepSpec, asked: Asked) -> SweepSpec:
