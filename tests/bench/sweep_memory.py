@@ -53,6 +53,10 @@ class AtOnce:
         """None."""
         return {}
 
+    def claims(self, _trials: object) -> Mapping[str, str]:
+        """None."""
+        return {}
+
     def start(self, trial: Trial, values: Mapping[str, Any]) -> None:
         """Begin and end."""
         if not values:

@@ -17,8 +17,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
-from allranks.cluster import paths
-from allranks.errors import NotFoundError
+from allranks.cluster import paths, removal
+from allranks.errors import ForbiddenError, NotFoundError
 from allranks.model.status import Phase, RunStatus
 from allranks.status.fields import condition, holds, items, text
 from allranks.status.observation import Observation
@@ -31,7 +31,7 @@ from allranks.sweep.releasing import Releasing
 from allranks.sweep.trialpods import TrialPods
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from allranks.cluster.port import Cluster, Manifests
     from allranks.helm.releases import Home
@@ -145,6 +145,26 @@ class ClusterTrials:
         listed = [one for one in self._listed_records() if not self._is_ours(one)]
         whose = {_labels(one).get("name", ""): owner.told(_labels(one)) for one in listed}
         return {name: whose[name] for name in sorted(_newest(listed))}
+
+    def claims(self, trials: Collection[str]) -> Mapping[str, str]:
+        """Claims of trials that their charts keep, as kubectl names them."""
+        wanted = set(trials) - set(self.others())
+        found: list[str] = []
+        with suppress(ForbiddenError):  # who may not see them has made none
+            listed = self._cluster.list(
+                paths.CLAIMS,
+                namespace=self._namespace,
+                label_selector=_MANAGED,
+                metadata_only=True,
+            )
+            found = [
+                f"{paths.plural(paths.CLAIMS)}/{one['metadata']['name']}"
+                for one in listed
+                if text(one, "metadata", "annotations", _HELM_RELEASE) in wanted
+                and removal.is_kept(one)
+                and not one["metadata"].get("deletionTimestamp")
+            ]
+        return {name: name for name in sorted(found)}
 
     def _is_ours(self, one: Manifest) -> bool:
         return self._prepared.owner.owns(_labels(one), self._prepared.spec.name)

@@ -28,7 +28,7 @@ from allranks.values.merge import merge
 from allranks.yamlio import load
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
     from pathlib import Path
 
     from allranks.helm.locate import HelmBinary
@@ -80,7 +80,9 @@ class LocalTrials:
         """
         self._prepared = prepared
         self._home = home
-        self._name = re.compile(re.escape(prepared.spec.name) + r"-(?:[0-9a-f]{8}|[0-9a-f]{12})")
+        self._name = re.compile(
+            re.escape(prepared.spec.name) + r"-(?:[0-9a-f]{12}|[0-9a-f]{8})(?![0-9a-f])"
+        )
         self._starter = ThreadPoolExecutor(1, "sweep-start")
         self._enders = ThreadPoolExecutor(_ENDING, "sweep-end")
         self._starting: dict[str, Future[control.Handle | None]] = {}
@@ -179,6 +181,16 @@ class LocalTrials:
         labels = {one.path.name: self._labels_of(one) for one in self._all() if not self._owns(one)}
         return {
             name: owner.told(own) for name, own in labels.items() if own.get(names.SWEEP) == sweep
+        }
+
+    def claims(self, trials: Collection[str]) -> Mapping[str, str]:
+        """Volumes of trials that stay, with their folders."""
+        root = store.root() / "volumes" / self._home.namespace
+        # A claim is named after its release: s-1234abcd-checkpoints.
+        return {
+            f"PersistentVolumeClaim/{path.name} ({path})": str(path)
+            for path in sorted(root.glob(f"{self._prepared.spec.name}-*"))
+            if (known := self._name.match(path.name)) is not None and known[0] in trials
         }
 
     def _folders(self) -> list[store.RunFolder]:

@@ -340,3 +340,23 @@ def test_a_local_run_that_has_a_trials_name(laptop: Laptop) -> None:
     subprocess.run(
         [PROGRAM, "delete", plan["name"], "--on", "local"], env=laptop.env, check=True, timeout=60
     )
+
+
+@pytest.mark.parametrize("trials", [2, 5])
+def test_volumes_that_stay_are_named(laptop: Laptop, trials: int) -> None:
+    """At the sweep's removal, in few words where they are many; the command removes them all."""
+    laptop.run("--trials", str(trials), "--set", "storage.checkpoints.size=1Gi")
+    volumes = laptop.state / "volumes" / "default"
+    kept = sorted(volumes.glob("s-*-checkpoints"))
+    assert trials == len(kept)
+    (volumes / "s-other").mkdir()
+    lines = laptop("delete", "s").stdout.splitlines()
+    named = [f"  kept PersistentVolumeClaim/{path.name} ({path})" for path in kept]
+    if trials == 2:
+        assert ["deleted s", *named] == lines[:-1]
+    else:
+        assert (3, f"  kept 5 volumes: {named[0][7:]}") == (len(lines), lines[1].split(", ")[0])
+        assert lines[1].endswith(" and 3 more")
+    _, command = lines[-1].split("  remove them with: ")
+    subprocess.run(["/bin/sh", "-c", command], check=True)
+    assert ["s-other"] == [path.name for path in volumes.iterdir()]

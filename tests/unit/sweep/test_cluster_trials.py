@@ -370,6 +370,35 @@ def test_a_second_sweep_of_a_name_is_refused(stand: Stand) -> None:
     stand.trials.close()
 
 
+def test_volumes_that_stay_are_seen(stand: Stand) -> None:
+    """Those of this sweep's trials that were asked to; not another's, and not what is going."""
+    keep = {"helm.sh/resource-policy": "keep"}
+    for name, release, more, going in (
+        ("a-data", "s-a", keep, {}),
+        ("gone", "s-a", keep, {"deletionTimestamp": "2026-01-01T00:00:00Z"}),
+        ("plain", "s-a", {}, {}),
+        ("theirs", "s-b", keep, {}),
+        ("foreign", "other", keep, {}),
+    ):
+        metadata = {
+            "name": name,
+            "labels": {"app.kubernetes.io/managed-by": "Helm"},
+            "annotations": {"meta.helm.sh/release-name": release, **more},
+            **going,
+        }
+        stand.cluster.add(
+            {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata}
+        )
+    stand.cluster.add(record("s-b", {"allranks.dev/sweep": "s"}))
+    claim = "persistentvolumeclaims/a-data"
+    assert {claim: claim} == stand.trials.claims(["s-a", "s-b"])
+    stand.cluster.refuse = lambda _, path: (
+        ForbiddenError("may not list") if path == paths.CLAIMS else None
+    )
+    assert {} == stand.trials.claims(["s-a"])
+    stand.trials.close()
+
+
 def test_an_object_of_a_trials_name_fails_it(stand: Stand) -> None:
     """Where there is no release, but what one would make: waiting would be for ever."""
     said = "an object of this name is already there and belongs to another release: Job x"

@@ -80,6 +80,10 @@ class Pretended:
         """None."""
         return {}
 
+    def claims(self, _trials: object) -> Mapping[str, str]:
+        """None."""
+        return {}
+
     def start(self, trial: Trial, values: Mapping[str, Any]) -> None:
         """Make one."""
         self._step()
