@@ -196,6 +196,7 @@ def run_command(
     prepared = prepare.prepare(request)
     for note in prepared.notes:
         console.note(note)
+    prepare.check_job(prepared, place.namespace, place.helm)
     if dry_run:
         _show_plan(console, prepared, output)
         return

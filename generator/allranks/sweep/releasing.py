@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from allranks.errors import AllranksError, ForbiddenError, InputError, RunError
 from allranks.helm import lean, releases
-from allranks.sweep import actions, owner, removing
+from allranks.sweep import actions, foreign, owner, removing
 from allranks.sweep.actions import Observed
 
 if TYPE_CHECKING:
@@ -35,7 +35,10 @@ AT_ONCE = min(16, max(4, 2 * (os.cpu_count() or 1)))
 # So often the removal of a release may fail.
 _REMOVALS = 10
 # Words of failures that pass, in our own messages (`allranks.helm.failures`).
-_PASSING = ("quota forbids", "does not answer", "exceeded quota", "too many requests")
+_PASSING = (
+    *("quota forbids", "does not answer", "exceeded quota", "too many requests"),
+    "cannot be fetched",
+)
 # Of failures that do not, whatever is tried.
 _LASTING = ("is invalid", "is forbidden", "unknown field", "cluster refuses")
 _TAKEN = "already there"
@@ -163,6 +166,8 @@ class Releasing:
             return Observed(actions.FAILED, why, time.time(), retryable=False)
         if there and isinstance(error, InputError) and _TAKEN in error.problem.message:
             return None
+        if isinstance(self._chart, str):
+            error = foreign.fetched(error, self._chart)
         if there:
             with suppress(AllranksError):  # the first failure is the one to tell
                 releases.uninstall(home)

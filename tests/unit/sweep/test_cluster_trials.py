@@ -399,6 +399,22 @@ def test_volumes_that_stay_are_seen(stand: Stand) -> None:
     stand.trials.close()
 
 
+def test_a_chart_that_cannot_be_fetched_any_more(stand: Stand) -> None:
+    """Is waited for as a cluster is, and named: it was there when the sweep began."""
+    chart = "https://charts.example.com/it.tgz"
+    prepared = Prepared(spec(), {}, chart, "", owner=OURS)
+    trials = ClusterTrials(prepared, stand.cluster, stand.home)
+    said = 'the cluster does not answer: Get "https://charts.example.com/it.tgz": no such host'
+    stand.helm.refusals.append(RunError(said))
+    trials.start(stand.trial, {"a": 1})
+    _wait(lambda: not any(one.phase == actions.STARTING for one in trials.observe().values()))
+    there = trials.observe()[stand.trial.name]
+    assert actions.BLOCKED == there.phase
+    assert there.reason.startswith(f"the chart {chart} cannot be fetched: Get ")
+    trials.close()
+    stand.trials.close()
+
+
 def test_an_object_of_a_trials_name_fails_it(stand: Stand) -> None:
     """Where there is no release, but what one would make: waiting would be for ever."""
     said = "an object of this name is already there and belongs to another release: Job x"
