@@ -171,6 +171,9 @@ SWEEP_WRITER = f"{DOMAIN}/writer"
 SWEEP_SEALED = f"{DOMAIN}/sealed"
 SWEEP_STOP = f"{DOMAIN}/stop"  # on its Lease: why the sweep is to end
 TRIAL = f"{DOMAIN}/trial"  # on helm's record of a trial: its number; a label, as SWEEP is there
+# On helm's record of a trial, too: which of the sweeps of that name, and who began it.
+SWEEP_ID = f"{DOMAIN}/sweep-id"
+SWEEP_BY = f"{DOMAIN}/begun-by"
 PROGRESS = f"{DOMAIN}/progress"  # on pods: how far the training is
 MASTER = f"{DOMAIN}/master"  # on an ElasticJob: own | given | external
 MASTER_EXIT_CODE = f"{DOMAIN}/master-exit-code"  # how an external master ended

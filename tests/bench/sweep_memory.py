@@ -49,6 +49,14 @@ class AtOnce:
         """All have ended well."""
         return dict(self._there)
 
+    def others(self) -> Mapping[str, str]:
+        """None."""
+        return {}
+
+    def claims(self, _trials: object) -> Mapping[str, str]:
+        """None."""
+        return {}
+
     def start(self, trial: Trial, values: Mapping[str, Any]) -> None:
         """Begin and end."""
         if not values:

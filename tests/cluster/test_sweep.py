@@ -10,6 +10,10 @@ import pytest
 import yaml
 
 from allranks import names
+from allranks.errors import InputError
+from allranks.helm import releases
+from allranks.helm.locate import inspect
+from allranks.helm.releases import Home
 from allranks.sweep import actions, model, runner
 from allranks.sweep.prepare import Request, prepare
 from allranks.values.sources import Sources
@@ -181,3 +185,43 @@ def test_a_foreign_chart_is_swept(field: Field) -> None:
     }
     assert {"BackoffLimitExceeded": 2} == dict(state.reasons())
     assert [] == field.releases()
+
+
+def test_two_sweeps_of_one_name(field: Field, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither takes the other's releases, and a plain release of a trial's name stays, too."""
+    choices = [fake(n, says=_said(n / 10)) for n in range(3)]
+    values, over = field.write(choices, objective=_METRIC, keep="all", trials=2)
+    first = field.prepare(values, over)
+    assert 2 == field.run(first).counts[model.SUCCEEDED]
+    kept = {one["metadata"]["uid"] for one in field.items("v1/secrets")}
+    assert 2 == len(kept)
+    monkeypatch.setenv(names.ENV_STATE, str(field.folder / "elsewhere"))
+    field.write(choices, objective=_METRIC)
+    second = field.prepare(values, over)
+    trials = field.trials(second)
+    with pytest.raises(InputError, match=f"in namespace {field.namespace} are releases of another"):
+        runner.refuse_others("s", trials, field.namespace)
+    trials.close()
+    # Begun at the same moment, neither would be refused.
+    state = field.run(second)
+    assert [model.FAILED, model.FAILED, model.SUCCEEDED] == [
+        trial.state for trial in state.trials.values()
+    ]
+    assert "its name is taken by another sweep s, begun by " in state.trials[0].reason
+    assert kept == {one["metadata"]["uid"] for one in field.items("v1/secrets")}
+    trials = field.trials(first)
+    assert sorted(field.releases()) == sorted(runner.clear(trials))
+    trials.close()
+    assert [] == field.releases()
+
+    chart = field.folder / "foo"
+    chart.mkdir()
+    (chart / "Chart.yaml").write_text("apiVersion: v2\nname: foo\nversion: 0.1.0\n")
+    home = Home(
+        inspect(field.helm), state.trials[0].name, field.namespace, str(field.cluster.kubeconfig)
+    )
+    releases.install(home, chart, {}, post_render=False)
+    monkeypatch.setenv(names.ENV_STATE, str(field.folder / "third"))
+    state = field.run(field.prepare(values, over))
+    assert "its name is taken by a release of chart foo; " in state.trials[0].reason
+    assert (2, [home.name]) == (state.counts[model.SUCCEEDED], field.releases())

@@ -158,6 +158,11 @@ def chosen_pods(
     ranks = Ranks(seen.objects)
     found = ranks.chosen(seen.pods, rank=rank, role=role)
     if not found:
+        if seen.pods and rank is not None and ranks.expects(rank, role):
+            raise InputError(
+                f"rank {rank} of run {name!r} has no pod now: it has not begun, or its pod is gone",
+                hint=f"`{names.CLI} status {name}` shows which it is",
+            )
         known = sorted({str(ranks.of(pod)) for pod in seen.pods}, key=_number)
         asked = " ".join(part for part in (role, "" if rank is None else f"rank {rank}") if part)
         raise InputError(

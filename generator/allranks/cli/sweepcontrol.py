@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import time
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from allranks.cli import durations, options, sweepview
 from allranks.cli.sweepplace import Place, find, journal_of, journal_option, sweep_argument
+from allranks.cli.target import LOCAL
 from allranks.errors import AllranksError, InputError, RunError
 from allranks.sweep import results
 
@@ -18,6 +23,8 @@ if TYPE_CHECKING:
 
 _STOP_SECONDS = 120.0
 _POLL_SECONDS = 0.2
+# Volumes that stay are named one by one, up to so many.
+_NAMED = 4
 
 
 @click.command("status", short_help="Show how a sweep is doing, or list all.")
@@ -162,17 +169,44 @@ def delete_command(
 ) -> None:
     """Stop the sweep NAME, if it goes on, and remove its releases and its journal.
 
+    Volumes of trials whose values say `keep: true` stay; what stays is named, with how to remove
+    it.
+
     \b
     Example:
       allranks sweep delete digits
     """  # noqa: D301 - \b is click's mark for text that is not re-wrapped
+    from allranks.sweep import runner  # noqa: PLC0415 - `--help` does not need it
+
     removed = remove(name, journal, timeout=timeout, helm=helm)
     if output == "json":
-        console.json({"name": name, "removed": removed})
+        console.json({"name": name, "removed": removed.releases, "kept": removed.kept})
         return
     console.text(f"deleted {name}")
-    for one in removed:
+    for one in removed.releases:
         console.text(f"  removed the release {one}")
+    if len(removed.kept) > _NAMED:
+        console.text(f"  kept {len(removed.kept):,} volumes: {runner.some(removed.kept, 2)}")
+    else:
+        for one in removed.kept:
+            console.text(f"  kept {one}")
+    if removed.hint:
+        console.text(f"  remove {'it' if len(removed.kept) == 1 else 'them'} with: {removed.hint}")
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """What `remove` did.
+
+    Attributes:
+        releases: those that it removed.
+        kept: volumes of trials that stay, as they were asked to.
+        hint: the command that removes these; "" where there is none.
+    """
+
+    releases: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
+    hint: str = ""
 
 
 def remove(
@@ -182,7 +216,7 @@ def remove(
     timeout: float = _STOP_SECONDS,
     helm: str | None = None,
     missing_ok: bool = False,
-) -> list[str]:
+) -> Removed:
     """Remove a sweep: its end, its releases, its journal.
 
     Args:
@@ -193,7 +227,7 @@ def remove(
         missing_ok: nothing to remove is well, too.
 
     Returns:
-        The releases that were removed.
+        What was removed, and what stays.
 
     Raises:
         InputError: there is no such sweep, or its journal cannot be read.
@@ -205,9 +239,9 @@ def remove(
     if not kept.exists():
         if shelf.is_known(kept) and not shelf.is_own(name, kept.where):
             shelf.forget(kept)  # other hands have removed what the note tells of
-            return []
+            return Removed()
         if missing_ok:
-            return []
+            return Removed()
     kept = find(name, journal)
     if not kept.read().outcome:
         _end(kept, timeout, helm)
@@ -217,6 +251,7 @@ def remove(
         trials = place.trials(prepared)
         try:
             removed = runner.clear(trials)
+            stay = trials.claims(opened.state.names())
         finally:
             trials.close()
         if place.inside:
@@ -224,4 +259,22 @@ def remove(
 
             incluster.remove(place.home(prepared.spec.name))
         shelf.forget(kept)
-    return list(removed)
+    return Removed(list(removed), list(stay), _how_to_remove(name, place, list(stay.values())))
+
+
+def _how_to_remove(name: str, place: Place, kept: list[str]) -> str:
+    """The command that removes volumes; of many by what their names have in common."""
+    if not kept:
+        return ""
+    many = len(kept) > _NAMED
+    if place.on == LOCAL:
+        folder = Path(kept[0]).parent
+        return f"rm -r {folder}/{name}-????????-*" if many else shlex.join(["rm", "-r", *kept])
+    delete = f"kubectl delete -n {place.namespace}"
+    pattern = rf"/{name}-([0-9a-f]{{8}}|[0-9a-f]{{12}})-"
+    if not many or not all(re.search(pattern, one) for one in kept):
+        return f"{delete} {' '.join(kept)}"
+    return (
+        f"kubectl get -n {place.namespace} persistentvolumeclaims -o name | grep -E '{pattern}' | "
+        f"xargs {delete}"
+    )

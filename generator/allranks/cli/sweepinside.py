@@ -121,10 +121,13 @@ def run(
             f"the sweep {kept.name} was begun already, in {kept.where}",
             hint="resume it, delete it, or give the new one another name",
         )
+    place.refuse_others(prepared)
     home = place.home(kept.name)
     given = _values(flags)
     trials = incluster.look(prepared, home)
-    head = records.head(prepared.spec, time.time(), prepared.defaults, place.kept_inside())
+    head = records.head(
+        prepared.spec, time.time(), prepared.defaults, place.kept_inside(), prepared.owner
+    )
     sweep = incluster.values(prepared, head, trials, kept.cluster, home)
     incluster.install(kept.cluster, home, {**given, "sweep": sweep})
     shelf.note(kept)
@@ -267,10 +270,11 @@ def resume(
         return follow(console, kept, output)
     prepared, opened = runner.open_sweep(kept)
     with opened:
+        place = Place.of(opened.state.place, helm, kept.where)
+        place.refuse_others(prepared)
         spec = sweeprun.changed(prepared.spec, flags)
         if spec != prepared.spec or opened.state.outcome or opened.state.requested:
             runner.resume(opened, spec)
-        place = Place.of(opened.state.place, helm, kept.where)
     incluster.start_again(place.home(kept.name))
     return follow(console, kept, output)
 

@@ -115,6 +115,21 @@ class Place:
         site = self._site()
         return ClusterTrials(prepared, site.cluster, site.home(prepared.spec.name))
 
+    def refuse_others(self, prepared: Prepared) -> None:
+        """Refuse where another sweep of this name has its releases.
+
+        Raises:
+            InputError: there is another.
+            AllranksError: that cannot be seen.
+        """
+        from allranks.sweep import runner  # noqa: PLC0415 - `--help` does not need it
+
+        trials = self.trials(prepared)
+        try:
+            runner.refuse_others(prepared.spec.name, trials, self.namespace)
+        finally:
+            trials.close()
+
 
 def chosen(target: Target, console: Console, workdir: str | None, first_file: str) -> Place:
     """The place that a person named.

@@ -200,6 +200,7 @@ def run_command(
     prepared = prepare.prepare(request)
     for note in prepared.notes:
         console.note(note)
+    prepare.check_job(prepared, place.namespace, place.helm)
     if dry_run:
         _show_plan(console, prepared, output)
         return
@@ -212,6 +213,8 @@ def run_command(
     if in_cluster:
         raise click.exceptions.Exit(sweepinside.run(console, prepared, place, flags, output))
     kept = shelf.begin(name, journal)
+    if not kept.exists():
+        place.refuse_others(prepared)
     with runner.begin(prepared, kept, place.as_dict()) as opened:
         raise click.exceptions.Exit(to_its_end(console, prepared, opened, place, output))
 
@@ -244,11 +247,12 @@ def resume_command(
         raise click.exceptions.Exit(sweepinside.resume(console, kept, flags, helm, output))
     prepared, opened = runner.open_sweep(kept)
     with opened:
+        place = Place.of(opened.state.place, helm, opened.where)
+        place.refuse_others(prepared)
         spec = changed(prepared.spec, flags)
         # A stop that its process did not live to carry out is not what is wanted any more.
         if spec != prepared.spec or opened.state.outcome or opened.state.requested:
             prepared = runner.resume(opened, spec)
-        place = Place.of(opened.state.place, helm, opened.where)
         raise click.exceptions.Exit(to_its_end(console, prepared, opened, place, output))
 
 

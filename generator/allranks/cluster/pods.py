@@ -56,6 +56,11 @@ class Ranks:
         for one in controllers.owners(tuple(objects)):
             self._first[one.kind, one.name] = taken[one.role]
             taken[one.role] += one.expected
+        self._expected = dict(taken)
+
+    def expects(self, rank: int, role: str) -> bool:
+        """Whether the run is to have a pod of this rank and role; "" takes any role."""
+        return any(rank < count for own, count in self._expected.items() if role in ("", own))
 
     def of(self, pod: Manifest) -> Identity:
         """Which role and rank a pod is."""

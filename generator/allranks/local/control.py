@@ -174,6 +174,7 @@ def start(
     workdir: Path,
     foreground: bool,
     backoff_scale: float | None = None,
+    labels: Mapping[str, str] | None = None,
 ) -> Handle:
     """Run a release's manifests as processes of this machine.
 
@@ -184,6 +185,7 @@ def start(
         workdir: where containers start that name no folder of this machine: the values file's.
         foreground: whether the run ends with this process.
         backoff_scale: see `allranks.local.backoff`; None is ``$ALLRANKS_BACKOFF_SCALE`` or 0.1.
+        labels: on its record; one that is there with others is somebody else's, and not replaced.
 
     Raises:
         InputError: the manifests cannot run here, the name is in use, or a port is taken.
@@ -195,6 +197,8 @@ def start(
     scale = backoff.scale() if backoff_scale is None else backoff_scale
     folder = store.run_folder(name, namespace)
     with claims.given_up(), store.registry():
+        if labels is not None:
+            _check_whose(folder, labels)
         if folder.alive():
             raise InputError(
                 f"a local run {name!r} is already going on in namespace {namespace!r}",
@@ -223,6 +227,7 @@ def start(
             notes=preflight.notes(release, folder, arrangement),
             arrangement=arrangement,
             own_ports=own_ports,
+            labels=labels or {},
         )
         tree.kill(names.ENV_RUN, [str(folder.path)])  # what a killed run of this name has left
         folder.create(spec, _first_status(release, spec))
@@ -318,6 +323,14 @@ def _first_status(release: Release, spec: store.Spec) -> RunStatus:
         notes=spec.notes,
     )
     return report.report(progress)
+
+
+def _check_whose(folder: store.RunFolder, labels: Mapping[str, str]) -> None:
+    if folder.exists() and dict(folder.spec().labels) != dict(labels):
+        raise InputError(
+            f"its name is taken by another local run, {folder.path.name!r}",
+            hint=f"remove that one: {names.CLI} delete {folder.path.name} --on local",
+        )
 
 
 def _launch(folder: store.RunFolder, ports: Sequence[int], *, foreground: bool) -> Handle:

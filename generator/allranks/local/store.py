@@ -92,6 +92,7 @@ class Spec:
         notes: what a person should know about it.
         arrangement: how its pods see each other; see `allranks.local.mpi`.
         own_ports: what stands for a port of a pod; see `allranks.local.addresses`.
+        labels: on its record, as on helm's of a release: whose it is, if it is somebody's.
     """
 
     name: str
@@ -106,6 +107,7 @@ class Spec:
     notes: tuple[str, ...]
     arrangement: Arrangement = field(default_factory=Arrangement)
     own_ports: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """The JSON form."""
@@ -122,6 +124,7 @@ class Spec:
             "notes": list(self.notes),
             "arrangement": self.arrangement.as_dict(),
             "ownPorts": [[pod, port, own] for (pod, port), own in self.own_ports.items()],
+            "labels": dict(self.labels),
         }
 
     @classmethod
@@ -140,6 +143,7 @@ class Spec:
             notes=tuple(data["notes"]),
             arrangement=Arrangement.from_dict(data.get("arrangement") or {}),
             own_ports={(pod, port): own for pod, port, own in data.get("ownPorts") or ()},
+            labels=data.get("labels") or {},
         )
 
 

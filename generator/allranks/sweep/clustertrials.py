@@ -17,13 +17,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
-from allranks.cluster import paths
-from allranks.errors import NotFoundError
+from allranks.cluster import paths, removal
+from allranks.errors import ForbiddenError, NotFoundError
 from allranks.model.status import Phase, RunStatus
 from allranks.status.fields import condition, holds, items, text
 from allranks.status.observation import Observation
 from allranks.status.reduce import reduce
-from allranks.sweep import actions
+from allranks.sweep import actions, owner
 from allranks.sweep.actions import Observed
 from allranks.sweep.podlogs import MOST
 from allranks.sweep.ports import Said
@@ -31,7 +31,7 @@ from allranks.sweep.releasing import Releasing
 from allranks.sweep.trialpods import TrialPods
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from allranks.cluster.port import Cluster, Manifests
     from allranks.helm.releases import Home
@@ -137,22 +137,47 @@ class ClusterTrials:
         self._wakes.put(None)
 
     def _records(self) -> dict[str, str]:
-        """Helm's newest word on each release of the sweep."""
+        """Helm's newest word on each release of this sweep; those of others are as if not there."""
+        return _newest(one for one in self._listed_records() if self._is_ours(one))
+
+    def others(self) -> Mapping[str, str]:
+        """Releases of another sweep of the same name, with whose they are."""
+        listed = [one for one in self._listed_records() if not self._is_ours(one)]
+        whose = {_labels(one).get("name", ""): owner.told(_labels(one)) for one in listed}
+        return {name: whose[name] for name in sorted(_newest(listed))}
+
+    def claims(self, trials: Collection[str]) -> Mapping[str, str]:
+        """Claims of trials that their charts keep, as kubectl names them."""
+        wanted = set(trials) - set(self.others())
+        found: list[str] = []
+        with suppress(ForbiddenError):  # who may not see them has made none
+            listed = self._cluster.list(
+                paths.CLAIMS,
+                namespace=self._namespace,
+                label_selector=_MANAGED,
+                metadata_only=True,
+            )
+            found = [
+                f"{paths.plural(paths.CLAIMS)}/{one['metadata']['name']}"
+                for one in listed
+                if text(one, "metadata", "annotations", _HELM_RELEASE) in wanted
+                and removal.is_kept(one)
+                and not one["metadata"].get("deletionTimestamp")
+            ]
+        return {name: name for name in sorted(found)}
+
+    def _is_ours(self, one: Manifest) -> bool:
+        return self._prepared.owner.owns(_labels(one), self._prepared.spec.name)
+
+    def _listed_records(self) -> Manifests:
+        """Helm's records of all releases of sweeps of this name."""
         selector = f"owner=helm,{names.SWEEP}={self._prepared.spec.name}"
-        listed = self._cluster.list(
+        return self._cluster.list(
             paths.SECRETS,
             namespace=self._namespace,
             label_selector=selector,
             metadata_only=True,
         )
-        newest: dict[str, tuple[int, str]] = {}
-        for one in listed:
-            labels = one["metadata"].get("labels") or {}
-            name, version = str(labels.get("name")), str(labels.get("version") or "0")
-            number = int(version) if version.isdecimal() else 0
-            if name not in newest or number > newest[name][0]:
-                newest[name] = (number, str(labels.get("status")))
-        return {name: status for name, (_, status) in newest.items() if status != "uninstalled"}
 
     def _progress(self, live: list[str]) -> Iterator[tuple[str, Observed]]:
         """How each release that was made does."""
@@ -249,6 +274,22 @@ class ClusterTrials:
         pods = self._pods.pop(name, None)
         if pods is not None:
             pods.close()
+
+
+def _labels(record: Manifest) -> dict[str, str]:
+    return record["metadata"].get("labels") or {}
+
+
+def _newest(listed: Iterable[Manifest]) -> dict[str, str]:
+    """The status of each release's newest record."""
+    newest: dict[str, tuple[int, str]] = {}
+    for one in listed:
+        labels = _labels(one)
+        name, version = str(labels.get("name")), str(labels.get("version") or "0")
+        number = int(version) if version.isdecimal() else 0
+        if name not in newest or number > newest[name][0]:
+            newest[name] = (number, str(labels.get("status")))
+    return {name: status for name, (_, status) in newest.items() if status != "uninstalled"}
 
 
 def _owned(objects: Manifests, pods: Manifests) -> Manifests:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
-from allranks.errors import InputError
+from allranks.errors import AllranksError, InputError, RunError, ToolError
 from allranks.yamlio import load as yaml
 
 if TYPE_CHECKING:
@@ -58,7 +59,39 @@ def defaults(chart: str, binary: HelmBinary | None = None) -> Mapping[str, Any]:
     from allranks.helm.driver import Command, call  # noqa: PLC0415
 
     found = binary or locate.find()
-    return _mapping(call(Command(found).run(["show", "values", chart])), chart)
+    try:
+        text = call(Command(found).run(["show", "values", chart]))
+    except (RunError, ToolError) as error:
+        raise unfetched(error, chart) from error
+    return _mapping(text, chart)
+
+
+def unfetched(error: AllranksError, chart: str) -> AllranksError:
+    """What a failure of helm's means where nothing but a chart was asked for."""
+    why = error.problem.message
+    for words in ("the cluster does not answer: ", "helm failed: "):
+        why = why.removeprefix(words)
+    return RunError(
+        f"the chart {chart} cannot be fetched: {why}",
+        hint=f"check its address and the network; `helm show chart {chart}` asks for it alone",
+    )
+
+
+def fetched(error: AllranksError, chart: str) -> AllranksError:
+    """What a failure of an install means whose chart is a reference: it may be about the chart."""
+    host = urlsplit(chart).hostname
+    about = "does not answer" in error.problem.message and host and host in error.problem.message
+    return unfetched(error, chart) if about else error
+
+
+def makes_job(text: str) -> bool:
+    """Whether a chart's manifests have a Job that belongs to its release: a hook does not."""
+    for one in yaml.load_all(text):
+        if isinstance(one, dict) and one.get("kind") == "Job":
+            annotations = (one.get("metadata") or {}).get("annotations") or {}
+            if "helm.sh/hook" not in annotations:
+                return True
+    return False
 
 
 def _mapping(text: bytes, source: str) -> Mapping[str, Any]:

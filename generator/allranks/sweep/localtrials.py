@@ -16,19 +16,19 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from allranks import names, postrender
-from allranks.errors import AllranksError, InputError
+from allranks.errors import AllranksError, InputError, RunError
 from allranks.helm import driver
 from allranks.local import control, ending, localising, logfiles, records, store
 from allranks.local.events import AT_ONCE
 from allranks.model.status import Phase, PodStatus, RunStatus
-from allranks.sweep import actions, metrics
+from allranks.sweep import actions, metrics, owner
 from allranks.sweep.actions import Observed
 from allranks.sweep.ports import Said
 from allranks.values.merge import merge
 from allranks.yamlio import load
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
     from pathlib import Path
 
     from allranks.helm.locate import HelmBinary
@@ -80,7 +80,9 @@ class LocalTrials:
         """
         self._prepared = prepared
         self._home = home
-        self._name = re.compile(re.escape(prepared.spec.name) + r"-(?:[0-9a-f]{8}|[0-9a-f]{12})")
+        self._name = re.compile(
+            re.escape(prepared.spec.name) + r"-(?:[0-9a-f]{12}|[0-9a-f]{8})(?![0-9a-f])"
+        )
         self._starter = ThreadPoolExecutor(1, "sweep-start")
         self._enders = ThreadPoolExecutor(_ENDING, "sweep-end")
         self._starting: dict[str, Future[control.Handle | None]] = {}
@@ -90,6 +92,8 @@ class LocalTrials:
         self._asked: set[str] = set()
         self._refused: dict[str, Observed] = {}
         self._known: dict[str, _Known] = {}
+        # By the name of a run, the version of its record, and the labels on it.
+        self._labels: dict[str, tuple[int, Mapping[str, str]]] = {}
         self._wakes: queue.SimpleQueue[None] = queue.SimpleQueue()
         for folder in self._folders():
             if _never_began(folder):
@@ -171,13 +175,49 @@ class LocalTrials:
         code = f"exit code {failure.exit_code}"
         return code if measured or not line else f"{code}: {line[:_LINE]}"
 
+    def others(self) -> Mapping[str, str]:
+        """Runs of another sweep of the same name, with whose they are."""
+        sweep = self._prepared.spec.name
+        labels = {one.path.name: self._labels_of(one) for one in self._all() if not self._owns(one)}
+        return {
+            name: owner.told(own) for name, own in labels.items() if own.get(names.SWEEP) == sweep
+        }
+
+    def claims(self, trials: Collection[str]) -> Mapping[str, str]:
+        """Volumes of trials that stay, with their folders."""
+        root = store.root() / "volumes" / self._home.namespace
+        # A claim is named after its release: s-1234abcd-checkpoints.
+        return {
+            f"PersistentVolumeClaim/{path.name} ({path})": str(path)
+            for path in sorted(root.glob(f"{self._prepared.spec.name}-*"))
+            if (known := self._name.match(path.name)) is not None and known[0] in trials
+        }
+
     def _folders(self) -> list[store.RunFolder]:
+        """The runs of this sweep; others, of whatever name, are as if they were not there."""
+        return [folder for folder in self._all() if self._owns(folder)]
+
+    def _all(self) -> list[store.RunFolder]:
         return [
             folder
             for folder in store.run_folders()
             if folder.path.parent.name == self._home.namespace
             and self._name.fullmatch(folder.path.name)
         ]
+
+    def _owns(self, folder: store.RunFolder) -> bool:
+        return self._prepared.owner.owns(self._labels_of(folder), self._prepared.spec.name)
+
+    def _labels_of(self, folder: store.RunFolder) -> Mapping[str, str]:
+        """The labels on a run's record; read again only where it is another run's."""
+        try:
+            stamp = (folder.path / "run.json").stat().st_mtime_ns
+            known = self._labels.get(folder.path.name)
+            if known is None or known[0] != stamp:
+                known = self._labels[folder.path.name] = (stamp, folder.spec().labels)
+        except (FileNotFoundError, RunError):  # it comes or goes, or is broken
+            return {}
+        return known[1]
 
     def _status(self, folder: store.RunFolder) -> RunStatus | None:
         """The status of a run; read again only where its record has changed."""
@@ -204,7 +244,7 @@ class LocalTrials:
         self._refused.pop(trial.name, None)
         self._asked.discard(trial.name)
         self._known.pop(trial.name, None)
-        self._starting[trial.name] = self._submit(self._starter, self._start, trial.name, values)
+        self._starting[trial.name] = self._submit(self._starter, self._start, trial, values)
 
     def remove(self, name: str) -> None:
         """Begin to end a run, or to remove the record of one that has ended."""
@@ -262,10 +302,11 @@ class LocalTrials:
                 handle.wait()
                 del self._handles[name]
 
-    def _start(self, name: str, values: Mapping[str, Any]) -> control.Handle | None:
+    def _start(self, trial: Trial, values: Mapping[str, Any]) -> control.Handle | None:
         """Render and start a run; None where it goes on already."""
-        home, prepared = self._home, self._prepared
-        if store.run_folder(name, home.namespace).alive():
+        home, prepared, name = self._home, self._prepared, trial.name
+        folder = store.run_folder(name, home.namespace)
+        if folder.alive() and self._owns(folder):
             return None
         given = dict(values)
         if prepared.workload:
@@ -283,6 +324,7 @@ class LocalTrials:
             namespace=home.namespace,
             workdir=home.workdir,
             foreground=False,
+            labels=prepared.owner.labels(prepared.spec.name, trial.number),
         )
 
     def _end(self, name: str, forget: bool) -> None:  # noqa: FBT001 - of a thread's call
@@ -291,8 +333,11 @@ class LocalTrials:
         One that goes on is not removed at once: how it ended and what it has cost is told first.
         """
         namespace = self._home.namespace
+        folder = store.run_folder(name, namespace)
         with suppress(InputError, FileNotFoundError):  # it has gone
-            if store.run_folder(name, namespace).alive():
+            if not self._owns(folder):
+                return
+            if folder.alive():
                 control.stop(name, namespace)
             elif forget:
                 control.delete(name, namespace)

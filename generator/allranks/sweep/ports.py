@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from allranks.sweep.actions import Observed
     from allranks.sweep.model import Trial
@@ -39,6 +39,26 @@ class Trials(Protocol):
 
         Raises:
             AllranksError: the list may not be complete.
+        """
+
+    def others(self) -> Mapping[str, str]:
+        """Releases of another sweep of the same name, with whose they are, for a person.
+
+        Raises:
+            AllranksError: they cannot be seen.
+        """
+
+    def claims(self, trials: Collection[str], /) -> Mapping[str, str]:
+        """Volumes of trials that were asked to stay, and do.
+
+        Args:
+            trials: their names.
+
+        Returns:
+            By what a person calls each, what a command to remove it needs.
+
+        Raises:
+            AllranksError: they cannot be seen.
         """
 
     def start(self, trial: Trial, values: Mapping[str, Any]) -> None:

@@ -13,17 +13,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from allranks import names, resources
-from allranks.errors import InvalidValues, Problem
+from allranks.errors import AllranksError, InputError, InvalidValues, Problem
 from allranks.layout.compute import compute
 from allranks.model.jobspec import JobSpec
 from allranks.model.layout import Layout  # noqa: TC001 - a field's type
 from allranks.schema import paths
 from allranks.schema.validate import in_file_order
 from allranks.schema.validate import located as schema_problems
-from allranks.sweep import apply, asking, foreign, places, sampling, space
+from allranks.sweep import apply, asking, foreign, naming, notes, places, sampling, space
 from allranks.sweep import spec as reading
 from allranks.sweep.asking import Request
 from allranks.sweep.model import ARG, ENV, OVERLAY, SweepSpec, Trial
+from allranks.sweep.owner import NOBODY, Owner
 from allranks.values import check
 from allranks.values import sources as gathering
 from allranks.values.merge import merge
@@ -37,13 +38,15 @@ if TYPE_CHECKING:
     from allranks.sweep.model import Assignment, Reach
     from allranks.sweep.state import SweepState
 
-__all__ = ["Prepared", "Request", "prepare", "restore", "samples"]
+__all__ = ["Prepared", "Request", "check_job", "prepare", "restore", "samples"]
 
 SWEEP = "sweep"
 # What a trial that runs its command alone is laid out and judged as.
 _PLAIN = "torchrun"
 # So many different trials are validated before the first one starts.
 _SAMPLES = 64
+# So many trials of a foreign chart are rendered to find a Job; the first one has it, as a rule.
+_RENDERED = 4
 # What only the program of a trial reads: whatever stands there, the layout is the same.
 _PROGRAM = frozenset({"command", "args", "script", "setup", "env"})
 # The one parameter of a trial that charts/sweep runs alone: its name, which nothing depends on.
@@ -61,6 +64,7 @@ class Prepared:
         workload: which of our charts it is; "" for a foreign one.
         layout: that of all trials; None where each has its own, or none of ours.
         notes: what a person should know.
+        owner: what marks its releases.
     """
 
     spec: SweepSpec
@@ -69,6 +73,7 @@ class Prepared:
     workload: str
     layout: Layout | None = None
     notes: tuple[str, ...] = ()
+    owner: Owner = NOBODY
 
     def values(self, trial: Trial) -> dict[str, Any]:
         """The values of a trial, as helm is given them: exactly what it runs with.
@@ -102,19 +107,55 @@ def prepare(request: Request) -> Prepared:
     defaults = _defaults(asked.workload, asked.chart, request.helm)
     bound = apply.bind(spec, defaults, asked.shorthand, asked.where)
     sampling.make(bound.spec)  # what it needs is missed now, and not by the first trial
-    notes = list(bound.notes)
+    told = list(bound.notes)
     if request.parallel and not asked.section.get("parallel") and spec.trials > request.parallel:
         bound = replace(bound, spec=replace(bound.spec, parallel=request.parallel))
-        notes.append(f"{request.parallel} trials run at a time; sweep.parallel says how many")
-    prepared = _complete(bound.spec, defaults, tuple(notes))
+        told.append(f"{request.parallel} trials run at a time; sweep.parallel says how many")
+    prepared = _complete(bound.spec, defaults, tuple(told))
     if prepared.workload:
         _validate(prepared, asked, request.namespace)
-    return _laid_out(prepared)
+        told += notes.of(asked.section, _first(prepared))
+        prepared = replace(prepared, notes=tuple(told))
+    return replace(_laid_out(prepared), owner=Owner.new())
 
 
 def restore(state: SweepState) -> Prepared:
     """A sweep that was begun before, from its journal alone; its values files are not read."""
-    return _laid_out(_complete(state.spec, state.defaults, ()))
+    return replace(_laid_out(_complete(state.spec, state.defaults, ())), owner=state.owner)
+
+
+def check_job(prepared: Prepared, namespace: str, helm: str = "") -> None:
+    """Refuse a chart that makes no Job, before anything is begun: a trial ends when its Jobs do.
+
+    A chart that cannot be rendered is not judged here; its trials say why.
+
+    Args:
+        prepared: the sweep.
+        namespace: where its trials are to be.
+        helm: the helm that a person named; "" for the one that is found.
+
+    Raises:
+        InputError: none of the first trials would have a Job.
+        MissingToolError: there is no helm.
+    """
+    if prepared.workload:
+        return
+    from allranks.helm import driver, locate  # noqa: PLC0415 - only a foreign chart is rendered
+
+    binary = locate.find(helm or None)
+    for assignment in islice(samples(prepared.spec), _RENDERED):
+        name = naming.trial_name(prepared.spec.name, assignment)
+        values = prepared.values(Trial(0, name, assignment))
+        try:
+            text = driver.template(binary, name, namespace, prepared.chart, values)
+        except AllranksError:
+            return
+        if foreign.makes_job(text):
+            return
+    raise InputError(
+        f"the chart {prepared.chart} makes no Job, and a trial ends when its Jobs have ended",
+        hint="name a chart with a Job in it: nothing says when a Deployment is done",
+    )
 
 
 def _with_trial(spec: SweepSpec, asked: Asked) -> SweepSpec:
@@ -162,6 +203,12 @@ def _laid_out(prepared: Prepared) -> Prepared:
         layout,
         (*prepared.notes, *layout.notes),
     )
+
+
+def _first(prepared: Prepared) -> dict[str, Any]:
+    """The values of a first trial, over its chart's defaults."""
+    own = apply.trial_values(prepared.spec, next(samples(prepared.spec)), prepared.defaults)
+    return merge(prepared.defaults, own)
 
 
 def _is_program(reach: Reach) -> bool:

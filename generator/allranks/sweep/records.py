@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from allranks.sweep.model import Assignment, Measure, SweepSpec
+    from allranks.sweep.owner import Owner
     from allranks.sweep.state import SweepState
 
 Record = dict[str, Any]
@@ -28,6 +29,7 @@ def head(
     at: float,
     defaults: Mapping[str, Any] | None = None,
     place: Mapping[str, str] | None = None,
+    owner: Owner | None = None,
 ) -> Record:
     """The first record: which sweep this is.
 
@@ -37,10 +39,13 @@ def head(
         defaults: the values of the trials' chart. They decide what is a number and what is text,
             so that with them each trial's values can be made again whatever becomes of the chart.
         place: where its trials run, for whoever goes on with it.
+        owner: what marks its releases.
     """
     made: Record = {"t": "sweep", "schema": SCHEMA, "spec": written.dump(spec), "at": at}
     if place:
         made["place"] = dict(place)
+    if owner is not None:
+        made["owner"] = owner.as_dict()
     return made if defaults is None else {**made, "defaults": dict(defaults)}
 
 

@@ -16,16 +16,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from allranks import names
 from allranks.errors import AllranksError, ForbiddenError, InputError, RunError
 from allranks.helm import lean, releases
-from allranks.sweep import actions, removing
+from allranks.sweep import actions, foreign, owner, removing
 from allranks.sweep.actions import Observed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from allranks.cluster.port import Cluster
+    from allranks.cluster.port import Cluster, Manifests
     from allranks.helm.releases import Home
     from allranks.sweep.model import Trial
     from allranks.sweep.prepare import Prepared
@@ -36,7 +35,10 @@ AT_ONCE = min(16, max(4, 2 * (os.cpu_count() or 1)))
 # So often the removal of a release may fail.
 _REMOVALS = 10
 # Words of failures that pass, in our own messages (`allranks.helm.failures`).
-_PASSING = ("quota forbids", "does not answer", "exceeded quota", "too many requests")
+_PASSING = (
+    *("quota forbids", "does not answer", "exceeded quota", "too many requests"),
+    "cannot be fetched",
+)
 # Of failures that do not, whatever is tried.
 _LASTING = ("is invalid", "is forbidden", "unknown field", "cluster refuses")
 _TAKEN = "already there"
@@ -147,15 +149,36 @@ class Releasing:
         try:
             self._install(home, trial, values)
         except AllranksError as error:
-            if isinstance(error, InputError) and _TAKEN in error.problem.message:
-                return None
-            with suppress(AllranksError):  # the first failure is the one to tell
-                releases.uninstall(home)
-            return _refusal(error, trial.name)
+            return self._refused(error, home)
         return None
 
+    def _refused(self, error: AllranksError, home: Home) -> Observed | None:
+        """What a failed install means; what it has left of ours is removed."""
+        try:
+            there = removing.records(self._cluster, home.namespace, home.name)
+        except AllranksError:  # whose it is cannot be seen: nothing is removed
+            return _refusal(error, home.name)
+        if there and not self._is_ours(there):
+            whose = owner.told(removing.labels(there[0]), removing.chart(there[0]))
+            why = (
+                f"its name is taken by {whose}; remove that release, or give the sweep another name"
+            )
+            return Observed(actions.FAILED, why, time.time(), retryable=False)
+        if there and isinstance(error, InputError) and _TAKEN in error.problem.message:
+            return None
+        if isinstance(self._chart, str):
+            error = foreign.fetched(error, self._chart)
+        if there:
+            with suppress(AllranksError):  # the first failure is the one to tell
+                releases.uninstall(home)
+        return _refusal(error, home.name)
+
+    def _is_ours(self, found: Manifests) -> bool:
+        own = self._prepared.owner
+        return all(own.owns(removing.labels(one), self._prepared.spec.name) for one in found)
+
     def _install(self, home: Home, trial: Trial, values: Mapping[str, Any]) -> None:
-        labels = {names.SWEEP: self._prepared.spec.name, names.TRIAL: str(trial.number)}
+        labels = self._prepared.owner.labels(self._prepared.spec.name, trial.number)
         while True:
             post_render = self._post_render
             try:
@@ -175,9 +198,13 @@ class Releasing:
                 return
 
     def _remove(self, name: str) -> str:
-        """Remove a release; why it is still there, where it is."""
+        """Remove a release that is ours; why it is still there, where it is."""
+        namespace = self._home.namespace
         try:
-            if not removing.remove(self._cluster, self._home.namespace, name):
+            there = removing.records(self._cluster, namespace, name)
+            if not there or not self._is_ours(there):
+                return ""
+            if not removing.remove(self._cluster, namespace, there):
                 releases.uninstall(replace(self._home, name=name))
         except AllranksError as error:
             return error.problem.message

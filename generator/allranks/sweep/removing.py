@@ -20,7 +20,7 @@ from allranks.errors import InputError
 from allranks.yamlio import load
 
 if TYPE_CHECKING:
-    from allranks.cluster.port import Cluster
+    from allranks.cluster.port import Cluster, Manifests
     from allranks.model.manifest import Manifest
 
 # Kinds whose place in the API is known, by group and kind.
@@ -44,13 +44,37 @@ _KEEP = "keep"
 _PLAIN = frozenset({"deployed", "pending-install"})
 
 
-def remove(cluster: Cluster, namespace: str, release: str) -> bool:
+def records(cluster: Cluster, namespace: str, release: str) -> Manifests:
+    """Helm's records of a release; none where there is no such release.
+
+    Raises:
+        ToolError: the cluster does not answer, or forbids it.
+    """
+    return cluster.list(
+        paths.SECRETS, namespace=namespace, label_selector=f"owner=helm,name={release}"
+    )
+
+
+def labels(record: Manifest) -> dict[str, str]:
+    """The labels of a record."""
+    return record["metadata"].get("labels") or {}
+
+
+def chart(record: Manifest) -> str:
+    """The name of the chart that a release is of; "" where its record cannot be read."""
+    try:
+        return str(_unpacked(record)["chart"]["metadata"]["name"])
+    except (KeyError, TypeError, ValueError, OSError, EOFError):
+        return ""
+
+
+def remove(cluster: Cluster, namespace: str, there: Manifests) -> bool:
     """Remove a release, where that is plain.
 
     Args:
         cluster: the cluster.
         namespace: the release's.
-        release: its name.
+        there: of `records`.
 
     Returns:
         Whether it is removed; if not, nothing was done, and helm has to do it.
@@ -58,30 +82,25 @@ def remove(cluster: Cluster, namespace: str, release: str) -> bool:
     Raises:
         ToolError: the cluster does not answer, or forbids it; some of it may be removed.
     """
-    records = cluster.list(
-        paths.SECRETS, namespace=namespace, label_selector=f"owner=helm,name={release}"
-    )
-    if len(records) != 1:
+    if len(there) != 1:
         return False
-    found = _manifests(records[0])
+    found = _manifests(there[0])
     if found is None or not all(_is_plain(one, namespace) for one in found):
         return False
     for one in found:
         annotations = one["metadata"].get("annotations") or {}
         if annotations.get(names.HELM_RESOURCE_POLICY) != _KEEP:
             cluster.delete(paths.of_manifest(one), one["metadata"]["name"], namespace=namespace)
-    cluster.delete(paths.SECRETS, records[0]["metadata"]["name"], namespace=namespace)
+    cluster.delete(paths.SECRETS, there[0]["metadata"]["name"], namespace=namespace)
     return True
 
 
 def _manifests(record: Manifest) -> list[Manifest] | None:
     """What a release is made of, controllers first; None where its record is not plain."""
-    labels = record["metadata"].get("labels") or {}
-    if labels.get("status") not in _PLAIN:
+    if labels(record).get("status") not in _PLAIN:
         return None
     try:
-        packed = base64.b64decode(base64.b64decode(record["data"]["release"]))
-        release: dict[str, Any] = json.loads(gzip.decompress(packed))
+        release = _unpacked(record)
         found = [one for one in load.load_all(release["manifest"]) if one is not None]
     except (KeyError, TypeError, ValueError, OSError, EOFError, InputError):
         return None
@@ -90,6 +109,12 @@ def _manifests(record: Manifest) -> list[Manifest] | None:
     if not all(isinstance(one, dict) for one in found):
         return None
     return sorted(found, key=lambda one: one.get("kind") not in ("Job", "StatefulSet"))
+
+
+def _unpacked(record: Manifest) -> dict[str, Any]:
+    packed = base64.b64decode(base64.b64decode(record["data"]["release"]))
+    found: dict[str, Any] = json.loads(gzip.decompress(packed))
+    return found
 
 
 def _is_plain(one: Manifest, namespace: str) -> bool:

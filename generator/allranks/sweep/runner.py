@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from allranks import names
 from allranks.errors import AllranksError, ForbiddenError, InputError, RunError
 from allranks.sweep import actions, naming, records, sampling, shelf, written
 from allranks.sweep.actions import Observed
@@ -21,7 +22,7 @@ from allranks.sweep.prepare import restore
 from allranks.sweep.shelf import locate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from allranks.sweep.journals import Journal, Keeper
     from allranks.sweep.model import SweepSpec, Trial
@@ -29,7 +30,16 @@ if TYPE_CHECKING:
     from allranks.sweep.prepare import Prepared
     from allranks.sweep.state import SweepState
 
-__all__ = ["begin", "clear", "locate", "open_sweep", "request_stop", "resume", "run"]
+__all__ = [
+    "begin",
+    "clear",
+    "locate",
+    "open_sweep",
+    "refuse_others",
+    "request_stop",
+    "resume",
+    "run",
+]
 
 OnChange = Callable[["SweepState"], None]
 Tell = Callable[[str], None]
@@ -53,7 +63,8 @@ def begin(prepared: Prepared, kept: Keeper, place: Mapping[str, str]) -> Journal
         InputError: it was begun already, or another process runs it.
         RunError: the journal cannot be written.
     """
-    head = records.head(prepared.spec, time.time(), prepared.defaults, place)
+    now = time.time()
+    head = records.head(prepared.spec, now, prepared.defaults, place, prepared.owner)
     journal = kept.create(head)
     shelf.note(kept)
     return journal
@@ -164,6 +175,36 @@ def run(
         finally:
             trials.close(at_once=interrupts.count > 1)
     return journal.state
+
+
+def refuse_others(sweep: str, trials: Trials, namespace: str) -> None:
+    """Refuse to begin or to go on where another sweep of this name has its releases.
+
+    Args:
+        sweep: the name.
+        trials: of this sweep.
+        namespace: where they are.
+
+    Raises:
+        InputError: there is another.
+        AllranksError: that cannot be seen.
+    """
+    others = trials.others()
+    if not others:
+        return
+    whose = ", or ".join(dict.fromkeys(others.values()))
+    raise InputError(
+        f"in namespace {namespace} are releases of {whose}: {some(list(others))}",
+        hint="give this one another name; or have that one ended where it was begun: "
+        f"`{names.CLI} sweep status {sweep}` shows it there, `{names.CLI} sweep delete {sweep}` "
+        "removes it (where its journal is lost, `helm uninstall` of each)",
+    )
+
+
+def some(found: Sequence[str], most: int = 3) -> str:
+    """The first of many, and how many more there are."""
+    more = len(found) - most
+    return ", ".join(found[:most]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def clear(trials: Trials) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from allranks.sweep.model import (
     Measure,
     Trial,
 )
+from allranks.sweep.owner import NOBODY, Owner
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -36,6 +37,7 @@ class SweepState:
         spec: the sweep, as it was last asked for.
         defaults: the values of the trials' chart when the sweep began.
         place: where its trials run, as it was begun.
+        owner: what marks its releases.
         trials: every trial by its number; numbers are in one piece from 0.
         by_name: the number of each trial by its name.
         known: the number of each trial by its parameters (`naming.canonical`).
@@ -59,10 +61,12 @@ class SweepState:
         started: float,
         defaults: Mapping[str, Any] | None = None,
         place: Mapping[str, str] | None = None,
+        owner: Owner = NOBODY,
     ) -> None:
         self.spec = spec
         self.defaults: Mapping[str, Any] = {} if defaults is None else defaults
         self.place: Mapping[str, str] = {} if place is None else place
+        self.owner = owner
         self.trials: dict[int, Trial] = {}
         self.by_name: dict[str, int] = {}
         self.known: dict[str, int] = {}
@@ -272,6 +276,7 @@ def begin(record: Mapping[str, Any]) -> SweepState:
         if record["t"] != "sweep":
             raise ValueError("the first record is not that of a sweep")
         spec, at = written.restore(record["spec"]), float(record["at"])
-        return SweepState(spec, at, record.get("defaults"), record.get("place"))
+        owner = Owner.of(record.get("owner"))
+        return SweepState(spec, at, record.get("defaults"), record.get("place"), owner)
     except (KeyError, TypeError) as error:
         raise ValueError(f"not the head of a sweep: {error}") from error

@@ -300,6 +300,7 @@ def test_a_chart_that_is_not_ours(cli: Any) -> None:
     (cli.cwd / "chart" / "templates").mkdir(parents=True)
     cli.write("apiVersion: v2\nname: other\nversion: 0.1.0\n", "chart/Chart.yaml")
     cli.write("learning: {rate: 0.1}\n", "chart/values.yaml")
+    cli.write(_JOB, "chart/templates/job.yaml")
     call = ("sweep", "run", "s", "./chart", "--on", "local", "--dry-run", "--set-range")
     done = cli(*call, "learning.rate=1e-5,1e-4")
     assert done.returncode == 0, done.stderr
@@ -308,3 +309,52 @@ def test_a_chart_that_is_not_ours(cli: Any) -> None:
     assert 2 == done.returncode
     assert "the chart's values have no learning.rat (--set-range learning.rat=1,2)" in done.stderr
     assert "  fix: did you mean learning.rate?" in done.stderr
+
+
+_DEPLOYMENT = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\n"
+_HOOK = """\
+apiVersion: batch/v1
+kind: Job
+metadata: {name: hook, annotations: {helm.sh/hook: pre-install}}
+"""
+_JOB = "---\napiVersion: batch/v1\nkind: Job\nmetadata: {name: it}\n"
+
+
+def test_a_chart_without_a_job_is_refused(cli: Any) -> None:
+    """Before anything runs: also where its only Job is a hook; one that a choice makes will do."""
+    (cli.cwd / "chart" / "templates").mkdir(parents=True)
+    cli.write("apiVersion: v2\nname: foo\nversion: 0.1.0\n", "chart/Chart.yaml")
+    cli.write("replicas: 1\n", "chart/values.yaml")
+    for text, code in (
+        (_DEPLOYMENT, 2),
+        (_HOOK, 2),
+        ("{{- if gt (int .Values.replicas) 1 }}\n" + _JOB + "{{- end }}\n", 0),
+        (_JOB, 0),
+        ("{{ fail .Values.replicas }}", 0),
+    ):
+        cli.write(text, "chart/templates/all.yaml")
+        words = ("--set-range", "replicas=1,2", "--on", "local", "--dry-run")
+        done = cli("sweep", "run", "sizes", "./chart", *words)
+        assert code == done.returncode, done.stderr
+        assert ("makes no Job" in done.stderr) == (code != 0)
+
+
+def test_a_chart_that_cannot_be_fetched(cli: Any) -> None:
+    """Is not a cluster that does not answer."""
+    chart = "https://127.0.0.1:1/chart.tgz"
+    done = cli("sweep", "run", "s", chart, "--set-range", "lr=1,2", "--on", "local")
+    assert 1 == done.returncode
+    assert f"error: the chart {chart} cannot be fetched: Get " in done.stderr
+    assert "cluster" not in done.stderr
+
+
+def test_what_a_sweep_of_releases_does_otherwise_is_said(cli: Any) -> None:
+    """A volume is each trial's own, unless it is one that is there; TensorBoard is not made."""
+    section = "{parameters: {lr: {values: [1, 2], arg: --lr}}, parallel: 1}"
+    assert "" == dry(cli, section, "--set", "storage.workspace.existingClaim=runs").stderr
+    sizes = ("storage.workspace.size=1Gi", "storage.checkpoints.size=1Gi")
+    more = [word for one in (*sizes, "sweep.tensorboard.enabled=true") for word in ("--set", one)]
+    board, one, other = sorted(dry(cli, section, *more).stderr.split("note: ")[1:], reverse=True)
+    assert board.startswith("sweep.tensorboard is made by plain Helm alone")
+    assert one.startswith("storage.workspace: each trial has a volume of its own, which goes when")
+    assert other.startswith("storage.checkpoints: each trial has a volume of its own, which stays")

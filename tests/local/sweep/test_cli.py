@@ -306,3 +306,57 @@ def test_choices_from_files(laptop: Laptop) -> None:
     for number, seed in ((0, "a"), (5, "b")):
         text = laptop("results", "s", "--trial", str(number), "--values").stdout
         assert {"SEED": seed} == load(text, "values").data["env"]
+
+
+def test_two_sweeps_of_one_name(laptop: Laptop) -> None:
+    """The second is refused while the first has releases; later it runs, and takes none away."""
+    laptop.run("--keep", "all", "--trials", "2")
+    kept = laptop.runs
+    elsewhere = ["run", "s", "-f", "sweep.yaml", "--on", "local", "--journal", "other.jsonl"]
+    done = laptop(*elsewhere, code=2)
+    assert "in namespace default are releases of another sweep s, begun by" in done.stderr
+    assert f"{kept[0]}, {kept[1]}" in done.stderr
+    assert not (laptop.folder / "other.jsonl").exists()
+    assert kept == laptop.runs
+    laptop("resume", "s", "--trials", "3")
+    laptop("delete", "s")
+    assert [] == laptop.runs
+
+
+def test_a_local_run_that_has_a_trials_name(laptop: Laptop) -> None:
+    """Is left alone; the trial fails with that reason, and the others run."""
+    plan = json.loads(laptop.run("--dry-run", "-o", "json").stdout)["first"][0]
+    (laptop.folder / "own.yaml").write_text(
+        "workload: torchrun\nimage: {repository: any}\nscript: |\n  #!/bin/sh\n  exit 0\n"
+    )
+    program = [PROGRAM, "run", plan["name"], "-f", "own.yaml", "--on", "local"]
+    subprocess.run(program, cwd=laptop.folder, env=laptop.env, check=True, capture_output=True)
+    done = laptop.run("--trials", "2", "-o", "json")
+    first, second = sorted(json.loads(done.stdout)["trials"], key=lambda one: one["number"])
+    assert ("failed", "succeeded") == (first["state"], second["state"])
+    assert "its name is taken by another local run" in first["reason"]
+    laptop("delete", "s")
+    assert [plan["name"]] == laptop.runs
+    subprocess.run(
+        [PROGRAM, "delete", plan["name"], "--on", "local"], env=laptop.env, check=True, timeout=60
+    )
+
+
+@pytest.mark.parametrize("trials", [2, 5])
+def test_volumes_that_stay_are_named(laptop: Laptop, trials: int) -> None:
+    """At the sweep's removal, in few words where they are many; the command removes them all."""
+    laptop.run("--trials", str(trials), "--set", "storage.checkpoints.size=1Gi")
+    volumes = laptop.state / "volumes" / "default"
+    kept = sorted(volumes.glob("s-*-checkpoints"))
+    assert trials == len(kept)
+    (volumes / "s-other").mkdir()
+    lines = laptop("delete", "s").stdout.splitlines()
+    named = [f"  kept PersistentVolumeClaim/{path.name} ({path})" for path in kept]
+    if trials == 2:
+        assert ["deleted s", *named] == lines[:-1]
+    else:
+        assert (3, f"  kept 5 volumes: {named[0][7:]}") == (len(lines), lines[1].split(", ")[0])
+        assert lines[1].endswith(" and 3 more")
+    _, command = lines[-1].split("  remove them with: ")
+    subprocess.run(["/bin/sh", "-c", command], check=True)
+    assert ["s-other"] == [path.name for path in volumes.iterdir()]

@@ -22,9 +22,10 @@ from allranks.helm.locate import HelmBinary
 from allranks.helm.releases import Home
 from allranks.layout.compute import compute
 from allranks.model.jobspec import JobSpec
-from allranks.sweep import actions, model, podlogs, releasing, removing, trialpods
+from allranks.sweep import actions, model, podlogs, releasing, removing, runner, trialpods
 from allranks.sweep.clustertrials import ClusterTrials
 from allranks.sweep.model import Trial
+from allranks.sweep.owner import Owner
 from allranks.sweep.ports import Said
 from allranks.sweep.prepare import Prepared
 from tests.unit.cluster.fake_cluster import FakeCluster, FakeStream
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 
 _IN = re.compile(r"(\S+) in \(([^)]*)\)")
 _PATIENCE = 20.0
+OURS = Owner("5eed", "jo.laptop")
+MARKED = {"allranks.dev/sweep": "s", "allranks.dev/sweep-id": "5eed"}
 
 
 class Cluster(FakeCluster):
@@ -67,6 +70,7 @@ class Helm:
 
     Attributes:
         refusals: raised by the next installs.
+        leaves: a refused install has written its record.
         stuck: why nothing is uninstalled.
         installs: the releases that were installed, and how.
         uninstalls: those that were uninstalled.
@@ -75,6 +79,7 @@ class Helm:
     def __init__(self, cluster: Any) -> None:
         self.cluster = cluster
         self.refusals: list[Exception] = []
+        self.leaves = False
         self.stuck: Exception | None = None
         self.installs: list[tuple[str, dict[str, Any]]] = []
         self.uninstalls: list[str] = []
@@ -84,6 +89,8 @@ class Helm:
         assert values
         self.installs.append((home.name, {**how, "chart": chart, "is_tied": home.is_tied}))
         if self.refusals:
+            if self.leaves:
+                self.cluster.add(record(home.name, how["labels"], "failed"))
             raise self.refusals.pop(0)
         self.cluster.add(record(home.name, how["labels"]))
 
@@ -167,7 +174,7 @@ class Stand:
         self.helm = Helm(self.cluster)
         monkeypatch.setattr(releases, "install", self.helm.install)
         monkeypatch.setattr(releases, "uninstall", self.helm.uninstall)
-        prepared = Prepared(spec(objective=objective), {}, "chart", workload)
+        prepared = Prepared(spec(objective=objective), {}, "chart", workload, owner=OURS)
         self.home = Home(HelmBinary(Path("helm"), "4.0.0", 4, supported=True), "s", "lab")
         self.trials = ClusterTrials(prepared, self.cluster, self.home)
         self.trial = Trial(7, "s-1234abcd", {}, model.RUNNING, attempts=1)
@@ -226,7 +233,7 @@ def test_a_trial_from_its_start_to_its_removal(stand: Stand) -> None:
     trial = stand.trial
     stand.start()
     ((name, how),) = stand.helm.installs
-    labels = {"allranks.dev/sweep": "s", "allranks.dev/trial": "7"}
+    labels = {**MARKED, "allranks.dev/trial": "7", "allranks.dev/begun-by": "jo.laptop"}
     assert (trial.name, labels, True) == (name, how["labels"], how["is_tied"])
     assert actions.RUNNING == stand.phase(actions.RUNNING).phase
     assert Said([]) == stand.trials.read(trial)
@@ -289,6 +296,7 @@ def test_what_a_refused_install_means(
 ) -> None:
     """What it left is removed first; the reason is the same for all trials."""
     stand.helm.refusals.append(error)
+    stand.helm.leaves = True
     stand.start()
     there = stand.phase(phase)
     assert retryable == there.retryable
@@ -310,6 +318,110 @@ def test_what_helm_is_told_more_than_once(stand: Stand) -> None:
     stand.phase(actions.RUNNING)
     assert [False, True, True] == [how["post_render"] for _, how in stand.helm.installs]
     assert [] == stand.helm.uninstalls
+    stand.trials.close()
+
+
+@pytest.mark.parametrize(
+    ("labels", "whose"),
+    [
+        ({}, "a release of chart foo"),
+        ({"allranks.dev/sweep": "s"}, "another sweep s"),
+        (
+            MARKED | {"allranks.dev/sweep-id": "b0b", "allranks.dev/begun-by": "bo.desk"},
+            "another sweep s, begun by bo.desk",
+        ),
+    ],
+)
+def test_a_release_of_somebody_elses(stand: Stand, labels: dict[str, str], whose: str) -> None:
+    """Is neither adopted nor removed, whatever it is called; the trial fails, and says why."""
+    theirs = record(stand.trial.name, labels, "failed", chart={"metadata": {"name": "foo"}})
+    stand.cluster.add(theirs)
+    assert stand.look() is None
+    for refusal in (
+        InputError("a release of this name is already there"),
+        ToolError("helm failed: release: already exists"),
+    ):
+        stand.helm.refusals.append(refusal)
+        stand.start()
+        there = stand.phase(actions.FAILED)
+        assert (True, False) == (f"taken by {whose};" in there.reason, there.retryable)
+        stand.trials.remove(stand.trial.name)
+        stand.until(lambda there: there is None)
+    assert [theirs] == list(stand.cluster.objects.values())
+    assert [] == stand.helm.uninstalls
+    assert ([stand.trial.name] if labels else []) == list(stand.trials.others())
+    stand.trials.close()
+
+
+def test_a_second_sweep_of_a_name_is_refused(stand: Stand) -> None:
+    """With whose releases are there, which, and what to do; one's own are no reason."""
+    stand.cluster.add(record(stand.trial.name, MARKED))
+    runner.refuse_others("s", stand.trials, "lab")
+    for number in range(5):
+        labels = {"allranks.dev/sweep": "s", "allranks.dev/begun-by": "bo.desk"}
+        stand.cluster.add(record(f"s-{number}", labels | {"allranks.dev/sweep-id": "b0b"}))
+    with pytest.raises(InputError) as caught:
+        runner.refuse_others("s", stand.trials, "lab")
+    assert (
+        "in namespace lab are releases of another sweep s, begun by bo.desk: s-0, s-1, s-2 and 2 "
+        "more" == caught.value.problem.message
+    )
+    assert "`allranks sweep delete s` removes it" in caught.value.problem.hint
+    stand.trials.close()
+
+
+def test_volumes_that_stay_are_seen(stand: Stand) -> None:
+    """Those of this sweep's trials that were asked to; not another's, and not what is going."""
+    keep = {"helm.sh/resource-policy": "keep"}
+    for name, release, more, going in (
+        ("a-data", "s-a", keep, {}),
+        ("gone", "s-a", keep, {"deletionTimestamp": "2026-01-01T00:00:00Z"}),
+        ("plain", "s-a", {}, {}),
+        ("theirs", "s-b", keep, {}),
+        ("foreign", "other", keep, {}),
+    ):
+        metadata = {
+            "name": name,
+            "labels": {"app.kubernetes.io/managed-by": "Helm"},
+            "annotations": {"meta.helm.sh/release-name": release, **more},
+            **going,
+        }
+        stand.cluster.add(
+            {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata}
+        )
+    stand.cluster.add(record("s-b", {"allranks.dev/sweep": "s"}))
+    claim = "persistentvolumeclaims/a-data"
+    assert {claim: claim} == stand.trials.claims(["s-a", "s-b"])
+    stand.cluster.refuse = lambda _, path: (
+        ForbiddenError("may not list") if path == paths.CLAIMS else None
+    )
+    assert {} == stand.trials.claims(["s-a"])
+    stand.trials.close()
+
+
+def test_a_chart_that_cannot_be_fetched_any_more(stand: Stand) -> None:
+    """Is waited for as a cluster is, and named: it was there when the sweep began."""
+    chart = "https://charts.example.com/it.tgz"
+    prepared = Prepared(spec(), {}, chart, "", owner=OURS)
+    trials = ClusterTrials(prepared, stand.cluster, stand.home)
+    said = 'the cluster does not answer: Get "https://charts.example.com/it.tgz": no such host'
+    stand.helm.refusals.append(RunError(said))
+    trials.start(stand.trial, {"a": 1})
+    _wait(lambda: not any(one.phase == actions.STARTING for one in trials.observe().values()))
+    there = trials.observe()[stand.trial.name]
+    assert actions.BLOCKED == there.phase
+    assert there.reason.startswith(f"the chart {chart} cannot be fetched: Get ")
+    trials.close()
+    stand.trials.close()
+
+
+def test_an_object_of_a_trials_name_fails_it(stand: Stand) -> None:
+    """Where there is no release, but what one would make: waiting would be for ever."""
+    said = "an object of this name is already there and belongs to another release: Job x"
+    stand.helm.refusals.append(InputError(said))
+    stand.start()
+    there = stand.phase(actions.FAILED)
+    assert (said, False, []) == (there.reason, there.retryable, stand.helm.uninstalls)
     stand.trials.close()
 
 
@@ -376,7 +488,7 @@ def _wait(check: Callable[[], Any]) -> None:
 def test_what_a_killed_helm_left_is_removed(stand: Stand) -> None:
     """Whatever its record says; nobody else works on the releases of this sweep."""
     for status in ("pending-install", "failed", "uninstalling"):
-        stand.cluster.add(record(stand.trial.name, {"allranks.dev/sweep": "s"}, status))
+        stand.cluster.add(record(stand.trial.name, MARKED, status))
         there = stand.look()
         assert there is not None
         assert actions.REMOVING == there.phase
@@ -391,7 +503,7 @@ def test_what_a_killed_helm_left_is_removed(stand: Stand) -> None:
 def test_a_release_that_cannot_be_removed_ends_the_runner(stand: Stand) -> None:
     """Not at the first time: a cluster may be away for a moment."""
     stand.helm.stuck = ToolError("may not delete")
-    stand.cluster.add(record(stand.trial.name, {"allranks.dev/sweep": "s"}, "failed"))
+    stand.cluster.add(record(stand.trial.name, MARKED, "failed"))
     with pytest.raises(RunError, match="cannot be removed: may not delete"):
         stand.until(lambda _: False)
     assert releasing._REMOVALS == len(stand.helm.uninstalls)
@@ -504,18 +616,22 @@ def test_what_is_not_plain_is_left_to_helm(changed: dict[str, Any]) -> None:
     """Nothing is deleted."""
     cluster = pretended(record("r", {}, **changed))
     before = dict(cluster.objects)
-    assert not removing.remove(cluster, "lab", "r")
+    assert not _remove(cluster)
     assert before == cluster.objects
 
 
 def test_records_that_helm_alone_understands() -> None:
     """Several revisions, no record, another state, and one that is broken."""
-    assert not removing.remove(pretended(), "lab", "r")
-    assert not removing.remove(pretended(record("r", {}), record("r", {}, version=2)), "lab", "r")
-    assert not removing.remove(pretended(record("r", {}, "pending-upgrade")), "lab", "r")
+    assert not _remove(pretended())
+    assert not _remove(pretended(record("r", {}), record("r", {}, version=2)))
+    assert not _remove(pretended(record("r", {}, "pending-upgrade")))
     broken = record("r", {})
     broken["data"]["release"] = "AAAA"
-    assert not removing.remove(pretended(broken), "lab", "r")
+    assert not _remove(pretended(broken))
+
+
+def _remove(cluster: Any) -> bool:
+    return removing.remove(cluster, "lab", removing.records(cluster, "lab", "r"))
 
 
 def test_what_is_to_be_kept_is_kept() -> None:
@@ -527,7 +643,7 @@ def test_what_is_to_be_kept_is_kept() -> None:
     }
     text = yaml.safe_dump_all([claim, job("r")])
     cluster = pretended(record("r", {}, manifest=text), claim, job("r"))
-    assert removing.remove(cluster, "lab", "r")
+    assert _remove(cluster)
     assert [("api/v1/persistentvolumeclaims", "data")] == list(cluster.objects)
     deleted = [asked[1] for asked in cluster.asked if asked[0] == "delete"]
     assert [paths.JOBS, paths.SECRETS] == deleted

@@ -185,9 +185,11 @@ def test_a_journal_gives_the_sweep_back(write: Write, tmp_path: Path) -> None:
     write({"env": {"A": "1"}}, "trial.yaml")
     for trial in ({}, {"workload": "torchrun", "file": "trial.yaml"}):
         found = _ask(write({**BASE, "sweep": {**BASE["sweep"], "trial": trial}}))
-        state = fold([records.head(found.spec, 0.0, found.defaults, {"on": "local"})])
+        head = records.head(found.spec, 0.0, found.defaults, {"on": "local"}, found.owner)
+        state = fold([head])
         again = restore(state)
         assert (found.spec, found.chart, found.layout) == (again.spec, again.chart, again.layout)
+        assert found.owner == again.owner
         assert _values(found, 1) == _values(again, 1)
         assert {"on": "local"} == state.place
     assert (tmp_path / "trial.yaml").is_file()

@@ -76,6 +76,14 @@ class Pretended:
             found[name] = Observed(phase, "exit code 1")
         return found
 
+    def others(self) -> Mapping[str, str]:
+        """None."""
+        return {}
+
+    def claims(self, _trials: object) -> Mapping[str, str]:
+        """None."""
+        return {}
+
     def start(self, trial: Trial, values: Mapping[str, Any]) -> None:
         """Make one."""
         self._step()
