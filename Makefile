@@ -13,8 +13,11 @@ HELM4_VERSION := $(shell awk '$$1 == "helm.sh/helm/v4" {print $$2}' tools/helm4/
 HELM3_VERSION := $(shell awk '$$1 == "helm.sh/helm/v3" {print $$2}' tools/helm3/go.mod)
 HELM4 := $(TOOLS)/helm/$(HELM4_VERSION)/helm
 HELM3 := $(TOOLS)/helm/$(HELM3_VERSION)/helm
-# Two workers on any machine: the suite is made for two cores.
+# Two workers on any machine: tests of real processes and clusters are made for two cores. What only
+# computes takes up to four.
 PYTEST := $(BIN)/pytest -q -n 2 --dist loadgroup
+CORES := $(shell nproc 2>/dev/null || echo 2)
+PYTEST_WIDE := $(BIN)/pytest -q -n $(shell echo $$(($(CORES) > 4 ? 4 : $(CORES) < 2 ? 2 : $(CORES)))) --dist loadgroup
 
 .PHONY: help
 help: ## list the commands
@@ -77,9 +80,9 @@ test: test-unit test-charts test-local ## unit, charts and local tiers, with the
 
 .PHONY: test-unit test-charts test-local
 test-unit: setup-test ## pure logic, seconds
-	@tools/tier.sh unit $(PYTEST) tests/unit
+	@tools/tier.sh unit $(PYTEST_WIDE) tests/unit
 test-charts: setup-test ## what real helm 4 and helm 3 make of the charts
-	@GOGC=400 tools/tier.sh charts $(PYTEST) tests/charts # helm lives 0.2 s: little garbage to collect
+	@GOGC=400 tools/tier.sh charts $(PYTEST_WIDE) tests/charts # helm lives 0.2 s: little garbage to collect
 test-local: setup-test envs ## real torchrun and mpirun processes on loopback
 	@tools/tier.sh local $(PYTEST) tests/local --ignore-glob='*/test_scripts_*'
 .PHONY: test-mpi
