@@ -19,7 +19,7 @@ An Indexed Job. Takes a dict:
   fatal                 true where the user's fatal exit codes fail it, "index" where they fail their
                         index alone
   firstFails            true where it has failed with the first index that is out of retries
-  mayFail               how many indexes may fail before it has failed; 0 is any number
+  mayFail               how many indexes may fail before it has failed, an int64; "" is any number
   rankZeroEnds          true where it is over when rank 0 is
   firstEnds             true where it is over when any index has succeeded
   gang, together, idle, aside, marks  see allranks.annotations.controller
@@ -39,8 +39,8 @@ spec:
   {{- if .firstFails }}
   maxFailedIndexes: 0
   {{- end }}
-  {{- with int .mayFail }}
-  maxFailedIndexes: {{ . }}
+  {{- if kindIs "int64" .mayFail }}
+  maxFailedIndexes: {{ .mayFail }}
   {{- end }}
   {{- with int64 .deadline }}
   activeDeadlineSeconds: {{ . }}

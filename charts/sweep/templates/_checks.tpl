@@ -44,7 +44,7 @@ of the trials what the torchrun chart refuses of a job.
 {{- if and $goal (eq $missed 0) -}}
 {{- $problems = append $problems "sweep.objective.goal: plain Helm does not read what trials say; have a trial that misses the goal end with an exit code, and name it in sweep.objective.missedExitCode, or run it with helm sweep" -}}
 {{- end -}}
-{{- if and (gt $missed 0) $sweep.maxFailedTrials -}}
+{{- if and (gt $missed 0) (ne (toString $sweep.maxFailedTrials) "") -}}
 {{- $problems = append $problems "sweep.maxFailedTrials: with objective.missedExitCode every trial but the last fails; leave one of the two out" -}}
 {{- end -}}
 {{- range .Values.runPolicy.fatalExitCodes -}}
@@ -208,10 +208,11 @@ of the trials what the torchrun chart refuses of a job.
 {{- if and (gt (int64 $sweep.parallel) 0) (lt (int64 $sweep.parallel) $trials) -}}
 {{- $problems = append $problems "sweep.parallel: trials with objects of their own all start at once in plain Helm; use 0, a queue, or helm sweep" -}}
 {{- end -}}
-{{- range $key, $given := dict "maxFailedTrials" $sweep.maxFailedTrials "objective.missedExitCode" $sweep.objective.missedExitCode -}}
-{{- if $given -}}
-{{- $problems = append $problems (printf "sweep.%s: nothing counts trials with objects of their own in plain Helm; leave it 0, or run it with helm sweep" $key) -}}
+{{- if ne (toString $sweep.maxFailedTrials) "" -}}
+{{- $problems = append $problems "sweep.maxFailedTrials: nothing counts trials with objects of their own in plain Helm; leave it \"\", or run it with helm sweep" -}}
 {{- end -}}
+{{- if $sweep.objective.missedExitCode -}}
+{{- $problems = append $problems "sweep.objective.missedExitCode: nothing counts trials with objects of their own in plain Helm; leave it 0, or run it with helm sweep" -}}
 {{- end -}}
 {{- $trial := dict -}}
 {{- include "sweep.context" (dict "ctx" . "result" $trial) -}}

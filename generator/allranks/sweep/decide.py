@@ -11,6 +11,7 @@ that no trial starts after the one that ends the sweep.
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,11 @@ if TYPE_CHECKING:
 BLOCKED_WAIT = 15.0
 # So many trials without the objective end a sweep in which none has it, unless it allows for more.
 UNMEASURED_MAX = 3
+# So many trials that failed alike end a sweep in which none has ended otherwise, unless it says how
+# many may fail: what every trial does wrong, a thousand more would do wrong as well.
+ALIKE_MAX = 10
+# What differs between reasons that are the same: a number, a name of hexadecimal digits.
+_NUMBER = re.compile(r"\b0x[0-9a-f]+\b|[-+]?\d[\d.]*(?:e[-+]?\d+)?|\b[0-9a-f]{8,}\b", re.IGNORECASE)
 
 _UNDER_WAY = frozenset({actions.STARTING, actions.REMOVING})
 
@@ -95,12 +101,18 @@ def over(state: SweepState, spec: SweepSpec) -> tuple[str, str] | None:
     if state.best is not None and spec.objective.reached(state.trials[state.best].value):
         best = state.trials[state.best]
         return actions.GOAL, f"{best.name} has {spec.objective.metric} {best.value:g}"
-    if spec.max_failed and failed > spec.max_failed:
+    if spec.max_failed is not None and failed > spec.max_failed:
         return actions.BROKEN, (
             f"{failed} trials failed, and maxFailedTrials is {spec.max_failed}; "
             f"{_commonest(state, FAILED)}"
         )
-    if unmeasured > (spec.max_failed or UNMEASURED_MAX) and not state.measured:
+    if spec.max_failed is None and failed >= ALIKE_MAX and _all_fail_alike(state):
+        return actions.BROKEN, (
+            f"the first {failed} trials all failed alike: {_commonest(state, FAILED)}; with "
+            "maxFailedTrials set it goes on"
+        )
+    most = UNMEASURED_MAX if spec.max_failed is None else spec.max_failed
+    if unmeasured > most and not state.measured:
         return actions.BROKEN, _never(state, spec)
     return None
 
@@ -246,10 +258,12 @@ def _done(state: SweepState, spec: SweepSpec) -> bool:
 def _verdict(state: SweepState, spec: SweepSpec) -> tuple[str, str]:
     """How a sweep has ended all of whose trials have."""
     good, ended = state.counts[SUCCEEDED] + state.counts[STOPPED], len(state.trials)
-    if good == 0 and state.counts[UNMEASURED] and not state.measured:
+    if good == 0 and state.counts[UNMEASURED]:
         return actions.BROKEN, _never(state, spec)
     if good == 0 and state.counts[FAILED]:
         return actions.BROKEN, f"no trial succeeded; {_commonest(state, FAILED)}"
+    if spec.objective.metric and not state.counts[SUCCEEDED] and not state.measured:  # all stopped
+        return actions.BROKEN, f"no trial reported a number as {spec.objective.metric}"
     why = f"{ended} trials have ended"
     return actions.COMPLETED, f"{why}; {state.exhausted}" if state.exhausted else why
 
@@ -289,12 +303,24 @@ def _stray(state: SweepState, name: str, there: Observed) -> bool:
     return there.phase == actions.RUNNING and state.trials[number].state != RUNNING
 
 
+def _all_fail_alike(state: SweepState) -> bool:
+    """Whether all trials that have ended failed, and for the same reason but for its numbers."""
+    if any(state.counts[ending] for ending in (SUCCEEDED, STOPPED, UNMEASURED)):
+        return False
+    return len({_NUMBER.sub("0", reason) for reason in state.reasons(FAILED)}) == 1
+
+
 def _never(state: SweepState, spec: SweepSpec) -> str:
-    metric = spec.objective.metric
-    return (
-        f"{metric} never appeared in {state.counts[UNMEASURED]} trials; "
-        f"{_commonest(state, UNMEASURED)}"
-    )
+    metric, count = spec.objective.metric, state.counts[UNMEASURED]
+    trials = f"{count} trial{'s' * (count != 1)}"
+    said = "was no number at the end of" if metric in _reported(state) else "never appeared in"
+    return f"{metric} {said} {trials}; {_commonest(state, UNMEASURED)}"
+
+
+def _reported(state: SweepState) -> set[str]:
+    """What trials that are unmeasured reported all the same: no numbers."""
+    unmeasured = (trial for trial in state.trials.values() if trial.state == UNMEASURED)
+    return {measure.name for trial in unmeasured for measure in trial.measures[-1:]}
 
 
 def _commonest(state: SweepState, ending: str) -> str:

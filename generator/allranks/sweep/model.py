@@ -245,7 +245,8 @@ class SweepSpec:
         objective: what is sought.
         trials: how many trials there are to be; of a grid, its first ones.
         parallel: how many may run at a time.
-        max_failed: so many trials may fail, and one more ends the sweep; 0 for no bound.
+        max_failed: so many trials may fail, and one more ends the sweep; None for any number, as
+            long as not all of the first ones fail alike.
         retries: how often a failed trial is started again.
         early: when a trial is ended early; None for never.
         metrics: how measures are read.
@@ -261,7 +262,7 @@ class SweepSpec:
     seed: int = 0
     trials: int = 0
     parallel: int = 1
-    max_failed: int = 0
+    max_failed: int | None = None
     retries: int = 0
     early: EarlyStopping | None = None
     metrics: MetricsSpec = MetricsSpec()

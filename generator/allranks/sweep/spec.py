@@ -88,8 +88,11 @@ def parse(
     objective = _objective(reading, (*path, "objective"), given.get("objective"))
     counts = {
         key: reading.whole((*path, key), given[key], 0) if given.get(key) is not None else 0
-        for key in ("trials", "parallel", "maxFailedTrials", "retries", "seed")
+        for key in ("trials", "parallel", "retries", "seed")
     }
+    failed = given.get("maxFailedTrials")
+    unset = failed is None or failed == ""
+    may_fail = None if unset else reading.whole((*path, "maxFailedTrials"), failed, 0)
     # Where a parameter was refused, what the others are worth says nothing.
     trials = _trials(reading, found, search, counts["trials"] or 0) if whole else 0
     early = _early(reading, (*path, "earlyStopping"), given.get("earlyStopping"))
@@ -114,7 +117,7 @@ def parse(
         seed=counts["seed"] or 0,
         trials=trials,
         parallel=counts["parallel"] or trials,
-        max_failed=counts["maxFailedTrials"] or 0,
+        max_failed=may_fail,
         retries=counts["retries"] or 0,
         early=early,
         metrics=metrics,

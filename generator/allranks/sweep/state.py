@@ -6,6 +6,7 @@ at all of them: open trials, counts and the best one are at hand.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -44,7 +45,7 @@ class SweepState:
         open: the numbers of trials that have not ended, in the order of their becoming so.
         counts: how many trials are in each state.
         best: the number of the best trial that succeeded with a value; None while there is none.
-        measured: a trial has reported the objective.
+        measured: a trial has reported a number as the objective.
         requested: why a person wants it to end; "" while nobody does.
         exhausted: why the search has nothing more to propose; "" while it has.
         outcome: how it ended (`actions.COMPLETED`, …); "" while it has not.
@@ -165,8 +166,8 @@ class SweepState:
         if index <= self._newest.get(trial.number, -1):
             return  # Read again after a restart.
         self._newest[trial.number] = index
-        self.measured = True
         value, step = float(record["v"]), record["s"]
+        self.measured = self.measured or math.isfinite(value)
         metric = self.spec.objective.metric
         found = Measure(metric, value, None if step is None else int(step), self.at)
         self._put(replace(trial, measures=(*trial.measures, found)))

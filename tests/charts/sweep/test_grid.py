@@ -73,8 +73,10 @@ def test_retries_are_each_trials_own(
     assert "backoffLimit" not in spec
 
 
-@pytest.mark.parametrize(("asked", "expected"), [(0, None), (1, 1), (50, 3)])
-def test_failed_trials_end_the_sweep(asked: int, expected: int | None, render: Render) -> None:
+@pytest.mark.parametrize(("asked", "expected"), [("", None), (0, 0), (1, 1), (50, 3)])
+def test_failed_trials_end_the_sweep(
+    asked: int | str, expected: int | None, render: Render
+) -> None:
     """The Job has failed with one more failed trial than it may have; no more than there are."""
     spec = job(render(sweep={"parameters": {"lr": LR}, "maxFailedTrials": asked}))
     assert expected == spec.get("maxFailedIndexes")

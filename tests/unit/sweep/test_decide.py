@@ -22,7 +22,7 @@ from allranks.sweep.actions import (
     Start,
     Stop,
 )
-from allranks.sweep.decide import decide
+from allranks.sweep.decide import decide, over
 from allranks.sweep.model import (
     CANCELLED,
     FAILED,
@@ -264,6 +264,70 @@ def test_more_failures_than_allowed_end_a_sweep_with_the_commonest_reason() -> N
     why = "3 trials failed, and maxFailedTrials is 2; 2 for this: exit code 1"
     carry_out(state, [Seen(3)])
     assert [Stop(3, "s-3", CANCELLED, why)] == decide(state, of, {"s-3": HERE}, 0.0)
+
+
+def test_a_sweep_may_have_no_failed_trial_at_all() -> None:
+    """With 0 the first one ends it."""
+    of = spec(max_failed=0)
+    state = sweep(of, 1)
+    carry_out(state, [End(0, FAILED, None, "exit code 1")])
+    assert (
+        actions.BROKEN,
+        "1 trials failed, and maxFailedTrials is 0; all for this: exit code 1",
+    ) == over(state, of)
+
+
+@pytest.mark.parametrize(
+    ("reason", "other", "ends"),
+    [
+        ("exit code 1: no module torch", None, True),
+        ("exit code 1: lr {n} at 0x7f{n}a is too much", None, True),
+        ("exit code 1: no module torch", (FAILED, "exit code 137"), False),
+        ("exit code 1: no module torch", (SUCCEEDED, ""), False),
+        ("exit code 1: no module torch", (UNMEASURED, "no accuracy"), False),
+    ],
+)
+def test_a_sweep_whose_first_trials_all_fail_alike_ends(
+    reason: str, other: tuple[str, str] | None, *, ends: bool
+) -> None:
+    """What they all do wrong the others would do as well; unless it says how many may fail."""
+    of = spec(trials=1000)
+    state = sweep(of, 12)
+    if other is not None:
+        carry_out(state, [End(11, other[0], None, other[1])])
+    for number in range(10):
+        assert over(state, of) is None
+        carry_out(state, [End(number, FAILED, None, reason.format(n=number))])
+    found = over(state, of)
+    assert ends == (found is not None and found[0] == actions.BROKEN)
+    assert over(state, replace(of, max_failed=20)) is None
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_a_metric_that_is_never_a_number_ends_a_sweep(value: float) -> None:
+    """As one does that never appears, with what the trials reported."""
+    of = spec(parallel=4)
+    state = sweep(of, 4)
+    for number in range(4):
+        assert over(state, of) is None
+        report(state, number, value)
+        found = decide(state, of, {f"s-{number}": Observed(actions.SUCCEEDED)}, 0.0)
+        carry_out(state, [action for action in found if isinstance(action, End)])
+    why = (
+        "accuracy was no number at the end of 4 trials; "
+        f"all for this: the last accuracy that it reported is {value}"
+    )
+    assert (actions.BROKEN, why) == over(state, of)
+
+
+def test_a_sweep_no_trial_of_which_ended_with_a_number_has_failed() -> None:
+    """Also where some had one on the way."""
+    of = spec(trials=1)
+    state = sweep(of, 1)
+    report(state, 0, 0.5, math.nan)
+    carry_out(state, decide(state, of, {"s-0": Observed(actions.SUCCEEDED)}, 0.0))
+    found = decide(state, of, {}, 0.0)
+    assert [actions.BROKEN] == [one.outcome for one in found if isinstance(one, Finish)]
 
 
 def test_a_sweep_none_of_whose_trials_succeeded_has_failed() -> None:

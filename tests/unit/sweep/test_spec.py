@@ -94,7 +94,7 @@ def test_a_whole_sweep() -> None:
 def test_what_is_not_set_is_the_plainest() -> None:
     """A grid of all combinations, all of them at once, with nothing to compare."""
     found = small("")
-    assert ("grid", 0, 3, 3, 0, 0) == (
+    assert ("grid", 0, 3, 3, None, 0) == (
         found.search,
         found.seed,
         found.trials,
