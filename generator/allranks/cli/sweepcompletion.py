@@ -18,7 +18,7 @@ def search(_: click.Context, __: click.Parameter, start: str) -> list[str]:
     if found or not start:
         return found
     try:
-        from allranks.sweep.search import usable  # noqa: PLC0415
+        from allranks.sweep.samplers import names as usable  # noqa: PLC0415
     except ModuleNotFoundError:
         return []
     return [name for name in usable() if name.lower().startswith(start.lower())]

@@ -9,10 +9,8 @@ are in the study, too, so that TPE (constant liar) does not propose the same pla
 from __future__ import annotations
 
 import hashlib
-import inspect
 import math
 import warnings
-from importlib.util import find_spec
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -25,14 +23,10 @@ from optuna.distributions import (
 )
 from optuna.trial import TrialState
 
-from allranks.errors import InputError, MissingToolError
-from allranks.schema import suggest
-from allranks.sweep import naming, space, stopping
+from allranks.sweep import naming, samplers, space, stopping
 from allranks.sweep.model import (
-    GRID,
     MAXIMIZE,
     OPEN,
-    RANDOM,
     STOPPED,
     SUCCEEDED,
     TPE,
@@ -47,23 +41,10 @@ from allranks.sweep.model import (
 from allranks.sweep.sampling import DRAWS, free
 
 if TYPE_CHECKING:
-    from optuna.samplers import BaseSampler
-
     from allranks.sweep.model import Assignment, SweepSpec, Trial
     from allranks.sweep.state import SweepState
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
-
-_SEEDS = 2**32
-_SUFFIX = "Sampler"
-# No searches of their own, or those that we have ourselves: a grid, and all of it.
-_UNUSABLE = frozenset({"BaseSampler", "BruteForceSampler", "GridSampler", "PartialFixedSampler"})
-# What samplers import when they are used, which may be late in a sweep.
-_NEEDS = {
-    "CmaEsSampler": ("cmaes",),
-    "GPSampler": ("scipy", "torch"),
-    "QMCSampler": ("scipy",),
-}
 
 
 class OptunaSearch:
@@ -76,11 +57,14 @@ class OptunaSearch:
 
     def __init__(self, spec: SweepSpec) -> None:
         self._spec = spec
+        samplers.check(spec)
+        self._known = _known(spec)
         self._distributions = {item.name: _distribution(item.space) for item in spec.parameters}
         self._study = optuna.create_study(
             direction="maximize" if spec.objective.direction == MAXIMIZE else "minimize",
-            sampler=_sampler(spec, spec.seed),
+            sampler=samplers.make(self._known, spec.seed),
         )
+        self._study.stop = _no_stop  # type: ignore[method-assign]
         # What was proposed and is not known to be a trial yet: the study's number by parameters.
         self._asked: dict[str, int] = {}
         # Trials that the study knows as running: the study's number of each.
@@ -92,7 +76,9 @@ class OptunaSearch:
         self._tell(state)
         for draw in range(DRAWS + (0 if self._reseeded else len(state.known))):
             if self._reseeded:
-                self._study.sampler = _sampler(self._spec, _seed(self._spec.seed, number, draw))
+                self._study.sampler = samplers.make(
+                    self._known, _seed(self._spec.seed, number, draw)
+                )
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 asked = self._study.ask(self._distributions)
@@ -109,13 +95,21 @@ class OptunaSearch:
     def _reseeded(self) -> bool:
         return self._spec.search == TPE
 
+    @property
+    def _enumerates(self) -> bool:
+        """Whether the sampler goes through a list, as it did before, whatever was found since."""
+        return samplers.resolve(self._spec.search) in samplers.ENUMERATING
+
     def _tell(self, state: SweepState) -> None:
         """Take into the study what it does not know yet."""
         for number in range(self._added, len(state.trials)):
             trial = state.trials[number]
             # Samplers leave marks on what they proposed, so that is kept where it is at hand.
             asked = self._asked.pop(naming.canonical(trial.assignment), None)
-            self._running[number] = self._add(trial) if asked is None else asked
+            if asked is not None:
+                self._running[number] = asked
+            elif not self._enumerates:
+                self._running[number] = self._add(trial)
         self._added = len(state.trials)
         for number in [own for own in self._running if state.trials[own].state not in OPEN]:
             self._end(self._running.pop(number), state.trials[number])
@@ -166,45 +160,23 @@ def _seed(seed: int, number: int, draw: int) -> int:
     return int.from_bytes(digest[:4], "big")
 
 
-def _sampler(spec: SweepSpec, seed: int) -> BaseSampler:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        if spec.search == TPE:
-            return optuna.samplers.TPESampler(seed=seed % _SEEDS, constant_liar=True)
-        return _named(spec.search, seed % _SEEDS)
+def _known(spec: SweepSpec) -> samplers.Known:
+    """What a sampler is told: its values as it sees them, where it lists them."""
+    listed: dict[str, list[Any]] = {}
+    if samplers.resolve(spec.search) in samplers.ENUMERATING:
+        for item in spec.parameters:
+            choices = (space.choice(item.space, at) for at in range(space.size(item.space) or 0))
+            listed[item.name] = [_internal(item.space, one) for one in choices]
+    fixed = {
+        item.name: _internal(item.space, space.choice(item.space, 0))
+        for item in spec.parameters
+        if space.size(item.space) == 1
+    }
+    return samplers.Known(spec, listed, fixed)
 
 
-def usable() -> list[str]:
-    """The samplers of Optuna's that can be named."""
-    return sorted(
-        item for item in optuna.samplers.__all__ if item.endswith(_SUFFIX) and item not in _UNUSABLE
-    )
-
-
-def _named(name: str, seed: int) -> BaseSampler:
-    """The sampler of a name as Optuna has it, or without its ending: ``CmaEs``."""
-    known = [item.removesuffix(_SUFFIX) for item in usable()]
-    bare = name[: -len(_SUFFIX)] if name.lower().endswith(_SUFFIX.lower()) else name
-    own = {item.lower(): item for item in known}.get(bare.lower())
-    if own is None:
-        ours = [GRID, RANDOM, TPE]
-        listed = [*ours, *(f"{item}{_SUFFIX}" for item in known)]
-        near = suggest.nearest(name, ours) or suggest.nearest(bare, known)
-        near = near if near in ours or not near else f"{near}{_SUFFIX}"
-        hint = f"did you mean {near}?" if near else f"use one of {', '.join(listed)}"
-        raise InputError(f"there is no search {name!r}", path="sweep.search", hint=hint)
-    found = own + _SUFFIX
-    missing = [need for need in _NEEDS.get(found, ()) if find_spec(need) is None]
-    if missing:
-        raise MissingToolError(
-            f"search: {found} needs {' and '.join(missing)}, which is not installed",
-            path="sweep.search",
-            hint=f"pip install {' '.join(missing)}, or use `search: tpe`",
-        )
-    made: Any = getattr(optuna.samplers, found)
-    seeded = "seed" in inspect.signature(made).parameters
-    sampler: BaseSampler = made(seed=seed) if seeded else made()
-    return sampler
+def _no_stop() -> None:
+    """What Optuna's samplers that have nothing more to say stop: a loop of Optuna's own."""
 
 
 def _distribution(of: Space) -> BaseDistribution:

@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allranks.errors import InputError, MissingToolError
-from allranks.sweep import naming, records, sampling
-from allranks.sweep import search as optunas
+from allranks.sweep import naming, records, samplers, sampling
 from allranks.sweep.model import (
     FAILED,
     MINIMIZE,
@@ -159,6 +158,41 @@ def test_tpe_finds_better_than_chance() -> None:
     assert sorted(best["tpe"])[2] < sorted(best["random"])[2]
 
 
+@pytest.mark.parametrize("search", samplers.names())
+def test_every_sampler_of_optuna_runs_a_sweep(search: str) -> None:
+    """Each one that can be made, over all that it can search, with a restart on the way."""
+    fixed = Parameter("optimizer", Values((Choice("sgd", "sgd"),)))
+    parameters = (*(MIXED[3:5] if search in samplers.ENUMERATING else MIXED[:5]), fixed)
+    study = Study(sweep(search, parameters))
+    for _ in range(2):
+        study.ask()
+    for number in range(12):
+        study.tell(number, STOPPED if number == 3 else SUCCEEDED)
+        if number == 8:
+            study.restart()
+        assert study.ask() is not None
+    assert {"sgd"} == {one.assignment["optimizer"].text for one in study.state.trials.values()}
+
+
+@pytest.mark.parametrize("search", sorted(samplers.ENUMERATING))
+def test_samplers_that_list_go_through_all_of_it(search: str) -> None:
+    """Each combination once, whatever became of the others, and a restart forgets none."""
+    study = Study(sweep(search, SMALL))
+    for number in range(6):
+        assert study.ask() is not None
+        study.tell(number, [SUCCEEDED, FAILED, UNMEASURED][number % 3])
+        if number == 2:
+            study.restart()
+    assert study.ask() is None
+
+
+def test_a_sampler_that_lists_is_not_given_more_than_memory_holds() -> None:
+    """A grid of ours counts, and needs no list."""
+    wide = tuple(Parameter(name, IntUniform(1, 10**6)) for name in "ab")
+    with pytest.raises(InputError, match="lists all 1,000,000,000,000 combinations"):
+        sampling.make(sweep("GridSampler", wide))
+
+
 @pytest.mark.parametrize("search", ["tpe", "NSGAIIISampler", "RandomSampler"])
 def test_trials_end_in_every_way(search: str) -> None:
     """Several at a time, and in another order than they began."""
@@ -207,7 +241,10 @@ def test_random_trials_do_not_depend_on_the_order_of_parameters() -> None:
         ("CmaES2", "did you mean CmaEsSampler?"),
         ("tpee", "did you mean tpe?"),
         ("nothing", "there is no search 'nothing'"),
-        ("GridSampler", "there is no search 'GridSampler'"),
+        ("BaseGASampler", "there is no search 'BaseGASampler'"),
+        ("GridSampler", "GridSampler lists all that there is to try, and lr, momentum has no end"),
+        ("BruteForce", "BruteForceSampler lists all that there is to try"),
+        ("PartialFixed", "leaves parameters of one choice alone, and there is none"),
         ("BaseSampler", "there is no search 'BaseSampler'"),
     ],
 )
@@ -223,7 +260,7 @@ def test_a_sampler_that_needs_a_library_says_so_before_it_is_used(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Not after hours, when it would import it."""
-    monkeypatch.setattr(optunas, "find_spec", lambda _name: None)
+    monkeypatch.setattr(samplers, "find_spec", lambda _name: None)
     with pytest.raises(MissingToolError, match="CmaEsSampler needs cmaes, which is not installed"):
         sampling.make(sweep("CmaEs"))
 
