@@ -61,8 +61,10 @@ allranks_fill_file() {
 # A release of `helm sweep` is one trial of many: its table has but one line, and the trial was told
 # its number and its name.
 if [ -n "${ALLRANKS_TRIAL_NAME:-}" ]; then
+  allranks_told=yes
   allranks_index=$JOB_COMPLETION_INDEX
 else
+  allranks_told=no
   ALLRANKS_TRIAL=${ALLRANKS_TRIAL:-$JOB_COMPLETION_INDEX}
   ALLRANKS_TRIAL_NAME=$ALLRANKS_SWEEP-$ALLRANKS_TRIAL
   export ALLRANKS_TRIAL ALLRANKS_TRIAL_NAME
@@ -78,6 +80,7 @@ allranks_say "trial $ALLRANKS_TRIAL: ${allranks_line#* }"
 allranks_how=$1
 shift
 allranks_left=$#
+[ "$allranks_told" = no ] || allranks_left=0 # its words were filled in before
 . "$allranks_here/sweep.sh"
 # sweep.sh has put its words behind those that were there before, and only these have placeholders.
 allranks_all=$#

@@ -110,10 +110,13 @@ of the trials what the torchrun chart refuses of a job.
 {{- if not $given.values -}}
 {{- $problems = append $problems (printf "%s.values: empty; give at least one" $at) -}}
 {{- end -}}
+{{- $seen := dict -}}
 {{- range $place, $value := $given.values -}}
-{{- if contains "${sweep." (toString $value) -}}
-{{- $problems = append $problems (printf "%s.values[%d]: a choice is taken as it is, and %q would stand for another; write it in a string of the trial" $at $place $value) -}}
+{{- $written := kindIs "string" $value | ternary $value (toJson $value) -}}
+{{- if hasKey $seen $written -}}
+{{- $problems = append $problems (printf "%s.values[%d]: %q is given twice; keep one of the two" $at $place $written) -}}
 {{- end -}}
+{{- $_ := set $seen $written true -}}
 {{- end -}}
 {{- else -}}
 {{- with get $given (first $spaces) -}}
@@ -135,6 +138,7 @@ of the trials what the torchrun chart refuses of a job.
 {{- $text := toJson $known -}}
 {{- $parameters := include "sweep.parameters" . | fromJsonArray -}}
 {{- $taken := dict -}}
+{{- $takenPaths := dict -}}
 {{- $names := list -}}
 {{- range $one := $parameters -}}
 {{- $at := printf "sweep.parameters.%s" $one.name -}}
@@ -143,6 +147,10 @@ of the trials what the torchrun chart refuses of a job.
 {{- $problems = append $problems (printf "%s: reaches nothing; add arg: --%s or env: %s to it, or write ${sweep.%s} in a string of the trial" $at $one.name (regexReplaceAll "[^A-Z0-9_]" (upper $one.name) "_") $one.name) -}}
 {{- end -}}
 {{- range $path := $one.paths -}}
+{{- with get $takenPaths $path -}}
+{{- $problems = append $problems (printf "%s.path: %s is set by %s too; give one of them another path" $at $path .) -}}
+{{- end -}}
+{{- $_ := set $takenPaths $path $at -}}
 {{- if ne (include "sweep.exists" (dict "values" $known "path" (splitList "." $path))) "true" -}}
 {{- $problems = append $problems (printf "%s.path: a trial has no value %s; look it up in the README of charts/torchrun" $at $path) -}}
 {{- else if or (has (splitList "." $path | first) (list "workload" "preset" "layout" "command" "args" "script" "setup")) (hasPrefix "storage." $path) -}}
@@ -160,6 +168,7 @@ of the trials what the torchrun chart refuses of a job.
 {{- $_ := set $taken . $at -}}
 {{- end -}}
 {{- end -}}
+{{- if ne (include "sweep.filled" .) "true" -}}
 {{- range $found := regexFindAll "[$][{]sweep[.][^}\"]*[}]?" $text -1 | uniq -}}
 {{- $name := trimPrefix "${sweep." $found | trimSuffix "}" -}}
 {{- if or (not (hasSuffix "}" $found)) (not (has $name (append $names "trial"))) -}}
@@ -169,6 +178,7 @@ of the trials what the torchrun chart refuses of a job.
 {{- range $name, $value := $known.env -}}
 {{- if and (contains "${sweep." (toString $value)) (not (regexMatch "^[A-Za-z_][A-Za-z0-9_]*$" $name)) -}}
 {{- $problems = append $problems (printf "env.%s: a shell fills in the placeholder, and knows no variable of that name; use letters, digits and _" $name) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- toJson $problems -}}

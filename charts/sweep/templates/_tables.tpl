@@ -72,7 +72,7 @@ allranks_value() {
   esac
 }
 {{- range $name, $value := $values.env }}
-{{- if and (kindIs "string" $value) (contains "${sweep." (toString $value)) }}
+{{- if and (kindIs "string" $value) (contains "${sweep." (toString $value)) (ne (include "sweep.filled" $) "true") }}
 allranks_fill "${{ $name }}"
 export {{ $name }}="$allranks_filled"
 {{- end }}

@@ -31,6 +31,10 @@ a set of objects for each trial.
 {{- end -}}
 {{- end -}}
 
+{{/* "true" where all placeholders were filled in before, because the release is one trial of `helm sweep`:
+     what looks like one now was chosen. Takes the root context. */}}
+{{- define "sweep.filled" -}}{{- with get .Values.layout "trial" -}}true{{- end -}}{{- end -}}
+
 {{/* The program of a trial: the strings that the pod itself fills in. JSON; takes trial values. */}}
 {{- define "sweep.program" -}}
 {{- pick . "command" "args" "env" "script" "setup" | toJson -}}
@@ -75,7 +79,9 @@ a set of objects for each trial.
 {{- range $parameter := include "sweep.parameters" .ctx | fromJsonArray -}}
 {{- $choice := include "sweep.choice" (dict "parameter" $parameter "index" $.index) | fromJson -}}
 {{- $chosen = append $chosen (dict "name" $parameter.name "paths" $parameter.paths "choice" $choice) -}}
-{{- $text = replace (printf "${sweep.%s}" $parameter.name) (toJson $choice.text | trimPrefix "\"" | trimSuffix "\"") $text -}}
+{{- /* What a choice says is taken as it is: a placeholder in it is none for those that follow. */ -}}
+{{- $written := toJson $choice.text | trimPrefix "\"" | trimSuffix "\"" | replace "${sweep." "\\u0024{sweep." -}}
+{{- $text = replace (printf "${sweep.%s}" $parameter.name) $written $text -}}
 {{- end -}}
 {{- $values := fromJson $text -}}
 {{- range $key, $value := $program -}}{{- $_ := set $values $key $value -}}{{- end -}}
@@ -117,7 +123,7 @@ a set of objects for each trial.
 {{- $rest := omit $values "command" "args" "env" "script" "setup" | toJson -}}
 {{- $paths := false -}}
 {{- range include "sweep.parameters" . | fromJsonArray -}}{{- if .paths -}}{{- $paths = true -}}{{- end -}}{{- end -}}
-{{- if or $paths (contains "${sweep." $rest) -}}
+{{- if or $paths (and (contains "${sweep." $rest) (ne (include "sweep.filled" .) "true")) -}}
 sets
 {{- else -}}
 {{- $trial := dict -}}
@@ -136,7 +142,7 @@ sets
 {{- $mount := include "allranks.names.mount" . -}}
 {{- $filled := list -}}
 {{- range $file, $key := dict "script" "script" "setup.sh" "setup" -}}
-{{- if contains "${sweep." (get $program $key) -}}{{- $filled = append $filled $file -}}{{- end -}}
+{{- if and (contains "${sweep." (get $program $key)) (ne (include "sweep.filled" $.root) "true") -}}{{- $filled = append $filled $file -}}{{- end -}}
 {{- end -}}
 {{- $env := list -}}
 {{- if not (get .ctx.Values.layout "trial") -}}

@@ -64,8 +64,8 @@ def bounds_options(function: Callable[..., Any]) -> Callable[..., Any]:
         _count("--retries", "How often a failed trial starts again."),
         _count(
             "--max-failed",
-            "Failed trials that the sweep may have; one more ends it, so that 0 allows none. Default: any "
-            "number, unless the first 10 all fail alike.",
+            "Failed trials that the sweep may have; one more ends it, so that 0 allows none. "
+            "Default: any number, unless the first 10 all fail alike.",
         ),
         _count("--parallel", "How many trials run at the same time."),
         _count("--trials", "How many trials. Default: the whole grid."),

@@ -96,7 +96,9 @@ def test_choices_of_a_file_arrive_as_typed(
         assert text == env[f"P{index}"]
 
 
-@pytest.mark.parametrize("text", ["1e-5", "0.10", "1e6", "true", "08", "a b", "$(HOME)", "{{ x }}"])
+@pytest.mark.parametrize(
+    "text", ["1e-5", "0.10", "1e6", "true", "08", "a b", "$(HOME)", "{{ x }}", "${sweep.a}"]
+)
 def test_choices_of_a_flag_arrive_as_typed(tmp_path: Path, helm: Any, text: str) -> None:
     """With each major of helm."""
     body = HEAD.removesuffix("sweep:\n  parameters:\n")

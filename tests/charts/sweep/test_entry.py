@@ -46,7 +46,7 @@ def test_syntax(render: Render, pods: Pods) -> None:
 
 
 @SLOW
-@given(words=st.lists(WORDS, min_size=1, max_size=5), at=st.integers(0, 100))
+@given(words=st.lists(WORDS, min_size=1, max_size=5, unique=True), at=st.integers(0, 100))
 def test_choices_arrive_as_typed(words: list[str], at: int, render: Render, pods: Pods) -> None:
     """Whatever a choice is, the program gets it in its words, variables and placeholders."""
     made = render(
@@ -62,6 +62,51 @@ def test_choices_arrive_as_typed(words: list[str], at: int, render: Render, pods
     assert expected == told.argv
     assert word == told.env["TEXT"]
     assert f"$(no){word}$$" == told.env["MIXED"]
+
+
+@pytest.mark.parametrize("sets", [False, True])
+def test_a_choice_that_looks_like_a_placeholder_is_none(
+    render: Render, pods: Pods, *, sets: bool
+) -> None:
+    """It arrives as it is, as an argument, a variable, in a string, and in every template."""
+    shown = {"labels": {"a": "${sweep.a}"}} if sets else {}
+    made = render(
+        command=[*TELL, "<${sweep.a}>"],
+        env={"MIXED": "<${sweep.a}>"},
+        annotations={key: f"<{value}>" for key, value in shown.get("labels", {}).items()},
+        sweep=grid(
+            a={"values": ["${sweep.b}"], "arg": "--a", "env": "A"},
+            b={"values": ["${sweep.trial}"], "arg": "--b", "env": "B"},
+        ),
+    )
+    told = pods.told(made, 0, "Job/demo-0") if sets else pods.told(made, 0)
+    assert ["<${sweep.b}>", "--a", "${sweep.b}", "--b", "${sweep.trial}"] == told.argv
+    found = [told.env[name] for name in ("A", "B", "MIXED")]
+    assert ["${sweep.b}", "${sweep.trial}", "<${sweep.b}>"] == found
+    if sets:
+        assert "<${sweep.b}>" == made["Job/demo-0"]["metadata"]["annotations"]["a"]
+
+
+def test_a_trial_of_many_releases_is_filled_in_already(render: Render, pods: Pods) -> None:
+    """What looks like a placeholder there was chosen: it stays, in all that the program reads."""
+    word = "${sweep.a}"
+    made = render(
+        command=[*TELL, word],
+        setup=f"SET='{word}'; export SET\n",
+        env={"E": word},
+        layout={
+            "nodes": 1,
+            "procsPerNode": 1,
+            "worldSize": 1,
+            "minNodes": 1,
+            "maxNodes": 1,
+            "trial": {"sweep": "demo", "number": 3, "name": "demo-12345678"},
+        },
+        sweep=grid(name={"values": ["demo-12345678"], "env": "ALLRANKS_TRIAL_NAME"}),
+    )
+    told = pods.told(made, 0)
+    assert [word] == told.argv
+    assert [word, word] == [told.env["E"], told.env["SET"]]
 
 
 @pytest.mark.parametrize("typed", ["1e-5", "0.10", "1e6", "true", '"08"', "1e-05", "0x1F", "+1"])
