@@ -164,7 +164,7 @@ def headline(state: SweepState, now: float, *, running: bool, journal: str = "")
     spec = state.spec
     found = results.collect(spec, state.trials.values())
     end = state.at if state.outcome or not running else now
-    took = statusview.length(end - state.started)
+    took = statusview.length(state.ran(end))
     over = ended(state)
     parts = [
         f"{spec.name}  {phase(state, running=running)}",
@@ -267,7 +267,7 @@ def listing(console: Console, found: Iterable[tuple[SweepState, bool]], now: flo
                 f"{ended(state)}/{state.spec.trials or len(state.trials)}",
                 state.counts[FAILED],
                 "-" if best is None else f"{metric} {tables.value_text(best)}",
-                statusview.length(end - state.started),
+                statusview.length(state.ran(end)),
             )
         )
     console.table(
@@ -323,6 +323,6 @@ def as_dict(state: SweepState, now: float, *, running: bool) -> dict[str, object
             "parameters": {name: choice.text for name, choice in best.assignment.items()},
         },
         "running": [trial.name for trial in state.running()],
-        "seconds": round((state.at if state.outcome or not running else now) - state.started, 3),
+        "seconds": round(state.ran(state.at if state.outcome or not running else now), 3),
         "secondsLeft": None if left is None else round(left, 3),
     }

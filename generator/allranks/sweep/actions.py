@@ -93,13 +93,23 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """Record how a trial ended; nothing to do."""
+    """Record how a trial ended; nothing to do.
+
+    Attributes:
+        number: the trial's.
+        state: how it ended.
+        value: its objective; None where it has none.
+        why: the reason, for a person.
+        cpu_seconds: processor time, where it is known.
+        ended: when it did, in seconds since 1970, where that is long ago; None for now.
+    """
 
     number: int
     state: str
     value: float | None
     why: str
     cpu_seconds: float | None = None
+    ended: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

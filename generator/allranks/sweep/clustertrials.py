@@ -20,7 +20,7 @@ from allranks import names
 from allranks.cluster import paths, removal
 from allranks.errors import ForbiddenError, NotFoundError
 from allranks.model.status import Phase, RunStatus
-from allranks.status.fields import condition, holds, items, text
+from allranks.status.fields import condition, holds, items, text, when
 from allranks.status.observation import Observation
 from allranks.status.reduce import reduce
 from allranks.sweep import actions, owner
@@ -245,9 +245,9 @@ class ClusterTrials:
         status = reduce(seen)
         since = status.finished_at or status.started_at or now
         if status.phase is Phase.SUCCEEDED:
-            return Observed(actions.SUCCEEDED, since=since)
+            return Observed(actions.SUCCEEDED, since=status.finished_at or now)
         if status.finished and seen.objects:
-            return Observed(actions.FAILED, _reason(status), since)
+            return Observed(actions.FAILED, _reason(status), status.finished_at or now)
         if status.finished and name in self._pods and self._pods[name].was_seen:
             return Observed(actions.FAILED, "its job was removed before its end was seen", since)
         return Observed(actions.RUNNING, since=since)
@@ -324,7 +324,8 @@ def _verdict(jobs: Iterable[Manifest]) -> Observed:
         if holds(one, "Failed"):
             found = condition(one, "Failed")
             why = text(found, "reason") or "its job failed"
-            return Observed(actions.FAILED, why, now)
+            return Observed(actions.FAILED, why, when(found, "lastTransitionTime") or now)
     if all(holds(one, "Complete") for one in states):
-        return Observed(actions.SUCCEEDED, since=now)
+        ends = (when(condition(one, "Complete"), "lastTransitionTime") for one in states)
+        return Observed(actions.SUCCEEDED, since=max(end or now for end in ends))
     return Observed(actions.RUNNING, since=now)

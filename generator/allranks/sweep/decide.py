@@ -44,6 +44,10 @@ ALIKE_MAX = 10
 # What differs between reasons that are the same: a number, a name of hexadecimal digits.
 _NUMBER = re.compile(r"\b0x[0-9a-f]+\b|[-+]?\d[\d.]*(?:e[-+]?\d+)?|\b[0-9a-f]{8,}\b", re.IGNORECASE)
 
+# A trial that ended longer ago than this, in seconds, ended while nobody looked, and has the time
+# that its release tells. Else ours is better: a cluster tells whole seconds, by its own clock.
+LATE = 5.0
+
 _UNDER_WAY = frozenset({actions.STARTING, actions.REMOVING})
 
 
@@ -119,21 +123,26 @@ def over(state: SweepState, spec: SweepSpec) -> tuple[str, str] | None:
 
 def _settle(trial: Trial, view: _View, there: Observed | None) -> Iterator[Action]:
     """What is to be done about one trial that runs."""
-    if there is not None and (there.phase in _UNDER_WAY or there.is_over):
-        return
+    if there is not None:
+        view.state.unsure.discard(trial.number)
+        if there.phase in _UNDER_WAY or there.is_over:
+            return
     if there is not None and there.phase == actions.SUCCEEDED:
-        yield _ended_well(trial, view.spec, there)
+        yield _ended_well(trial, view, there)
     elif trial.stopping:
         yield from _stopping(trial, there)
     elif view.ending is not None:
         yield from _called_off(trial, there, view.ending[1])
     elif there is None:
-        if trial.seen:
-            yield _failed(trial, view.spec, Observed(actions.FAILED, "its release was removed"))
+        if trial.seen and trial.number in view.state.unsure:
+            # Whether it was removed, or had ended well and the record of it is lost, nobody knows.
+            yield Retry(trial.number, "its release had gone before this process looked at it")
+        elif trial.seen:
+            yield _failed(trial, view, Observed(actions.FAILED, "its release was removed"))
         else:
             yield Start(trial.number, trial.name, trial.attempts)
     elif there.phase == actions.FAILED:
-        yield _failed(trial, view.spec, there)
+        yield _failed(trial, view, there)
     elif there.phase == actions.RUNNING:
         yield from _watched(trial, view)
     elif view.now - there.since >= BLOCKED_WAIT:
@@ -174,26 +183,31 @@ def _stopping(trial: Trial, there: Observed | None) -> Iterator[Action]:
     yield End(trial.number, trial.stopping, value, trial.reason, cpu)
 
 
-def _ended_well(trial: Trial, spec: SweepSpec, there: Observed) -> Action:
-    metric = spec.objective.metric
+def _ended_well(trial: Trial, view: _View, there: Observed) -> Action:
+    metric, ended = view.spec.objective.metric, _ended(there, view.now)
     if not metric:
-        return End(trial.number, SUCCEEDED, None, "", there.cpu_seconds)
+        return End(trial.number, SUCCEEDED, None, "", there.cpu_seconds, ended)
     if not trial.measures:
         said = f"; it reported {', '.join(there.others)}" if there.others else ""
         why = f"it ended without reporting {metric}{said}"
-        return End(trial.number, UNMEASURED, None, why, there.cpu_seconds)
+        return End(trial.number, UNMEASURED, None, why, there.cpu_seconds, ended)
     value = _last(trial)
     if value is None:
         why = f"the last {metric} that it reported is {trial.measures[-1].value}"
-        return End(trial.number, UNMEASURED, None, why, there.cpu_seconds)
-    return End(trial.number, SUCCEEDED, value, "", there.cpu_seconds)
+        return End(trial.number, UNMEASURED, None, why, there.cpu_seconds, ended)
+    return End(trial.number, SUCCEEDED, value, "", there.cpu_seconds, ended)
 
 
-def _failed(trial: Trial, spec: SweepSpec, there: Observed) -> Action:
+def _failed(trial: Trial, view: _View, there: Observed) -> Action:
     why = there.reason or "it failed"
-    if there.retryable and trial.attempts <= spec.retries:
+    if there.retryable and trial.attempts <= view.spec.retries:
         return Retry(trial.number, why)
-    return End(trial.number, FAILED, None, why, there.cpu_seconds)
+    return End(trial.number, FAILED, None, why, there.cpu_seconds, _ended(there, view.now))
+
+
+def _ended(there: Observed, now: float) -> float | None:
+    """When a release came to its end, where that is too long ago to be now."""
+    return there.since if there.since and now - there.since > LATE else None
 
 
 def _last(trial: Trial) -> float | None:

@@ -159,9 +159,10 @@ class LocalTrials:
             return Observed(actions.RUNNING, since=since, is_over=status.finished)
         self._known[folder.path.name].has_ended = True
         cpu = None if handle is None else handle.cpu_seconds()
+        ended = status.finished_at or time.time()
         if status.phase is Phase.SUCCEEDED:
-            return Observed(actions.SUCCEEDED, since=since, cpu_seconds=cpu)
-        return Observed(actions.FAILED, self._reason(status), since, cpu_seconds=cpu)
+            return Observed(actions.SUCCEEDED, since=ended, cpu_seconds=cpu)
+        return Observed(actions.FAILED, self._reason(status), ended, cpu_seconds=cpu)
 
     def _reason(self, status: RunStatus) -> str:
         """Why a run failed, in words that are the same for trials that failed alike."""

@@ -54,6 +54,11 @@ def resume(spec: SweepSpec, at: float) -> Record:
     return {"t": "resume", "spec": written.dump(spec), "at": at}
 
 
+def runner(at: float) -> Record:
+    """A process begins to run the sweep: whatever it sees now, nobody may have seen before."""
+    return {"t": "runner", "at": at}
+
+
 def request_stop(why: str, at: float) -> Record:
     """A person wants the sweep to end."""
     return {"t": "request", "why": why, "at": at}
@@ -110,8 +115,10 @@ def of(action: actions.Action, state: SweepState, at: float) -> Record | None:
                 made = {"t": "stop", "n": number, "to": to, "why": why}
         case actions.Retry(number, why):
             made = {"t": "retry", "n": number, "why": why}
-        case actions.End(number, ending, value, why, cpu):
+        case actions.End(number, ending, value, why, cpu, ended):
             made = {"t": "end", "n": number, "state": ending, "v": value, "why": why, "cpu": cpu}
+            if ended is not None:
+                made["ended"] = ended
         case actions.Finish(outcome, why):
             made = {"t": "finish", "outcome": outcome, "why": why}
         case actions.Propose() | actions.Remove():

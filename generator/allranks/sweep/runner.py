@@ -161,6 +161,8 @@ def run(
     last = 0 if is_relieved else 1
     with Interrupts(trials.wake) as interrupts:
         try:
+            if journal.state.trials and not journal.state.outcome:
+                journal.append(records.runner(time.time()))
             changed(journal.state)
             while interrupts.count <= last:
                 if interrupts.count:

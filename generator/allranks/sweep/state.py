@@ -52,6 +52,9 @@ class SweepState:
         reason: why it ended.
         started: when it was begun, in seconds since 1970.
         at: when the last record was written.
+        idle: for how long nothing of it ran, between an end and a resume, in seconds.
+        unsure: the trials that ran when its runner began, and have not been looked at since;
+            `decide` takes them out.
         judged: for `decide` to remember which measures of a trial it has let go on; no record says
             so, and forgetting it changes nothing.
     """
@@ -81,6 +84,8 @@ class SweepState:
         self.reason = ""
         self.started = started
         self.at = started
+        self.idle = 0.0
+        self.unsure: set[int] = set()
         self.judged: dict[int, tuple[Measure, ...]] = {}
         # By trial, the index of its newest measure in this attempt.
         self._newest: dict[int, int] = {}
@@ -92,6 +97,7 @@ class SweepState:
             ValueError: the record is none, or does not follow from those before it.
         """
         try:
+            before = self.at
             # A clock may be set back; what came later in the journal still came later.
             self.at = max(self.at, float(record["at"]))
             kind = record["t"]
@@ -100,7 +106,11 @@ class SweepState:
             elif kind == "trial":
                 self._add(record)
             elif kind == "resume":
+                if self.outcome:
+                    self.idle += self.at - before
                 self._resume(written.restore(record["spec"]))
+            elif kind == "runner":
+                self._begin_runner(before)
             elif kind == "request":
                 self.requested = str(record["why"])
             elif kind == "exhausted":
@@ -116,6 +126,10 @@ class SweepState:
         """Why trials are in a state, with how many there are of each reason."""
         return Counter(trial.reason for trial in self.trials.values() if trial.state == state)
 
+    def ran(self, now: float) -> float:
+        """For how long it has run up to a time, in seconds; what lay between its runs left out."""
+        return max(0.0, now - self.started - self.idle)
+
     def names(self) -> frozenset[str]:
         """The names of all trials."""
         return frozenset(self.by_name)
@@ -127,6 +141,12 @@ class SweepState:
     def pending(self) -> list[Trial]:
         """The trials that wait to be started, by number."""
         return self._in(PENDING)
+
+    def _begin_runner(self, before: float) -> None:
+        running = self.running()
+        if not running:  # Else its trials went on, whoever looked at them.
+            self.idle += self.at - before
+        self.unsure = {trial.number for trial in running}
 
     def _in(self, state: str) -> list[Trial]:
         found = (self.trials[number] for number in sorted(self.open))
@@ -199,7 +219,7 @@ class SweepState:
             trial,
             state=state,
             value=None if value is None else float(value),
-            ended=self.at,
+            ended=self._time_of(trial, record.get("ended")),
             reason=str(record["why"]),
             cpu_seconds=None if cpu is None else float(cpu),
             stopping="",
@@ -207,6 +227,12 @@ class SweepState:
         self._put(ended)
         if state == SUCCEEDED and ended.value is not None and self._is_best(ended.value):
             self.best = ended.number
+
+    def _time_of(self, trial: Trial, told: Any) -> float:
+        """When a trial ended: now, unless it is told otherwise, by a clock that may be another."""
+        if told is None:
+            return self.at
+        return min(self.at, max(float(told), self.at if trial.started is None else trial.started))
 
     def _is_best(self, value: float) -> bool:
         if self.best is None:

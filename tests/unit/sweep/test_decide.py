@@ -266,6 +266,36 @@ def test_more_failures_than_allowed_end_a_sweep_with_the_commonest_reason() -> N
     assert [Stop(3, "s-3", CANCELLED, why)] == decide(state, of, {"s-3": HERE}, 0.0)
 
 
+def test_a_release_that_had_gone_before_a_process_began_is_made_again() -> None:
+    """Nobody knows how it ended; one that goes while it is looked at has failed."""
+    of = spec()
+    state = sweep(of, 2)
+    carry_out(state, [Seen(0), Seen(1)])
+    state.apply(records.runner(9.0))
+    found = decide(state, of, {"s-1": HERE}, 9.0)
+    assert [Retry(0, "its release had gone before this process looked at it")] == found
+    carry_out(state, found)
+    assert [End(1, FAILED, None, "its release was removed")] == [
+        one for one in decide(state, of, {}, 9.0) if isinstance(one, End)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("since", "ended"), [(40.0, 40.0), (98.0, 100.0), (0.0, 100.0), (-9.0, 0.0)]
+)
+def test_a_trial_that_ended_while_nobody_looked_has_its_own_time(
+    since: float, ended: float
+) -> None:
+    """As its release tells it; of one that was watched the time is ours."""
+    of = spec(objective=Objective(""))
+    state = sweep(of, 1)
+    for action in decide(state, of, {"s-0": Observed(actions.SUCCEEDED, since=since)}, 100.0):
+        record = records.of(action, state, 100.0)
+        assert record is not None
+        state.apply(record)
+    assert (0.0, ended) == (state.trials[0].started, state.trials[0].ended)
+
+
 def test_a_sweep_may_have_no_failed_trial_at_all() -> None:
     """With 0 the first one ends it."""
     of = spec(max_failed=0)
