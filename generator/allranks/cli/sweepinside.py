@@ -253,7 +253,7 @@ def resume(
     Args:
         console: where to show it.
         kept: where it is kept.
-        flags: of `sweeprun.bounds_options`.
+        flags: of `sweepoptions.new_bounds_options`.
         helm: the helm that was named.
         output: text, json or csv.
     """
@@ -272,7 +272,7 @@ def resume(
     with opened:
         place = Place.of(opened.state.place, helm, kept.where)
         place.refuse_others(prepared)
-        spec = sweeprun.changed(prepared.spec, flags)
+        spec = sweeprun.changed(prepared.spec, flags, len(opened.state.trials))
         if spec != prepared.spec or opened.state.outcome or opened.state.requested:
             runner.resume(opened, spec)
     incluster.start_again(place.home(kept.name))

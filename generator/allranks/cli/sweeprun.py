@@ -16,15 +16,13 @@ import click
 from click.shell_completion import CompletionItem
 
 from allranks import names
-from allranks.cli import options, sweepcompletion, sweepinside, sweepview
+from allranks.cli import options, sweepinside, sweepoptions, sweepview
 from allranks.cli.sweepplace import Place, chosen, find, journal_of, journal_option, sweep_argument
 from allranks.cli.target import LOCAL, target_options
 from allranks.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, InputError
 from allranks.sweep import actions, results, space
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from allranks.cli.console import Console
     from allranks.cli.target import Target
     from allranks.sweep.journals import Journal
@@ -33,16 +31,6 @@ if TYPE_CHECKING:
     from allranks.sweep.state import SweepState
     from allranks.values.sources import Sources
 
-# What flags say of a sweep, and the key of its section; the same as in the values.
-_SETTINGS = {
-    "search": "search",
-    "trials": "trials",
-    "parallel": "parallel",
-    "seed": "seed",
-    "max_failed": "maxFailedTrials",
-    "retries": "retries",
-    "keep": "keep",
-}
 _DRY_TRIALS = 20
 
 
@@ -53,88 +41,12 @@ def _complete_chart(_: click.Context, __: click.Parameter, start: str) -> list[C
     return found or [CompletionItem(start, type="file")]
 
 
-def _count(flag: str, text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    least = 1 if flag == "--trials" else 0
-    return click.option(flag, type=click.IntRange(least), metavar="COUNT", help=text)
-
-
-def bounds_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add what may be set anew when a sweep is resumed."""
-    for add in (
-        _count("--retries", "How often a failed trial starts again."),
-        _count(
-            "--max-failed",
-            "Failed trials that the sweep may have; one more ends it, so that 0 allows none. "
-            "Default: any number, unless the first 10 all fail alike.",
-        ),
-        _count("--parallel", "How many trials run at the same time."),
-        _count("--trials", "How many trials. Default: the whole grid."),
-    ):
-        function = add(function)
-    return function
-
-
-def _search_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    for add in (
-        click.option(
-            "--keep",
-            type=click.Choice(["none", "failed", "all"]),
-            help="Whose releases stay after their end.",
-        ),
-        click.option(
-            "--goal",
-            type=float,
-            metavar="NUMBER",
-            help="The value of the metric that ends the sweep.",
-        ),
-        click.option(
-            "--minimize", is_flag=True, help="Less of the metric is better. Default: more is."
-        ),
-        click.option(
-            "--metric",
-            metavar="NAME",
-            shell_complete=sweepcompletion.metric,
-            help="What trials are compared by, as they call it.",
-        ),
-        click.option(
-            "--seed",
-            type=click.IntRange(0),
-            metavar="NUMBER",
-            help="The same seed, the same trials.",
-        ),
-        click.option(
-            "--search",
-            metavar="NAME",
-            shell_complete=sweepcompletion.search,
-            help="grid, random, tpe, or a sampler of Optuna's. Default: grid.",
-        ),
-        click.option(
-            "--over",
-            "overs",
-            multiple=True,
-            metavar="NAME=FILES",
-            help="A parameter whose choices are values files, or the items of a list in a file: "
-            "learning=lr.yaml, model=a.yaml,b.yaml, model='models/*.yaml'. May be repeated.",
-        ),
-        click.option(
-            "--set-range",
-            "ranges",
-            multiple=True,
-            metavar="NAME=VALUES",
-            help="A parameter and its choices: lr=1e-5,1e-4, seed=1..10 or x=0.1..0.5..0.1. It is "
-            "a value of the chart, or else the option --NAME of the command. May be repeated.",
-        ),
-    ):
-        function = add(function)
-    return function
-
-
 @click.command("run", short_help="Run a sweep and follow it to its end.")
 @options.release_argument
 @click.argument("chart", default="", shell_complete=_complete_chart)
 @options.optional_values_options
-@_search_options
-@bounds_options
+@sweepoptions.search_options
+@sweepoptions.bounds_options
 @target_options
 @sweepinside.inside_options
 @options.helm_option
@@ -194,8 +106,8 @@ def run_command(
         chart=chart,
         ranges=flags["ranges"],
         overs=flags["overs"],
-        section=section_of(flags),
-        flags=_typed(flags),
+        section=sweepoptions.section_of(flags),
+        flags=sweepoptions.typed(flags),
         namespace=place.namespace,
         helm=place.helm,
         # A cluster has a scheduler; this machine would begin all of them at once.
@@ -225,7 +137,7 @@ def run_command(
 
 @click.command("resume", short_help="Go on with a sweep that was stopped or cut off.")
 @sweep_argument()
-@bounds_options
+@sweepoptions.new_bounds_options
 @options.helm_option
 @journal_option
 @options.output_option("text", "json", "csv")
@@ -253,51 +165,42 @@ def resume_command(
     with opened:
         place = Place.of(opened.state.place, helm, opened.where)
         place.refuse_others(prepared)
-        spec = changed(prepared.spec, flags)
+        spec = changed(prepared.spec, flags, len(opened.state.trials))
         # A stop that its process did not live to carry out is not what is wanted any more.
         if spec != prepared.spec or opened.state.outcome or opened.state.requested:
             prepared = runner.resume(opened, spec)
         raise click.exceptions.Exit(to_its_end(console, prepared, opened, place, output))
 
 
-def changed(spec: SweepSpec, flags: dict[str, Any]) -> SweepSpec:
-    """A sweep with what flags of `bounds_options` set anew.
+def changed(spec: SweepSpec, flags: dict[str, Any], begun: int = 0) -> SweepSpec:
+    """A sweep with what flags of `sweepoptions.bounds_options` set anew.
+
+    Args:
+        spec: the sweep as it was.
+        flags: by name, None where one was not given.
+        begun: how many trials there are already.
 
     Raises:
-        InputError: there are not so many trials.
+        InputError: there are not so many trials, or more have begun already.
     """
     given = {key: value for key, value in flags.items() if value is not None}
     total = space.combinations(spec.parameters)
     if total is not None and given.get("trials", 0) > total:
         raise InputError(
-            f"there are only {total:,} combinations", path="--trials", hint=f"give at most {total}"
+            f"there {'is' if total == 1 else 'are'} only {total:,} combination{'s' * (total != 1)}",
+            path="--trials",
+            hint=f"give at most {total}",
+        )
+    if "trials" in given and given["trials"] < begun:
+        raise InputError(
+            f"{begun:,} trial{'s' * (begun != 1)} of the sweep {'have' if begun != 1 else 'has'} "
+            "begun already",
+            path="--trials",
+            hint=f"give at least {begun}; `{names.CLI} sweep stop {spec.name}` ends it as it is",
         )
     if given.get("parallel") == 0:
         given["parallel"] = given.get("trials", spec.trials)
     return replace(spec, **given)
-
-
-def section_of(flags: dict[str, Any]) -> dict[str, Any]:
-    """What flags say of a sweep, as its section of the values would."""
-    section = {key: flags[name] for name, key in _SETTINGS.items() if flags.get(name) is not None}
-    objective: dict[str, Any] = {}
-    if flags.get("metric") is not None:
-        objective["metric"] = flags["metric"]
-    if flags.get("minimize"):
-        objective["direction"] = "minimize"
-    if flags.get("goal") is not None:
-        objective["goal"] = flags["goal"]
-    return {**section, "objective": objective} if objective else section
-
-
-def _typed(flags: dict[str, Any]) -> dict[str, str]:
-    """By the path in the section, the flag that gave it, for messages."""
-    paths = {**_SETTINGS, "metric": "objective.metric", "goal": "objective.goal"}
-    return {
-        path: f"--{name.replace('_', '-')} {flags[name]}"
-        for name, path in paths.items()
-        if flags.get(name) is not None
-    }
 
 
 def to_its_end(

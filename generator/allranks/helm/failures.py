@@ -387,7 +387,7 @@ _RULES: tuple[Callable[[str], AllranksError | None], ...] = (
         r'^path "[^"]*" not found|chart "[^"]*".*not found',
         lambda m: InputError(
             f"there is no chart: {m.string.splitlines()[0]}",
-            hint="reinstall allranks, or name a folder with a Chart.yaml in it",
+            hint="name a folder with a Chart.yaml in it, an archive, or a reference",
         ),
     ),
     _rule(

@@ -49,7 +49,7 @@ def explain(engine: Engine, violation: Violation, typed: Typed) -> _Words:
     special = _SPECIAL.get(violation.keyword)
     if special is not None:
         return special(engine, violation, typed)
-    return f"{short(violation.instance)} is not {_wanted(violation)}", ""
+    return f"{short(violation.instance)} is not {_wanted(violation)}", f"write {_wanted(violation)}"
 
 
 def _wanted(violation: Violation) -> str:

@@ -121,7 +121,7 @@ def _slash(text: str) -> Iterator[str]:
 def _host(text: str) -> Iterator[str]:
     bare = re.sub(r"^[a-z0-9+]+://", "", text.strip()).split("/", 1)[0]
     yield bare
-    if ":" not in bare:
+    if bare and ":" not in bare:
         yield f"{bare}:{_ETCD_PORT}"
 
 

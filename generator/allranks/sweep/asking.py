@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 SECTION = "sweep"
 _OWN: ValuesPath = (SECTION, "trial", "values")
 # What is about the whole sweep, and not about its trials.
+_VALUES_FILES = (".yaml", ".yml", ".json")
 _WHOLE = ("workload", "preset", "layout", SECTION)
 
 
@@ -149,6 +150,11 @@ def _chart(named: str) -> tuple[str, str]:
     if named in names.WORKLOADS:
         return named, ""
     folder = Path(named)
+    if folder.suffix in _VALUES_FILES and (folder.is_file() or not folder.exists()):
+        raise InputError(
+            f"{named} is a values file, and no chart",
+            hint=f"give it with -f: `{names.CLI} sweep run NAME -f {named}`",
+        )
     if folder.is_dir() and folder.resolve().parent == resources.folder("charts").resolve():
         found = folder.resolve().name
         if found in names.WORKLOADS:

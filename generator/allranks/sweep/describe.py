@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
+from allranks.sweep import space as spaces
 from allranks.sweep.model import (
     ARG,
     ENV,
@@ -30,7 +31,7 @@ def search(spec: SweepSpec) -> str:
     if spec.search != GRID:
         parts.append(f"seed {spec.seed}")
     if spec.trials:
-        parts.append(f"{spec.trials} trials")
+        parts.append(f"{spec.trials} trial{'s' * (spec.trials != 1)}")
     parts.append(f"{spec.parallel} at a time")
     said = f"Search: {', '.join(parts)}"
     early = spec.early
@@ -51,7 +52,9 @@ def space(found: Space) -> str:
             more = len(texts) - _MOST_VALUES
             return ", ".join(texts[:_MOST_VALUES]) + (f" and {more} more" if more > 0 else "")
         case Range():
-            return f"{found.minimum} to {found.maximum} by {found.step}"
+            # Where no step meets the maximum, the last value is below it.
+            last = spaces.choice(found, (spaces.size(found) or 1) - 1).text
+            return f"{found.minimum} to {last} by {found.step}"
         case Uniform():
             return f"{found.low!r} to {found.high!r}"
         case LogUniform():

@@ -31,7 +31,8 @@ def absolute(named: str, folder: Path) -> str:
         found = base / named
         if found.exists():
             return str(found.resolve())
-    if "://" in named or named.count("/") == 1:
+    is_path = named.startswith((".", "/", "~"))
+    if not is_path and ("://" in named or named.count("/") == 1):
         return named
     raise InputError(
         f"there is no chart {named!r}", hint="name a folder with a Chart.yaml in it, or repo/chart"

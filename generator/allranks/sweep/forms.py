@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 TRIAL = "trial"
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,199}", re.ASCII)
+# The name that a flag gives is a values path as well, which may lead into a list: `args[1]`.
+_FLAG_NAME = re.compile(r"[A-Za-z_](?:[A-Za-z0-9_.-]|\[[0-9]{1,5}\]){0,199}", re.ASCII)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*", re.ASCII)
 _FORMS = ("values", "range", "quantized", "uniform", "logUniform", "intUniform")
 _REACHES = {"arg": ARG, "env": ENV, "path": PATH}
@@ -92,6 +94,7 @@ def flag(text: str) -> Parameter:
     dots = _DOTS.fullmatch(written)
     form: dict[str, Any]
     if dots is not None:
+        _check_step(reading, name, dots)
         ends = {"min": dots[1], "max": dots[2], **({"step": dots[3]} if dots[3] else {})}
         form = {"range": {key: scalars.resolve(end) for key, end in ends.items()}}
         tokens.update({(name, "range", key): end for key, end in ends.items()})
@@ -99,16 +102,31 @@ def flag(text: str) -> Parameter:
         items = split(written)
         tokens.update({(name, "values", index): item for index, item in enumerate(items)})
         form = {"values": [_typed(item) for item in items]}
-    found = _parameter(reading, (name,), name, form)
+    found = _parameter(reading, (name,), name, form, _FLAG_NAME)
     reading.done()
     if found is None:
         raise InputError("--set-range names nothing that can be tried", source=source)
     return found
 
 
-def check_name(reading: Reading, path: ValuesPath, name: str) -> None:
+def _check_step(reading: Reading, name: str, dots: re.Match[str]) -> None:
+    """Refuse two ends that need a step, in the words of the command line."""
+    ends = [scalars.resolve(dots[1]), scalars.resolve(dots[2])]
+    numbers = all(isinstance(end, int | float) and not isinstance(end, bool) for end in ends)
+    if numbers and not dots[3] and not all(isinstance(end, int) for end in ends):
+        reading.refuse(
+            (name, "range"),
+            "step is missing",
+            f"write how far apart the values are behind the ends: {name}={dots[0]}..STEP",
+        )
+        reading.done()
+
+
+def check_name(
+    reading: Reading, path: ValuesPath, name: str, pattern: re.Pattern[str] = _NAME
+) -> None:
     """Refuse what is no name of a parameter."""
-    if not _NAME.fullmatch(name):
+    if not pattern.fullmatch(name):
         reading.refuse(
             path, f"{name!r} is no name of a parameter", "use letters, digits, _, - and points"
         )
@@ -116,9 +134,15 @@ def check_name(reading: Reading, path: ValuesPath, name: str) -> None:
         reading.refuse(path, f"{name!r} is the trial's own name", "give it another name")
 
 
-def _parameter(reading: Reading, path: ValuesPath, name: str, form: Any) -> Parameter | None:
+def _parameter(
+    reading: Reading,
+    path: ValuesPath,
+    name: str,
+    form: Any,
+    pattern: re.Pattern[str] = _NAME,
+) -> Parameter | None:
     before = len(reading.problems)
-    check_name(reading, path, name)
+    check_name(reading, path, name, pattern)
     if isinstance(form, list):
         reading.refuse(path, "must be a mapping, not a list", f"write {name}: {{values: [...]}}")
         return None

@@ -23,7 +23,7 @@ from allranks.schema.validate import located as schema_problems
 from allranks.sweep import apply, asking, foreign, naming, notes, places, sampling, space
 from allranks.sweep import spec as reading
 from allranks.sweep.asking import Request
-from allranks.sweep.model import ARG, ENV, OVERLAY, SweepSpec, Trial
+from allranks.sweep.model import ARG, ENV, OVERLAY, SweepSpec, Trial, Values
 from allranks.sweep.owner import NOBODY, Owner
 from allranks.values import check
 from allranks.values import sources as gathering
@@ -107,7 +107,7 @@ def prepare(request: Request) -> Prepared:
     defaults = _defaults(asked.workload, asked.chart, request.helm)
     bound = apply.bind(spec, defaults, asked.shorthand, asked.where)
     sampling.make(bound.spec)  # what it needs is missed now, and not by the first trial
-    told = list(bound.notes)
+    told = [*reading.idle(asked.section), *_odd_choices(asked), *bound.notes]
     if request.parallel and not asked.section.get("parallel") and spec.trials > request.parallel:
         bound = replace(bound, spec=replace(bound.spec, parallel=request.parallel))
         told.append(f"{request.parallel} trials run at a time; sweep.parallel says how many")
@@ -117,6 +117,23 @@ def prepare(request: Request) -> Prepared:
         told += notes.of(asked.section, _first(prepared))
         prepared = replace(prepared, notes=tuple(told))
     return replace(_laid_out(prepared), owner=Owner.new())
+
+
+def _odd_choices(asked: Asked) -> list[str]:
+    """What flags may have said otherwise than they were meant, as sentences."""
+    said = []
+    for parameter in asked.more:
+        if parameter.overlays or not isinstance(parameter.space, Values):
+            continue
+        texts = [choice.text for choice in parameter.space.choices]
+        if "" in texts:
+            said.append(f"{parameter.name}: choice {texts.index('') + 1} is the empty text")
+        said += [
+            f"{parameter.name}: {text} is taken as one text; a range has two numbers, as in 1..10"
+            for text in texts
+            if ".." in text
+        ]
+    return said
 
 
 def restore(state: SweepState) -> Prepared:

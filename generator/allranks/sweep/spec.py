@@ -208,7 +208,7 @@ def _trials(reading: Reading, parameters: tuple[Parameter, ...], search: str, tr
     elif total is not None and trials > total:
         reading.refuse(
             path,
-            f"{trials:,} trials are asked for, and there are only {total:,} combinations",
+            f"{trials:,} trials are asked for, and there {_combinations(total)}",
             f"set trials to {total}, or leave it out" if search == model.GRID else f"set {total}",
         )
     elif not trials and search == model.GRID and total is not None and total > UNBOUNDED_MAX:
@@ -225,6 +225,43 @@ def _trials(reading: Reading, parameters: tuple[Parameter, ...], search: str, tr
     else:
         return trials or total or 0
     return 0
+
+
+def _combinations(count: int) -> str:
+    return "is only one combination" if count == 1 else f"are only {count:,} combinations"
+
+
+def idle(section: Mapping[str, Any]) -> list[str]:
+    """Settings of a section that have no effect as it is, as sentences.
+
+    They are no mistakes: a flag may have turned off what a file sets up.
+
+    Args:
+        section: what stands under ``sweep``, over the chart's defaults.
+    """
+    said = []
+    early, objective = section.get("earlyStopping") or {}, section.get("objective") or {}
+    unset = EarlyStopping("")
+    if not early.get("kind"):
+        plain = {
+            "minSteps": unset.min_steps,
+            "reductionFactor": unset.reduction_factor,
+            "warmupTrials": unset.warmup_trials,
+        }
+        found = [key for key, value in plain.items() if early.get(key, value) != value]
+        if found:
+            kinds = f"{model.HALVING} or {model.MEDIAN}"
+            said.append(
+                f"sweep.earlyStopping: without a kind ({kinds}) {' and '.join(found)} "
+                f"{'have' if len(found) > 1 else 'has'} no effect"
+            )
+    if not objective.get("metric") and objective.get("direction") == model.MINIMIZE:
+        said.append("sweep.objective.direction has no effect without a metric")
+    if not objective.get("metric") and any(
+        (section.get("metrics") or {}).get(key) for key in ("regex",)
+    ):
+        said.append("sweep.metrics.regex has no effect without sweep.objective.metric")
+    return said
 
 
 def _early(reading: Reading, path: ValuesPath, given: Any) -> EarlyStopping | None:

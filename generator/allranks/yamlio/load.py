@@ -27,7 +27,7 @@ from yaml.events import (
     StreamEndEvent,
 )
 
-from allranks.errors import InputError
+from allranks.errors import InputError, InvalidValues, Problem
 from allranks.yamlio import mistakes, scalars
 
 if TYPE_CHECKING:
@@ -148,6 +148,8 @@ def _single(text: str | bytes, source: str) -> tuple[_Reader, Any, int]:
     """The one document of a file, and the line it starts on."""
     reader = _Reader(_decode(text, source), source, strict=True)
     found = [(data, line) for data, line in reader.documents() if data is not None]
+    if reader.problems:
+        raise InvalidValues(reader.problems)
     if not found:
         raise InputError(
             "the file holds no values",
@@ -201,6 +203,8 @@ class _Reader:
         self.lines: dict[int, _Lines] = {}
         # By the same, how each number and boolean in it was written. Filled when strict only.
         self.tokens: dict[int, _Tokens] = {}
+        # What is wrong in it, but does not keep the rest from being read. Filled when strict only.
+        self.problems: list[Problem] = []
         # The token of the value read last; None where it is text, null or no scalar.
         self._token: str | None = None
 
@@ -263,15 +267,22 @@ class _Reader:
 
     def _check_number(self, event: Any, value: float) -> None:
         if not math.isfinite(value):
-            self._fail(
-                event, f"{event.value} is a number Helm cannot hold", f'write "{event.value}"'
+            self._note(
+                event,
+                f"{event.value} is a number Helm cannot hold",
+                f'give a finite number, or "{event.value}" in quotes where text is meant',
             )
         if isinstance(value, int) and abs(value) > MAX_EXACT_INT:
-            self._fail(
+            self._note(
                 event,
                 f"{event.value} would lose digits: Helm holds whole numbers up to {MAX_EXACT_INT}",
                 f'quote it: "{event.value}"',
             )
+
+    def _note(self, event: Any, message: str, hint: str) -> None:
+        """Write a mistake down after which the rest of the file can be read."""
+        source = f"{self._source}:{event.start_mark.line + 1}"
+        self.problems.append(Problem("", message, hint, source))
 
     def _sequence(self, depth: int) -> list[Any]:
         out: list[Any] = []

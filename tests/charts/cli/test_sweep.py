@@ -156,9 +156,64 @@ def test_flags_that_cannot_be_are_refused(cli: Any, flags: list[str], said: str)
 
 
 @pytest.mark.parametrize(
+    ("section", "said"),
+    [
+        (
+            "earlyStopping: {minSteps: 2, warmupTrials: 4}",
+            (
+                "sweep.earlyStopping: without a kind (successiveHalving or median) minSteps and "
+                "warmupTrials have no effect"
+            ),
+        ),
+        (
+            "objective: {direction: minimize}",
+            "sweep.objective.direction has no effect without a metric",
+        ),
+        (
+            "metrics: {regex: 'a=(?P<a>.*)'}",
+            "sweep.metrics.regex has no effect without sweep.objective.metric",
+        ),
+    ],
+)
+def test_a_setting_without_effect_is_said(cli: Any, section: str, said: str) -> None:
+    """It is no mistake, as a flag may turn off what a file sets up."""
+    done = dry(cli, f"{{parameters: {{lr: {{values: [1, 2], arg: --lr}}}}, {section}}}")
+    assert 0 == done.returncode
+    assert said in " ".join(done.stderr.split())
+
+
+def test_choices_that_may_be_meant_otherwise_are_said(cli: Any) -> None:
+    """An empty one, and two ends that are no numbers."""
+    file = cli.write(JOB)
+    flags = ["--set-range", "x=1,,2", "--set-range", "y=a..b,c"]
+    done = cli("sweep", "run", "s", "torchrun", "-f", file, "--on", "local", "--dry-run", *flags)
+    assert 0 == done.returncode
+    told = " ".join(done.stderr.split())
+    assert "x: choice 2 is the empty text" in told
+    assert "y: a..b is taken as one text; a range has two numbers, as in 1..10" in told
+
+
+def test_a_range_may_be_an_item_of_a_list(cli: Any) -> None:
+    """`args[1]` is a value of the chart."""
+    file = cli.write(JOB + "args: [--lr, '1', --fast]\n")
+    flags = ["--set-range", "args[1]=0.01,0.02"]
+    done = cli("sweep", "run", "s", "torchrun", "-f", file, "--on", "local", "--dry-run", *flags)
+    assert (0, "") == (done.returncode, done.stderr)
+    assert "args[1]  0.01, 0.02 (values args[1])" in done.stdout
+    flags = ["--set-range", "args[7]=0.01,0.02"]
+    done = cli("sweep", "run", "s", "torchrun", "-f", file, "--on", "local", "--dry-run", *flags)
+    assert (2, 'error: sweep.parameters["args[7]"]: the chart\'s values have no args[7]') == (
+        done.returncode,
+        done.stderr.split(" (")[0].splitlines()[0],
+    )
+
+
+@pytest.mark.parametrize(
     ("words", "said"),
     [
         (["s", "nothing"], "there is no chart 'nothing'"),
+        (["s", "./not/there"], "there is no chart './not/there'"),
+        (["s", "values.yaml"], "values.yaml is a values file, and no chart"),
         (["s"], "workload: the values are for the workload torchrun, not for a sweep"),
         (["Bad_Name", "torchrun"], "'Bad_Name' is no name of a sweep: its trials could not be"),
         (["s" * 41, "torchrun"], "the sweep's name is 41 characters long"),
@@ -244,7 +299,7 @@ def test_there_are_no_sweeps_at_first(cli: Any) -> None:
         (["-o", "yaml"], "-o yaml is of one trial"),
         (["--best", "-o", "csv"], "-o csv is of all trials"),
         (["--best", "--top", "3"], "--top: is for the table of all trials"),
-        (["--top", "0"], "--top: is for the table of all trials"),
+        (["--top", "0"], "invalid value for '--top': 0 is not in the range x>=1"),
     ],
 )
 def test_flags_of_results_that_do_not_fit(cli: Any, flags: list[str], said: str) -> None:

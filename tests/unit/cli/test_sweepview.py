@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from allranks.sweep.model import (
     Measure,
     Objective,
     Parameter,
+    Range,
     Reach,
     SweepSpec,
     TrialSpec,
@@ -156,6 +158,19 @@ def test_headlines() -> None:
     )
 
 
+def test_the_time_between_a_stop_and_a_resume_does_not_count() -> None:
+    """Nothing ran in it; what a killed process left going did."""
+    state = begun(2)
+    end(state, 0, 160.0)
+    state.apply({"t": "finish", "outcome": "stopped", "why": "enough", "at": 170.0})
+    assert "took 1m10s" in sweepview.headline(state, 999.0, running=False)
+    state.apply(records.resume(state.spec, 2000.0))
+    assert "for 1m20s" in sweepview.headline(state, 2010.0, running=True)
+    assert 80.0 == sweepview.as_dict(state, 2010.0, running=True)["seconds"]
+    state.apply(records.runner(2020.0))
+    assert "for 1m40s" in sweepview.headline(state, 2030.0, running=True)
+
+
 def test_how_a_trial_ended() -> None:
     """State, value, time, parameters as typed, and why; control characters are only shown.
 
@@ -189,6 +204,16 @@ def test_a_number_that_was_drawn_is_shortened() -> None:
     long = Choice("0.17403873428451075", 0.17403873428451075)
     assert "0.174039" == tables.short(drawn, "lr", long)
     assert "0.17403873428451075" == tables.short(SPEC, "lr", long)
+
+
+def test_a_range_ends_where_its_last_step_is() -> None:
+    """Not where the next one would be."""
+    one = Parameter("n", Range(Decimal(1), Decimal(10), Decimal(4)), (Reach(ARG, "-n"),))
+    lines = sweepview.plan(replace(SPEC, parameters=(one,), trials=1)).splitlines()
+    assert ("search     grid, 1 trial, 2 at a time", "n          1 to 9 by 4 (argument -n)") == (
+        lines[0],
+        lines[-1],
+    )
 
 
 def test_a_plan_in_words() -> None:

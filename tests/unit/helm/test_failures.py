@@ -145,7 +145,7 @@ def test_schema_failures_are_problems_by_values_path() -> None:
                 "",
                 "there is no chart: unable to detect chart at /x/Chart.yaml: open /x/Chart.yaml: "
                 "no such file",
-                "reinstall allranks, or name a folder with a Chart.yaml in it",
+                "name a folder with a Chart.yaml in it, an archive, or a reference",
             ),
         ),
         (

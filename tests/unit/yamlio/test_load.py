@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allranks.errors import InputError
+from allranks.errors import InputError, InvalidValues
 from allranks.yamlio.dump import dump
 from allranks.yamlio.load import MAX_DEPTH, load, load_all
 
@@ -159,6 +159,16 @@ def test_a_thousand_million_laughs_are_bounded() -> None:
     for read in (lambda text: load(text, "v.yaml"), load_all):
         with pytest.raises(InputError, match="aliases repeat"):
             read("\n".join(lines))
+
+
+def test_every_number_that_helm_cannot_hold_is_named() -> None:
+    """Not one per attempt, each with its line and both ways out."""
+    with pytest.raises(InvalidValues) as caught:
+        load("a: [.nan, 1,\n  .inf]\nb: 90071992547409931\n", "v.yaml")
+    assert ["v.yaml:1", "v.yaml:2", "v.yaml:3"] == [one.source for one in caught.value.problems]
+    assert (
+        'give a finite number, or ".nan" in quotes where text is meant' == caught.value.problem.hint
+    )
 
 
 def test_aliases_are_copies() -> None:
