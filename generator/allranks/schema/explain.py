@@ -114,6 +114,8 @@ def _type_hint(engine: Engine, violation: Violation, given: str, types: list[str
         if _wanted(violation).startswith("a size") and not isinstance(value, bool):
             return f"name the unit: {given}Gi"
         return f"quote it: {quoted(given)}" if engine.accepts(violation.schema, given) else ""
+    if "array" in types:
+        return f"write it as a list: [{given}]"
     return _map_hint(violation) if "object" in types else ""
 
 

@@ -52,7 +52,7 @@ def hint(engine: Engine, node: Schema, value: Any) -> str:
         node: the schema node that refused.
         value: the value.
     """
-    if not isinstance(value, str) or "\0" in value:
+    if not isinstance(value, str) or not value.strip() or "\0" in value:
         return ""
     if node.get("enum"):
         choices = [str(choice) for choice in node["enum"]]

@@ -106,6 +106,21 @@ def test_the_same_as_json(cli: Any) -> None:
             "sweep.objective.metric: search: tpe needs a metric to compare trials by",
         ),
         ("{}", "sweep.parameters: a sweep needs parameters"),
+        (
+            '{parameters: {lr: {values: [1, 2], arg: ""}}}',
+            'sweep.parameters.lr.arg: "" is not a word such as --lr',
+        ),
+        (
+            "{parameters: {lr: {values: 3, arg: --lr}}}",
+            (
+                "sweep.parameters.lr.values: 3 is a number, not a list of texts, numbers, true and "
+                "false"
+            ),
+        ),
+        (
+            "{parameters: {n: {range: {min: 1, max: 2, step: 0}, arg: -n}}}",
+            "sweep.parameters.n.range.step: 0 is not a number over 0",
+        ),
     ],
 )
 def test_what_cannot_be_swept_is_refused(cli: Any, section: str, said: str) -> None:

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allranks import names
+from allranks.cli import sweeprun
 from allranks.errors import ForbiddenError, InputError, RunError
 from allranks.sweep import actions, model, results, runner, shelf
 from allranks.sweep.actions import Observed
@@ -442,3 +443,11 @@ def test_a_name_stays_that_of_the_sweep_that_has_it(path: Path) -> None:
     shelf.forget(other)
     assert path.exists()
     assert not other.exists()
+
+
+def test_a_resumed_sweep_has_no_fewer_trials_than_have_begun() -> None:
+    """It would have more than all of its trials."""
+    spec = _prepared(trials=5).spec
+    assert 4 == sweeprun.changed(spec, {"trials": 4}, begun=4).trials
+    with pytest.raises(InputError, match="4 trials of the sweep have begun already"):
+        sweeprun.changed(spec, {"trials": 2}, begun=4)
