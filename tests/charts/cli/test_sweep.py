@@ -118,8 +118,8 @@ def test_the_same_as_json(cli: Any) -> None:
             ),
         ),
         (
-            "{parameters: {n: {range: {min: 1, max: 2, step: 0}, arg: -n}}}",
-            "sweep.parameters.n.range.step: 0 is not a number over 0",
+            "{parameters: {p: {range: {min: 1, max: 2, step: 0}, arg: -p}}}",
+            "sweep.parameters.p.range.step: 0 is not a number over 0",
         ),
     ],
 )

@@ -77,7 +77,7 @@ def test_a_report_and_pictures_follow_links(tmp_path: Path) -> None:
         ("--search", "", ["grid", "random", "tpe"]),
         ("--search", "r", ["random"]),
         ("--search", "cma", ["CmaEsSampler"]),
-        ("--search", "Partial", []),
+        ("--search", "Partial", ["PartialFixedSampler"]),
         ("--metric", "", ["accuracy"]),
         ("--metric", "x", []),
     ],
