@@ -47,7 +47,7 @@ def test_what_would_run_is_shown(cli: Any) -> None:
         "search  grid, 2 trials, 1 at a time",
         "lr      1e-5, 0.10 (argument --lr)",
         "",
-        "TRIAL       lr",
+        "TRIAL         lr",
         "s-353eb74b  1e-5",
         "s-e984e00c  0.10",
     ]
