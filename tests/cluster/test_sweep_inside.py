@@ -175,7 +175,9 @@ def _leave_a_release(person: Person, helm: Any) -> None:
     """A release of the sweep whose helm was killed: no trial knows it, and helm removes it."""
     chart = _foreign(person)
     where = ("--namespace", person.field.namespace, "--kubeconfig", person.field.cluster.kubeconfig)
-    helm.run("install", "s-orphan", chart, "--labels", f"{names.SWEEP}=s", *where)
+    own = person.kept.read().owner.labels("s", 9)
+    marks = ",".join(f"{key}={text}" for key, text in own.items())
+    helm.run("install", "s-orphan", chart, "--labels", marks, *where)
     path = f"/api/v1/namespaces/{person.field.namespace}/secrets/sh.helm.release.v1.s-orphan.v1"
     labels = {"metadata": {"labels": {"status": "pending-install"}}}
     person.field.cluster.api("PATCH", path, labels)

@@ -202,7 +202,7 @@ class Releasing:
         namespace = self._home.namespace
         try:
             there = removing.records(self._cluster, namespace, name)
-            if not there or not self._is_ours(there):
+            if not self._is_ours(there):
                 return ""
             if not removing.remove(self._cluster, namespace, there):
                 releases.uninstall(replace(self._home, name=name))
