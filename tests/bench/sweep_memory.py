@@ -22,9 +22,11 @@ import yaml
 
 from allranks import names
 from allranks.cli import sweeprun, sweepview  # noqa: F401
-from allranks.sweep import actions, clustertrials, model, prepare, runner  # noqa: F401
+from allranks.sweep import actions, model, runner
 from allranks.sweep.actions import Observed
-from allranks.sweep.ports import Said
+from allranks.sweep.trials import clustertrials  # noqa: F401
+from allranks.sweep.trials.ports import Said
+from allranks.sweep.values import prepare
 from allranks.values.sources import Sources
 
 if TYPE_CHECKING:
@@ -38,7 +40,7 @@ _SIDE = 100
 
 
 class AtOnce:
-    """Trials that end when they begin; see `allranks.sweep.ports.Trials`."""
+    """Trials that end when they begin; see `allranks.sweep.trials.ports.Trials`."""
 
     def __init__(self) -> None:
         """None runs."""

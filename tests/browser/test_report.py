@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 from PIL import Image
 
-from allranks.sweep import report
 from allranks.sweep.model import FAILED, STOPPED, SUCCEEDED, Choice
-from allranks.sweep.results import Results, collect
+from allranks.sweep.reporting import report
+from allranks.sweep.reporting.results import Results, collect
 from tests.browser.chromium import Browser, Page, chromium
 from tests.unit.sweep.sweeps import digits, spec_of, trial_of
 

@@ -20,7 +20,9 @@ from allranks import names
 from allranks.cluster.kube import KubeCluster
 from allranks.helm.locate import HelmBinary, inspect
 from allranks.helm.releases import Home
-from allranks.sweep import clustertrials, prepare, runner
+from allranks.sweep import runner
+from allranks.sweep.trials import clustertrials
+from allranks.sweep.values import prepare
 from allranks.values.sources import Sources
 
 if TYPE_CHECKING:

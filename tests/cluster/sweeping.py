@@ -14,8 +14,9 @@ from allranks import names
 from allranks.cluster.kube import KubeCluster
 from allranks.helm.locate import inspect
 from allranks.helm.releases import Home
-from allranks.sweep import clustertrials, runner
-from allranks.sweep.prepare import Prepared, Request, prepare
+from allranks.sweep import runner
+from allranks.sweep.trials import clustertrials
+from allranks.sweep.values.prepare import Prepared, Request, prepare
 from allranks.values.sources import Sources
 from tests.kube import kwok
 
@@ -32,7 +33,9 @@ from pathlib import Path
 from allranks.cluster.kube import KubeCluster
 from allranks.helm.locate import inspect
 from allranks.helm.releases import Home
-from allranks.sweep import clustertrials, prepare, runner
+from allranks.sweep import runner
+from allranks.sweep.trials import clustertrials
+from allranks.sweep.values import prepare
 from allranks.values.sources import Sources
 
 name, values, over, helm, namespace, kubeconfig = sys.argv[1:]

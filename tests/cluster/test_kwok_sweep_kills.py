@@ -16,7 +16,9 @@ import pytest
 import yaml
 
 from allranks import names
-from allranks.sweep import actions, model, releasing, results
+from allranks.sweep import actions, model
+from allranks.sweep.reporting import results
+from allranks.sweep.trials import releasing
 from tests.kube import kwok
 
 from . import sweepfork

@@ -15,7 +15,7 @@ from allranks.helm import releases
 from allranks.helm.locate import inspect
 from allranks.helm.releases import Home
 from allranks.sweep import actions, model, runner
-from allranks.sweep.prepare import Request, prepare
+from allranks.sweep.values.prepare import Request, prepare
 from allranks.values.sources import Sources
 
 from .conftest import until

@@ -22,8 +22,10 @@ from allranks import names
 from allranks.cluster import paths
 from allranks.cluster.kube import KubeCluster
 from allranks.errors import ForbiddenError, RunError
-from allranks.sweep import mapjournal, mapkeeper, records, runnerpods, segments
-from allranks.sweep.mapkeeper import Address, MapKeeper
+from allranks.sweep import records
+from allranks.sweep.inside import runnerpods
+from allranks.sweep.storage import mapjournal, mapkeeper, segments
+from allranks.sweep.storage.mapkeeper import Address, MapKeeper
 
 from .conftest import until
 from .sweeping import FOREIGN, Field, fake
@@ -172,14 +174,14 @@ def test_a_runner_that_is_killed_is_followed_by_another(
 
 
 def _leave_a_release(person: Person, helm: Any) -> None:
-    """A release of the sweep whose helm was killed: no trial knows it, and helm removes it."""
+    """A release of the sweep whose install has failed: no trial knows it, and helm removes it."""
     chart = _foreign(person)
     where = ("--namespace", person.field.namespace, "--kubeconfig", person.field.cluster.kubeconfig)
     own = person.kept.read().owner.labels("s", 9)
     marks = ",".join(f"{key}={text}" for key, text in own.items())
     helm.run("install", "s-orphan", chart, "--labels", marks, *where)
     path = f"/api/v1/namespaces/{person.field.namespace}/secrets/sh.helm.release.v1.s-orphan.v1"
-    labels = {"metadata": {"labels": {"status": "pending-install"}}}
+    labels = {"metadata": {"labels": {"status": "failed"}}}
     person.field.cluster.api("PATCH", path, labels)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from allranks import names, postrender, resources
 from allranks.helm import driver
-from allranks.sweep import plain
+from allranks.sweep.values import plain
 from allranks.values import trials
 from allranks.yamlio import load
 

@@ -26,7 +26,7 @@ def search(_: click.Context, __: click.Parameter, start: str) -> list[str]:
 
 def metric(_: click.Context, __: click.Parameter, start: str) -> list[str]:
     """What the sweeps of this machine were measured by."""
-    from allranks.sweep import shelf  # noqa: PLC0415 - only while a shell completes
+    from allranks.sweep.storage import shelf  # noqa: PLC0415 - only while a shell completes
 
     try:
         return [name for name in shelf.metrics() if name.startswith(start)]

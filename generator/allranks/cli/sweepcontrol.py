@@ -15,11 +15,11 @@ from allranks.cli import durations, options, sweepview
 from allranks.cli.sweepplace import Place, find, journal_of, journal_option, sweep_argument
 from allranks.cli.target import LOCAL
 from allranks.errors import AllranksError, InputError, RunError
-from allranks.sweep import results
+from allranks.sweep.reporting import results
 
 if TYPE_CHECKING:
     from allranks.cli.console import Console
-    from allranks.sweep.journals import Keeper
+    from allranks.sweep.storage.journals import Keeper
 
 _STOP_SECONDS = 120.0
 _POLL_SECONDS = 0.2
@@ -65,7 +65,7 @@ def status_command(console: Console, *, name: str | None, journal: str, output: 
 
 
 def _list(console: Console, output: str) -> None:
-    from allranks.sweep import shelf  # noqa: PLC0415 - only where it is asked
+    from allranks.sweep.storage import shelf  # noqa: PLC0415 - only where it is asked
 
     now = time.time()
     found = []
@@ -233,7 +233,8 @@ def remove(
         InputError: there is no such sweep, or its journal cannot be read.
         RunError: it goes on after the time.
     """
-    from allranks.sweep import runner, shelf  # noqa: PLC0415 - as in the commands
+    from allranks.sweep import runner  # noqa: PLC0415 - as in the commands
+    from allranks.sweep.storage import shelf  # noqa: PLC0415 - as in the commands
 
     kept = shelf.locate(name, journal)
     if not kept.exists():
@@ -255,7 +256,7 @@ def remove(
         finally:
             trials.close()
         if place.inside:
-            from allranks.sweep import incluster  # noqa: PLC0415 - for these alone
+            from allranks.sweep.inside import incluster  # noqa: PLC0415 - for these alone
 
             incluster.remove(place.home(prepared.spec.name))
         shelf.forget(kept)

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from allranks.cli.console import Console
-    from allranks.sweep.journals import Keeper
-    from allranks.sweep.mapkeeper import MapKeeper
-    from allranks.sweep.prepare import Prepared
     from allranks.sweep.state import SweepState
+    from allranks.sweep.storage.journals import Keeper
+    from allranks.sweep.storage.mapkeeper import MapKeeper
+    from allranks.sweep.values.prepare import Prepared
 
 _LOOK_SECONDS = 1.0
 _TROUBLE_SECONDS = 5.0
@@ -88,7 +88,7 @@ def check(*, in_cluster: bool, flags: dict[str, Any], place: Place | None = None
 
 def keeper(name: str, place: Place) -> MapKeeper:
     """Where a sweep inside a cluster is kept."""
-    from allranks.sweep.mapkeeper import Address, MapKeeper  # noqa: PLC0415 - as in the commands
+    from allranks.sweep.storage.mapkeeper import Address, MapKeeper  # noqa: PLC0415 - as in the commands
 
     address = Address(name, place.namespace, place.context, place.kubeconfig)
     return MapKeeper(address, name)
@@ -96,7 +96,7 @@ def keeper(name: str, place: Place) -> MapKeeper:
 
 def is_inside(kept: Keeper) -> TypeGuard[MapKeeper]:
     """Whether a pod runs a sweep, or is to."""
-    from allranks.sweep.mapkeeper import PREFIX  # noqa: PLC0415 - as in the commands
+    from allranks.sweep.storage.mapkeeper import PREFIX  # noqa: PLC0415 - as in the commands
 
     return kept.where.startswith(PREFIX) and bool(kept.read().place.get("inside"))
 
@@ -113,7 +113,9 @@ def run(
         flags: of `inside_options`.
         output: text, json or csv.
     """
-    from allranks.sweep import incluster, records, shelf  # noqa: PLC0415 - helm costs 0.2 s
+    from allranks.sweep import records  # noqa: PLC0415 - helm costs 0.2 s
+    from allranks.sweep.inside import incluster  # noqa: PLC0415 - helm costs 0.2 s
+    from allranks.sweep.storage import shelf  # noqa: PLC0415 - helm costs 0.2 s
 
     kept = keeper(prepared.spec.name, place)
     if kept.exists():
@@ -157,7 +159,7 @@ def _image(named: str) -> dict[str, str]:
 
 
 def _detached(console: Console, kept: MapKeeper, output: str) -> int:
-    from allranks.sweep import shelf  # noqa: PLC0415 - as in the commands
+    from allranks.sweep.storage import shelf  # noqa: PLC0415 - as in the commands
 
     if output == "json":
         console.json({"name": kept.name, "journal": kept.where})
@@ -229,7 +231,7 @@ def _tell_trouble(console: Console, kept: MapKeeper, told: set[str]) -> None:
     Raises:
         _FailedError: none will.
     """
-    from allranks.sweep import runnerpods  # noqa: PLC0415 - as in the commands
+    from allranks.sweep.inside import runnerpods  # noqa: PLC0415 - as in the commands
 
     if kept.is_held():
         return
@@ -258,7 +260,8 @@ def resume(
         output: text, json or csv.
     """
     from allranks.cli import sweeprun  # noqa: PLC0415 - it imports this module
-    from allranks.sweep import incluster, runner  # noqa: PLC0415 - helm costs 0.2 s
+    from allranks.sweep import runner  # noqa: PLC0415 - helm costs 0.2 s
+    from allranks.sweep.inside import incluster  # noqa: PLC0415 - helm costs 0.2 s
 
     asked = any(value is not None for value in flags.values())
     if not kept.read().outcome and kept.is_run():
@@ -295,7 +298,7 @@ def stay_command(
     A signal ends this process and not the sweep: what runs goes on, and the next pod finds it.
     """
     from allranks.sweep import runner  # noqa: PLC0415 - `--help` does not need it
-    from allranks.sweep.mapkeeper import Address, MapKeeper  # noqa: PLC0415 - as above
+    from allranks.sweep.storage.mapkeeper import Address, MapKeeper  # noqa: PLC0415 - as above
 
     # The first process of a container has no handlers but its own.
     signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from allranks.cli.console import Console
     from allranks.cli.target import Site
     from allranks.helm.releases import Home
-    from allranks.sweep.journals import Keeper
-    from allranks.sweep.ports import Trials
-    from allranks.sweep.prepare import Prepared
+    from allranks.sweep.storage.journals import Keeper
+    from allranks.sweep.trials.ports import Trials
+    from allranks.sweep.values.prepare import Prepared
 
 
 # What the place of a sweep says whose process is a pod.
@@ -75,7 +75,7 @@ class Place:
         """
         known = {key: str(value) for key, value in kept.items() if key in cls.__slots__}
         if known.get("inside") and where:
-            from allranks.sweep.mapkeeper import Address  # noqa: PLC0415 - for these alone
+            from allranks.sweep.storage.mapkeeper import Address  # noqa: PLC0415 - for these alone
 
             address = Address.parse(where)
             known |= {"context": address.context, "kubeconfig": address.kubeconfig}
@@ -103,14 +103,14 @@ class Place:
         """
         if self.on == LOCAL:
             from allranks.helm import locate  # noqa: PLC0415 - helm costs 0.2 s
-            from allranks.sweep import localtrials  # noqa: PLC0415 - one of the two
+            from allranks.sweep.trials import localtrials  # noqa: PLC0415 - one of the two
 
             workdir = Path(self.workdir or Path.cwd())
             return localtrials.LocalTrials(
                 prepared,
                 localtrials.Home(self.namespace, workdir, locate.find(self.helm or None)),
             )
-        from allranks.sweep.clustertrials import ClusterTrials  # noqa: PLC0415
+        from allranks.sweep.trials.clustertrials import ClusterTrials  # noqa: PLC0415
 
         site = self._site()
         return ClusterTrials(prepared, site.cluster, site.home(prepared.spec.name))
@@ -177,7 +177,7 @@ def find(name: str, journal: str = "") -> Keeper:
     Raises:
         InputError: there is no such sweep.
     """
-    from allranks.sweep import shelf  # noqa: PLC0415 - `--help` does not need it
+    from allranks.sweep.storage import shelf  # noqa: PLC0415 - `--help` does not need it
 
     kept = shelf.locate(name, journal)
     if journal or kept.exists():
@@ -209,7 +209,7 @@ def journal_of(name: str, where: str) -> str:
         name: the sweep's name.
         where: of its journal.
     """
-    from allranks.sweep import shelf  # noqa: PLC0415 - `--help` does not need it
+    from allranks.sweep.storage import shelf  # noqa: PLC0415 - `--help` does not need it
 
     return "" if shelf.is_own(name, where) else where
 
@@ -230,7 +230,7 @@ def sweep_argument(*, required: bool = True) -> Callable[[Callable[..., Any]], C
 def complete(_: click.Context, __: click.Parameter, start: str) -> list[str]:
     """The names of the sweeps, for the shell."""
     try:
-        from allranks.sweep import shelf  # noqa: PLC0415 - only while a shell completes
+        from allranks.sweep.storage import shelf  # noqa: PLC0415 - only while a shell completes
 
         found = [kept.name for kept in shelf.every()]
     except AllranksError:

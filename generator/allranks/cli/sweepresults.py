@@ -20,7 +20,7 @@ from allranks.errors import InputError
 if TYPE_CHECKING:
     from allranks.cli.console import Console
     from allranks.sweep.model import Trial
-    from allranks.sweep.results import Results
+    from allranks.sweep.reporting.results import Results
     from allranks.sweep.state import SweepState
 
 
@@ -87,7 +87,7 @@ def results_command(
     _check(output, one=one, both=best and trial is not None, values=values, manifest=manifest)
     if top is not None and one:
         raise InputError("is for the table of all trials", path="--top", hint="leave it out")
-    from allranks.sweep import results  # noqa: PLC0415 - `--help` does not need it
+    from allranks.sweep.reporting import results  # noqa: PLC0415 - `--help` does not need it
 
     kept = find(name, journal)
     state = kept.read()
@@ -106,7 +106,7 @@ def results_command(
     elif output == "json":
         console.json(results.as_dict(found))
     elif output == "csv":
-        from allranks.sweep import tables  # noqa: PLC0415 - only where it is asked
+        from allranks.sweep.reporting import tables  # noqa: PLC0415 - only where it is asked
 
         console.raw(tables.as_csv(found))
     elif found.trials:
@@ -141,7 +141,8 @@ def _check(output: str, *, one: bool, both: bool, values: bool, manifest: bool) 
 def _show_one(
     console: Console, state: SweepState, found: Results, trial: Trial, output: str, *, exact: bool
 ) -> None:
-    from allranks.sweep import prepare, results  # noqa: PLC0415 - only where it is asked
+    from allranks.sweep.reporting import results  # noqa: PLC0415 - only where it is asked
+    from allranks.sweep.values import prepare  # noqa: PLC0415 - only where it is asked
 
     if exact or output == "yaml":
         given = prepare.restore(state).values(trial)
@@ -183,7 +184,7 @@ def manifests(state: SweepState, trial: Trial, helm: str | None) -> str:
     from allranks import postrender  # noqa: PLC0415 - helm costs 0.2 s
     from allranks.helm import driver, locate  # noqa: PLC0415
     from allranks.local import localising  # noqa: PLC0415
-    from allranks.sweep import prepare  # noqa: PLC0415
+    from allranks.sweep.values import prepare  # noqa: PLC0415
     from allranks.values.merge import merge  # noqa: PLC0415
 
     prepared = prepare.restore(state)
@@ -205,7 +206,7 @@ def _draw(console: Console, found: Results, plot: str | None, report: str | None
             "there are several pictures", path="--plot -", hint="name a folder for them"
         )
     if plot is not None:
-        from allranks.sweep import plot as plotting  # noqa: PLC0415 - matplotlib costs 0.4 s
+        from allranks.sweep.reporting import plot as plotting  # noqa: PLC0415 - matplotlib costs 0.4 s
 
         pictures = plotting.pictures(found)
         folder = Path(plot)
@@ -221,7 +222,7 @@ def _draw(console: Console, found: Results, plot: str | None, report: str | None
             ) from error
         console.note(f"{folder}: {', '.join(picture.name for picture in pictures)}")
     if report is not None:
-        from allranks.sweep import report as reporting  # noqa: PLC0415
+        from allranks.sweep.reporting import report as reporting  # noqa: PLC0415
 
         files.write(Path(report), reporting.html(found))
     if report not in (None, files.STDOUT):

@@ -20,15 +20,16 @@ from allranks.cli import options, sweepinside, sweepoptions, sweepview
 from allranks.cli.sweepplace import Place, chosen, find, journal_of, journal_option, sweep_argument
 from allranks.cli.target import LOCAL, target_options
 from allranks.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, InputError
-from allranks.sweep import actions, results, space
+from allranks.sweep import actions, space
+from allranks.sweep.reporting import results
 
 if TYPE_CHECKING:
     from allranks.cli.console import Console
     from allranks.cli.target import Target
-    from allranks.sweep.journals import Journal
     from allranks.sweep.model import SweepSpec
-    from allranks.sweep.prepare import Prepared
     from allranks.sweep.state import SweepState
+    from allranks.sweep.storage.journals import Journal
+    from allranks.sweep.values.prepare import Prepared
     from allranks.values.sources import Sources
 
 _DRY_TRIALS = 20
@@ -95,7 +96,9 @@ def run_command(
       allranks sweep run rates torchrun -f v.yaml --set-range lr=1e-5,1e-4 --set-range seed=1..3
       allranks sweep run sizes ./chart --over model=small.yaml,large.yaml --metric loss --minimize
     """  # noqa: D301 - \b is click's mark for text that is not re-wrapped
-    from allranks.sweep import prepare, runner, shelf  # noqa: PLC0415 - `--help` needs none
+    from allranks.sweep import runner  # noqa: PLC0415 - `--help` needs none
+    from allranks.sweep.storage import shelf  # noqa: PLC0415 - `--help` needs none
+    from allranks.sweep.values import prepare  # noqa: PLC0415 - `--help` needs none
 
     first = next((file for file in sources.files if file != "-"), "")
     place = chosen(target, console, workdir, first)
@@ -247,7 +250,7 @@ def exit_code(state: SweepState) -> int:
 
 def show_end(console: Console, state: SweepState, output: str, journal: str = "") -> None:
     """What a sweep has found, when its following ends."""
-    from allranks.sweep import tables  # noqa: PLC0415 - `--help` does not need it
+    from allranks.sweep.reporting import tables  # noqa: PLC0415 - `--help` does not need it
 
     found = results.collect(state.spec, state.trials.values(), journal)
     if output == "json":

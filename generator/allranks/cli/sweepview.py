@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 
 from allranks.cli import statusview
 from allranks.cli.console import clean, facts, one_line
-from allranks.sweep import actions, describe, naming, results, tables
+from allranks.sweep import actions, naming
 from allranks.sweep.model import CANCELLED, FAILED, RUNNING, UNMEASURED
+from allranks.sweep.reporting import describe, results, tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from allranks.cli.console import Console
     from allranks.sweep.model import Assignment, SweepSpec, Trial
-    from allranks.sweep.results import Results
+    from allranks.sweep.reporting.results import Results
     from allranks.sweep.state import SweepState
 
 # How many of the best trials a person is shown unasked.

@@ -13,22 +13,23 @@ from typing import TYPE_CHECKING
 
 from allranks import names
 from allranks.errors import AllranksError, ForbiddenError, InputError, RunError
-from allranks.sweep import actions, naming, records, sampling, shelf, written
+from allranks.sweep import actions, naming, records, sampling, written
 from allranks.sweep.actions import Observed
 from allranks.sweep.decide import decide
 from allranks.sweep.interrupts import Interrupts
 from allranks.sweep.metrics import Collector
-from allranks.sweep.prepare import restore
-from allranks.sweep.shelf import locate
+from allranks.sweep.storage import shelf
+from allranks.sweep.storage.shelf import locate
+from allranks.sweep.values.prepare import restore
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from allranks.sweep.journals import Journal, Keeper
     from allranks.sweep.model import SweepSpec, Trial
-    from allranks.sweep.ports import Trials
-    from allranks.sweep.prepare import Prepared
     from allranks.sweep.state import SweepState
+    from allranks.sweep.storage.journals import Journal, Keeper
+    from allranks.sweep.trials.ports import Trials
+    from allranks.sweep.values.prepare import Prepared
 
 __all__ = [
     "begin",

@@ -9,8 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from allranks.helm import driver, locate
-from allranks.sweep import prepare, space
+from allranks.sweep import space
 from allranks.sweep.model import Trial
+from allranks.sweep.values import prepare
 from allranks.values.sources import Sources
 from allranks.yamlio import load
 from tests.conftest import exact

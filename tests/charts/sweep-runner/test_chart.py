@@ -10,7 +10,7 @@ import yaml
 import allranks
 from allranks import names
 from allranks.schema import bundle
-from allranks.sweep import segments
+from allranks.sweep.storage import segments
 from tests.charts.shared import packaging
 from tests.charts.shared.api import check_no_nulls
 from tests.charts.shared.pod_security import violations

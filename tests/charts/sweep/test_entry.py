@@ -10,8 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from allranks.sweep import forms, space
-from allranks.sweep.reading import Reading
+from allranks.sweep import space
+from allranks.sweep.values import forms
+from allranks.sweep.values.reading import Reading
 from allranks.values.sources import Sources, load
 from tests.charts.shared.strings import STRINGS
 from tests.charts.sweep.pods import TELL
@@ -114,7 +115,7 @@ def test_the_command_line_keeps_what_was_typed(
     typed: str, render: Render, pods: Pods, tmp_path: Path
 ) -> None:
     """A number, or true, reaches the trial as it stands in the values file."""
-    from allranks.sweep.plain import as_typed  # noqa: PLC0415 - beside what it is compared with
+    from allranks.sweep.values.plain import as_typed  # noqa: PLC0415 - beside what it is compared with
 
     path = tmp_path / "values.yaml"
     path.write_text(

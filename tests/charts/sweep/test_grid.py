@@ -10,8 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from allranks import names
-from allranks.sweep import forms, space
-from allranks.sweep.reading import Reading
+from allranks.sweep import space
+from allranks.sweep.values import forms
+from allranks.sweep.values.reading import Reading
 from tests.charts.shared.rendered import templates, variables
 
 if TYPE_CHECKING:

@@ -8,8 +8,9 @@ import pytest
 
 from allranks import names
 from allranks.helm import driver, locate
-from allranks.sweep import prepare, space
+from allranks.sweep import space
 from allranks.sweep.model import Trial
+from allranks.sweep.values import prepare
 from allranks.values.sources import Sources
 from allranks.yamlio.load import load_all
 from tests.charts.shared.rendered import MINIMAL, by_name, templates

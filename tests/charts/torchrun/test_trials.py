@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from allranks.sweep import space
-from allranks.sweep import spec as specs
-from allranks.sweep.apply import bind, trial_values
+from allranks.sweep.values import spec as specs
+from allranks.sweep.values.apply import bind, trial_values
 from allranks.values.sources import defaults
 from allranks.yamlio.dump import dump
 from allranks.yamlio.load import load

@@ -15,9 +15,10 @@ import yaml
 
 from allranks import names
 from allranks.helm.locate import inspect
-from allranks.sweep import localtrials, runner
-from allranks.sweep.localtrials import LocalTrials
-from allranks.sweep.prepare import Prepared, Request, prepare
+from allranks.sweep import runner
+from allranks.sweep.trials import localtrials
+from allranks.sweep.trials.localtrials import LocalTrials
+from allranks.sweep.values.prepare import Prepared, Request, prepare
 from allranks.values.sources import Sources
 
 if TYPE_CHECKING:
@@ -28,7 +29,9 @@ _RUNNER = """
 import sys
 from pathlib import Path
 from allranks.helm.locate import inspect
-from allranks.sweep import localtrials, prepare, runner
+from allranks.sweep import runner
+from allranks.sweep.trials import localtrials
+from allranks.sweep.values import prepare
 from allranks.values.sources import Sources
 
 name, values, helm, workdir = sys.argv[1:]

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from allranks.errors import AllranksError, RunError
-from allranks.sweep import journals, records
+from allranks.sweep import records
+from allranks.sweep.storage import journals
 from tests.local.sweep.postgres import PASSWORD, USER, Server
 from tests.local.sweep.test_cli import Laptop, held, laptop
 from tests.unit.sweep.simulation import spec

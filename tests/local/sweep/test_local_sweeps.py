@@ -12,12 +12,13 @@ import pytest
 
 from allranks.errors import InputError
 from allranks.local import control, store
-from allranks.sweep import actions, localtrials, model, runner
+from allranks.sweep import actions, model, runner
+from allranks.sweep.trials import localtrials
 
 from ..conftest import until  # noqa: TID252 - the tier's own
 
 if TYPE_CHECKING:
-    from allranks.sweep.ports import Said
+    from allranks.sweep.trials.ports import Said
 
     from .stand import Stand
 

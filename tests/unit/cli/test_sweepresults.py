@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from allranks.cli import main
-from allranks.sweep import records, shelf, space
+from allranks.sweep import records, space
+from allranks.sweep.storage import shelf
 from tests.unit.sweep.simulation import spec
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pytest
 
 from allranks.cli import sweepview
 from allranks.cli.console import Console
-from allranks.sweep import records, results, tables
+from allranks.sweep import records
 from allranks.sweep.model import (
     ARG,
     Choice,
@@ -24,6 +24,7 @@ from allranks.sweep.model import (
     TrialSpec,
     Values,
 )
+from allranks.sweep.reporting import results, tables
 from allranks.sweep.state import SweepState
 
 SPEC = SweepSpec(

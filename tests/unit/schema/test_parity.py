@@ -11,7 +11,6 @@ from allranks import names
 from allranks.model import jobspec
 from allranks.schema import bundle
 from allranks.schema.validate import validate
-from allranks.sweep import spec
 from allranks.sweep.model import (
     HALVING,
     MEDIAN,
@@ -20,6 +19,7 @@ from allranks.sweep.model import (
     SweepSpec,
     TrialSpec,
 )
+from allranks.sweep.values import spec
 from allranks.values.merge import overlay
 from allranks.values.sources import defaults
 

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from allranks.sweep import actions, naming, records, sampling
 from allranks.sweep.actions import Observed
 from allranks.sweep.decide import decide
-from allranks.sweep.journal import Journal
 from allranks.sweep.metrics import Collector
 from allranks.sweep.model import (
     Choice,
@@ -28,6 +27,7 @@ from allranks.sweep.model import (
     Values,
 )
 from allranks.sweep.state import SweepState, fold
+from allranks.sweep.storage.journal import Journal
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator

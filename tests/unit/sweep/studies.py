@@ -10,18 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 import optuna
 
-from allranks.sweep import databaseurl, journals, mirror, records
+from allranks.sweep import records
+from allranks.sweep.storage import databaseurl, journals, mirror
 from tests.unit.sweep.simulation import Memory, spec
 
 if TYPE_CHECKING:
-    from allranks.sweep.journals import Journal, Keeper
     from allranks.sweep.records import Record
     from allranks.sweep.state import SweepState
+    from allranks.sweep.storage.journals import Journal, Keeper
 
 # Goes on with a sweep in a database, trial by trial, until it is killed.
 _WRITER = """
 import sys
-from allranks.sweep import journals, records, space
+from allranks.sweep import records, space
+from allranks.sweep.storage import journals
 with journals.keeper(sys.argv[1], "s").open() as journal:
     spec = journal.state.spec
     while True:

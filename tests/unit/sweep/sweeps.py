@@ -27,7 +27,7 @@ from allranks.sweep.model import (
     TrialSpec,
     Values,
 )
-from allranks.sweep.results import Results, collect
+from allranks.sweep.reporting.results import Results, collect
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from allranks.errors import InvalidValues
 from allranks.schema import paths
-from allranks.sweep import naming, places, space
-from allranks.sweep.apply import bind, trial_values
+from allranks.sweep import naming, space
 from allranks.sweep.model import Choice, Objective, Parameter, Reach, SweepSpec, TrialSpec, Values
+from allranks.sweep.values import places
+from allranks.sweep.values.apply import bind, trial_values
 
 DEFAULTS: dict[str, Any] = {
     "command": [],

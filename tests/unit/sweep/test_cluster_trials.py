@@ -22,12 +22,13 @@ from allranks.helm.locate import HelmBinary
 from allranks.helm.releases import Home
 from allranks.layout.compute import compute
 from allranks.model.jobspec import JobSpec
-from allranks.sweep import actions, model, podlogs, releasing, removing, runner, trialpods
-from allranks.sweep.clustertrials import ClusterTrials
+from allranks.sweep import actions, model, runner
 from allranks.sweep.model import Trial
 from allranks.sweep.owner import Owner
-from allranks.sweep.ports import Said
-from allranks.sweep.prepare import Prepared
+from allranks.sweep.trials import podlogs, releasing, removing, trialpods
+from allranks.sweep.trials.clustertrials import ClusterTrials
+from allranks.sweep.trials.ports import Said
+from allranks.sweep.values.prepare import Prepared
 from tests.unit.cluster.fake_cluster import FakeCluster, FakeStream
 
 from .simulation import spec
@@ -224,7 +225,7 @@ def foreign(monkeypatch: pytest.MonkeyPatch) -> Stand:
 
 
 def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("allranks.sweep.clustertrials._LOOK", 0.0)
+    monkeypatch.setattr("allranks.sweep.trials.clustertrials._LOOK", 0.0)
     monkeypatch.setattr(podlogs, "_PAUSE", 0.0)
 
 
@@ -431,7 +432,7 @@ def test_the_cluster_is_not_asked_at_each_turn(
     """Between two looks the last one is told, with what was begun since."""
 
     def look_is_due(*, due: bool) -> None:
-        monkeypatch.setattr("allranks.sweep.clustertrials._LOOK", 0.0 if due else 600.0)
+        monkeypatch.setattr("allranks.sweep.trials.clustertrials._LOOK", 0.0 if due else 600.0)
 
     assert {} == stand.trials.observe()
     look_is_due(due=False)
@@ -452,7 +453,7 @@ def test_the_cluster_is_not_asked_at_each_turn(
 
 def test_a_look_that_fails_is_none(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
     """What an earlier one has found is not told in its stead, however soon it is asked again."""
-    monkeypatch.setattr("allranks.sweep.clustertrials._LOOK", 600.0)
+    monkeypatch.setattr("allranks.sweep.trials.clustertrials._LOOK", 600.0)
     stand.cluster.refuse = lambda *_: ToolError("the cluster does not answer")
     for _ in range(2):
         with pytest.raises(ToolError, match="does not answer"):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from allranks.errors import InputError
-from allranks.sweep import databaseurl, journals
+from allranks.sweep.storage import databaseurl, journals
 
 
 @pytest.mark.parametrize(

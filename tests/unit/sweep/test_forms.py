@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allranks.errors import InputError, InvalidValues
-from allranks.sweep import forms
 from allranks.sweep.model import Choice, IntUniform, LogUniform, Range, Reach, Uniform, Values
-from allranks.sweep.reading import Reading
+from allranks.sweep.values import forms
+from allranks.sweep.values.reading import Reading
 from allranks.yamlio.dump import dump
 from allranks.yamlio.load import load
 

@@ -13,8 +13,9 @@ from allranks.cluster.kube import KubeCluster
 from allranks.errors import InputError
 from allranks.helm.locate import HelmBinary
 from allranks.helm.releases import Home
-from allranks.sweep import incluster, records
-from allranks.sweep.prepare import Prepared
+from allranks.sweep import records
+from allranks.sweep.inside import incluster
+from allranks.sweep.values.prepare import Prepared
 from tests.unit.sweep.simulation import spec
 
 # None of these is asked: what is refused here is refused before anything is.

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allranks.sweep import actions, records
-from allranks.sweep import journal as journals
 from allranks.sweep.model import (
     CANCELLED,
     FAILED,
@@ -23,6 +22,7 @@ from allranks.sweep.model import (
     EarlyStopping,
     Objective,
 )
+from allranks.sweep.storage import journal as journals
 from tests.unit.sweep.simulation import Disk, Memory, Runner, World, finish, quality, spec
 
 if TYPE_CHECKING:

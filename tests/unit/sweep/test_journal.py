@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from allranks.errors import InputError, RunError
-from allranks.sweep import journal, records, space
-from allranks.sweep.apply import bind, trial_values
-from allranks.sweep.journal import Journal
+from allranks.sweep import records, space
 from allranks.sweep.model import SUCCEEDED, Choice, Measure, Parameter, Values
+from allranks.sweep.storage import journal
+from allranks.sweep.storage.journal import Journal
+from allranks.sweep.values.apply import bind, trial_values
 from tests.unit.sweep.simulation import spec
 
 if TYPE_CHECKING:
@@ -226,7 +227,7 @@ def test_a_journal_that_is_not_there(tmp_path: Path) -> None:
 WRITER = """
 import sys
 from pathlib import Path
-from allranks.sweep.journal import Journal
+from allranks.sweep.storage.journal import Journal
 from allranks.sweep import records, space
 path = Path(sys.argv[1])
 with Journal.open(path) as journal:

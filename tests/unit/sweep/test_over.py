@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from allranks.errors import AllranksError, InputError
-from allranks.sweep import apply, over, written
-from allranks.sweep import spec as reading
+from allranks.sweep import written
 from allranks.sweep.model import (
     OVERLAY,
     Choice,
@@ -19,6 +18,8 @@ from allranks.sweep.model import (
     TrialSpec,
     Values,
 )
+from allranks.sweep.values import apply, over
+from allranks.sweep.values import spec as reading
 
 if TYPE_CHECKING:
     from pathlib import Path

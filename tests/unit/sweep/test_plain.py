@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from allranks.sweep.plain import as_typed
+from allranks.sweep.values.plain import as_typed
 from allranks.values.sources import Sources, load
 
 if TYPE_CHECKING:

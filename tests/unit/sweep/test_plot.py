@@ -11,8 +11,8 @@ import pytest
 
 from allranks.errors import InputError, MissingToolError
 from allranks.sweep.model import FAILED, MINIMIZE, Choice
-from allranks.sweep.plot import FORMATS, KINDS, pictures
-from allranks.sweep.results import collect
+from allranks.sweep.reporting.plot import FORMATS, KINDS, pictures
+from allranks.sweep.reporting.results import collect
 from tests.unit.sweep.sweeps import digits, spec_of, trial_of
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -85,7 +85,7 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) 
 def test_results_and_report_load_no_library() -> None:
     """Only drawing does, and only when asked."""
     code = (
-        "import sys, allranks.cli.main, allranks.sweep.report, allranks.sweep.plot;"
+        "import sys, allranks.cli.main; from allranks.sweep.reporting import plot, report;"
         "print([name for name in ('matplotlib', 'optuna', 'numpy') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)

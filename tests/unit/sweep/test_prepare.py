@@ -11,8 +11,8 @@ import yaml
 from allranks.errors import InputError, InvalidValues
 from allranks.sweep import naming, records, space
 from allranks.sweep.model import ARG, PATH, Reach, Trial
-from allranks.sweep.prepare import Prepared, Request, prepare, restore
 from allranks.sweep.state import fold
+from allranks.sweep.values.prepare import Prepared, Request, prepare, restore
 from allranks.values.sources import Sources
 
 

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from allranks.sweep import report
 from allranks.sweep.model import FAILED, RUNNING, STOPPED, Choice, LogUniform, Parameter, Reach
-from allranks.sweep.results import Results, collect
+from allranks.sweep.reporting import report
+from allranks.sweep.reporting.results import Results, collect
 from tests.unit.sweep.sweeps import digits, spec_of, trial_of
 
 # These have no end tag.

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from allranks.sweep import metrics, space
-from allranks.sweep import spec as specs
 from allranks.sweep.model import ARG, GRID, HALVING, TPE, SweepSpec
+from allranks.sweep.values import spec as specs
 from allranks.yamlio.load import load
 
 FOLDER = Path(__file__).parents[3] / "examples" / "sweep-digits"

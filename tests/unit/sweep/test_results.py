@@ -12,7 +12,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from allranks.errors import InputError, RunError
-from allranks.sweep import tables
 from allranks.sweep.model import (
     CANCELLED,
     FAILED,
@@ -24,7 +23,8 @@ from allranks.sweep.model import (
     Choice,
     Trial,
 )
-from allranks.sweep.results import as_dict, as_json, collect, values_file
+from allranks.sweep.reporting import tables
+from allranks.sweep.reporting.results import as_dict, as_json, collect, values_file
 from allranks.yamlio.load import load
 from tests.unit.sweep.sweeps import digits, spec_of, trial_of
 

@@ -9,8 +9,6 @@ from decimal import Decimal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allranks.sweep import drawing, report
-from allranks.sweep.figures import MOST_CURVES, MOST_LINES, MOST_POINTS, figures, shade_class
 from allranks.sweep.model import (
     FAILED,
     MINIMIZE,
@@ -24,8 +22,16 @@ from allranks.sweep.model import (
     TrialSpec,
     Values,
 )
-from allranks.sweep.results import collect
-from allranks.sweep.scales import Scale, objective_scale, scale_of, short
+from allranks.sweep.reporting import drawing, report
+from allranks.sweep.reporting.figures import (
+    MOST_CURVES,
+    MOST_LINES,
+    MOST_POINTS,
+    figures,
+    shade_class,
+)
+from allranks.sweep.reporting.results import collect
+from allranks.sweep.reporting.scales import Scale, objective_scale, scale_of, short
 from tests.unit.sweep.sweeps import digits, spec_of, trial_of
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allranks.sweep.importance import FEWEST, Importance, importances
 from allranks.sweep.model import FAILED, STOPPED, SUCCEEDED, Choice, Scalar
-from allranks.sweep.results import Results, collect
+from allranks.sweep.reporting.importance import FEWEST, Importance, importances
+from allranks.sweep.reporting.results import Results, collect
 from tests.unit.sweep.sweeps import chance, spec_of, trial_of
 
 if TYPE_CHECKING:

@@ -15,20 +15,22 @@ from hypothesis import strategies as st
 from allranks import names
 from allranks.cli import sweeprun
 from allranks.errors import ForbiddenError, InputError, RunError
-from allranks.sweep import actions, model, results, runner, shelf
+from allranks.sweep import actions, model, runner
 from allranks.sweep.actions import Observed
-from allranks.sweep.filekeeper import FileKeeper
-from allranks.sweep.journal import Journal, read
-from allranks.sweep.ports import Said
-from allranks.sweep.prepare import Prepared
+from allranks.sweep.reporting import results
+from allranks.sweep.storage import shelf
+from allranks.sweep.storage.filekeeper import FileKeeper
+from allranks.sweep.storage.journal import Journal, read
+from allranks.sweep.trials.ports import Said
+from allranks.sweep.values.prepare import Prepared
 
 from .simulation import spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from allranks.sweep.journals import Journal as AnyJournal
     from allranks.sweep.model import Trial
+    from allranks.sweep.storage.journals import Journal as AnyJournal
 
 MEASURED = model.Objective("accuracy")
 

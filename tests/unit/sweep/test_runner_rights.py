@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from allranks.sweep import runnerrights
+from allranks.sweep.inside import runnerrights
 from allranks.sweep.model import MetricsSpec, Objective
 from tests.unit.sweep.simulation import spec
 

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from allranks.errors import InputError
-from allranks.sweep import lines, naming, records, segments, space
-from allranks.sweep.mapkeeper import Address
+from allranks.sweep import naming, records, space
 from allranks.sweep.model import SUCCEEDED, Choice, Measure, Parameter, Values
+from allranks.sweep.storage import lines, segments
+from allranks.sweep.storage.mapkeeper import Address
 from tests.unit.sweep.simulation import spec
 
 _LINES = [b'{"t":"a"}', b'{"t":"b","v":"\xc3\xa9"}', b'{"t":"c"}']

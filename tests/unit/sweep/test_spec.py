@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allranks.errors import InputError, InvalidValues
-from allranks.sweep import spec as specs
 from allranks.sweep import written
 from allranks.sweep.model import (
     HALVING,
@@ -32,6 +31,7 @@ from allranks.sweep.model import (
     Uniform,
     Values,
 )
+from allranks.sweep.values import spec as specs
 from allranks.values.sources import defaults
 from allranks.yamlio.load import load
 

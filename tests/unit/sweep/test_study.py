@@ -17,9 +17,7 @@ import pytest
 from optuna.trial import TrialState
 
 from allranks.errors import InputError, MissingToolError, RunError
-from allranks.sweep import journals, records, space
-from allranks.sweep import lease as leases
-from allranks.sweep.lease import Lease
+from allranks.sweep import records, space
 from allranks.sweep.model import (
     CANCELLED,
     FAILED,
@@ -34,6 +32,9 @@ from allranks.sweep.model import (
     Parameter,
     Uniform,
 )
+from allranks.sweep.storage import journals
+from allranks.sweep.storage import lease as leases
+from allranks.sweep.storage.lease import Lease
 from tests.unit.sweep.simulation import Memory, World, finish, spec
 from tests.unit.sweep.studies import Kept, kill_writers, same, study
 from tests.unit.sweep.test_interruptions import check
@@ -41,7 +42,7 @@ from tests.unit.sweep.test_interruptions import check
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from allranks.sweep.journals import Journal
+    from allranks.sweep.storage.journals import Journal
 
 
 @pytest.fixture(scope="session")
@@ -417,7 +418,7 @@ def test_what_is_not_installed(
     monkeypatch.setitem(sys.modules, library, None)
     if library == "optuna":
         for name in ("study", "studyjournal", "database", "rows", "mirror"):
-            monkeypatch.delitem(sys.modules, f"allranks.sweep.{name}", raising=False)
+            monkeypatch.delitem(sys.modules, f"allranks.sweep.storage.{name}", raising=False)
     kept = journals.keeper(where, "s")
     with pytest.raises(MissingToolError, match=said) as caught:
         kept.exists()

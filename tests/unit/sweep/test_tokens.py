@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from allranks.sweep import spec as specs
 from allranks.sweep.model import Values
-from allranks.sweep.tokens import finder
+from allranks.sweep.values import spec as specs
+from allranks.sweep.values.tokens import finder
 from allranks.values.sources import Sources, read
 
 if TYPE_CHECKING:

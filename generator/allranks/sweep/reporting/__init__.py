@@ -1,0 +1,1 @@
+"""What a sweep has found: tables, pictures and the report."""

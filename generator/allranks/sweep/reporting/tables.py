@@ -1,0 +1,207 @@
+"""Results as rows of text: what a terminal, a CSV file and the report show.
+
+A table is data. Who prints it decides on widths and colours.
+"""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from allranks.sweep.model import CANCELLED, LogUniform, Uniform
+from allranks.sweep.reporting.results import finite, seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from allranks.sweep.model import Choice, SweepSpec, Trial
+    from allranks.sweep.reporting.results import Results
+
+NONE = "\N{EM DASH}"
+_MINUTE, _HOUR, _DAY = 60, 3600, 86400
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column.
+
+    Attributes:
+        title: its heading.
+        numeric: its cells are numbers, and stand to the right.
+        parameter: it is one of the sweep's parameters.
+    """
+
+    title: str
+    numeric: bool = False
+    parameter: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Columns, and rows of as many cells.
+
+    Attributes:
+        columns: from the left.
+        rows: the text of each cell.
+        keys: for each cell what to sort it by: a number, or text; None for nothing there.
+        trials: whose row it is.
+    """
+
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[str, ...], ...]
+    keys: tuple[tuple[float | str | None, ...], ...]
+    trials: tuple[Trial, ...]
+
+
+def table(results: Results, *, most: int | None = None) -> Table:
+    """The trials as a person reads them, the best first.
+
+    Args:
+        results: the sweep.
+        most: leave out those that come after so many; None for none.
+    """
+    spec = results.spec
+    names = [parameter.name for parameter in spec.parameters]
+    columns = (
+        Column("trial", numeric=True),
+        Column("state"),
+        Column(spec.objective.metric, numeric=True),
+        *(Column(name, numeric=_numeric(results, name), parameter=True) for name in names),
+        Column("steps", numeric=True),
+        Column("time", numeric=True),
+        Column("CPU", numeric=True),
+        Column("note"),
+    )
+    trials = results.trials if most is None else results.trials[:most]
+    rows, keys = [], []
+    for trial in trials:
+        cells = list(_cells(trial, names))
+        rows.append(tuple(text for text, _ in cells))
+        keys.append(tuple(key for _, key in cells))
+    return Table(columns, tuple(rows), tuple(keys), trials)
+
+
+def _cells(trial: Trial, names: list[str]) -> Iterable[tuple[str, float | str | None]]:
+    """Each cell's text, and what it is sorted by."""
+    yield str(trial.number), trial.number
+    yield trial.state, trial.state
+    yield value_text(trial.value), finite(trial.value)
+    for name in names:
+        choice = trial.assignment.get(name)
+        if choice is None:
+            yield NONE, None
+        else:
+            yield choice.text, choice.data if is_number(choice) else choice.text
+    step = last_step(trial)
+    yield (NONE, None) if step is None else (str(step), step)
+    for spent in (seconds(trial), trial.cpu_seconds):
+        yield (NONE, None) if spent is None else (duration(spent), spent)
+    yield note(trial), note(trial) or None
+
+
+def _numeric(results: Results, name: str) -> bool:
+    found = [trial.assignment[name] for trial in results.trials if name in trial.assignment]
+    return bool(found) and all(map(is_number, found))
+
+
+def is_number(choice: Choice) -> bool:
+    """Whether a choice is a number to YAML."""
+    return isinstance(choice.data, int | float) and not isinstance(choice.data, bool)
+
+
+def last_step(trial: Trial) -> int | None:
+    """The last step that a trial reported a value at; None where it reported none."""
+    return max((each.step for each in trial.measures if each.step is not None), default=None)
+
+
+def note(trial: Trial) -> str:
+    """What is to be said of a trial: why it is in its state, and that it took more attempts.
+
+    Why a trial was cancelled is why the sweep has ended, which is said of the sweep.
+    """
+    reason = "" if trial.state == CANCELLED else trial.reason
+    again = f"{trial.attempts} attempts" if trial.attempts > 1 else ""
+    return "; ".join(part for part in (reason, again) if part)
+
+
+def value_text(value: float | None) -> str:
+    """A measured value, with the six digits that tell two trials apart."""
+    return NONE if value is None else f"{value:.6g}"
+
+
+def short(spec: SweepSpec, name: str, choice: Choice) -> str:
+    """A choice as a person reads it: as typed; a number that was drawn has six of its digits."""
+    drawn = (Uniform, LogUniform)
+    spaces = {item.name: item.space for item in spec.parameters}
+    if isinstance(spaces.get(name), drawn) and isinstance(choice.data, float):
+        return f"{choice.data:.6g}"
+    return choice.text
+
+
+def duration(spent: float) -> str:
+    """Seconds as a person says them: ``8.5 s``, ``2 min 5 s``, ``1 h 3 min``, ``2 d 4 h``."""
+    if spent < 9.95:  # noqa: PLR2004 - rounds to two digits
+        return f"{spent:.1f} s"
+    whole = round(spent)
+    for unit, name, below, below_name in (
+        (_DAY, "d", _HOUR, "h"),
+        (_HOUR, "h", _MINUTE, "min"),
+        (_MINUTE, "min", 1, "s"),
+    ):
+        if whole >= unit:
+            rest = whole % unit // below
+            return f"{whole // unit} {name}" + (f" {rest} {below_name}" if rest else "")
+    return f"{whole} s"
+
+
+class _Lines:
+    """Takes rows that end as the standard says, and ends them as a file here does.
+
+    Told to end rows with a line feed, the writer would leave a carriage return in a cell unquoted.
+    """
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def write(self, row: str) -> None:
+        """Take one row."""
+        self.lines.append(row.removesuffix("\r\n") + "\n")
+
+
+def as_csv(results: Results) -> str:
+    """One line per trial, the best first; parameters as they reached it.
+
+    A parameter that is called like one of the other columns stands as ``parameter.<name>``.
+    """
+    fixed = ("trial", "name", "state", "value")
+    after = ("step", "attempts", "seconds", "cpu_seconds", "reason")
+    names = [parameter.name for parameter in results.spec.parameters]
+    shown = [f"parameter.{name}" if name in (*fixed, *after) else name for name in names]
+    out = _Lines()
+    writer = csv.writer(out)
+    writer.writerow((*fixed, *shown, *after))
+    for trial in results.trials:
+        texts = (trial.assignment[name].text if name in trial.assignment else "" for name in names)
+        spent = (seconds(trial), trial.cpu_seconds)
+        writer.writerow(
+            (
+                trial.number,
+                trial.name,
+                trial.state,
+                "" if trial.value is None else repr(trial.value),
+                *texts,
+                "" if (step := last_step(trial)) is None else step,
+                trial.attempts,
+                *("" if each is None else f"{each:.3f}" for each in spent),
+                trial.reason,
+            )
+        )
+    return "".join(out.lines)
+
+
+def summary(results: Results) -> str:
+    """The state of a sweep in one line: ``40 trials: 12 succeeded, 27 stopped, 1 failed``."""
+    total = len(results.trials)
+    parts = ", ".join(f"{count} {state}" for state, count in results.counts.items())
+    return f"{total} trial{'s' * (total != 1)}" + (f": {parts}" if parts else "")

@@ -1,0 +1,113 @@
+"""A sweep that is kept in a file.
+
+::
+
+    journal.jsonl      the sweep; see `journal`
+    journal.jsonl.stop who runs it is asked to end it, and why
+
+A sweep is asked to stop by a file, so that any process of the user's can ask, whatever machine or
+container the one that runs the sweep is in, as long as both see the journal.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from allranks import names
+from allranks.errors import InputError, RunError
+from allranks.sweep import records
+from allranks.sweep.storage import journal
+from allranks.sweep.storage.journal import Journal
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from allranks.sweep.records import Record
+    from allranks.sweep.state import SweepState
+
+
+@dataclass(frozen=True, slots=True)
+class FileKeeper:
+    """The place of a journal that is a file; see `journals.Keeper`.
+
+    Attributes:
+        path: the file; absolute.
+        name: the sweep's name; "" where only the file was named.
+    """
+
+    path: Path
+    name: str = ""
+
+    @property
+    def where(self) -> str:
+        """The file's path."""
+        return str(self.path)
+
+    def create(self, head: Record) -> Journal:
+        """Begin the file, and its folder."""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(
+                f"the folder {self.path.parent} cannot be made: {error.strerror}",
+                hint=f"name another with --journal, or set {names.ENV_STATE}",
+            ) from error
+        made = Journal.create(self.path, head)
+        made.take_request()
+        return made
+
+    def open(self) -> Journal:
+        """Go on with the file."""
+        return Journal.open(self.path)
+
+    def read(self) -> SweepState:
+        """Read the file."""
+        return journal.read(self.path)
+
+    def exists(self) -> bool:
+        """Whether there is such a file."""
+        return self.path.is_file()
+
+    def is_run(self) -> bool:
+        """Whether somebody has locked the file."""
+        try:
+            handle = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return False
+        try:
+            # Shared, so that two who look at the same time do not take each other for it.
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(handle)
+        return False
+
+    def request_stop(self, why: str, at: float) -> bool:
+        """Leave a request beside the file; who runs the sweep sees it within a second."""
+        if not self.exists():
+            raise InputError(f"there is no journal {self.path}", hint="check the sweep's name")
+        file = journal.stop_file(self.path)
+        partial = file.with_name(f".{file.name}.{os.getpid()}")
+        try:
+            partial.write_text(why, "utf-8")
+            partial.replace(file)
+        except OSError as error:
+            raise RunError(f"{file} cannot be written: {error.strerror}") from error
+        if self.is_run():
+            return True
+        with suppress(InputError), self.open() as opened:  # it was started just now
+            opened.take_request()
+            if not opened.state.outcome and not opened.state.requested:
+                opened.append(records.request_stop(why, at))
+            return False
+        return True
+
+    def forget(self) -> None:
+        """Remove the file and a request."""
+        for file in (self.path, journal.stop_file(self.path)):
+            file.unlink(missing_ok=True)

@@ -1,0 +1,245 @@
+"""The file that a sweep is: its records, one line of JSON each, written for good before they count.
+
+Whoever runs the sweep may be killed within a write. So a line counts once its line end is in the
+file; what stands behind the last one was never acted on, is not read, and is cut off by the next
+writer. Each write goes through to the disk before `append` returns. One writer at a time: the file
+is locked, and the kernel lets go of the lock of a process that is gone. Readers need no lock.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+from typing import TYPE_CHECKING
+
+from allranks.errors import InputError, RunError
+from allranks.sweep.state import begin
+from allranks.sweep.storage import lines
+from allranks.sweep.storage.lines import Reader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+    from types import TracebackType
+    from typing import Self
+
+    from allranks.sweep.records import Record
+    from allranks.sweep.state import SweepState
+
+_CHUNK = 1 << 20  # bytes that are read at a time
+_STOP = ".stop"
+
+
+def read(path: Path) -> SweepState:
+    """The sweep in a journal, which may be in use.
+
+    Raises:
+        InputError: there is none, it is of a newer version, or it was changed by other hands.
+        RunError: it cannot be read.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise _refused(path, error) from error
+    try:
+        reader, _ = _load(handle, path)
+    finally:
+        os.close(handle)
+    return reader.begun()
+
+
+def stop_file(path: Path) -> Path:
+    """The file beside a journal that asks whoever runs the sweep to end it, and says why."""
+    return path.with_name(path.name + _STOP)
+
+
+class Journal:
+    """A journal that is open for writing, and the sweep as it tells it; see `journals.Journal`.
+
+    Use `create` and `open`; the lock is held until `close`.
+
+    Attributes:
+        path: the file.
+        state: the sweep, with all records that were written.
+    """
+
+    def __init__(self, path: Path, handle: int, state: SweepState) -> None:
+        self.path = path
+        self.state = state
+        self._handle = handle
+        self._broken = False
+
+    @classmethod
+    def create(cls, path: Path, head: Record) -> Journal:
+        """Begin a journal with its head.
+
+        Args:
+            path: where; the folder is there.
+            head: of `records.head`.
+
+        Raises:
+            InputError: there is one already, or another process writes it.
+            RunError: it cannot be written.
+        """
+        handle = _open(path, os.O_RDWR | os.O_CREAT)
+        try:
+            lines.check_new(_load(handle, path)[0].state, str(path))
+            os.ftruncate(handle, 0)
+            _write(handle, lines.line(head), path)
+            _sync_folder(path)
+        except BaseException:
+            os.close(handle)
+            raise
+        return cls(path, handle, begin(head))
+
+    @classmethod
+    def open(cls, path: Path) -> Journal:
+        """Go on with a journal; what a killed writer left unfinished at its end is cut off.
+
+        Raises:
+            InputError: there is none, another process writes it, it is of a newer version, or it
+                was changed by other hands.
+            RunError: it cannot be read or written.
+        """
+        handle = _open(path, os.O_RDWR)
+        try:
+            found, end = _load(handle, path)
+            state = found.begun()
+            if os.fstat(handle).st_size > end:
+                os.ftruncate(handle, end)
+                os.fsync(handle)
+        except BaseException:
+            os.close(handle)
+            raise
+        return cls(path, handle, state)
+
+    @property
+    def where(self) -> str:
+        """The file's path."""
+        return str(self.path)
+
+    def take_request(self) -> str:
+        """Why the sweep was asked to end since the last call; "" where it was not."""
+        file = stop_file(self.path)
+        try:
+            why = file.read_text("utf-8", "replace")
+            file.unlink()
+        except FileNotFoundError:
+            return ""
+        return why.strip() or "it was asked to end"
+
+    def append(self, *written: Record) -> None:
+        """Take records into the state, and write them for good.
+
+        After an error nothing more can be written: the state may be ahead of the file, and half a
+        line may stand at the file's end.
+
+        Raises:
+            RunError: they cannot be written; the disk is full, for one.
+            ValueError: a record does not follow from the state; none of them was written.
+        """
+        if not written:
+            return
+        if self._broken:
+            raise RunError(f"the journal {self.path} cannot be written any more")
+        self._broken = True
+        data = b"".join(map(lines.line, written))
+        for record in written:
+            self.state.apply(record)
+        _write(self._handle, data, self.path)
+        self._broken = False
+
+    def close(self) -> None:
+        """Let go of the file and its lock."""
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
+
+    def __enter__(self) -> Self:
+        """The journal itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close it."""
+        self.close()
+
+
+def _open(path: Path, flags: int) -> int:
+    try:
+        handle = os.open(path, flags | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise _refused(path, error) from error
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(handle)
+        raise InputError(
+            f"another process runs this sweep: it writes {path}",
+            hint="watch it with `allranks sweep status`, or end that process first",
+        ) from error
+    return handle
+
+
+def _load(handle: int, path: Path) -> tuple[Reader, int]:
+    """What all whole lines tell, and where they end."""
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        raise InputError(f"{path} is no file", hint="name the journal of a sweep")
+    reader = Reader(str(path))
+    end = 0
+    for line, after in _lines(handle, path):
+        reader.take(line)
+        end = after
+    return reader, end
+
+
+def _lines(handle: int, path: Path) -> Iterator[tuple[bytes, int]]:
+    """Each whole line, and where the next one begins."""
+    rest, at = b"", 0
+    offset = 0
+    while True:
+        try:
+            chunk = os.pread(handle, _CHUNK, offset)
+        except OSError as error:
+            raise _refused(path, error) from error
+        if not chunk or len(rest) > lines.LINE_MAX:
+            return
+        offset += len(chunk)
+        parts = (rest + chunk).split(b"\n")
+        rest = parts.pop()
+        for part in parts:
+            at += len(part) + 1
+            yield part, at
+
+
+def _write(handle: int, data: bytes, path: Path) -> None:
+    view = memoryview(data)
+    try:
+        while view:
+            view = view[os.write(handle, view) :]
+        os.fsync(handle)
+    except OSError as error:
+        raise RunError(
+            f"the journal {path} cannot be written: {error.strerror}",
+            hint="make room on the disk, then resume the sweep",
+        ) from error
+
+
+def _sync_folder(path: Path) -> None:
+    """Make sure that the file's name is on the disk, too."""
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _refused(path: Path, error: OSError) -> InputError | RunError:
+    if isinstance(error, FileNotFoundError):
+        return InputError(f"there is no journal {path}", hint="check the sweep's name")
+    return RunError(f"the journal {path} cannot be opened: {error.strerror}")

@@ -1,0 +1,171 @@
+"""How a journal lies in ConfigMaps; pure.
+
+The first one, ``NAME-journal``, holds the head and never changes. What is appended stands in
+segments, ``NAME-journal-0`` and on, whose keys are pieces of streams: each writer begins a stream
+of its own, and each piece ends where a record does. A stream is compressed as a whole, so that a
+short piece costs little, and what was sent before is never sent again. A segment that is full is
+sealed and the next one begins: the server writes a whole object for each change of it.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from base64 import b64decode, b64encode
+from typing import TYPE_CHECKING, Any
+
+from allranks import names
+from allranks.sweep.storage import lines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from allranks.model.manifest import Manifest
+    from allranks.sweep.records import Record
+
+# Bytes of a segment after which the next one begins.
+FULL = 96 << 10
+# So many segments there may be: a Role cannot name those that nobody has thought of.
+MOST = 64
+# Bytes of one piece; a ConfigMap may have 1 MiB.
+PIECE_MAX = 640 << 10
+# Bytes of the head and of a packed chart together: helm keeps each of them twice in one object.
+PACKED_MAX = 350 << 10
+
+_HEAD = "head"
+_RAW = -15  # streams without a header: they have no end either
+_KEY = re.compile(r"([0-9]{4})-([0-9]{6})")
+
+
+def head_name(sweep: str) -> str:
+    """The ConfigMap with a journal's head, and its Lease."""
+    return f"{sweep}-journal"
+
+
+def segment_name(sweep: str, index: int) -> str:
+    """A segment of a journal."""
+    return f"{head_name(sweep)}-{index}"
+
+
+def pack_head(record: Record) -> str:
+    """A journal's head as the value of a key of ``binaryData``."""
+    return b64encode(zlib.compress(lines.line(record), 9)).decode("ascii")
+
+
+def unpack_head(config_map: Manifest) -> bytes:
+    """The line of a journal's head.
+
+    Raises:
+        ValueError: it is none.
+    """
+    packed = (config_map.get("binaryData") or {}).get(_HEAD, "")
+    try:
+        return zlib.decompress(b64decode(packed, validate=True))
+    except zlib.error as error:
+        raise ValueError(str(error)) from error
+
+
+def head_manifest(sweep: str, record: Record) -> Manifest:
+    """The ConfigMap with a journal's head."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": head_name(sweep), "labels": {names.SWEEP_JOURNAL: sweep}},
+        "binaryData": {_HEAD: pack_head(record)},
+    }
+
+
+def manifest(sweep: str, index: int, head: Manifest, writer: str) -> Manifest:
+    """A new segment, which goes when its journal's head does.
+
+    Args:
+        sweep: the sweep's name.
+        index: which segment.
+        head: the ConfigMap with the head.
+        writer: who may append.
+    """
+    owner = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "name": head["metadata"]["name"],
+        "uid": head["metadata"]["uid"],
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": segment_name(sweep, index),
+            "labels": {names.SWEEP_JOURNAL: sweep},
+            "annotations": {names.SWEEP_WRITER: writer},
+            "ownerReferences": [owner],
+        },
+    }
+
+
+def belongs(segment: Manifest, head: Manifest) -> bool:
+    """Whether a segment is of this journal, and not of one of the same name that is going."""
+    owners = segment["metadata"].get("ownerReferences") or ()
+    return any(one.get("uid") == head["metadata"]["uid"] for one in owners)
+
+
+def annotation(config_map: Manifest, name: str) -> str:
+    """An annotation; "" where there is none."""
+    return str((config_map["metadata"].get("annotations") or {}).get(name) or "")
+
+
+class Packer:
+    """One writer's stream within one segment."""
+
+    def __init__(self, stream: int) -> None:
+        """Nothing is packed yet.
+
+        Args:
+            stream: its number in the segment; unlike any that is there.
+        """
+        self._stream = stream
+        self._count = 0
+        self._zip = zlib.compressobj(9, zlib.DEFLATED, _RAW)
+
+    def pack(self, text: bytes) -> tuple[str, bytes]:
+        """The next piece: its key, and its bytes."""
+        key = f"{self._stream:04d}-{self._count:06d}"
+        self._count += 1
+        return key, self._zip.compress(text) + self._zip.flush(zlib.Z_SYNC_FLUSH)
+
+
+class Unpacker:
+    """What stands in one segment, read again and again as it grows.
+
+    Attributes:
+        streams: how many there are.
+        size: their bytes, compressed.
+    """
+
+    def __init__(self) -> None:
+        """Nothing is read yet."""
+        self.streams = 0
+        self.size = 0
+        self._seen: set[str] = set()
+        self._unzip: Any = None
+
+    def take(self, config_map: Mapping[str, Any]) -> Iterator[bytes]:
+        """The lines that have come since the last call.
+
+        Raises:
+            ValueError: it was changed by other hands.
+        """
+        pieces: Mapping[str, str] = config_map.get("binaryData") or {}
+        for key in sorted(pieces.keys() - self._seen):
+            match = _KEY.fullmatch(key)
+            if match is None:
+                raise ValueError(f"{key!r} is no part of a journal")
+            if int(match[1]) >= self.streams:
+                self.streams = int(match[1]) + 1
+                self._unzip = zlib.decompressobj(_RAW)
+            piece = b64decode(pieces[key], validate=True)
+            self._seen.add(key)
+            self.size += len(piece)
+            try:
+                yield from self._unzip.decompress(piece).splitlines()
+            except zlib.error as error:
+                raise ValueError(f"{key} cannot be unpacked: {error}") from error

@@ -1,0 +1,1 @@
+"""What runs the trials: Helm releases on a cluster, or processes of this machine."""
