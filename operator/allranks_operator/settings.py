@@ -64,7 +64,7 @@ class Settings:
     lease_name: str = names.WATCHER
     lease_seconds: int = 15
     identity: str = ""
-    concurrency: int = 32
+    concurrency: int = 64
     pod_logs: bool = False
     log_level: str = "info"
     kubeconfig: str = ""
@@ -167,7 +167,7 @@ _TEXTS = (
     ("--lease-name", _LEASE, names.WATCHER, "the Lease's name"),
     ("--lease-seconds", _LEASE_SECONDS, "15", "how long it is held without being renewed"),
     ("--identity", _IDENTITY, "", "who this watcher is; else its host and process"),
-    ("--concurrency", _WORKERS, "32", "requests to the API server at once, at most"),
+    ("--concurrency", _WORKERS, "64", "requests to the API server at once, at most"),
     ("--log-level", _LEVEL, "info", "the least that is logged"),
     ("--kubeconfig", "", "", "a kubeconfig; else as kubectl finds it, or the pod's account"),
     ("--context", "", "", "a context of the kubeconfig; else the current one"),

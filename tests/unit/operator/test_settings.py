@@ -13,7 +13,7 @@ def test_nothing_given_is_the_own_namespace() -> None:
     """And the identity is the host's and the process's."""
     found = settings.read([], {})
     assert ((), False, ("", 8080)) == (found.namespaces, found.cluster, found.listen)
-    assert (32, 15, "info") == (found.concurrency, found.lease_seconds, found.log_level)
+    assert (64, 15, "info") == (found.concurrency, found.lease_seconds, found.log_level)
     assert found.identity
 
 
