@@ -7,8 +7,9 @@ passed.
 
 A ScalePlan from 0 to 1,000 workers, in turns with a bare parallel client that sends the very same
 pods to another namespace: from the plan (or the client's start) to the last pod's creation, by the
-API server's own log. Which of the two is first changes from round to round. Then 30 of 32 pods are
-deleted at once: until the thirtieth is made again.
+API server's own log. Which of the two is first changes from round to round. A machine's pace drifts
+by half within minutes, so each is held against its neighbour in time, and the median of the rounds'
+ratios counts. Then 30 of 32 pods are deleted at once: until the thirtieth is made again.
 
 200 runs of 50 pods each: memory, CPU while nothing happens, and, while pods report their progress,
 how long it takes from a pod's change to the status that tells it, and how often a run is written.
@@ -465,7 +466,7 @@ def many_runs(bench: Bench) -> list[tuple[str, str, str, bool]]:
 def main() -> None:
     """Measure, print, and say by the exit code whether all bounds hold."""
     words = argparse.ArgumentParser(description="Measure the watcher.")
-    words.add_argument("--rounds", type=int, default=3, help="of the 1,000 workers")
+    words.add_argument("--rounds", type=int, default=5, help="of the 1,000 workers")
     rounds = words.parse_args().rounds
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -493,9 +494,9 @@ def _print_scale(found: Sequence[tuple[float, float, float]]) -> bool:
     print(f"{'':8} {'0 -> 1,000':>12} {'bare client':>12} {'ratio':>7} {'30 of 32':>10}")
     for number, (ours, theirs, again) in enumerate(found):
         print(f"round {number} {ours:10.2f} s {theirs:10.2f} s {ours / theirs:7.2f} {again:8.2f} s")
-    ratio = min(one[0] for one in found) / min(one[1] for one in found)
-    again = min(one[2] for one in found)
-    print(f"least {'':26} {ratio:9.2f} {again:8.2f} s   bounds {RATIO_BOUND} and {LOST_BOUND:g} s")
+    ratio = statistics.median(ours / theirs for ours, theirs, _ in found)
+    again = statistics.median(one[2] for one in found)
+    print(f"median {'':25} {ratio:9.2f} {again:8.2f} s   bounds {RATIO_BOUND} and {LOST_BOUND:g} s")
     return ratio <= RATIO_BOUND and again < LOST_BOUND
 
 
