@@ -35,7 +35,7 @@ from allranks.errors import InputError
 from allranks.layout import objects
 from allranks.layout.inventory_form import read_nodes
 from allranks.model.inventory import Inventory
-from allranks.yamlio.load import Document
+from allranks.yamlio.document import Document
 from allranks.yamlio.load import load as load_yaml
 
 _DEFAULT_GPU = "nvidia.com/gpu"

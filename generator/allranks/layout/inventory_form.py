@@ -18,7 +18,7 @@ from allranks.model.inventory import NOTHING, Amount, Node, Taint
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from allranks.yamlio.load import Document
+    from allranks.yamlio.document import Document
 
 _TOP = ("gpuResource", "nodes")
 _AMOUNTS = ("gpus", "cpu", "memory", "resources")

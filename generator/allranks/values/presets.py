@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 
 from allranks import resources
 from allranks.errors import InputError
-from allranks.yamlio.load import Document
 from allranks.yamlio.load import load as load_yaml
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from allranks.yamlio.document import Document
 
 _SUFFIX = ".yaml"
 

@@ -14,7 +14,7 @@ from allranks import names, resources
 from allranks.errors import InputError
 from allranks.values import files, presets, strvals
 from allranks.values.merge import merge, overlay
-from allranks.yamlio.load import Document
+from allranks.yamlio.document import Document
 from allranks.yamlio.load import load as load_yaml
 
 if TYPE_CHECKING:

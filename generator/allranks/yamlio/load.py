@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import yaml
@@ -29,9 +28,10 @@ from yaml.events import (
 
 from allranks.errors import InputError, InvalidValues, Problem
 from allranks.yamlio import mistakes, scalars
+from allranks.yamlio.document import Document, Lines, Tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
 # Deeper than any values or manifest; far from the limits of Python and of Helm.
 MAX_DEPTH = 200
@@ -43,60 +43,6 @@ MAX_EXACT_INT = 2**53
 _OPEN = object()
 # What Python makes of bytes in arguments and file names that are not UTF-8.
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_Lines = dict[str, int] | list[int]
-_Tokens = dict[str | int, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Document:
-    """One values file.
-
-    Attributes:
-        data: the mapping, typed as Helm types it.
-        source: the name the file was given by, for messages.
-    """
-
-    data: dict[str, Any]
-    source: str
-    _lines: dict[int, _Lines] = field(default_factory=dict, repr=False, compare=False)
-    _tokens: dict[int, _Tokens] = field(default_factory=dict, repr=False, compare=False)
-
-    def line(self, path: Sequence[str | int]) -> int | None:
-        """The line of the key or list item at a path, from 1; None where the file has none."""
-        node: Any = self.data
-        line: int | None = 1
-        for step in path:
-            lines = self._lines.get(id(node))
-            if isinstance(lines, dict) and isinstance(step, str):
-                line = lines.get(step)
-            elif isinstance(lines, list) and isinstance(step, int) and 0 <= step < len(lines):
-                line = lines[step]
-            else:
-                return None
-            if line is None:
-                return None
-            node = node[step]
-        return line
-
-    def token(self, path: Sequence[str | int]) -> str | None:
-        """How a number or a boolean was written: ``1e-5``, ``0.10``, ``yes``.
-
-        None for text, which is its own token, for everything else, and where the file has nothing.
-        """
-        if not path or self.line(path) is None:
-            return None
-        node: Any = self.data
-        for step in path[:-1]:
-            node = node[step]
-        return self._tokens.get(id(node), {}).get(path[-1])
-
-    def where(self, path: Sequence[str | int]) -> str:
-        """``file:line`` of the path, or of the nearest thing above it that the file has."""
-        for end in range(len(path), -1, -1):
-            line = self.line(path[:end])
-            if line is not None:
-                return f"{self.source}:{line}"
-        return self.source
 
 
 def load(text: str | bytes, source: str) -> Document:
@@ -200,9 +146,9 @@ class _Reader:
         self._anchors: dict[str, list[Any]] = {}
         self._aliased = 0
         # By id of a mapping or list, the line of each of its entries. Filled when strict only.
-        self.lines: dict[int, _Lines] = {}
+        self.lines: dict[int, Lines] = {}
         # By the same, how each number and boolean in it was written. Filled when strict only.
-        self.tokens: dict[int, _Tokens] = {}
+        self.tokens: dict[int, Tokens] = {}
         # What is wrong in it, but does not keep the rest from being read. Filled when strict only.
         self.problems: list[Problem] = []
         # The token of the value read last; None where it is text, null or no scalar.
@@ -287,7 +233,7 @@ class _Reader:
     def _sequence(self, depth: int) -> list[Any]:
         out: list[Any] = []
         lines: list[int] = []
-        tokens: _Tokens = {}
+        tokens: Tokens = {}
         read, strict = self._next, self._strict
         while type(event := read()) is not SequenceEndEvent:
             if strict:
@@ -303,7 +249,7 @@ class _Reader:
     def _mapping(self, depth: int) -> dict[str, Any]:
         out: dict[str, Any] = {}
         lines: dict[str, int] = {}
-        tokens: _Tokens = {}
+        tokens: Tokens = {}
         own: set[str] = set()
         read, strict = self._next, self._strict
         while type(event := read()) is not MappingEndEvent:
@@ -385,7 +331,7 @@ class _Reader:
         return copy
 
     def _merge(
-        self, out: dict[str, Any], lines: dict[str, int], tokens: _Tokens, depth: int
+        self, out: dict[str, Any], lines: dict[str, int], tokens: Tokens, depth: int
     ) -> None:
         """Carry out a ``<<`` as go-yaml does: in its place, so that it wins over keys before it."""
         event = self._next()

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allranks.yamlio import scalars
-from allranks.yamlio.load import Document, load
+from allranks.yamlio.load import load
+
+if TYPE_CHECKING:
+    from allranks.yamlio.document import Document
 
 
 def read(text: str) -> Document:

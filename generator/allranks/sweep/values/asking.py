@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from allranks.schema.paths import ValuesPath
     from allranks.sweep.model import Parameter
     from allranks.values.sources import Flag, Loaded
-    from allranks.yamlio.load import Document
+    from allranks.yamlio.document import Document
 
 SECTION = "sweep"
 _OWN: ValuesPath = (SECTION, "trial", "values")

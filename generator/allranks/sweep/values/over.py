@@ -22,13 +22,14 @@ from allranks.sweep.model import OVERLAY, Choice, Parameter, Reach, Values
 from allranks.sweep.values import forms
 from allranks.sweep.values.reading import Reading
 from allranks.values import files
-from allranks.yamlio.load import Document, load_list
+from allranks.yamlio.load import load_list
 from allranks.yamlio.mistakes import kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from allranks.schema.paths import ValuesPath
+    from allranks.yamlio.document import Document
 
 FLAG = "--over"
 # What is about the sweep, and so the same for all its trials.

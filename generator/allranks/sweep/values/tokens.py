@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from allranks.yamlio.load import Document
+from allranks.yamlio.document import Document
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

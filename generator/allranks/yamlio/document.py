@@ -1,0 +1,64 @@
+"""A values file as it was read: its data, and where and how each value of it was written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Lines = dict[str, int] | list[int]
+Tokens = dict[str | int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One values file.
+
+    Attributes:
+        data: the mapping, typed as Helm types it.
+        source: the name the file was given by, for messages.
+    """
+
+    data: dict[str, Any]
+    source: str
+    _lines: dict[int, Lines] = field(default_factory=dict, repr=False, compare=False)
+    _tokens: dict[int, Tokens] = field(default_factory=dict, repr=False, compare=False)
+
+    def line(self, path: Sequence[str | int]) -> int | None:
+        """The line of the key or list item at a path, from 1; None where the file has none."""
+        node: Any = self.data
+        line: int | None = 1
+        for step in path:
+            lines = self._lines.get(id(node))
+            if isinstance(lines, dict) and isinstance(step, str):
+                line = lines.get(step)
+            elif isinstance(lines, list) and isinstance(step, int) and 0 <= step < len(lines):
+                line = lines[step]
+            else:
+                return None
+            if line is None:
+                return None
+            node = node[step]
+        return line
+
+    def token(self, path: Sequence[str | int]) -> str | None:
+        """How a number or a boolean was written: ``1e-5``, ``0.10``, ``yes``.
+
+        None for text, which is its own token, for everything else, and where the file has nothing.
+        """
+        if not path or self.line(path) is None:
+            return None
+        node: Any = self.data
+        for step in path[:-1]:
+            node = node[step]
+        return self._tokens.get(id(node), {}).get(path[-1])
+
+    def where(self, path: Sequence[str | int]) -> str:
+        """``file:line`` of the path, or of the nearest thing above it that the file has."""
+        for end in range(len(path), -1, -1):
+            line = self.line(path[:end])
+            if line is not None:
+                return f"{self.source}:{line}"
+        return self.source
