@@ -252,18 +252,7 @@ class RunFolder:
 
     def alive(self) -> bool:
         """Whether its supervisor lives."""
-        try:
-            descriptor = os.open(self.path / "lock", os.O_RDWR)
-        except FileNotFoundError:
-            return False
-        try:
-            # Shared, so that two who look at the same time do not take each other for it.
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        finally:
-            os.close(descriptor)
-        return False
+        return is_locked(self.path / "lock")
 
     def wait_dead(self, timeout: float | None) -> bool:
         """Wait for the supervisor's end.
@@ -331,6 +320,22 @@ def registry() -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def is_locked(path: Path) -> bool:
+    """Whether another process, or another handle of this one, holds a file's lock for itself."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return False
+    try:
+        # Shared, so that two who look at the same time do not take each other for the holder.
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
 
 
 def _open_lock(path: Path) -> int:

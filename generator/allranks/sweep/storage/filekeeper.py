@@ -11,7 +11,6 @@ container the one that runs the sweep is in, as long as both see the journal.
 
 from __future__ import annotations
 
-import fcntl
 import os
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,9 +18,10 @@ from typing import TYPE_CHECKING
 
 from allranks import names
 from allranks.errors import InputError, RunError
-from allranks.sweep import records
+from allranks.local import store
 from allranks.sweep.storage import journal
 from allranks.sweep.storage.journal import Journal
+from allranks.sweep.storage.opened import record_stop
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -74,18 +74,7 @@ class FileKeeper:
 
     def is_run(self) -> bool:
         """Whether somebody has locked the file."""
-        try:
-            handle = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return False
-        try:
-            # Shared, so that two who look at the same time do not take each other for it.
-            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        finally:
-            os.close(handle)
-        return False
+        return store.is_locked(self.path)
 
     def request_stop(self, why: str, at: float) -> bool:
         """Leave a request beside the file; who runs the sweep sees it within a second."""
@@ -101,9 +90,7 @@ class FileKeeper:
         if self.is_run():
             return True
         with suppress(InputError), self.open() as opened:  # it was started just now
-            opened.take_request()
-            if not opened.state.outcome and not opened.state.requested:
-                opened.append(records.request_stop(why, at))
+            record_stop(opened, why, at)
             return False
         return True
 

@@ -17,12 +17,11 @@ from allranks.errors import InputError, RunError
 from allranks.sweep.state import begin
 from allranks.sweep.storage import lines
 from allranks.sweep.storage.lines import Reader
+from allranks.sweep.storage.opened import Closing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-    from types import TracebackType
-    from typing import Self
 
     from allranks.sweep.records import Record
     from allranks.sweep.state import SweepState
@@ -54,7 +53,7 @@ def stop_file(path: Path) -> Path:
     return path.with_name(path.name + _STOP)
 
 
-class Journal:
+class Journal(Closing):
     """A journal that is open for writing, and the sweep as it tells it; see `journals.Journal`.
 
     Use `create` and `open`; the lock is held until `close`.
@@ -155,19 +154,6 @@ class Journal:
         if self._handle >= 0:
             os.close(self._handle)
             self._handle = -1
-
-    def __enter__(self) -> Self:
-        """The journal itself."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close it."""
-        self.close()
 
 
 def _open(path: Path, flags: int) -> int:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import secrets
 import time
 from base64 import b64encode
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from allranks import names
 from allranks.cluster import paths
@@ -29,10 +29,9 @@ from allranks.errors import (
     RunError,
 )
 from allranks.sweep.storage import holding, lines, segments
+from allranks.sweep.storage.opened import Closing
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from allranks.cluster.port import Cluster
     from allranks.model.manifest import Manifest
     from allranks.sweep.records import Record
@@ -125,7 +124,7 @@ class Reading:
         )
 
 
-class MapJournal:
+class MapJournal(Closing):
     """A journal in ConfigMaps that is open for writing; see `journals.Journal`.
 
     Attributes:
@@ -199,19 +198,6 @@ class MapJournal:
                 self._flush()
         finally:
             self._hold.let_go()
-
-    def __enter__(self) -> Self:
-        """The journal itself."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close it."""
-        self.close()
 
     # --- writing ----------------------------------------------------------------------------------
 

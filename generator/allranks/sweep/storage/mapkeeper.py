@@ -15,8 +15,8 @@ from urllib.parse import parse_qsl, urlencode
 from allranks import names
 from allranks.cluster import paths
 from allranks.errors import ConflictError, InputError, NotFoundError
-from allranks.sweep import records
 from allranks.sweep.storage import holding, segments
+from allranks.sweep.storage.opened import record_stop
 
 if TYPE_CHECKING:
     from allranks.cluster.port import Cluster
@@ -192,9 +192,7 @@ class MapKeeper:
             self._ask(why)  # it was started just now
             return True
         with opened:
-            opened.take_request()
-            if not opened.state.outcome and not opened.state.requested:
-                opened.append(records.request_stop(why, at))
+            record_stop(opened, why, at)
         return False
 
     def forget(self) -> None:

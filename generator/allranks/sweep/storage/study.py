@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from optuna.storages._rdb import models
 
 from allranks.errors import InputError
-from allranks.sweep import records
 from allranks.sweep.state import begin
 from allranks.sweep.storage import lines, rows
 from allranks.sweep.storage.database import Database, TakenError
 from allranks.sweep.storage.lease import Lease
+from allranks.sweep.storage.opened import record_stop
 from allranks.sweep.storage.studyjournal import PAUSE, StudyJournal
 
 if TYPE_CHECKING:
@@ -119,9 +119,7 @@ class Study:
         if self.is_run():
             return True
         with suppress(InputError), self.open() as opened:  # it was started just now
-            opened.take_request()
-            if not opened.state.outcome and not opened.state.requested:
-                opened.append(records.request_stop(why, at))
+            record_stop(opened, why, at)
             return False
         return True
 

@@ -20,9 +20,9 @@ from allranks.sweep.storage import lines, rows
 from allranks.sweep.storage.database import AwayError, Database
 from allranks.sweep.storage.lease import Lease
 from allranks.sweep.storage.mirror import Mirror
+from allranks.sweep.storage.opened import Closing
 
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import Self
 
     from sqlalchemy.orm import Session
@@ -35,7 +35,7 @@ PATIENCE = 60.0
 PAUSE = 0.25
 
 
-class StudyJournal:
+class StudyJournal(Closing):
     """A study that is open for writing; see `journals.Journal`."""
 
     def __init__(
@@ -111,19 +111,6 @@ class StudyJournal:
         with suppress(AllranksError), self._turn, self._database.session() as session:
             self._prove(session).value_json = Lease().text()
         self._database.close()
-
-    def __enter__(self) -> Self:
-        """The journal itself."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close it."""
-        self.close()
 
     def _persist(self, pieces: list[str], changed: list[int]) -> None:
         """Write; where the database is away, wait for it.

@@ -1,0 +1,51 @@
+"""What all journals that are open for writing do alike, wherever they are kept."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+from allranks.sweep import records
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+    from allranks.sweep.storage.journals import Journal
+
+
+class Closing(ABC):
+    """Something that is closed at the end of its ``with``."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let the next writer in."""
+
+    def __enter__(self) -> Self:
+        """The thing itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close it."""
+        self.close()
+
+
+def record_stop(journal: Journal, why: str, at: float) -> None:
+    """Record that a sweep is to end which nobody runs; a request that was left for it is taken.
+
+    Args:
+        journal: the sweep's.
+        why: the reason, for a person.
+        at: now, in seconds since the epoch.
+
+    Raises:
+        RunError: it cannot be written.
+    """
+    journal.take_request()
+    if not journal.state.outcome and not journal.state.requested:
+        journal.append(records.request_stop(why, at))
