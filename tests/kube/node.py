@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import os
+import socket
 import sys
 from typing import TYPE_CHECKING
 
@@ -44,7 +45,11 @@ def running(run: Run, processes: Processes, api: Api) -> Iterator[None]:
     place = _place(run, processes)
     first = Identity.of(place.pid)
     try:
-        for name, command in _commands(run, place).items():
+        commands = _commands(run, place)
+        # A kubelet that finds nobody at containerd's socket ends, and does not try again.
+        processes.start("containerd", *place.command(*commands.pop("containerd")))
+        processes.wait(lambda: _answers(socket_of(place)), "containerd's start", _SECONDS)
+        for name, command in commands.items():
             processes.start(name, *place.command(*command))
         _serve_claims(run, processes, api, place)
         processes.wait(lambda: _ready(api), "the node's start", _SECONDS)
@@ -59,6 +64,11 @@ def running(run: Run, processes: Processes, api: Api) -> Iterator[None]:
 def address(run: Run) -> str:
     """The node's own address; `Run.node_ip` is this machine's, as the node sees it."""
     return str(ipaddress.ip_address(run.node_ip) + 1)
+
+
+def socket_of(place: Place) -> Path:
+    """The socket of containerd, as this machine sees it."""
+    return place.seen(node_config.SOCKET)
 
 
 def _place(run: Run, processes: Processes) -> Place:
@@ -126,6 +136,12 @@ def _kubeconfig(run: Run, user: str) -> Path:
     seen.write_text(config.read_text(encoding="utf-8").replace(here, there), encoding="utf-8")
     seen.chmod(0o600)
     return seen
+
+
+def _answers(path: Path) -> bool:
+    """Whether a program takes connections on a unix socket."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        return probe.connect_ex(str(path)) == 0
 
 
 def _ready(api: Api) -> bool:

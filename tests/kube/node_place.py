@@ -49,6 +49,10 @@ class Place:
         entered = ("nsenter", f"--target={self.pid}", "--mount", "--net", "--pid", "--")
         return [*entered, *map(str, words)]
 
+    def seen(self, path: str) -> Path:
+        """Where this machine finds a file of the place, given the path it has there."""
+        return Path(f"/proc/{self.pid}/root{path}")
+
     def run(self, *words: str | Path, what: str) -> str:
         """Run a program in the place to its end; see :func:`image_programs.run`."""
         return run(*self.command(*words), what=what)

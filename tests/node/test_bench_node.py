@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -98,6 +99,23 @@ def test_a_killed_run_leaves_no_process_and_no_interface(
     until(lambda: not record.run.folder.exists(), "the folder to go")
     left = Path("/sys/fs/cgroup").glob(f"**/allranks-{device}")
     assert [] == list(left)
+
+
+def test_the_kubelet_starts_when_containerd_answers(lab: Lab) -> None:
+    """A kubelet gives up where it finds no containerd: however long that takes, it is there first.
+
+    Read from what the kernel keeps: when the socket was made, and when the kubelet started.
+    """
+    run = lab.cluster.run
+    record = runs.read(run.name)
+    assert record is not None
+    assert record.processes is not None
+    holder = record.processes["node"].pid
+    place = node_place.enter(run.device("node"), holder, run.folder / "node")
+    booted = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+    listens = node.socket_of(place).stat().st_mtime - booted
+    tick = 1 / os.sysconf("SC_CLK_TCK")
+    assert listens <= record.processes["kubelet"].started * tick + tick
 
 
 def test_this_machines_own_network_is_not_touched(lab: Lab) -> None:
