@@ -148,23 +148,21 @@ class Election:
             "metadata": {"name": terms.name, "namespace": terms.namespace},
             "spec": self._spec({}, ""),
         }
-        try:
-            self._api.create(LEASES, terms.namespace, body)
-        except ExistsError:
-            return "another was faster"
-        except ApiError as error:
-            self._told(error)
-            return error.problem.message
-        self._renewed = started
-        return ""
+        return self._sent(lambda: self._api.create(LEASES, terms.namespace, body), started)
 
     def _write(self, found: Manifest, holder: str, started: float) -> str:
         """Write ourselves into the Lease that was read; whoever was faster wins."""
         terms = self._terms
         body = {**found, "spec": self._spec(found.get("spec") or {}, holder)}
+        return self._sent(
+            lambda: self._api.replace(LEASES, terms.namespace, terms.name, body), started
+        )
+
+    def _sent(self, request: Callable[[], object], started: float) -> str:
+        """Make a request that makes the Lease ours; return why it does not."""
         try:
-            self._api.replace(LEASES, terms.namespace, terms.name, body)
-        except ConflictError:
+            request()
+        except (ConflictError, ExistsError):
             return "another was faster"
         except ApiError as error:
             self._told(error)

@@ -12,7 +12,6 @@ container the one that runs the sweep is in, as long as both see the journal.
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,7 +20,7 @@ from allranks.errors import InputError, RunError
 from allranks.local import store
 from allranks.sweep.storage import journal
 from allranks.sweep.storage.journal import Journal
-from allranks.sweep.storage.opened import record_stop
+from allranks.sweep.storage.opened import stop_unless_run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -87,12 +86,7 @@ class FileKeeper:
             partial.replace(file)
         except OSError as error:
             raise RunError(f"{file} cannot be written: {error.strerror}") from error
-        if self.is_run():
-            return True
-        with suppress(InputError), self.open() as opened:  # it was started just now
-            record_stop(opened, why, at)
-            return False
-        return True
+        return stop_unless_run(self, why, at)
 
     def forget(self) -> None:
         """Remove the file and a request."""

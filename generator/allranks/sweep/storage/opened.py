@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from allranks.errors import InputError
 from allranks.sweep import records
 
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from allranks.sweep.storage.journals import Journal
+    from allranks.sweep.storage.journals import Journal, Keeper
 
 
 class Closing(ABC):
@@ -33,6 +35,28 @@ class Closing(ABC):
     ) -> None:
         """Close it."""
         self.close()
+
+
+def stop_unless_run(keeper: Keeper, why: str, at: float) -> bool:
+    """Record a stop where nobody runs the sweep; who does run it sees the request that was left.
+
+    Args:
+        keeper: the sweep's; a request has been left with it.
+        why: the reason, for a person.
+        at: now, in seconds since the epoch.
+
+    Returns:
+        Whether somebody runs it.
+
+    Raises:
+        RunError: it cannot be written.
+    """
+    if keeper.is_run():
+        return True
+    with suppress(InputError), keeper.open() as opened:  # else it was started just now
+        record_stop(opened, why, at)
+        return False
+    return True
 
 
 def record_stop(journal: Journal, why: str, at: float) -> None:

@@ -15,7 +15,7 @@ from allranks.sweep.state import begin
 from allranks.sweep.storage import lines, rows
 from allranks.sweep.storage.database import Database, TakenError
 from allranks.sweep.storage.lease import Lease
-from allranks.sweep.storage.opened import record_stop
+from allranks.sweep.storage.opened import stop_unless_run
 from allranks.sweep.storage.studyjournal import PAUSE, StudyJournal
 
 if TYPE_CHECKING:
@@ -116,12 +116,7 @@ class Study:
                 rows.put(session, study, rows.REQUEST, json.dumps(why))
         finally:
             database.close()
-        if self.is_run():
-            return True
-        with suppress(InputError), self.open() as opened:  # it was started just now
-            record_stop(opened, why, at)
-            return False
-        return True
+        return stop_unless_run(self, why, at)
 
     def forget(self) -> None:
         """Remove the study; the database stays."""
