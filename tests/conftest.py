@@ -125,7 +125,7 @@ class Helm:
         return done.stderr
 
 
-def exact(values: Mapping[str, Any]) -> str:
+def exact(values: object) -> str:
     """JSON that is the same value as YAML, which has no surrogate pairs but eight digits."""
 
     def pair(found: re.Match[str]) -> str:

@@ -53,7 +53,7 @@ def written(text: str, *, quoted: bool) -> str:
     """A scalar in a flow list."""
     if not quoted:
         return text
-    return exact({"": text}).removeprefix('{"": ').removesuffix("}")
+    return exact(text)
 
 
 def reached(folder: Path, helm: Any, text: str, ranges: tuple[str, ...] = ()) -> Any:
