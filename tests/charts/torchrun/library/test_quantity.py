@@ -23,7 +23,8 @@ _SUFFIXES = ["", *"numkMGTPE", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei", "e3", "E2", "
 _DIGITS = st.integers(0, 10**9).map(str)
 _NUMBERS = st.one_of(
     _DIGITS,
-    st.tuples(st.integers(0, 10**5).map(str), st.integers(0, 10**6).map(str)).map(".".join),
+    # Twelve digits are what a template multiplies exactly.
+    st.tuples(st.integers(0, 10**6 - 1).map(str), st.integers(0, 10**6 - 1).map(str)).map(".".join),
     _DIGITS.map(lambda digits: f"{digits}."),
     _DIGITS.map(lambda digits: f".{digits}"),
     st.integers(0, 10**8).map(lambda number: f"00{number}.500"),
