@@ -80,11 +80,11 @@ def _write(field: Field, bad: set[int]) -> Path:
     return values
 
 
-def _kill_at(process: ForkServerProcess, journal: Path, records: int) -> None:
+def _kill_at(process: ForkServerProcess, journal: Path, records: int, log: Path) -> None:
     """Kill a runner once so many lines stand in the journal."""
 
     def written() -> bool:
-        assert process.is_alive(), "the runner has ended by itself"
+        assert process.is_alive(), log.read_text()
         return journal.exists() and journal.read_bytes().count(b"\n") >= records
 
     until(written, f"record {records}", _PATIENCE)
@@ -122,7 +122,7 @@ def test_twenty_kills_lose_nothing_and_repeat_nothing(field: Field) -> None:
         log=log,
     )
     for moment in moments:
-        _kill_at(sweepfork.start(told), journal, moment)
+        _kill_at(sweepfork.start(told), journal, moment, log)
     last = sweepfork.start(told)
     last.join(_PATIENCE)
     assert "completed 500 trials have ended\n" == log.read_text()

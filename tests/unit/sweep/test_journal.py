@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import signal
 import subprocess
 import sys
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -136,6 +138,17 @@ def test_one_writer_at_a_time(tmp_path: Path) -> None:
     Journal.open(path).close()
 
 
+def test_a_lock_that_is_about_to_go_is_waited_for(tmp_path: Path) -> None:
+    """A killed writer's last child holds it until it becomes helm, and `status` while it looks."""
+    path = begun(tmp_path / "j")
+    look = os.open(path, os.O_RDONLY)
+    fcntl.flock(look, fcntl.LOCK_SH)
+    let_go = threading.Timer(0.2, os.close, (look,))
+    let_go.start()
+    Journal.open(path).close()
+    let_go.join()
+
+
 def test_a_record_that_does_not_follow_is_not_written(tmp_path: Path) -> None:
     """And nothing is written after it: the state cannot be trusted any more."""
     path = begun(tmp_path / "j")
@@ -226,6 +239,7 @@ def test_a_journal_that_is_not_there(tmp_path: Path) -> None:
 
 WRITER = """
 import sys
+import threading
 from pathlib import Path
 from allranks.sweep.storage.journal import Journal
 from allranks.sweep import records, space

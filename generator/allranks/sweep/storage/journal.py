@@ -11,6 +11,7 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
+import time
 from typing import TYPE_CHECKING
 
 from allranks.errors import InputError, RunError
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 _CHUNK = 1 << 20  # bytes that are read at a time
 _STOP = ".stop"
+_LOCK_SECONDS = 1.0
+_POLL = 0.02
 
 
 def read(path: Path) -> SweepState:
@@ -162,14 +165,35 @@ def _open(path: Path, flags: int) -> int:
     except OSError as error:
         raise _refused(path, error) from error
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
+        locked = _lock(handle)
+    except OSError as error:  # a file system that knows no locks
+        os.close(handle)
+        raise _refused(path, error) from error
+    if not locked:
         os.close(handle)
         raise InputError(
             f"another process runs this sweep: it writes {path}",
             hint="watch it with `allranks sweep status`, or end that process first",
-        ) from error
+        )
     return handle
+
+
+def _lock(handle: int) -> bool:
+    """Lock an open file for this process, unless another holds it for good.
+
+    For a moment a lock is held by who does not run the sweep: by the child of a killed runner that
+    has not become helm yet, and by a command that looks whether the sweep is run.
+    """
+    give_up = time.monotonic() + _LOCK_SECONDS
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= give_up:
+                return False
+            time.sleep(_POLL)
+        else:
+            return True
 
 
 def _load(handle: int, path: Path) -> tuple[Reader, int]:
