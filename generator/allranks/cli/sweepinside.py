@@ -126,11 +126,12 @@ def run(
     place.refuse_others(prepared)
     home = place.home(kept.name)
     given = _values(flags)
+    prepared = incluster.settle(prepared, kept.cluster)
     trials = incluster.look(prepared, home)
     head = records.head(
         prepared.spec, time.time(), prepared.defaults, place.kept_inside(), prepared.owner
     )
-    sweep = incluster.values(prepared, head, trials, kept.cluster, home)
+    sweep = incluster.values(prepared, head, trials, home)
     incluster.install(kept.cluster, home, {**given, "sweep": sweep})
     shelf.note(kept)
     if flags["detach"]:

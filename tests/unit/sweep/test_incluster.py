@@ -9,18 +9,19 @@ from typing import Any
 
 import pytest
 
-from allranks.cluster.kube import KubeCluster
+from allranks.cluster import paths
 from allranks.errors import InputError
 from allranks.helm.locate import HelmBinary
 from allranks.helm.releases import Home
 from allranks.sweep import records
 from allranks.sweep.inside import incluster
+from allranks.sweep.model import TrialSpec
 from allranks.sweep.values.prepare import Prepared
+from tests.unit.cluster.fake_cluster import FakeCluster
 from tests.unit.sweep.simulation import spec
 
 # None of these is asked: what is refused here is refused before anything is.
 _HOME = Home(HelmBinary(Path("helm"), "4.3.1", 4, supported=True), "s", "research")
-_CLUSTER = KubeCluster("/nowhere")
 _JOB = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "s-1"}}
 
 
@@ -28,7 +29,7 @@ def _values(chart: Path | str, workload: str = "") -> dict[str, Any]:
     prepared = Prepared(spec(), {}, chart, workload)
     trials = incluster.Trials((_JOB,), has_status=False)
     head = records.head(spec(), 1.0)
-    return incluster.values(prepared, head, trials, _CLUSTER, _HOME)
+    return incluster.values(prepared, head, trials, _HOME)
 
 
 def test_an_archive_goes_along_as_it_is(tmp_path: Path) -> None:
@@ -54,3 +55,30 @@ def test_a_name_of_this_machines_repositories_is_refused() -> None:
     """A pod knows no repository by its name."""
     with pytest.raises(InputError, match="a pod does not"):
         _values("hub/mine")
+
+
+@pytest.mark.parametrize(
+    ("served", "typed", "fixed"),
+    [(False, "auto", False), (True, "auto", "auto"), (False, True, True), (False, False, False)],
+)
+def test_whether_trials_have_a_status_is_settled_at_the_beginning(
+    served: bool,
+    typed: bool | str,
+    fixed: bool | str,
+) -> None:
+    """A kind that is installed later would need a right that the runner was not given."""
+    cluster = FakeCluster()
+    if served:
+        group, _, version = paths.TRAINING_RUNS.rpartition("/")[0].rpartition("/")
+        cluster.objects[group, version] = {"resources": [{"name": "trainingruns"}]}
+    begun = spec(trial=TrialSpec("torchrun", "", {"status": {"enabled": typed}, "nodes": 2}))
+    defaults = {"status": {"enabled": "auto"}}
+    prepared = incluster.settle(Prepared(begun, defaults, Path("x"), "torchrun"), cluster)
+    assert {"status": {"enabled": fixed}, "nodes": 2} == prepared.spec.trial.values
+
+
+def test_a_foreign_charts_values_are_left_alone() -> None:
+    """They may have a `status` of their own."""
+    begun = spec(trial=TrialSpec("", "mine", {"status": {"enabled": "auto"}}))
+    prepared = Prepared(begun, {}, Path("x"), "")
+    assert prepared is incluster.settle(prepared, FakeCluster())

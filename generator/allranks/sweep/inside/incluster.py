@@ -10,7 +10,7 @@ import tempfile
 from base64 import b64encode
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,6 +63,32 @@ class Trials:
     has_status: bool
 
 
+def settle(prepared: Prepared, cluster: Cluster) -> Prepared:
+    """Decide for all trials whether they have a TrainingRun, where the values leave it open.
+
+    A runner has the rights that its trials need when it is made. Trials that asked the cluster anew
+    would fail for want of a right as soon as somebody installs the kind.
+
+    Args:
+        prepared: the sweep.
+        cluster: asked whether it has TrainingRuns.
+
+    Raises:
+        ToolError: the cluster does not answer.
+    """
+    trial = prepared.spec.trial
+    if not _asks(prepared, trial.values) or definitions.serves(cluster, paths.TRAINING_RUNS):
+        return prepared
+    fixed = merge(trial.values, {"status": {"enabled": False}})
+    return replace(prepared, spec=replace(prepared.spec, trial=replace(trial, values=fixed)))
+
+
+def _asks(prepared: Prepared, values: Mapping[str, Any]) -> bool:
+    """Whether trials with these values make a TrainingRun where the cluster has such."""
+    status = merge(prepared.defaults, values).get("status") or {}
+    return bool(prepared.workload) and status.get("enabled") == _AUTO
+
+
 def look(prepared: Prepared, home: Home) -> Trials:
     """Render trials in which every choice of every parameter that matters appears once.
 
@@ -92,30 +118,24 @@ def _render(prepared: Prepared, home: Home, assignment: Assignment) -> tuple[lis
     text = driver.template(home.binary, name, home.namespace, prepared.chart, values)
     if f"\nkind: {names.SENTINEL_KIND}\n" in text:
         text = postrender.process(text)
-    status = merge(prepared.defaults, values).get("status") or {}
-    asked = bool(prepared.workload) and status.get("enabled") == _AUTO
-    return [one for one in load.load_all(text) if one], asked
+    return [one for one in load.load_all(text) if one], _asks(prepared, values)
 
 
-def values(
-    prepared: Prepared, head: Record, trials: Trials, cluster: Cluster, home: Home
-) -> dict[str, Any]:
+def values(prepared: Prepared, head: Record, trials: Trials, home: Home) -> dict[str, Any]:
     """What the chart of the runner is given of a sweep.
 
     Args:
-        prepared: the sweep.
+        prepared: the sweep, settled.
         head: its journal's first record.
         trials: of `look`.
-        cluster: asked whether it has TrainingRuns.
         home: its release.
 
     Raises:
         InputError: the chart of the trials, or the sweep itself, is too big for a ConfigMap.
-        AllranksError: helm refused, or the cluster does not answer.
+        AllranksError: helm refused.
     """
-    has_status = trials.has_status and definitions.serves(cluster, paths.TRAINING_RUNS)
     rules = runnerrights.rules(
-        prepared.spec, prepared.workload, trials.objects, has_status=has_status
+        prepared.spec, prepared.workload, trials.objects, has_status=trials.has_status
     )
     packed = segments.pack_head(head)
     chart = b64encode(_chart(prepared, home)).decode("ascii")
