@@ -165,7 +165,9 @@ MASTER_PROGRAM = MASTER_ACCOUNT = "allranks-master"
 LEAD = f"{DOMAIN}/lead"  # on controllers: their end is the end of the run
 STATUS = f"{DOMAIN}/status"  # "off": no TrainingRun is wanted
 SWEEP = f"{DOMAIN}/sweep"  # on the Jobs of a grid: what is tried and judged, as JSON
-# On the ConfigMaps of a journal: whose it is; who may append; that the next one goes on.
+# The type of the Secrets of a sweep inside the cluster, by which a list can leave them out.
+SWEEP_SECRET = f"{DOMAIN}/sweep-journal"
+# On them: whose it is; who may append; that the next one goes on.
 SWEEP_JOURNAL = f"{DOMAIN}/journal"
 SWEEP_WRITER = f"{DOMAIN}/writer"
 SWEEP_SEALED = f"{DOMAIN}/sealed"

@@ -24,8 +24,8 @@ from allranks.cluster.kube import KubeCluster
 from allranks.errors import ForbiddenError, RunError
 from allranks.sweep import records
 from allranks.sweep.inside import runnerpods
-from allranks.sweep.storage import mapjournal, mapkeeper, segments
-from allranks.sweep.storage.mapkeeper import Address, MapKeeper
+from allranks.sweep.storage import secretjournal, secretkeeper, segments
+from allranks.sweep.storage.secretkeeper import Address, SecretKeeper
 
 from .conftest import until
 from .sweeping import FOREIGN, Field, fake
@@ -108,13 +108,13 @@ class Person:
     @property
     def journal(self) -> str:
         """Where the sweep is kept."""
-        return f"configmap:{self.field.namespace}/s"
+        return f"secret:{self.field.namespace}/s"
 
     @property
-    def kept(self) -> MapKeeper:
+    def kept(self) -> SecretKeeper:
         """The same, to look at."""
         address = Address("s", self.field.namespace, kubeconfig=str(self.field.cluster.kubeconfig))
-        return MapKeeper(address, "s")
+        return SecretKeeper(address, "s")
 
     def token(self) -> dict[str, Any]:
         """A kubeconfig with a token of the runner's account."""
@@ -222,8 +222,8 @@ def test_a_foreign_chart_comes_along(person: Person) -> None:
     person("run", "s", str(chart), "--set-range", "learning.rate=1e-5,0.10", *where)
     until(lambda: "waits for a node: " in runnerpods.trouble(person.kept).why, "the pod's trouble")
     packed = person.field.folder / "chart.tgz"
-    path = f"/api/v1/namespaces/{person.field.namespace}/configmaps/s-chart"
-    packed.write_bytes(b64decode(person.field.cluster.api("GET", path)["binaryData"]["chart.tgz"]))
+    path = f"/api/v1/namespaces/{person.field.namespace}/secrets/s-chart"
+    packed.write_bytes(b64decode(person.field.cluster.api("GET", path)["data"]["chart.tgz"]))
     out, err = person.pod("pod-1", "--chart", str(packed)).communicate(timeout=60)
     assert "2 of 2 trials ended, 2 succeeded" in out, err
     jobs = [job for job in person.field.items("batch/v1/jobs") if "-it" in job["metadata"]["name"]]
@@ -236,20 +236,20 @@ def test_a_foreign_chart_comes_along(person: Person) -> None:
 
 
 def _check_refusals(person: Person) -> None:
-    """Others' ConfigMaps, Secrets of other namespaces, pods, Roles: the server forbids them."""
+    """ConfigMaps, patches of other Secrets, those of other namespaces, pods: all are forbidden."""
     config = person.field.folder / "beyond.kubeconfig"
     config.write_text(json.dumps(person.token()))
     runner = KubeCluster(str(config))
     namespace = person.field.namespace
     other: dict[str, Any] = {"metadata": {"name": "other"}}
     person.field.cluster.api("POST", f"/api/v1/namespaces/{namespace}/configmaps", other)
-    assert runner.get(paths.CONFIG_MAPS, "s-journal", namespace=namespace)
+    assert runner.get(paths.SECRETS, "s-journal", namespace=namespace)
     head = {"data": {"head": ""}}
     for refused in (
         lambda: runner.get(paths.CONFIG_MAPS, "other", namespace=namespace),
         lambda: runner.list(paths.CONFIG_MAPS, namespace=namespace),
-        lambda: runner.patch(paths.CONFIG_MAPS, "s-journal", head, namespace=namespace),
-        lambda: runner.delete(paths.CONFIG_MAPS, "s-journal-0", namespace=namespace),
+        lambda: runner.patch(paths.SECRETS, "s-journal", head, namespace=namespace),
+        lambda: runner.create(paths.CONFIG_MAPS, other, namespace=namespace),
         lambda: runner.get(paths.LEASES, "other", namespace=namespace),
         lambda: runner.list(paths.SECRETS, namespace="kube-system"),
         lambda: runner.list("api/v1/nodes"),
@@ -270,9 +270,9 @@ def test_of_two_writers_one_can_write(person: Person, monkeypatch: pytest.Monkey
     kept = person.kept
     old = kept.create(records.head(prepared.spec, 1.0, prepared.defaults))
     old.append(records.request_stop("first", 2.0))
-    monkeypatch.setattr(mapjournal.holding, "holder", lambda _lease: "")
-    monkeypatch.setattr(mapjournal.holding, "identity", lambda: "new")
-    new = MapKeeper(kept.address, "s").open()
+    monkeypatch.setattr(secretjournal.holding, "holder", lambda _lease: "")
+    monkeypatch.setattr(secretjournal.holding, "identity", lambda: "new")
+    new = SecretKeeper(kept.address, "s").open()
     assert "first" == new.state.requested
     for number in range(6):
         new.append(records.resume(prepared.spec, 3.0 + number))
@@ -287,7 +287,7 @@ def test_of_two_writers_one_can_write(person: Person, monkeypatch: pytest.Monkey
     assert ("last", 10.0) == (state.requested, state.at)
     kept.forget()
     assert not kept.exists()
-    assert mapkeeper.PREFIX in kept.where
+    assert secretkeeper.PREFIX in kept.where
 
 
 def test_a_stop_reaches_the_pod_and_a_resume_makes_another(person: Person) -> None:

@@ -76,7 +76,7 @@ def test_a_sweep_outlives_the_pod_that_runs_it(lab: Lab, helm4: Any, tmp_path: P
     until(lambda: told()["phase"] == "Completed", lambda: f"its end\n{told()}\n{lab.logs('s')}")
     assert pod["metadata"]["uid"] not in {one["metadata"]["uid"] for one in lab.pods("s")}
 
-    journal = f"configmap:{lab.namespace}/s"
+    journal = f"secret:{lab.namespace}/s"
     found = json.loads(sweep("results", "s", "--journal", journal, "-o", "json", state="other"))
     assert {1} == {trial["attempts"] for trial in found["trials"]}
     assert 4 == len(found["trials"])
@@ -89,5 +89,4 @@ def test_a_sweep_outlives_the_pod_that_runs_it(lab: Lab, helm4: Any, tmp_path: P
         one = pods[0]
         assert f"given --decay {decay} --lr {rate}\n" in lab.log(one["metadata"]["name"])
     sweep("delete", "s")
-    left = [one["metadata"]["name"] for one in lab.cluster.items(lab.path("configmaps"))]
-    assert ["kube-root-ca.crt"] == left
+    assert [] == lab.cluster.items(lab.path("secrets"))

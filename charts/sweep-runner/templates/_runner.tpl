@@ -7,12 +7,12 @@ What the templates of this chart share. All take the root context unless they sa
 {{- .Release.Name -}}-runner
 {{- end -}}
 
-{{/* The first of the journal's ConfigMaps, and its Lease. */}}
+{{/* The first of the journal's Secrets, and its Lease. */}}
 {{- define "runner.journal" -}}
 {{- .Release.Name -}}-journal
 {{- end -}}
 
-{{/* The ConfigMap with the chart of the trials. */}}
+{{/* The Secret with the chart of the trials. */}}
 {{- define "runner.chart" -}}
 {{- .Release.Name -}}-chart
 {{- end -}}

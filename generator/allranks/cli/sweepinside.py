@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from allranks.cli.console import Console
     from allranks.sweep.state import SweepState
     from allranks.sweep.storage.journals import Keeper
-    from allranks.sweep.storage.mapkeeper import MapKeeper
+    from allranks.sweep.storage.secretkeeper import SecretKeeper
     from allranks.sweep.values.prepare import Prepared
 
 _LOOK_SECONDS = 1.0
@@ -74,7 +74,7 @@ def check(*, in_cluster: bool, flags: dict[str, Any], place: Place | None = None
             )
     if in_cluster and flags.get("journal"):
         raise InputError(
-            "is for a sweep of this machine's; inside the cluster it is in ConfigMaps there",
+            "is for a sweep of this machine's; inside the cluster it is in Secrets there",
             path="--journal",
             hint="leave it out",
         )
@@ -86,17 +86,17 @@ def check(*, in_cluster: bool, flags: dict[str, Any], place: Place | None = None
         )
 
 
-def keeper(name: str, place: Place) -> MapKeeper:
+def keeper(name: str, place: Place) -> SecretKeeper:
     """Where a sweep inside a cluster is kept."""
-    from allranks.sweep.storage.mapkeeper import Address, MapKeeper  # noqa: PLC0415 - as in the commands
+    from allranks.sweep.storage.secretkeeper import Address, SecretKeeper  # noqa: PLC0415 - as in the commands
 
     address = Address(name, place.namespace, place.context, place.kubeconfig)
-    return MapKeeper(address, name)
+    return SecretKeeper(address, name)
 
 
-def is_inside(kept: Keeper) -> TypeGuard[MapKeeper]:
+def is_inside(kept: Keeper) -> TypeGuard[SecretKeeper]:
     """Whether a pod runs a sweep, or is to."""
-    from allranks.sweep.storage.mapkeeper import PREFIX  # noqa: PLC0415 - as in the commands
+    from allranks.sweep.storage.secretkeeper import PREFIX  # noqa: PLC0415 - as in the commands
 
     return kept.where.startswith(PREFIX) and bool(kept.read().place.get("inside"))
 
@@ -159,14 +159,14 @@ def _image(named: str) -> dict[str, str]:
     return {key: text for key, text in found.items() if text}
 
 
-def _detached(console: Console, kept: MapKeeper, output: str) -> int:
+def _detached(console: Console, kept: SecretKeeper, output: str) -> int:
     from allranks.sweep.storage import shelf  # noqa: PLC0415 - as in the commands
 
     if output == "json":
         console.json({"name": kept.name, "journal": kept.where})
         return EXIT_OK
     console.text(f"the sweep {kept.name} goes on in the cluster, namespace {kept.namespace}")
-    journal = f"--journal configmap:{kept.namespace}/{kept.name}"
+    journal = f"--journal secret:{kept.namespace}/{kept.name}"
     # The name may be that of a sweep of this machine's own.
     more = "" if shelf.is_known(kept) else f" {journal}"
     for word in ("status", "results", "stop", "delete"):
@@ -175,7 +175,7 @@ def _detached(console: Console, kept: MapKeeper, output: str) -> int:
     return EXIT_OK
 
 
-def follow(console: Console, kept: MapKeeper, output: str) -> int:
+def follow(console: Console, kept: SecretKeeper, output: str) -> int:
     """Show a sweep inside the cluster until it ends; return the exit code.
 
     Ctrl-C ends the following and nothing else.
@@ -195,7 +195,7 @@ def follow(console: Console, kept: MapKeeper, output: str) -> int:
     return sweeprun.exit_code(state)
 
 
-def _follow(console: Console, kept: MapKeeper, output: str) -> SweepState:
+def _follow(console: Console, kept: SecretKeeper, output: str) -> SweepState:
     reading = kept.reading()
     state = reading.state
     progress = sweepview.Progress(state, state.started)
@@ -226,7 +226,7 @@ class _FailedError(RunError):
     """The runner's Job has given up."""
 
 
-def _tell_trouble(console: Console, kept: MapKeeper, told: set[str]) -> None:
+def _tell_trouble(console: Console, kept: SecretKeeper, told: set[str]) -> None:
     """Say once why no pod runs the sweep.
 
     Raises:
@@ -249,7 +249,7 @@ def _tell_trouble(console: Console, kept: MapKeeper, told: set[str]) -> None:
 
 
 def resume(
-    console: Console, kept: MapKeeper, flags: dict[str, Any], helm: str | None, output: str
+    console: Console, kept: SecretKeeper, flags: dict[str, Any], helm: str | None, output: str
 ) -> int:
     """Go on with a sweep inside the cluster, or follow it where it goes on already.
 
@@ -299,11 +299,11 @@ def stay_command(
     A signal ends this process and not the sweep: what runs goes on, and the next pod finds it.
     """
     from allranks.sweep import runner  # noqa: PLC0415 - `--help` does not need it
-    from allranks.sweep.storage.mapkeeper import Address, MapKeeper  # noqa: PLC0415 - as above
+    from allranks.sweep.storage.secretkeeper import Address, SecretKeeper  # noqa: PLC0415 - as above
 
     # The first process of a container has no handlers but its own.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    kept = MapKeeper(Address.parse(journal), name, waits=True)
+    kept = SecretKeeper(Address.parse(journal), name, waits=True)
     prepared, opened = runner.open_sweep(kept)
     with opened:
         if not opened.state.outcome:

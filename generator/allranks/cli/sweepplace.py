@@ -75,7 +75,7 @@ class Place:
         """
         known = {key: str(value) for key, value in kept.items() if key in cls.__slots__}
         if known.get("inside") and where:
-            from allranks.sweep.storage.mapkeeper import Address  # noqa: PLC0415 - for these alone
+            from allranks.sweep.storage.secretkeeper import Address  # noqa: PLC0415 - for these alone
 
             address = Address.parse(where)
             known |= {"context": address.context, "kubeconfig": address.kubeconfig}
@@ -197,7 +197,7 @@ def journal_option(function: Callable[..., Any]) -> Callable[..., Any]:
         metavar="WHERE",
         type=click.Path(),
         help="Where the sweep is kept: a file, a database, such as sqlite:///sweeps.db or "
-        "postgresql://user@host/database, or configmap:NAMESPACE/NAME. Default: a file in the "
+        "postgresql://user@host/database, or secret:NAMESPACE/NAME. Default: a file in the "
         "state folder, by the sweep's name.",
     )(function)
 

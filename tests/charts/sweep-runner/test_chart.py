@@ -106,17 +106,17 @@ def test_the_journal_is_where_the_runner_looks(render: Any) -> None:
     """Its head and Lease have the names that the program knows; the next round is another Job."""
     made = render(name="two", sweep={"round": 2})
     head = segments.head_name("two")
-    assert b'{"t":"sweep"}\n' == segments.unpack_head(made[f"ConfigMap/{head}"])
+    assert b'{"t":"sweep"}\n' == segments.unpack_head(made[f"Secret/{head}"])
     assert f"Lease/{head}" in made
     (container,) = made["Job/two-runner-2"]["spec"]["template"]["spec"]["containers"]
-    expected = ["sweep", "stay", "two", "--journal", "configmap:default/two"]
+    expected = ["sweep", "stay", "two", "--journal", "secret:default/two"]
     assert ["allranks", *expected] == container["command"] + container["args"]
 
 
 def test_a_chart_comes_along(render: Any) -> None:
     """It is a file of the pod, and the program is told which."""
     made = render(sweep={"chart": "aGVsbG8="})
-    assert {"chart.tgz": "aGVsbG8="} == made["ConfigMap/s-chart"]["binaryData"]
+    assert {"chart.tgz": "aGVsbG8="} == made["Secret/s-chart"]["data"]
     spec = made["Job/s-runner-1"]["spec"]["template"]["spec"]
     (mount,) = (one for one in spec["containers"][0]["volumeMounts"] if one["name"] == "chart")
     assert ["--chart", f"{mount['mountPath']}/chart.tgz"] == spec["containers"][0]["args"][-2:]
@@ -159,4 +159,4 @@ def test_notes_say_what_to_do(ci_file: Path, chart: Path, helm4: Any) -> None:
     said = helm4.run("install", "s", chart, "-f", ci_file, "--dry-run=client").stdout
     notes = said.partition("NOTES:")[2]
     for word in ("status", "results", "delete"):
-        assert f"allranks sweep {word} s --journal configmap:default/s" in notes
+        assert f"allranks sweep {word} s --journal secret:default/s" in notes

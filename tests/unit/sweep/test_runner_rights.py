@@ -6,6 +6,7 @@ from typing import Any
 
 from allranks.sweep.inside import runnerrights
 from allranks.sweep.model import MetricsSpec, Objective
+from allranks.sweep.storage import segments
 from tests.unit.sweep.simulation import spec
 
 _JOB = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "s-1"}}
@@ -25,10 +26,10 @@ def _granted(workload: str, *objects: dict[str, Any], **how: Any) -> dict[str, s
 
 
 def test_a_sweep_of_jobs_makes_jobs() -> None:
-    """And keeps helm's records; ConfigMaps it may only make, and change those of its journal."""
+    """And keeps helm's records; ConfigMaps are none of its business, and no Secret is patched."""
     found = _granted("", _JOB)
-    assert {"secrets", "configmaps", "jobs", "pods", "pods/log"} == set(found)
-    assert {"create"} == found["configmaps"]
+    assert {"secrets", "jobs", "pods", "pods/log"} == set(found)
+    assert {"create", "delete", "get", "list", "update"} == found["secrets"]
     assert {"list"} == found["pods"]
     assert {"create", "delete", "get", "list", "patch"} == found["jobs"]
 
@@ -64,13 +65,13 @@ def test_what_trials_grant_their_runner_has() -> None:
 
 
 def test_the_journal_is_named() -> None:
-    """The head is read, its segments are changed, and no other ConfigMap is."""
+    """Its segments are patched, and no other Secret is, not even its head."""
     rules = runnerrights.rules(spec(), "", [_JOB], has_status=False)
     named = {
         (rule["resources"][0], tuple(rule["verbs"])): rule["resourceNames"]
         for rule in rules
         if rule.get("resourceNames")
     }
-    assert [f"{spec().name}-journal"] == named["configmaps", ("get",)]
-    assert f"{spec().name}-journal-0" in named["configmaps", ("get", "patch")]
+    parts = [segments.segment_name(spec().name, index) for index in range(segments.MOST)]
+    assert parts == named["secrets", ("patch",)]
     assert [f"{spec().name}-journal"] == named["leases", ("get", "patch")]

@@ -1,4 +1,4 @@
-"""How a journal lies in ConfigMaps: what is packed comes back, and ten thousand trials fit."""
+"""How a journal lies in Secrets: what is packed comes back, and ten thousand trials fit."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from allranks.errors import InputError
 from allranks.sweep import naming, records, space
 from allranks.sweep.model import SUCCEEDED, Choice, Measure, Parameter, Values
 from allranks.sweep.storage import lines, segments
-from allranks.sweep.storage.mapkeeper import Address
+from allranks.sweep.storage.secretkeeper import Address
 from tests.unit.sweep.simulation import spec
 
 _LINES = [b'{"t":"a"}', b'{"t":"b","v":"\xc3\xa9"}', b'{"t":"c"}']
 
 
-def _config_map(*pieces: tuple[str, bytes]) -> dict[str, Any]:
-    return {"binaryData": {key: b64encode(data).decode() for key, data in pieces}}
+def _secret(*pieces: tuple[str, bytes]) -> dict[str, Any]:
+    return {"data": {key: b64encode(data).decode() for key, data in pieces}}
 
 
 def test_what_is_packed_comes_back_piece_by_piece() -> None:
@@ -26,13 +26,13 @@ def test_what_is_packed_comes_back_piece_by_piece() -> None:
     first, second = segments.Packer(0), segments.Packer(1)
     pieces = [first.pack(_LINES[0] + b"\n"), first.pack(_LINES[1] + b"\n")]
     reader = segments.Unpacker()
-    assert _LINES[:1] == list(reader.take(_config_map(pieces[0])))
-    assert _LINES[1:2] == list(reader.take(_config_map(*pieces)))
-    assert [] == list(reader.take(_config_map(*pieces)))
+    assert _LINES[:1] == list(reader.take(_secret(pieces[0])))
+    assert _LINES[1:2] == list(reader.take(_secret(*pieces)))
+    assert [] == list(reader.take(_secret(*pieces)))
     assert 1 == reader.streams
     pieces.append(second.pack(_LINES[2] + b"\n"))
-    assert _LINES[2:] == list(reader.take(_config_map(*pieces)))
-    assert _LINES == list(segments.Unpacker().take(_config_map(*pieces)))
+    assert _LINES[2:] == list(reader.take(_secret(*pieces)))
+    assert _LINES == list(segments.Unpacker().take(_secret(*pieces)))
     assert sum(len(data) for _, data in pieces) == reader.size
 
 
@@ -42,7 +42,7 @@ def test_what_is_packed_comes_back_piece_by_piece() -> None:
 def test_what_others_wrote_is_no_journal(content: tuple[str, bytes]) -> None:
     """It is said, and nothing is made of it."""
     with pytest.raises(ValueError, match=r"."):
-        list(segments.Unpacker().take(_config_map(content)))
+        list(segments.Unpacker().take(_secret(content)))
 
 
 def test_a_head_comes_back() -> None:
@@ -50,7 +50,7 @@ def test_a_head_comes_back() -> None:
     head = records.head(spec(), 1.0)
     made = segments.head_manifest("s", head)
     assert lines.line(head) == segments.unpack_head(made)
-    for wrong in ({}, {"binaryData": {"head": "aGVsbG8="}}, {"binaryData": {"head": "!"}}):
+    for wrong in ({}, {"data": {"head": "aGVsbG8="}}, {"data": {"head": "!"}}):
         with pytest.raises(ValueError, match=r"."):
             segments.unpack_head(wrong)
 
@@ -83,10 +83,10 @@ def test_ten_thousand_trials_fit() -> None:
 @pytest.mark.parametrize(
     ("where", "expected"),
     [
-        ("configmap:research/s", Address("s", "research")),
-        ("configmap:s", Address("s")),
-        ("configmap:r/s?context=a%2Fb", Address("s", "r", "a/b")),
-        ("configmap:r/s?context=c&kubeconfig=%2Fk", Address("s", "r", "c", "/k")),
+        ("secret:research/s", Address("s", "research")),
+        ("secret:s", Address("s")),
+        ("secret:r/s?context=a%2Fb", Address("s", "r", "a/b")),
+        ("secret:r/s?context=c&kubeconfig=%2Fk", Address("s", "r", "c", "/k")),
     ],
 )
 def test_an_address_is_read(where: str, expected: Address) -> None:
@@ -96,8 +96,8 @@ def test_an_address_is_read(where: str, expected: Address) -> None:
     assert found == Address.parse(str(found))
 
 
-@pytest.mark.parametrize("where", ["configmap:", "configmap:a/b/c", "configmap:a/b?x=1", "a/b"])
+@pytest.mark.parametrize("where", ["secret:", "secret:a/b/c", "secret:a/b?x=1", "a/b"])
 def test_what_is_no_address_is_refused(where: str) -> None:
     """With how one is written."""
-    with pytest.raises(InputError, match="is no journal in ConfigMaps"):
+    with pytest.raises(InputError, match="is no journal in Secrets"):
         Address.parse(where)

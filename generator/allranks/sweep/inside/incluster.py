@@ -131,7 +131,7 @@ def values(prepared: Prepared, head: Record, trials: Trials, home: Home) -> dict
         home: its release.
 
     Raises:
-        InputError: the chart of the trials, or the sweep itself, is too big for a ConfigMap.
+        InputError: the chart of the trials, or the sweep itself, is too big for a release.
         AllranksError: helm refused.
     """
     rules = runnerrights.rules(

@@ -11,7 +11,7 @@ from allranks.status.fields import condition, holds, items, text
 
 if TYPE_CHECKING:
     from allranks.model.manifest import Manifest
-    from allranks.sweep.storage.mapkeeper import MapKeeper
+    from allranks.sweep.storage.secretkeeper import SecretKeeper
 
 # A container that has not been tried yet, which is no trouble.
 _ON_ITS_WAY = frozenset({"ContainerCreating", "PodInitializing", ""})
@@ -32,7 +32,7 @@ class Trouble:
     is_final: bool = False
 
 
-def trouble(kept: MapKeeper) -> Trouble:
+def trouble(kept: SecretKeeper) -> Trouble:
     """Look at the Job and the pods of a sweep's runner.
 
     Raises:

@@ -42,7 +42,6 @@ def rules(
     objects = list(objects)
     needs: defaultdict[str, set[str]] = defaultdict(set)
     needs[paths.SECRETS].update(_RECORDS)
-    needs[paths.CONFIG_MAPS].add("create")
     for one in objects:
         needs[paths.of_manifest(one)].update(_OBJECTS)
     if workload and has_status:
@@ -65,12 +64,11 @@ def _watched(workload: str) -> tuple[str, ...]:
 
 
 def _journal(sweep: str) -> Rules:
-    """Of ConfigMaps and Leases only the journal's own; a right to create cannot be by name."""
+    """To append, by name; to make Secrets and to read them is helm's right as well."""
     head = segments.head_name(sweep)
     parts = [segments.segment_name(sweep, index) for index in range(segments.MOST)]
     return [
-        {**_rule(paths.CONFIG_MAPS, {"get"}), "resourceNames": [head]},
-        {**_rule(paths.CONFIG_MAPS, {"get", "patch"}), "resourceNames": parts},
+        {**_rule(paths.SECRETS, {"patch"}), "resourceNames": parts},
         {**_rule(paths.LEASES, {"get", "patch"}), "resourceNames": [head]},
     ]
 

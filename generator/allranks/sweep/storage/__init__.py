@@ -1,1 +1,1 @@
-"""Where a sweep is kept: a file, a database, or ConfigMaps, behind one port."""
+"""Where a sweep is kept: a file, a database, or Secrets, behind one port."""

@@ -1,8 +1,8 @@
-"""Who writes a journal in ConfigMaps, and what it was asked: one Lease.
+"""Who writes a journal in Secrets, and what it was asked: one Lease.
 
 The Lease is for people: a second runner is told who runs the sweep, instead of finding out at its
 first write. That two can never both write is not its business, but that of the segments' resource
-versions (`mapjournal`), so that clocks which differ do no harm here. Whoever waits for the Lease
+versions (`secretjournal`), so that clocks which differ do no harm here. Whoever waits for the Lease
 goes by its own clock: it takes it when nothing has renewed it for as long as its holder said.
 
 A request to end is an annotation of the Lease. Its holder sees it in the answer to each renewal, so

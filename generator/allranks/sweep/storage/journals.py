@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from allranks.sweep.storage import databaseurl
 from allranks.sweep.storage.filekeeper import FileKeeper
-from allranks.sweep.storage.mapkeeper import PREFIX, Address, MapKeeper
+from allranks.sweep.storage.secretkeeper import PREFIX, Address, SecretKeeper
 from allranks.sweep.storage.studykeeper import StudyKeeper
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ def keeper(where: str, name: str = "") -> Keeper:
     """
     if where.startswith(PREFIX):
         address = Address.parse(where)
-        return MapKeeper(address, name or address.sweep)
+        return SecretKeeper(address, name or address.sweep)
     if databaseurl.is_one(where):
         return StudyKeeper(databaseurl.settle(where), name)
     return FileKeeper(Path(where).absolute(), name)

@@ -1,4 +1,7 @@
-"""How a journal lies in ConfigMaps; pure.
+"""How a journal lies in Secrets; pure.
+
+A sweep's values may hold what its chart puts into a Secret, and stand in the journal as they are.
+So nobody can read it who cannot read Secrets, as with Helm's own records of releases.
 
 The first one, ``NAME-journal``, holds the head and never changes. What is appended stands in
 segments, ``NAME-journal-0`` and on, whose keys are pieces of streams: each writer begins a stream
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
 FULL = 96 << 10
 # So many segments there may be: a Role cannot name those that nobody has thought of.
 MOST = 64
-# Bytes of one piece; a ConfigMap may have 1 MiB.
+# Bytes of one piece; a Secret may have 1 MiB, counted before base64.
 PIECE_MAX = 640 << 10
 # Bytes of the head and of a packed chart together: helm keeps each of them twice in one object.
 PACKED_MAX = 350 << 10
@@ -38,7 +41,7 @@ _KEY = re.compile(r"([0-9]{4})-([0-9]{6})")
 
 
 def head_name(sweep: str) -> str:
-    """The ConfigMap with a journal's head, and its Lease."""
+    """The Secret with a journal's head, and its Lease."""
     return f"{sweep}-journal"
 
 
@@ -48,17 +51,17 @@ def segment_name(sweep: str, index: int) -> str:
 
 
 def pack_head(record: Record) -> str:
-    """A journal's head as the value of a key of ``binaryData``."""
+    """A journal's head as the value of a key of ``data``."""
     return b64encode(zlib.compress(lines.line(record), 9)).decode("ascii")
 
 
-def unpack_head(config_map: Manifest) -> bytes:
+def unpack_head(secret: Manifest) -> bytes:
     """The line of a journal's head.
 
     Raises:
         ValueError: it is none.
     """
-    packed = (config_map.get("binaryData") or {}).get(_HEAD, "")
+    packed = (secret.get("data") or {}).get(_HEAD, "")
     try:
         return zlib.decompress(b64decode(packed, validate=True))
     except zlib.error as error:
@@ -66,12 +69,13 @@ def unpack_head(config_map: Manifest) -> bytes:
 
 
 def head_manifest(sweep: str, record: Record) -> Manifest:
-    """The ConfigMap with a journal's head."""
+    """The Secret with a journal's head."""
     return {
         "apiVersion": "v1",
-        "kind": "ConfigMap",
+        "kind": "Secret",
+        "type": names.SWEEP_SECRET,
         "metadata": {"name": head_name(sweep), "labels": {names.SWEEP_JOURNAL: sweep}},
-        "binaryData": {_HEAD: pack_head(record)},
+        "data": {_HEAD: pack_head(record)},
     }
 
 
@@ -81,18 +85,19 @@ def manifest(sweep: str, index: int, head: Manifest, writer: str) -> Manifest:
     Args:
         sweep: the sweep's name.
         index: which segment.
-        head: the ConfigMap with the head.
+        head: the Secret with the head.
         writer: who may append.
     """
     owner = {
         "apiVersion": "v1",
-        "kind": "ConfigMap",
+        "kind": "Secret",
         "name": head["metadata"]["name"],
         "uid": head["metadata"]["uid"],
     }
     return {
         "apiVersion": "v1",
-        "kind": "ConfigMap",
+        "kind": "Secret",
+        "type": names.SWEEP_SECRET,
         "metadata": {
             "name": segment_name(sweep, index),
             "labels": {names.SWEEP_JOURNAL: sweep},
@@ -108,9 +113,9 @@ def belongs(segment: Manifest, head: Manifest) -> bool:
     return any(one.get("uid") == head["metadata"]["uid"] for one in owners)
 
 
-def annotation(config_map: Manifest, name: str) -> str:
+def annotation(secret: Manifest, name: str) -> str:
     """An annotation; "" where there is none."""
-    return str((config_map["metadata"].get("annotations") or {}).get(name) or "")
+    return str((secret["metadata"].get("annotations") or {}).get(name) or "")
 
 
 class Packer:
@@ -148,13 +153,13 @@ class Unpacker:
         self._seen: set[str] = set()
         self._unzip: Any = None
 
-    def take(self, config_map: Mapping[str, Any]) -> Iterator[bytes]:
+    def take(self, secret: Mapping[str, Any]) -> Iterator[bytes]:
         """The lines that have come since the last call.
 
         Raises:
             ValueError: it was changed by other hands.
         """
-        pieces: Mapping[str, str] = config_map.get("binaryData") or {}
+        pieces: Mapping[str, str] = secret.get("data") or {}
         for key in sorted(pieces.keys() - self._seen):
             match = _KEY.fullmatch(key)
             if match is None:

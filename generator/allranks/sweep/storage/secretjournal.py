@@ -1,4 +1,4 @@
-"""A sweep's journal in ConfigMaps: how it is read, and how it is appended to.
+"""A sweep's journal in Secrets: how it is read, and how it is appended to.
 
 Two writers can never both write, whatever clocks and networks do. Each append changes the last
 segment, and names the version of it that it was made for; a new writer first puts its own mark on
@@ -49,7 +49,7 @@ class Reading:
 
     Attributes:
         state: the sweep.
-        head: the ConfigMap with the journal's head.
+        head: the Secret with the journal's head.
         segment: the last segment; None while there is none.
         index: its number, or that of the next one where it is None.
         unpacked: what was read of it.
@@ -94,27 +94,27 @@ class Reading:
         while True:
             name = segments.segment_name(self._sweep, self.index)
             try:
-                config_map = self._get(name)
+                secret = self._get(name)
             except NotFoundError:
                 self.segment = None
                 return found
-            if not segments.belongs(config_map, self.head):
+            if not segments.belongs(secret, self.head):
                 self.segment = None
                 return found
-            self.segment = config_map
+            self.segment = secret
             try:
-                for line in self.unpacked.take(config_map):
+                for line in self.unpacked.take(secret):
                     self._lines.take(line)
                     found = True
             except ValueError as error:
                 raise self._changed(name, error) from error
-            if not segments.annotation(config_map, names.SWEEP_SEALED):
+            if not segments.annotation(secret, names.SWEEP_SEALED):
                 return found
             self.index += 1
             self.unpacked = segments.Unpacker()
 
     def _get(self, name: str) -> Manifest:
-        return self._cluster.get(paths.CONFIG_MAPS, name, namespace=self._namespace)
+        return self._cluster.get(paths.SECRETS, name, namespace=self._namespace)
 
     def _changed(self, name: str, error: Exception) -> InputError:
         return InputError(
@@ -124,8 +124,8 @@ class Reading:
         )
 
 
-class MapJournal(Closing):
-    """A journal in ConfigMaps that is open for writing; see `journals.Journal`.
+class SecretJournal(Closing):
+    """A journal in Secrets that is open for writing; see `journals.Journal`.
 
     Attributes:
         where: it, as ``--journal`` takes it.
@@ -139,7 +139,7 @@ class MapJournal(Closing):
 
         Args:
             cluster: where it is.
-            namespace: its ConfigMaps'.
+            namespace: its Secrets'.
             sweep: the sweep's name.
             where: for messages.
             wait: for whoever runs the sweep now to end.
@@ -226,14 +226,14 @@ class MapJournal(Closing):
     def _begin_segment(self) -> None:
         if self._index >= segments.MOST:
             raise InputError(
-                f"the journal {self.where} is full: it has {segments.MOST} ConfigMaps",
+                f"the journal {self.where} is full: it has {segments.MOST} Secrets",
                 hint="read its results, and begin another sweep with less to try",
             )
         body = segments.manifest(self._sweep, self._index, self._head, self._writer)
         deadline = time.monotonic() + PATIENCE
         while True:
             try:
-                made = self._cluster.create(paths.CONFIG_MAPS, body, namespace=self._namespace)
+                made = self._cluster.create(paths.SECRETS, body, namespace=self._namespace)
             except ConflictError:
                 there = self._get()
                 if segments.annotation(there, names.SWEEP_WRITER) == self._writer:
@@ -277,7 +277,7 @@ class MapJournal(Closing):
 
     def _send(self, text: bytes) -> None:
         key, piece = self._packer.pack(text)
-        self._patch({"binaryData": {key: b64encode(piece).decode("ascii")}}, key)
+        self._patch({"data": {key: b64encode(piece).decode("ascii")}}, key)
         self._size += len(piece)
 
     def _patch(self, body: Manifest, key: str = "") -> None:
@@ -292,7 +292,7 @@ class MapJournal(Closing):
         deadline, again = time.monotonic() + PATIENCE, False
         while True:
             try:
-                made = self._cluster.patch(paths.CONFIG_MAPS, name, body, namespace=self._namespace)
+                made = self._cluster.patch(paths.SECRETS, name, body, namespace=self._namespace)
             except ConflictError:
                 made = self._get() if again else {}
                 if not made or not self._is_made(made, body, key):
@@ -314,12 +314,12 @@ class MapJournal(Closing):
         return (
             segments.annotation(there, names.SWEEP_WRITER) == self._writer
             and all(segments.annotation(there, name) == text for name, text in marks.items())
-            and (not key or key in (there.get("binaryData") or {}))
+            and (not key or key in (there.get("data") or {}))
         )
 
     def _get(self) -> Manifest:
         name = segments.segment_name(self._sweep, self._index)
-        return self._cluster.get(paths.CONFIG_MAPS, name, namespace=self._namespace)
+        return self._cluster.get(paths.SECRETS, name, namespace=self._namespace)
 
 
 def _parts(text: bytes) -> list[bytes]:

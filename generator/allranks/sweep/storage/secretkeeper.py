@@ -1,6 +1,6 @@
-"""A sweep that is kept in ConfigMaps of a cluster: ``configmap:NAMESPACE/NAME``.
+"""A sweep that is kept in Secrets of a cluster: ``secret:NAMESPACE/NAME``.
 
-A context and a kubeconfig may follow, as in a URL: ``configmap:research/digits?context=prod``. Then
+A context and a kubeconfig may follow, as in a URL: ``secret:research/digits?context=prod``. Then
 the sweep is found again whatever the current context is by then.
 """
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from allranks.model.manifest import Manifest
     from allranks.sweep.records import Record
     from allranks.sweep.state import SweepState
-    from allranks.sweep.storage.mapjournal import MapJournal, Reading
+    from allranks.sweep.storage.secretjournal import Reading, SecretJournal
 
-PREFIX = "configmap:"
+PREFIX = "secret:"
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where the ConfigMaps are.
+    """Where the Secrets are.
 
     Attributes:
         sweep: the sweep's name, after which they are named.
@@ -57,7 +57,7 @@ class Address:
         bad = not sweep or "/" in namespace or marks.keys() - {"context", "kubeconfig"}
         if bad or not where.startswith(PREFIX):
             raise InputError(
-                f"{where!r} is no journal in ConfigMaps",
+                f"{where!r} is no journal in Secrets",
                 path="--journal",
                 hint=f"write {PREFIX}NAMESPACE/NAME, perhaps with ?context=NAME",
             )
@@ -71,8 +71,8 @@ class Address:
 
 
 @dataclass(frozen=True)
-class MapKeeper:
-    """The place of a journal in ConfigMaps; see `journals.Keeper`.
+class SecretKeeper:
+    """The place of a journal in Secrets; see `journals.Keeper`.
 
     Attributes:
         address: where.
@@ -92,7 +92,7 @@ class MapKeeper:
 
     @property
     def namespace(self) -> str:
-        """The namespace of its ConfigMaps."""
+        """The namespace of its Secrets."""
         return self.address.namespace or self.cluster.namespace
 
     @cached_property
@@ -102,12 +102,12 @@ class MapKeeper:
 
         return KubeCluster(self.address.kubeconfig or None, self.address.context or None)
 
-    def create(self, head: Record) -> MapJournal:
-        """Make the first ConfigMap and the Lease; in a cluster, its chart has made them."""
+    def create(self, head: Record) -> SecretJournal:
+        """Make the first Secret and the Lease; in a cluster, its chart has made them."""
         sweep = self.address.sweep
         body = segments.head_manifest(sweep, head)
         try:
-            made = self.cluster.create(paths.CONFIG_MAPS, body, namespace=self.namespace)
+            made = self.cluster.create(paths.SECRETS, body, namespace=self.namespace)
         except ConflictError as error:
             raise InputError(
                 f"the sweep {sweep} was begun already, in {self.where}",
@@ -125,11 +125,11 @@ class MapKeeper:
         self.cluster.create(paths.LEASES, lease, namespace=self.namespace)
         return self.open()
 
-    def open(self) -> MapJournal:
+    def open(self) -> SecretJournal:
         """Go on with it."""
-        from allranks.sweep.storage.mapjournal import MapJournal  # noqa: PLC0415 - as above
+        from allranks.sweep.storage.secretjournal import SecretJournal  # noqa: PLC0415 - as above
 
-        return MapJournal(
+        return SecretJournal(
             self.cluster, self.namespace, self.address.sweep, self.where, wait=self.waits
         )
 
@@ -140,7 +140,7 @@ class MapKeeper:
             InputError: there is none, it is of a newer version, or it was changed by other hands.
             RunError: it cannot be read.
         """
-        from allranks.sweep.storage.mapjournal import Reading  # noqa: PLC0415 - as above
+        from allranks.sweep.storage.secretjournal import Reading  # noqa: PLC0415 - as above
 
         found = Reading(self.cluster, self.namespace, self.address.sweep, self.where)
         found.refresh()
@@ -153,7 +153,7 @@ class MapKeeper:
     def exists(self) -> bool:
         """Whether its head is there."""
         try:
-            self._get(paths.CONFIG_MAPS)
+            self._get(paths.SECRETS)
         except NotFoundError:
             return False
         return True
@@ -185,7 +185,7 @@ class MapKeeper:
             self._ask(why)
             return True
         try:
-            opened = MapKeeper(self.address, self.name).open()
+            opened = SecretKeeper(self.address, self.name).open()
         except InputError:
             if not self.is_held():
                 raise
@@ -196,10 +196,10 @@ class MapKeeper:
         return False
 
     def forget(self) -> None:
-        """Remove its ConfigMaps, the head last, and the Lease."""
+        """Remove its Secrets, the head last, and the Lease."""
         selector = f"{names.SWEEP_JOURNAL}={self.address.sweep}"
         found = self.cluster.list(
-            paths.CONFIG_MAPS,
+            paths.SECRETS,
             namespace=self.namespace,
             label_selector=selector,
             metadata_only=True,
@@ -207,9 +207,9 @@ class MapKeeper:
         head = segments.head_name(self.address.sweep)
         for one in found:
             if one["metadata"]["name"] != head:
-                self._delete(paths.CONFIG_MAPS, one["metadata"]["name"])
+                self._delete(paths.SECRETS, one["metadata"]["name"])
         self._delete(paths.LEASES, head)
-        self._delete(paths.CONFIG_MAPS, head)
+        self._delete(paths.SECRETS, head)
 
     def _delete(self, resource_path: str, name: str) -> None:
         with suppress(NotFoundError):
