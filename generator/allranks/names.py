@@ -172,6 +172,7 @@ SWEEP_JOURNAL = f"{DOMAIN}/journal"
 SWEEP_WRITER = f"{DOMAIN}/writer"
 SWEEP_SEALED = f"{DOMAIN}/sealed"
 SWEEP_STOP = f"{DOMAIN}/stop"  # on its Lease: why the sweep is to end
+SWEEP_HOLDER = f"{DOMAIN}/holder"  # on its Lease, too: which process of which machine has it
 TRIAL = f"{DOMAIN}/trial"  # on helm's record of a trial: its number; a label, as SWEEP is there
 # On helm's record of a trial, too: which of the sweeps of that name, and who began it.
 SWEEP_ID = f"{DOMAIN}/sweep-id"

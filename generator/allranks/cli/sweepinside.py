@@ -113,16 +113,13 @@ def run(
         flags: of `inside_options`.
         output: text, json or csv.
     """
-    from allranks.sweep import records  # noqa: PLC0415 - helm costs 0.2 s
+    from allranks.sweep import records, taken  # noqa: PLC0415 - helm costs 0.2 s
     from allranks.sweep.inside import incluster  # noqa: PLC0415 - helm costs 0.2 s
     from allranks.sweep.storage import shelf  # noqa: PLC0415 - helm costs 0.2 s
 
     kept = keeper(prepared.spec.name, place)
     if kept.exists():
-        raise InputError(
-            f"the sweep {kept.name} was begun already, in {kept.where}",
-            hint="resume it, delete it, or give the new one another name",
-        )
+        raise taken.begun_already(kept, kept.name)
     place.refuse_others(prepared)
     home = place.home(kept.name)
     given = _values(flags)
@@ -161,12 +158,13 @@ def _image(named: str) -> dict[str, str]:
 
 def _detached(console: Console, kept: SecretKeeper, output: str) -> int:
     from allranks.sweep.storage import shelf  # noqa: PLC0415 - as in the commands
+    from allranks.sweep.storage.secretkeeper import PREFIX  # noqa: PLC0415 - as in the commands
 
     if output == "json":
         console.json({"name": kept.name, "journal": kept.where})
         return EXIT_OK
     console.text(f"the sweep {kept.name} goes on in the cluster, namespace {kept.namespace}")
-    journal = f"--journal secret:{kept.namespace}/{kept.name}"
+    journal = f"--journal {PREFIX}{kept.namespace}/{kept.name}"
     # The name may be that of a sweep of this machine's own.
     more = "" if shelf.is_known(kept) else f" {journal}"
     for word in ("status", "results", "stop", "delete"):

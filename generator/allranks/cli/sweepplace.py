@@ -7,6 +7,7 @@ the flags that `run` was given.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -126,9 +127,24 @@ class Place:
 
         trials = self.trials(prepared)
         try:
-            runner.refuse_others(prepared.spec.name, trials, self.namespace)
+            runner.refuse_others(
+                prepared.spec.name, trials, self.namespace, lambda: self._other_journal(prepared)
+            )
         finally:
             trials.close()
+
+    def _other_journal(self, prepared: Prepared) -> str:
+        """The journal of another sweep of this name in the namespace; "" where none is seen."""
+        from allranks.sweep.storage import secretkeeper  # noqa: PLC0415 - for these alone
+
+        if self.on == LOCAL:
+            return ""
+        name = prepared.spec.name
+        address = secretkeeper.Address(name, self.namespace, self.context, self.kubeconfig)
+        kept = secretkeeper.SecretKeeper(address, name)
+        with suppress(AllranksError):
+            return "" if kept.read().owner == prepared.owner else kept.where
+        return ""
 
 
 def chosen(target: Target, console: Console, workdir: str | None, first_file: str) -> Place:

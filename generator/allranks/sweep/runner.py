@@ -11,14 +11,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from allranks import names
 from allranks.errors import AllranksError, ForbiddenError, InputError, RunError
-from allranks.sweep import actions, naming, records, sampling, written
+from allranks.sweep import actions, naming, records, sampling, taken, written
 from allranks.sweep.actions import Observed
 from allranks.sweep.decide import decide
 from allranks.sweep.interrupts import Interrupts
 from allranks.sweep.metrics import Collector
 from allranks.sweep.storage import shelf
+from allranks.sweep.storage.lines import BegunError
 from allranks.sweep.storage.shelf import locate
 from allranks.sweep.values.prepare import restore
 
@@ -66,7 +66,10 @@ def begin(prepared: Prepared, kept: Keeper, place: Mapping[str, str]) -> Journal
     """
     now = time.time()
     head = records.head(prepared.spec, now, prepared.defaults, place, prepared.owner)
-    journal = kept.create(head)
+    try:
+        journal = kept.create(head)
+    except BegunError as error:
+        raise taken.begun_already(kept, error.sweep) from error
     shelf.note(kept)
     return journal
 
@@ -180,13 +183,17 @@ def run(
     return journal.state
 
 
-def refuse_others(sweep: str, trials: Trials, namespace: str) -> None:
+def refuse_others(
+    sweep: str, trials: Trials, namespace: str, find_journal: Callable[[], str] = str
+) -> None:
     """Refuse to begin or to go on where another sweep of this name has its releases.
 
     Args:
         sweep: the name.
         trials: of this sweep.
         namespace: where they are.
+        find_journal: asked where there is another one: its journal, as ``--journal`` takes it; ""
+            where only those know who have begun it.
 
     Raises:
         InputError: there is another.
@@ -198,9 +205,7 @@ def refuse_others(sweep: str, trials: Trials, namespace: str) -> None:
     whose = ", or ".join(dict.fromkeys(others.values()))
     raise InputError(
         f"in namespace {namespace} are releases of {whose}: {some(list(others))}",
-        hint="give this one another name; or have that one ended where it was begun: "
-        f"`{names.CLI} sweep status {sweep}` shows it there, `{names.CLI} sweep delete {sweep}` "
-        "removes it (where its journal is lost, `helm uninstall` of each)",
+        hint=taken.way_out(sweep, find_journal()),
     )
 
 

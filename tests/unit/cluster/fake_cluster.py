@@ -92,7 +92,7 @@ class FakeCluster:
         if isinstance(body, dict) and not how.get("dry_run"):
             _merge(item, body)
             entries = item["metadata"].setdefault("managedFields", [])
-            entries.append({"manager": how["manager"], "operation": "Update"})
+            entries.append({"manager": how.get("manager", ""), "operation": "Update"})
         elif isinstance(body, list):
             del item["metadata"]["managedFields"][int(body[1]["path"].rsplit("/", 1)[1])]
         return copy.deepcopy(item)

@@ -368,6 +368,9 @@ def test_a_second_sweep_of_a_name_is_refused(stand: Stand) -> None:
         "more" == caught.value.problem.message
     )
     assert "`allranks sweep delete s` removes it" in caught.value.problem.hint
+    with pytest.raises(InputError) as caught:
+        runner.refuse_others("s", stand.trials, "lab", lambda: "secret:lab/s")
+    assert "`allranks sweep status s --journal secret:lab/s` shows it" in caught.value.problem.hint
     stand.trials.close()
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from allranks import names
 from allranks.cli import sweeprun
 from allranks.errors import ForbiddenError, InputError, RunError
-from allranks.sweep import actions, model, runner
+from allranks.sweep import actions, model, records, runner
 from allranks.sweep.actions import Observed
 from allranks.sweep.reporting import results
 from allranks.sweep.storage import shelf
@@ -272,8 +272,14 @@ def test_a_resumed_sweep_may_have_more_trials(path: Path) -> None:
     prepared, trials = _prepared(trials=5), Pretended()
     with _begin(path, prepared) as journal:
         runner.run(prepared, trials, journal)
-    with pytest.raises(InputError, match="begun already"):
-        _begin(path, prepared)
+    with pytest.raises(InputError, match="begun already") as caught:
+        runner.begin(prepared, runner.locate("s"), {})
+    assert "`allranks sweep resume s` goes on with it" in caught.value.problem.hint
+    elsewhere = path.with_name("other.jsonl")
+    Journal.create(elsewhere, records.head(prepared.spec, 1.0)).close()
+    with pytest.raises(InputError, match="begun already") as caught:
+        _begin(elsewhere, prepared)
+    assert f"sweep delete s --journal {elsewhere}` removes it" in caught.value.problem.hint
     _, journal = _reopened()
     with journal:
         with pytest.raises(InputError, match="with other seed"):

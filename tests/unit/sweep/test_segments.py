@@ -10,7 +10,7 @@ import pytest
 from allranks.errors import InputError
 from allranks.sweep import naming, records, space
 from allranks.sweep.model import SUCCEEDED, Choice, Measure, Parameter, Values
-from allranks.sweep.storage import lines, segments
+from allranks.sweep.storage import journals, lines, segments
 from allranks.sweep.storage.secretkeeper import Address
 from tests.unit.sweep.simulation import spec
 
@@ -84,7 +84,6 @@ def test_ten_thousand_trials_fit() -> None:
     ("where", "expected"),
     [
         ("secret:research/s", Address("s", "research")),
-        ("secret:s", Address("s")),
         ("secret:r/s?context=a%2Fb", Address("s", "r", "a/b")),
         ("secret:r/s?context=c&kubeconfig=%2Fk", Address("s", "r", "c", "/k")),
     ],
@@ -96,8 +95,22 @@ def test_an_address_is_read(where: str, expected: Address) -> None:
     assert found == Address.parse(str(found))
 
 
-@pytest.mark.parametrize("where", ["secret:", "secret:a/b/c", "secret:a/b?x=1", "a/b"])
-def test_what_is_no_address_is_refused(where: str) -> None:
-    """With how one is written."""
-    with pytest.raises(InputError, match="is no journal in Secrets"):
-        Address.parse(where)
+@pytest.mark.parametrize(
+    ("where", "why"),
+    [
+        ("secret:", "it needs a namespace and a name"),
+        ("secret:research", "it needs a namespace and a name"),
+        ("secret:/s", "'' is no name there"),
+        ("secret:a/b/c", "'b/c' is no name there"),
+        ("secret:research/A_b", "'A_b' is no name there: lower-case letters, digits and -, 63 at "),
+        ("secret:a/b?x=1", r"only \?context=NAME and kubeconfig=FILE may follow the name"),
+    ],
+)
+def test_what_is_no_address_is_refused(where: str, why: str) -> None:
+    """With what is wrong and how one is written; nothing is asked of a cluster for it."""
+    with pytest.raises(InputError, match=f"is no journal in Secrets: {why}") as caught:
+        journals.keeper(where, "digits")
+    assert ("--journal", "write secret:NAMESPACE/NAME, such as secret:research/digits") == (
+        caught.value.problem.path,
+        caught.value.problem.hint,
+    )

@@ -3,7 +3,8 @@
 The Lease is for people: a second runner is told who runs the sweep, instead of finding out at its
 first write. That two can never both write is not its business, but that of the segments' resource
 versions (`secretjournal`), so that clocks which differ do no harm here. Whoever waits for the Lease
-goes by its own clock: it takes it when nothing has renewed it for as long as its holder said.
+goes by its own clock: it takes it when nothing has renewed it for as long as its holder said. Where
+the holder was a process of the same machine, and is gone, there is nothing to wait for.
 
 A request to end is an annotation of the Lease. Its holder sees it in the answer to each renewal, so
 that looking out for one costs no request.
@@ -11,6 +12,7 @@ that looking out for one costs no request.
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 import threading
@@ -22,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from allranks import names
 from allranks.cluster import paths
 from allranks.errors import AllranksError, ConflictError, InputError
+from allranks.sweep.storage import processes
 from allranks.sweep.storage.segments import annotation
 
 if TYPE_CHECKING:
@@ -41,15 +44,28 @@ def identity() -> str:
 
 
 def holder(lease: Manifest) -> str:
-    """Who holds a Lease now, as far as this machine's clock can tell; "" where nobody does."""
+    """Who holds a Lease now, as far as this machine can tell; "" where nobody does."""
+    who = _named(lease)
+    return who if who and not _is_dead(lease) and _left(lease) > 0 else ""
+
+
+def _named(lease: Manifest) -> str:
+    return str((lease.get("spec") or {}).get("holderIdentity") or "")
+
+
+def _left(lease: Manifest) -> float:
+    """Seconds until it runs out, by this machine's clock."""
     spec = lease.get("spec") or {}
-    who = str(spec.get("holderIdentity") or "")
     try:
         renewed = datetime.strptime(str(spec.get("renewTime")), _STAMP).replace(tzinfo=UTC)
     except ValueError:
-        return ""
-    left = renewed.timestamp() + float(spec.get("leaseDurationSeconds") or 0) - time.time()
-    return who if left > 0 else ""
+        return 0.0
+    return renewed.timestamp() + float(spec.get("leaseDurationSeconds") or 0) - time.time()
+
+
+def _is_dead(lease: Manifest) -> bool:
+    """Whether its holder was a process of this machine, and is gone."""
+    return processes.is_gone(annotation(lease, names.SWEEP_HOLDER))
 
 
 class Hold:
@@ -91,17 +107,18 @@ class Hold:
         seen, since = "", time.monotonic()
         while True:
             lease = self._get()
-            spec = lease.get("spec") or {}
-            who = str(spec.get("holderIdentity") or "")
+            who = _named(lease)
+            lasts = float((lease.get("spec") or {}).get("leaseDurationSeconds") or 0)
             if not wait and holder(lease) not in ("", self._who):
                 raise InputError(
                     f"another process runs this sweep: {who}",
-                    hint="watch it with `allranks sweep status`, or end it with `stop`",
+                    hint="watch it with `allranks sweep status`, or end it with `stop`; if that "
+                    f"process is dead, try again in {math.ceil(min(_left(lease), lasts))} s",
                 )
             if seen != lease["metadata"]["resourceVersion"]:
                 seen, since = lease["metadata"]["resourceVersion"], time.monotonic()
-            silent = time.monotonic() - since > float(spec.get("leaseDurationSeconds") or 0)
-            if not wait or who in ("", self._who) or silent:
+            silent = time.monotonic() - since > lasts
+            if not wait or who in ("", self._who) or silent or _is_dead(lease):
                 with suppress(ConflictError):
                     self._renew(seen, acquired=True)
                     break
@@ -145,7 +162,7 @@ class Hold:
     def _look_again(self) -> None:
         """Somebody has changed it: to ask for an end, or to have it."""
         lease = self._get()
-        who = str((lease.get("spec") or {}).get("holderIdentity") or "")
+        who = _named(lease)
         if who != self._who:
             self.lost = who or "nobody"
             return
@@ -154,13 +171,15 @@ class Hold:
     def _renew(self, version: str, *, acquired: bool = False) -> None:
         now = datetime.now(UTC).strftime(_STAMP)
         spec: dict[str, Any] = {"renewTime": now}
+        metadata: dict[str, Any] = {"resourceVersion": version}
         if acquired:
+            metadata["annotations"] = {names.SWEEP_HOLDER: processes.mine()}
             spec |= {
                 "holderIdentity": self._who,
                 "leaseDurationSeconds": DURATION,
                 "acquireTime": now,
             }
-        found = self._patch({"metadata": {"resourceVersion": version}, "spec": spec})
+        found = self._patch({"metadata": metadata, "spec": spec})
         self._version = found["metadata"]["resourceVersion"]
         self._request = annotation(found, names.SWEEP_STOP)
         if not self._request:

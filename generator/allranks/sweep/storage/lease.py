@@ -11,8 +11,9 @@ import os
 import socket
 import uuid
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
+
+from allranks.sweep.storage import processes
 
 # How long a lease lasts that is not renewed, and how often it is, in seconds.
 SECONDS = 15.0
@@ -43,7 +44,14 @@ class Lease:
     def mine(cls) -> Lease:
         """A lease for this process, not in force yet."""
         pid = os.getpid()
-        return cls(uuid.uuid4().hex, 0.0, socket.gethostname(), pid, _kernel(), _begun(pid))
+        return cls(
+            uuid.uuid4().hex,
+            0.0,
+            socket.gethostname(),
+            pid,
+            processes.kernel(),
+            processes.begun(pid),
+        )
 
     @classmethod
     def parse(cls, text: str | None) -> Lease:
@@ -73,31 +81,12 @@ class Lease:
 
     def is_orphan(self) -> bool:
         """Whether its process was one of this machine's, and is gone."""
-        return self.kernel == _kernel() != "" and _begun(self.pid) != self.begun
+        return self.kernel == processes.kernel() != "" and processes.begun(self.pid) != self.begun
 
     def is_near(self) -> bool:
         """Whether its process is one of this machine's, so that it can be seen."""
-        return self.kernel == _kernel() != ""
+        return self.kernel == processes.kernel() != ""
 
     def __str__(self) -> str:
         """Who holds it, for a person."""
         return f"process {self.pid} on {self.host}"
-
-
-def _kernel() -> str:
-    """This kernel since it was started, and the process numbers of this container."""
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
-        return f"{boot}/{Path('/proc/self/ns/pid').stat().st_ino}"
-    except OSError:
-        return ""
-
-
-def _begun(pid: int) -> str:
-    """When a process began; "" where it is gone, or has ended and is but not waited for."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text("ascii", "replace")
-    except OSError:
-        return ""
-    state, *rest = text.rpartition(")")[2].split()
-    return "" if state in ("Z", "X") else rest[18]

@@ -17,6 +17,28 @@ if TYPE_CHECKING:
 LINE_MAX = 8 << 20
 
 
+class BegunError(InputError):
+    """A sweep is to begin where there is one.
+
+    Attributes:
+        sweep: the name of that one.
+    """
+
+    def __init__(self, sweep: str, where: str, hint: str = "") -> None:
+        """Say so.
+
+        Args:
+            sweep: the name of the one that is there.
+            where: it is kept.
+            hint: what to do with it.
+        """
+        self.sweep = sweep
+        super().__init__(
+            f"the sweep {sweep} was begun already, in {where}",
+            hint=hint or "resume it, delete it, or give the new one another name",
+        )
+
+
 def line(record: Record) -> bytes:
     """A record as one line, ASCII alone, with the line end that makes it whole."""
     text = json.dumps(record, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
@@ -94,10 +116,7 @@ def check_new(state: SweepState | None, where: str) -> None:
     """Refuse to begin a sweep where there is one.
 
     Raises:
-        InputError: there is one.
+        BegunError: there is one.
     """
     if state is not None:
-        raise InputError(
-            f"the sweep {state.spec.name} was begun already, in {where}",
-            hint="resume it, delete it, or give the new one another name",
-        )
+        raise BegunError(state.spec.name, where)

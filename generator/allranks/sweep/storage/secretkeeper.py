@@ -6,6 +6,7 @@ the sweep is found again whatever the current context is by then.
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +17,7 @@ from allranks import names
 from allranks.cluster import paths
 from allranks.errors import ConflictError, InputError, NotFoundError
 from allranks.sweep.storage import holding, segments
+from allranks.sweep.storage.lines import BegunError
 from allranks.sweep.storage.opened import record_stop
 
 if TYPE_CHECKING:
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 
 PREFIX = "secret:"
 
+_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
+
 
 @dataclass(frozen=True, slots=True)
 class Address:
@@ -34,13 +38,13 @@ class Address:
 
     Attributes:
         sweep: the sweep's name, after which they are named.
-        namespace: theirs; "" is the context's own.
+        namespace: theirs.
         context: the kubeconfig context; "" is the current one.
         kubeconfig: a file; "" is found as kubectl does.
     """
 
     sweep: str
-    namespace: str = ""
+    namespace: str
     context: str = ""
     kubeconfig: str = ""
 
@@ -52,14 +56,20 @@ class Address:
             InputError: it is no such address.
         """
         rest, _, query = where.removeprefix(PREFIX).partition("?")
-        namespace, _, sweep = rest.rpartition("/")
+        namespace, slash, sweep = rest.partition("/")
         marks = dict(parse_qsl(query))
-        bad = not sweep or "/" in namespace or marks.keys() - {"context", "kubeconfig"}
-        if bad or not where.startswith(PREFIX):
+        why = ""
+        if not where.startswith(PREFIX) or not slash:
+            why = "it needs a namespace and a name"
+        elif wrong := [one for one in (namespace, sweep) if not _NAME.fullmatch(one)]:
+            why = f"{wrong[0]!r} is no name there: lower-case letters, digits and -, 63 at most"
+        elif marks.keys() - {"context", "kubeconfig"}:
+            why = "only ?context=NAME and kubeconfig=FILE may follow the name"
+        if why:
             raise InputError(
-                f"{where!r} is no journal in Secrets",
+                f"{where!r} is no journal in Secrets: {why}",
                 path="--journal",
-                hint=f"write {PREFIX}NAMESPACE/NAME, perhaps with ?context=NAME",
+                hint=f"write {PREFIX}NAMESPACE/NAME, such as {PREFIX}research/digits",
             )
         return cls(sweep, namespace, **marks)
 
@@ -87,13 +97,12 @@ class SecretKeeper:
     @property
     def where(self) -> str:
         """The address in full."""
-        known = self.address
-        return str(Address(known.sweep, self.namespace, known.context, known.kubeconfig))
+        return str(self.address)
 
     @property
     def namespace(self) -> str:
         """The namespace of its Secrets."""
-        return self.address.namespace or self.cluster.namespace
+        return self.address.namespace
 
     @cached_property
     def cluster(self) -> Cluster:
@@ -109,10 +118,7 @@ class SecretKeeper:
         try:
             made = self.cluster.create(paths.SECRETS, body, namespace=self.namespace)
         except ConflictError as error:
-            raise InputError(
-                f"the sweep {sweep} was begun already, in {self.where}",
-                hint="resume it, delete it, or give the new one another name",
-            ) from error
+            raise BegunError(sweep, self.where) from error
         owner = segments.manifest(sweep, 0, made, "")["metadata"]["ownerReferences"]
         metadata = {"name": segments.head_name(sweep), "ownerReferences": owner}
         lease = {
