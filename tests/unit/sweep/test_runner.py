@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-from dataclasses import dataclass, field
+import stat
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -265,6 +266,23 @@ def test_any_process_may_ask_for_the_end(path: Path) -> None:
 
 def _reopened() -> tuple[Prepared, AnyJournal]:
     return runner.open_sweep(runner.locate("s"))
+
+
+def test_what_is_kept_of_a_sweep_is_its_owner_s_alone(path: Path, tmp_path: Path) -> None:
+    """Values may hold passwords; a folder that a person has named stays as they have it."""
+    before = os.umask(0o022)
+    try:
+        runner.begin(_prepared(), runner.locate("s"), {}).close()
+        own = tmp_path.with_name(f"{tmp_path.name}-own")
+        kept = shelf.locate("two", str(own / "two.jsonl"))
+        runner.begin(replace(_prepared(), spec=spec(name="two")), kept, {}).close()
+    finally:
+        os.umask(before)
+    noted = tmp_path / "sweeps/two"
+    for private in (path, noted / "where", own / "two.jsonl"):
+        assert 0o600 == stat.S_IMODE(private.stat().st_mode), private
+    modes = [stat.S_IMODE(folder.stat().st_mode) for folder in (path.parent, noted, own)]
+    assert [0o700, 0o700, 0o755] == modes
 
 
 def test_a_resumed_sweep_may_have_more_trials(path: Path) -> None:

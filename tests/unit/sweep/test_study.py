@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
+import stat
 import subprocess
 import sys
 import threading
@@ -203,6 +204,11 @@ def test_trials_that_were_changed_or_lost_are_made_again_from_the_records(url: s
     with journals.keeper(url, "s").open() as journal:
         same(journal.state, study(url))
         assert 0.5 == study(url).best_value
+
+
+def test_a_file_that_is_made_is_its_owner_s_alone(made: Path) -> None:
+    """Values stand in it, and passwords may stand in them."""
+    assert 0o600 == stat.S_IMODE(made.stat().st_mode)
 
 
 def test_one_writer_at_a_time(url: str) -> None:

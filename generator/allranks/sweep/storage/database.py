@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import optuna
@@ -166,6 +166,10 @@ class Database:
         """
         if self.is_there():
             return
+        path = databaseurl.file(self.url)
+        if path is not None:
+            with suppress(OSError):  # what is wrong with it is told by who opens it
+                path.touch(0o600, exist_ok=False)  # as of a journal in a file
         try:
             self._storage(skip_table_creation=False)
         except (exc.SQLAlchemyError, optuna.exceptions.StorageInternalError) as error:

@@ -49,7 +49,9 @@ class FileKeeper:
     def create(self, head: Record) -> Journal:
         """Begin the file, and its folder."""
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            # One that a person has named is theirs to keep from others.
+            own = store.root() in self.path.parents
+            self.path.parent.mkdir(0o700 if own else 0o777, parents=True, exist_ok=True)
         except OSError as error:
             raise InputError(
                 f"the folder {self.path.parent} cannot be made: {error.strerror}",

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _CHUNK = 1 << 20  # bytes that are read at a time
 _STOP = ".stop"
+_MODE = 0o600  # values stand in it, and passwords may stand in them
 _LOCK_SECONDS = 1.0
 _POLL = 0.02
 
@@ -161,7 +162,7 @@ class Journal(Closing):
 
 def _open(path: Path, flags: int) -> int:
     try:
-        handle = os.open(path, flags | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        handle = os.open(path, flags | os.O_APPEND | os.O_CLOEXEC, _MODE)
     except OSError as error:
         raise _refused(path, error) from error
     try:

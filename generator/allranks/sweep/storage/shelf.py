@@ -107,7 +107,8 @@ def note(kept: Keeper) -> None:
     pointer = folder / _WHERE
     partial = folder / f".{_WHERE}.{os.getpid()}"
     with suppress(OSError):
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(0o700, parents=True, exist_ok=True)
+        partial.touch(0o600)
         partial.write_text(f"{kept.where}\n", "utf-8")
         partial.replace(pointer)
 
