@@ -155,12 +155,14 @@ def test_a_runner_that_is_killed_is_followed_by_another(
     until(lambda: len(person.kept.read().trials) >= 3, "three trials")
     first.kill()
     first.communicate()
+    _check_secrets(person, helm4)
+    there = Person(person.field, tmp_path / "elsewhere")
+    _check_that_the_name_is_taken(there, values, over)
     _leave_a_release(person, helm4)
     second = person.pod("pod-2")
     out, err = second.communicate(timeout=120)
     assert 0 == second.returncode, out + err
     # From another laptop, which has never heard of it.
-    there = Person(person.field, tmp_path / "elsewhere")
     found = json.loads(there("results", "s", "--journal", person.journal, "-o", "json"))
     assert [0.4, 0.3, 0.2, 0.1, 0.0] == [one["value"] for one in found["trials"]]
     assert {1} == {one["attempts"] for one in found["trials"]}
@@ -171,6 +173,29 @@ def test_a_runner_that_is_killed_is_followed_by_another(
         left = {one["metadata"]["name"] for one in person.field.items(kind)}
         assert left <= {"default", "kube-root-ca.crt"}, left
     assert "there are no sweeps" not in person("status")
+
+
+def _check_secrets(person: Person, helm: Any) -> None:
+    """What is kept of the sweep has a type of its own, and helm's lists are as without it."""
+    kinds = {one["metadata"]["name"]: one["type"] for one in person.field.items("v1/secrets")}
+    ours = {name for name, kind in kinds.items() if kind == names.SWEEP_SECRET}
+    assert {"s-journal", "s-journal-0"} == ours
+    assert {"helm.sh/release.v1"} == {kinds[name] for name in kinds.keys() - ours}
+    where = ("--namespace", person.field.namespace, "--kubeconfig", person.field.cluster.kubeconfig)
+    listed = helm.run("list", "--short", *where).stdout.split()
+    assert {"s"} <= set(listed) <= set(person.field.releases())
+
+
+def _check_that_the_name_is_taken(there: Person, values: Path, over: str) -> None:
+    """Who has never heard of the sweep is given the commands that find it."""
+    begin = ("run", "s", "-f", str(values), "--over", over, "-n", there.field.namespace)
+    for more, said in ((("--in-cluster",), "removes it"), ((), "shows it")):
+        with there.start(*begin, *more) as refused:
+            _, err = refused.communicate(timeout=60)
+        assert 2 == refused.returncode, err
+        journal = f"--journal '{there.journal}?context="
+        assert journal in err, err
+        assert said in err, err
 
 
 def _leave_a_release(person: Person, helm: Any) -> None:
