@@ -8,7 +8,6 @@ install has left is removed before the failure is told, so that nothing of it is
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -17,10 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from allranks.errors import AllranksError, ForbiddenError, InputError, RunError
-from allranks.helm import lean, releases
+from allranks.helm import releases
 from allranks.sweep import actions, owner
 from allranks.sweep.actions import Observed
 from allranks.sweep.trials import removing
+from allranks.sweep.trials.copies import ChartCopy
 from allranks.sweep.values import foreign
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Releasing:
         # Found out by the first trial: whether the manifests ask for the post-renderer.
         self._post_render = False
         self._is_checked = prepared.layout is not None
-        self._copies: tempfile.TemporaryDirectory[str] | None = None
+        self._copy: ChartCopy | None = None
         self._chart = prepared.chart
 
     def take_in(self) -> None:
@@ -120,17 +120,17 @@ class Releasing:
         """Give up what has not begun; wait for the rest, unless it is to be at once."""
         self._pool.shutdown(wait=not at_once, cancel_futures=True)
         # Else the folder goes when the process ends, as does the last helm that reads in it.
-        if self._copies is not None and not at_once:
-            self._copies.cleanup()
+        if self._copy is not None and not at_once:
+            self._copy.close()
 
     def _prepare_chart(self) -> None:
         """Before the first install: the chart without what was looked at once for all trials."""
         chart = self._prepared.chart
-        if self._copies is not None or not self._is_checked or not isinstance(chart, Path):
+        if self._copy is not None or not self._is_checked or not isinstance(chart, Path):
             return
         with suppress(OSError):  # no room for a copy: the chart itself does as well
-            self._copies = tempfile.TemporaryDirectory(prefix="allranks-chart-")
-            self._chart = lean.copy(chart, Path(self._copies.name))
+            self._copy = ChartCopy(chart)
+            self._chart = self._copy.chart
 
     def _count(self, name: str, trouble: str) -> None:
         """Count the removals of a release that failed; it is still there, and tried again."""

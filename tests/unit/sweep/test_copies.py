@@ -1,0 +1,76 @@
+"""A chart's copy goes with its sweep, or with the next one where its runner was killed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from allranks.sweep.trials.copies import ChartCopy
+
+_CHART = Path(__file__).parents[3] / "charts/torchrun"
+_KILLED = """
+import os, signal, sys
+from pathlib import Path
+from allranks.sweep.trials.copies import ChartCopy
+copy = ChartCopy(Path(sys.argv[1]))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.fixture
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder for temporary files."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def _age(path: Path) -> None:
+    long_ago = time.time() - 3600
+    os.utime(path, (long_ago, long_ago))
+
+
+def test_a_copy_is_removed_with_its_sweep(scratch: Path) -> None:
+    """It has what helm needs, under the chart's own name."""
+    copy = ChartCopy(_CHART)
+    assert "torchrun" == copy.chart.name
+    assert (copy.chart / "templates").is_dir()
+    assert not (copy.chart / "values.schema.json").exists()
+    copy.close()
+    assert [] == list(scratch.iterdir())
+
+
+def test_what_a_killed_runner_has_left_goes_with_the_next(scratch: Path) -> None:
+    """One that is in use stays, and one so young that a helm may still read it."""
+    words = (sys.executable, "-c", _KILLED, _CHART)
+    subprocess.run(words, env={**os.environ, "TMPDIR": str(scratch)}, check=False)
+    (left,) = scratch.iterdir()
+    living = ChartCopy(_CHART)
+    assert left.exists()
+
+    _age(left)
+    _age(living.chart.parent)
+    another = ChartCopy(_CHART)
+    assert not left.exists()
+    assert living.chart.exists()
+    living.close()
+    another.close()
+
+
+def test_what_others_have_put_there_is_left_alone(scratch: Path) -> None:
+    """A link is not followed, and a file is no copy."""
+    kept = scratch / "kept"
+    kept.mkdir()
+    (kept / "mine").touch()
+    (scratch / "allranks-chart-link").symlink_to(kept)
+    (scratch / "allranks-chart-file").touch()
+    _age(scratch / "allranks-chart-file")
+    os.utime(scratch / "allranks-chart-link", (1, 1), follow_symlinks=False)
+    ChartCopy(_CHART).close()
+    assert (kept / "mine").exists()
+    assert (scratch / "allranks-chart-file").exists()
