@@ -69,6 +69,8 @@ ELSEWHERE = {
     "storageclass": "storage.checkpoints.storageClassName",
     "pvc": "storage.workspace.existingClaim",
     "rdma.enabled": "network.rdma.enabled",
+    "watch.namespace": "watch.namespaces",
+    "master.namespace": "master.namespaces",
 }
 
 # What has no place in the values, and what to do instead.
