@@ -130,7 +130,7 @@ def stale(console: Console, site: Site) -> None:
     if other:
         console.note(
             f"not as this version needs them: {', '.join(other)}; `{names.CLI} operator install "
-            "--crds-only` brings them up to date"
+            "--crds-only` brings older ones up to date"
         )
 
 
