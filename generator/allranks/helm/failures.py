@@ -229,10 +229,11 @@ _RULES: tuple[Callable[[str], AllranksError | None], ...] = (
         ),
     ),
     _rule(
-        r"rendered manifests contain a resource that already exists(?P<what>[^\n]*)",
+        r"(rendered manifests contain a resource that already exists|unable to continue with "
+        r"(install|update))(?P<what>[^\n]*)",
         lambda m: InputError(
             f"an object of this name is already there and belongs to another release{m['what']}",
-            hint="take another release name",
+            hint="take another release name, or remove what has the object",
         ),
     ),
     _rule(

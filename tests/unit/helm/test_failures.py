@@ -326,3 +326,13 @@ def test_rights_on_the_whole_cluster_are_not_asked_of_a_role() -> None:
         'resource "clusterroles" in API group "rbac.authorization.k8s.io" at the cluster scope\n'
     )
     assert "belong to the whole cluster" in error.problem.hint
+
+
+def test_an_object_of_another_release_is_told_by_both_majors() -> None:
+    """Helm 4 leaves the first half of the sentence out."""
+    rest = 'nable to continue with install: ServiceAccount "a" in namespace "n" exists'
+    for said in (f"u{rest}", f"rendered manifests contain a resource that already exists. U{rest}"):
+        error = failures.parse(f"Error: INSTALLATION FAILED: {said} and cannot be imported\n")
+        assert isinstance(error, InputError)
+        assert "belongs to another release" in error.problem.message
+        assert 'ServiceAccount "a"' in error.problem.message
