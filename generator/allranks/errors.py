@@ -102,6 +102,10 @@ class ToolError(RunError):
     """A program we call (helm, kubectl) failed or is missing."""
 
 
+class UnknownKindError(ToolError):
+    """The cluster has no such kind of object, or has it no longer."""
+
+
 class MissingToolError(InputError):
     """A program that was asked for is not there, or its version is not supported."""
 

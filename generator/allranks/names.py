@@ -36,6 +36,7 @@ SENTINEL_KIND = "PostRendererRequired"
 # Kubernetes' recommended labels.
 APP_NAME = "app.kubernetes.io/name"
 APP_INSTANCE = "app.kubernetes.io/instance"
+APP_COMPONENT = "app.kubernetes.io/component"
 APP_MANAGED_BY = "app.kubernetes.io/managed-by"
 APP_PART_OF = "app.kubernetes.io/part-of"
 APP_VERSION = "app.kubernetes.io/version"

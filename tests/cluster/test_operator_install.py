@@ -9,6 +9,7 @@ import json
 import secrets
 import subprocess
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.timeout(900), pytest.mark.xdist_group("operator-install")]
 
 _SPACES = "/api/v1/namespaces"
+_RBAC = "rbac.authorization.k8s.io"
 _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 KINDS = (
     "elasticjobs.elastic.iml.github.io",
@@ -177,6 +179,7 @@ def test_definitions_go_only_where_that_is_meant(allranks: Program) -> None:
     )
     said = operate(allranks, "uninstall", "--crds", code=2)
     assert "--crds: with their definitions 1 TrainingRun would go, of all namespaces" in said
+    assert "helm" not in said, "no release holds it"
     assert list(KINDS) == defined(allranks.cluster)
     said = operate(allranks, "uninstall", "--crds", "--yes")
     assert f"removed definition {KINDS[2]}\n" in said
@@ -237,31 +240,117 @@ def test_another_operators_definitions_are_left_alone(allranks: Program, repo: P
     assert "2 of 2 watchers" in install(allranks, "--adopt")
 
 
-def test_who_may_not_define_is_told_who_may(allranks: Program) -> None:
-    """An administrator does that part; the rest goes on with --skip-crds."""
-    guest = {"KUBECONFIG": str(allranks.cluster.guest_kubeconfig)}
-    allranks.cluster.api("POST", _SPACES, {"metadata": {"name": allranks.namespace}})
+def installer(repo: Path) -> dict[str, Any]:
+    """The ClusterRole that the guide shows."""
+    text = (repo / "docs/guides/operator.md").read_text(encoding="utf-8")
+    role: dict[str, Any] = yaml.safe_load(text.partition("```yaml\n")[2].partition("\n```")[0])
+    assert "ClusterRole" == role["kind"]
+    return role
+
+
+def bind(allranks: Program, role: str) -> None:
+    """Give the guest a ClusterRole in the test's namespace."""
     binding = {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "RoleBinding",
-        "metadata": {"name": "guest"},
-        "roleRef": {
-            "apiGroup": "rbac.authorization.k8s.io",
-            "kind": "ClusterRole",
-            "name": "cluster-admin",
-        },
-        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "guest"}],
+        "metadata": {"name": f"guest-{role}"},
+        "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": role},
+        "subjects": [{"apiGroup": _RBAC, "kind": "User", "name": "guest"}],
     }
-    allranks.cluster.api(
-        "POST", allranks.root("rbac.authorization.k8s.io/v1/rolebindings"), binding
-    )
+    allranks.cluster.api("POST", allranks.root(f"{_RBAC}/v1/rolebindings"), binding)
+
+
+def test_a_namespaces_administrator_installs_with_the_guides_role(
+    allranks: Program, repo: Path
+) -> None:
+    """`admin` alone is refused, and told which ClusterRole it takes; that one is enough alone."""
+    guest = {"KUBECONFIG": str(allranks.cluster.guest_kubeconfig)}
+    allranks.cluster.api("POST", _SPACES, {"metadata": {"name": allranks.namespace}})
+    bind(allranks, "admin")
     said = operate(allranks, "install", values=VALUES, env=guest, code=1)
     assert "customresourcedefinitions" in said
     assert "allranks operator install --crds-only" in said
     operate(allranks, "install", "--crds-only")
-    flags = ("--skip-crds", "--set", "rbac.aggregate=false")
-    said = operate(allranks, "install", *flags, values=VALUES, env=guest)
-    assert "2 of 2 watchers are ready" in said
+    line = ("--skip-crds", "--set", "rbac.aggregate=false")
+    said = operate(allranks, "install", *line, values=VALUES, env=guest, code=1)
+    assert 'docs/guides/operator.md, "Who may install it", has the ClusterRole' in said
+    assert [] == allranks.items("apps/v1/deployments")
+    role = f"/apis/{_RBAC}/v1/clusterroles"
+    allranks.cluster.api("POST", role, installer(repo))
+    try:
+        binding = allranks.root(f"{_RBAC}/v1/rolebindings")
+        allranks.cluster.api("DELETE", f"{binding}/guest-admin")
+        bind(allranks, installer(repo)["metadata"]["name"])
+        said = operate(allranks, "install", *line, values=VALUES, env=guest)
+        assert "2 of 2 watchers are ready" in said
+        operate(allranks, "upgrade", "--skip-crds", "--set", "podLogs=true", env=guest)
+        operate(allranks, "uninstall", env=guest)
+    finally:
+        allranks.cluster.api("DELETE", f"{role}/{installer(repo)['metadata']['name']}")
+
+
+def test_what_cannot_be_installed_leaves_nothing(allranks: Program) -> None:
+    """Not a definition where the values are wrong; no release where the server refuses it."""
+    said = operate(allranks, "install", values=VALUES, code=2)
+    assert f"there is no namespace '{allranks.namespace}'; nothing was changed" in said
+    assert "add --create-namespace" in said
+    allranks.cluster.api("POST", _SPACES, {"metadata": {"name": allranks.namespace}})
+    said = operate(allranks, "install", "--set", "watch.namespaces={default,ghost}", code=2)
+    assert "there is no namespace 'ghost'; nothing was changed" in said
+    both = ("--set", "watch.cluster=true", "--set", "watch.namespaces={default}")
+    assert "--set-json 'watch.namespaces=[]'" in operate(allranks, "install", *both, code=2)
+    assert [] == defined(allranks.cluster)
+    quota = {"metadata": {"name": "none"}, "spec": {"hard": {"count/services": "0"}}}
+    allranks.cluster.api("POST", allranks.root("v1/resourcequotas"), quota)
+    until(
+        lambda: allranks.get("v1/resourcequotas", "none").get("status", {}).get("hard"), "the quota"
+    )
+    assert "quota" in operate(allranks, "install", code=1)
+    for kind in ("apps/v1/deployments", f"{_RBAC}/v1/roles"):
+        assert [] == allranks.items(kind)
+
+
+def test_watchers_of_the_same_namespaces_are_named(allranks: Program) -> None:
+    """At install, at the upgrade to all namespaces with what it takes away, and at the end."""
+    none = ("--no-wait", "--set", "replicas=0")
+    said = operate(allranks, "install", "--create-namespace", *none)
+    assert "watches" not in said
+    other = ("--release", "second", "--set", "rbac.create=false", *none)
+    said = operate(allranks, "install", *other, "--set", "watch.cluster=true")
+    first = f"release 'allranks' in namespace {allranks.namespace}"
+    assert f"{first} watches {allranks.namespace} too: two watchers fight" in said
+    said = operate(
+        allranks, "upgrade", *none, "--set", "watch.cluster=true,master.namespaces={default}"
+    )
+    assert f"ServiceAccount and Role allranks-master go from {allranks.namespace}: " in said
+    assert f"'master.namespaces={{default,{allranks.namespace}}}' keeps them" in said
+    said = operate(allranks, "uninstall", "--crds", code=2)
+    assert f"release 'second' in namespace {allranks.namespace} would have no kinds" in said
+    said = operate(allranks, "uninstall")
+    assert "release 'second' in namespace" in said
+    assert "goes on: it watches every namespace" in said
+    assert "nobody keeps" not in said
+
+
+def test_runs_outlive_their_kinds_and_still_go(with_each_helm: Program) -> None:
+    """Helm, whose memory of the kinds is empty, can do nothing with them; `delete` can."""
+    allranks = with_each_helm
+    allranks.cluster.api("POST", _SPACES, {"metadata": {"name": allranks.namespace}})
+    operate(allranks, "install", "--crds-only")
+    allranks("run", "demo", "--detach", values=job())
+    said = operate(allranks, "uninstall", "--crds", "--yes")
+    assert f"the releases that hold them ({allranks.namespace}/demo)" in said
+    until(lambda: not defined(allranks.cluster), "the end of the definitions")
+    fresh = replace(allranks, home=allranks.home / "fresh")
+    fresh.home.mkdir()
+    said = fresh("upgrade", "demo", "--recreate", code=1, values=job(nodes=3))
+    assert "the cluster has no longer the kind of TrainingRun/demo" in said
+    assert "allranks operator install --crds-only" in said
+    assert 2 == fresh.get("batch/v1/jobs", "demo")["spec"]["parallelism"]
+    said = fresh("delete", "demo")
+    assert "deleted demo" in said
+    assert "removed without helm" in said
+    assert [] == fresh.left("demo")
 
 
 def test_watchers_that_do_not_start_are_told(allranks: Program) -> None:

@@ -6,7 +6,7 @@ What this chart refuses: rules between values, which a schema cannot say.
 {{- define "operator.checks" -}}
 {{- $problems := list -}}
 {{- if and .Values.watch.cluster .Values.watch.namespaces -}}
-{{- $problems = append $problems "watch.namespaces: watch.cluster is all of them already; leave one of the two out" -}}
+{{- $problems = append $problems "watch.namespaces: watch.cluster is all of them already; empty one of the two: --set-json 'watch.namespaces=[]', or --set watch.cluster=false" -}}
 {{- end -}}
 {{- if and (not .Values.serviceAccount.create) (not .Values.serviceAccount.name) -}}
 {{- $problems = append $problems "serviceAccount.name: empty; name the account that is there, or have one made with create" -}}

@@ -6,7 +6,6 @@ What fails half-way is taken back, so that the same command can be given again.
 
 from __future__ import annotations
 
-import contextlib
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -112,21 +111,13 @@ def install(console: Console, rendered: Rendered, home: Home) -> None:
         raise
     except AllranksError as error:
         if not (isinstance(error, InputError) and _taken(error)):
-            _take_back(home)
+            releases.take_back(home)
         raise
 
 
 def _taken(error: InputError) -> bool:
     """Whether the failure is that another release or object has the name."""
     return "already there" in error.problem.message
-
-
-def _take_back(home: Home) -> None:
-    # The first failure is the one to tell.
-    with contextlib.suppress(AllranksError):
-        release = releases.find(home)
-        if release is not None and release.revision == 1 and release.status != "deployed":
-            releases.uninstall(home)
 
 
 def _follow(console: Console, home: Home, site: Site, plan: Plan, kinds: tuple[str, ...]) -> int:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from allranks import names
-from allranks.cluster import paths, removal, upgrading
+from allranks.cluster import definitions, paths, removal, upgrading
 from allranks.cluster.refusals import namespace_missing
 from allranks.errors import ForbiddenError, InputError, NotFoundError
 from allranks.helm import releases
@@ -27,11 +27,13 @@ class Removed:
         release: whether helm knew the run.
         removed: what helm did not know and was deleted.
         kept: what stays, as it was asked to be.
+        lost: what the release held of kinds that the cluster has no longer; it went without helm.
     """
 
     release: bool
     removed: tuple[Left, ...]
     kept: tuple[Left, ...]
+    lost: tuple[str, ...] = ()
 
 
 def delete(cluster: Cluster, home: Home, *, timeout: float) -> Removed:
@@ -52,14 +54,20 @@ def delete(cluster: Cluster, home: Home, *, timeout: float) -> Removed:
             f"release {home.name!r} in namespace {home.namespace} is not a run of {names.CLI}",
             hint=f"`helm uninstall {home.name} -n {home.namespace}` removes it all the same",
         )
-    known = release is not None and releases.uninstall(home)
+    lost: tuple[str, ...] = ()
+    known = False
+    if release is not None:
+        lost = definitions.unserved(cluster, release.manifests)
+        if lost:
+            removal.remove_release(cluster, home.name, home.namespace, release.manifests)
+        known = bool(lost) or releases.uninstall(home)
     after = removal.left(cluster, home.name, home.namespace)
     removed = removal.remove(cluster, home.namespace, after)
     upgrading.wait_for_no_pods(cluster, home.name, home.namespace, timeout=timeout)
     if not known and not removed:
         # All that is left was asked to be kept: there was nothing to do.
         raise missing(cluster, home, kept=tuple(one for one in after if one.kept))
-    return Removed(known, removed, tuple(one for one in after if one.kept))
+    return Removed(known, removed, tuple(one for one in after if one.kept), lost)
 
 
 def remove(cluster: Cluster, home: Home) -> None:

@@ -154,6 +154,11 @@ def delete_command(
 
         gone = ending.delete(site.cluster, site.home(name), timeout=timeout)
         removed, kept = list(map(str, gone.removed)), list(map(str, gone.kept))
+        if gone.lost:
+            console.note(
+                f"the cluster has no longer the kind of {', '.join(gone.lost)}, and helm removes "
+                "no such release: its objects and helm's record were removed without helm"
+            )
         hint = ending.how_to_remove(site.namespace, gone.kept) if kept else ""
     if output == "json":
         console.json({"removed": removed, "kept": kept})

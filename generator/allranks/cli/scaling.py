@@ -245,7 +245,7 @@ def _on_cluster(name: str, site: Site, wish: Wish) -> _Asked:
         made,
         lambda: scaling.look(cluster, namespace, made),
         f"`kubectl get scaleplan {made} -n {namespace} -w`",
-        f"`{names.CLI} operator status` shows whether a watcher runs",
+        f"`{names.CLI} operator status -n NAMESPACE` (the watcher's) shows whether it runs",
     )
 
 

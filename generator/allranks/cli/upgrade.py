@@ -10,7 +10,7 @@ import click
 from allranks import names
 from allranks.cli import durations, options, pipeline
 from allranks.cli.target import run_argument, target_options
-from allranks.errors import InputError, InvalidValues, Problem
+from allranks.errors import InputError, InvalidValues, Problem, RunError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,7 +66,7 @@ def upgrade_command(
     if site is None:
         raise _not_here(name, target, sources)
     from allranks.cli import ending, rendering  # noqa: PLC0415 - their libraries cost 0.3 s
-    from allranks.cluster import upgrading  # noqa: PLC0415
+    from allranks.cluster import definitions, upgrading  # noqa: PLC0415
     from allranks.helm import releases  # noqa: PLC0415
 
     prepared = pipeline.prepare(sources, release=name, namespace=site.namespace)
@@ -75,6 +75,7 @@ def upgrade_command(
     release = releases.find(home)
     if release is None:
         raise ending.missing(site.cluster, home)
+    _check_kinds(name, definitions.unserved(site.cluster, release.manifests))
     outlook = upgrading.look(site.cluster, site.namespace, rendered.objects, release.manifests)
     for note in prepared.notes:
         console.note(note)
@@ -99,6 +100,21 @@ def upgrade_command(
         )
     releases.upgrade(home, rendered.chart, rendered.values, post_render=rendered.post_render)
     _told(console, name, replaced, output, would=False)
+
+
+def _check_kinds(name: str, lost: Sequence[str]) -> None:
+    """Refuse what helm would: objects of the release whose kind the cluster has no longer.
+
+    Raises:
+        RunError: there are such.
+    """
+    if lost:
+        raise RunError(
+            f"the cluster has no longer the kind of {', '.join(lost)}, which the release of "
+            f"{name} holds: helm does not upgrade it",
+            hint=f"`{names.CLI} operator install --crds-only` brings the kinds of {names.CLI} "
+            f"back; or `{names.CLI} delete {name}`, and run it anew",
+        )
 
 
 def _not_here(name: str, target: Target, sources: Sources) -> InputError:

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from allranks import names, resources
+from allranks import names
 from allranks.cli import durations, options, statusview
 from allranks.cli.target import only_cluster_options
-from allranks.errors import EXIT_FAILED, ForbiddenError, InputError, NotFoundError
+from allranks.errors import EXIT_FAILED, AllranksError, ForbiddenError, InputError, NotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from allranks.cli.console import Console
     from allranks.cli.target import Site, Target
@@ -105,7 +104,8 @@ def install_command(
       allranks operator install -n allranks --create-namespace --set watch.cluster=true
       allranks operator install --crds-only
     """  # noqa: D301 - \b is click's mark for text that is not re-wrapped
-    from allranks.helm import releases  # noqa: PLC0415 - helm costs 0.2 s
+    from allranks.cli import operating  # noqa: PLC0415 - its libraries cost 0.3 s
+    from allranks.helm import releases  # noqa: PLC0415
     from allranks.values import charts  # noqa: PLC0415
 
     if crds_only and skip_crds:
@@ -122,13 +122,19 @@ def install_command(
                 if _is_operator(found)
                 else "give the watcher another name with --release",
             )
-    if not skip_crds:
-        _define(console, site, adopt=adopt)
+        operating.check(site, home, values, create_namespace=create_namespace)
+        operating.overlaps(console, site, release, operating.watched(values, site.namespace))
+    _define(console, site, adopt=adopt, skip=skip_crds)
     if crds_only:
         return
     if create_namespace:
         _make_namespace(site)
-    releases.install(home, _chart(), values, post_render=False)
+    try:
+        with operating.rights():
+            releases.install(home, operating.chart(), values, post_render=False)
+    except (AllranksError, KeyboardInterrupt):
+        releases.take_back(home)
+        raise
     console.text(f"installed {release} in namespace {site.namespace}")
     _ready(console, site, release, timeout, wait=not no_wait)
 
@@ -159,15 +165,20 @@ def upgrade_command(
       allranks operator upgrade -n research
       allranks operator upgrade -n research --set replicas=3
     """  # noqa: D301 - \b is click's mark for text that is not re-wrapped
-    from allranks.helm import releases  # noqa: PLC0415 - helm costs 0.2 s
+    from allranks.cli import operating  # noqa: PLC0415 - its libraries cost 0.3 s
+    from allranks.helm import releases  # noqa: PLC0415
     from allranks.values import charts  # noqa: PLC0415
 
     site = target.on_cluster()
     home = site.home(release)
-    values = charts.resolve(sources, names.OPERATOR, _installed(home, site).given)
-    if not skip_crds:
-        _define(console, site, adopt=adopt)
-    releases.upgrade(home, _chart(), values, post_render=False)
+    before = _installed(home, site)
+    values = charts.resolve(sources, names.OPERATOR, before.given)
+    operating.check(site, home, values)
+    operating.overlaps(console, site, release, operating.watched(values, site.namespace))
+    operating.lost_accounts(console, site, before.manifests, values)
+    _define(console, site, adopt=adopt, skip=skip_crds)
+    with operating.rights():
+        releases.upgrade(home, operating.chart(), values, post_render=False)
     console.text(f"upgraded {release} in namespace {site.namespace}")
     _ready(console, site, release, timeout, wait=not no_wait)
 
@@ -191,23 +202,16 @@ def uninstall_command(
       allranks operator uninstall -n research
       allranks operator uninstall -n research --crds
     """  # noqa: D301 - \b is click's mark for text that is not re-wrapped
-    from allranks.cluster import definitions, watchers  # noqa: PLC0415 - 0.2 s
+    from allranks.cli import operating  # noqa: PLC0415 - its libraries cost 0.3 s
+    from allranks.cluster import definitions, watchers  # noqa: PLC0415
     from allranks.helm import releases  # noqa: PLC0415
-    from allranks.status.fields import plural  # noqa: PLC0415
 
     site = target.on_cluster()
     home = site.home(release)
-    if not crds:
+    if crds:
+        operating.doom(console, site, release, yes=yes)
+    else:
         _installed(home, site)
-    counts = definitions.objects(site.cluster) if crds else {}
-    lost = [plural(count, kind) for kind, count in counts.items() if count]
-    if lost and not yes:
-        raise InputError(
-            f"with their definitions {', '.join(lost)} would go, of all namespaces, and the pods "
-            "of elastic jobs with them",
-            path="--crds",
-            hint="remove the runs first, or add --yes",
-        )
     if releases.find(home) is not None:
         _installed(home, site)
         releases.uninstall(home)
@@ -217,13 +221,7 @@ def uninstall_command(
         for name in definitions.remove(site.cluster):
             console.text(f"removed definition {name}")
         return
-    for one in definitions.ours():
-        console.text(f"  kept definition {one['metadata']['name']}")
-    console.note(
-        "while they stay, charts make a TrainingRun for each release, whose status nobody keeps: "
-        "give `helm install --wait` status.enabled=false, or remove them with "
-        f"`{names.CLI} operator uninstall --crds`"
-    )
+    operating.kept(console, site, release)
 
 
 @operator_command.command("status", short_help="Show how the watcher does.")
@@ -322,10 +320,14 @@ def _acting(found: Watchers, *, leads: bool | None) -> str:
     return f"nobody: {found.leader} was last seen {since} ago" if found.leader else "nobody"
 
 
-def _define(console: Console, site: Site, *, adopt: bool) -> None:
-    """Apply the definitions, and say what has changed."""
-    from allranks.cluster import definitions  # noqa: PLC0415 - its libraries cost 0.2 s
+def _define(console: Console, site: Site, *, adopt: bool, skip: bool) -> None:
+    """Apply the definitions, and say what has changed; or only say which of them are old."""
+    from allranks.cli import operating  # noqa: PLC0415 - its libraries cost 0.3 s
+    from allranks.cluster import definitions  # noqa: PLC0415
 
+    if skip:
+        operating.stale(console, site)
+        return
     try:
         before = definitions.apply(site.cluster, adopt=adopt)
     except ForbiddenError as error:
@@ -382,7 +384,3 @@ def _installed(home: Home, site: Site) -> Release:
 def _is_operator(release: Release) -> bool:
     labels = (one["metadata"].get("labels") or {} for one in release.manifests)
     return any(each.get(names.APP_NAME) == names.OPERATOR for each in labels)
-
-
-def _chart() -> Path:
-    return resources.folder("charts") / names.OPERATOR

@@ -97,6 +97,8 @@ def apply(cluster: Cluster, *, adopt: bool = False) -> tuple[Found, ...]:
             hint="remove that operator first; with --adopt its definition is replaced by ours, "
             "which takes all that it took",
         )
+    for one in ours():
+        _check_age(cluster, one)
     wanted = {one.name for one in before if one.state is not State.CURRENT}
     for one in ours():
         name = str(one["metadata"]["name"])
@@ -105,6 +107,24 @@ def apply(cluster: Cluster, *, adopt: bool = False) -> tuple[Found, ...]:
     for one in ours():
         _wait(cluster, one)
     return before
+
+
+def _check_age(cluster: Cluster, wanted: Manifest) -> None:
+    """Refuse to replace a definition of a newer allranks, as the server would.
+
+    Raises:
+        InputError: objects may be kept in a version of the kind that ours does not have.
+    """
+    name = str(wanted["metadata"]["name"])
+    status = (_find(cluster, name) or {}).get("status") or {}
+    known = {one["name"] for one in wanted["spec"]["versions"]}
+    newer = [one for one in status.get("storedVersions") or () if one not in known]
+    if newer:
+        raise InputError(
+            f"{cluster.where} has a newer {name}: it keeps objects as {', '.join(newer)}, and this "
+            f"version of {names.CLI} knows {', '.join(sorted(known))} alone; nothing was changed",
+            hint=f"use the {names.CLI} that put it there; --skip-crds leaves it as it is",
+        )
 
 
 def serves(cluster: Cluster, resource_path: str) -> bool:
@@ -122,6 +142,36 @@ def serves(cluster: Cluster, resource_path: str) -> bool:
     return any(one.get("name") == plural for one in served.get("resources") or ())
 
 
+def unserved(cluster: Cluster, manifests: Iterable[Manifest]) -> tuple[str, ...]:
+    """Which of some objects are of kinds that the cluster does not have, as ``TrainingRun/demo``.
+
+    Helm can neither upgrade nor uninstall a release that holds one.
+
+    Raises:
+        ToolError: the cluster does not answer.
+    """
+    served: dict[str, set[str]] = {}
+    found = []
+    for one in manifests:
+        version = str(one.get("apiVersion") or "")
+        group, _, short = version.partition("/")
+        if "." not in group or group.endswith(".k8s.io"):
+            continue  # Kubernetes' own
+        if version not in served:
+            served[version] = _kinds(cluster, group, short)
+        if one.get("kind") not in served[version]:
+            found.append(f"{one.get('kind')}/{one['metadata']['name']}")
+    return tuple(found)
+
+
+def _kinds(cluster: Cluster, group: str, version: str) -> set[str]:
+    try:
+        served = cluster.get(f"apis/{group}", version)
+    except NotFoundError:
+        return set()
+    return {str(one.get("kind")) for one in served.get("resources") or ()}
+
+
 def remove(cluster: Cluster) -> tuple[str, ...]:
     """Delete every definition of ours, and with each all its objects; return their names.
 
@@ -132,20 +182,20 @@ def remove(cluster: Cluster) -> tuple[str, ...]:
     return tuple(name for name in doomed if cluster.delete(paths.DEFINITIONS, name))
 
 
-def objects(cluster: Cluster) -> dict[str, int]:
-    """How many objects there are of each kind of ours that the cluster has, in all namespaces.
+def objects(cluster: Cluster) -> dict[str, list[Manifest]]:
+    """The metadata of all objects of each kind of ours that the cluster has, in all namespaces.
 
     Raises:
         ToolError: the cluster does not answer, or forbids it (ForbiddenError).
     """
-    counts: dict[str, int] = {}
+    found: dict[str, list[Manifest]] = {}
     for one in ours():
         try:
-            count = len(cluster.list(_path(one), metadata_only=True))
-            counts[one["spec"]["names"]["kind"]] = count
+            kind = str(one["spec"]["names"]["kind"])
+            found[kind] = list(cluster.list(_path(one), metadata_only=True))
         except NotFoundError:
             continue
-    return counts
+    return found
 
 
 def _state(cluster: Cluster, wanted: Manifest) -> State:

@@ -15,6 +15,8 @@ from allranks.cluster import elasticjobs, paths
 from allranks.errors import ForbiddenError, NotFoundError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from allranks.cluster.port import Cluster
     from allranks.model.manifest import Manifest
 
@@ -110,6 +112,31 @@ def remove(cluster: Cluster, namespace: str, objects: tuple[Left, ...]) -> tuple
     for one in doomed:
         cluster.delete(one.resource_path, one.name, namespace=namespace)
     return doomed
+
+
+def remove_release(
+    cluster: Cluster, release: str, namespace: str, manifests: Iterable[Manifest]
+) -> None:
+    """Remove a release that helm cannot: it holds kinds that the cluster has no longer.
+
+    All that there is goes by its labels, then what else its record names, and the record last: cut
+    off in between, the same can be done again.
+
+    Raises:
+        ToolError: the cluster does not answer, or forbids it.
+    """
+    remove(cluster, namespace, left(cluster, release, namespace))
+    for one in manifests:
+        if not is_kept(one):
+            inside = str(one["metadata"].get("namespace") or namespace)
+            cluster.delete(paths.of_manifest(one), str(one["metadata"]["name"]), namespace=inside)
+    for where in (paths.SECRETS, paths.CONFIG_MAPS):  # helm keeps its records in either
+        for one in cluster.list(where, namespace=namespace, label_selector=_records(release)):
+            cluster.delete(where, str(one["metadata"]["name"]), namespace=namespace)
+
+
+def _records(release: str) -> str:
+    return f"owner=helm,name={release}"
 
 
 def is_kept(item: Manifest) -> bool:

@@ -54,6 +54,25 @@ class Watchers:
         return self.ready == self.wanted
 
 
+@dataclass(frozen=True, slots=True)
+class Other:
+    """Another release of the watcher on the same cluster.
+
+    Attributes:
+        release: the release.
+        namespace: where it is.
+        namespaces: what it watches; () is the whole cluster.
+    """
+
+    release: str
+    namespace: str
+    namespaces: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """The release, for a message."""
+        return f"release {self.release!r} in namespace {self.namespace}"
+
+
 def name(release: str) -> str:
     """The Deployment, Lease and Service of a release of the operator chart."""
     return f"{release}-watcher"
@@ -73,20 +92,45 @@ def find(cluster: Cluster, release: str, namespace: str) -> Watchers | None:
     held = number(lease or {}, "spec", "leaseDurationSeconds")
     spec, status = mapping(deployment, "spec"), mapping(deployment, "status")
     container = (items(spec, "template", "spec", "containers") or ({},))[0]
-    told = {text(one, "name"): text(one, "value") for one in items(container, "env")}
     current = number(status, "observedGeneration") == number(deployment, "metadata", "generation")
     ready = min(number(status, "updatedReplicas") or 0, number(status, "availableReplicas") or 0)
-    spaces = [one for one in told.get(_SPACES, "").split(",") if one]
     return Watchers(
         wanted=_wanted(spec),
         ready=ready if current else 0,
         image=text(container, "image"),
-        namespaces=() if told.get(_CLUSTER) == "true" else tuple(spaces),
+        namespaces=_watches(_told(spec)),
         leader=text(lease or {}, "spec", "holderIdentity"),
         renewed_at=_renewed_at(lease),
         held_for=_HELD_SECONDS if held is None else float(held),
         seen=lease is not None,
     )
+
+
+def others(cluster: Cluster, release: str, namespace: str) -> tuple[Other, ...]:
+    """The other watchers of a cluster, or of the namespace where one may not see more.
+
+    Raises:
+        ToolError: the cluster does not answer.
+    """
+    selector = f"{names.APP_NAME}={names.OPERATOR},{names.APP_COMPONENT}=watcher"
+    found: Iterable[Manifest] = ()
+    for where in (None, namespace):
+        try:
+            found = cluster.list(paths.DEPLOYMENTS, namespace=where, label_selector=selector)
+        except ForbiddenError:
+            continue
+        break
+    seen = []
+    for one in found:
+        told = _told(mapping(one, "spec"))
+        if _SPACES not in told:
+            continue  # another project's operator
+        watches = _watches(told)
+        labels = mapping(one, "metadata", "labels")
+        other = Other(text(labels, names.APP_INSTANCE), text(one, "metadata", "namespace"), watches)
+        if (other.release, other.namespace) != (release, namespace):
+            seen.append(other)
+    return tuple(sorted(seen, key=str))
 
 
 def acts(
@@ -160,6 +204,17 @@ def forget(cluster: Cluster, release: str, namespace: str) -> None:
         cluster.delete(paths.LEASES, name(release), namespace=namespace)
     except ForbiddenError:
         return  # it runs out by itself, and the next release takes it over
+
+
+def _told(spec: Mapping[str, Any]) -> dict[str, str]:
+    """What the watchers of a Deployment are told, by their variables."""
+    container = (items(spec, "template", "spec", "containers") or ({},))[0]
+    return {text(one, "name"): text(one, "value") for one in items(container, "env")}
+
+
+def _watches(told: Mapping[str, str]) -> tuple[str, ...]:
+    spaces = tuple(one for one in told.get(_SPACES, "").split(",") if one)
+    return () if told.get(_CLUSTER) == "true" else spaces
 
 
 def _wanted(spec: Mapping[str, Any]) -> int:

@@ -20,6 +20,7 @@ from allranks.errors import (
     Problem,
     RunError,
     ToolError,
+    UnknownKindError,
 )
 from allranks.helm import schema_refusal
 from allranks.model import grants
@@ -153,10 +154,11 @@ def _rule(
 def _forbidden(user: str, verb: str, resource: str, group: str, namespace: str) -> AllranksError:
     what = f"{resource}.{group}" if group else resource
     inside = f" in namespace {namespace}" if namespace else ""
-    return ForbiddenError(
-        f"user {user!r} may not {verb} {what}{inside}",
-        hint=f"ask for a Role with {verb} on {what}; docs/guides/cluster.md has a whole one",
-    )
+    if resource in _OF_THE_CLUSTER:
+        hint = f"{resource} belong to the whole cluster: ask who may {verb} them, or leave them out"
+    else:
+        hint = f"ask for a Role with {verb} on {what}; docs/guides/cluster.md has a whole one"
+    return ForbiddenError(f"user {user!r} may not {verb} {what}{inside}", hint=hint)
 
 
 def _granting(match: re.Match[str]) -> AllranksError:
@@ -168,12 +170,24 @@ def _granting(match: re.Match[str]) -> AllranksError:
     )
 
 
+def _unknown_kind(kind: str, version: str) -> AllranksError:
+    ours = version in (names.API_VERSION, names.ELASTIC_API_VERSION)
+    return UnknownKindError(
+        f"the cluster does not know the kind {kind} ({version})",
+        hint=f"`{names.CLI} operator install --crds-only` gives it that kind; "
+        f"`{names.CLI} delete NAME` removes a run without it"
+        if ours
+        else "install what brings that kind, or leave out the values that need it",
+    )
+
+
 _GRANTERS = {
     "roles": "Role",
     "rolebindings": "RoleBinding",
     "clusterroles": "ClusterRole",
     "clusterrolebindings": "ClusterRoleBinding",
 }
+_OF_THE_CLUSTER = ("clusterroles", "clusterrolebindings", "customresourcedefinitions")
 _CLUSTER_HINT = "check `kubectl config current-context`; `allranks doctor` tests the way there"
 
 _RULES: tuple[Callable[[str], AllranksError | None], ...] = (
@@ -183,6 +197,10 @@ _RULES: tuple[Callable[[str], AllranksError | None], ...] = (
             "these values need the post-renderer, and helm was called without it",
             hint="add --post-renderer allranks-postrender (`allranks plugin install` once)",
         ),
+    ),
+    _rule(
+        r'no matches for kind "(?P<kind>[^"]+)" in version "(?P<version>[^"]+)"',
+        lambda m: _unknown_kind(m["kind"], m["version"]),
     ),
     _rule(
         r"YAML parse error on (?P<where>\S+): (?P<why>[^\n]*)",
@@ -211,10 +229,11 @@ _RULES: tuple[Callable[[str], AllranksError | None], ...] = (
         ),
     ),
     _rule(
-        r"rendered manifests contain a resource that already exists(?P<what>[^\n]*)",
+        r"(rendered manifests contain a resource that already exists|unable to continue with "
+        r"(install|update))(?P<what>[^\n]*)",
         lambda m: InputError(
             f"an object of this name is already there and belongs to another release{m['what']}",
-            hint="take another release name",
+            hint="take another release name, or remove what has the object",
         ),
     ),
     _rule(
@@ -281,7 +300,8 @@ _RULES: tuple[Callable[[str], AllranksError | None], ...] = (
         r'conflict with "(?P<manager>[^"]*)"[^:]*:\s*(?:- )?(?P<field>\.[^\s]*)',
         lambda m: RunError(
             f"{m['field'].lstrip('.')} was set by {m['manager']!r}, which helm does not overrule",
-            hint="take the same value, or add --force-conflicts to the helm command",
+            hint=f"take the same value; `{names.CLI} upgrade` overrules it, as does helm with "
+            "--force-conflicts",
         ),
     ),
     _rule(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pyhelm3.errors
 
 from allranks import names
-from allranks.errors import ToolError
+from allranks.errors import AllranksError, ToolError, UnknownKindError
 from allranks.helm import plugins
 from allranks.helm.driver import Command, PostRenderer, call
 from allranks.yamlio.load import load_all
@@ -153,7 +153,10 @@ def find(home: Home) -> Release | None:
     Raises:
         AllranksError: helm or the cluster refused, in our words.
     """
-    data = _status(home)
+    try:
+        data = _status(home)
+    except UnknownKindError:  # Helm 4 also looks at the objects
+        return _recorded(home)
     if data is None:
         return None
     return Release(
@@ -184,6 +187,29 @@ def _status(home: Home) -> dict[str, Any] | None:
     except _GoneError:
         return None
     return dict(json.loads(answer))
+
+
+def _recorded(home: Home) -> Release:
+    """The release by its record alone, where the cluster has lost a kind of it."""
+
+    def get(what: str, *flags: str) -> bytes:
+        return _call(home, ["get", what, home.name, *flags])
+
+    data = json.loads(get("metadata", "--output", "json"))
+    return Release(
+        revision=int(data.get("revision") or 0),
+        status=str(data.get("status") or ""),
+        given=json.loads(get("values", "--output", "json")) or {},
+        manifests=tuple(one for one in load_all(get("manifest").decode()) if one),
+    )
+
+
+def take_back(home: Home) -> None:
+    """Remove what a failed first install has left; the failure itself is the one to tell."""
+    with suppress(AllranksError):
+        release = find(home)
+        if release is not None and release.revision == 1 and release.status != "deployed":
+            uninstall(home)
 
 
 def _applied_by_server(home: Home) -> bool:

@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from allranks.schema import repair, suggest
+from allranks.schema import paths, repair, suggest
 from allranks.schema.repair import quoted, short
 
 if TYPE_CHECKING:
@@ -173,15 +173,15 @@ def _unknown(engine: Engine, violation: Violation, _: Typed) -> _Words:
     return "unknown key", suggest.hint(engine, violation.path)
 
 
-def _missing(_: Engine, violation: Violation, __: Typed) -> _Words:
+def _missing(engine: Engine, violation: Violation, __: Typed) -> _Words:
     path = violation.path
     own = path[0] in _OWN or any(isinstance(part, int) for part in path)
     if own:
         return "is missing", f"add it: {path[-1]}: …"
-    return (
-        "is missing: null removes a default that the chart needs",
-        "leave the key out to keep its default",
-    )
+    fix = "leave the key out to keep its default"
+    if engine.at(path).get("type") == "array":
+        fix += f"; --set-json '{paths.show(path)}=[]' is an empty list"
+    return "is missing: null removes a default that the chart needs", fix
 
 
 def _bad_key(engine: Engine, violation: Violation, _: Typed) -> _Words:

@@ -6,6 +6,8 @@ without a dot is taken at any depth. The tables of a workload are looked at befo
 
 from __future__ import annotations
 
+from allranks import names
+
 # The same thing, under our name.
 ELSEWHERE = {
     # options of launchers
@@ -93,6 +95,10 @@ REMARKS = {
 
 # The same two for one workload.
 ELSEWHERE_OF = {
+    names.OPERATOR: {
+        "watch.namespace": "watch.namespaces",
+        "master.namespace": "master.namespaces",
+    },
     "torchrun": {
         "masterport": "torchrun.port",
         "rdzvport": "torchrun.port",

@@ -12,6 +12,7 @@ import difflib
 import re
 from typing import TYPE_CHECKING
 
+from allranks import names
 from allranks.schema import paths
 from allranks.schema.foreign import (
     CONTAINER_FIELDS,
@@ -51,7 +52,7 @@ def hint(engine: Engine, path: ValuesPath) -> str:
         _respelled(parent, key, siblings)
         or _of_resources(parent, key, siblings)
         or _of_role(path)
-        or _foreign(engine.workload, path)
+        or _foreign(engine.workload or names.OPERATOR, path)  # whose values name no workload
         or _near(parent, key, siblings, _CLOSE)
         or _elsewhere(engine, path)
         or _of_a_pod(path)

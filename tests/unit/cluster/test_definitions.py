@@ -66,11 +66,11 @@ def test_nothing_is_changed_where_one_is_somebody_elses(fake: Any) -> None:
     assert "patch" not in {one[0] for one in found.asked}
 
 
-def test_objects_are_counted_by_kind(fake: Any) -> None:
+def test_objects_are_listed_by_kind(fake: Any) -> None:
     """All that would go with their definitions."""
     run = {"apiVersion": "allranks.dev/v1alpha1", "kind": "TrainingRun", "metadata": {"name": "d"}}
     found = fake.FakeCluster(run)
-    assert {"ElasticJob": 0, "ScalePlan": 0, "TrainingRun": 1} == definitions.objects(found)
+    assert {"ElasticJob": [], "ScalePlan": [], "TrainingRun": [run]} == definitions.objects(found)
 
 
 def test_a_kind_is_served_or_not(fake: Any) -> None:
@@ -85,6 +85,26 @@ def test_a_kind_is_served_or_not(fake: Any) -> None:
     found.objects["apis/allranks.dev", "v1alpha1"] = group
     assert definitions.serves(found, paths.TRAINING_RUNS)
     assert not definitions.serves(found, paths.ELASTIC_JOBS)
+
+
+def test_kinds_that_are_gone_are_seen(fake: Any) -> None:
+    """Kubernetes' own are not asked for; each group once."""
+    kinds = ("TrainingRun", "allranks.dev/v1alpha1"), ("Job", "batch/v1"), ("PodGroup", "x.sh/v1")
+    held = [{"kind": kind, "apiVersion": of, "metadata": {"name": "d"}} for kind, of in kinds]
+    found = fake.FakeCluster()
+    assert ("TrainingRun/d", "PodGroup/d") == definitions.unserved(found, held)
+    assert 2 == len(found.asked)
+    found.objects["apis/x.sh", "v1"] = {"resources": [{"name": "podgroups", "kind": "PodGroup"}]}
+    assert ("TrainingRun/d",) == definitions.unserved(found, held)
+
+
+def test_a_newer_definition_is_left_as_it_is(fake: Any) -> None:
+    """Objects that are kept in a version that ours does not know would be lost."""
+    found = cluster(fake, "column")
+    found.objects[paths.DEFINITIONS, RUNS]["status"]["storedVersions"] = ["v1alpha1", "v1beta1"]
+    with pytest.raises(InputError, match=f"newer {RUNS}: it keeps objects as v1beta1"):
+        definitions.apply(found)
+    assert "patch" not in {one[0] for one in found.asked}
 
 
 def test_who_may_not_change_them_is_told_who_may() -> None:

@@ -84,3 +84,18 @@ def test_an_elastic_job_of_no_release_goes_first(fake: Any) -> None:
     assert [(paths.ELASTIC_JOBS, "other")] == list(cluster.objects)
     job["metadata"]["deletionTimestamp"] = "2026"
     assert () == removal.left(fake.FakeCluster(job), "demo", "lab")
+
+
+def test_a_release_goes_without_helm(fake: Any) -> None:
+    """What has labels, what only its record names, and the records; kinds that are gone do not."""
+    record = fake.manifest("Secret", "r", labels={"owner": "helm", "name": "demo"})
+    record["metadata"]["labels"].pop("app.kubernetes.io/part-of")
+    extra = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "extra"}}
+    lost = {"apiVersion": names.API_VERSION, "kind": names.TRAINING_RUN}
+    claim = fake.manifest("PersistentVolumeClaim", "demo-data", metadata=KEEP)
+    cluster = fake.FakeCluster(fake.manifest("Job", "demo"), extra, claim, record)
+    manifests = [extra, claim, lost | {"metadata": {"name": "demo"}}]
+    removal.remove_release(cluster, "demo", "lab", manifests)
+    assert [(paths.CLAIMS, "demo-data")] == list(cluster.objects)
+    deleted = [one[1:3] for one in cluster.asked if one[0] == "delete"]
+    assert ((paths.JOBS, "demo"), (paths.SECRETS, "r")) == (deleted[0], deleted[-1])

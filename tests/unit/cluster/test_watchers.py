@@ -176,3 +176,27 @@ def test_what_holds_it_back_is_told(fake: Any, pods: list[dict[str, Any]], said:
 def test_there_may_be_none(fake: Any) -> None:
     """A release whose Deployment is gone."""
     assert watchers.find(fake.FakeCluster(), "allranks", "lab") is None
+
+
+def test_other_watchers_are_found(fake: Any) -> None:
+    """What each watches; not this one, nor another project's operator of the same name."""
+
+    def release(name: str, env: Any) -> dict[str, Any]:
+        labels = {
+            "app.kubernetes.io/name": "operator",
+            "app.kubernetes.io/component": "watcher",
+            "app.kubernetes.io/instance": name,
+        }
+        made = deployment(env=env)
+        made["metadata"] |= {"name": f"{name}-watcher", "namespace": "lab", "labels": labels}
+        return made
+
+    everything = [ENV[0], {"name": "ALLRANKS_WATCH_CLUSTER", "value": "true"}]
+    cluster = fake.FakeCluster(
+        release("allranks", ENV), release("b", ENV), release("c", everything), release("d", [])
+    )
+    found = watchers.others(cluster, "allranks", "lab")
+    assert [("b", ("a", "b")), ("c", ())] == [(one.release, one.namespaces) for one in found]
+    assert "release 'b' in namespace lab" == str(found[0])
+    cluster.refuse = lambda *_: ForbiddenError("no")
+    assert () == watchers.others(cluster, "allranks", "lab")

@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allranks.errors import ForbiddenError, InputError, InvalidValues, Problem, RunError, ToolError
+from allranks.errors import (
+    ForbiddenError,
+    InputError,
+    InvalidValues,
+    Problem,
+    RunError,
+    ToolError,
+    UnknownKindError,
+)
 from allranks.helm import failures
 
 SCHEMA = """\
@@ -277,3 +285,54 @@ def test_a_refused_grant_without_its_list_is_told_as_far_as_it_goes() -> None:
     """Another server may word it in another way."""
     error = failures.parse(GRANT.partition("{")[0] + "something else\n")
     assert "does not have: something else" in error.problem.message
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "hint"),
+    [
+        ("TrainingRun", "allranks.dev/v1alpha1", "allranks operator install --crds-only"),
+        ("PodGroup", "scheduling.x-k8s.io/v1alpha1", "install what brings that kind"),
+    ],
+)
+def test_a_kind_that_the_cluster_does_not_know(kind: str, version: str, hint: str) -> None:
+    """It is named with the way out; both majors end in these words."""
+    error = failures.parse(
+        "Error: UPGRADE FAILED: unable to build kubernetes objects from current release manifest: "
+        f'resource mapping not found for name: "x" namespace: "n" from "": no matches for kind '
+        f'"{kind}" in version "{version}"\nensure CRDs are installed first\n'
+    )
+    assert isinstance(error, UnknownKindError)
+    assert f"does not know the kind {kind} ({version})" in error.problem.message
+    assert hint in error.problem.hint
+
+
+def test_a_field_that_somebody_else_set_has_two_ways_out() -> None:
+    """Helm 4 names kubectl for each upgrade after `kubectl scale`."""
+    error = failures.parse(
+        "Error: UPGRADE FAILED: conflict occurred while applying object n/u "
+        "elastic.iml.github.io/v1alpha1, Kind=ElasticJob: Apply failed with 1 conflict: conflict "
+        'with "kubectl" with subresource "scale" using elastic.iml.github.io/v1alpha1: '
+        ".spec.replicaSpecs.worker.replicas\n"
+    )
+    assert "spec.replicaSpecs.worker.replicas was set by 'kubectl'" in error.problem.message
+    for way in ("allranks upgrade", "--force-conflicts"):
+        assert way in error.problem.hint
+
+
+def test_rights_on_the_whole_cluster_are_not_asked_of_a_role() -> None:
+    """A Role cannot give them."""
+    error = failures.parse(
+        'Error: clusterroles.rbac.authorization.k8s.io "x" is forbidden: User "ada" cannot get '
+        'resource "clusterroles" in API group "rbac.authorization.k8s.io" at the cluster scope\n'
+    )
+    assert "belong to the whole cluster" in error.problem.hint
+
+
+def test_an_object_of_another_release_is_told_by_both_majors() -> None:
+    """Helm 4 leaves the first half of the sentence out."""
+    rest = 'nable to continue with install: ServiceAccount "a" in namespace "n" exists'
+    for said in (f"u{rest}", f"rendered manifests contain a resource that already exists. U{rest}"):
+        error = failures.parse(f"Error: INSTALLATION FAILED: {said} and cannot be imported\n")
+        assert isinstance(error, InputError)
+        assert "belongs to another release" in error.problem.message
+        assert 'ServiceAccount "a"' in error.problem.message

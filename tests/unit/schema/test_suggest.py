@@ -137,6 +137,12 @@ def test_every_foreign_name_leads_to_a_key(workload: str) -> None:
             assert judge.at(tuple(place.split("."))), f"{name} leads to {place}"
 
 
+def test_a_watchers_keys_have_hints_of_their_own() -> None:
+    """Its namespaces are a value; those of a job stand on the command line."""
+    found = suggest.hint(engine(names.OPERATOR), ("watch", "namespace"))
+    assert "write watch.namespaces" == found
+
+
 @pytest.mark.parametrize("workload", names.WORKLOADS)
 def test_no_hint_speaks_of_another_workload(workload: str) -> None:
     """What is said to all, or to one, names keys that the one has."""
