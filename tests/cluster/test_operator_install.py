@@ -416,3 +416,47 @@ def test_waiting_waits_for_the_status(allranks: Program, repo: Path, helm4: Any)
     allranks.cluster.kubectl(
         "wait", "--for=condition=Ready", "run/demo", namespace=allranks.namespace
     )
+
+
+def helm(allranks: Program, path: Path, *words: object) -> subprocess.CompletedProcess[str]:
+    """What helm says, given the values of the job."""
+    return subprocess.run(
+        [str(one) for one in (path, *words)],
+        env=allranks.environment(),
+        input=json.dumps(job()),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+
+
+def test_waiting_for_a_suspended_run_says_what_it_is(
+    allranks: Program, repo: Path, helm4: Any
+) -> None:
+    """`helm install --wait` comes back at its time-out, with the reason that stands in Ready."""
+    allranks.cluster.api("POST", _SPACES, {"metadata": {"name": allranks.namespace}})
+    operate(allranks, "install", "--crds-only")
+    at = "2026-01-01T00:00:00Z"
+    conditions = [
+        {
+            "type": kind,
+            "status": "False",
+            "reason": "Suspended",
+            "message": "the job is suspended",
+            "lastTransitionTime": at,
+        }
+        for kind in ("Ready", "Reconciling", "Stalled")
+    ]
+    status = {"phase": "Suspended", "observedGeneration": 1, "conditions": conditions}
+    path = f"{allranks.root(RUNS)}/demo/status"
+    words = ["upgrade", "--install", "demo", repo / "charts/torchrun", "-n", allranks.namespace]
+    words += ["-f", "-", "--set", "runPolicy.suspend=true"]
+    done = helm(allranks, helm4.path, *words)
+    assert 0 == done.returncode, done.stdout
+    allranks.cluster.admin.request(
+        "PATCH", path, {"status": status}, content_type="application/merge-patch+json"
+    )
+    done = helm(allranks, helm4.path, *words, "--wait", "--timeout", "1s")
+    assert 1 == done.returncode
+    assert "demo not ready. status: InProgress, message: the job is suspended" in done.stdout

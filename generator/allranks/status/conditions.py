@@ -1,8 +1,9 @@
 """Conditions that kubectl and Helm wait for: Ready, Reconciling, Stalled, and how it ended.
 
 kstatus, by which `helm install --wait` and `kubectl wait` judge an object they do not know, takes
-Stalled for failed, Reconciling for "not yet" and Ready for done. A condition that says again what
-it said keeps its times, so that a status that has not changed is not written anew.
+Stalled for failed, and Reconciling, or Ready where it is False, for "not yet". So who waits for a
+suspended run waits for its resumption, as for a suspended Job. A condition that says again what it
+said keeps its times, so that a status that has not changed is not written anew.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Standing(NamedTuple):
         phase: its phase.
         reason: one word.
         message: a sentence.
-        ready: whether it is as it is to be: all up, ended well, or suspended on purpose.
+        ready: whether all of it is up, or it has ended well.
         stalled: whether it will not get on by itself, though it has not failed for good.
     """
 
@@ -58,14 +59,17 @@ def standard(
         at: the time of what has changed, as `stamp` writes it.
     """
     phase = standing.phase
-    failed, ended = phase == Phase.FAILED, phase in FINAL
+    failed, ended, suspended = phase == Phase.FAILED, phase in FINAL, phase == Phase.SUSPENDED
+    if suspended:
+        standing = standing._replace(reason=phase)
     holds = {
         READY: standing.ready,
-        RECONCILING: not (standing.ready or ended or standing.stalled),
+        # Nothing is on its way to a suspended run: somebody has to resume it.
+        RECONCILING: not (standing.ready or ended or suspended or standing.stalled),
         STALLED: failed or standing.stalled,
         str(Phase.SUCCEEDED): phase == Phase.SUCCEEDED,
         str(Phase.FAILED): failed,
-        str(Phase.SUSPENDED): phase == Phase.SUSPENDED,
+        str(Phase.SUSPENDED): suspended,
     }
     known = {text(one, "type"): one for one in before}
     return [

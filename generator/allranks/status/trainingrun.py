@@ -74,8 +74,8 @@ def build(
 
 
 def _ready(status: RunStatus) -> bool:
-    """Whether it is as it is to be."""
-    if status.phase in (Phase.SUCCEEDED, Phase.SUSPENDED):
+    """Whether all of it is up, or it has ended well."""
+    if status.phase is Phase.SUCCEEDED:
         return True
     if status.phase is not Phase.RUNNING or not status.roles:
         return False

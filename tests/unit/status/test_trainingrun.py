@@ -54,7 +54,7 @@ def test_who_writes_it_does_not_ask_for_itself() -> None:
     """The watcher tells of a job that it has not looked at yet."""
     found = build(reduce(observe(elastic_job("", specs={"worker": {"replicas": 3}}))))
     assert "Creating" == found["reason"]
-    assert "0 of 3 pods running; waiting for its master to be made" == found["message"]
+    assert "0 of 4 pods running; waiting for its master to be made" == found["message"]
 
 
 PARTLY = (RoleStatus("node", 2, pending=1, running=1, ready=1),)
@@ -74,7 +74,7 @@ HALF_DONE = (RoleStatus("node", 2, running=1, ready=1, succeeded=1),)
         (run(Phase.ADMITTED), "False", "True", "False"),
         (run(Phase.SCALING), "False", "True", "False"),
         (run(Phase.RESTARTING), "False", "True", "False"),
-        (run(Phase.SUSPENDED), "True", "False", "False"),
+        (run(Phase.SUSPENDED), "False", "False", "False"),
         (run(Phase.SUCCEEDED), "True", "False", "False"),
         (run(Phase.FAILED), "False", "False", "True"),
     ],
@@ -82,12 +82,14 @@ HALF_DONE = (RoleStatus("node", 2, running=1, ready=1, succeeded=1),)
 def test_what_waits_for_it_goes_on_or_gives_up(
     status: RunStatus, ready: str, reconciling: str, stalled: str
 ) -> None:
-    """Ready: all is up, ended well or suspended; Stalled: it failed; Reconciling: not yet."""
+    """Ready: all is up, or ended well; Stalled: it failed; Reconciling: on its way to ready."""
     found = build(status)
     assert (ready, reconciling, stalled) == tuple(
         holds(found, kind) for kind in ("Ready", "Reconciling", "Stalled")
     )
     assert 2 == found["observedGeneration"]
+    suspended = {"Suspended"} == {one["reason"] for one in found["conditions"]}
+    assert (status.phase is Phase.SUSPENDED) == suspended
     for kind in (Phase.SUCCEEDED, Phase.FAILED, Phase.SUSPENDED):
         assert str(status.phase is kind) == holds(found, str(kind))
 
@@ -252,7 +254,7 @@ def test_whatever_a_run_does_its_status_is_one(
     Draft202012Validator(schema()).validate(json.loads(json.dumps(found)))
     assert found.keys() <= schema()["properties"].keys()
     true = [holds(found, kind) for kind in ("Ready", "Reconciling", "Stalled")].count("True")
-    assert true == (phase is not Phase.UNKNOWN)
+    assert true == (phase not in {Phase.UNKNOWN, Phase.SUSPENDED})
 
 
 def test_from_a_run_to_its_status() -> None:
