@@ -13,15 +13,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from allranks import names
+from allranks.elastic import remarks
 from allranks.elastic.members import FAILED, SUCCEEDED
 from allranks.elastic.pods import naming, templates
-from allranks.elastic.reasons import JOB_ODD, MASTER_NO_IMAGE, NO_TEMPLATE
+from allranks.elastic.reasons import MASTER_NO_IMAGE, NO_TEMPLATE
 from allranks.model.status import Phase, PodPhase
 from allranks.status import conditions, creating
-from allranks.status.fields import condition, items, mapping, plural, string, text
+from allranks.status.fields import items, mapping, plural, string, text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from allranks.elastic.job import ElasticJob
     from allranks.elastic.members import Group, Member
@@ -48,9 +49,6 @@ SILENT = "MasterSilent"
 SILENT_SECONDS = 300
 _ENDED = (Phase.SUCCEEDED, Phase.FAILED)
 _RECONCILED = "lastReconcileTime"
-# The condition of a job that says what nobody understands; it is absent where all is understood.
-_ODD = "Odd"
-_PROBLEMS_SHOWN = 8
 
 
 class _Count(NamedTuple):
@@ -115,7 +113,7 @@ def build(
     }
     counts = {kind: _count(job, group, phases) for kind, group in sorted(target.groups.items())}
     state = _state(job, counts, master, now)
-    if not state.ready and state.phase not in _ENDED:
+    if not state.ready and state.phase not in (*_ENDED, Phase.SUSPENDED):
         state = _held_back(job, state, counts, master, refused)
     stamp = conditions.stamp(now)
     workers = counts.get(names.ROLE_WORKER)
@@ -133,27 +131,10 @@ def build(
                 job.generation,
                 stamp,
             ),
-            *_odd(job, stamp),
+            *remarks.conditions(job, pods, stamp),
         ],
     }
     return {key: value for key, value in found.items() if value not in ("", None)}
-
-
-def _odd(job: ElasticJob, stamp: str) -> Iterator[Manifest]:
-    """The condition of a job whose spec cannot be read as a whole."""
-    if not job.problems:
-        return
-    more = len(job.problems) - _PROBLEMS_SHOWN
-    told = "; ".join(job.problems[:_PROBLEMS_SHOWN]) + (f"; and {more} more" if more > 0 else "")
-    before = condition(items(job.status, "conditions"), _ODD)
-    yield {
-        "type": _ODD,
-        "status": "True",
-        "reason": JOB_ODD,
-        "message": told,
-        "observedGeneration": job.generation,
-        "lastTransitionTime": text(before, "lastTransitionTime") or stamp,
-    }
 
 
 # ---------------------------------------------------------------- counting
@@ -196,7 +177,7 @@ def _state(job: ElasticJob, counts: Mapping[str, _Count], master: MasterView, no
         message = master.message or ("the job succeeded" if well else "the job failed")
         return _State(master.ended, reason, message, ready=well)
     if job.suspend:
-        return _State(Phase.SUSPENDED, "JobSuspended", "the job is suspended", ready=True)
+        return _State(Phase.SUSPENDED, "JobSuspended", "the job is suspended", ready=False)
     if not counts:
         return _without_plan(job, master, now)
     if any(_members(one) or one.initial or one.leaving for one in counts.values()):

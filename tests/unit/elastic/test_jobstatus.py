@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from allranks import names
 from allranks.elastic import jobstatus
 from allranks.elastic.job import ReplicaSpec
 from allranks.elastic.members import FAILED, SUCCEEDED, Group, Member
@@ -169,16 +170,45 @@ def test_the_end_of_a_job(master: MasterView, ready: str, stalled: str, message:
     assert stamp(7) == status["status"]["completionTime"]
 
 
-def test_a_suspended_job_is_as_it_is_to_be() -> None:
-    """It is ready, so that an installation with `suspend` does not wait for ever."""
-    status = build([], target(worker=2), MasterView("own"), found=job(suspend=True))
+def test_a_suspended_job_is_not_ready() -> None:
+    """It says that it is suspended, and nothing is on its way, nor has anything gone wrong."""
+    refused = "exceeded quota"
+    status = build(
+        [], target(worker=2), MasterView("own"), found=job(suspend=True), refused=refused
+    )
     found = {one["type"]: one["status"] for one in status["conditions"]}
     assert "Suspended" == status["phase"]
-    assert ("True", "False", "True") == (
+    assert {"Suspended"} == {one["reason"] for one in status["conditions"]}
+    assert ("False", "False", "False", "True") == (
         found["Ready"],
         found["Reconciling"],
+        found["Stalled"],
         found["Suspended"],
     )
+
+
+def test_pods_of_several_images_are_said() -> None:
+    """An edited template is for new pods alone; a mirror's names, or a pod that goes, are none."""
+
+    def of(number: int, image: str, **more: Any) -> Manifest:
+        labels = {names.EDL_TYPE: "worker"}
+        made = worker(number, metadata={"labels": labels}, **more)
+        return {**made, "spec": {"containers": [{"name": "main", "image": image}]}}
+
+    def mixed(*pods: Manifest, release: str = "jar") -> list[str]:
+        one = replace(job(), labels={names.APP_INSTANCE: release} if release else {})
+        found = build(list(pods), target(worker=3), found=one)["conditions"]
+        return [one["message"] for one in found if one["type"] == "Mixed"]
+
+    pods = (of(0, "my/trainer:1"), of(1, "my/trainer:2"), of(2, "my/trainer:1"))
+    (said,) = mixed(*pods)
+    assert said == (
+        "worker pods run my/trainer:1 (2), my/trainer:2 (1); "
+        "`allranks upgrade jar --recreate` replaces all of them"
+    )
+    assert "one that is deleted" in mixed(*pods, release="")[0]
+    assert [] == mixed(of(0, "mirror/my/trainer:1"), of(1, "mirror/my/trainer:1"))
+    assert [] == mixed(of(0, "my/trainer:1"), of(1, "my/trainer:2", phase="Failed"))
 
 
 def test_counts_by_type() -> None:
@@ -258,7 +288,7 @@ def test_a_job_without_a_template_is_stalled() -> None:
         "message": "no pod can be made: replicaSpecs has no template with a container",
     } == told(status)
     suspended = told(build([], Target(), found=replace(bare, suspend=True)))
-    assert ("True", "False") == (suspended["Ready"], suspended["Stalled"])
+    assert ("False", "False") == (suspended["Ready"], suspended["Stalled"])
 
 
 @pytest.mark.parametrize(
