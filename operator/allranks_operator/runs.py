@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from allranks import names
 from allranks.model.status import FINAL, Phase
-from allranks.status import progress, reduce, trainingrun
+from allranks.status import leaving, progress, reduce, trainingrun
 from allranks.status.fields import mapping, text
 from allranks.status.observation import Observation
 from allranks_operator import reasons, runobject
@@ -45,7 +45,8 @@ _CHART_SECONDS = 5.0
 _PATIENCE_SECONDS = 3.0
 _AGAIN_SECONDS = 6.0
 _UNKNOWN_SECONDS = 60.0
-_REMOVED = "Removed"
+# Who replaces a Job, or deletes a release, does it in steps; what is between them is no failure.
+_REPLACED_SECONDS = 10.0
 _ENDS = {
     str(Phase.SUCCEEDED): ("Normal", reasons.RUN_SUCCEEDED),
     str(Phase.FAILED): ("Warning", reasons.RUN_FAILED),
@@ -58,13 +59,15 @@ class _Memory:
     """What is remembered of a run.
 
     Attributes:
-        first: when it was first looked at.
+        first: when it was first looked at, or had a TrainingRun last.
+        gone: since when it has no controller; None where it has.
         stuck: since when it does not get on; None where it does.
         phase: what the metrics count it as; "" before.
         sent: the status that was written last, and what the server made of it.
     """
 
     first: float
+    gone: float | None = None
     stuck: float | None = None
     phase: str = ""
     sent: tuple[Mapping[str, Any], Mapping[str, Any]] | None = field(default=None, repr=False)
@@ -135,6 +138,8 @@ class Runs:
         elif run is None:
             self._make(key, controllers, memory)
         elif "deletionTimestamp" not in run["metadata"]:
+            # One that goes before its Job, as in a deletion, is not made again in between.
+            memory.first = time.monotonic()
             pods = parts.get("Pod", ())
             self._tell(turn, run, Observation(key.name, key.namespace, tuple(controllers), pods))
 
@@ -226,25 +231,40 @@ class Runs:
         memory, now = self._memory[key], time.monotonic()
         seen = replace(seen, now=time.time())
         status = reduce.reduce(seen)
+        if leaving.is_going(status, seen.objects, text(previous, "phase")):
+            return leaving.going(status)
         if status.phase is Phase.UNKNOWN:
-            return _removed(status, previous)
+            return leaving.gone(status, text(previous, "phase"), waits=self._may_return(key))
+        memory.gone = None
         if status.phase in FINAL:
             memory.stuck = None
             return self._with_log(seen, status)
         if not _is_stuck(status):
             memory.stuck = None
             return status
-        if memory.stuck is None:
-            memory.stuck = now
+        memory.stuck = now if memory.stuck is None else memory.stuck
         if now - memory.stuck < _PATIENCE_SECONDS:
             self._agenda.add(key, after=_PATIENCE_SECONDS)
             return status
+        return self._explained(key, seen, status)
+
+    def _explained(self, key: Key, seen: Observation, status: RunStatus) -> RunStatus:
+        """With what events, queues and claims say of it."""
         self._agenda.add(key, after=_AGAIN_SECONDS)
         objects, events, notes = self._explainer.explain(key.namespace, seen.objects, seen.pods)
         if not (objects or events or notes):
             return status
         more = replace(seen, objects=(*seen.objects, *objects), events=events, notes=notes)
         return reduce.reduce(more)
+
+    def _may_return(self, key: Key) -> bool:
+        """Whether another controller may yet come for one that is gone; asks for the look after."""
+        memory, now = self._memory[key], time.monotonic()
+        memory.gone = now if memory.gone is None else memory.gone
+        left = memory.gone + _REPLACED_SECONDS - now
+        if left > 0:
+            self._agenda.add(key, after=left)
+        return left > 0
 
     def _with_log(self, seen: Observation, status: RunStatus) -> RunStatus:
         """With the last lines of the failed rank's log, where they may be read."""
@@ -285,13 +305,3 @@ class Runs:
 def _is_stuck(status: RunStatus) -> bool:
     """Whether it waits for something that events may explain."""
     return bool(status.waiting_for) or any(one.running < one.expected for one in status.roles)
-
-
-def _removed(status: RunStatus, previous: Mapping[str, Any]) -> RunStatus | None:
-    """A run of which nothing is left but its TrainingRun."""
-    phase = text(previous, "phase")
-    if not phase or phase in (Phase.SUCCEEDED, Phase.FAILED):
-        # It has only just been installed, or how it ended stands there already.
-        return None
-    message = "its Job or its ElasticJob was removed before it ended"
-    return replace(status, phase=Phase.FAILED, reason=_REMOVED, message=message)

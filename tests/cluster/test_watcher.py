@@ -164,15 +164,18 @@ def test_a_run_that_is_stuck_says_why(lab: Lab) -> None:
     assert "Pending" == lab.run("demo")["phase"]
 
 
-def test_a_run_whose_job_is_removed_has_failed(lab: Lab) -> None:
-    """Nothing says for ever that it runs."""
+def test_a_run_whose_job_is_replaced_has_not_failed(lab: Lab) -> None:
+    """For some moments it waits for another Job, and nobody is told of a failure."""
     lab.watch()
     lab.cluster.api("POST", lab.path(names.TRAINING_RUNS), training_run("demo"))
     lab.cluster.api("POST", lab.path("jobs"), release_job("demo"))
     until(lambda: lab.run("demo").get("phase") == "Running", "the run")
     lab.cluster.api("DELETE", lab.path("jobs", "demo") + "?propagationPolicy=Background")
-    until(lambda: lab.run("demo").get("phase") == "Failed", "its end")
-    assert "Removed" == lab.run("demo")["reason"]
+    until(lambda: lab.run("demo").get("reason") == "Replacing", "the wait for another Job")
+    assert "Pending" == lab.run("demo")["phase"]
+    lab.cluster.api("POST", lab.path("jobs"), release_job("demo"))
+    until(lambda: lab.run("demo").get("phase") == "Running", "the run of the new Job")
+    assert [] == lab.events("RunFailed")
 
 
 def test_one_of_two_watchers_acts(lab: Lab) -> None:

@@ -188,12 +188,71 @@ def test_a_release_may_want_none(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize(("before", "phase"), [("Running", "Failed"), ("Succeeded", None)])
-def test_a_run_whose_job_is_gone(stage: Stage, before: str, phase: str | None) -> None:
+def test_a_run_whose_job_is_gone(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, before: str, phase: str | None
+) -> None:
     """One that had not ended has failed; how another ended stands there already."""
+    monkeypatch.setattr(runs, "_REPLACED_SECONDS", 0.0)
     stage.give(run(phase=before))
     found = stage.look()
     assert [phase] * bool(phase) == [one["phase"] for one in found]
     assert all(one["reason"] == "Removed" for one in found)
+
+
+def test_a_job_that_is_replaced_has_not_failed(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run without a Job is called removed only after a while; till then it is not ready."""
+    stage.give(job())
+    stage.give(run())
+    stage.look()
+    stage.parts.world.change(JOBS, "lab", "DELETED", job(3))
+    stage.parts.agenda.clear()
+    found = stage.look()[-1]
+    assert ("Pending", "Replacing") == (found["phase"], found["reason"])
+    assert "completionTime" not in found
+    due = stage.parts.due()
+    assert due is not None
+    assert 9 < due <= 10
+    stage.give(job(4))
+    assert "its Job" not in stage.look()[-1]["message"]
+    assert [] == stage.parts.events()
+    stage.parts.world.change(JOBS, "lab", "DELETED", job(5))
+    assert "Replacing" == stage.look()[-1]["reason"], "the time begins anew"
+    monkeypatch.setattr(runs, "_REPLACED_SECONDS", 0.0)
+    assert ("Failed", "Removed") == (stage.look()[-1]["phase"], stage.look()[-1]["reason"])
+    assert ["RunFailed"] == stage.parts.events()
+
+
+@pytest.mark.parametrize(
+    ("deleted", "phase"), [("", "Failed"), ("00:00:05", "Pending"), ("00:00:09", "Failed")]
+)
+def test_a_job_that_is_deleted_has_not_failed(stage: Stage, deleted: str, phase: str) -> None:
+    """Its pods fail as they are told to end; one that had failed before has, and one that stays."""
+    failed = ended("Failed")
+    failed["conditions"][0]["lastTransitionTime"] = "2026-01-01T00:00:07Z"
+    found = job(**failed)
+    if deleted:
+        found["metadata"]["deletionTimestamp"] = f"2026-01-01T{deleted}Z"
+    stage.give(found)
+    stage.give(run(phase="Running"))
+    assert phase == stage.look()[-1]["phase"]
+    assert ["RunFailed"] * (phase == "Failed") == stage.parts.events()
+
+
+def test_a_training_run_that_went_first_is_not_made_again(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a deletion its Job follows in a moment."""
+    monkeypatch.setattr(runs, "_CHART_SECONDS", 5.0)
+    stage.give(job())
+    stage.give(run())
+    stage.look()
+    stage.runs._memory[RUN_KEY].first -= 60
+    stage.look()
+    stage.parts.world.change(TRAINING_RUNS, "lab", "DELETED", run(200))
+    stage.look()
+    assert [] == stage.parts.sent("PATCH", f"{RUNS_PATH}/j")
 
 
 def test_an_object_that_goes_is_left_alone(stage: Stage) -> None:

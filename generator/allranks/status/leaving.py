@@ -1,0 +1,81 @@
+"""A run whose controllers go, or are gone, before it has ended.
+
+Whoever replaces a Job (`allranks upgrade --recreate`), or takes a release away, does it in steps. A
+pod that is told to end fails, and for some moments a TrainingRun has nothing that it tells of:
+neither says that the training failed. Only a Job that is gone and stays so is the end of its run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from allranks.model.status import FINAL, Phase
+from allranks.status.fields import when
+from allranks.status.removed import NOTHING_SAID
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from allranks.model.manifest import Manifest
+    from allranks.model.status import RunStatus
+
+_REPLACED = "Replacing"
+_GOING = "it is being deleted, and is no more, or begins anew, when its pods are gone"
+_GONE = "its Job or its ElasticJob was deleted, and no other has come yet"
+_REMOVED = "its Job or its ElasticJob was removed before it ended"
+
+
+def is_going(status: RunStatus, controllers: Sequence[Manifest], previous: str) -> bool:
+    """Whether a run fails only because it is being deleted.
+
+    Args:
+        status: what the reducer makes of it.
+        controllers: its Jobs, StatefulSets and ElasticJobs.
+        previous: the phase that it had; "" for none.
+    """
+    if status.phase is not Phase.FAILED or previous in FINAL or not controllers:
+        return False
+    told = [when(one, "metadata", "deletionTimestamp") for one in controllers]
+    asked = [one for one in told if one is not None]
+    if len(asked) < len(told):
+        return False
+    # What failed before anybody asked for its deletion has failed.
+    return status.finished_at is None or status.finished_at >= min(asked)
+
+
+def going(status: RunStatus) -> RunStatus:
+    """The status of a run that is being deleted."""
+    return _waiting(status, _GOING)
+
+
+def gone(status: RunStatus, previous: str, *, waits: bool) -> RunStatus | None:
+    """The status of a run of which nothing is left but its TrainingRun.
+
+    Args:
+        status: what the reducer makes of it.
+        previous: the phase that it had; "" for none.
+        waits: whether another Job may yet take the place of the one that is gone.
+
+    Returns:
+        None where nothing is to be said: it has only just been installed, or how it ended stands
+        there already.
+    """
+    if not previous or previous in (Phase.SUCCEEDED, Phase.FAILED):
+        return None
+    if waits:
+        return _waiting(status, _GONE)
+    return replace(status, phase=Phase.FAILED, reason=NOTHING_SAID, message=_REMOVED)
+
+
+def _waiting(status: RunStatus, why: str) -> RunStatus:
+    return replace(
+        status,
+        phase=Phase.PENDING,
+        reason=_REPLACED,
+        message=why,
+        waiting_for="",
+        finished_at=None,
+        exit_code=None,
+        failure=None,
+    )
