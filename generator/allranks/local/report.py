@@ -21,6 +21,7 @@ from allranks.model.status import (
 from allranks.status import blame
 from allranks.status.blame import Part, Suspect
 from allranks.status.controllers import Outcome
+from allranks.status.fields import plural
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -150,7 +151,7 @@ def _message(progress: Progress, pods: Sequence[PodStatus], failure: Failure | N
     if progress.said:
         return progress.said
     running = sum(pod.phase is PodPhase.RUNNING for pod in pods)
-    return f"{running} of {len(pods)} pods running"
+    return f"{running} of {plural(len(pods), 'pod')} running"
 
 
 def _waiting_for(progress: Progress) -> str:

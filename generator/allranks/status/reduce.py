@@ -27,6 +27,7 @@ from allranks.status import (
 )
 from allranks.status.controllers import ControllerFacts, Outcome, Verdict
 from allranks.status.facts import ELASTIC_JOB
+from allranks.status.fields import plural
 from allranks.status.standing import Standing, stand, statuses
 from allranks.status.waiting import Waits
 
@@ -216,9 +217,10 @@ def _message(seen: _Seen, verdict: Verdict | None, phase: Phase, failure: Failur
     if ending is not None:
         said = blame.sentence(ending.message, ending.exit_code, failure)
         return f"{said}; its last pods are being ended"
-    roles = [one.role for one in phases.training(seen.standings)]
+    # All of them, an elastic job's master too: as the numbers beside it count.
+    roles = [one.role for one in seen.standings]
     running, expected = sum(one.running for one in roles), sum(one.expected for one in roles)
-    return f"{running} of {expected} pods running"
+    return f"{running} of {plural(expected, 'pod')} running"
 
 
 def _ending(standings: Sequence[Standing]) -> Verdict | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from allranks import names
 from allranks.errors import EXIT_FAILED, EXIT_OK
-from allranks.model.status import Phase, RunStatus
+from allranks.model.status import Phase, PodPhase, RunStatus
 from allranks.status import events
 from allranks.status.fields import at, digits, said, text, when
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from allranks.status.observation import Observation
 
 HELM_RECORD = "Secret"
+NOTHING_SAID = "Removed"  # the reason where nothing says how a run ended
+_NOBODY_SAYS = ", and nothing says how it ended"
 _INSTALLING = ("pending-install", "pending-upgrade", "pending-rollback")
 _UNINSTALLING = "uninstalling"
 # Jobs of a release, the one that decides first.
@@ -53,8 +55,10 @@ def reduce(observation: Observation, ended: Mapping[str, Manifest]) -> RunStatus
         return _ended(base, Phase.FAILED, "InstallFailed", message, None)
     event = _end(observation.release, ended, _since(record, observation.objects))
     if event is None:
-        message = "its Job is no longer there, and nothing says how it ended"
-        return _ended(base, Phase.UNKNOWN, "Removed", message, None)
+        running = sum(text(one, "status", "phase") == PodPhase.RUNNING for one in observation.pods)
+        more = f"; pods that run on without it: {running}" if running else _NOBODY_SAYS
+        message = f"its Job or its ElasticJob is no longer there{more}"
+        return _ended(base, Phase.UNKNOWN, NOTHING_SAID, message, None)
     reason, end = text(event, "reason"), events.time(event)
     if reason == events.COMPLETED:
         message = "its Job completed and has been removed"

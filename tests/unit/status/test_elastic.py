@@ -84,7 +84,7 @@ def test_each_role_is_counted_by_itself() -> None:
     assert [("master", 1, 1), ("chief", 1, 1), ("ps", 1, 1), ("worker", 2, 1)] == [
         (one.role, one.expected, one.running) for one in status.roles
     ]
-    assert ("elastic", "3 of 4 pods running") == (status.workload, status.message)
+    assert ("elastic", "4 of 5 pods running") == (status.workload, status.message)
     assert [("master", 0), ("chief", 0), ("ps", 0), ("worker", 0), ("worker", 1)] == [
         (one.role, one.rank) for one in status.pods
     ]
@@ -120,9 +120,9 @@ def test_what_keeps_a_job_from_getting_on_is_its_watchers_to_say(word: str) -> N
 
 
 def test_a_master_alone_is_no_pod_that_trains() -> None:
-    """A job without types has none to count."""
+    """It is counted, as where ready pods are, but nothing has begun with it."""
     status = reduce(observe(elastic_job("Pending", counts={}), pods=[LEADER]))
-    assert "0 of 0 pods running" == status.message
+    assert (Phase.PENDING, "1 of 1 pod running") == (status.phase, status.message)
 
 
 def test_the_spec_says_how_many_before_the_watcher_does() -> None:

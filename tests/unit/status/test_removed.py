@@ -40,6 +40,19 @@ def test_what_helm_says(status: str, phase: Phase, reason: str, waits: str) -> N
     assert (phase, reason, waits) == (found.phase, found.reason, found.waiting_for)
 
 
+def test_pods_that_run_on_are_told() -> None:
+    """Where the ElasticJobs are gone with their kind, their pods are not."""
+    owner = {"kind": "ElasticJob", "name": "demo", "uid": "u", "controller": True}
+    one = {
+        "kind": "Pod",
+        "metadata": {"name": "demo-edljob-worker-0", "ownerReferences": [owner]},
+        "status": {"phase": "Running"},
+    }
+    found = reduce(observe(record(), pods=[one]))
+    assert (Phase.UNKNOWN, "Removed") == (found.phase, found.reason)
+    assert found.message.endswith("is no longer there; pods that run on without it: 1")
+
+
 def test_the_newest_revision_counts() -> None:
     """Of several records the last revision's is the release's."""
     found = reduce(observe(record("deployed", "9"), record("pending-upgrade", "10")))
