@@ -30,6 +30,7 @@ _LOOK_SECONDS = 0.3
 # Between two notes on what is waited for, where no line at the foot shows it.
 _NOTE_SECONDS = 5.0
 _ROLES = (names.ROLE_WORKER, names.ROLE_PS, names.ROLE_CHIEF, names.ROLE_EVALUATOR)
+_MEMORY = "memory"
 _SPOKEN = {names.ROLE_PS: "parameter servers", names.ROLE_CHIEF: "chiefs"}
 
 
@@ -67,15 +68,17 @@ def _quantity(_: click.Context, parameter: click.Parameter, value: str) -> str:
 
     if not value:
         return value
+    where = f"--{parameter.name}"
     try:
         positive = quantity.parse(value) > 0
     except InputError as error:
         problem = error.problem
-        raise InputError(problem.message, path=f"--{parameter.name}", hint=problem.hint) from error
+        raise InputError(problem.message, path=where, hint=problem.hint) from error
     if not positive:
-        raise InputError(
-            f"{value} asks for nothing", path=f"--{parameter.name}", hint="leave it out to keep it"
-        )
+        raise InputError(f"{value} asks for nothing", path=where, hint="leave it out to keep it")
+    told, fix = quantity.lacks_unit(value) if parameter.name == _MEMORY else ("", "")
+    if told:
+        raise InputError(told, path=where, hint=fix)
     return value
 
 

@@ -26,6 +26,7 @@ _SHAPE = re.compile(
 # Beyond this an exponent is a slip of the keyboard, and its digits would fill the memory.
 _MAX_EXPONENT = 36
 _CPU = "cpu"
+_MEBIBYTE = 1024**2  # a size below it is a number whose unit was forgotten
 
 
 def parse(text: str | float) -> Fraction:
@@ -107,6 +108,24 @@ def show_units(resource: str, units: int) -> str:
 
 
 _SIZES = frozenset({"memory", "ephemeral-storage", "storage"})
+
+
+def lacks_unit(text: str | float) -> tuple[str, str]:
+    """What is wrong with a size whose unit was forgotten, and the fix; two "" where nothing is.
+
+    Args:
+        text: the size, of memory or of a volume.
+
+    Raises:
+        InputError: it is not a quantity.
+    """
+    count = parse(text)
+    if not 0 < count < _MEBIBYTE:
+        return "", ""
+    spoken = "a part of a byte" if count < 1 else f"{int(count)} byte{'s' * (count != 1)}"
+    digits = str(text).rstrip("mkKi")
+    told = f"{text} is {spoken}, less than a mebibyte"
+    return told, f"name the unit: {digits}Gi or {digits}Mi"
 
 
 def _scale(resource: str) -> int:

@@ -10,7 +10,7 @@ import pytest
 from allranks.cli import scaling
 from allranks.cli.console import Console
 from allranks.elastic.answer import Answer
-from allranks.errors import RunError
+from allranks.errors import InputError, RunError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -118,3 +118,24 @@ def test_ctrl_c_leaves_the_plan_as_it_is(capsys: pytest.CaptureFixture[str]) -> 
         scaling._carried(Console(), scaling._Asked("p", interrupt, "`watch`", ""), 300.0)
     assert 130 == left.value.exit_code
     assert "plan p goes on: `watch` shows how" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [("16", "16 is 16 bytes"), ("512Ki", "512Ki is 524288 bytes"), ("100m", "a part of a byte")],
+)
+def test_memory_without_a_unit_is_refused(given: str, says: str) -> None:
+    """Pods of 16 bytes were not meant; the fix names the units, and nothing is sent."""
+    option = click.Option(["--memory"])
+    with pytest.raises(InputError) as caught:
+        scaling._quantity(click.Context(scaling.scale_command), option, given)
+    assert says in caught.value.problem.message
+    assert "--memory" == caught.value.problem.path
+    assert given.rstrip("mKi") + "Gi" in caught.value.problem.hint
+
+
+def test_cpus_need_no_unit() -> None:
+    """`--cpu 16` is what it says, and so is `--memory 16Gi`."""
+    context = click.Context(scaling.scale_command)
+    for name, given in (("--cpu", "16"), ("--memory", "16Gi"), ("--memory", "1Mi")):
+        assert given == scaling._quantity(context, click.Option([name]), given)

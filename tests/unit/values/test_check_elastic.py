@@ -46,6 +46,16 @@ REFUSED = [
         'elastic.roles.ps.resources.limits["nvidia.com/gpu"]',
     ),
     (
+        "own-units",
+        "elastic: {roles: {worker: {resources: {requests: {memory: 16}}}}}",
+        "elastic.roles.worker.resources.requests.memory",
+    ),
+    (
+        "own-units",
+        "elastic: {mode: auto, framework: pytorch, auto: {limits: {memory: 64}}}",
+        "elastic.auto.limits.memory",
+    ),
+    (
         "elastic-workers",
         "{nodes: 2, elastic: {roles: {worker: {replicas: 3}}}}",
         "elastic.roles.worker.replicas",

@@ -294,6 +294,11 @@ REFUSED = [
                 'mpi.launcher.resources.limits["nvidia.com/gpu"]',
             ),
             (
+                "own-units",
+                "mpi: {launcher: {resources: {limits: {memory: 500k}}}}",
+                "mpi.launcher.resources.limits.memory",
+            ),
+            (
                 "mpi-program",
                 "command: [/usr/bin/mpirun, ./a.out], mpi: {mpirunArgs: [-x, A]}",
                 "mpi.mpirunArgs",

@@ -10,10 +10,12 @@ from allranks.values.rules.rule import Finding, Rule, View, path
 from allranks.values.rules.size import SIZE, asks_gpus, size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
+
+    from allranks.schema.paths import ValuesPath
 
 _BYTES = ("memory", "ephemeral-storage")
-_MEBIBYTE = 1024 * 1024  # a size below it is a number whose unit was forgotten
+_ASKED = ("requests", "limits")
 _VOLUMES = ("workspace", "datasets", "checkpoints")
 _SIZES = (
     "shm.size",
@@ -102,22 +104,30 @@ def _units(view: View) -> Iterator[Finding]:
         if name in view[dotted]
     ]
     for where, text in found:
-        if text == "":
+        yield from _unit(where, text)
+
+
+def _own_units(view: View) -> Iterator[Finding]:
+    for keys, text in _own_sizes(view["own"]):
+        yield from _unit(view.path("own", *keys), text)
+
+
+def _unit(where: ValuesPath, text: str | float) -> Iterator[Finding]:
+    told, fix = quantity.lacks_unit(text) if text != "" else ("", "")
+    if told:
+        yield Finding(where, told, fix)
+
+
+def _own_sizes(found: Mapping[str, Any], *above: str) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """What a workload's section asks for: each size of its requests and limits, and where it is."""
+    for key, each in found.items():
+        if not isinstance(each, dict) or key == "podTemplate":
             continue
-        count = quantity.parse(text)
-        if 0 < count < _MEBIBYTE:
-            digits = str(text).rstrip("mkKi")
-            yield Finding(
-                where,
-                f"{text} is {_bytes(count)}, less than a mebibyte",
-                f"name the unit: {digits}Gi or {digits}Mi",
-            )
-
-
-def _bytes(count: Any) -> str:
-    if count < 1:
-        return "a part of a byte"
-    return "1 byte" if count == 1 else f"{int(count)} bytes"
+        if key in _ASKED:
+            sizes = ((name, each[name]) for name in _BYTES if name in each)
+            yield from (((*above, key, name), size) for name, size in sizes)
+        else:
+            yield from _own_sizes(each, *above, key)
 
 
 def _fits_shape(view: View) -> Iterator[Finding]:
@@ -182,6 +192,12 @@ RULES = (
         "Memory and storage are at least a mebibyte: `memory: 180` would be 180 bytes.",
         ("resources", "shm", "storage", "nodeShape.memory"),
         _units,
+    ),
+    Rule(
+        "own-units",
+        "Memory in the workload's own section is at least a mebibyte, too.",
+        ("own",),
+        _own_units,
     ),
     Rule(
         "node-shape",
