@@ -72,6 +72,7 @@ class Console:
         right: Sequence[str] = (),
         wrap: str = "",
         spare: Sequence[str] = (),
+        whole: Sequence[str] = (),
     ) -> list[str]:
         """Aligned columns; on a terminal they are fitted to its width, in a pipe never cut.
 
@@ -84,6 +85,7 @@ class Console:
             wrap: heading of the column whose text goes on in the next line where it is too long;
                 else the longest columns are cut.
             spare: headings of columns that can be left out where there is no room.
+            whole: headings of columns of text that stay whole, too.
 
         Returns:
             The headings that were left out.
@@ -98,7 +100,9 @@ class Console:
             highlight=False,
             soft_wrap=False,
         )
-        table, shown = _table(columns, rows, rich.width, right=right, wrap=wrap, spare=spare)
+        table, shown = _table(
+            columns, rows, rich.width, right=right, wrap=wrap, spare=spare, whole=whole
+        )
         # What is too long even so goes on in the terminal's next line, and is not cut.
         rich.width = max(rich.width, sum(shown.values()) + fitting.GAP * len(shown))
         with rich.capture() as captured:
@@ -243,20 +247,27 @@ class Board:
         rows: Iterable[Sequence[Any]],
         *,
         right: Sequence[str] = (),
+        spare: Sequence[str] = (),
+        whole: Sequence[str] = (),
         foot: str = "",
     ) -> None:
-        """Show a table in the place of the last one.
+        """Show a table in the place of the last one; nothing of it is longer than a line.
 
         Args:
             columns: the headings.
             rows: the cells, one sequence per row.
             right: headings of the columns that are aligned to the right.
+            spare: headings of columns that can be left out where there is no room.
+            whole: headings of columns of text that stay whole.
             foot: a line below it.
         """
         from rich.console import Group  # noqa: PLC0415 - loaded with the board
         from rich.text import Text  # noqa: PLC0415
 
-        table, _ = _table(columns, rows, self._rich.width, right=right)
+        room = self._rich.width
+        table, _ = _table(
+            columns, rows, room, right=right, spare=spare, whole=whole, names_give=True
+        )
         line = Text(clean(foot), style=_dim(), no_wrap=True, overflow="ellipsis")
         self._live.update(Group(table, line), refresh=True)
 
@@ -269,6 +280,8 @@ def _table(
     right: Sequence[str] = (),
     wrap: str = "",
     spare: Sequence[str] = (),
+    whole: Sequence[str] = (),
+    names_give: bool = False,
 ) -> tuple[Any, dict[int, int]]:
     """The library's own table for a list of rows, and the widths of its columns by place."""
     from rich.cells import cell_len  # noqa: PLC0415 - costs 0.05 s
@@ -285,11 +298,12 @@ def _table(
     ]
     shown = fitting.fit(
         [
-            fitting.Column(column, width, firm=at == 0 or column in right)
+            fitting.Column(column, width, firm=at == 0 or column in (*right, *whole))
             for at, (column, width) in enumerate(zip(columns, widths, strict=True))
         ],
         room,
         spare,
+        names_give=names_give,
     )
     for at, width in shown.items():
         column = columns[at]

@@ -76,12 +76,16 @@ def top_command(
     elif console.at_terminal and not once:
         _keep_up(console, look, found, every, wide=all_namespaces)
     elif found:
-        console.table(*table(found, time.time(), wide=all_namespaces), right=_RIGHT)
+        shown = table(found, time.time(), wide=all_namespaces)
+        console.table(*shown, right=_RIGHT, spare=_SPARE, whole=_WHOLE)
     else:
         console.note("there are no runs")
 
 
 _RIGHT = ("RESTARTS", "TIME")
+_WHOLE = ("PHASE", "READY")
+# What a narrow terminal does without, so that who it is, how it does and why can be read.
+_SPARE = ("WORKLOAD", "TIME", "RESTARTS")
 
 
 def table(
@@ -136,7 +140,8 @@ def _keep_up(
         while True:
             shown = found[: board.rows]
             columns, rows = table(shown, time.time(), wide=wide)
-            board.draw(columns, rows, right=_RIGHT, foot=_foot(found, len(shown), trouble))
+            foot = _foot(found, len(shown), trouble)
+            board.draw(columns, rows, right=_RIGHT, spare=_SPARE, whole=_WHOLE, foot=foot)
             started = time.monotonic()
             try:
                 time.sleep(every)

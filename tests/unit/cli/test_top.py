@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pytest
 
 from allranks.cli import top
 from allranks.cli.console import Console
 from allranks.errors import ToolError
 from allranks.model.status import Phase, RoleStatus, RunStatus
-
-if TYPE_CHECKING:
-    import pytest
+from tests.unit.cli.test_console import Terminal
 
 ROLES = (RoleStatus("worker", 4, running=3, ready=2, succeeded=1),)
 
@@ -83,3 +83,31 @@ def test_it_keeps_up_until_it_is_told_to_stop(
     assert [] == looks
     assert "second" in said
     assert "as it was: no answer" in said
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+@pytest.mark.parametrize("live", [True, False])
+def test_a_long_name_hides_nothing_else(
+    monkeypatch: pytest.MonkeyPatch, width: int, *, live: bool
+) -> None:
+    """Phase and ready pods stay whole, what can be missed goes, and why is cut before that."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("NO_COLOR", "1")
+    stream = Terminal()
+    monkeypatch.setattr("sys.stdout", stream)
+    name, why = "a-name-of-just-thirty-seven-characters", "waits for a node for 2 pods"
+    rows = top.table([run(name, Phase.RESTARTING, message=why), run("b")], 0.0, wide=True)
+    if live:
+        with Console().board() as board:
+            board.draw(*rows, right=top._RIGHT, spare=top._SPARE, whole=top._WHOLE)
+    else:
+        Console().table(*rows, right=top._RIGHT, spare=top._SPARE, whole=top._WHOLE)
+    heading, row = stream.getvalue().replace("\x1b[?25l", "").splitlines()[:2]
+    assert {"NAME", "PHASE", "READY", "WHY"} <= set(heading.split())
+    assert {"Restarting", "3/4"} <= set(row.split())
+    assert (width == 120) == ("WORKLOAD" in heading)
+    assert row.startswith(name[:19])
+    assert "waits" in row
+    if live or width > 60:
+        assert len(row.rstrip()) <= width
