@@ -225,9 +225,9 @@ def journal_of(name: str, where: str) -> str:
         name: the sweep's name.
         where: of its journal.
     """
-    from allranks.sweep.storage import shelf  # noqa: PLC0415 - `--help` does not need it
+    from allranks.sweep.storage import databaseurl, shelf  # noqa: PLC0415 - `--help` needs neither
 
-    return "" if shelf.is_own(name, where) else where
+    return "" if shelf.is_own(name, where) else databaseurl.shown(where)
 
 
 def sweep_argument(*, required: bool = True) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

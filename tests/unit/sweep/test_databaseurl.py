@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import tempfile
 from contextlib import suppress
@@ -111,7 +110,7 @@ def _told(url: str, *, installed: bool = True) -> set[str]:
             patch.setitem(sys.modules, "sqlalchemy", None)
         with pytest.raises(InputError) as caught:
             shelf.begin("s", url)
-        assert not os.listdir(state)
+        assert not any(Path(state).iterdir())
         return {str(caught.value), databaseurl.shown(url)}
 
 

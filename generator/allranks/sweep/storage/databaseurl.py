@@ -27,7 +27,8 @@ SQLITE, POSTGRESQL, MYSQL = "sqlite", "postgresql", "mysql"
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+_]*")
 _SECRET = re.compile(r"pass|pwd|secret|token", re.IGNORECASE)
-# What a person would take for a password, `:` and, later, `@` where a user and a host are: the first as SQLAlchemy would, the second also behind a slash, where no file has such a name.
+# `:` and, later, `@`, where a user and a host are: as SQLAlchemy finds them, and also behind a slash,
+# where a file may have such a name, but no database of a server.
 _READ, _MEANT = (re.compile(f"{start}:.*@", re.DOTALL) for start in ("[^:/]*", "[^?]*"))
 # Written with a slash too few, it would become a file of that name.
 _ALMOST = re.compile(r"(postgres(ql)?|mysql|mariadb)(\+\w+)?:", re.IGNORECASE)
@@ -89,7 +90,14 @@ def settle(url: str) -> str:
 
 
 def shown(url: str) -> str:
-    """A URL for a message: all of it where nothing in it can be a password, else its scheme."""
+    """What ``--journal`` was given, for a message.
+
+    Returns:
+        Of a URL all of it where nothing in it can be a password, else its scheme; anything else
+        as it is.
+    """
+    if not is_one(url):
+        return url
     scheme = url.partition(MARK)[0]
     if not _SCHEME.fullmatch(scheme):
         return "…"
