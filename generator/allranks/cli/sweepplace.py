@@ -96,21 +96,25 @@ class Place:
             CLUSTER, self.namespace, self.context, self.kubeconfig, self.helm or None
         ).on_cluster()
 
-    def trials(self, prepared: Prepared) -> Trials:
+    def trials(self, prepared: Prepared, journal: str = "") -> Trials:
         """What the trials of a sweep run on.
+
+        Args:
+            prepared: the sweep.
+            journal: where it is kept; what gives access to that is not for programs run here.
 
         Raises:
             AllranksError: the cluster does not answer, or there is no helm.
         """
         if self.on == LOCAL:
             from allranks.helm import locate  # noqa: PLC0415 - helm costs 0.2 s
+            from allranks.sweep.storage import databaseurl  # noqa: PLC0415 - for these alone
             from allranks.sweep.trials import localtrials  # noqa: PLC0415 - one of the two
 
             workdir = Path(self.workdir or Path.cwd())
-            return localtrials.LocalTrials(
-                prepared,
-                localtrials.Home(self.namespace, workdir, locate.find(self.helm or None)),
-            )
+            binary = locate.find(self.helm or None)
+            home = localtrials.Home(self.namespace, workdir, binary, databaseurl.private(journal))
+            return localtrials.LocalTrials(prepared, home)
         from allranks.sweep.trials.clustertrials import ClusterTrials  # noqa: PLC0415
 
         site = self._site()

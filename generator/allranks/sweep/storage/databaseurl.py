@@ -27,8 +27,8 @@ SQLITE, POSTGRESQL, MYSQL = "sqlite", "postgresql", "mysql"
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+_]*")
 _SECRET = re.compile(r"pass|pwd|secret|token", re.IGNORECASE)
-# `:` and, later, `@`, where a user and a host are: as SQLAlchemy finds them, and also behind a slash,
-# where a file may have such a name, but no database of a server.
+# `:` and, later, `@`, where a user and a host are: as SQLAlchemy finds them, and also behind a
+# slash, where a file may have such a name, but no database of a server.
 _READ, _MEANT = (re.compile(f"{start}:.*@", re.DOTALL) for start in ("[^:/]*", "[^?]*"))
 # Written with a slash too few, it would become a file of that name.
 _ALMOST = re.compile(r"(postgres(ql)?|mysql|mariadb)(\+\w+)?:", re.IGNORECASE)
@@ -37,6 +37,18 @@ _ELSEWHERE = {
     POSTGRESQL: "set PGPASSWORD or write it into ~/.pgpass, and leave it out of the URL",
     MYSQL: "write it into a file, and name that: mysql+pymysql://user@host/database?"
     "read_default_file=/home/me/.my.cnf",
+}
+# Where drivers look for what a URL may not have: not for programs that the sweep runs.
+_PRIVATE = {
+    POSTGRESQL: (
+        "PGPASSWORD",
+        "PGPASSFILE",
+        "PGSERVICE",
+        "PGSERVICEFILE",
+        "PGSSLCERT",
+        "PGSSLKEY",
+    ),
+    MYSQL: ("MYSQL_PWD",),
 }
 # Drivers' names differ where SQLAlchemy has changed its mind; ours is the one that extras install.
 _DRIVERS = {
@@ -155,6 +167,15 @@ def file(url: str) -> Path | None:
     if backend(url) != SQLITE:
         return None
     return Path(url.partition(MARK)[2].partition("?")[0][1:])
+
+
+def private(where: str) -> tuple[str, ...]:
+    """The variables that give access to where a sweep is kept, and are nothing to its trials.
+
+    Args:
+        where: as ``--journal`` takes it.
+    """
+    return _PRIVATE.get(backend(where), ()) if is_one(where) else ()
 
 
 def _file(scheme: str, rest: str) -> str:
