@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from allranks import names
 from allranks.cli.target import CLUSTER, LOCAL, Target
@@ -211,11 +212,24 @@ def find(name: str, journal: str = "") -> Keeper:
 
 def journal_option(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add --journal."""
+
+    def given(context: click.Context, option: click.Parameter, value: str) -> str:
+        source = context.get_parameter_source(str(option.name))
+        if not value and source is ParameterSource.COMMANDLINE:
+            raise InputError(
+                "is empty",
+                path="--journal",
+                hint="say where the sweep is kept, or leave it out; was it a variable of the "
+                "shell that is not set?",
+            )
+        return value
+
     return click.option(
         "--journal",
         default="",
         metavar="WHERE",
         type=click.Path(),
+        callback=given,
         help="Where the sweep is kept: a file, a database, such as sqlite:///sweeps.db or "
         "postgresql://user@host/database, or secret:NAMESPACE/NAME. Default: a file in the "
         "state folder, by the sweep's name.",

@@ -277,7 +277,8 @@ _COMMON = frozenset({"id", "key", "value", "name", "number", "state", "value_jso
 def _options(url: str) -> dict[str, Any]:
     found = databaseurl.backend(url)
     if found == databaseurl.SQLITE:
-        return {"connect_args": {"timeout": _BUSY}}
+        given = f"?{databaseurl.TIMEOUT}=" in url
+        return {} if given else {"connect_args": {databaseurl.TIMEOUT: _BUSY}}
     if found == databaseurl.POSTGRESQL:
         quiet = {"connect_timeout": _CONNECT, "application_name": "allranks"}
         return {"connect_args": quiet, "pool_pre_ping": True, "pool_size": 2}

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 MARK = "://"
 SQLITE, POSTGRESQL, MYSQL = "sqlite", "postgresql", "mysql"
+# What the URL of a file may say besides.
+TIMEOUT = "timeout"
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+_]*")
 _SECRET = re.compile(r"pass|pwd|secret|token", re.IGNORECASE)
@@ -185,5 +187,14 @@ def _file(scheme: str, rest: str) -> str:
             f"{shown(f'{scheme}{MARK}{rest}')} names no file, and a sweep outlives its process",
             path="--journal",
             hint="give three slashes and a file: sqlite:///sweeps.db",
+        )
+    keys = {key for key, _ in parse_qsl(query, keep_blank_values=True)} - {TIMEOUT}
+    if keys:
+        # The library would leave out what it does not know, and go on with a warning of its own.
+        raise InputError(
+            f"a sweep cannot be kept in a file with {', '.join(sorted(keys))} in its URL",
+            path="--journal",
+            hint=f"write sqlite:///sweeps.db, perhaps with ?{TIMEOUT}=60, how many seconds another "
+            "program may keep the file to itself",
         )
     return f"{scheme}{MARK}/{Path(name[1:]).absolute()}{mark}{query}"
