@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from allranks import names
 from allranks.cli.target import CLUSTER, LOCAL, Target
@@ -96,21 +97,25 @@ class Place:
             CLUSTER, self.namespace, self.context, self.kubeconfig, self.helm or None
         ).on_cluster()
 
-    def trials(self, prepared: Prepared) -> Trials:
+    def trials(self, prepared: Prepared, journal: str = "") -> Trials:
         """What the trials of a sweep run on.
+
+        Args:
+            prepared: the sweep.
+            journal: where it is kept; what gives access to that is not for programs run here.
 
         Raises:
             AllranksError: the cluster does not answer, or there is no helm.
         """
         if self.on == LOCAL:
             from allranks.helm import locate  # noqa: PLC0415 - helm costs 0.2 s
+            from allranks.sweep.storage import databaseurl  # noqa: PLC0415 - for these alone
             from allranks.sweep.trials import localtrials  # noqa: PLC0415 - one of the two
 
             workdir = Path(self.workdir or Path.cwd())
-            return localtrials.LocalTrials(
-                prepared,
-                localtrials.Home(self.namespace, workdir, locate.find(self.helm or None)),
-            )
+            binary = locate.find(self.helm or None)
+            home = localtrials.Home(self.namespace, workdir, binary, databaseurl.private(journal))
+            return localtrials.LocalTrials(prepared, home)
         from allranks.sweep.trials.clustertrials import ClusterTrials  # noqa: PLC0415
 
         site = self._site()
@@ -207,11 +212,24 @@ def find(name: str, journal: str = "") -> Keeper:
 
 def journal_option(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add --journal."""
+
+    def given(context: click.Context, option: click.Parameter, value: str) -> str:
+        source = context.get_parameter_source(str(option.name))
+        if not value and source is ParameterSource.COMMANDLINE:
+            raise InputError(
+                "is empty",
+                path="--journal",
+                hint="say where the sweep is kept, or leave it out; was it a variable of the "
+                "shell that is not set?",
+            )
+        return value
+
     return click.option(
         "--journal",
         default="",
         metavar="WHERE",
         type=click.Path(),
+        callback=given,
         help="Where the sweep is kept: a file, a database, such as sqlite:///sweeps.db or "
         "postgresql://user@host/database, or secret:NAMESPACE/NAME. Default: a file in the "
         "state folder, by the sweep's name.",
@@ -225,9 +243,9 @@ def journal_of(name: str, where: str) -> str:
         name: the sweep's name.
         where: of its journal.
     """
-    from allranks.sweep.storage import shelf  # noqa: PLC0415 - `--help` does not need it
+    from allranks.sweep.storage import databaseurl, shelf  # noqa: PLC0415 - `--help` needs neither
 
-    return "" if shelf.is_own(name, where) else where
+    return "" if shelf.is_own(name, where) else databaseurl.shown(where)
 
 
 def sweep_argument(*, required: bool = True) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

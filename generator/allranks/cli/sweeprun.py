@@ -234,7 +234,7 @@ def to_its_end(
                 trial.number, sweepview.ending(trial, prepared.spec), result=output == "text"
             )
 
-    trials = place.trials(prepared)
+    trials = place.trials(prepared, journal.where)
     with console.progress(lambda room: progress.line(time.time(), room)):
         state = runner.run(prepared, trials, journal, tell, tell=console.note)
     show_end(console, state, output, journal_of(state.spec.name, journal.where))

@@ -175,6 +175,7 @@ def start(
     foreground: bool,
     backoff_scale: float | None = None,
     labels: Mapping[str, str] | None = None,
+    withheld: Sequence[str] = (),
 ) -> Handle:
     """Run a release's manifests as processes of this machine.
 
@@ -186,6 +187,7 @@ def start(
         foreground: whether the run ends with this process.
         backoff_scale: see `allranks.local.backoff`; None is ``$ALLRANKS_BACKOFF_SCALE`` or 0.1.
         labels: on its record; one that is there with others is somebody else's, and not replaced.
+        withheld: variables of this process that only containers get whose manifests name them.
 
     Raises:
         InputError: the manifests cannot run here, the name is in use, or a port is taken.
@@ -228,6 +230,7 @@ def start(
             arrangement=arrangement,
             own_ports=own_ports,
             labels=labels or {},
+            withheld=tuple(withheld),
         )
         tree.kill(names.ENV_RUN, [str(folder.path)])  # what a killed run of this name has left
         folder.create(spec, _first_status(release, spec))

@@ -51,6 +51,7 @@ class Surroundings:
         inherited: the environment of whoever started the run.
         defaults: variables of a container that neither its manifest nor the caller has.
         orders: variables that it has whatever its manifest says.
+        withheld: variables of `inherited` that only a container gets whose manifest names them.
     """
 
     release: Release
@@ -58,6 +59,7 @@ class Surroundings:
     inherited: Mapping[str, str]
     defaults: Mapping[str, str] = field(default_factory=dict)
     orders: Mapping[str, str] = field(default_factory=dict)
+    withheld: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,8 @@ def environment(
     """
     inherited = surroundings.inherited.items()
     result = dict(surroundings.defaults)
-    result |= {key: text for key, text in inherited if not _is_reserved(key)}
+    held_back = surroundings.withheld
+    result |= {key: text for key, text in inherited if not _is_reserved(key, held_back)}
     result |= _DEFAULTS
     result["HOSTNAME"] = pod.plan.hostname
     if gpus is not None:
@@ -144,8 +147,9 @@ def search_path(path: str) -> str:
     return os.pathsep.join((own, path or os.defpath))
 
 
-def _is_reserved(name: str) -> bool:
-    return name in names.RESERVED_ENV or name.startswith(names.RESERVED_ENV_PREFIXES)
+def _is_reserved(name: str, withheld: frozenset[str]) -> bool:
+    reserved = name in names.RESERVED_ENV or name.startswith(names.RESERVED_ENV_PREFIXES)
+    return reserved or name in withheld
 
 
 # ---------------------------------------------------------------- sources of variables
@@ -211,6 +215,8 @@ def _from_key(
     content = (data or {}).get(str(reference.get("key", "")))
     if content is not None:
         return Variable(_text(content), literal=kind == "ConfigMap")
+    if item["name"] in surroundings.withheld & surroundings.inherited.keys():
+        return Variable(surroundings.inherited[item["name"]], literal=False)
     if reference.get("optional") or item["name"] in surroundings.inherited:
         return None
     raise InputError(

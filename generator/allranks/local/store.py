@@ -93,6 +93,7 @@ class Spec:
         arrangement: how its pods see each other; see `allranks.local.mpi`.
         own_ports: what stands for a port of a pod; see `allranks.local.addresses`.
         labels: on its record, as on helm's of a release: whose it is, if it is somebody's.
+        withheld: variables of the caller's that its containers do not inherit.
     """
 
     name: str
@@ -108,6 +109,7 @@ class Spec:
     arrangement: Arrangement = field(default_factory=Arrangement)
     own_ports: Mapping[tuple[str, int], int] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
+    withheld: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """The JSON form."""
@@ -125,6 +127,7 @@ class Spec:
             "arrangement": self.arrangement.as_dict(),
             "ownPorts": [[pod, port, own] for (pod, port), own in self.own_ports.items()],
             "labels": dict(self.labels),
+            "withheld": list(self.withheld),
         }
 
     @classmethod
@@ -144,6 +147,7 @@ class Spec:
             arrangement=Arrangement.from_dict(data.get("arrangement") or {}),
             own_ports={(pod, port): own for pod, port, own in data.get("ownPorts") or ()},
             labels=data.get("labels") or {},
+            withheld=tuple(data.get("withheld") or ()),
         )
 
 

@@ -290,6 +290,7 @@ def _context(folder: RunFolder, release: Release, spec: Spec) -> Context:
             dict(os.environ),
             defaults=mpi.defaults(spec.arrangement),
             orders=mpi.orders(spec.arrangement, folder.path),
+            withheld=frozenset(spec.withheld),
         ),
         names=release_names(release, mpi.called(release, by_pod, spec.arrangement), spec.own_ports),
         gpus=seen,

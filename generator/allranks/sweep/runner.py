@@ -17,7 +17,7 @@ from allranks.sweep.actions import Observed
 from allranks.sweep.decide import decide
 from allranks.sweep.interrupts import Interrupts
 from allranks.sweep.metrics import Collector
-from allranks.sweep.storage import shelf
+from allranks.sweep.storage import databaseurl, shelf
 from allranks.sweep.storage.lines import BegunError
 from allranks.sweep.storage.shelf import locate
 from allranks.sweep.values.prepare import restore
@@ -85,7 +85,8 @@ def open_sweep(kept: Keeper) -> tuple[Prepared, Journal]:
     """
     if not kept.exists():
         raise InputError(
-            f"there is no sweep {kept.name!r}", hint=f"its journal would be {kept.where}"
+            f"there is no sweep {kept.name!r}",
+            hint=f"its journal would be {databaseurl.shown(kept.where)}",
         )
     opened = kept.open()
     if opened.state.spec.name == kept.name:

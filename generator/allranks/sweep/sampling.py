@@ -9,11 +9,12 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, Protocol
 
-from allranks.errors import MissingToolError
+from allranks.errors import InputError, MissingToolError
 from allranks.sweep import naming, space
 from allranks.sweep.model import GRID, RANDOM
 
 if TYPE_CHECKING:
+    from allranks.errors import Problem
     from allranks.sweep.model import Assignment, SweepSpec
     from allranks.sweep.state import SweepState
 
@@ -58,6 +59,24 @@ def make(spec: SweepSpec) -> Search:
             hint="pip install 'allranks[search]', or use `search: random`",
         ) from error
     return OptunaSearch(spec)
+
+
+def unknown(search: str) -> Problem | None:
+    """What is wrong with the name of a search that is not ours; None where nothing is.
+
+    Nor is anything where Optuna is not installed: that is to be said first.
+    """
+    try:
+        from allranks.sweep import samplers  # noqa: PLC0415 - as in `make`
+    except ModuleNotFoundError as error:
+        if error.name != "optuna":
+            raise
+        return None
+    try:
+        samplers.resolve(search)
+    except InputError as error:
+        return error.problem
+    return None
 
 
 class GridSearch:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import os
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+import psutil
 import pytest
 
+from allranks import names
 from allranks.errors import AllranksError, RunError
 from allranks.sweep import records
 from allranks.sweep.storage import journals
+from tests.local.conftest import until
 from tests.local.sweep.postgres import PASSWORD, USER, Server
 from tests.local.sweep.test_cli import Laptop, held, laptop
 from tests.unit.sweep.simulation import spec
@@ -61,6 +65,8 @@ def test_a_sweep_in_postgresql(laptop: Laptop, server: Server) -> None:
     runner = held(laptop, "--journal", url, "--trials", "3")
     refused = laptop("resume", "s", code=2).stderr
     assert f"another process runs this sweep: process {runner.pid} on " in refused
+    until(lambda: set(laptop.runs) == _trials(laptop).keys(), "both programs to run")
+    assert not any("PGPASSWORD" in env for env in _trials(laptop).values())
     runner.kill()
     runner.communicate()
     for file in laptop.folder.rglob("*"):
@@ -79,6 +85,17 @@ def test_a_sweep_in_postgresql(laptop: Laptop, server: Server) -> None:
     assert not kept.exists()
     assert not list(laptop.state.glob("sweeps/*"))
     assert "0" == server.sql("sweeps", "SELECT count(*) FROM study_system_attributes").strip()
+
+
+def _trials(laptop: Laptop) -> dict[str, dict[str, str]]:
+    """By the name of a trial that runs, the environment of a program of it."""
+    found = {}
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            env = process.environ()
+            if names.ENV_TRIAL_NAME in env and process.cwd() == str(laptop.folder):
+                found[env[names.ENV_TRIAL_NAME]] = env
+    return found
 
 
 @pytest.mark.usefixtures("password")

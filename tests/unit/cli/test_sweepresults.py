@@ -98,3 +98,10 @@ def test_a_shell_completes_flags(
     with pytest.raises(SystemExit):
         main.main([])
     assert [f"plain,{name}" for name in found] == capfd.readouterr().out.split()
+
+
+def test_an_empty_journal_is_not_the_usual_one(capsys: pytest.CaptureFixture[str]) -> None:
+    """It was a variable of the shell that is not set: nothing is begun, read or removed."""
+    for command in ("results", "delete", "resume"):
+        assert 2 == main.main(["sweep", command, "s", "--journal", ""])
+        assert capsys.readouterr().err.startswith("error: --journal: is empty\n  fix: say where")

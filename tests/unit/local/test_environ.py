@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -135,6 +136,29 @@ def test_a_missing_secret_may_come_from_the_shell(manifests: Manifests) -> None:
     assert scene.environment()["HUB"] == "from-shell"
     with pytest.raises(InputError, match="export HUB"):
         Scene(manifests, env=env).variables()
+
+
+def test_what_is_withheld_is_for_who_names_it(manifests: Manifests) -> None:
+    """A container whose manifest gives the variable, or asks the shell for it, has it all the same.
+
+    So has its argv, as a Secret's key would be referred to.
+    """
+    key = {"secretKeyRef": {"name": "hub", "key": "token"}}
+    shell = {"PGPASSWORD": "of the sweep", "PGHOST": "h"}
+    for env, expected in (
+        ([], None),
+        (_env(("PGPASSWORD", "own")), "own"),
+        (_env(("PGPASSWORD", key)), "of the sweep"),
+        (
+            _env(("PGPASSWORD", {"secretKeyRef": {**key["secretKeyRef"], "optional": True}})),
+            "of the sweep",
+        ),
+    ):
+        scene = Scene(manifests, env=env, inherited=shell, args=["$(PGPASSWORD)"])
+        scene.surroundings = replace(scene.surroundings, withheld=frozenset({"PGPASSWORD"}))
+        assert expected == scene.environment().get("PGPASSWORD")
+        assert "h" == scene.environment()["PGHOST"]
+        assert (expected or "$(PGPASSWORD)") == scene.argv()[-1]
 
 
 def test_a_missing_env_from_is_refused(manifests: Manifests) -> None:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import sys
+import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import sqlalchemy
+from hypothesis import given
+from hypothesis import strategies as st
 
+from allranks import names
 from allranks.errors import InputError
-from allranks.sweep.storage import databaseurl, journals
+from allranks.sweep.storage import databaseurl, journals, shelf
 
 
 @pytest.mark.parametrize(
-    ("given", "where"),
+    ("typed", "where"),
     [
         ("sqlite:////a/b.db", "sqlite:////a/b.db"),
         ("sqlite:////a/b c%20{d}.db?timeout=3", "sqlite:////a/b c%20{d}.db?timeout=3"),
@@ -23,9 +30,9 @@ from allranks.sweep.storage import databaseurl, journals
         ("mysql+pymysql://me@host/db", "mysql+pymysql://me@host/db"),
     ],
 )
-def test_a_url_stays_as_it_was_typed(given: str, where: str) -> None:
+def test_a_url_stays_as_it_was_typed(typed: str, where: str) -> None:
     """It is shown, and kept in the note that finds the sweep by its name."""
-    assert where == databaseurl.settle(given) == journals.keeper(given, "s").where
+    assert where == databaseurl.settle(typed) == journals.keeper(typed, "s").where
 
 
 def test_a_file_is_named_from_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,17 +58,60 @@ def test_the_driver_that_extras_install_is_meant() -> None:
         ("postgresql://host/db?sslpassword=s3cr3t", "pgpass"),
         ("mysql+pymysql://me:s3cr3t@host/db", "read_default_file"),
         ("oracle://me:s3cr3t@host/db", "driver"),
-        ("postgresql://me:s3cr3t@[host/db", "give sqlite"),
+        ("postgresql://me:s3cr3t@[host/db", "PGPASSWORD"),
+        ("postgresql://me:hunter2/s3cr3t@host/db", "PGPASSWORD"),
+        ("postgresql://me:hunter2#s3cr3t@host/db", "PGPASSWORD"),
+        ("postgresql://me@corp:s3cr3t/x@host/db", "PGPASSWORD"),
+        ("postgresql:///me:s3cr3t@host/db", "PGPASSWORD"),
+        ("postgresql://a/b:hunter2?s3cr3t@host/db", "PGPASSWORD"),
+        ("postgresql://host/db#?password=s3cr3t", "pgpass"),
+        ("postgresql:me:s3cr3t@host/db", "give sqlite"),
+        ("postgres:/me:s3cr3t@host/db", "give sqlite"),
+        ("postgresql://me:s3cr3t/db", "give sqlite"),
+        ("sqlite+pysqlcipher://:s3cr3t@/s.db", "leave it out"),
+        ("sqlite+pysqlcipher://:a/s3cr3t@/s.db", "leave it out"),
     ],
 )
 def test_a_password_is_refused_and_not_repeated(url: str, fix: str) -> None:
     """Neither in the message nor in the error that caused it."""
     with pytest.raises(InputError) as caught:
-        databaseurl.settle(url)
+        journals.keeper(url, "s")
     assert "s3cr3t" not in str(caught.value)
+    assert "s3cr3t" not in databaseurl.shown(url)
     assert caught.value.__cause__ is None
     assert fix in caught.value.problem.hint
     assert 2 == caught.value.exit_code
+
+
+@given(st.text(alphabet=st.sampled_from("aé:/?#@%& =[]\n\\") | st.characters(codec="utf-8")))
+@pytest.mark.parametrize("installed", [True, False])
+def test_no_password_that_would_connect_is_let_pass(installed: bool, text: str) -> None:
+    """Whatever is in it, and whether or not the library is there; all are told of in one way."""
+    url = f"postgresql://me:{text}@host/db"
+    with suppress(ValueError):  # it finds some of them to be no URL
+        assert sqlalchemy.make_url(url).password is not None
+    assert _told(url, installed=installed) == _told("postgresql://me:x@host/db")
+
+
+@given(st.text(alphabet="aé:/?#@%&=[]\n"))
+def test_what_is_let_pass_has_no_password(text: str) -> None:
+    """The library that connects finds none in any URL that is kept, and messages may show it."""
+    url = f"postgresql://{text}"
+    with suppress(InputError):
+        kept = journals.keeper(url, "s").where
+        assert sqlalchemy.make_url(databaseurl.for_driver(kept)).password is None
+        assert url == kept == databaseurl.shown(url)
+
+
+def _told(url: str, *, installed: bool = True) -> set[str]:
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as state:
+        patch.setenv(names.ENV_STATE, state)
+        if not installed:
+            patch.setitem(sys.modules, "sqlalchemy", None)
+        with pytest.raises(InputError) as caught:
+            shelf.begin("s", url)
+        assert not any(Path(state).iterdir())
+        return {str(caught.value), databaseurl.shown(url)}
 
 
 @pytest.mark.parametrize(
@@ -72,6 +122,9 @@ def test_a_password_is_refused_and_not_repeated(url: str, fix: str) -> None:
         "sqlite:///:memory:",
         "sqlite://s.db",
         "sqlite:///file:x?mode=memory&uri=true",
+        "sqlite:///s.db?mode=ro",
+        "sqlite:///s.db?timeout=3&cache=shared",
+        "sqlite:///s.db?uri=true",
         "postgresql://host",
         "postgresql://host/",
         "://x",

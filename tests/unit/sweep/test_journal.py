@@ -16,7 +16,7 @@ import pytest
 from allranks.errors import InputError, RunError
 from allranks.sweep import records, space
 from allranks.sweep.model import SUCCEEDED, Choice, Measure, Parameter, Values
-from allranks.sweep.storage import journal
+from allranks.sweep.storage import journal, journals
 from allranks.sweep.storage.journal import Journal
 from allranks.sweep.values.apply import bind, trial_values
 from tests.unit.sweep.simulation import spec
@@ -233,8 +233,11 @@ def test_a_journal_that_is_not_there(tmp_path: Path) -> None:
     """Nor is a folder one."""
     with pytest.raises(InputError, match="there is no journal"):
         journal.read(tmp_path / "none")
-    with pytest.raises((InputError, RunError)):
-        journal.read(tmp_path)
+    kept = journals.keeper(str(tmp_path), "s")
+    for used in (kept.read, kept.open, lambda: kept.create(records.head(spec(), 1.0))):
+        with pytest.raises(InputError, match="is no file") as told:
+            used()
+        assert f"name a file in it: {tmp_path}/sweep.jsonl" == told.value.problem.hint
 
 
 WRITER = """

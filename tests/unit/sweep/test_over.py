@@ -122,7 +122,6 @@ def test_a_sweep_goes_on_without_its_files() -> None:
         ("a b=lr.yaml", "'a b' is no name of a parameter"),
         ("trial=lr.yaml", "'trial' is the trial's own name"),
         ("x=lr.yaml,lr.yaml", "lr.yaml[0] is given twice"),
-        ("x=models/small.yaml", "small is the only choice, so no trial would differ by it"),
         ("x=empty.yaml", "there is nothing to choose from"),
         ("x=mixed.yaml", "a choice is a number, and others are not"),
         ("x=hollow.yaml", "a choice without values changes nothing"),
@@ -159,6 +158,23 @@ def test_a_value_that_the_chart_does_not_have_is_refused(folder: Path) -> None:
     (problem,) = caught.value.problems
     assert "the chart's values have no learning.rte" == problem.message
     assert "did you mean learning.rate?" == problem.hint
+
+
+def test_one_file_is_no_choice(folder: Path) -> None:
+    """It is said at once with what else is wrong; a pattern may find one file, and more later."""
+    (folder / "one").mkdir()
+    (folder / "one" / "typo.yaml").write_text("{nokey: 1, learning: {rte: 1}}\n")
+    with pytest.raises(InputError) as caught:
+        bound(over.flag("x=one/typo.yaml"), over.flag("y=models/small.yaml"))
+    assert [
+        "typo is the only choice, so no trial would differ by it",
+        "the chart's values have no nokey",
+        "the chart's values have no learning.rte",
+        "small is the only choice, so no trial would differ by it",
+    ] == [problem.message for problem in caught.value.problems]
+    with pytest.raises(InputError) as caught:
+        bound(over.flag("x=one/*.yaml"))
+    assert 2 == len(caught.value.problems)
 
 
 @pytest.mark.usefixtures("folder")

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import example, given
@@ -21,9 +22,10 @@ from allranks.sweep.model import (
     STOPPED,
     UNMEASURED,
     Choice,
+    Objective,
     Trial,
 )
-from allranks.sweep.reporting import tables
+from allranks.sweep.reporting import report, tables
 from allranks.sweep.reporting.results import as_dict, as_json, collect, values_file
 from allranks.yamlio.load import load
 from tests.unit.sweep.sweeps import digits, spec_of, trial_of
@@ -188,6 +190,20 @@ def test_rows_are_what_a_person_reads() -> None:
     assert ("1", "failed", "—", "0.1", "—", "10 s", "—", "exit code 1") == shown.rows[1]
     assert (0, "succeeded", 0.98765432, 1e-5, 2, 10.0, 75.0, None) == shown.keys[0]
     assert 1 == len(tables.table(collect(spec_of("lr"), trials), most=1).rows)
+
+
+def test_what_seeks_no_metric_shows_none() -> None:
+    """No column without a heading, no tile of a best, and no direction where there is none."""
+    trial = trial_of(0, None, given={"lr": Choice("1", 1)})
+    found = collect(replace(spec_of("lr"), objective=Objective("")), [trial])
+    shown = tables.table(found)
+    assert ["trial", "state", "lr"] == [column.title for column in shown.columns[:3]]
+    assert len(shown.columns) == len(shown.rows[0]) == len(shown.keys[0])
+    text = values_file(found, trial, {"nodes": 2})
+    assert "# Trial 0 of sweep s (s-00000000): succeeded.\n# lr: 1\n" == text[: -len("nodes: 2\n")]
+    page = report.html(found)
+    assert "best " not in page.partition('<section class="tiles">')[2].partition("</section>")[0]
+    assert "data-first" not in page
 
 
 @pytest.mark.parametrize(

@@ -145,6 +145,16 @@ def test_a_median_and_a_sampler() -> None:
     assert ("CmaEsSampler", MINIMIZE) == (found.search, found.objective.direction)
 
 
+@pytest.mark.parametrize("rest", ["", "\n  trials: 3", "\n  objective: {metric: a}"])
+def test_a_search_that_there_is_not_needs_nothing(rest: str) -> None:
+    """That there is none of the name is said at once, and not after what it would need."""
+    with pytest.raises(InvalidValues) as caught:
+        small(f"search: BaseGASampler{rest}")
+    assert [("sweep.search", "there is no search 'BaseGASampler'")] == [
+        (one.path, one.message) for one in caught.value.problems
+    ]
+
+
 @pytest.mark.parametrize(
     ("rest", "said"),
     [
@@ -152,6 +162,8 @@ def test_a_median_and_a_sampler() -> None:
         ("search: random\n  trials: 4", "there are only 3 combinations"),
         ("search: random", "search: random needs a number of trials"),
         ("search: tpe\n  trials: 3", "search: tpe needs a metric"),
+        ("search: cmaes", "search: cmaes needs a number of trials"),
+        ("search: cmaes\n  trials: 3", "search: cmaes needs a metric"),
         ("earlyStopping: {kind: median}", "earlyStopping needs a metric"),
         ("objective: {goal: 1}", "a goal needs a metric"),
         ("objective: {metric: a, goal: .5x}", "sweep.objective.goal: must be a number"),

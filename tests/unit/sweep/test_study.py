@@ -258,9 +258,9 @@ def test_a_lease_that_is_renewed_far_away_is_respected(url: str) -> None:
     renewer.join()
 
 
-def _lease(url: str, seconds: float) -> None:
+def _lease(url: str, seconds: float, holder: str = "somebody") -> None:
     (((text,),)) = change(url, "SELECT strftime('%s','now') + 0.0")
-    lease = Lease("somebody", float(text) + 1 + seconds, "far", 7, "another kernel", "1")
+    lease = Lease(holder, float(text) + 1 + seconds, "far", 7, "another kernel", "1")
     change(
         url,
         f"UPDATE study_system_attributes SET value_json = '{lease.text()}' "  # noqa: S608
@@ -272,12 +272,49 @@ def test_a_writer_that_was_thought_dead_writes_nothing_more(url: str) -> None:
     """Another one has the sweep; neither records nor trials of the first are taken."""
     with begun(url) as journal:
         _lease(url, seconds=60)
-        with pytest.raises(RunError, match=r"does not run the sweep .* process 7 on far does"):
-            journal.append(ended(0, FAILED))
-        with pytest.raises(RunError, match="cannot be written any more"):
-            journal.append(ended(0, FAILED))
+        for _ in range(2):
+            with pytest.raises(
+                RunError, match="process 7 on far has taken the sweep s over"
+            ) as told:
+                journal.append(ended(0, FAILED))
+            assert f"`allranks sweep status s --journal {url}`" in told.value.problem.hint
     assert 2 == len(journals.keeper(url, "s").read().running())
     assert TrialState.RUNNING == study(url).trials[0].state
+
+
+@pytest.mark.parametrize(("holder", "said"), [("x", "7 on far has taken"), ("", "and has ended")])
+def test_who_was_asleep_while_another_took_over_says_so(
+    url: str, monkeypatch: pytest.MonkeyPatch, holder: str, said: str
+) -> None:
+    """Also where the thread that renews the lease saw it first; a request is left to the other."""
+    monkeypatch.setattr(leases, "RENEWED_EVERY", 0.01)
+    with begun(url) as journal:
+        renewer: threading.Thread = journal._renewer  # type: ignore[attr-defined]
+        while renewer.is_alive():  # it may renew what it has read a moment before
+            _lease(url, seconds=60, holder=holder)
+            renewer.join(0.2)
+        with pytest.raises(RunError, match=said) as told:
+            journal.append(ended(0, FAILED))
+        assert "`allranks sweep resume s --journal sqlite:" in told.value.problem.hint
+        assert "" == journal.take_request()
+        change(url, _REQUESTED)
+        with pytest.raises(RunError, match=said):
+            journal.take_request()
+    assert [("allranks:request",)] == change(url, _REQUESTS)
+
+
+def test_a_sweep_that_was_removed_while_it_was_run(url: str) -> None:
+    """It is said, with how to find what runs on."""
+    with begun(url) as journal:
+        journals.keeper(url, "s").forget()
+        with pytest.raises(RunError, match="s was removed from sqlite:") as told:
+            journal.append(ended(0, FAILED))
+    assert "`helm list -l allranks.dev/sweep=s`" in told.value.problem.hint
+
+
+_REQUESTED = """INSERT INTO study_system_attributes (study_id, key, value_json)
+SELECT study_id, 'allranks:request', '"enough"' FROM studies"""
+_REQUESTS = "SELECT key FROM study_system_attributes WHERE key = 'allranks:request'"
 
 
 def test_a_lease_is_renewed_while_nothing_is_written(

@@ -126,7 +126,8 @@ def _tiles(results: Results) -> Iterable[str]:
         cpu += f", {early} of them stopped early"
     elapsed = results.elapsed
     yield '<section class="tiles">'
-    yield _tile(value, f"best {objective.metric} ({objective.direction}{goal})", first=True)
+    if objective.metric:
+        yield _tile(value, f"best {objective.metric} ({objective.direction}{goal})", first=True)
     yield _tile(str(len(results.trials)), f"trials: {parts}" if parts else "trials")
     yield _tile(NONE if spent is None else duration(spent), cpu)
     state = "from the first start to the last end" if results.over else "so far: still running"
@@ -254,7 +255,8 @@ def _table(results: Results, rows: Table) -> Iterable[str]:
     # Some pages of rows are read with the page; more of them get a box that keeps the headings.
     box = "rows tall" if len(rows.rows) > _OPEN_ROWS else "rows"
     yield f'</div><div class="{box}"><table id="table"><thead><tr>'
-    down = results.spec.objective.direction == "maximize"
+    objective = results.spec.objective
+    down = bool(objective.metric) and objective.direction == "maximize"
     for at, column in enumerate(rows.columns):
         style = ' class="num"' if column.numeric else ""
         first = ' data-first="down"' if at == _VALUE and down else ""

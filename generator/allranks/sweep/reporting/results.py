@@ -251,9 +251,10 @@ def values_file(results: Results, trial: Trial, values: Mapping[str, Any]) -> st
     """
     objective = results.spec.objective
     value = "no value" if trial.value is None else f"{trial.value:.6g}"
+    found = f", {objective.metric} {value} ({objective.direction})" if objective.metric else ""
     of = f"Trial {trial.number} of sweep {results.spec.name} ({trial.name})"
     head = [
-        f"{of}: {trial.state}, {objective.metric} {value} ({objective.direction}).",
+        f"{of}: {trial.state}{found}.",
         *(f"{name}: {choice.text}" for name, choice in trial.assignment.items()),
     ]
     if values.get("workload") == names.SWEEP_PLUGIN:

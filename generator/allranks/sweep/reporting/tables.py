@@ -62,11 +62,12 @@ def table(results: Results, *, most: int | None = None) -> Table:
         most: leave out those that come after so many; None for none.
     """
     spec = results.spec
+    metric = spec.objective.metric
     names = [parameter.name for parameter in spec.parameters]
     columns = (
         Column("trial", numeric=True),
         Column("state"),
-        Column(spec.objective.metric, numeric=True),
+        *([Column(metric, numeric=True)] if metric else []),
         *(Column(name, numeric=_numeric(results, name), parameter=True) for name in names),
         Column("steps", numeric=True),
         Column("time", numeric=True),
@@ -76,17 +77,20 @@ def table(results: Results, *, most: int | None = None) -> Table:
     trials = results.trials if most is None else results.trials[:most]
     rows, keys = [], []
     for trial in trials:
-        cells = list(_cells(trial, names))
+        cells = list(_cells(trial, names, measured=bool(metric)))
         rows.append(tuple(text for text, _ in cells))
         keys.append(tuple(key for _, key in cells))
     return Table(columns, tuple(rows), tuple(keys), trials)
 
 
-def _cells(trial: Trial, names: list[str]) -> Iterable[tuple[str, float | str | None]]:
+def _cells(
+    trial: Trial, names: list[str], *, measured: bool
+) -> Iterable[tuple[str, float | str | None]]:
     """Each cell's text, and what it is sorted by."""
     yield str(trial.number), trial.number
     yield trial.state, trial.state
-    yield value_text(trial.value), finite(trial.value)
+    if measured:
+        yield value_text(trial.value), finite(trial.value)
     for name in names:
         choice = trial.assignment.get(name)
         if choice is None:

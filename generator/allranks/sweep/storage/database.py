@@ -61,6 +61,7 @@ class Database:
 
     Attributes:
         url: as `databaseurl.settle` made it; it has no password.
+        shown: the same for messages.
     """
 
     def __init__(self, url: str) -> None:
@@ -70,7 +71,7 @@ class Database:
             InputError: no such database is known.
             MissingToolError: its driver is not installed.
         """
-        self.url = url
+        self.url, self.shown = url, databaseurl.shown(url)
         self._given = databaseurl.for_driver(url)
         self._options = _options(self._given)
         try:
@@ -91,7 +92,9 @@ class Database:
             ) from error
         except (exc.ArgumentError, ValueError) as error:
             raise InputError(
-                f"{url} is no URL of a database: {_first(error)}", path="--journal"
+                f"{self.shown} is no URL of a database",
+                path="--journal",
+                hint="give sqlite:///sweeps.db or postgresql://user@host/database",
             ) from error
 
     def close(self) -> None:
@@ -204,8 +207,9 @@ class Database:
             kind = TakenError
         if wrong and not hint:
             hint = "its tables are not as Optuna makes them; name another database"
+        trouble = "reached" if away else "used"
         return kind(
-            f"the database {self.url} {'cannot be reached' if away else 'cannot be used'}: {said}",
+            f"the database {self.shown} cannot be {trouble}: {said}",
             hint=hint or "see that it runs and that its address is right, then try again",
         )
 
@@ -233,15 +237,15 @@ class Database:
         newest = _VERSIONS[0]
         if revision not in _VERSIONS:
             raise InputError(
-                f"the database {self.url} was made by a newer Optuna than {optuna.__version__} "
+                f"the database {self.shown} was made by a newer Optuna than {optuna.__version__} "
                 f"(its tables are of {revision})",
                 hint="pip install -U optuna",
             )
         if revision != newest:
             raise InputError(
-                f"the database {self.url} was made by an older Optuna "
+                f"the database {self.shown} was made by an older Optuna "
                 f"(its tables are of {revision})",
-                hint=f"bring it up to date: optuna storage upgrade --storage {self.url}",
+                hint=f"bring it up to date: optuna storage upgrade --storage {self.shown}",
             )
         if revision != _REVISION:
             raise InputError(
@@ -252,7 +256,7 @@ class Database:
 
     def _foreign(self, table: str) -> InputError:
         return InputError(
-            f"the database {self.url} has a table {table!r} that is not Optuna's",
+            f"the database {self.shown} has a table {table!r} that is not Optuna's",
             path="--journal",
             hint="give the sweeps a database of their own",
         )
@@ -273,7 +277,8 @@ _COMMON = frozenset({"id", "key", "value", "name", "number", "state", "value_jso
 def _options(url: str) -> dict[str, Any]:
     found = databaseurl.backend(url)
     if found == databaseurl.SQLITE:
-        return {"connect_args": {"timeout": _BUSY}}
+        given = f"?{databaseurl.TIMEOUT}=" in url
+        return {} if given else {"connect_args": {databaseurl.TIMEOUT: _BUSY}}
     if found == databaseurl.POSTGRESQL:
         quiet = {"connect_timeout": _CONNECT, "application_name": "allranks"}
         return {"connect_args": quiet, "pool_pre_ping": True, "pool_size": 2}

@@ -200,7 +200,7 @@ def _lock(handle: int) -> bool:
 def _load(handle: int, path: Path) -> tuple[Reader, int]:
     """What all whole lines tell, and where they end."""
     if not stat.S_ISREG(os.fstat(handle).st_mode):
-        raise InputError(f"{path} is no file", hint="name the journal of a sweep")
+        raise InputError(f"{path} is no file", hint=_fix(path))
     reader = Reader(str(path))
     end = 0
     for line, after in _lines(handle, path):
@@ -250,7 +250,14 @@ def _sync_folder(path: Path) -> None:
         os.close(folder)
 
 
+def _fix(path: Path) -> str:
+    """What to name in place of what is no file."""
+    return f"name a file in it: {path / 'sweep.jsonl'}" if path.is_dir() else "name another"
+
+
 def _refused(path: Path, error: OSError) -> InputError | RunError:
     if isinstance(error, FileNotFoundError):
         return InputError(f"there is no journal {path}", hint="check the sweep's name")
+    if path.is_dir():
+        return InputError(f"{path} is no file", hint=_fix(path))
     return RunError(f"the journal {path} cannot be opened: {error.strerror}")

@@ -12,7 +12,7 @@ from optuna.storages._rdb import models
 
 from allranks.errors import InputError
 from allranks.sweep.state import begin
-from allranks.sweep.storage import lines, rows
+from allranks.sweep.storage import databaseurl, lines, rows
 from allranks.sweep.storage.database import Database, TakenError
 from allranks.sweep.storage.lease import Lease
 from allranks.sweep.storage.opened import stop_unless_run
@@ -67,7 +67,7 @@ class Study:
             held = _take(database, study)
             try:
                 with database.session() as session:
-                    reader, pieces = rows.read(session, study, self.where)
+                    reader, pieces = rows.read(session, study, database.shown)
                 return StudyJournal(database, study, reader.begun(), pieces, held).begun()
             except BaseException:
                 with database.session() as session:
@@ -83,7 +83,7 @@ class Study:
         try:
             study = self._require(database)
             with database.session() as session:
-                return rows.read(session, study, self.where)[0].begun()
+                return rows.read(session, study, database.shown)[0].begun()
         finally:
             database.close()
 
@@ -148,7 +148,7 @@ class Study:
         if not found:
             return None
         raise InputError(
-            f"the database {self.where} keeps {len(found)} sweeps: {', '.join(found)}",
+            f"the database {database.shown} keeps {len(found)} sweeps: {', '.join(found)}",
             hint="give the name of one of them before --journal",
         )
 
@@ -156,19 +156,20 @@ class Study:
         study = self._study(database)
         if study is None:
             what = f"no sweep {self.name!r}" if self.name else "no sweep"
-            raise InputError(f"there is {what} in {self.where}", hint="check the sweep's name")
+            raise InputError(f"there is {what} in {database.shown}", hint="check the sweep's name")
         return study
 
     def _check_new(self, session: Session, name: str) -> None:
         study = models.StudyModel.find_by_name(name, session)
         if study is None:
             return
+        shown = databaseurl.shown(self.where)
         if rows.find(session, int(study.study_id), rows.key_of(0)) is None:
             raise InputError(
-                f"there is a study {name!r} in {self.where} already that is not a sweep's",
+                f"there is a study {name!r} in {shown} already that is not a sweep's",
                 hint="give the sweep another name, or another database",
             )
-        lines.check_new(rows.read(session, int(study.study_id), self.where)[0].state, self.where)
+        lines.check_new(rows.read(session, int(study.study_id), shown)[0].state, shown)
 
 
 def _take(database: Database, study: int) -> Lease:

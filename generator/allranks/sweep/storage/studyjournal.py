@@ -9,11 +9,13 @@ is not, nothing is taken any more.
 from __future__ import annotations
 
 import json
+import shlex
 import threading
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from allranks import names
 from allranks.errors import AllranksError, RunError
 from allranks.sweep.storage import lease as leases
 from allranks.sweep.storage import lines, rows
@@ -49,6 +51,8 @@ class StudyJournal(Closing):
         self._lease = lease
         self._mirror = Mirror(study, state.spec)
         self._broken = False
+        # Why no more is written, where another process has the sweep.
+        self._lost: RunError | None = None
         self._closed = threading.Event()
         # One at a time: the runner, and the thread that renews the lease.
         self._turn = threading.Lock()
@@ -71,8 +75,10 @@ class StudyJournal(Closing):
         """Write records, and the trials as they are now, in one transaction."""
         if not written:
             return
+        if self._lost is not None:
+            raise self._lost
         if self._broken:
-            raise RunError(f"the journal {self.where} cannot be written any more")
+            raise RunError(f"the journal {self._database.shown} cannot be written any more")
         self._broken = True
         text = b"".join(map(lines.line, written)).decode("ascii")
         for record in written:
@@ -94,6 +100,7 @@ class StudyJournal(Closing):
                 found = rows.find(session, self._study, rows.REQUEST)
                 if found is None:
                     return ""
+                self._prove(session)  # else it is for another process
                 why = str(json.loads(found.value_json))
                 session.delete(found)
         except AwayError:
@@ -149,18 +156,39 @@ class StudyJournal(Closing):
         row = rows.find(session, self._study, rows.LEASE, lock=True)
         held = Lease.parse(None if row is None else row.value_json)
         if row is None or held.holder != self._lease.holder:
-            self._broken = True
-            by = f": {held} does" if held.holder else ""
-            raise RunError(
-                f"this process does not run the sweep in {self.where} any more{by}",
-                hint="watch it with `allranks sweep status`",
-            )
+            self._lost = self._taken_by(None if row is None else held)
+            raise self._lost
         row.value_json = self._lease.renewed(self._database.now(session)).text()
         session.flush()
         return row
 
+    def _taken_by(self, held: Lease | None) -> RunError:
+        """That another process has the sweep, had it, or has removed it; and what to do."""
+        name = self.state.spec.name
+        if held is None:
+            return RunError(
+                f"the sweep {name} was removed from {self._database.shown} while it was run",
+                hint="trials that run have their releases still: `helm list -l "
+                f"{names.SWEEP}={name}`",
+            )
+        of = shlex.join((name, "--journal", self._database.shown))
+        if not held.holder:
+            return RunError(
+                f"another process had taken the sweep {name} over meanwhile, and has ended; this "
+                "one writes nothing more",
+                hint=f"see how far it is with `{names.CLI} sweep status {of}`, and go on with "
+                f"`{names.CLI} sweep resume {of}`",
+            )
+        return RunError(
+            f"{held} has taken the sweep {name} over, as this process was silent for more than "
+            f"{leases.SECONDS:.0f} s; this one writes nothing more",
+            hint=f"that one goes on with it, and no trial is lost: watch it with `{names.CLI} "
+            f"sweep status {of}`; to run it here again, end that one and then `{names.CLI} sweep "
+            f"resume {of}`",
+        )
+
     def _renew(self) -> None:
-        while not self._closed.wait(leases.RENEWED_EVERY):
+        while self._lost is None and not self._closed.wait(leases.RENEWED_EVERY):
             # Whoever writes next says so where it is lost.
             with suppress(AllranksError), self._turn, self._database.session() as session:
                 self._prove(session)

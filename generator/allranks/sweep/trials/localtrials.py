@@ -28,7 +28,7 @@ from allranks.values.merge import merge
 from allranks.yamlio import load
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from allranks.helm.locate import HelmBinary
@@ -51,11 +51,13 @@ class Home:
         namespace: of the runs.
         workdir: where programs start.
         binary: the helm that renders.
+        withheld: variables of this process that programs get only where their values name them.
     """
 
     namespace: str
     workdir: Path
     binary: HelmBinary
+    withheld: Sequence[str] = ()
 
 
 @dataclass(slots=True)
@@ -326,6 +328,7 @@ class LocalTrials:
             workdir=home.workdir,
             foreground=False,
             labels=prepared.owner.labels(prepared.spec.name, trial.number),
+            withheld=home.withheld,
         )
 
     def _end(self, name: str, forget: bool) -> None:  # noqa: FBT001 - of a thread's call

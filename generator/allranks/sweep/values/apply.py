@@ -26,7 +26,7 @@ from allranks.sweep.model import (
     Reach,
     SweepSpec,
 )
-from allranks.sweep.values import places
+from allranks.sweep.values import over, places
 from allranks.sweep.values.forms import TRIAL
 from allranks.sweep.values.reading import Reading
 from allranks.values.merge import copy, merge, overlay
@@ -266,6 +266,12 @@ def _check(
     elif reach.kind == PATH:
         _check_path(reading, place, reach.to, defaults, base)
     elif reach.kind == OVERLAY:
+        if only := over.alone(parameter):
+            reading.refuse(
+                place,
+                f"{only} is the only choice, so no trial would differ by it",
+                "name several files, or write the choices into it as `- item` lines",
+            )
         for path in _leaves(parameter):
             if places.get(base, path) is places.MISSING and not places.is_open(defaults, path):
                 _refuse_missing(reading, place, paths.show(path), base)

@@ -92,6 +92,16 @@ def flag(text: str, workload: str = "") -> Parameter:
     return _plain(name, items, source)
 
 
+def alone(parameter: Parameter) -> str:
+    """The only choice of a parameter of files that were named one by one; "" where there are more.
+
+    What a pattern finds may be one file today, and more tomorrow.
+    """
+    written = "".join(reach.to for reach in parameter.reaches if reach.kind == OVERLAY)
+    only = len(parameter.overlays) == 1 and not _SPECIAL & set(written)
+    return next(iter(parameter.overlays)) if only else ""
+
+
 def _found(written: str, source: str) -> Iterator[str]:
     """The files that are named, patterns by the files they find, in the order of their names."""
     for part in forms.split(written):
@@ -134,12 +144,6 @@ def _overlays(name: str, written: str, items: list[_Item], source: str) -> Param
     reading = Reading(where=lambda _path: source)
     forms.check_name(reading, (name,), name)
     reading.done()
-    if len(items) == 1 and not _SPECIAL & set(written):
-        raise InputError(
-            f"{items[0].label} is the only choice, so no trial would differ by it",
-            hint="name several files, or write the choices into it as `- item` lines",
-            source=source,
-        )
     # Two folders may each have a file of this name.
     labels = [item.label for item in items]
     if len(set(labels)) < len(labels):

@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
-from allranks.sweep import model, space
+from allranks.sweep import model, sampling, space
 from allranks.sweep.model import (
     EarlyStopping,
     MetricsSpec,
@@ -33,6 +33,8 @@ SECTION = "sweep"
 
 # A grid larger than this must be bounded by `trials`: nobody means ten million by accident.
 UNBOUNDED_MAX = 10_000
+# Searches that go by no metric, and what stands for one that there is not.
+_PLAIN = ("", model.GRID, model.RANDOM)
 # No sweep has more trials; its journal and its report would be of no use.
 TRIALS_MAX = 100_000
 # So much of a release's name is the trial's own: a dash and eight digits, or twelve of them.
@@ -85,8 +87,9 @@ def parse(
     _check_name(reading, name)
     given = reading.mapping(path, section, _KEYS) or {}
     found, whole = _parameters(reading, (*path, "parameters"), given.get("parameters"), more)
-    search = _search(reading, (*path, "search"), given.get("search"))
     objective = _objective(reading, (*path, "objective"), given.get("objective"))
+    lacking = not given.get("trials") or not objective.metric
+    search = _search(reading, (*path, "search"), given.get("search"), look=lacking)
     counts = {
         key: reading.whole((*path, key), given[key], 0) if given.get(key) is not None else 0
         for key in ("trials", "parallel", "retries", "seed")
@@ -101,7 +104,7 @@ def parse(
     trial = _trial(reading, (*path, "trial"), given.get("trial"))
     reading.text((*path, "order"), given.get("order"), ("", _ROW_MAJOR))
     keep = reading.text((*path, "keep"), given.get("keep"), ("", *_KEEP))
-    if not objective.metric and (early is not None or search not in (model.GRID, model.RANDOM)):
+    if not objective.metric and (early is not None or search not in _PLAIN):
         user = "earlyStopping" if early is not None else f"search: {search}"
         reading.refuse(
             (*path, "objective", "metric"),
@@ -154,8 +157,11 @@ def _parameters(
     return (*(item for item in own if item.name not in names_), *more), whole
 
 
-def _search(reading: Reading, path: ValuesPath, given: Any) -> str:
-    """The search, in lower case where it is one of ours; a sampler's name is checked when used."""
+def _search(reading: Reading, path: ValuesPath, given: Any, *, look: bool) -> str:
+    """The search, in lower case where it is one of ours; "" where there is none of that name.
+
+    A sampler's name is checked when it is used, or now where something is said of what it needs.
+    """
     found = reading.text(path, given) or model.GRID
     if found.lower() in (model.GRID, model.RANDOM, model.TPE):
         return found.lower()
@@ -165,6 +171,11 @@ def _search(reading: Reading, path: ValuesPath, given: Any) -> str:
             f"{found!r} is no search",
             "use grid, random, tpe, or a sampler of Optuna's such as CmaEsSampler",
         )
+        return ""
+    unknown = sampling.unknown(found) if look else None
+    if unknown is not None:
+        reading.refuse(path, unknown.message, unknown.hint)
+        return ""
     return found
 
 
@@ -219,7 +230,7 @@ def _trials(reading: Reading, parameters: tuple[Parameter, ...], search: str, tr
             "set trials to how many of them to run, or use `search: random` or `search: tpe` "
             "with a number of trials",
         )
-    elif not trials and search != model.GRID:
+    elif not trials and search not in ("", model.GRID):
         reading.refuse(
             path, f"search: {search} needs a number of trials", "write how many, such as trials: 40"
         )
