@@ -217,6 +217,8 @@ def _follow(console: Console, kept: SecretKeeper, output: str) -> SweepState:
                 console.log(
                     trial.number, sweepview.ending(trial, state.spec), result=output == "text"
                 )
+            if waits := progress.waits():
+                console.note(waits)
     return state
 
 
@@ -313,6 +315,8 @@ def stay_command(
             def tell(state: SweepState) -> None:
                 for trial in progress.update():
                     console.log(trial.number, sweepview.ending(trial, state.spec))
+                if waits := progress.waits():
+                    console.note(waits)
 
             runner.run(prepared, trials, opened, tell, tell=console.note, is_relieved=True)
         state = opened.state

@@ -233,6 +233,8 @@ def to_its_end(
             console.log(
                 trial.number, sweepview.ending(trial, prepared.spec), result=output == "text"
             )
+        if waits := progress.waits():
+            console.note(waits)
 
     trials = place.trials(prepared)
     with console.progress(lambda room: progress.line(time.time(), room)):

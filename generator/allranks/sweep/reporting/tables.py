@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from allranks.sweep.model import CANCELLED, LogUniform, Uniform
-from allranks.sweep.reporting.results import finite, seconds
+from allranks.sweep.reporting.results import finite, seconds, state_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -85,7 +85,7 @@ def table(results: Results, *, most: int | None = None) -> Table:
 def _cells(trial: Trial, names: list[str]) -> Iterable[tuple[str, float | str | None]]:
     """Each cell's text, and what it is sorted by."""
     yield str(trial.number), trial.number
-    yield trial.state, trial.state
+    yield state_of(trial), state_of(trial)
     yield value_text(trial.value), finite(trial.value)
     for name in names:
         choice = trial.assignment.get(name)
@@ -188,7 +188,7 @@ def as_csv(results: Results) -> str:
             (
                 trial.number,
                 trial.name,
-                trial.state,
+                state_of(trial),
                 "" if trial.value is None else repr(trial.value),
                 *texts,
                 "" if (step := last_step(trial)) is None else step,
