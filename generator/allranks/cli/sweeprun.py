@@ -115,6 +115,7 @@ def run_command(
         helm=place.helm,
         # A cluster has a scheduler; this machine would begin all of them at once.
         parallel=(os.cpu_count() or 1) if place.on == LOCAL else 0,
+        is_local=place.on == LOCAL,
     )
     prepared = prepare.prepare(request)
     for note in prepared.notes:

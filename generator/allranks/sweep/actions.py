@@ -39,7 +39,7 @@ class Observed:
         others: metrics that it reported besides the objective.
         cpu_seconds: processor time, where it is known.
         is_over: it runs no more, and is `RUNNING` only until all that it said is read.
-        began: when its work began, where the cluster tells so, in seconds since 1970; 0 for unknown.
+        began: when its work began, where the cluster tells so; 0 for unknown.
     """
 
     phase: str

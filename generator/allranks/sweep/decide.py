@@ -147,22 +147,31 @@ def _settle(trial: Trial, view: _View, there: Observed | None) -> Iterator[Actio
     elif view.ending is not None:
         yield from _called_off(trial, there, view.ending[1])
     elif there is None:
-        if trial.seen and trial.number in view.state.unsure:
-            # Whether it was removed, or had ended well and the record of it is lost, nobody knows.
-            yield Retry(trial.number, "its release had gone before this process looked at it")
-        elif trial.seen:
-            yield _failed(trial, view, Observed(actions.FAILED, "its release was removed"))
-        else:
-            yield Start(trial.number, trial.name, trial.attempts)
+        yield _missing(trial, view)
     elif there.phase == actions.FAILED:
         yield _failed(trial, view, there)
     elif there.phase == actions.RUNNING:
         yield from _watched(trial, view)
     else:
-        if not trial.waiting or alike(trial.reason) != alike(there.reason):
-            yield Wait(trial.number, there.reason)
-        if view.now - there.since >= BLOCKED_WAIT:
-            yield Start(trial.number, trial.name, trial.attempts)
+        yield from _blocked(trial, view, there)
+
+
+def _missing(trial: Trial, view: _View) -> Action:
+    """A trial that runs, and of which there is no release."""
+    if trial.seen and trial.number in view.state.unsure:
+        # Whether it was removed, or had ended well and the record of it is lost, nobody knows.
+        return Retry(trial.number, "its release had gone before this process looked at it")
+    if trial.seen:
+        return _failed(trial, view, Observed(actions.FAILED, "its release was removed"))
+    return Start(trial.number, trial.name, trial.attempts)
+
+
+def _blocked(trial: Trial, view: _View, there: Observed) -> Iterator[Action]:
+    """A trial whose release cannot be made for now."""
+    if not trial.waiting or alike(trial.reason) != alike(there.reason):
+        yield Wait(trial.number, there.reason)
+    if view.now - there.since >= BLOCKED_WAIT:
+        yield Start(trial.number, trial.name, trial.attempts)
 
 
 def _called_off(trial: Trial, there: Observed | None, why: str) -> Iterator[Action]:

@@ -114,7 +114,7 @@ def prepare(request: Request) -> Prepared:
         told.append(f"{request.parallel} trials run at a time; sweep.parallel says how many")
     prepared = _complete(bound.spec, defaults, tuple(told))
     if prepared.workload:
-        _validate(prepared, asked, request.namespace)
+        _validate(prepared, asked, request)
         told += notes.of(asked.section, _first(prepared))
         prepared = replace(prepared, notes=tuple(told))
     return replace(_laid_out(prepared), owner=Owner.new())
@@ -247,14 +247,14 @@ def _job(prepared: Prepared, own: Mapping[str, Any]) -> dict[str, Any]:
     return {**merge(prepared.defaults, own), "workload": prepared.workload}
 
 
-def _validate(prepared: Prepared, asked: Asked, namespace: str) -> None:
+def _validate(prepared: Prepared, asked: Asked, request: Request) -> None:
     """Refuse values that the chart of the trials would refuse, before anything is begun."""
     found: dict[tuple[ValuesPath, str], Problem] = {}
     values: Mapping[str, Any] = {}
     for assignment in islice(samples(prepared.spec), _SAMPLES):
         own = apply.trial_values(prepared.spec, assignment, prepared.defaults)
         values = _job(prepared, own)
-        for path, problem in _problems(values, asked.trial_where, namespace):
+        for path, problem in _problems(values, asked.trial_where, request):
             shown = replace(problem, path=paths.show(asked.trial_path(path)))
             found.setdefault((path, problem.message), shown)
     if found:
@@ -263,11 +263,13 @@ def _validate(prepared: Prepared, asked: Asked, namespace: str) -> None:
 
 
 def _problems(
-    values: Mapping[str, Any], where: Callable[[ValuesPath], str], namespace: str
+    values: Mapping[str, Any], where: Callable[[ValuesPath], str], request: Request
 ) -> list[tuple[ValuesPath, Problem]]:
     refused = schema_problems(str(values["workload"]), values, where, typed(where))
     broken = tuple(path for path, _ in refused)
-    return refused + check.located(values, where, "", namespace, broken)
+    return refused + check.located(
+        values, where, "", request.namespace, broken, is_local=request.is_local
+    )
 
 
 def samples(spec: SweepSpec) -> Iterator[Assignment]:
