@@ -21,7 +21,16 @@ from allranks.schema import paths
 from allranks.schema.validate import in_file_order
 from allranks.schema.validate import located as schema_problems
 from allranks.sweep import naming, notes, sampling, space
-from allranks.sweep.model import ARG, ENV, OVERLAY, SweepSpec, Trial, Values
+from allranks.sweep.model import (
+    ARG,
+    ENV,
+    OVERLAY,
+    Objective,
+    SweepSpec,
+    Trial,
+    TrialSpec,
+    Values,
+)
 from allranks.sweep.owner import NOBODY, Owner
 from allranks.sweep.values import apply, asking, foreign, places
 from allranks.sweep.values import spec as reading
@@ -39,7 +48,7 @@ if TYPE_CHECKING:
     from allranks.sweep.state import SweepState
     from allranks.sweep.values.asking import Asked
 
-__all__ = ["Prepared", "Request", "check_job", "prepare", "restore", "samples"]
+__all__ = ["Prepared", "Request", "check_job", "of_lost", "prepare", "restore", "samples"]
 
 SWEEP = "sweep"
 # What a trial that runs its command alone is laid out and judged as.
@@ -140,6 +149,17 @@ def _odd_choices(asked: Asked) -> list[str]:
 def restore(state: SweepState) -> Prepared:
     """A sweep that was begun before, from its journal alone; its values files are not read."""
     return replace(_laid_out(_complete(state.spec, state.defaults, ())), owner=state.owner)
+
+
+def of_lost(name: str, owner: Owner) -> Prepared:
+    """What is known of a sweep whose journal is gone: enough to find its releases.
+
+    Args:
+        name: the sweep's name.
+        owner: what marks them.
+    """
+    spec = SweepSpec(name, (), Objective(""), TrialSpec())
+    return Prepared(spec, {}, "", "", owner=owner)
 
 
 def check_job(prepared: Prepared, namespace: str, helm: str = "") -> None:
