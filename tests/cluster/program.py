@@ -58,7 +58,7 @@ class Program:
         """What it prints, in all; fails the test on another exit code or a traceback.
 
         Args:
-            words: the command line; the namespace is added.
+            words: the command line; the namespace is added, but of `sweep`.
             code: the expected exit code.
             values: given as a values file.
         """
@@ -111,6 +111,8 @@ class Program:
             path.write_text(json.dumps(values), encoding="utf-8")
             given = ["-f", path]
         first, *rest = words
+        if first == "sweep":  # Most of its commands take no namespace.
+            return [SCRIPTS / names.CLI, first, *rest, *given]
         return [SCRIPTS / names.CLI, first, "-n", self.namespace, *given, *rest]
 
     def environment(self) -> dict[str, str]:

@@ -116,6 +116,12 @@ def test_the_documented_role_is_enough(
     researcher("delete", "demo")
     assert [] == allranks.left("demo")
     researcher("run", "short", values=job(ends="1s"))
+    values = job(
+        workload="sweep", nodes=1, sweep={"parameters": {"lr": {"values": [1, 2], "env": "LR"}}}
+    )
+    inside = ("-n", researcher.namespace, "--in-cluster", "--detach")
+    assert "goes on in the cluster" in researcher("sweep", "run", "s", *inside, values=values)
+    assert "deleted s" in researcher("sweep", "delete", "s")
 
 
 def test_one_right_less_is_named(allranks: Program, researcher: Program, repo: Path) -> None:

@@ -240,12 +240,13 @@ def _check_rights(person: Person) -> None:
     assert granted == granted & used, sorted(granted - used)
 
 
-def test_a_foreign_chart_comes_along(person: Person) -> None:
+def test_a_foreign_chart_comes_along(person: Person, helm4: Any) -> None:
     """Packed; its parameters arrive as typed, and the runner may do nothing beside its Jobs."""
     chart = _foreign(person)
     where = ("-n", person.field.namespace, "--in-cluster", "--detach", "--keep", "all")
     person("run", "s", str(chart), "--set-range", "learning.rate=1e-5,0.10", *where)
     until(lambda: "waits for a node: " in runnerpods.trouble(person.kept).why, "the pod's trouble")
+    assert "waits for a node: " in person("status", "s").splitlines()[1]
     packed = person.field.folder / "chart.tgz"
     path = f"/api/v1/namespaces/{person.field.namespace}/secrets/s-chart"
     packed.write_bytes(b64decode(person.field.cluster.api("GET", path)["data"]["chart.tgz"]))
@@ -255,9 +256,30 @@ def test_a_foreign_chart_comes_along(person: Person) -> None:
     rates = {job["spec"]["template"]["metadata"]["annotations"]["rate"] for job in jobs}
     assert {"1e-5", "0.10"} == rates
     _check_refusals(person)
-    assert 2 == len(json.loads(person("delete", "s", "-o", "json"))["removed"])
+    _lose_the_journal(person, helm4)
     assert [] == person.field.releases()
     assert runnerpods.trouble(person.kept).is_final
+
+
+def _lose_the_journal(person: Person, helm: Any) -> None:
+    """Helm alone takes the runner: `delete` finds the rest by its mark, or names it."""
+    where = ("--namespace", person.field.namespace, "--kubeconfig", person.field.cluster.kubeconfig)
+    helm.run("uninstall", "s", *where)
+    left = person.field.releases()
+    assert 2 == len(left)
+    elsewhere = Person(person.field, person.field.folder / "elsewhere")
+    with elsewhere.start("delete", "s", "--journal", person.journal) as done:
+        _, err = done.communicate(timeout=60)
+    assert 1 == done.returncode
+    assert f"`helm uninstall -n {person.field.namespace} {' '.join(left)}` removes them" in err
+    assert left == person.field.releases()
+    with person.start("status", "s") as done:
+        _, err = done.communicate(timeout=60)
+    assert (2, True) == (done.returncode, "`allranks sweep delete s` removes what is left" in err)
+    said = person("delete", "s").splitlines()
+    assert ["deleted s; its journal was gone already", "  removed the release " + left[0]] == said[
+        :2
+    ]
 
 
 def _check_refusals(person: Person) -> None:
@@ -344,6 +366,10 @@ def test_a_stop_reaches_the_pod_and_a_resume_makes_another(person: Person) -> No
         out, err = following.communicate(timeout=60)
         assert 0 == following.returncode, out + err
     assert "s  Completed, 3 of 3 trials ended, 3 succeeded" in out
+    with person.start("resume", "s") as done:
+        out, err = done.communicate(timeout=60)
+    assert (0, True) == (done.returncode, "s has ended already" in err), out + err
+    assert ["s-runner-2"] == _job(person)
     person("delete", "s")
 
 

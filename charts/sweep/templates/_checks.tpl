@@ -113,14 +113,18 @@ of the trials what the torchrun chart refuses of a job.
 {{- $seen := dict -}}
 {{- range $place, $value := $given.values -}}
 {{- $written := kindIs "string" $value | ternary $value (toJson $value) -}}
-{{- if hasKey $seen $written -}}
+{{- if eq (include "sweep.checks.exact" $value) "false" -}}
+{{- $problems = append $problems (printf "%s.values[%d]: Helm reads this number as %s, and holds whole numbers below 9007199254740992 exactly; quote it" $at $place $written) -}}
+{{- else if hasKey $seen $written -}}
 {{- $problems = append $problems (printf "%s.values[%d]: %q is given twice; keep one of the two" $at $place $written) -}}
 {{- end -}}
 {{- $_ := set $seen $written true -}}
 {{- end -}}
 {{- else -}}
 {{- with get $given (first $spaces) -}}
-{{- if gt (float64 .min) (float64 .max) -}}
+{{- if or (eq (include "sweep.checks.exact" .min) "false") (eq (include "sweep.checks.exact" .max) "false") -}}
+{{- $problems = append $problems (printf "%s.%s: Helm holds whole numbers below 9007199254740992 exactly; give such numbers as values, in quotes" $at (first $spaces)) -}}
+{{- else if gt (float64 .min) (float64 .max) -}}
 {{- $problems = append $problems (printf "%s.%s: min %s is more than max %s; exchange them" $at (first $spaces) (toJson .min) (toJson .max)) -}}
 {{- else if and (hasKey . "step") (le (float64 .step) 0.0) -}}
 {{- $problems = append $problems (printf "%s.%s.step: must be over 0; use a positive number" $at (first $spaces)) -}}
@@ -129,6 +133,13 @@ of the trials what the torchrun chart refuses of a job.
 {{- end -}}
 {{- end -}}
 {{- toJson $problems -}}
+{{- end -}}
+
+{{/* "false" for a number without quotes that may have lost digits: Helm reads a float64. */}}
+{{- define "sweep.checks.exact" -}}
+{{- if or (kindIs "string" .) (kindIs "bool" .) -}}
+{{- else if or (ge (float64 .) 9007199254740992.0) (le (float64 .) -9007199254740992.0) -}}false
+{{- end -}}
 {{- end -}}
 
 {{/* Where the parameters go. */}}

@@ -57,15 +57,27 @@ class Fit:
 
 
 def prepare(
-    sources: Sources, *, release: str = "", namespace: str = "", fit: Fit | None = None
+    sources: Sources,
+    *,
+    release: str = "",
+    namespace: str = "",
+    fit: Fit | None = None,
+    is_local: bool = False,
 ) -> Prepared:
     """Load, validate, check and lay out.
+
+    Args:
+        sources: the files and flags.
+        release: the release's name, where one is given.
+        namespace: its namespace, where one is given.
+        fit: what to fit the job to.
+        is_local: it is for a run on this machine.
 
     Raises:
         InputError: the values are wrong, or the job does not fit; every problem is in it.
         RunError: the cluster was asked for its nodes and does not answer.
     """
-    loaded = resolve.resolve(sources, release=release, namespace=namespace)
+    loaded = resolve.resolve(sources, release=release, namespace=namespace, is_local=is_local)
     one = trials.of(loaded.values, defaults)
     spec = JobSpec.from_values(one, frameworks.fewest(one))
     inventory = _inventory(fit or Fit(), spec.gpu_resource)

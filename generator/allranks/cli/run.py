@@ -81,7 +81,9 @@ def run_command(
         if nodes_from_cluster:
             raise InputError("is for a cluster", path="--nodes-from-cluster", hint="leave it out")
         folder = localrun.workdir(workdir, sources)
-        prepared = pipeline.prepare(sources, release=name, namespace=target.local_namespace)
+        prepared = pipeline.prepare(
+            sources, release=name, namespace=target.local_namespace, is_local=True
+        )
         raise click.exceptions.Exit(
             localrun.run(
                 console,

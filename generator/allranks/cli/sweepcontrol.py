@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from allranks.cli import durations, options, sweepview
+from allranks.cli import durations, options, sweepinside, sweepview
 from allranks.cli.sweepplace import Place, find, journal_of, journal_option, sweep_argument
 from allranks.cli.target import LOCAL
 from allranks.errors import AllranksError, InputError, RunError
@@ -49,11 +49,14 @@ def status_command(console: Console, *, name: str | None, journal: str, output: 
     running = kept.is_run()
     state = kept.read()
     now = time.time()
+    trouble = sweepinside.trouble(kept, state)
     if output == "json":
-        console.json(sweepview.as_dict(state, now, running=running))
+        console.json({**sweepview.as_dict(state, now, running=running), "trouble": trouble})
         return
     journal = journal_of(state.spec.name, kept.where)
     console.text(sweepview.headline(state, now, running=running, journal=journal))
+    if trouble:
+        console.text(f"  {trouble}")
     progress = sweepview.Progress(state, state.started)
     if running and not state.outcome:
         console.text(f"  {progress.line(now)}")
@@ -182,7 +185,8 @@ def delete_command(
     if output == "json":
         console.json({"name": name, "removed": removed.releases, "kept": removed.kept})
         return
-    console.text(f"deleted {name}")
+    gone = "; its journal was gone already" if removed.was_lost else ""
+    console.text(f"deleted {name}{gone}")
     for one in removed.releases:
         console.text(f"  removed the release {one}")
     if len(removed.kept) > _NAMED:
@@ -202,11 +206,13 @@ class Removed:
         releases: those that it removed.
         kept: volumes of trials that stay, as they were asked to.
         hint: the command that removes these; "" where there is none.
+        was_lost: other hands had removed the journal.
     """
 
     releases: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
     hint: str = ""
+    was_lost: bool = False
 
 
 def remove(
@@ -231,7 +237,7 @@ def remove(
 
     Raises:
         InputError: there is no such sweep, or its journal cannot be read.
-        RunError: it goes on after the time.
+        RunError: it goes on after the time, or its journal is gone and releases stay.
     """
     from allranks.sweep import runner  # noqa: PLC0415 - as in the commands
     from allranks.sweep.storage import shelf  # noqa: PLC0415 - as in the commands
@@ -239,10 +245,11 @@ def remove(
     kept = shelf.locate(name, journal)
     if not kept.exists():
         if shelf.is_known(kept) and not shelf.is_own(name, kept.where):
-            shelf.forget(kept)  # other hands have removed what the note tells of
-            return Removed()
+            return _remove_lost(kept, helm)
         if missing_ok:
             return Removed()
+        if journal:
+            _name_lost(kept, helm)
     kept = find(name, journal)
     if not kept.read().outcome:
         _end(kept, timeout, helm)
@@ -261,6 +268,34 @@ def remove(
             incluster.remove(place.home(prepared.spec.name))
         shelf.forget(kept)
     return Removed(list(removed), list(stay), _how_to_remove(name, place, list(stay.values())))
+
+
+def _remove_lost(kept: Keeper, helm: str | None) -> Removed:
+    """Remove what is left of a sweep of which there is a note and no journal."""
+    from allranks.cli import sweeplost  # noqa: PLC0415 - it is seldom asked
+    from allranks.sweep.storage import shelf  # noqa: PLC0415 - as in the commands
+    from allranks.sweep.storage.secretkeeper import PREFIX  # noqa: PLC0415 - as in the commands
+
+    told, owner = shelf.marks(kept)
+    if not told and not kept.where.startswith(PREFIX):
+        shelf.forget(kept)  # nothing says where its releases would be
+        return Removed(was_lost=True)
+    place, releases, stay = sweeplost.clear(kept, told, owner, helm)
+    shelf.forget(kept)
+    return Removed(releases, stay, _how_to_remove(kept.name, place, stay), was_lost=True)
+
+
+def _name_lost(kept: Keeper, helm: str | None) -> None:
+    """Name the releases of a sweep of which there is neither a journal nor a note.
+
+    Raises:
+        RunError: there are some.
+    """
+    from allranks.cli import sweeplost  # noqa: PLC0415 - it is seldom asked
+    from allranks.sweep.storage.secretkeeper import PREFIX  # noqa: PLC0415 - as in the commands
+
+    if kept.where.startswith(PREFIX):  # nothing else says where they would be
+        sweeplost.clear(kept, {}, None, helm)
 
 
 def _how_to_remove(name: str, place: Place, kept: list[str]) -> str:

@@ -18,7 +18,14 @@ from allranks import names
 from allranks.cli import options, sweepview
 from allranks.cli.sweepplace import Place, journal_option
 from allranks.cli.target import CLUSTER
-from allranks.errors import EXIT_INTERRUPTED, EXIT_OK, AllranksError, InputError, RunError
+from allranks.errors import (
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    AllranksError,
+    ForbiddenError,
+    InputError,
+    RunError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -130,7 +137,7 @@ def run(
     )
     sweep = incluster.values(prepared, head, trials, home)
     incluster.install(kept.cluster, home, {**given, "sweep": sweep})
-    shelf.note(kept)
+    shelf.note(kept, place.kept_inside(), prepared.owner)
     if flags["detach"]:
         return _detached(console, kept, output)
     return follow(console, kept, output)
@@ -217,11 +224,34 @@ def _follow(console: Console, kept: SecretKeeper, output: str) -> SweepState:
                 console.log(
                     trial.number, sweepview.ending(trial, state.spec), result=output == "text"
                 )
+            if waits := progress.waits():
+                console.note(waits)
     return state
 
 
 class _FailedError(RunError):
     """The runner's Job has given up."""
+
+
+def trouble(kept: Keeper, state: SweepState) -> str:
+    """Why no pod runs a sweep that is to run inside the cluster; "" where nothing is wrong.
+
+    Args:
+        kept: where it is kept.
+        state: how it does.
+    """
+    if state.outcome or not state.place.get("inside"):
+        return ""
+    from allranks.sweep.inside import runnerpods  # noqa: PLC0415 - as in the commands
+    from allranks.sweep.storage.secretkeeper import SecretKeeper  # noqa: PLC0415 - as in the commands
+
+    if not isinstance(kept, SecretKeeper) or kept.is_held():
+        return ""
+    try:
+        found = runnerpods.trouble(kept)
+    except ForbiddenError:  # who may see the journal may not see the pods
+        return ""
+    return f"its runner has given up: {found.why}" if found.is_final else found.why
 
 
 def _tell_trouble(console: Console, kept: SecretKeeper, told: set[str]) -> None:
@@ -272,9 +302,11 @@ def resume(
         return follow(console, kept, output)
     prepared, opened = runner.open_sweep(kept)
     with opened:
+        spec = sweeprun.changed(prepared.spec, flags, len(opened.state.trials))
+        if sweeprun.is_done(opened.state, spec):
+            return sweeprun.show_done(console, opened.state, output)
         place = Place.of(opened.state.place, helm, kept.where)
         place.refuse_others(prepared)
-        spec = sweeprun.changed(prepared.spec, flags, len(opened.state.trials))
         if spec != prepared.spec or opened.state.outcome or opened.state.requested:
             runner.resume(opened, spec)
     incluster.start_again(place.home(kept.name))
@@ -313,6 +345,8 @@ def stay_command(
             def tell(state: SweepState) -> None:
                 for trial in progress.update():
                     console.log(trial.number, sweepview.ending(trial, state.spec))
+                if waits := progress.waits():
+                    console.note(waits)
 
             runner.run(prepared, trials, opened, tell, tell=console.note, is_relieved=True)
         state = opened.state

@@ -203,6 +203,11 @@ def find(name: str, journal: str = "") -> Keeper:
     kept = shelf.locate(name, journal)
     if journal or kept.exists():
         return kept
+    if shelf.is_known(kept) and not shelf.is_own(name, kept.where):
+        raise InputError(
+            f"the sweep {name} was kept in {kept.where}, and its journal is not there any more",
+            hint=f"`{names.CLI} sweep delete {name}` removes what is left of it",
+        )
     near = suggest.nearest(name, [one.name for one in shelf.every()])
     lists = f"`{names.CLI} sweep status` lists them"
     raise InputError(

@@ -16,7 +16,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from allranks import names
-from allranks.cli import options, sweepinside, sweepoptions, sweepview
+from allranks.cli import hangup, options, sweepinside, sweepoptions, sweepview
 from allranks.cli.sweepplace import Place, chosen, find, journal_of, journal_option, sweep_argument
 from allranks.cli.target import LOCAL, target_options
 from allranks.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, InputError
@@ -115,6 +115,7 @@ def run_command(
         helm=place.helm,
         # A cluster has a scheduler; this machine would begin all of them at once.
         parallel=(os.cpu_count() or 1) if place.on == LOCAL else 0,
+        is_local=place.on == LOCAL,
     )
     prepared = prepare.prepare(request)
     for note in prepared.notes:
@@ -166,9 +167,12 @@ def resume_command(
         raise click.exceptions.Exit(sweepinside.resume(console, kept, flags, helm, output))
     prepared, opened = runner.open_sweep(kept)
     with opened:
+        spec = changed(prepared.spec, flags, len(opened.state.trials))
+        if is_done(opened.state, spec):
+            where = journal_of(spec.name, kept.where)
+            raise click.exceptions.Exit(show_done(console, opened.state, output, where))
         place = Place.of(opened.state.place, helm, opened.where)
         place.refuse_others(prepared)
-        spec = changed(prepared.spec, flags, len(opened.state.trials))
         # A stop that its process did not live to carry out is not what is wanted any more.
         if spec != prepared.spec or opened.state.outcome or opened.state.requested:
             prepared = runner.resume(opened, spec)
@@ -206,6 +210,27 @@ def changed(spec: SweepSpec, flags: dict[str, Any], begun: int = 0) -> SweepSpec
     return replace(spec, **given)
 
 
+def is_done(state: SweepState, spec: SweepSpec) -> bool:
+    """Whether a sweep has ended as it was to, and is not asked for more trials now.
+
+    Args:
+        state: how it does.
+        spec: the sweep as it is asked for now.
+    """
+    if state.outcome == actions.GOAL:
+        return spec == state.spec
+    return state.outcome == actions.COMPLETED and spec.trials <= state.spec.trials
+
+
+def show_done(console: Console, state: SweepState, output: str, journal: str = "") -> int:
+    """Say that nothing is left to resume; what `resume` returns."""
+    total = space.combinations(state.spec.parameters)
+    more = "; --trials has it try more" if total is None or total > len(state.trials) else ""
+    console.note(f"the sweep {state.spec.name} has ended already, and nothing is left to do{more}")
+    show_end(console, state, output, journal)
+    return exit_code(state)
+
+
 def to_its_end(
     console: Console, prepared: Prepared, journal: Journal, place: Place, output: str
 ) -> int:
@@ -233,11 +258,14 @@ def to_its_end(
             console.log(
                 trial.number, sweepview.ending(trial, prepared.spec), result=output == "text"
             )
+        if waits := progress.waits():
+            console.note(waits)
 
     trials = place.trials(prepared, journal.where)
-    with console.progress(lambda room: progress.line(time.time(), room)):
-        state = runner.run(prepared, trials, journal, tell, tell=console.note)
-    show_end(console, state, output, journal_of(state.spec.name, journal.where))
+    with hangup.outlived():
+        with console.progress(lambda room: progress.line(time.time(), room)):
+            state = runner.run(prepared, trials, journal, tell, tell=console.note)
+        show_end(console, state, output, journal_of(state.spec.name, journal.where))
     return exit_code(state)
 
 

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 from allranks.cli import statusview
 from allranks.cli.console import clean, facts, one_line
 from allranks.sweep import actions, naming
+from allranks.sweep.decide import alike
 from allranks.sweep.model import CANCELLED, FAILED, RUNNING, UNMEASURED
+from allranks.sweep.model import WAITING as WAITS
 from allranks.sweep.reporting import describe, results, tables
 
 if TYPE_CHECKING:
@@ -67,7 +69,7 @@ class Progress:
         self._open: set[int] = set()
         self._seconds = 0.0
         self._timed = 0
-        self._text = ""
+        self._told = ""
         self.update()
 
     def update(self) -> list[Trial]:
@@ -83,6 +85,14 @@ class Progress:
                 self._timed += 1
         return found
 
+    def waits(self) -> str:
+        """Why trials wait that cannot be made for now; "" where that was told, or none waits."""
+        found = [trial for trial in self._state.running() if trial.waiting]
+        if not found or alike(found[0].reason) == self._told:
+            return ""
+        self._told = alike(found[0].reason)
+        return one_line(f"trial {found[0].number} waits: {found[0].reason}; it is tried again")
+
     def left(self, now: float) -> float | None:
         """How many seconds the rest will take; None where nothing says so."""
         state = self._state
@@ -91,7 +101,9 @@ class Progress:
             return None
         mean = self._seconds / self._timed
         done = sum(
-            min(mean, now - trial.started) for trial in state.running() if trial.started is not None
+            min(mean, now - trial.started)
+            for trial in state.running()
+            if trial.started is not None and not trial.waiting
         )
         rest = max(0, total - ended(state))
         return max(0.0, rest * mean - done) / max(1, min(state.spec.parallel or rest, rest))
@@ -112,8 +124,14 @@ class Progress:
             value = tables.value_text(state.trials[state.best].value)
             best = f"best {state.spec.objective.metric} {value}"
             trial = f" (trial {state.best})"
-        told = (RUNNING, FAILED, UNMEASURED)
-        counts = ", ".join(f"{state.counts[name]} {name}" for name in told if state.counts[name])
+        waits = sum(trial.waiting for trial in state.running())
+        told = {
+            RUNNING: state.counts[RUNNING] - waits,
+            WAITS: waits,
+            FAILED: state.counts[FAILED],
+            UNMEASURED: state.counts[UNMEASURED],
+        }
+        counts = ", ".join(f"{count} {name}" for name, count in told.items() if count)
         left = self.left(now)
         eta = f"ETA {tables.NONE if left is None else statusview.length(left)}"
         parts = {
@@ -281,7 +299,7 @@ def listing(console: Console, found: Iterable[tuple[SweepState, bool]], now: flo
 def details(found: Results, trial: Trial) -> Iterator[str]:
     """All that is known of one trial, line by line."""
     objective = found.spec.objective
-    pairs = {"trial": f"{trial.number}, {trial.name}", "state": trial.state}
+    pairs = {"trial": f"{trial.number}, {trial.name}", "state": results.state_of(trial)}
     if trial.reason:
         pairs["reason"] = trial.reason
     if objective.metric:
@@ -307,6 +325,7 @@ def as_dict(state: SweepState, now: float, *, running: bool) -> dict[str, object
     """How a sweep does, for a program."""
     spec = state.spec
     best = None if state.best is None else state.trials[state.best]
+    found = results.collect(spec, state.trials.values())
     progress = Progress(state, state.started)
     left = progress.left(now) if running and not state.outcome else None
     return {
@@ -314,7 +333,7 @@ def as_dict(state: SweepState, now: float, *, running: bool) -> dict[str, object
         "phase": phase(state, running=running),
         "reason": state.reason,
         "trials": {"total": spec.trials, "begun": len(state.trials), "ended": ended(state)},
-        "counts": {name: count for name, count in sorted(state.counts.items()) if count},
+        "counts": dict(sorted(found.counts.items())),
         "best": None
         if best is None
         else {
@@ -323,7 +342,8 @@ def as_dict(state: SweepState, now: float, *, running: bool) -> dict[str, object
             "value": results.finite(best.value),
             "parameters": {name: choice.text for name, choice in best.assignment.items()},
         },
-        "running": [trial.name for trial in state.running()],
+        "running": [trial.name for trial in state.running() if not trial.waiting],
+        "waiting": {trial.name: trial.reason for trial in state.running() if trial.waiting},
         "seconds": round(state.ran(state.at if state.outcome or not running else now), 3),
         "secondsLeft": None if left is None else round(left, 3),
     }

@@ -99,8 +99,10 @@ def missing(rules: Rules, needs: Iterable[Need]) -> tuple[Need, ...]:
 
 def refusal(where: str, namespace: str, lacking: Sequence[Need]) -> ForbiddenError:
     """The error for rights that are missing."""
-    shown = ", ".join(map(str, lacking[:_SHOWN]))
-    more = f" and {len(lacking) - _SHOWN} more" if len(lacking) > _SHOWN else ""
+    # What is needed here and granted to others is one right to ask for.
+    asked = list(dict.fromkeys(map(str, lacking)))
+    shown = ", ".join(asked[:_SHOWN])
+    more = f" and {len(asked) - _SHOWN} more" if len(asked) > _SHOWN else ""
     return ForbiddenError(
         f"{where} does not let you {shown}{more} in namespace {namespace}; nothing was sent",
         hint="ask for a Role there with these rights; docs/guides/cluster.md has a whole one",

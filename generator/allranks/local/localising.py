@@ -1,7 +1,7 @@
 """A person's values as a run on this machine needs them.
 
-What only a cluster has (queues, gangs, topology, RDMA) is turned off, and a port that is in use
-here gives way.
+What only a cluster has (queues, gangs, topology, RDMA) is turned off, a port that is in use here
+gives way, and no image is needed.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ _CLUSTER_ONLY: tuple[tuple[tuple[str, ...], Any], ...] = (
     (("scheduling", "topology", "mode"), "none"),
     (("network", "rdma", "enabled"), False),
 )
+_NO_IMAGE = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,9 @@ def localise(user: Mapping[str, Any], merged: Mapping[str, Any]) -> Local:
         if _get(merged, path) not in (off, None):
             _set(values, path, off)
             notes.append(f"{'.'.join(path)} is for a cluster; off in a local run")
+    if _get(merged, ("image", "repository")) == "":
+        # The charts want one, and nothing here looks at it.
+        _set(values, ("image", "repository"), _NO_IMAGE)
     workload = str(merged.get("workload"))
     asked = _get(merged, (workload, "port"))
     if isinstance(asked, int) and not _get(merged, (workload, "rdzvEndpoint")):

@@ -39,6 +39,7 @@ class Observed:
         others: metrics that it reported besides the objective.
         cpu_seconds: processor time, where it is known.
         is_over: it runs no more, and is `RUNNING` only until all that it said is read.
+        began: when its work began, where the cluster tells so; 0 for unknown.
     """
 
     phase: str
@@ -48,6 +49,7 @@ class Observed:
     others: tuple[str, ...] = ()
     cpu_seconds: float | None = None
     is_over: bool = False
+    began: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +69,24 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """Record that the trial's release is there; nothing to do."""
+class Wait:
+    """Record why the trial's release cannot be made for now; nothing to do."""
 
     number: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Record that the trial's release is there; nothing to do.
+
+    Attributes:
+        number: the trial's.
+        began: when its work began, where it had to wait and that is known; None for now.
+    """
+
+    number: int
+    began: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,4 +144,4 @@ class Finish:
     why: str
 
 
-Action = Propose | Start | Seen | Stop | Retry | End | Remove | Finish
+Action = Propose | Start | Wait | Seen | Stop | Retry | End | Remove | Finish

@@ -16,7 +16,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from allranks.sweep import actions, stopping
-from allranks.sweep.actions import End, Finish, Observed, Propose, Remove, Retry, Seen, Start, Stop
+from allranks.sweep.actions import (
+    End,
+    Finish,
+    Observed,
+    Propose,
+    Remove,
+    Retry,
+    Seen,
+    Start,
+    Stop,
+    Wait,
+)
 from allranks.sweep.model import (
     CANCELLED,
     FAILED,
@@ -125,6 +136,8 @@ def _settle(trial: Trial, view: _View, there: Observed | None) -> Iterator[Actio
     """What is to be done about one trial that runs."""
     if there is not None:
         view.state.unsure.discard(trial.number)
+        if trial.waiting and _is_made(there):
+            yield Seen(trial.number, there.began or None)
         if there.phase in _UNDER_WAY or there.is_over:
             return
     if there is not None and there.phase == actions.SUCCEEDED:
@@ -134,18 +147,30 @@ def _settle(trial: Trial, view: _View, there: Observed | None) -> Iterator[Actio
     elif view.ending is not None:
         yield from _called_off(trial, there, view.ending[1])
     elif there is None:
-        if trial.seen and trial.number in view.state.unsure:
-            # Whether it was removed, or had ended well and the record of it is lost, nobody knows.
-            yield Retry(trial.number, "its release had gone before this process looked at it")
-        elif trial.seen:
-            yield _failed(trial, view, Observed(actions.FAILED, "its release was removed"))
-        else:
-            yield Start(trial.number, trial.name, trial.attempts)
+        yield _missing(trial, view)
     elif there.phase == actions.FAILED:
         yield _failed(trial, view, there)
     elif there.phase == actions.RUNNING:
         yield from _watched(trial, view)
-    elif view.now - there.since >= BLOCKED_WAIT:
+    else:
+        yield from _blocked(trial, view, there)
+
+
+def _missing(trial: Trial, view: _View) -> Action:
+    """A trial that runs, and of which there is no release."""
+    if trial.seen and trial.number in view.state.unsure:
+        # Whether it was removed, or had ended well and the record of it is lost, nobody knows.
+        return Retry(trial.number, "its release had gone before this process looked at it")
+    if trial.seen:
+        return _failed(trial, view, Observed(actions.FAILED, "its release was removed"))
+    return Start(trial.number, trial.name, trial.attempts)
+
+
+def _blocked(trial: Trial, view: _View, there: Observed) -> Iterator[Action]:
+    """A trial whose release cannot be made for now."""
+    if not trial.waiting or alike(trial.reason) != alike(there.reason):
+        yield Wait(trial.number, there.reason)
+    if view.now - there.since >= BLOCKED_WAIT:
         yield Start(trial.number, trial.name, trial.attempts)
 
 
@@ -160,7 +185,7 @@ def _called_off(trial: Trial, there: Observed | None, why: str) -> Iterator[Acti
 
 
 def _watched(trial: Trial, view: _View) -> Iterator[Action]:
-    if not trial.seen:
+    if not trial.seen and not trial.waiting:  # Else it was yielded already.
         yield Seen(trial.number)
     early, objective = view.spec.early, view.spec.objective
     # A judgement of measures never changes, so those that were let go on are not judged again.
@@ -302,6 +327,12 @@ def _begin(
             yield Propose(len(state.trials) + index)
 
 
+def _is_made(there: Observed) -> bool:
+    """Whether a release is there, or was: no refused install, and nothing that comes or goes."""
+    ended = there.phase == actions.SUCCEEDED or (there.phase == actions.FAILED and there.began > 0)
+    return there.phase == actions.RUNNING or ended
+
+
 def _is_blocked(there: Observed | None) -> bool:
     return there is not None and there.phase == actions.BLOCKED
 
@@ -321,7 +352,12 @@ def _all_fail_alike(state: SweepState) -> bool:
     """Whether all trials that have ended failed, and for the same reason but for its numbers."""
     if any(state.counts[ending] for ending in (SUCCEEDED, STOPPED, UNMEASURED)):
         return False
-    return len({_NUMBER.sub("0", reason) for reason in state.reasons(FAILED)}) == 1
+    return len({alike(reason) for reason in state.reasons(FAILED)}) == 1
+
+
+def alike(reason: str) -> str:
+    """A reason without its numbers: the same for two that differ in these alone."""
+    return _NUMBER.sub("0", reason)
 
 
 def _never(state: SweepState, spec: SweepSpec) -> str:

@@ -1,4 +1,7 @@
-"""Ctrl-C and SIGTERM while a sweep runs: the first ends it in order, the second at once."""
+"""Ctrl-C and SIGTERM while a sweep runs: the first ends it in order, the second at once.
+
+A terminal that is closed asks for an end, too, and for no other than the one that is under way.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ class Interrupts:
     Outside of the main thread no signal can be taken, and none is.
 
     Attributes:
-        count: how many there were.
+        count: how many there were; a closed terminal is none where another came before.
         why: which came first, for a person.
     """
 
@@ -48,6 +51,8 @@ class Interrupts:
         self._before.clear()
 
     def _take(self, number: int, _frame: object) -> None:
+        if number == signal.SIGHUP and self.count:
+            return
         self.count += 1
         self.why = self.why or f"interrupted by {signal.Signals(number).name}"
         self._wake()

@@ -48,6 +48,9 @@ STOPPED: Final = "stopped"  # ended early, since others did better
 UNMEASURED: Final = "unmeasured"  # ended well, but its objective never appeared
 CANCELLED: Final = "cancelled"  # ended, or never started, since the sweep was over
 
+# What is said of a trial that runs, and whose release has to wait; no state of its own.
+WAITING: Final = "waiting"
+
 STATES: Final = (PENDING, RUNNING, SUCCEEDED, FAILED, STOPPED, UNMEASURED, CANCELLED)
 OPEN: Final = frozenset({PENDING, RUNNING})
 ENDED: Final = frozenset(STATES) - OPEN
@@ -298,12 +301,14 @@ class Trial:
         value: its objective: of a succeeded trial final, of a stopped one the last that it gave.
         measures: what it reported of the objective in this attempt, in the order of arrival.
         attempts: how often it was started.
-        started: when this attempt was, in seconds since 1970; None before.
+        started: when this attempt was, in seconds since 1970; None before. Of one whose release
+            had to wait, when that was made.
         ended: when it ended; None before.
         reason: why it is in its state, for a person; "" where there is nothing to say.
         cpu_seconds: processor time, where it is known.
         stopping: the state it is being ended for (`STOPPED` or `CANCELLED`); "" while it is not.
         seen: its release was there in this attempt.
+        waiting: its release cannot be made for now, and `reason` says why.
     """
 
     number: int
@@ -319,3 +324,4 @@ class Trial:
     cpu_seconds: float | None = None
     stopping: str = ""
     seen: bool = False
+    waiting: bool = False

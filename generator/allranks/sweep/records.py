@@ -108,8 +108,12 @@ def of(action: actions.Action, state: SweepState, at: float) -> Record | None:
         case actions.Start(number, _, attempt):
             if state.trials[number].attempts != attempt:
                 made = {"t": "start", "n": number, "attempt": attempt}
-        case actions.Seen(number):
+        case actions.Wait(number, why):
+            made = {"t": "wait", "n": number, "why": why}
+        case actions.Seen(number, began):
             made = {"t": "seen", "n": number}
+            if began is not None:
+                made["began"] = began
         case actions.Stop(number, _, to, why):
             if not state.trials[number].stopping:
                 made = {"t": "stop", "n": number, "to": to, "why": why}

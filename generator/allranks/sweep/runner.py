@@ -66,11 +66,12 @@ def begin(prepared: Prepared, kept: Keeper, place: Mapping[str, str]) -> Journal
     """
     now = time.time()
     head = records.head(prepared.spec, now, prepared.defaults, place, prepared.owner)
+    shelf.make_room(kept)
     try:
         journal = kept.create(head)
     except BegunError as error:
         raise taken.begun_already(kept, error.sweep) from error
-    shelf.note(kept)
+    shelf.note(kept, place, prepared.owner)
     return journal
 
 
@@ -90,7 +91,7 @@ def open_sweep(kept: Keeper) -> tuple[Prepared, Journal]:
         )
     opened = kept.open()
     if opened.state.spec.name == kept.name:
-        shelf.note(kept)
+        shelf.note(kept, opened.state.place, opened.state.owner)
     return restore(opened.state), opened
 
 

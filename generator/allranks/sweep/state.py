@@ -171,13 +171,19 @@ class SweepState:
             self._measure(trial, record)
         elif kind == "start":
             self._start(trial, int(record["attempt"]))
+        elif kind == "wait":
+            self._put(replace(trial, waiting=True, reason=str(record["why"])))
         elif kind == "seen":
-            self._put(replace(trial, seen=True))
+            self._see(trial, record.get("began"))
         elif kind == "stop":
             self._put(replace(trial, stopping=str(record["to"]), reason=str(record["why"])))
         elif kind == "retry":
             reason = str(record["why"])
-            self._put(replace(trial, state=PENDING, reason=reason, stopping="", measures=()))
+            self._put(
+                replace(
+                    trial, state=PENDING, reason=reason, stopping="", measures=(), waiting=False
+                )
+            )
         else:
             self._end(trial, record)
 
@@ -206,8 +212,16 @@ class SweepState:
                 reason="",
                 stopping="",
                 measures=(),
+                waiting=False,
             )
         )
+
+    def _see(self, trial: Trial, began: Any) -> None:
+        """Its release is there; where that had to wait, its time begins only now."""
+        if trial.waiting:
+            started = self._time_of(trial, began)
+            trial = replace(trial, started=started, waiting=False, reason="")
+        self._put(replace(trial, seen=True))
 
     def _end(self, trial: Trial, record: Mapping[str, Any]) -> None:
         state, value, cpu = str(record["state"]), record["v"], record["cpu"]
@@ -217,19 +231,22 @@ class SweepState:
         self.judged.pop(trial.number, None)
         ended = replace(
             trial,
+            # Of one whose release was never made there is no time that it took.
+            started=None if trial.waiting else trial.started,
             state=state,
             value=None if value is None else float(value),
             ended=self._time_of(trial, record.get("ended")),
             reason=str(record["why"]),
             cpu_seconds=None if cpu is None else float(cpu),
             stopping="",
+            waiting=False,
         )
         self._put(ended)
         if state == SUCCEEDED and ended.value is not None and self._is_best(ended.value):
             self.best = ended.number
 
     def _time_of(self, trial: Trial, told: Any) -> float:
-        """When a trial ended: now, unless it is told otherwise, by a clock that may be another."""
+        """When a trial began or ended: now, unless it is told otherwise, by whatever clock."""
         if told is None:
             return self.at
         return min(self.at, max(float(told), self.at if trial.started is None else trial.started))
@@ -269,6 +286,7 @@ class SweepState:
 # The records of single trials, and the states in which each can follow.
 _OF_TRIALS = {
     "start": (PENDING,),
+    "wait": (RUNNING,),
     "seen": (RUNNING,),
     "m": (RUNNING,),
     "stop": (RUNNING,),

@@ -66,10 +66,22 @@ def located(
     release: str = "",
     namespace: str = "",
     broken: Iterable[ValuesPath] = (),
+    *,
+    is_local: bool = False,
 ) -> list[tuple[ValuesPath, Problem]]:
-    """The same as `check`, each problem with its path as keys, in the order of the rules."""
+    """The same as `check`, each problem with its path as keys, in the order of the rules.
+
+    Args:
+        values: as for `check`; so are the others.
+        where: see there.
+        release: see there.
+        namespace: see there.
+        broken: see there.
+        is_local: they are for a run on this machine, for which rules about a cluster do not count.
+    """
     view = View(values, (), release, namespace)
-    return _run([rule for rule in rules() if not rule.warning], view, where, tuple(broken))
+    chosen = [one for one in rules() if not one.warning and not (is_local and one.cluster)]
+    return _run(chosen, view, where, tuple(broken))
 
 
 def rules() -> tuple[Rule, ...]:

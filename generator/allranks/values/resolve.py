@@ -26,13 +26,16 @@ if TYPE_CHECKING:
 _BREAKS = str.maketrans(dict.fromkeys(",[]{}=\n\t", " "))
 
 
-def resolve(sources: Sources, release: str = "", namespace: str = "") -> Loaded:
+def resolve(
+    sources: Sources, release: str = "", namespace: str = "", *, is_local: bool = False
+) -> Loaded:
     """Load, merge, validate and check.
 
     Args:
         sources: the files and flags, in the order of the command line.
         release: the release's name, where one is given; it is checked too.
         namespace: its namespace, where one is given.
+        is_local: they are for a run on this machine.
 
     Raises:
         InvalidValues: the values are wrong; every problem is in it.
@@ -41,7 +44,9 @@ def resolve(sources: Sources, release: str = "", namespace: str = "") -> Loaded:
     loaded = load(sources)
     refused = schema_problems(loaded.workload, loaded.values, loaded.where, typed(loaded.where))
     broken = tuple(path for path, _ in refused)
-    found = refused + check.located(loaded.values, loaded.where, release, namespace, broken)
+    found = refused + check.located(
+        loaded.values, loaded.where, release, namespace, broken, is_local=is_local
+    )
     if found:
         ordered = in_file_order(loaded.values, found)
         raise InvalidValues([problem for _, problem in ordered])

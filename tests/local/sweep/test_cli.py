@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 PROGRAM = Path(sys.executable).parent / names.CLI
 # Tells its parameters exactly as it got them, and the square of what it was given as its value.
+# On this machine no image is needed.
 SWEEP = """\
 workload: sweep
-image: {repository: any}
 runPolicy: {backoffLimit: 0}
 script: |
   import json, os, pathlib, sys, time
@@ -327,7 +327,7 @@ def test_a_local_run_that_has_a_trials_name(laptop: Laptop) -> None:
     """Is left alone; the trial fails with that reason, and the others run."""
     plan = json.loads(laptop.run("--dry-run", "-o", "json").stdout)["first"][0]
     (laptop.folder / "own.yaml").write_text(
-        "workload: torchrun\nimage: {repository: any}\nscript: |\n  #!/bin/sh\n  exit 0\n"
+        "workload: torchrun\nscript: |\n  #!/bin/sh\n  exit 0\n"
     )
     program = [PROGRAM, "run", plan["name"], "-f", "own.yaml", "--on", "local"]
     subprocess.run(program, cwd=laptop.folder, env=laptop.env, check=True, capture_output=True)

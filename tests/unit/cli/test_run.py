@@ -49,6 +49,14 @@ def test_what_only_a_cluster_has_is_turned_off() -> None:
     assert user["queue"] == "research"
 
 
+def test_no_image_is_needed() -> None:
+    """The charts get one that nothing looks at; one that is given stays."""
+    merged = {**DEFAULTS, "torchrun": {"port": 4000}, "image": {"repository": ""}}
+    assert {"image": {"repository": "none"}} == localising.localise({}, merged).values
+    given = {"image": {"repository": "my/trainer"}}
+    assert given == localising.localise(given, {**merged, **given}).values
+
+
 def test_plain_values_stay_as_they_are() -> None:
     """Nothing is written into values that need no change."""
     merged = {**DEFAULTS, "torchrun": {"port": 4000}}

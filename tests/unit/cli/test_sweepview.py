@@ -123,6 +123,34 @@ def test_the_line_of_progress_fits_a_narrow_terminal() -> None:
     } == {room: progress.line(110.0, room) for room in (80, 60, 40)}
 
 
+def test_a_trial_that_cannot_be_made_for_now_waits(capsys: pytest.CaptureFixture[str]) -> None:
+    """That and why is in every view of it, and is told once for each reason."""
+    state = begun(2)
+    progress = sweepview.Progress(state, 100.0)
+    assert "" == progress.waits()
+    state.apply({"t": "wait", "n": 1, "why": "exceeded quota: 1 of 1", "at": 101.0})
+    assert "trial 1 waits: exceeded quota: 1 of 1; it is tried again" == progress.waits()
+    state.apply({"t": "wait", "n": 0, "why": "exceeded quota: 2 of 2", "at": 101.0})
+    assert "" == progress.waits()
+    state.apply({"t": "seen", "n": 0, "at": 102.0})
+    state.apply({"t": "wait", "n": 1, "why": "no answer", "at": 103.0})
+    assert "trial 1 waits: no answer; it is tried again" == progress.waits()
+    assert ["0/4", "1 running", "1 waiting"] == progress.line(104.0, 35).split(", ")[:3]
+    assert "1 running, 1 waiting" in sweepview.headline(state, 104.0, running=True)
+    told = sweepview.as_dict(state, 104.0, running=True)
+    assert (["digits-0"], {"digits-1": "no answer"}) == (told["running"], told["waiting"])
+    assert {"running": 1, "waiting": 1} == told["counts"]
+    found = results.collect(SPEC, state.trials.values())
+    sweepview.show(Console(), found)
+    lines = capsys.readouterr().out.splitlines()
+    assert [["1", "waiting"], ["no", "answer"]] == [lines[2].split()[:2], lines[2].split()[-2:]]
+    waiting = results.as_dict(found)["trials"][1]
+    assert ("waiting", "no answer") == (waiting["state"], waiting["reason"])
+    state.apply({"t": "seen", "n": 1, "at": 110.0})
+    end(state, 1, 112.0)
+    assert 2.0 == results.seconds(state.trials[1])
+
+
 @pytest.mark.parametrize(
     ("outcome", "requested", "running", "phase"),
     [
@@ -286,6 +314,7 @@ def test_a_sweep_for_a_program() -> None:
             "parameters": {"lr": "1e-0"},
         },
         "running": ["digits-1"],
+        "waiting": {},
         "seconds": 20.0,
         "secondsLeft": 10.0,
     } == told

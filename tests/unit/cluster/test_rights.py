@@ -10,6 +10,8 @@ import yaml
 
 from allranks.cluster import paths, rights
 from allranks.cluster.rights import Need
+from allranks.sweep.inside import runnerrights
+from tests.unit.sweep.simulation import spec
 
 GUIDE = Path(__file__).resolve().parents[3] / "docs/guides/cluster.md"
 
@@ -100,6 +102,33 @@ def test_the_role_of_the_guide_installs_an_elastic_job() -> None:
     job = {"apiVersion": f"{elastic}/v1alpha1", "kind": "ElasticJob"}
     needs = rights.to_run([role, binding, job], follow=True)
     assert () == rights.missing(documented(), needs)
+
+
+@pytest.mark.parametrize("workload", ["sweep", "torchrun", "mpi", "elastic", ""])
+def test_the_role_of_the_guide_begins_a_sweep_inside_the_cluster(workload: str) -> None:
+    """It holds all that the sweep's runner is granted, and makes what stays with the sweep."""
+    kinds = {
+        "v1": ("ConfigMap", "Secret", "Service", "ServiceAccount", "PersistentVolumeClaim"),
+        "batch/v1": ("Job",),
+        "apps/v1": ("StatefulSet",),
+        "coordination.k8s.io/v1": ("Lease",),
+    }
+    objects = [{"apiVersion": group, "kind": kind} for group in kinds for kind in kinds[group]]
+    role = master(*runnerrights.rules(spec(), workload, objects[:-1], has_status=True))
+    binding = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding"}
+    needs = rights.to_run([*objects, role, binding], follow=False)
+    assert () == rights.missing(documented(), needs)
+    assert () == rights.missing(documented(), [Need("delete", paths.LEASES)])
+
+
+def test_a_right_that_is_also_granted_is_named_once() -> None:
+    """The same words say both."""
+    leases = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}
+    role = master(rule("get patch", "coordination.k8s.io", "leases"))
+    needs = [one for one in rights.to_run([leases, role], follow=False) if "leases" in str(one)]
+    assert 5 == len(needs)
+    said = str(rights.refusal("context c", "lab", needs))
+    assert "create leases.coordination.k8s.io, patch leases.coordination.k8s.io in" in said
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,9 @@ DEFAULTS: dict[str, Any] = {
 }
 
 
+_LONG = "9007199254740993"
+
+
 def sweep(*parameters: Parameter, **values: Any) -> SweepSpec:
     """A sweep of a torchrun job."""
     return SweepSpec("s", parameters, Objective(""), TrialSpec("torchrun", "", values))
@@ -95,6 +98,8 @@ def test_a_variable() -> None:
     [
         ("torchrun.port", Choice("1e3", 1000.0), {"torchrun": {"port": 1000.0}}),
         ("torchrun.port", Choice("29501", 29501), {"torchrun": {"port": 29501}}),
+        # Helm would read another number.
+        ("torchrun.port", Choice(_LONG, int(_LONG)), {"torchrun": {"port": _LONG}}),
         ("torchrun.port", Choice("true", True), {"torchrun": {"port": "true"}}),
         ("torchrun.backend", Choice("1e3", 1000.0), {"torchrun": {"backend": "1e3"}}),
         ("torchrun.debug", Choice("yes", True), {"torchrun": {"debug": True}}),

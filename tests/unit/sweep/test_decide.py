@@ -21,6 +21,7 @@ from allranks.sweep.actions import (
     Seen,
     Start,
     Stop,
+    Wait,
 )
 from allranks.sweep.decide import decide, over
 from allranks.sweep.model import (
@@ -168,13 +169,48 @@ def test_a_failed_attempt_is_tried_again_as_often_as_asked() -> None:
 
 
 def test_a_full_quota_is_waited_for() -> None:
-    """Nothing else is begun meanwhile, and no attempt is spent."""
+    """Nothing else is begun meanwhile, and no attempt is spent; why is written down once."""
     state = sweep(spec(), 3, 1)
-    there = {"s-0": Observed(BLOCKED, "quota", since=100.0)}
+    there = {"s-0": Observed(BLOCKED, "quota: 3 of 4", since=100.0)}
+    waits = decide(state, spec(), there, 110.0)
+    assert [Wait(0, "quota: 3 of 4")] == waits
+    carry_out(state, waits)
+    assert (True, "quota: 3 of 4") == (state.trials[0].waiting, state.trials[0].reason)
+    there = {"s-0": Observed(BLOCKED, "quota: 2 of 4", since=100.0)}
     assert [] == decide(state, spec(), there, 110.0)
+    other = {"s-0": Observed(BLOCKED, "no answer", since=100.0)}
+    assert [Wait(0, "no answer")] == decide(state, spec(), other, 110.0)
     (again,) = decide(state, spec(), there, 116.0)
     assert Start(0, "s-0", 1) == again
     assert records.of(again, state, 0.0) is None
+
+
+@pytest.mark.parametrize(
+    ("there", "started"),
+    [
+        (HERE, 60.0),
+        (replace(HERE, began=58.0), 58.0),
+        (replace(HERE, began=3.0), 40.0),
+        (replace(HERE, is_over=True, began=58.0), 58.0),
+        (replace(GOOD, since=60.0, began=57.0), 57.0),
+        (replace(BAD, since=60.0, began=57.0), 57.0),
+        (BAD, None),
+    ],
+)
+def test_the_time_of_a_trial_leaves_out_what_it_waited(
+    there: Observed, started: float | None
+) -> None:
+    """It begins with its release, as the cluster or this machine knows; none, no time."""
+    of = spec(parallel=1)
+    state = sweep(of, 1, 0)
+    state.apply({"t": "start", "n": 0, "attempt": 1, "at": 40.0})
+    state.apply(records.of(Wait(0, "quota"), state, 41.0) or {})
+    assert [] == decide(state, of, {"s-0": Observed(actions.STARTING)}, 59.0)
+    for action in decide(state, of, {"s-0": there}, 60.0):
+        state.apply(records.of(action, state, 60.0) or {"t": "runner", "at": 60.0})
+    trial = state.trials[0]
+    assert (started, False) == (trial.started, trial.waiting)
+    assert there.phase == actions.FAILED or not trial.reason.startswith("quota")
 
 
 def test_a_trial_that_is_worse_is_stopped_and_has_ended_when_it_is_gone() -> None:

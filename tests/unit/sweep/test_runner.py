@@ -18,6 +18,7 @@ from allranks.cli import sweeprun
 from allranks.errors import ForbiddenError, InputError, RunError
 from allranks.sweep import actions, model, records, runner
 from allranks.sweep.actions import Observed
+from allranks.sweep.owner import Owner
 from allranks.sweep.reporting import results
 from allranks.sweep.storage import shelf
 from allranks.sweep.storage.filekeeper import FileKeeper
@@ -242,6 +243,22 @@ def test_a_second_signal_leaves_at_once(path: Path) -> None:
     assert ("", [True]) == (state.outcome, trials.closed)
 
 
+def test_a_closed_terminal_asks_for_no_other_end(path: Path) -> None:
+    """After Ctrl-C it is no second signal: what runs is still removed in order."""
+    prepared, trials = _prepared(), Pretended(life=1000)
+
+    def look() -> None:
+        if trials.runs:
+            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGHUP)
+            trials.on_observe = lambda: None
+
+    trials.on_observe = look
+    with _begin(path, prepared) as journal:
+        state = runner.run(prepared, trials, journal)
+    assert (actions.REQUESTED, [False]) == (state.outcome, trials.closed)
+
+
 def test_any_process_may_ask_for_the_end(path: Path) -> None:
     """Who runs the sweep takes the request; where nobody does, it is recorded at once."""
     prepared, trials = _prepared(), Pretended(life=1000)
@@ -441,13 +458,19 @@ def test_a_sweep_that_is_kept_elsewhere_is_found_by_its_name(path: Path) -> None
 
 
 def test_a_note_of_a_sweep_that_is_nowhere_any_more_is_forgotten(path: Path) -> None:
-    """When a new sweep takes the name; while there is one, its name is taken."""
+    """When a new sweep has taken the name: until then it knows the mark of what may be left."""
     elsewhere = path.parents[2] / "elsewhere" / "j"
-    runner.begin(_prepared(), runner.locate("s", str(elsewhere)), {"on": "here"}).close()
+    first = replace(_prepared(), owner=Owner("5eed", "jo.laptop"))
+    runner.begin(first, runner.locate("s", str(elsewhere)), {"on": "here"}).close()
     assert str(elsewhere) == shelf.begin("s").where
     elsewhere.unlink()
-    assert str(path) == shelf.begin("s").where
-    assert [] == shelf.every()
+    kept = shelf.begin("s")
+    assert str(path) == kept.where
+    assert ({"on": "here"}, first.owner) == shelf.marks(runner.locate("s"))
+    assert ({}, None) == shelf.marks(kept)
+    runner.begin(_prepared(), kept, {"on": "here"}).close()
+    assert [str(path)] == [one.where for one in shelf.every()]
+    assert not (path.parent / "where").exists()
 
 
 def test_a_command_names_the_journal_where_one_is_needed(path: Path) -> None:

@@ -21,7 +21,7 @@ from allranks.sweep.model import FAILED, MAXIMIZE, RUNNING, STOPPED, SUCCEEDED, 
 from allranks.sweep.reporting import describe, drawing
 from allranks.sweep.reporting.figures import figures
 from allranks.sweep.reporting.importance import FEWEST
-from allranks.sweep.reporting.results import one_line
+from allranks.sweep.reporting.results import one_line, state_of
 from allranks.sweep.reporting.tables import NONE, duration, note, short, summary, table, value_text
 
 if TYPE_CHECKING:
@@ -266,7 +266,7 @@ def _table(results: Results, rows: Table) -> Iterable[str]:
     best = results.best.number if results.best else None
     for trial, cells, keys in zip(rows.trials, rows.rows, rows.keys, strict=True):
         style = ' class="best"' if trial.number == best else ""
-        yield f'<tr{style} data-t="{trial.number}" data-state="{trial.state}">'
+        yield f'<tr{style} data-t="{trial.number}" data-state="{state_of(trial)}">'
         yield "".join(_cells(results.spec, trial, rows, cells, keys)) + "</tr>"
     yield "</tbody></table></div>"
     left = len(results.trials) - len(rows.trials)
@@ -346,7 +346,7 @@ _STATES = {
 
 def _said(trial: Trial, metric: str) -> list[str]:
     """Lines about a trial: a heading, its value, its parameters, a note."""
-    lines = [f"trial {trial.number}, {_STATES.get(trial.state, trial.state)}"]
+    lines = [f"trial {trial.number}, {_STATES.get(state_of(trial), state_of(trial))}"]
     if trial.value is not None:
         lines.append(f"{metric} {value_text(trial.value)}")
     lines += [one_line(f"{name} {choice.text}") for name, choice in trial.assignment.items()]

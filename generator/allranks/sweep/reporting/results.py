@@ -28,6 +28,7 @@ from allranks.sweep.model import (
     STOPPED,
     SUCCEEDED,
     UNMEASURED,
+    WAITING,
 )
 from allranks.yamlio.dump import dump
 
@@ -65,8 +66,8 @@ class Results:
     @property
     def counts(self) -> dict[str, int]:
         """How many trials are in each state; states without one are left out."""
-        found = Counter(trial.state for trial in self.trials)
-        return {state: found[state] for state in STATES if found[state]}
+        found = Counter(map(state_of, self.trials))
+        return {state: found[state] for state in (*STATES, WAITING) if found[state]}
 
     @property
     def over(self) -> bool:
@@ -178,8 +179,13 @@ def finite(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
+def state_of(trial: Trial) -> str:
+    """The state of a trial as a person is told it: one that runs may only wait to be made."""
+    return WAITING if trial.waiting else trial.state
+
+
 def seconds(trial: Trial) -> float | None:
-    """How long a trial took; None while it runs."""
+    """How long a trial took, from its release's beginning; None while it runs."""
     if trial.started is None or trial.ended is None:
         return None
     return max(0.0, trial.ended - trial.started)
@@ -217,7 +223,7 @@ def _trial_dict(trial: Trial) -> dict[str, Any]:
     return {
         "number": trial.number,
         "name": trial.name,
-        "state": trial.state,
+        "state": state_of(trial),
         "value": finite(trial.value),
         "parameters": {name: choice.text for name, choice in trial.assignment.items()},
         "attempts": trial.attempts,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from allranks.sweep.model import CANCELLED, LogUniform, Uniform
-from allranks.sweep.reporting.results import finite, seconds
+from allranks.sweep.reporting.results import finite, seconds, state_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -88,7 +88,7 @@ def _cells(
 ) -> Iterable[tuple[str, float | str | None]]:
     """Each cell's text, and what it is sorted by."""
     yield str(trial.number), trial.number
-    yield trial.state, trial.state
+    yield state_of(trial), state_of(trial)
     if measured:
         yield value_text(trial.value), finite(trial.value)
     for name in names:
@@ -192,7 +192,7 @@ def as_csv(results: Results) -> str:
             (
                 trial.number,
                 trial.name,
-                trial.state,
+                state_of(trial),
                 "" if trial.value is None else repr(trial.value),
                 *texts,
                 "" if (step := last_step(trial)) is None else step,

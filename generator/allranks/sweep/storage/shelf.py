@@ -4,12 +4,15 @@
 
     <root>/sweeps/<name>/journal.jsonl      the sweep itself; see `filekeeper`
     <root>/sweeps/<name>/where              or else what --journal was given for it
+    <root>/sweeps/<name>/releases.json      beside that: where its releases are, and their mark
 
-With the second a sweep that is kept elsewhere is found by its name alone.
+With the second a sweep that is kept elsewhere is found by its name alone; with the third its
+releases are, too, when other hands have removed the journal.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from contextlib import suppress
@@ -17,10 +20,12 @@ from typing import TYPE_CHECKING
 
 from allranks.errors import InputError
 from allranks.local import store
+from allranks.sweep.owner import Owner
 from allranks.sweep.storage import journals
 from allranks.sweep.storage.lines import LINE_MAX, Reader
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from allranks.sweep.storage.journals import Keeper
@@ -28,6 +33,7 @@ if TYPE_CHECKING:
 _FOLDER = "sweeps"
 _JOURNAL = "journal.jsonl"
 _WHERE = "where"
+_RELEASES = "releases.json"
 
 
 def locate(name: str, journal: str = "") -> Keeper:
@@ -68,7 +74,7 @@ def metrics() -> list[str]:
 
 
 def begin(name: str, journal: str = "") -> Keeper:
-    """Where a new sweep is to be kept; a note of an older one that is nowhere any more is removed.
+    """Where a new sweep is to be kept; an older one of the name that is nowhere any more is none.
 
     Args:
         name: the sweep's name.
@@ -80,9 +86,15 @@ def begin(name: str, journal: str = "") -> Keeper:
     """
     kept = locate(name, journal)
     if not journal and not is_own(name, kept.where) and not kept.exists():
-        forget(kept)
-        return locate(name)
+        return journals.keeper(str(_folder(name) / _JOURNAL), name)
     return kept
+
+
+def make_room(kept: Keeper) -> None:
+    """Remove the note of an older sweep that is nowhere any more; of `begin`, which has looked."""
+    folder = _folder(kept.name)
+    if is_own(kept.name, kept.where) and (folder / _WHERE).exists():
+        forget(_kept(folder))
 
 
 def is_own(name: str, where: str) -> bool:
@@ -95,22 +107,48 @@ def is_known(kept: Keeper) -> bool:
     return bool(kept.name) and _kept(_folder(kept.name)).where == kept.where
 
 
-def note(kept: Keeper) -> None:
+def note(kept: Keeper, place: Mapping[str, str], owner: Owner) -> None:
     """Remember where a sweep is kept, so that its name is enough from now on.
 
     A name that is another sweep's here stays that one's: then ``--journal`` goes on being needed.
     So it does where the state folder cannot be written.
+
+    Args:
+        kept: where it is.
+        place: where its trials run, as its journal has it.
+        owner: what marks its releases.
     """
     folder = _folder(kept.name)
-    if not kept.name or is_known(kept) or (folder / _JOURNAL).exists():
+    if not kept.name or (folder / _JOURNAL).exists():
         return
-    pointer = folder / _WHERE
-    partial = folder / f".{_WHERE}.{os.getpid()}"
+    told = json.dumps({"place": dict(place), "owner": owner.as_dict()})
     with suppress(OSError):
         folder.mkdir(0o700, parents=True, exist_ok=True)
-        partial.touch(0o600)
-        partial.write_text(f"{kept.where}\n", "utf-8")
-        partial.replace(pointer)
+        _write(folder / _RELEASES, told)
+        if not is_known(kept):
+            _write(folder / _WHERE, kept.where)
+
+
+def marks(kept: Keeper) -> tuple[Mapping[str, str], Owner | None]:
+    """Where the releases of a sweep are, and what marks them; nothing and None where no note says.
+
+    Args:
+        kept: where it is, or was.
+    """
+    if not is_known(kept):
+        return {}, None
+    try:
+        told = json.loads((_folder(kept.name) / _RELEASES).read_text("utf-8"))
+        return dict(told["place"]), Owner.of(told["owner"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}, None
+
+
+def _write(file: Path, text: str) -> None:
+    partial = file.with_name(f".{file.name}.{os.getpid()}")
+    partial.touch(0o600)
+    partial.write_text(f"{text}\n", "utf-8")
+    partial.replace(file)
 
 
 def forget(kept: Keeper) -> None:

@@ -14,6 +14,7 @@ import threading
 import time
 from collections import defaultdict
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
@@ -192,7 +193,7 @@ class ClusterTrials:
             there = self._judge(name, objects, pods) if own else _verdict(objects)
             if there.phase in _ENDED:
                 if not trial.is_read():
-                    there = Observed(actions.RUNNING, since=there.since, is_over=True)
+                    there = replace(there, phase=actions.RUNNING, reason="", is_over=True)
                 else:
                     self._ended[name] = there
             yield name, there
@@ -243,14 +244,15 @@ class ClusterTrials:
         now = time.time()
         seen = Observation(name, self._namespace, tuple(objects), tuple(pods), now=now)
         status = reduce(seen)
-        since = status.finished_at or status.started_at or now
+        since, began = status.finished_at or status.started_at or now, status.started_at or 0.0
         if status.phase is Phase.SUCCEEDED:
-            return Observed(actions.SUCCEEDED, since=status.finished_at or now)
+            return Observed(actions.SUCCEEDED, since=status.finished_at or now, began=began)
         if status.finished and seen.objects:
-            return Observed(actions.FAILED, _reason(status), status.finished_at or now)
+            why, since = _reason(status), status.finished_at or now
+            return Observed(actions.FAILED, why, since, began=began)
         if status.finished and name in self._pods and self._pods[name].was_seen:
             return Observed(actions.FAILED, "its job was removed before its end was seen", since)
-        return Observed(actions.RUNNING, since=since)
+        return Observed(actions.RUNNING, since=since, began=began)
 
     # --- doing ------------------------------------------------------------------------------------
 
@@ -315,6 +317,9 @@ def _reason(status: RunStatus) -> str:
 
 def _verdict(jobs: Iterable[Manifest]) -> Observed:
     """How a release of a foreign chart does: it ends when all its Jobs have, or one has failed."""
+    jobs = list(jobs)
+    starts = [start for job in jobs if (start := when(job, "status", "startTime"))]
+    began = min(starts, default=0.0)
     states = [items(job, "status", "conditions") for job in jobs]
     now = time.time()
     if not states:
@@ -324,8 +329,9 @@ def _verdict(jobs: Iterable[Manifest]) -> Observed:
         if holds(one, "Failed"):
             found = condition(one, "Failed")
             why = text(found, "reason") or "its job failed"
-            return Observed(actions.FAILED, why, when(found, "lastTransitionTime") or now)
+            since = when(found, "lastTransitionTime") or now
+            return Observed(actions.FAILED, why, since, began=began)
     if all(holds(one, "Complete") for one in states):
         ends = (when(condition(one, "Complete"), "lastTransitionTime") for one in states)
-        return Observed(actions.SUCCEEDED, since=max(end or now for end in ends))
-    return Observed(actions.RUNNING, since=now)
+        return Observed(actions.SUCCEEDED, since=max(end or now for end in ends), began=began)
+    return Observed(actions.RUNNING, since=now, began=began)

@@ -30,6 +30,7 @@ from allranks.sweep.values import over, places
 from allranks.sweep.values.forms import TRIAL
 from allranks.sweep.values.reading import Reading
 from allranks.values.merge import copy, merge, overlay
+from allranks.yamlio.load import MAX_EXACT_INT
 from allranks.yamlio.mistakes import kind
 
 if TYPE_CHECKING:
@@ -143,7 +144,9 @@ def fitted(choice: Choice, default: Any) -> Any:
         return data
     number = isinstance(default, int | float) and not isinstance(default, bool)
     if number and isinstance(data, int | float) and not isinstance(data, bool):
-        return data
+        # Helm would read it as another number.
+        lossy = isinstance(data, int) and abs(data) > MAX_EXACT_INT
+        return choice.text if lossy else data
     return choice.text
 
 

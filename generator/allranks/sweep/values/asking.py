@@ -54,6 +54,7 @@ class Request:
         namespace: where its releases are to be; "" where it does not matter.
         helm: the helm that a person named; "" for the one that is found.
         parallel: how many trials run at a time where nothing says so; 0 is all of them.
+        is_local: its trials run on this machine.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Request:
     namespace: str = ""
     helm: str = ""
     parallel: int = 0
+    is_local: bool = False
 
 
 @dataclass(frozen=True, slots=True)

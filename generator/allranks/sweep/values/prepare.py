@@ -21,7 +21,16 @@ from allranks.schema import paths
 from allranks.schema.validate import in_file_order
 from allranks.schema.validate import located as schema_problems
 from allranks.sweep import naming, notes, sampling, space
-from allranks.sweep.model import ARG, ENV, OVERLAY, SweepSpec, Trial, Values
+from allranks.sweep.model import (
+    ARG,
+    ENV,
+    OVERLAY,
+    Objective,
+    SweepSpec,
+    Trial,
+    TrialSpec,
+    Values,
+)
 from allranks.sweep.owner import NOBODY, Owner
 from allranks.sweep.values import apply, asking, foreign, places
 from allranks.sweep.values import spec as reading
@@ -39,7 +48,7 @@ if TYPE_CHECKING:
     from allranks.sweep.state import SweepState
     from allranks.sweep.values.asking import Asked
 
-__all__ = ["Prepared", "Request", "check_job", "prepare", "restore", "samples"]
+__all__ = ["Prepared", "Request", "check_job", "of_lost", "prepare", "restore", "samples"]
 
 SWEEP = "sweep"
 # What a trial that runs its command alone is laid out and judged as.
@@ -114,7 +123,7 @@ def prepare(request: Request) -> Prepared:
         told.append(f"{request.parallel} trials run at a time; sweep.parallel says how many")
     prepared = _complete(bound.spec, defaults, tuple(told))
     if prepared.workload:
-        _validate(prepared, asked, request.namespace)
+        _validate(prepared, asked, request)
         told += notes.of(asked.section, _first(prepared))
         prepared = replace(prepared, notes=tuple(told))
     return replace(_laid_out(prepared), owner=Owner.new())
@@ -140,6 +149,17 @@ def _odd_choices(asked: Asked) -> list[str]:
 def restore(state: SweepState) -> Prepared:
     """A sweep that was begun before, from its journal alone; its values files are not read."""
     return replace(_laid_out(_complete(state.spec, state.defaults, ())), owner=state.owner)
+
+
+def of_lost(name: str, owner: Owner) -> Prepared:
+    """What is known of a sweep whose journal is gone: enough to find its releases.
+
+    Args:
+        name: the sweep's name.
+        owner: what marks them.
+    """
+    spec = SweepSpec(name, (), Objective(""), TrialSpec())
+    return Prepared(spec, {}, "", "", owner=owner)
 
 
 def check_job(prepared: Prepared, namespace: str, helm: str = "") -> None:
@@ -247,14 +267,14 @@ def _job(prepared: Prepared, own: Mapping[str, Any]) -> dict[str, Any]:
     return {**merge(prepared.defaults, own), "workload": prepared.workload}
 
 
-def _validate(prepared: Prepared, asked: Asked, namespace: str) -> None:
+def _validate(prepared: Prepared, asked: Asked, request: Request) -> None:
     """Refuse values that the chart of the trials would refuse, before anything is begun."""
     found: dict[tuple[ValuesPath, str], Problem] = {}
     values: Mapping[str, Any] = {}
     for assignment in islice(samples(prepared.spec), _SAMPLES):
         own = apply.trial_values(prepared.spec, assignment, prepared.defaults)
         values = _job(prepared, own)
-        for path, problem in _problems(values, asked.trial_where, namespace):
+        for path, problem in _problems(values, asked.trial_where, request):
             shown = replace(problem, path=paths.show(asked.trial_path(path)))
             found.setdefault((path, problem.message), shown)
     if found:
@@ -263,11 +283,13 @@ def _validate(prepared: Prepared, asked: Asked, namespace: str) -> None:
 
 
 def _problems(
-    values: Mapping[str, Any], where: Callable[[ValuesPath], str], namespace: str
+    values: Mapping[str, Any], where: Callable[[ValuesPath], str], request: Request
 ) -> list[tuple[ValuesPath, Problem]]:
     refused = schema_problems(str(values["workload"]), values, where, typed(where))
     broken = tuple(path for path, _ in refused)
-    return refused + check.located(values, where, "", namespace, broken)
+    return refused + check.located(
+        values, where, "", request.namespace, broken, is_local=request.is_local
+    )
 
 
 def samples(spec: SweepSpec) -> Iterator[Assignment]:

@@ -124,7 +124,8 @@ def _image(view: View) -> Iterator[Finding]:
         yield Finding(
             path("image.repository"),
             "is empty, so there is no image to run",
-            'name the image, as in image: {repository: my/trainer, tag: "1.4"}',
+            'name the image, as in image: {repository: my/trainer, tag: "1.4"}; only a run with '
+            "--on local needs none",
         )
 
 
@@ -186,7 +187,13 @@ RULES = (
         _module,
         workload="torchrun",
     ),
-    Rule("image", "`image.repository` is set.", ("image",), _image),
+    Rule(
+        "image",
+        "`image.repository` is set; a run on this machine (`--on local`) needs none.",
+        ("image",),
+        _image,
+        cluster=True,
+    ),
     Rule(
         "reserved-env",
         "`env` sets no variable that the job sets itself: `ALLRANKS_*`, `JOB_COMPLETION_INDEX`, "

@@ -85,6 +85,7 @@ class Rule:
         find: yields a finding for each place where it does not hold.
         workload: the only workload it is about; "" is all.
         warning: whether a finding is a word of advice only.
+        cluster: whether it is about a cluster alone, and not about a run on this machine.
     """
 
     id: str
@@ -93,6 +94,7 @@ class Rule:
     find: Callable[[View], Iterable[Finding]]
     warning: bool = False
     workload: str = ""
+    cluster: bool = False
 
 
 def resolved(keys: ValuesPath, workload: str) -> ValuesPath:
