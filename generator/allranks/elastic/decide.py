@@ -30,6 +30,7 @@ from allranks.elastic import plan as plans
 from allranks.elastic.actions import Decision, Tell, WriteJobStatus
 from allranks.elastic.apply import Applied, apply, from_specs, refusal, within
 from allranks.elastic.following import Said
+from allranks.elastic.jobstatus import Refused
 from allranks.elastic.members import SUCCEEDED
 from allranks.elastic.plan import FAILED, SUPERSEDED
 from allranks.elastic.planstatus import Outcome
@@ -94,7 +95,8 @@ def decide(view: JobView) -> Decision:
         *_noted(taken),
     ]
     own = [one.pod for one in seen.trainers.values()]
-    status = jobstatus.build(job, target, own, mastered.view, view.now, refused=view.refused)
+    refused = Refused(view.refused, view.master_refused)
+    status = jobstatus.build(job, target, own, mastered.view, view.now, refused=refused)
     status |= _kept(target, observed)
     urgent = bool(told) or job.observed != observed or _decisive(job, target)
     commit = WriteJobStatus(job.name, job.resource_version, status, urgent=urgent)

@@ -24,8 +24,9 @@ class JobView:
         services: the names of the Services that it owns.
         now: seconds since the epoch.
         master_image: what runs `allranks-master`, where the job's template names no image.
-        refused: the API server's words where its pods could not be made when that was tried last;
-            "" where they could.
+        refused: the API server's words where the pods of its trainers could not be made when that
+            was tried last; "" where they could.
+        master_refused: the same of its master's pod.
     """
 
     job: Manifest
@@ -35,6 +36,7 @@ class JobView:
     now: float = 0.0
     master_image: str = ""
     refused: str = ""
+    master_refused: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -212,6 +212,27 @@ def test_after_a_refusal_one_pod_is_tried_first(stage: Stage) -> None:
     assert tried + 21 == len(stage.parts.sent("POST", PODS_PATH))
 
 
+def test_a_refused_master_holds_up_nobody_else(stage: Stage) -> None:
+    """Its account is missing, the workers' is not; and what is told of it is the master's."""
+    leader = pod("elasticjob-j-dlrover-master-0")
+    leader["metadata"]["labels"]["elasticjob.dlrover/replica-type"] = "dlrover-master"
+    why = 'pods "elasticjob-j-dlrover-master-0" is forbidden: serviceaccount "m" not found'
+
+    def answer(_query: object, body: dict[str, Any]) -> Any:
+        return (
+            refused(403, "Forbidden", why) if "master" in body["metadata"]["name"] else made(body)
+        )
+
+    stage.parts.server.routes["POST", PODS_PATH] = answer
+    stage.look(None, CreatePod(leader))
+    stage.look(None, CreatePod(leader), CreatePod(pod("a")), CreatePod(pod("b")))
+    sent = [body["metadata"]["name"] for body in stage.parts.sent("POST", PODS_PATH)]
+    assert ["elasticjob-j-dlrover-master-0", "a", "b"] == [sent[0], *sorted(sent[1:])]
+    view = stage.views[-1]
+    assert ("", f"Error creating: {why}") == (view.refused, view.master_refused)
+    assert ["FailedCreate"] == stage.parts.events()
+
+
 def test_a_job_that_is_mended_waits_no_longer(stage: Stage) -> None:
     """A new generation is a new try."""
     stage.parts.server.routes["POST", PODS_PATH] = refused(422, "Invalid", "no such class")
