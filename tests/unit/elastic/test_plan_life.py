@@ -411,7 +411,7 @@ def test_of_one_second_numbers_decide_by_their_value() -> None:
 @pytest.mark.parametrize(
     "spec",
     [
-        {"createPods": [{"type": "worker", "id": 8, "rankIndex": 5}]},
+        {"createPods": [{"type": "worker", "id": 8, "rankIndex": 1}]},
         {"removePods": [{"type": "worker", "id": 0}]},
     ],
 )
