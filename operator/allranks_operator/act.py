@@ -46,6 +46,7 @@ from allranks_operator.telling import About, Sentence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from concurrent.futures import Future
 
     from structlog.typing import FilteringBoundLogger
 
@@ -143,6 +144,9 @@ class Actor:
         self._log = log
         self._may_act = may_act
         self._pool = ThreadPoolExecutor(concurrency, thread_name_prefix="act")
+        # As many again wait for a free thread: none is idle, and no job's ten thousand stand before
+        # another's one.
+        self._share = 2 * concurrency
 
     def close(self) -> None:
         """Take nothing more, and wait for what has begun."""
@@ -156,7 +160,12 @@ class Actor:
             actions: what to do; in any order.
         """
         stop = threading.Event()
-        found = [self._pool.submit(self._one, job, action, stop) for action in actions]
+        share = threading.Semaphore(self._share)
+        found: list[Future[Outcome]] = []
+        for action in actions:
+            share.acquire()
+            found.append(self._pool.submit(self._one, job, action, stop))
+            found[-1].add_done_callback(lambda _: share.release())
         return Round([one.result() for one in found])
 
     def timed(self, what: str, request: Callable[[], Manifest | None]) -> Manifest | None:

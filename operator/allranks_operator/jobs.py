@@ -19,6 +19,7 @@ from allranks_operator.kube.applied import plain, same
 from allranks_operator.kube.errors import ApiError, BusyError, ConflictError, GoneError
 from allranks_operator.kube.resources import ELASTIC_JOBS
 from allranks_operator.pace import Backoff, Burst, Pace
+from allranks_operator.plansread import PlansRead
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 _COMMIT_SECONDS, _COMMITS_AT_ONCE = 0.1, 3
 # A look that takes long is followed by a rest of so many times its length.
 _REST = 2.0
+# One that takes so long rests whatever changes: a job of ten thousand pods is not all there is.
+_LONG_SECONDS = 0.2
 # The master has an account and an image of its own: what keeps it from being made is no reason to
 # leave the others alone, nor theirs to leave it.
 _MAKING, _LEADING, _REST_OF = "making pods", "making the master", "the rest"
@@ -89,6 +92,7 @@ class Jobs:
         self._pace = Pace(1.0)
         self._commits = Burst(_COMMIT_SECONDS, _COMMITS_AT_ONCE)
         self._backoff = Backoff()
+        self._plans = PlansRead()
         self._taken: dict[tuple[Key, str], float] = {}
         self._generations: dict[Key, int] = {}
         self._refusals: dict[tuple[Key, str], str] = {}
@@ -120,6 +124,8 @@ class Jobs:
         took = time.monotonic() - started
         again = self._carry_out(turn, found[0], decision)
         rest = took * _REST
+        if took > _LONG_SECONDS:
+            self._agenda.hold(key, rest)
         for each in (again, decision.look_again):
             if each is not None:
                 self._agenda.add(key, after=max(each, rest))
@@ -147,6 +153,7 @@ class Jobs:
             master_image=self._master_image,
             refused=self._refusals.get((key, _MAKING), ""),
             master_refused=self._refusals.get((key, _LEADING), ""),
+            read_plan=self._plans.reader(key),
         )
 
     def _carry_out(self, turn: Turn, job: Manifest, decision: Decision) -> float | None:
@@ -309,6 +316,7 @@ class Jobs:
     def _forget(self, key: Key) -> None:
         self._pace.forget(key)
         self._commits.forget(key)
+        self._plans.forget(key)
         self._backoff.forget(key)
         self._generations.pop(key, None)
         self._mended(key)

@@ -5,7 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from allranks.elastic import plan
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from allranks.elastic.plan import ScalePlan
     from allranks.model.manifest import Manifest
 
 
@@ -27,6 +32,7 @@ class JobView:
         refused: the API server's words where the pods of its trainers could not be made when that
             was tried last; "" where they could.
         master_refused: the same of its master's pod.
+        read_plan: reads a plan; a caller that remembers what it has read gives its own.
     """
 
     job: Manifest
@@ -37,6 +43,7 @@ class JobView:
     master_image: str = ""
     refused: str = ""
     master_refused: str = ""
+    read_plan: Callable[[Manifest], ScalePlan] = plan.read
 
 
 @dataclass(frozen=True, slots=True)
