@@ -227,7 +227,9 @@ class Jobs:
         sorts: dict[str, list[Action]] = {_MAKING: [], _LEADING: [], _REST_OF: []}
         for one in actions:
             sorts[_sort(one)].append(one)
-        first, others, waits = sorts[_REST_OF], [], []
+        first = sorts[_REST_OF]
+        others: list[Action] = []
+        waits: list[float] = []
         for sort in (_LEADING, _MAKING):
             making = sorts[sort]
             if not making:

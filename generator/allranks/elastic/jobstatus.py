@@ -281,16 +281,16 @@ def _held_back(
         told = f"{state.message}; {', '.join(bare)} has no template with a container any more"
         return state._replace(reason=NO_TEMPLATE, message=told, stalled=True)
     missing = sum(one.uncreated for one in counts.values())
-    told = []
+    waits = []
     if refused.trainers and missing:
-        told.append((creating.refused(refused.trainers), plural(missing, "pod")))
+        waits.append((creating.refused(refused.trainers), plural(missing, "pod")))
     if refused.master and not (master.phase or _runs(master)):
-        told.append((creating.refused(refused.master), "its master's pod"))
-    if not told:
+        waits.append((creating.refused(refused.master), "its master's pod"))
+    if not waits:
         return state
-    clauses = " and for ".join(cause.tell(what) for cause, what in told)
+    clauses = " and for ".join(cause.tell(what) for cause, what in waits)
     return state._replace(
-        reason=told[0][0].reason, message=f"{state.message}; waiting for {clauses}"
+        reason=waits[0][0].reason, message=f"{state.message}; waiting for {clauses}"
     )
 
 
