@@ -191,7 +191,7 @@ class Jobs:
             return self._api.apply(path, key.namespace, commit.name, body, part="status")
 
         try:
-            answer = self._actor.timed("write_job_status", write)
+            answer = self._actor.timed("write_job_status", key.namespace, write)
         except GoneError:
             return None
         except ConflictError:

@@ -278,7 +278,7 @@ class Runs:
     def _send(self, key: Key, what: str, request: Any) -> Manifest | None:
         """Make a request; where it is refused, leave the run alone for a while."""
         try:
-            answer: Manifest | None = self._actor.timed(what, request)
+            answer: Manifest | None = self._actor.timed(what, key.namespace, request)
         except GoneError:
             return None  # it went meanwhile, or the cluster does not know the kind
         except ApiError as error:

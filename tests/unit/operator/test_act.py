@@ -179,7 +179,7 @@ def test_who_does_not_lead_does_nothing(parts: Parts) -> None:
     )
     assert [] == parts.server.requests
     with pytest.raises(act.NotLeadingError):
-        parts.actor.timed("x", lambda: None)
+        parts.actor.timed("x", "lab", lambda: None)
 
 
 def test_one_of_another_job_does_not_wait_for_thousands(parts: Parts) -> None:
