@@ -40,6 +40,7 @@ _COMMIT_SECONDS, _COMMITS_AT_ONCE = 0.1, 3
 _REST = 2.0
 # One that takes so long rests whatever changes: a job of ten thousand pods is not all there is.
 _LONG_SECONDS = 0.2
+_HELD_SECONDS = 1.0
 # The master has an account and an image of its own: what keeps it from being made is no reason to
 # leave the others alone, nor theirs to leave it.
 _MAKING, _LEADING, _REST_OF = "making pods", "making the master", "the rest"
@@ -126,9 +127,11 @@ class Jobs:
         rest = took * _REST
         if took > _LONG_SECONDS:
             self._agenda.hold(key, rest)
-        for each in (again, decision.look_again):
+        # While pods are held back, what is left of them is no reason to come back at once.
+        least = rest if again is None else max(rest, min(again, _HELD_SECONDS))
+        for each, soonest in ((again, rest), (decision.look_again, least)):
             if each is not None:
-                self._agenda.add(key, after=max(each, rest))
+                self._agenda.add(key, after=max(each, soonest))
 
     def _heed_change(self, key: Key, job: Manifest) -> None:
         """Leave nothing alone any longer that may have been mended."""

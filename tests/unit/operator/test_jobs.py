@@ -283,6 +283,18 @@ def test_the_decision_says_when_to_look_again(stage: Stage) -> None:
     assert abs(view.now - time.time()) < 5
 
 
+def test_what_is_held_back_is_not_looked_at_again_and_again(stage: Stage) -> None:
+    """More pods than one look makes, and none that may be: there is nothing to do at once."""
+    stage.parts.server.routes["POST", PODS_PATH] = refused(422, "Invalid", "no such class")
+    stage.look(None, CreatePod(pod("a")))
+    stage.parts.agenda.clear()
+    stage.decision = Decision(look_again=0.0)
+    stage.look(None, CreatePod(pod("a")))
+    due = stage.parts.due()
+    assert due is not None
+    assert 0.5 < due <= 1.0
+
+
 def test_a_plan_without_its_job_is_refused_in_time(stage: Stage) -> None:
     """It waits half a minute for the job, and says then that there is none."""
     from allranks_operator.kube.resources import (  # noqa: PLC0415 - only this test
