@@ -160,6 +160,7 @@ SCALE_PLAN, SCALE_PLANS = "ScalePlan", "scaleplans"
 
 # The watcher: its server-side apply, its lease, and where its own master's pods get their rights.
 WATCHER = "allranks-watcher"
+LACKS = f"{DOMAIN}/lacks"  # on its Lease: the rights that it should have and has not
 MASTER_PROGRAM = MASTER_ACCOUNT = "allranks-master"
 
 # Annotations of ours on controllers, jobs and pods.

@@ -42,10 +42,12 @@ from allranks_operator.kube.errors import (
     GoneError,
     QuotaError,
 )
+from allranks_operator.lacking import Lacking
 from allranks_operator.telling import About, Sentence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from concurrent.futures import Future
 
     from structlog.typing import FilteringBoundLogger
 
@@ -142,7 +144,11 @@ class Actor:
         self._teller = teller
         self._log = log
         self._may_act = may_act
+        self.lacking = Lacking(metrics)
         self._pool = ThreadPoolExecutor(concurrency, thread_name_prefix="act")
+        # As many again wait for a free thread: none is idle, and no job's ten thousand stand before
+        # another's one.
+        self._share = 2 * concurrency
 
     def close(self) -> None:
         """Take nothing more, and wait for what has begun."""
@@ -156,14 +162,22 @@ class Actor:
             actions: what to do; in any order.
         """
         stop = threading.Event()
-        found = [self._pool.submit(self._one, job, action, stop) for action in actions]
+        share = threading.Semaphore(self._share)
+        found: list[Future[Outcome]] = []
+        for action in actions:
+            share.acquire()
+            found.append(self._pool.submit(self._one, job, action, stop))
+            found[-1].add_done_callback(lambda _: share.release())
         return Round([one.result() for one in found])
 
-    def timed(self, what: str, request: Callable[[], Manifest | None]) -> Manifest | None:
+    def timed(
+        self, what: str, namespace: str, request: Callable[[], Manifest | None]
+    ) -> Manifest | None:
         """Make one request, if this watcher may, and count it.
 
         Args:
             what: what the metrics call it.
+            namespace: where.
             request: makes it.
 
         Raises:
@@ -175,12 +189,16 @@ class Actor:
         started = time.monotonic()
         word = DONE
         try:
-            return request()
+            answer = request()
         except ApiError as error:
             word = word_of(error)
+            self.lacking.refused(namespace, what, error)
             if word not in _EXPECTED:
                 self._log.warning("a request was refused", action=what, result=word, why=str(error))
             raise
+        else:
+            self.lacking.worked(namespace, what)
+            return answer
         finally:
             self._metrics.action_seconds.labels(what).observe(time.monotonic() - started)
             self._metrics.actions.labels(what, word).inc()
@@ -190,7 +208,8 @@ class Actor:
         if making and stop.is_set():
             return Outcome(action, SKIPPED)
         try:
-            self.timed(_NAMES[type(action)], lambda: self._send(job, action))
+            namespace = job["metadata"]["namespace"]
+            self.timed(_NAMES[type(action)], namespace, lambda: self._send(job, action))
         except NotLeadingError:
             return Outcome(action, SKIPPED)
         except ExistsError as error:

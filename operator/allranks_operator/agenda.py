@@ -69,8 +69,15 @@ class Agenda:
 
         A thousand changes of what may not be written yet would be a thousand looks for nothing.
         """
+        until = time.monotonic() + seconds
         with self._lock:
-            self._held[key] = time.monotonic() + seconds
+            self._held[key] = until
+            due = self._due.get(key)
+            if due is None or due >= until:
+                return
+            self._due[key] = until  # what was asked for during this look
+            if key not in self._busy:
+                heapq.heappush(self._heap, (until, key))
 
     def take(self, timeout: float) -> Turn | None:
         """The next key whose turn it is; `done` must follow. None when nothing is due in time."""

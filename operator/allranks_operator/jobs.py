@@ -19,6 +19,7 @@ from allranks_operator.kube.applied import plain, same
 from allranks_operator.kube.errors import ApiError, BusyError, ConflictError, GoneError
 from allranks_operator.kube.resources import ELASTIC_JOBS
 from allranks_operator.pace import Backoff, Burst, Pace
+from allranks_operator.plansread import PlansRead
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +38,12 @@ if TYPE_CHECKING:
 _COMMIT_SECONDS, _COMMITS_AT_ONCE = 0.1, 3
 # A look that takes long is followed by a rest of so many times its length.
 _REST = 2.0
-_MAKING, _REST_OF = "making pods", "the rest"
+# One that takes so long rests whatever changes: a job of ten thousand pods is not all there is.
+_LONG_SECONDS = 0.2
+_HELD_SECONDS = 1.0
+# The master has an account and an image of its own: what keeps it from being made is no reason to
+# leave the others alone, nor theirs to leave it.
+_MAKING, _LEADING, _REST_OF = "making pods", "making the master", "the rest"
 _TAKEN_SECONDS = 60.0
 # (first, most) seconds between two tries.
 _TRIES = {
@@ -87,9 +93,10 @@ class Jobs:
         self._pace = Pace(1.0)
         self._commits = Burst(_COMMIT_SECONDS, _COMMITS_AT_ONCE)
         self._backoff = Backoff()
+        self._plans = PlansRead()
         self._taken: dict[tuple[Key, str], float] = {}
         self._generations: dict[Key, int] = {}
-        self._refusals: dict[Key, str] = {}
+        self._refusals: dict[tuple[Key, str], str] = {}
 
     def look(self, turn: Turn) -> None:
         """Look at a job, and do what follows.
@@ -118,9 +125,13 @@ class Jobs:
         took = time.monotonic() - started
         again = self._carry_out(turn, found[0], decision)
         rest = took * _REST
-        for each in (again, decision.look_again):
+        if took > _LONG_SECONDS:
+            self._agenda.hold(key, rest)
+        # While pods are held back, what is left of them is no reason to come back at once.
+        least = rest if again is None else max(rest, min(again, _HELD_SECONDS))
+        for each, soonest in ((again, rest), (decision.look_again, least)):
             if each is not None:
-                self._agenda.add(key, after=max(each, rest))
+                self._agenda.add(key, after=max(each, soonest))
 
     def _heed_change(self, key: Key, job: Manifest) -> None:
         """Leave nothing alone any longer that may have been mended."""
@@ -128,7 +139,7 @@ class Jobs:
         if self._generations.get(key) != generation:
             self._generations[key] = generation
             self._backoff.forget(key)
-            self._refusals.pop(key, None)
+            self._mended(key)
 
     def _view(
         self, key: Key, job: Manifest, pods: Sequence[Manifest], plans: Sequence[Manifest]
@@ -143,7 +154,9 @@ class Jobs:
             services=tuple(sorted(services)),
             now=time.time(),
             master_image=self._master_image,
-            refused=self._refusals.get(key, ""),
+            refused=self._refusals.get((key, _MAKING), ""),
+            master_refused=self._refusals.get((key, _LEADING), ""),
+            read_plan=self._plans.reader(key),
         )
 
     def _carry_out(self, turn: Turn, job: Manifest, decision: Decision) -> float | None:
@@ -181,7 +194,7 @@ class Jobs:
             return self._api.apply(path, key.namespace, commit.name, body, part="status")
 
         try:
-            answer = self._actor.timed("write_job_status", write)
+            answer = self._actor.timed("write_job_status", key.namespace, write)
         except GoneError:
             return None
         except ConflictError:
@@ -214,50 +227,58 @@ class Jobs:
 
     def _then(self, key: Key, job: Manifest, actions: Sequence[Action]) -> float | None:
         """Carry out what follows; pods that could not be made are left alone for a while."""
-        held = self._backoff.left(key, _MAKING)
-        making = [one for one in actions if _makes(one) and not held]
-        others = [one for one in actions if not _makes(one)]
-        if not any(map(_makes, actions)):
-            self._refusals.pop(key, None)
-        outcomes: list[Outcome] = []
-        # After a refusal one is tried first: the others would be refused alike.
-        first = 1 if self._backoff.failing(key, _MAKING) else len(making)
-        for batch in ([*others, *making[:first]], making[first:]):
-            if batch and not _refused(outcomes):
-                outcomes += self._actor.perform(job, batch).outcomes
+        sorts: dict[str, list[Action]] = {_MAKING: [], _LEADING: [], _REST_OF: []}
+        for one in actions:
+            sorts[_sort(one)].append(one)
+        first = sorts[_REST_OF]
+        others: list[Action] = []
+        waits: list[float] = []
+        for sort in (_LEADING, _MAKING):
+            making = sorts[sort]
+            if not making:
+                self._refusals.pop((key, sort), None)
+            if held := self._backoff.left(key, sort):
+                waits.append(held)
+                continue
+            # After a refusal one is tried first: the others would be refused alike.
+            tried = 1 if self._backoff.failing(key, sort) else len(making)
+            first, others = first + making[:tried], others + making[tried:]
+        outcomes: list[Outcome] = self._actor.perform(job, first).outcomes if first else []
+        refused = {_sort(one.action) for one in outcomes if one.error is not None}
+        more = [one for one in others if _sort(one) not in refused]
+        if more:
+            outcomes += self._actor.perform(job, more).outcomes
         self._note_taken(key, job, outcomes)
-        waits = [held] if held else []
-        waits += self._judge(key, job, _MAKING, [one for one in outcomes if _makes(one.action)])
-        waits += self._judge(
-            key, job, _REST_OF, [one for one in outcomes if not _makes(one.action)]
-        )
+        for sort in sorts:
+            waits += self._judge(
+                key, job, sort, [one for one in outcomes if _sort(one.action) == sort]
+            )
         return min(waits, default=None)
 
     def _judge(self, key: Key, job: Manifest, what: str, outcomes: list[Outcome]) -> list[float]:
         """When to come back for actions of one kind; [] where all went well."""
-        if not outcomes:
-            return []
+        if all(one.word == act.SKIPPED for one in outcomes):
+            return []  # nothing was learnt of it
         found = act.Round(outcomes)
         worst = found.worst()
         if worst is None or worst.error is None:
-            if what == _MAKING:
-                self._refusals.pop(key, None)
-            if self._backoff.worked(key, what) and what == _MAKING:
+            self._refusals.pop((key, what), None)
+            if self._backoff.worked(key, what) and what != _REST_OF:
                 self._tell(job, "Normal", reasons.PODS_CREATED, "pods are created again")
             return []
         waits = [max(self._backoff.failed(key, what, *_TRIES[worst.word]), found.after)]
-        if what != _MAKING:
+        if what == _REST_OF:
             self._say(job, worst.word, worst.error)
-        elif worst.word in _REFUSALS and self._note_refusal(key, job, worst.error):
+        elif worst.word in _REFUSALS and self._note_refusal(key, job, what, worst.error):
             waits.append(0.0)  # the job's status is to say so
         return waits
 
-    def _note_refusal(self, key: Key, job: Manifest, error: ApiError) -> bool:
+    def _note_refusal(self, key: Key, job: Manifest, what: str, error: ApiError) -> bool:
         """Tell why pods cannot be made, as Kubernetes' own controllers do; whether it is new."""
         message = f"Error creating: {error.said or error.problem.message}"
         self._tell(job, "Warning", reasons.FAILED_CREATE, message)
-        is_new = key not in self._refusals
-        self._refusals[key] = message
+        is_new = (key, what) not in self._refusals
+        self._refusals[key, what] = message
         return is_new
 
     def _say(self, job: Manifest, word: str, error: ApiError) -> None:
@@ -293,20 +314,24 @@ class Jobs:
             name for (owner, name), until in self._taken.items() if owner == key and until > now
         }
 
+    def _mended(self, key: Key) -> None:
+        for sort in (_MAKING, _LEADING):
+            self._refusals.pop((key, sort), None)
+
     def _forget(self, key: Key) -> None:
         self._pace.forget(key)
         self._commits.forget(key)
+        self._plans.forget(key)
         self._backoff.forget(key)
         self._generations.pop(key, None)
-        self._refusals.pop(key, None)
+        self._mended(key)
         for one in [one for one in self._taken if one[0] == key]:
             del self._taken[one]
 
 
-def _makes(action: Action) -> bool:
-    return isinstance(action, CreatePod | CreateService)
-
-
-def _refused(outcomes: Sequence[Outcome]) -> bool:
-    """Whether a pod or a Service could not be made."""
-    return any(_makes(one.action) and one.error is not None for one in outcomes)
+def _sort(action: Action) -> str:
+    """Of what sort an action is: each sort is held back by its own refusals alone."""
+    if not isinstance(action, CreatePod | CreateService):
+        return _REST_OF
+    labels = action.manifest["metadata"].get("labels") or {}
+    return _LEADING if labels.get(names.EDL_TYPE) == names.EDL_MASTER else _MAKING

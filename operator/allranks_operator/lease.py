@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from allranks import names
 from allranks_operator.kube.errors import ApiError, ConflictError, ExistsError, GoneError
 from allranks_operator.kube.resources import LEASES
 
@@ -66,6 +67,7 @@ class Election:
         gained: Callable[[], None],
         lost: Callable[[str], None],
         told: Callable[[ApiError], None],
+        lacks: Callable[[], str] = str,
     ) -> None:
         """Nothing is asked before `run`.
 
@@ -75,12 +77,14 @@ class Election:
             gained: called when it becomes ours.
             lost: called when it is ours no more, with the reason.
             told: called with each failure to read or write it.
+            lacks: which rights we should have and have not, for who reads the Lease; "" for none.
         """
         self._api = api
         self._terms = terms
         self._gained = gained
         self._lost = lost
         self._told = told
+        self._lacks = lacks
         self._stopping = threading.Event()
         self._renewed: float | None = None
         self._seen: tuple[Any, float] = (None, 0.0)
@@ -153,7 +157,16 @@ class Election:
     def _write(self, found: Manifest, holder: str, started: float) -> str:
         """Write ourselves into the Lease that was read; whoever was faster wins."""
         terms = self._terms
-        body = {**found, "spec": self._spec(found.get("spec") or {}, holder)}
+        metadata = found.get("metadata") or {}
+        notes = dict(metadata.get("annotations") or {})
+        notes.pop(names.LACKS, None)
+        if lacks := self._lacks():
+            notes[names.LACKS] = lacks
+        body = {
+            **found,
+            "metadata": {**metadata, "annotations": notes},
+            "spec": self._spec(found.get("spec") or {}, holder),
+        }
         return self._sent(
             lambda: self._api.replace(LEASES, terms.namespace, terms.name, body), started
         )

@@ -25,6 +25,10 @@ TABLE = {
     "allranks_reaction_seconds": ((), "From a change of the cluster to the status that tells it."),
     "allranks_watch_restarts_total": (("resource", "reason"), "Watches that began again, and why."),
     "allranks_leader": ((), "1 where this watcher acts, 0 where it stands by."),
+    "allranks_rights_missing": (
+        ("namespace", "action"),
+        "1 where the watcher lacks a right for what it is to do.",
+    ),
     "allranks_queue_depth": ((), "Runs and jobs that wait to be looked at."),
 }
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -51,6 +55,7 @@ class Metrics:
             *self._of("allranks_watch_restarts_total"), registry=self.registry
         )
         self.leader = Gauge(*self._of("allranks_leader"), registry=self.registry)
+        self.rights_missing = Gauge(*self._of("allranks_rights_missing"), registry=self.registry)
         self.queue_depth = Gauge(*self._of("allranks_queue_depth"), registry=self.registry)
 
     def text(self) -> bytes:

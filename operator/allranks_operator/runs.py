@@ -161,7 +161,9 @@ class Runs:
             self._world.learn(TRAINING_RUNS, answer)
         elif not self._backoff.failing(key, ""):
             # The cluster does not know the kind: it is not asked at each change of each run.
-            self._backoff.failed(key, "", _UNKNOWN_SECONDS, _UNKNOWN_SECONDS)
+            # Nor does anything tell when it does: the kinds may come long after the run.
+            again = self._backoff.failed(key, "", _UNKNOWN_SECONDS, _UNKNOWN_SECONDS)
+            self._agenda.add(key, after=again)
 
     def _tell(self, turn: Turn, run: Manifest, seen: Observation) -> None:
         key, previous = turn.key, mapping(run, "status")
@@ -276,7 +278,7 @@ class Runs:
     def _send(self, key: Key, what: str, request: Any) -> Manifest | None:
         """Make a request; where it is refused, leave the run alone for a while."""
         try:
-            answer: Manifest | None = self._actor.timed(what, request)
+            answer: Manifest | None = self._actor.timed(what, key.namespace, request)
         except GoneError:
             return None  # it went meanwhile, or the cluster does not know the kind
         except ApiError as error:

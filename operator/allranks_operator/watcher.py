@@ -88,6 +88,7 @@ class Watcher:
             gained=self._gained,
             lost=self._lost,
             told=lambda error: self._failed("the lease", error),
+            lacks=self._lacks,
         )
         self._actor, self._runs, self._jobs = self._parts(settings)
         self._loop = Loop(self._agenda, self._look, log)
@@ -201,7 +202,11 @@ class Watcher:
             self._metrics.leader.set(0)
         self._agenda.clear()
         self._runs.forget_all()
+        self._actor.lacking.clear()
         self._log.warning("lost the lease; standing by", why=why)
+
+    def _lacks(self) -> str:
+        return self._actor.lacking.told()
 
     def _watch_failed(self, resource: Resource, namespace: str, error: ApiError) -> None:
         missing = isinstance(error, GoneError) and resource.extension

@@ -252,7 +252,7 @@ def status_command(console: Console, /, *, target: Target, release: str, output:
     leads = found is not None and watchers.acts(
         site.cluster, release, site.namespace, found, now=time.time(), patience=watchers.PATIENCE
     )
-    well = found is not None and found.whole and leads is not False
+    well = found is not None and found.whole and leads is not False and not found.lacks
     well = well and all(one.state == "current" for one in kinds)
     if output == "json":
         data = _as_data(site, release, installed, found, kinds)
@@ -281,6 +281,7 @@ def _as_data(
             "ready": found.ready,
             "image": found.image,
             "leader": found.leader,
+            "lacks": found.lacks,
         },
         "watches": "*" if found is None or not found.namespaces else list(found.namespaces),
         "definitions": {one.name: str(one.state) for one in kinds},
@@ -305,6 +306,9 @@ def _show(
         lines["watchers"] = f"{found.ready} of {found.wanted} ready, {found.image}"
         lines["watches"] = ", ".join(found.namespaces) or "every namespace"
         lines["acts"] = _acting(found, leads=leads)
+        if found.lacks:
+            mend = f"`{names.CLI} operator upgrade` gives it again"
+            lines["lacks rights"] = f"{found.lacks} ({mend})"
     for one in kinds:
         lines[one.kind] = str(one.state)
     console.text(facts(lines))

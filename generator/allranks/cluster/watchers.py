@@ -37,6 +37,7 @@ class Watchers:
         renewed_at: when the leader last said so, in seconds since the epoch; None likewise.
         held_for: the seconds after which it must have said so again.
         seen: whether it may be seen who acts.
+        lacks: the rights that who acts should have and has not; "" where it says none.
     """
 
     wanted: int
@@ -47,6 +48,7 @@ class Watchers:
     renewed_at: float | None = None
     held_for: float = _HELD_SECONDS
     seen: bool = True
+    lacks: str = ""
 
     @property
     def whole(self) -> bool:
@@ -103,6 +105,7 @@ def find(cluster: Cluster, release: str, namespace: str) -> Watchers | None:
         renewed_at=_renewed_at(lease),
         held_for=_HELD_SECONDS if held is None else float(held),
         seen=lease is not None,
+        lacks=text(lease or {}, "metadata", "annotations", names.LACKS),
     )
 
 

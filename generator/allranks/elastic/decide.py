@@ -30,6 +30,7 @@ from allranks.elastic import plan as plans
 from allranks.elastic.actions import Decision, Tell, WriteJobStatus
 from allranks.elastic.apply import Applied, apply, from_specs, refusal, within
 from allranks.elastic.following import Said
+from allranks.elastic.jobstatus import Refused
 from allranks.elastic.members import SUCCEEDED
 from allranks.elastic.plan import FAILED, SUPERSEDED
 from allranks.elastic.planstatus import Outcome
@@ -62,7 +63,7 @@ def decide(view: JobView) -> Decision:
     job = jobs.read(view.job)
     if job.deleting or not job.uid:
         return Decision()  # what it owns goes with it
-    known = [one for one in map(plans.read, view.plans) if belongs(one, job)]
+    known = [one for one in map(view.read_plan, view.plans) if belongs(one, job)]
     seen = sights.sort(job, view.pods)
     ending = mastering.ending(job, job.target, seen)
     followed = following.follow(job, job.target, seen, view.now, ending=ending)
@@ -80,10 +81,11 @@ def decide(view: JobView) -> Decision:
     pruned = pruning.prune(job, known, view.now)
     observed = editing.observed(job, taken.plans)
     edit = editing.edited(job, observed, known) if not target.end else None
+    services = reconciling.services(job, target, view.services)
     then = [
         *master,
         *mastered.actions,
-        *reconciling.services(job, target, view.services),
+        *services,
         *reconciling.trainers(job, target, differs),
         *stands.writes,
         *_outcomes(taken, view.now),
@@ -94,12 +96,13 @@ def decide(view: JobView) -> Decision:
         *_noted(taken),
     ]
     own = [one.pod for one in seen.trainers.values()]
-    status = jobstatus.build(job, target, own, mastered.view, view.now, refused=view.refused)
+    refused = Refused(view.refused, view.master_refused)
+    status = jobstatus.build(job, target, own, mastered.view, view.now, refused=refused)
     status |= _kept(target, observed)
     urgent = bool(told) or job.observed != observed or _decisive(job, target)
     commit = WriteJobStatus(job.name, job.resource_version, status, urgent=urgent)
     silent = _silent(target, mastered, view.now)
-    soon = (wait, pruned.look_again, stands.look_again, silent, reconciling.rest(differs))
+    soon = (wait, pruned.look_again, stands.look_again, silent, reconciling.rest(differs, services))
     waits = [one for one in soon if one is not None]
     changed = status != job.status
     return Decision(commit if changed else None, tuple(then), min(waits, default=None))

@@ -74,6 +74,21 @@ class _Count(NamedTuple):
         }
 
 
+class Refused(NamedTuple):
+    """Why pods could not be made when that was tried last, in the API server's words.
+
+    Attributes:
+        trainers: those of the trainers; "" where they could.
+        master: the master's; "" where it could.
+    """
+
+    trainers: str = ""
+    master: str = ""
+
+
+_TAKEN = Refused()
+
+
 class _State(NamedTuple):
     """The phase of a job, and why."""
 
@@ -94,7 +109,7 @@ def build(
     master: MasterView,
     now: float,
     *,
-    refused: str = "",
+    refused: Refused = _TAKEN,
 ) -> dict[str, Any]:
     """The status of a job, without its target.
 
@@ -104,7 +119,7 @@ def build(
         pods: those it has.
         master: its master.
         now: seconds since the epoch.
-        refused: why pods could not be made when that was tried last; "" where they could.
+        refused: why pods could not be made when that was tried last.
     """
     phases = {
         text(one, "metadata", "name"): string(mapping(one.get("status")).get("phase"))
@@ -251,7 +266,7 @@ def _held_back(
     state: _State,
     counts: Mapping[str, _Count],
     master: MasterView,
-    refused: str,
+    refused: Refused,
 ) -> _State:
     """The same state, with why the pods that are missing cannot be made."""
     if master.held:
@@ -265,15 +280,18 @@ def _held_back(
     if bare:
         told = f"{state.message}; {', '.join(bare)} has no template with a container any more"
         return state._replace(reason=NO_TEMPLATE, message=told, stalled=True)
-    if not refused:
-        return state
     missing = sum(one.uncreated for one in counts.values())
-    lacks_master = not (master.phase or _runs(master))
-    if not (missing or lacks_master):
+    waits = []
+    if refused.trainers and missing:
+        waits.append((creating.refused(refused.trainers), plural(missing, "pod")))
+    if refused.master and not (master.phase or _runs(master)):
+        waits.append((creating.refused(refused.master), "its master's pod"))
+    if not waits:
         return state
-    cause = creating.refused(refused)
-    clause = cause.tell(plural(missing, "pod") if missing else "its pod")
-    return state._replace(reason=cause.reason, message=f"{state.message}; waiting for {clause}")
+    clauses = " and for ".join(cause.tell(what) for cause, what in waits)
+    return state._replace(
+        reason=waits[0][0].reason, message=f"{state.message}; waiting for {clauses}"
+    )
 
 
 def _members(one: _Count) -> int:

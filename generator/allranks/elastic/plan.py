@@ -272,9 +272,11 @@ def _groups(
             problems.extend(unread.fields(value, unread.GROUP, where))
             replicas = _number(value, "replicas", where, faults)
             asked = resource.read(value.get("resource"), f"{where}.resource", faults)
-            if replicas is None and not (asked and person):
+            if replicas is None and not (faults or (asked and person)):
                 problems.append(f"{where} says no replicas; their number stays")
-            found[kind] = GroupAsk(replicas, asked)
+            ask = GroupAsk(replicas, asked)
+            if found.setdefault(kind, ask) != ask:
+                faults.append(f"replicaResourceSpecs has {kind} twice, in two spellings; leave one")
     return found
 
 

@@ -79,12 +79,14 @@ def progress(
     applied = set(target.applied)
     known = tuple(plans)
     taken = [one for one in known if one.key in applied or one.phase == SUCCEEDED]
-    sizing = supersede.ordered(one for one in taken if supersede.sizes(one))
+    telling = supersede.ordered(
+        one for one in taken if one.create or one.remove or supersede.sizes(one)
+    )
     counts = _Counts(job, target, seen[0], refused)
     for plan in known:
         if plan.key not in applied or plan.finished:
             continue
-        newer = supersede.overruled(plan, target, sizing)
+        newer = supersede.overruled(plan, target, telling)
         outcome = _outcome(job, target, plan, counts, seen[1], newer=newer)
         if outcome.phase == SUPERSEDED:
             superseded.append((plan, outcome))

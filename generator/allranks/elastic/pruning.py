@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from allranks.elastic import supersede
 from allranks.elastic.actions import Decision, DeletePlan
-from allranks.elastic.plan import AUTO
+from allranks.elastic.plan import AUTO, FAILED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from allranks.elastic.plan import ScalePlan
 
 _KEPT = 10
+# Of those that failed more, for a while: nothing but they and an Event says why.
+_FAILED_KEPT = 50
 _KEPT_SECONDS = 30.0
 _LEFT_SECONDS = 600.0  # long enough for whoever wants to know why a plan came to nothing
 
@@ -73,7 +75,11 @@ def prune(job: ElasticJob, plans: Sequence[ScalePlan], now: float) -> Pruned:
                 waits.append(left)
         else:
             kept.append(one)
-    gone.extend(_delete(one) for one in supersede.ordered(kept)[:-_KEPT])
+    older = supersede.ordered(kept)[:-_KEPT]
+    unread = {one.uid: _since(one) + _LEFT_SECONDS - now for one in older if one.phase == FAILED}
+    fresh = [uid for uid, left in unread.items() if left > 0][-_FAILED_KEPT:]
+    waits.extend(unread[uid] for uid in fresh)
+    gone.extend(_delete(one) for one in older if one.uid not in fresh)
     return Pruned(tuple(gone), min(waits, default=None))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from allranks.elastic import pods
@@ -9,7 +10,7 @@ from allranks.elastic.actions import CreatePod, CreateService, DeletePod, Delete
 from allranks.elastic.plan import parse_pod_name
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Sequence
 
     from allranks.elastic.actions import Action
     from allranks.elastic.job import ElasticJob
@@ -18,9 +19,11 @@ if TYPE_CHECKING:
     from allranks.elastic.target import Target
 
 
-# How many pods are asked for at once. A decision is made anew with each change that is seen, and
-# manifests that nobody comes to send are work for nothing.
-_AT_ONCE = 2_000
+# How many pods are asked for at once, and how many Services. A decision is made anew with each
+# change that is seen, and manifests that nobody comes to send are work for nothing; and a look that
+# takes long is a turn that no other job gets.
+_AT_ONCE = 1_000
+_SERVICES_AT_ONCE = 500
 
 
 class Difference(NamedTuple):
@@ -71,13 +74,23 @@ def trainers(job: ElasticJob, target: Target, found: Difference) -> Iterator[Act
         yield DeletePod(sight.name, sight.uid, why=why)
 
 
-def rest(found: Difference) -> float | None:
-    """In how many seconds to look again for what is not asked for yet; None for nothing."""
-    return 0.0 if len(found.missing) > _AT_ONCE else None
+def rest(found: Difference, services: Sequence[Action] = ()) -> float | None:
+    """In how many seconds to look again for what is not asked for yet; None for nothing.
+
+    Args:
+        found: the pods.
+        services: what `services` gave.
+    """
+    more = len(found.missing) > _AT_ONCE or len(services) >= _SERVICES_AT_ONCE
+    return 0.0 if more else None
 
 
-def services(job: ElasticJob, target: Target, present: Collection[str]) -> Iterator[Action]:
-    """The Services of the ranks that are to be made and to go."""
+def services(job: ElasticJob, target: Target, present: Collection[str]) -> tuple[Action, ...]:
+    """The Services of the ranks that are to be made and to go; see `rest` for what must wait."""
+    return tuple(islice(_services(job, target, frozenset(present)), _SERVICES_AT_ONCE))
+
+
+def _services(job: ElasticJob, target: Target, present: Collection[str]) -> Iterator[Action]:
     if target.end is not None:
         return
     wanted: set[str] = set()

@@ -78,13 +78,13 @@ def sizes(plan: ScalePlan) -> list[str]:
     return [kind for kind, ask in plan.groups.items() if ask.resource]
 
 
-def overruled(plan: ScalePlan, target: Target, sizing: Sequence[ScalePlan]) -> Overruled:
+def overruled(plan: ScalePlan, target: Target, taken: Sequence[ScalePlan]) -> Overruled:
     """What later plans have made of one that is not done yet.
 
     Args:
         plan: the plan.
         target: the target.
-        sizing: the plans that were taken and give pods another size, in order.
+        taken: the plans that were taken and name pods or give them another size, in order.
     """
     numbers = {
         kind: target.groups[kind].plan
@@ -92,15 +92,17 @@ def overruled(plan: ScalePlan, target: Target, sizing: Sequence[ScalePlan]) -> O
         if ask.replicas is not None and kind in target.groups
     }
     setters = [one for _, one in sorted(numbers.items()) if one not in ("", plan.name)]
-    sized = [(kind, _sized_by(plan, kind, target, sizing)) for kind in sorted(sizes(plan))]
+    sized = [(kind, _sized_by(plan, kind, target, taken)) for kind in sorted(sizes(plan))]
     sizers = [one for _, one in sized if one]
-    found = [*setters, *sizers]
+    undone = _undone(plan, target, taken) if plan.create else []
+    found = [*setters, *sizers, *undone]
     if not found:
         return Overruled()
     hosts = plan.ps_hosts and plan.ps_hosts == target.ps_hosts
-    named = plan.create or plan.remove or plan.migrate or hosts
-    holds = len(found) < len(numbers) + len(sized)
-    what = "set its numbers" if setters else "given its pods another size"
+    named = len(undone) < len(plan.create) or plan.remove or plan.migrate or hosts
+    holds = len(setters) + len(sizers) < len(numbers) + len(sized)
+    what = "given its pods another size" if sizers else "taken its pods away"
+    what = "set its numbers" if setters else what
     return Overruled(found[0], what, wholly=not (named or holds))
 
 
@@ -116,6 +118,36 @@ def _sized_by(plan: ScalePlan, kind: str, target: Target, sizing: Sequence[Scale
         if other is not None and other.over(wanted) != wanted.over(other):
             return one.name
     return ""
+
+
+def _undone(plan: ScalePlan, target: Target, taken: Sequence[ScalePlan]) -> list[str]:
+    """For each pod of a plan that a later plan has taken away, that plan's name.
+
+    A pod that was replaced has its rank still; one that the job did not allow nobody took away.
+    """
+    removed: dict[tuple[str, int | None], str] = {}
+    for one in reversed(taken):
+        if one.key == plan.key:
+            break
+        removed |= {(meta.type, meta.id): one.name for meta in one.remove}
+    notes = target.notes.get(plan.key)
+    since = int(plan.created_at) + bool(notes is not None and notes.clamped)
+    there = {
+        kind: ({one.id for one in group.members}, {one.rank for one in group.members})
+        for kind, group in target.groups.items()
+    }
+    found = []
+    for meta in plan.create:
+        group, (ids, ranks) = target.groups.get(meta.type), there.get(meta.type, ((), ()))
+        nobody = meta.id is None and meta.rank is None
+        if group is None or nobody or meta.id in ids or meta.rank in ranks:
+            continue
+        by = removed.get((meta.type, meta.id)) if meta.id is not None else None
+        if by is None and group.plan not in ("", plan.name) and group.planned_at >= since:
+            by = group.plan
+        if by is not None:
+            found.append(by)
+    return found
 
 
 def _covers(new: GroupAsk | None, old: GroupAsk) -> bool:

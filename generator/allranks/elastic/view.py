@@ -5,7 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from allranks.elastic import plan
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from allranks.elastic.plan import ScalePlan
     from allranks.model.manifest import Manifest
 
 
@@ -24,8 +29,10 @@ class JobView:
         services: the names of the Services that it owns.
         now: seconds since the epoch.
         master_image: what runs `allranks-master`, where the job's template names no image.
-        refused: the API server's words where its pods could not be made when that was tried last;
-            "" where they could.
+        refused: the API server's words where the pods of its trainers could not be made when that
+            was tried last; "" where they could.
+        master_refused: the same of its master's pod.
+        read_plan: reads a plan; a caller that remembers what it has read gives its own.
     """
 
     job: Manifest
@@ -35,6 +42,8 @@ class JobView:
     now: float = 0.0
     master_image: str = ""
     refused: str = ""
+    master_refused: str = ""
+    read_plan: Callable[[Manifest], ScalePlan] = plan.read
 
 
 @dataclass(frozen=True, slots=True)

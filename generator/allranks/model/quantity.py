@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from functools import lru_cache
 from math import ceil, floor
 
 from allranks.errors import InputError
@@ -38,8 +39,18 @@ def parse(text: str | float) -> Fraction:
     Raises:
         InputError: it is not a quantity; the hint names the nearest spelling that is.
     """
+    return _parse_text(text) if isinstance(text, str) else _parse(text)
+
+
+def _parse(text: str | float) -> Fraction:
     number, suffix = _split(text)
     return number * _factor(suffix)
+
+
+# Not for numbers: to a cache True is 1.
+@lru_cache(maxsize=512)
+def _parse_text(text: str) -> Fraction:
+    return _parse(text)
 
 
 def multiply(text: str | float, count: int) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from allranks import names
 from allranks.errors import InputError
 from allranks.model import quantity
 from allranks.status.cause import Cause, Order
@@ -25,6 +26,13 @@ _UNNAMED = re.compile(r"failed quota: (?P<name>[^:]+): must specify (?P<what>.+)
 _SECURITY = re.compile(r'violates PodSecurity "(?P<level>[^:"]+)[^"]*": (?P<what>.+)', re.DOTALL)
 _PARENTHESIS = re.compile(r"\s*\([^()]*\)")
 _ACCOUNT = re.compile(r'serviceaccount "(?P<name>[^"]+)" not found')
+_POD = re.compile(r'(?:Pod|pods) "(?P<name>[^"]+)" is (?:forbidden|invalid): ')
+# The account of masters whose job names none; the watcher's chart makes it.
+_MASTERS = (
+    ": it does not exist in this namespace: add the namespace to master.namespaces "
+    "(allranks operator upgrade), or name another account in the job's master template"
+)
+_QUOTA = "QuotaExceeded"
 _PRIORITY = re.compile(r"no PriorityClass with name (?P<name>\S+) was found")
 _WRAPPING = re.compile(
     r"^(?:Error creating: |create Pod \S+ in StatefulSet \S+ failed error: )"
@@ -53,6 +61,17 @@ def refused(message: str) -> Cause:
     )
 
 
+def concerns(message: str, prefix: str) -> bool:
+    """Whether a refusal may hold for the pods of a name; a quota that is used up does for all.
+
+    Args:
+        message: of the controller's event.
+        prefix: how the pods' names begin; "" for all.
+    """
+    found = _POD.search(message)
+    return found is None or found["name"].startswith(prefix) or refused(message).reason == _QUOTA
+
+
 def _quota(message: str) -> Cause | None:
     found = _EXCEEDED.search(message)
     if not found:
@@ -61,7 +80,7 @@ def _quota(message: str) -> Cause | None:
     clauses = [_short(name, asked[name], used.get(name), limit.get(name)) for name in asked]
     return Cause(
         Order.CREATION,
-        "QuotaExceeded",
+        _QUOTA,
         f"quota {found['name']} to have room for",
         f": {'; '.join(clauses)}",
     )
@@ -116,7 +135,8 @@ def _missing(message: str) -> Cause | None:
     account = _ACCOUNT.search(message)
     if account:
         what = f"ServiceAccount {account['name']} for"
-        return Cause(Order.CREATION, FAILED_CREATE, what, ": it does not exist")
+        why = _MASTERS if account["name"] == names.MASTER_ACCOUNT else ": it does not exist"
+        return Cause(Order.CREATION, FAILED_CREATE, what, why)
     priority = _PRIORITY.search(message)
     if priority:
         what = f"PriorityClass {priority['name']} for"

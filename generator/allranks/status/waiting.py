@@ -120,8 +120,10 @@ def _uncreated(standing: Standing, events: Newest) -> Iterator[tuple[Cause, str,
     if not missing:
         return
     event = events.creating.get((controller.kind, controller.name))
-    if event is not None:
-        yield creating.refused(text(event, "message")), "", missing
+    message = text(event, "message")
+    # The master and the trainers of an elastic job are one controller to whoever told it.
+    if event is not None and creating.concerns(message, controller.members.prefix):
+        yield creating.refused(message), "", missing
         return
     what = f"{missing} of {plural(controller.expected, 'pod')} to be created"
     yield Cause(Order.START, "Creating", what, alone=True), "", 1

@@ -200,3 +200,13 @@ def test_other_watchers_are_found(fake: Any) -> None:
     assert "release 'b' in namespace lab" == str(found[0])
     cluster.refuse = lambda *_: ForbiddenError("no")
     assert () == watchers.others(cluster, "allranks", "lab")
+
+
+def test_a_right_that_is_missing_is_told(fake: Any) -> None:
+    """Who acts writes it on the Lease: nothing may be said where it lacks the right."""
+    held = lease("allranks-watcher-x")
+    held["metadata"]["annotations"] = {"allranks.dev/lacks": "in vision: create pods"}
+    ready = deployment(updatedReplicas=2, availableReplicas=2)
+    found = watchers.find(fake.FakeCluster(ready, held), "allranks", "lab")
+    assert found is not None
+    assert (True, "in vision: create pods") == (found.whole, found.lacks)

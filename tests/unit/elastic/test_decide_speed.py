@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from allranks.elastic.actions import CreatePod
+from allranks.elastic.actions import CreatePod, CreateService
 from allranks.elastic.decide import decide
-from tests.unit.elastic.simcluster import START, SimCluster, stamp
+from tests.unit.elastic.simcluster import START, SimCluster, job, pod_meta, stamp
 
 if TYPE_CHECKING:
     from allranks.elastic.view import JobView
@@ -110,3 +110,19 @@ def test_plans_that_fill_the_status_are_refused_in_time() -> None:
         ]
         cluster.plan(f"q-{number}", spec={"createPods": metas})
     assert 5.0 > _seconds(cluster.view(), tries=1)
+
+
+def test_no_look_at_a_huge_plan_takes_the_time_of_others() -> None:
+    """Eight thousand pods and Services are made some at a time; the rest follows at once."""
+    specs: dict[str, Any] = {"ps": {"replicas": 1}, "chief": {"replicas": 1}, "worker": {}}
+    cluster = SimCluster(job(specs, distributionStrategy="ParameterServerStrategy"))
+    size = {"cpu": "1", "memory": "1Gi"}
+    metas = [pod_meta("worker", one, resource=size) for one in range(8_000)]
+    cluster.plan("p", spec={"createPods": metas})
+    view = cluster.view()
+    decision = decide(view)
+    made = [
+        sum(isinstance(one, kind) for one in decision.then) for kind in (CreatePod, CreateService)
+    ]
+    assert (True, True, 0.0) == (made[0] <= 1_001, made[1] <= 501, decision.look_again)
+    assert 0.6 * _SLACK > _seconds(view, tries=1)

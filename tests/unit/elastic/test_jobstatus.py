@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from allranks import names
 from allranks.elastic import jobstatus
 from allranks.elastic.job import ReplicaSpec
+from allranks.elastic.jobstatus import Refused
 from allranks.elastic.members import FAILED, SUCCEEDED, Group, Member
 from allranks.elastic.target import Target
 from allranks.elastic.view import MasterView
@@ -42,10 +43,12 @@ def build(
     now: float = 10,
     found: ElasticJob | None = None,
     *,
-    refused: str = "",
+    refused: Refused | None = None,
 ) -> Manifest:
     """The status of a job."""
-    return jobstatus.build(found or job(), wanted, pods, master, START + now, refused=refused)
+    return jobstatus.build(
+        found or job(), wanted, pods, master, START + now, refused=refused or Refused()
+    )
 
 
 @pytest.mark.parametrize(
@@ -414,7 +417,7 @@ FULL = (
 )
 def test_why_pods_cannot_be_made_is_said(pods: list[Manifest], phase: str, sentence: str) -> None:
     """The server's refusal, in the words of every other status, with the number of pods."""
-    status = build(pods, target(worker=2), refused=FULL)
+    status = build(pods, target(worker=2), refused=Refused(FULL))
     (ready,) = [one for one in status["conditions"] if one["type"] == "Ready"]
     assert (phase, "QuotaExceeded", "False") == (status["phase"], ready["reason"], ready["status"])
     assert f"{sentence}pods: 1 asked for one pod, 2 of 2 used, 1 missing" == ready["message"]
@@ -425,18 +428,34 @@ def test_why_pods_cannot_be_made_is_said(pods: list[Manifest], phase: str, sente
 def test_why_its_master_cannot_be_made_is_said() -> None:
     """It is a pod as the others are."""
     refused = 'Error creating: Pod "m" is invalid: spec.containers[0].image: Required value'
-    status = build([], Target(), MasterView("own"), refused=refused)
+    status = build([], Target(), MasterView("own"), refused=Refused(master=refused))
     (ready,) = [one for one in status["conditions"] if one["type"] == "Ready"]
     assert ("Created", "FailedCreate") == (status["phase"], ready["reason"])
     assert (
-        "its master is to be created; waiting for the API server to accept its pod: "
+        "its master is to be created; waiting for the API server to accept its master's pod: "
         "spec.containers[0].image: Required value"
+    ) == ready["message"]
+
+
+def test_a_refused_master_is_told_as_what_it_is() -> None:
+    """No trainer waits for its account; and where that is ours, it is said what makes it."""
+    refused = Refused(
+        master='Error creating: pods "elasticjob-j-dlrover-master-0" is forbidden: error looking '
+        'up service account lab/allranks-master: serviceaccount "allranks-master" not found'
+    )
+    status = build([worker(0)], target(worker=2), MasterView("own"), refused=refused)
+    (ready,) = [one for one in status["conditions"] if one["type"] == "Ready"]
+    assert (
+        "1 of 2 pods running; waiting for ServiceAccount allranks-master for its master's pod: it "
+        "does not exist in this namespace: add the namespace to master.namespaces (allranks "
+        "operator upgrade), or name another account in the job's master template"
     ) == ready["message"]
 
 
 def test_a_refusal_of_pods_that_are_there_by_now_is_not_said() -> None:
     """It is what was known before the last pod was made."""
-    whole = build([worker(0), worker(1)], target(worker=2), refused=FULL)
+    whole = build([worker(0), worker(1)], target(worker=2), refused=Refused(FULL))
     assert whole == build([worker(0), worker(1)], target(worker=2))
-    pending = build([worker(0), worker(1, "Pending")], target(worker=2), refused=FULL)
+    pods = [worker(0), worker(1, "Pending")]
+    pending = build(pods, target(worker=2), refused=Refused(FULL))
     assert pending == build([worker(0), worker(1, "Pending")], target(worker=2))

@@ -107,6 +107,10 @@ def test_an_empty_plan_is_done_at_once(scale: str) -> None:
     ("spec", "said"),
     [
         ({"replicaResourceSpecs": {"worker": {"replicas": -1}}}, "replicas is -1; 0 to 100000"),
+        (
+            {"replicaResourceSpecs": {"Worker": {"replicas": 2}, "WORKER": {"replicas": 5}}},
+            "replicaResourceSpecs has worker twice, in two spellings; leave one",
+        ),
         ({"replicaResourceSpecs": {"worker": {"replicas": 100_001}}}, "0 to 100000 is allowed"),
         ({"replicaResourceSpecs": {"worker": {"replicas": 10**30}}}, "0 to 100000 is allowed"),
         ({"replicaResourceSpecs": {"worker": {"replicas": "4"}}}, "not a whole number"),
@@ -161,6 +165,7 @@ def test_a_plan_that_makes_no_sense_is_refused_whole(spec: dict[str, Any], said:
     cluster.settle()
     assert "Failed" == cluster.plan_phases()["bad"]
     assert said in cluster.plan_message("bad")
+    assert "their number stays" not in cluster.plan_message("bad")
     assert "Invalid" == cluster.plans["bad"]["status"]["conditions"][0]["reason"]
     assert before == cluster.target
     assert reasons.PLAN_FAILED in cluster.told()
@@ -342,6 +347,22 @@ def test_a_plan_without_an_owner_does_not_outlive_its_job_for_long(phase: str) -
     assert ((), None) == (left.then, left.look_again)
 
 
+def test_a_refusal_stays_until_it_can_be_read() -> None:
+    """Ten newer plans are no reason to remove it at once, but it does not stay for ever."""
+    cluster = SimCluster()
+    cluster.plan("bad", spec={"replicaResourceSpecs": {"worker": {"replicas": -1}}})
+    cluster.settle()
+    for number in range(12):
+        cluster.wait(1)
+        cluster.plan(f"good-{number}", worker=1 + number % 2)
+        cluster.settle()
+    assert "Failed" == cluster.plan_phases()["bad"]
+    assert ("good-0" in cluster.plans, 11) == (False, len(cluster.plans))
+    cluster.wait(600)
+    cluster.settle()
+    assert "bad" not in cluster.plans
+
+
 # ---------------------------------------------------------------- superseded
 
 
@@ -411,7 +432,7 @@ def test_of_one_second_numbers_decide_by_their_value() -> None:
 @pytest.mark.parametrize(
     "spec",
     [
-        {"createPods": [{"type": "worker", "id": 8, "rankIndex": 5}]},
+        {"createPods": [{"type": "worker", "id": 8, "rankIndex": 1}]},
         {"removePods": [{"type": "worker", "id": 0}]},
     ],
 )

@@ -10,7 +10,7 @@ import pytest
 from allranks.elastic import reasons
 from allranks.elastic.actions import WritePlanStatus
 from allranks.elastic.decide import decide
-from tests.unit.elastic.simcluster import MASTER, NAME, SimCluster, job, template
+from tests.unit.elastic.simcluster import MASTER, NAME, SimCluster, job, pod_meta, template
 
 
 def given() -> SimCluster:
@@ -73,6 +73,44 @@ def test_what_its_pods_wait_for_is_told() -> None:
         "1 of 3 worker pods run; waiting for a node for 2 worker pods: of 4 nodes, 4 have too "
         "little memory free; a worker asks for memory 900Gi"
     ) == cluster.plan_message("more")
+
+
+def overtaken(later: dict[str, Any]) -> SimCluster:
+    """A suspended job with a plan that names pods, and a later one, before it goes on."""
+    cluster = SimCluster(job({"worker": {}}, suspend=True))
+    metas = [pod_meta("worker", ident) for ident in (20, 21, 22)]
+    cluster.plan("named", spec={"createPods": metas})
+    pending(cluster)
+    cluster.wait(5)
+    cluster.plan("later", spec=later)
+    pending(cluster)
+    cluster.edit(suspend=False)
+    cluster.settle()
+    return cluster
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        {"replicaResourceSpecs": {"worker": {"replicas": 0}}},
+        {"removePods": [pod_meta("worker", ident) for ident in (20, 21, 22)]},
+    ],
+)
+def test_a_plan_whose_pods_were_taken_away_is_superseded(later: dict[str, Any]) -> None:
+    """None of them was ever made: nobody is told that they are as it asks."""
+    cluster = overtaken(later)
+    assert {"named": "Superseded", "later": "Succeeded"} == cluster.plan_phases()
+    told = "a newer plan, later, has taken its pods away before its pods ran"
+    assert told == cluster.plan_message("named")
+    assert 1 == cluster.told().count(reasons.PLAN_SUPERSEDED)
+
+
+def test_a_plan_of_whose_pods_some_were_taken_away_says_so() -> None:
+    """What is left of it is done."""
+    cluster = overtaken({"replicaResourceSpecs": {"worker": {"replicas": 1}}})
+    assert {"named": "Succeeded", "later": "Succeeded"} == cluster.plan_phases()
+    told = "the pods are as it asks, but for what a newer plan, later, asks"
+    assert told == cluster.plan_message("named")
 
 
 def test_pods_that_are_refused_are_told_with_the_reason() -> None:

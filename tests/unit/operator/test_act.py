@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -17,7 +19,7 @@ from allranks.elastic.actions import (
     WritePlanStatus,
 )
 from allranks_operator import act
-from tests.unit.operator.fakes import FakeServer, listed, refused
+from tests.unit.operator.fakes import FakeServer, listed, refused, until
 from tests.unit.operator.parts import JOB_KEY, PLANS_PATH, PODS_PATH, Parts, job, made, pod
 
 if TYPE_CHECKING:
@@ -177,4 +179,26 @@ def test_who_does_not_lead_does_nothing(parts: Parts) -> None:
     )
     assert [] == parts.server.requests
     with pytest.raises(act.NotLeadingError):
-        parts.actor.timed("x", lambda: None)
+        parts.actor.timed("x", "lab", lambda: None)
+
+
+def test_one_of_another_job_does_not_wait_for_thousands(parts: Parts) -> None:
+    """Of those only some stand before it, however many there are."""
+    gate, sent = threading.Event(), list[str]()
+
+    def answer(_query: object, body: dict[str, Any]) -> dict[str, Any]:
+        sent.append(body["metadata"]["name"])
+        gate.wait(60)
+        return made(body)
+
+    parts.server.routes["POST", PODS_PATH] = answer
+    many = [CreatePod(pod(f"j-edljob-worker-{one}")) for one in range(60)]
+    queue = parts.actor._pool._work_queue
+    with ThreadPoolExecutor(2) as looks:
+        first = looks.submit(words, parts, many)
+        until(lambda: len(sent) == 4 and queue.qsize() == 4, "a full share of the first job")
+        other = looks.submit(words, parts, [CreatePod(pod("other"))])
+        until(lambda: queue.qsize() == 5, "the action of the other job")
+        gate.set()
+        assert ({"done": 60}, {"done": 1}) == (first.result(60), other.result(60))
+    assert sent.index("other") < 20

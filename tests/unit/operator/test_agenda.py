@@ -135,3 +135,19 @@ def test_no_key_is_lost_or_taken_twice_by_many_threads() -> None:
     for taker in takers:
         taker.join()
     assert ([], set(keys)) == (clashes, heard)
+
+
+def test_what_was_asked_for_before_is_held_back_too() -> None:
+    """A look that took long is not followed at once by what changed during it."""
+    agenda = Agenda()
+    agenda.add(A)
+    turn = agenda.take(0)
+    assert turn is not None
+    agenda.add(A, since=1.0)
+    agenda.hold(A, 0.05)
+    agenda.add(B)
+    agenda.hold(B, 0.05)
+    agenda.done(turn)
+    assert agenda.take(0) is None
+    found = [agenda.take(5), agenda.take(5)]
+    assert {Turn(A, 1.0), Turn(B, None)} == set(found)

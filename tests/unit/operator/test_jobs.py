@@ -212,6 +212,27 @@ def test_after_a_refusal_one_pod_is_tried_first(stage: Stage) -> None:
     assert tried + 21 == len(stage.parts.sent("POST", PODS_PATH))
 
 
+def test_a_refused_master_holds_up_nobody_else(stage: Stage) -> None:
+    """Its account is missing, the workers' is not; and what is told of it is the master's."""
+    leader = pod("elasticjob-j-dlrover-master-0")
+    leader["metadata"]["labels"]["elasticjob.dlrover/replica-type"] = "dlrover-master"
+    why = 'pods "elasticjob-j-dlrover-master-0" is forbidden: serviceaccount "m" not found'
+
+    def answer(_query: object, body: dict[str, Any]) -> Any:
+        return (
+            refused(403, "Forbidden", why) if "master" in body["metadata"]["name"] else made(body)
+        )
+
+    stage.parts.server.routes["POST", PODS_PATH] = answer
+    stage.look(None, CreatePod(leader))
+    stage.look(None, CreatePod(leader), CreatePod(pod("a")), CreatePod(pod("b")))
+    sent = [body["metadata"]["name"] for body in stage.parts.sent("POST", PODS_PATH)]
+    assert ["elasticjob-j-dlrover-master-0", "a", "b"] == [sent[0], *sorted(sent[1:])]
+    view = stage.views[-1]
+    assert ("", f"Error creating: {why}") == (view.refused, view.master_refused)
+    assert ["FailedCreate"] == stage.parts.events()
+
+
 def test_a_job_that_is_mended_waits_no_longer(stage: Stage) -> None:
     """A new generation is a new try."""
     stage.parts.server.routes["POST", PODS_PATH] = refused(422, "Invalid", "no such class")
@@ -260,6 +281,18 @@ def test_the_decision_says_when_to_look_again(stage: Stage) -> None:
     view = stage.views[0]
     assert (1, "i", "j") == (len(view.pods), view.master_image, view.job["metadata"]["name"])
     assert abs(view.now - time.time()) < 5
+
+
+def test_what_is_held_back_is_not_looked_at_again_and_again(stage: Stage) -> None:
+    """More pods than one look makes, and none that may be: there is nothing to do at once."""
+    stage.parts.server.routes["POST", PODS_PATH] = refused(422, "Invalid", "no such class")
+    stage.look(None, CreatePod(pod("a")))
+    stage.parts.agenda.clear()
+    stage.decision = Decision(look_again=0.0)
+    stage.look(None, CreatePod(pod("a")))
+    due = stage.parts.due()
+    assert due is not None
+    assert 0.5 < due <= 1.0
 
 
 def test_a_plan_without_its_job_is_refused_in_time(stage: Stage) -> None:

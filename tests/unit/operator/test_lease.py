@@ -190,3 +190,25 @@ def test_a_duration_that_makes_no_sense_is_ours(leases: Leases, seconds: Any) ->
     assert "other holds it" == one._try()
     leases.now += 2
     assert "" == one._try()
+
+
+def test_rights_that_are_missing_stand_on_it(leases: Leases) -> None:
+    """As long as they are, beside what others have written there."""
+    lacks = ["in vision: create pods"]
+    one = Election(
+        leases,  # type: ignore[arg-type]
+        TERMS,
+        gained=lambda: None,
+        lost=lambda _: None,
+        told=lambda _: None,
+        lacks=lambda: "".join(lacks),
+    )
+    leases.held_by("", "")
+    assert leases.found is not None
+    leases.found["metadata"]["annotations"] = {"mine": "x"}
+    one._try()
+    there = {"mine": "x", "allranks.dev/lacks": "in vision: create pods"}
+    assert there == leases.found["metadata"]["annotations"]
+    lacks.clear()
+    one._try()
+    assert {"mine": "x"} == leases.found["metadata"]["annotations"]

@@ -273,6 +273,21 @@ def test_what_the_server_leaves_out_is_not_sent_again(stage: Stage) -> None:
     assert 1 == len(stage.look())
 
 
+def test_a_run_is_made_once_its_kind_is_there(stage: Stage) -> None:
+    """The definitions may come long after it, and nothing else of it changes by then."""
+    there = stage.parts.server.routes.pop(("PATCH", f"{RUNS_PATH}/j"))
+    stage.parts.server.routes["PATCH", f"{RUNS_PATH}/j"] = refused(404, "NotFound")
+    stage.give(job())
+    stage.look()
+    due = stage.parts.due()
+    assert due is not None
+    assert 40 < due <= 75
+    stage.parts.server.routes["PATCH", f"{RUNS_PATH}/j"] = there
+    stage.runs._backoff._failures[RUN_KEY, ""] = (1, 0.0)  # a minute later
+    stage.look()
+    assert 1 == len(stage.parts.world.of(RUN_KEY)["TrainingRun"])
+
+
 def test_a_refused_status_is_tried_later(stage: Stage) -> None:
     """And later each time; no second is spent on it meanwhile."""
     stage.parts.server.routes["PATCH", STATUS_PATH] = refused(422, "Invalid")

@@ -224,6 +224,20 @@ def test_pods_that_a_plan_asks_for_are_missing() -> None:
     assert "2 of 2 pods to be created" == status.waiting_for
 
 
+def test_a_refused_master_is_not_what_its_workers_wait_for() -> None:
+    """The event names the master's pod, whose account is missing; theirs is another."""
+    refused = (
+        'Error creating: pods "elasticjob-demo-dlrover-master-0" is forbidden: error looking up '
+        'service account lab/robot: serviceaccount "robot" not found'
+    )
+    why = event("FailedCreate", refused, kind="ElasticJob", name="demo")
+    status = reduce(observe(elastic_job(), pods=[LEADER], events=[why]))
+    assert "2 of 2 pods to be created" == status.waiting_for
+    status = reduce(observe(elastic_job(), pods=[up("worker", 0)], events=[why]))
+    assert "ServiceAccount robot" in status.waiting_for
+    assert ": it does not exist" in status.waiting_for
+
+
 def test_a_master_elsewhere_is_no_pod() -> None:
     """No row of it, and nothing to wait for."""
     one = elastic_job(annotations={"allranks.dev/master": "external"})

@@ -36,12 +36,14 @@ def tf_config(job: ElasticJob, group_type: str, member: Member, target: Target) 
         member: the pod.
         target: which pods there are.
     """
-    found: dict[str, Any] = {one: _listed(job, one, target) for one in _LISTED}
+    sparse = group_type == names.ROLE_WORKER and _dynamic(job)
+    # A thousand workers that each know themselves alone do not list a million.
+    listed = [one for one in _LISTED if not (sparse and one == group_type)]
+    found: dict[str, Any] = {one: _listed(job, one, target) for one in listed}
     found[names.ROLE_PS] = ps_hosts(job, target, group_type, member)
-    place = _place(job, group_type, member, found.get(group_type, ()))
+    place = None if sparse else _place(job, group_type, member, found.get(group_type, ()))
     index = member.rank if place is None else place
-    if group_type == names.ROLE_WORKER and _dynamic(job):
-        index = member.rank
+    if sparse:
         found[group_type] = {str(index): _own(job, group_type, member)}
     cluster = {kind: found[kind] for kind in sorted(found) if found[kind]}
     task = {"type": group_type, "index": index}
