@@ -29,7 +29,7 @@ import os
 import re
 import shutil
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -277,7 +277,7 @@ class RunFolder:
     def remove(self) -> None:
         """Delete the folder, and the namespace's folder when it was the last."""
         shutil.rmtree(self.path, ignore_errors=True)
-        if self.path.parent.is_dir() and not any(self.path.parent.iterdir()):
+        with suppress(OSError):  # it has others, or is gone
             self.path.parent.rmdir()
 
 
@@ -298,10 +298,19 @@ def run_folder(name: str, namespace: str) -> RunFolder:
 
 def run_folders() -> Iterator[RunFolder]:
     """The folders of all runs, by namespace and name."""
-    for path in sorted((root() / "runs").glob("*/[!.]*")):
-        folder = RunFolder(path)
-        if folder.exists():
-            yield folder
+    for namespace in entries(root() / "runs"):
+        for path in entries(namespace):
+            folder = RunFolder(path)
+            if not path.name.startswith(".") and folder.exists():
+                yield folder
+
+
+def entries(folder: Path) -> list[Path]:
+    """What is in a folder, by name; nothing where it is none, or is removed just now."""
+    try:
+        return sorted(folder.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
 
 
 @contextmanager

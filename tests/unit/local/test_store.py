@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -138,3 +139,19 @@ def test_names_cannot_lead_elsewhere(name: str) -> None:
         store.run_folder(name, "lab")
     with pytest.raises(InputError, match="is not a namespace"):
         store.run_folder("train", name)
+
+
+def test_runs_are_listed_while_others_come_and_go() -> None:
+    """The folder of a namespace goes with its last run, also under the eyes of who looks."""
+
+    def come_and_go() -> None:
+        folder = store.run_folder("train", "lab")
+        for _ in range(300):
+            folder.path.mkdir(parents=True)
+            folder.remove()
+
+    with ThreadPoolExecutor(1) as pool:
+        done = pool.submit(come_and_go)
+        while not done.done():
+            assert [] == list(store.run_folders())
+        done.result()

@@ -188,11 +188,11 @@ class LocalTrials:
 
     def claims(self, trials: Collection[str]) -> Mapping[str, str]:
         """Volumes of trials that stay, with their folders."""
-        root = store.root() / "volumes" / self._home.namespace
+        folder = store.root() / "volumes" / self._home.namespace
         # A claim is named after its release: s-1234abcd-checkpoints.
         return {
             f"PersistentVolumeClaim/{path.name} ({path})": str(path)
-            for path in sorted(root.glob(f"{self._prepared.spec.name}-*"))
+            for path in store.entries(folder)
             if (known := self._name.match(path.name)) is not None and known[0] in trials
         }
 
