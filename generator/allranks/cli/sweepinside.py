@@ -220,12 +220,7 @@ def _follow(console: Console, kept: SecretKeeper, output: str) -> SweepState:
                 if error.problem.message not in told:
                     console.note(f"{error.problem.message}; trying again")
                     told.add(error.problem.message)
-            for trial in progress.update():
-                console.log(
-                    trial.number, sweepview.ending(trial, state.spec), result=output == "text"
-                )
-            if waits := progress.waits():
-                console.note(waits)
+            sweepview.news(console, progress, result=output == "text")
     return state
 
 
@@ -342,11 +337,8 @@ def stay_command(
             trials = Place.of(opened.state.place, helm).trials(prepared)
             progress = sweepview.Progress(opened.state, time.time())
 
-            def tell(state: SweepState) -> None:
-                for trial in progress.update():
-                    console.log(trial.number, sweepview.ending(trial, state.spec))
-                if waits := progress.waits():
-                    console.note(waits)
+            def tell(_state: SweepState) -> None:
+                sweepview.news(console, progress)
 
             runner.run(prepared, trials, opened, tell, tell=console.note, is_relieved=True)
         state = opened.state

@@ -254,12 +254,7 @@ def to_its_end(
         if state.requested and not state.outcome and not asked:
             asked.append(state.requested)
             console.note(f"{state.requested}: ending its trials; Ctrl-C once more leaves at once")
-        for trial in progress.update():
-            console.log(
-                trial.number, sweepview.ending(trial, prepared.spec), result=output == "text"
-            )
-        if waits := progress.waits():
-            console.note(waits)
+        sweepview.news(console, progress, result=output == "text")
 
     trials = place.trials(prepared, journal.where)
     with hangup.outlived():

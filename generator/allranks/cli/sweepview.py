@@ -59,6 +59,13 @@ def ended(state: SweepState) -> int:
     return len(state.trials) - len(state.open)
 
 
+def counted(state: SweepState) -> dict[str, int]:
+    """How many trials are in each state that one is in; one that runs may only wait."""
+    waits = sum(trial.waiting for trial in state.running())
+    found = {**state.counts, RUNNING: state.counts[RUNNING] - waits, WAITS: waits}
+    return {name: count for name, count in found.items() if count}
+
+
 class Progress:
     """How far a sweep is, kept up with its state so that no turn looks at all trials."""
 
@@ -84,6 +91,11 @@ class Progress:
                 self._seconds += spent
                 self._timed += 1
         return found
+
+    @property
+    def spec(self) -> SweepSpec:
+        """The sweep."""
+        return self._state.spec
 
     def waits(self) -> str:
         """Why trials wait that cannot be made for now; "" where that was told, or none waits."""
@@ -124,14 +136,8 @@ class Progress:
             value = tables.value_text(state.trials[state.best].value)
             best = f"best {state.spec.objective.metric} {value}"
             trial = f" (trial {state.best})"
-        waits = sum(trial.waiting for trial in state.running())
-        told = {
-            RUNNING: state.counts[RUNNING] - waits,
-            WAITS: waits,
-            FAILED: state.counts[FAILED],
-            UNMEASURED: state.counts[UNMEASURED],
-        }
-        counts = ", ".join(f"{count} {name}" for name, count in told.items() if count)
+        found, told = counted(state), (RUNNING, WAITS, FAILED, UNMEASURED)
+        counts = ", ".join(f"{found[name]} {name}" for name in told if name in found)
         left = self.left(now)
         eta = f"ETA {tables.NONE if left is None else statusview.length(left)}"
         parts = {
@@ -148,6 +154,20 @@ class Progress:
                 break
         width = min(_BAR, room - len(line) - 1)
         return f"{bar(over, total, width)} {line}" if width >= _LEAST_BAR else line
+
+
+def news(console: Console, progress: Progress, *, result: bool = True) -> None:
+    """Tell which trials have ended since the last call, and why others wait.
+
+    Args:
+        console: hears it.
+        progress: of the sweep.
+        result: whether trials are what the command was called for, and go to standard output.
+    """
+    for trial in progress.update():
+        console.log(trial.number, ending(trial, progress.spec), result=result)
+    if waits := progress.waits():
+        console.note(waits)
 
 
 def bar(done: int, total: int, width: int = _BAR) -> str:
@@ -325,7 +345,6 @@ def as_dict(state: SweepState, now: float, *, running: bool) -> dict[str, object
     """How a sweep does, for a program."""
     spec = state.spec
     best = None if state.best is None else state.trials[state.best]
-    found = results.collect(spec, state.trials.values())
     progress = Progress(state, state.started)
     left = progress.left(now) if running and not state.outcome else None
     return {
@@ -333,7 +352,7 @@ def as_dict(state: SweepState, now: float, *, running: bool) -> dict[str, object
         "phase": phase(state, running=running),
         "reason": state.reason,
         "trials": {"total": spec.trials, "begun": len(state.trials), "ended": ended(state)},
-        "counts": dict(sorted(found.counts.items())),
+        "counts": dict(sorted(counted(state).items())),
         "best": None
         if best is None
         else {

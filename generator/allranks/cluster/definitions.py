@@ -17,7 +17,7 @@ from allranks.errors import ForbiddenError, InputError, NotFoundError, RunError,
 from allranks.yamlio.load import load
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from allranks.cluster.port import Cluster
     from allranks.model.manifest import Manifest
@@ -134,12 +134,7 @@ def serves(cluster: Cluster, resource_path: str) -> bool:
         ToolError: the cluster does not answer.
     """
     version, _, plural = resource_path.rpartition("/")
-    group, _, name = version.rpartition("/")
-    try:
-        served = cluster.get(group, name)
-    except NotFoundError:
-        return False
-    return any(one.get("name") == plural for one in served.get("resources") or ())
+    return any(one.get("name") == plural for one in _served(cluster, version))
 
 
 def unserved(cluster: Cluster, manifests: Iterable[Manifest]) -> tuple[str, ...]:
@@ -154,22 +149,25 @@ def unserved(cluster: Cluster, manifests: Iterable[Manifest]) -> tuple[str, ...]
     found = []
     for one in manifests:
         version = str(one.get("apiVersion") or "")
-        group, _, short = version.partition("/")
+        group, _, _ = version.partition("/")
         if "." not in group or group.endswith(".k8s.io"):
             continue  # Kubernetes' own
         if version not in served:
-            served[version] = _kinds(cluster, group, short)
+            served[version] = {
+                str(each.get("kind")) for each in _served(cluster, f"apis/{version}")
+            }
         if one.get("kind") not in served[version]:
             found.append(f"{one.get('kind')}/{one['metadata']['name']}")
     return tuple(found)
 
 
-def _kinds(cluster: Cluster, group: str, version: str) -> set[str]:
+def _served(cluster: Cluster, version: str) -> Sequence[Manifest]:
+    """What a cluster has of a group and version, as ``apis/batch/v1``; nothing for none."""
+    group, _, name = version.rpartition("/")
     try:
-        served = cluster.get(f"apis/{group}", version)
+        return cluster.get(group, name).get("resources") or ()
     except NotFoundError:
-        return set()
-    return {str(one.get("kind")) for one in served.get("resources") or ()}
+        return ()
 
 
 def remove(cluster: Cluster) -> tuple[str, ...]:

@@ -74,3 +74,12 @@ def test_what_others_have_put_there_is_left_alone(scratch: Path) -> None:
     ChartCopy(_CHART).close()
     assert (kept / "mine").exists()
     assert (scratch / "allranks-chart-file").exists()
+
+
+def test_a_copy_that_cannot_be_made_leaves_nothing(scratch: Path) -> None:
+    """Neither files nor an open one: a sweep tries again with each of a thousand trials."""
+    before = set(Path("/proc/self/fd").iterdir())
+    with pytest.raises(OSError, match="nowhere"):
+        ChartCopy(scratch / "nowhere")
+    assert [] == list(scratch.iterdir())
+    assert before == set(Path("/proc/self/fd").iterdir())

@@ -81,7 +81,7 @@ class Lease:
 
     def is_orphan(self) -> bool:
         """Whether its process was one of this machine's, and is gone."""
-        return self.kernel == processes.kernel() != "" and processes.begun(self.pid) != self.begun
+        return processes.has_ended(self.kernel, self.pid, self.begun)
 
     def is_near(self) -> bool:
         """Whether its process is one of this machine's, so that it can be seen."""

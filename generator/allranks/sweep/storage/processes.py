@@ -43,4 +43,9 @@ def is_gone(mark: str) -> bool:
     """
     where, _, rest = mark.partition(" ")
     pid, _, ticks = rest.partition(" ")
-    return bool(where) and where == kernel() and pid.isdecimal() and begun(int(pid)) != ticks
+    return pid.isdecimal() and has_ended(where, int(pid), ticks)
+
+
+def has_ended(where: str, pid: int, ticks: str) -> bool:
+    """The same of a process by its parts: its `kernel`, its number, when it had `begun`."""
+    return where == kernel() != "" and begun(pid) != ticks

@@ -43,7 +43,11 @@ class ChartCopy:
         folder = Path(self._folder.name)
         self._lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
-        self.chart = lean.copy(chart, folder)
+        try:
+            self.chart = lean.copy(chart, folder)
+        except OSError:
+            self.close()
+            raise
 
     def close(self) -> None:
         """Remove it; where nobody calls this, it goes when the process ends."""
