@@ -110,6 +110,14 @@ class MissingToolError(InputError):
     """A program that was asked for is not there, or its version is not supported."""
 
 
+class TakenError(InputError):
+    """What was to be made has a name that another release's object has."""
+
+
+class ReleaseTakenError(TakenError):
+    """There is a release of this name."""
+
+
 class NotFoundError(InputError):
     """What was named is not on the cluster: a run, an object, a namespace."""
 

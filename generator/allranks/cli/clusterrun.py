@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from allranks import names
 from allranks.cli import ending, following, rendering, statusview
 from allranks.cluster import definitions, paths, rights
-from allranks.errors import EXIT_INTERRUPTED, EXIT_OK, AllranksError, InputError
+from allranks.errors import EXIT_INTERRUPTED, EXIT_OK, AllranksError, TakenError
 from allranks.helm import releases
 
 if TYPE_CHECKING:
@@ -110,14 +110,9 @@ def install(console: Console, rendered: Rendered, home: Home) -> None:
         console.note(f"interrupted while it was installed: `{names.CLI} delete {home.name}`")
         raise
     except AllranksError as error:
-        if not (isinstance(error, InputError) and _taken(error)):
+        if not isinstance(error, TakenError):
             releases.take_back(home)
         raise
-
-
-def _taken(error: InputError) -> bool:
-    """Whether the failure is that another release or object has the name."""
-    return "already there" in error.problem.message
 
 
 def _follow(console: Console, home: Home, site: Site, plan: Plan, kinds: tuple[str, ...]) -> int:

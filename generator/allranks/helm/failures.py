@@ -18,7 +18,9 @@ from allranks.errors import (
     InputError,
     InvalidValues,
     Problem,
+    ReleaseTakenError,
     RunError,
+    TakenError,
     ToolError,
     UnknownKindError,
 )
@@ -222,7 +224,7 @@ _RULES: tuple[Callable[[str], AllranksError | None], ...] = (
     ),
     _rule(
         r'cannot re-?use a name that is still in use|release "?(?P<name>\S+?)"? already exists',
-        lambda _: InputError(
+        lambda _: ReleaseTakenError(
             "a release of this name is already there",
             hint=f"take another name; or change that one with `{names.CLI} upgrade NAME`, or "
             f"remove it with `{names.CLI} delete NAME`",
@@ -231,7 +233,7 @@ _RULES: tuple[Callable[[str], AllranksError | None], ...] = (
     _rule(
         r"(rendered manifests contain a resource that already exists|unable to continue with "
         r"(install|update))(?P<what>[^\n]*)",
-        lambda m: InputError(
+        lambda m: TakenError(
             f"an object of this name is already there and belongs to another release{m['what']}",
             hint="take another release name, or remove what has the object",
         ),

@@ -11,7 +11,9 @@ from allranks.errors import (
     InputError,
     InvalidValues,
     Problem,
+    ReleaseTakenError,
     RunError,
+    TakenError,
     ToolError,
     UnknownKindError,
 )
@@ -111,7 +113,7 @@ def test_schema_failures_are_problems_by_values_path() -> None:
         ),
         (
             "Error: INSTALLATION FAILED: cannot re-use a name that is still in use\n",
-            InputError,
+            ReleaseTakenError,
             Problem(
                 "",
                 "a release of this name is already there",
@@ -333,6 +335,6 @@ def test_an_object_of_another_release_is_told_by_both_majors() -> None:
     rest = 'nable to continue with install: ServiceAccount "a" in namespace "n" exists'
     for said in (f"u{rest}", f"rendered manifests contain a resource that already exists. U{rest}"):
         error = failures.parse(f"Error: INSTALLATION FAILED: {said} and cannot be imported\n")
-        assert isinstance(error, InputError)
+        assert type(error) is TakenError
         assert "belongs to another release" in error.problem.message
         assert 'ServiceAccount "a"' in error.problem.message

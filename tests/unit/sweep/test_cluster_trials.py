@@ -16,7 +16,15 @@ import yaml
 
 from allranks import resources
 from allranks.cluster import paths
-from allranks.errors import ForbiddenError, InputError, NotFoundError, RunError, ToolError
+from allranks.errors import (
+    ForbiddenError,
+    InputError,
+    NotFoundError,
+    ReleaseTakenError,
+    RunError,
+    TakenError,
+    ToolError,
+)
 from allranks.helm import releases
 from allranks.helm.locate import HelmBinary
 from allranks.helm.releases import Home
@@ -314,7 +322,7 @@ def test_what_helm_is_told_more_than_once(stand: Stand) -> None:
     stand.helm.refusals.append(needs)
     stand.start()
     stand.phase(actions.RUNNING)
-    stand.helm.refusals.append(InputError("a release of this name is already there"))
+    stand.helm.refusals.append(ReleaseTakenError("a release of this name is already there"))
     stand.start()
     stand.phase(actions.RUNNING)
     assert [False, True, True] == [how["post_render"] for _, how in stand.helm.installs]
@@ -339,7 +347,7 @@ def test_a_release_of_somebody_elses(stand: Stand, labels: dict[str, str], whose
     stand.cluster.add(theirs)
     assert stand.look() is None
     for refusal in (
-        InputError("a release of this name is already there"),
+        ReleaseTakenError("a release of this name is already there"),
         ToolError("helm failed: release: already exists"),
     ):
         stand.helm.refusals.append(refusal)
@@ -422,7 +430,7 @@ def test_a_chart_that_cannot_be_fetched_any_more(stand: Stand) -> None:
 def test_an_object_of_a_trials_name_fails_it(stand: Stand) -> None:
     """Where there is no release, but what one would make: waiting would be for ever."""
     said = "an object of this name is already there and belongs to another release: Job x"
-    stand.helm.refusals.append(InputError(said))
+    stand.helm.refusals.append(TakenError(said))
     stand.start()
     there = stand.phase(actions.FAILED)
     assert (said, False, []) == (there.reason, there.retryable, stand.helm.uninstalls)

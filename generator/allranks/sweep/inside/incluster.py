@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from allranks import names, postrender, resources
 from allranks.cluster import definitions, paths, rights
-from allranks.errors import AllranksError, InputError
+from allranks.errors import AllranksError, InputError, ReleaseTakenError, TakenError
 from allranks.helm import driver, releases
 from allranks.model.manifest import Manifest  # noqa: TC001 - a field's type
 from allranks.sweep import naming
@@ -48,8 +48,6 @@ _OF_THE_CLUSTER = frozenset(
     }
 )
 _AUTO = "auto"
-# Words of `allranks.helm.failures`, where a release of the name is there.
-_TAKEN = "a release of this name is already there"
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,14 +192,14 @@ def install(cluster: Cluster, home: Home, given: Mapping[str, Any]) -> None:
     try:
         releases.install(home, _folder(), given, post_render=False)
     except AllranksError as error:
-        if isinstance(error, InputError) and _TAKEN in error.problem.message:
+        if isinstance(error, ReleaseTakenError):
             raise InputError(
                 f"namespace {home.namespace} has a release {home.name} already, and the sweep's "
                 "runner would be one of this name",
                 hint="give the sweep another name; if nobody needs that release, `helm uninstall "
                 f"{home.name} -n {home.namespace}` removes it",
             ) from error
-        if not (isinstance(error, InputError) and "already there" in error.problem.message):
+        if not isinstance(error, TakenError):
             with suppress(AllranksError):  # the first failure is the one to tell
                 releases.uninstall(home)
         raise

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from allranks.errors import AllranksError, ForbiddenError, InputError, RunError
+from allranks.errors import AllranksError, ForbiddenError, InputError, ReleaseTakenError, RunError
 from allranks.helm import releases
 from allranks.sweep import actions, owner
 from allranks.sweep.actions import Observed
@@ -43,7 +43,6 @@ _PASSING = (
 )
 # Of failures that do not, whatever is tried.
 _LASTING = ("is invalid", "is forbidden", "unknown field", "cluster refuses")
-_TAKEN = "already there"
 _NEEDS_POST_RENDERER = "need the post-renderer"
 
 
@@ -166,7 +165,7 @@ class Releasing:
                 f"its name is taken by {whose}; remove that release, or give the sweep another name"
             )
             return Observed(actions.FAILED, why, time.time(), retryable=False)
-        if there and isinstance(error, InputError) and _TAKEN in error.problem.message:
+        if there and isinstance(error, ReleaseTakenError):
             return None
         if isinstance(self._chart, str):
             error = foreign.fetched(error, self._chart)
