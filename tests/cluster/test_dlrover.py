@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from tests.kube.cluster import Cluster
 
-    from .watching import Zygote
+    from .watchers import Zygote
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.xdist_group("dlrover")]
 

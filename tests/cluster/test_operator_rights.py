@@ -19,7 +19,8 @@ from allranks import names
 from tests.kube import kwok
 
 from .waiting import until
-from .watching import Lab, Zygote, release_job, replicas
+from .watchers import Zygote
+from .watching import Lab, release_job, replicas
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,15 +20,18 @@ import pytest
 from allranks import names
 from tests.kube.api import ApiError
 
-from . import watching
+from . import ledger, watching
 from .waiting import until
-from .watching import Lab, Ledger, Zygote, replicas
+from .watching import Lab, replicas
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from tests.kube.cluster import Cluster
+
+    from .ledger import Ledger
+    from .watchers import Zygote
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -91,7 +94,7 @@ def test_killed_two_hundred_times_it_loses_and_repeats_nothing(
         folder.mkdir()
         with (
             watching.laboratory(elastic_cluster, zygote, folder) as lab,
-            watching.ledger(lab) as noted,
+            ledger.note(lab) as noted,
         ):
             instants = _kill_again_and_again(lab, SEED + number)
             _all_plans_are_done(lab)

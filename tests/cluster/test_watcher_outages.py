@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from tests.kube.cluster import Cluster
 
-    from .watching import Lab, Zygote
+    from .watchers import Zygote
+    from .watching import Lab
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.xdist_group("watcher-outages")]
 

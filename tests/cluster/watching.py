@@ -1,14 +1,9 @@
-"""The real watcher as a process, and a namespace with elastic jobs of fake pods for it."""
+"""A namespace with elastic jobs of fake pods, and the real watcher at work on it."""
 
 from __future__ import annotations
 
-import json
-import os
 import secrets
-import subprocess
-import sys
-import threading
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,20 +13,20 @@ import pytest
 from allranks import names
 from tests.kube import kwok
 from tests.kube.api import ApiError
-from tests.kube.processes import Identity
 
+from . import watchers
 from .waiting import until
+from .watchers import PATIENCE, Watcher
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from tests.kube.cluster import Cluster
 
+    from .watchers import Zygote
+
 REPO = Path(__file__).parents[2]
-_ZYGOTE = Path(__file__).with_name("zygote.py")
 _NOT_FOUND = 404
-_GRACE = 20.0
-PATIENCE = 90.0
 # KWOK and the scheduler take their time to find an API server again.
 LONG = 100.0
 _NODES = {"bench.allranks.dev/nodes": "watching"}
@@ -44,94 +39,6 @@ _ROOTS = {
     "jobs": "/apis/batch/v1",
     "leases": "/apis/coordination.k8s.io/v1",
 }
-
-
-class Zygote:
-    """Starts watchers; see `tests/cluster/zygote.py`."""
-
-    def __init__(self, kubeconfig: Path) -> None:
-        """Start it; the watchers are users of this kubeconfig."""
-        self._lock = threading.Lock()
-        self._process = subprocess.Popen(
-            [sys.executable, _ZYGOTE],
-            env={
-                "PATH": os.environ["PATH"],
-                "HOME": str(kubeconfig.parent),
-                "KUBECONFIG": str(kubeconfig),
-            },
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    def start(self, words: list[str], log: Path) -> Identity:
-        """Start a watcher."""
-        log.touch()
-        process = self._process
-        assert process.stdin is not None
-        assert process.stdout is not None
-        with self._lock:
-            process.stdin.write(json.dumps({"words": words, "log": str(log)}) + "\n")
-            process.stdin.flush()
-            number = process.stdout.readline()
-        if not number:
-            pytest.fail("the watcher cannot be started", pytrace=False)
-        identity = Identity.of(int(number))
-        assert identity is not None, log.read_text(encoding="utf-8")
-        return identity
-
-    def close(self) -> None:
-        """End it, and every watcher with it."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait()
-
-
-@dataclass(slots=True)
-class Watcher:
-    """One process of the watcher.
-
-    Attributes:
-        process: the process.
-        log_file: where its lines go.
-    """
-
-    process: Identity
-    log_file: Path
-
-    def kill(self) -> None:
-        """End it as a lost node would."""
-        self.process.end()
-
-    def stop(self) -> None:
-        """Ask it to end, as Kubernetes does."""
-        self.process.end(_GRACE)
-
-    def lines(self) -> list[dict[str, Any]]:
-        """What it has logged."""
-        text = self.log_file.read_text(encoding="utf-8", errors="replace")
-        return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
-
-    def said(self, event: str) -> list[dict[str, Any]]:
-        """Its lines about one event."""
-        return [one for one in self.lines() if one["event"] == event]
-
-    @property
-    def port(self) -> int:
-        """Where it answers probes."""
-        found = until(lambda: self.said("started"), "the watcher's start")
-        return int(found[-1]["port"])
-
-    def acts(self) -> Watcher:
-        """Wait until it acts."""
-        until(lambda: self.said("acting"), f"the first action of {self.log_file}", PATIENCE)
-        return self
-
-    def sound(self) -> None:
-        """Fail the test where a fault of the watcher's own is in its log."""
-        text = self.log_file.read_text(encoding="utf-8", errors="replace")
-        assert "Traceback" not in text
-        assert [] == self.said("a look failed")
 
 
 @dataclass(slots=True)
@@ -352,16 +259,6 @@ def add_nodes(cluster: Cluster) -> None:
     kwok.create(cluster.admin, 2, prefix=prefix, shape=_SHAPE, labels=_NODES)
 
 
-@contextmanager
-def zygote(cluster: Cluster) -> Iterator[Zygote]:
-    """What starts watchers of a cluster, while the block runs."""
-    made = Zygote(cluster.kubeconfig)
-    try:
-        yield made
-    finally:
-        made.close()
-
-
 def fixtures(cluster: str, scope: Literal["session", "module"]) -> tuple[Any, Any]:
     """The fixtures ``zygote`` and ``lab`` of a cluster.
 
@@ -376,7 +273,7 @@ def fixtures(cluster: str, scope: Literal["session", "module"]) -> tuple[Any, An
         """What starts watchers."""
         found = request.getfixturevalue(cluster)
         add_nodes(found)
-        with zygote(found) as made:
+        with watchers.zygote(found) as made:
             yield made
 
     @pytest.fixture(name="lab")
@@ -403,60 +300,3 @@ def laboratory(cluster: Cluster, starter: Zygote, folder: Path) -> Iterator[Lab]
     finally:
         made.kill()
         cluster.api("DELETE", f"/api/v1/namespaces/{name}")
-
-
-class Ledger:
-    """Every pod of a namespace that there ever was, as a watch of the test's own tells."""
-
-    def __init__(self) -> None:
-        """Nothing is seen yet."""
-        self.uids: dict[str, set[str]] = {}
-
-    @property
-    def count(self) -> int:
-        """How many pods there were."""
-        return sum(len(uids) for uids in self.uids.values())
-
-    @property
-    def twice(self) -> list[str]:
-        """Names that more than one pod had."""
-        return sorted(name for name, uids in self.uids.items() if len(uids) > 1)
-
-
-@contextmanager
-def ledger(lab: Lab) -> Iterator[Ledger]:
-    """Note every pod while the block runs."""
-    from tests.kube import binaries  # noqa: PLC0415 - only who counts needs it
-
-    noted = Ledger()
-    format_ = "{.metadata.name} {.metadata.uid}{'\\n'}"
-    process = subprocess.Popen(
-        (
-            binaries.find("kubectl"),
-            "--kubeconfig",
-            lab.cluster.kubeconfig,
-            "--namespace",
-            lab.namespace,
-            *("get", "pods", "--watch", "-o", f"jsonpath={format_}"),
-        ),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-
-    def read() -> None:
-        assert process.stdout is not None
-        for line in process.stdout:
-            name, _, uid = line.strip().partition(" ")
-            if uid:
-                noted.uids.setdefault(name, set()).add(uid)
-
-    reader = threading.Thread(target=read)
-    reader.start()
-    try:
-        yield noted
-    finally:
-        with suppress(ProcessLookupError):
-            process.kill()
-        process.wait()
-        reader.join()
