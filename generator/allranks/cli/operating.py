@@ -15,7 +15,8 @@ from allranks.cli import ending
 from allranks.cluster import definitions, watchers
 from allranks.errors import ForbiddenError, InputError
 from allranks.helm import driver
-from allranks.status.fields import plural, text
+from allranks.status.fields import text
+from allranks.words import plural, some
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -171,7 +172,7 @@ def doom(console: Console, site: Site, release: str, *, yes: bool) -> None:
     if held:
         parts.append(
             f"plain helm {'can' if yes else 'could'} then neither upgrade nor uninstall the "
-            f"releases that hold them ({_some(held)}), whose other pods go on"
+            f"releases that hold them ({some(held, _SHOWN)}), whose other pods go on"
         )
     if others:
         parts.append(f"{', '.join(map(str, others))} {'has' if yes else 'would have'} no kinds")
@@ -217,9 +218,3 @@ def _release(item: Manifest) -> str:
 
 def _spaces(found: Sequence[str]) -> str:
     return ", ".join(found) or "every namespace"
-
-
-def _some(found: Sequence[str]) -> str:
-    more = len(found) - _SHOWN
-    shown = ", ".join(found[:_SHOWN])
-    return f"{shown} and {more} more" if more > 0 else shown

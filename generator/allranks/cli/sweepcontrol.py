@@ -16,6 +16,7 @@ from allranks.cli.sweepplace import Place, find, journal_of, journal_option, swe
 from allranks.cli.target import LOCAL
 from allranks.errors import AllranksError, InputError, RunError
 from allranks.sweep.reporting import results
+from allranks.words import some
 
 if TYPE_CHECKING:
     from allranks.cli.console import Console
@@ -179,8 +180,6 @@ def delete_command(
     Example:
       allranks sweep delete digits
     """  # noqa: D301 - \b is click's mark for text that is not re-wrapped
-    from allranks.sweep import runner  # noqa: PLC0415 - `--help` does not need it
-
     removed = remove(name, journal, timeout=timeout, helm=helm)
     if output == "json":
         console.json({"name": name, "removed": removed.releases, "kept": removed.kept})
@@ -190,7 +189,7 @@ def delete_command(
     for one in removed.releases:
         console.text(f"  removed the release {one}")
     if len(removed.kept) > _NAMED:
-        console.text(f"  kept {len(removed.kept):,} volumes: {runner.some(removed.kept, 2)}")
+        console.text(f"  kept {len(removed.kept):,} volumes: {some(removed.kept, 2)}")
     else:
         for one in removed.kept:
             console.text(f"  kept {one}")

@@ -14,6 +14,7 @@ from allranks.cli.sweepplace import INSIDE, Place
 from allranks.cli.target import CLUSTER, LOCAL
 from allranks.errors import RunError
 from allranks.sweep.owner import Owner
+from allranks.words import some
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -80,11 +81,9 @@ def _has_runner(kept: Keeper) -> bool:
 
 def _unknown(kept: Keeper, place: Place, others: Mapping[str, str]) -> RunError:
     """Releases of the name, of which only a person can say whether they are the sweep's."""
-    from allranks.sweep import runner  # noqa: PLC0415 - as above
-
     found = list(others)
     whose = ", or ".join(dict.fromkeys(others.values()))
-    some = runner.some(found, _NAMED)
+    named = some(found, _NAMED)
     if place.on == LOCAL:
         command = f"`{names.CLI} delete NAME --on local` of each removes them"
     elif len(found) > _NAMED:
@@ -97,7 +96,7 @@ def _unknown(kept: Keeper, place: Place, others: Mapping[str, str]) -> RunError:
         command = f"`{words}` removes them"
     return RunError(
         f"the journal of the sweep {kept.name} is gone ({kept.where}), and in namespace "
-        f"{place.namespace} are releases of {whose}: {some}; nothing here says whether they are "
+        f"{place.namespace} are releases of {whose}: {named}; nothing here says whether they are "
         "this sweep's",
         hint=f"if they are, {command}; nothing was deleted",
     )

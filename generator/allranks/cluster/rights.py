@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from allranks.cluster import paths
 from allranks.errors import ForbiddenError
+from allranks.words import some
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -101,10 +102,9 @@ def refusal(where: str, namespace: str, lacking: Sequence[Need]) -> ForbiddenErr
     """The error for rights that are missing."""
     # What is needed here and granted to others is one right to ask for.
     asked = list(dict.fromkeys(map(str, lacking)))
-    shown = ", ".join(asked[:_SHOWN])
-    more = f" and {len(asked) - _SHOWN} more" if len(asked) > _SHOWN else ""
     return ForbiddenError(
-        f"{where} does not let you {shown}{more} in namespace {namespace}; nothing was sent",
+        f"{where} does not let you {some(asked, _SHOWN)} in namespace {namespace}; "
+        "nothing was sent",
         hint="ask for a Role there with these rights; docs/guides/cluster.md has a whole one",
     )
 

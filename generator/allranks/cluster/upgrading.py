@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from allranks import names
 from allranks.cluster import elasticjobs, immutable, paths, sizing
 from allranks.errors import NotFoundError, RejectedError, RunError
+from allranks.words import some
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -189,9 +190,8 @@ def wait_for_no_pods(cluster: Cluster, release: str, namespace: str, *, timeout:
     while pods := cluster.list(
         paths.PODS, namespace=namespace, label_selector=selector, metadata_only=True
     ):
-        first = pods[0]["metadata"]["name"]
-        more = f" and {len(pods) - 1} more" if len(pods) > 1 else ""
-        _still_time(deadline, timeout, f"pod {first}{more}")
+        left = some([pod["metadata"]["name"] for pod in pods], 1)
+        _still_time(deadline, timeout, f"pod {left}")
 
 
 def _still_time(deadline: float, timeout: float, what: str) -> None:

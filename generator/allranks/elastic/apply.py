@@ -17,7 +17,7 @@ from allranks.elastic.members import Group
 from allranks.elastic.plan import MANUAL, GroupAsk, ScalePlan, parse_pod_name
 from allranks.elastic.reasons import INVALID, NO_SUCH_POD, NO_TEMPLATE
 from allranks.elastic.verbatim import Notes
-from allranks.status.fields import plural
+from allranks.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping

@@ -17,7 +17,8 @@ from allranks.elastic import pods
 from allranks.elastic.resource import CPU, GPU, MEMORY, Resource
 from allranks.errors import InputError
 from allranks.model import podrequests, quantity
-from allranks.status.fields import mapping, plural
+from allranks.status.fields import mapping
+from allranks.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

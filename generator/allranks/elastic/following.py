@@ -16,7 +16,8 @@ from allranks.elastic.job import ReplicaSpec
 from allranks.elastic.members import FAILED, GONE, SUCCEEDED, Group, Member
 from allranks.elastic.target import End
 from allranks.model.status import PodPhase
-from allranks.status.fields import plural, said
+from allranks.status.fields import said
+from allranks.words import plural, some
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -120,9 +121,7 @@ class _Notes:
 
 def _listed(of: list[str], done: str, kind: str = "") -> str:
     noun = f"{kind} pod" if kind else "pod"
-    more = len(of) - _NAMED_MAX
-    shown = "; ".join(of[:_NAMED_MAX]) + (f"; and {more} more" if more > 0 else "")
-    return f"{plural(len(of), noun)} {done}: {shown}"
+    return f"{plural(len(of), noun)} {done}: {some(of, _NAMED_MAX, '; ')}"
 
 
 def _adopt(target: Target, sights: Sights, notes: _Notes) -> dict[str, Group]:

@@ -19,7 +19,8 @@ from allranks.elastic.pods import naming, templates
 from allranks.elastic.reasons import MASTER_NO_IMAGE, NO_TEMPLATE
 from allranks.model.status import Phase, PodPhase
 from allranks.status import conditions, creating
-from allranks.status.fields import items, mapping, plural, string, text
+from allranks.status.fields import items, mapping, string, text
+from allranks.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

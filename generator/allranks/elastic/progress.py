@@ -16,7 +16,7 @@ from allranks.elastic.plan import FAILED, SCALING, SUPERSEDED
 from allranks.elastic.planstatus import Outcome
 from allranks.elastic.target import PlanNotes
 from allranks.model.status import PodPhase
-from allranks.status.fields import plural
+from allranks.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -14,6 +14,7 @@ from allranks.elastic.pods import templates
 from allranks.elastic.reasons import JOB_ODD
 from allranks.model.status import PodPhase
 from allranks.status.fields import condition, items, mapping, text
+from allranks.words import some
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -39,9 +40,7 @@ def conditions(job: ElasticJob, pods: Sequence[Manifest], stamp: str) -> Iterato
         stamp: the time of what is new, as `allranks.status.conditions.stamp` writes it.
     """
     if job.problems:
-        more = len(job.problems) - _PROBLEMS_SHOWN
-        told = "; ".join(job.problems[:_PROBLEMS_SHOWN])
-        told += f"; and {more} more" if more > 0 else ""
+        told = some(job.problems, _PROBLEMS_SHOWN, "; ")
         yield _condition(job, _ODD, JOB_ODD, told, stamp)
     mixed = [f"{kind} pods run {one}" for kind, one in _mixed(pods)]
     if mixed:

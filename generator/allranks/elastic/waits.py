@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from allranks.status import creating, podcause, raw
 from allranks.status.cause import Order
-from allranks.status.fields import plural
 from allranks.status.podcause import Around
+from allranks.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

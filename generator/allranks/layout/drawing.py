@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from allranks.layout.picture import Group, rank_text
 from allranks.layout.svgparts import Canvas, clipped, wrapped
 from allranks.model.inventory import BLOCK, RACK
+from allranks.words import some
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -264,10 +265,7 @@ def _facts(layout: Layout, picture: Picture) -> list[str]:
             cluster = f"{picture.nodes} node{'s' * (picture.nodes != 1)} with {cluster}"
         found.append(f"the cluster has {cluster}")
     if layout.placement is not None:
-        where = layout.placement.values
-        shown = ", ".join(where[:_MOST_NAMED])
-        if len(where) > _MOST_NAMED:
-            shown += f" and {len(where) - _MOST_NAMED} more"
+        shown = some(layout.placement.values, _MOST_NAMED)
         found.append(f"placement {layout.placement.mode}: {layout.placement.key} in {shown}")
     return found
 

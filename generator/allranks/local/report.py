@@ -21,7 +21,7 @@ from allranks.model.status import (
 from allranks.status import blame
 from allranks.status.blame import Part, Suspect
 from allranks.status.controllers import Outcome
-from allranks.status.fields import plural
+from allranks.words import plural, some
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -159,8 +159,7 @@ def _waiting_for(progress: Progress) -> str:
         return ""
     waits = [f"{pod.plan.name}: {pod.waiting}" for pod in progress.pods if pod.waiting]
     waits = [*progress.waiting, *waits]
-    more = f" and {len(waits) - _WAITS_SHOWN} more" if len(waits) > _WAITS_SHOWN else ""
-    return "; ".join(waits[:_WAITS_SHOWN]) + more
+    return some(waits, _WAITS_SHOWN, "; ")
 
 
 def _failure(progress: Progress) -> Failure | None:

@@ -115,8 +115,3 @@ def said(sentence: str) -> str:
     """Kubernetes' words as a clause of ours: one line, no full stop, not endless."""
     line = " ".join(sentence.split()).rstrip(".")
     return line if len(line) <= _SAID_MAX else line[: _SAID_MAX - 1].rstrip() + "…"
-
-
-def plural(number: int, noun: str) -> str:
-    """A number with its noun: ``1 pod``, ``3 pods``."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -11,7 +11,8 @@ import re
 from functools import lru_cache
 
 from allranks.status.cause import Cause, Order
-from allranks.status.fields import plural, said
+from allranks.status.fields import said
+from allranks.words import plural
 
 UNSCHEDULABLE = "Unschedulable"
 

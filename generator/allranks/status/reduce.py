@@ -27,9 +27,9 @@ from allranks.status import (
 )
 from allranks.status.controllers import ControllerFacts, Outcome, Verdict
 from allranks.status.facts import ELASTIC_JOB
-from allranks.status.fields import plural
 from allranks.status.standing import Standing, stand, statuses
 from allranks.status.waiting import Waits
+from allranks.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

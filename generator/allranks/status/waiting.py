@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from allranks.status import creating
 from allranks.status.cause import Cause, Order
-from allranks.status.fields import plural, text
+from allranks.status.fields import text
+from allranks.words import plural, some
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -67,9 +68,8 @@ def tell(
         group.whys[cause.why] += number
     ordered = sorted(groups.values(), key=_order)
     alone = sum(one.role.expected for one in standings) == 1
-    clauses = [_clause(group, alone=alone) for group in ordered[:_SHOWN]]
-    more = f" and {len(ordered) - _SHOWN} more" if len(ordered) > _SHOWN else ""
-    return Waits("; ".join(clauses) + more, ordered[0].cause.reason if ordered else "")
+    clauses = [_clause(group, alone=alone) for group in ordered]
+    return Waits(some(clauses, _SHOWN, "; "), ordered[0].cause.reason if ordered else "")
 
 
 def _order(group: _Group) -> tuple[int, int, str]:

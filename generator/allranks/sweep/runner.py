@@ -21,9 +21,10 @@ from allranks.sweep.storage import databaseurl, shelf
 from allranks.sweep.storage.lines import BegunError
 from allranks.sweep.storage.shelf import locate
 from allranks.sweep.values.prepare import restore
+from allranks.words import some
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from allranks.sweep.model import SweepSpec, Trial
     from allranks.sweep.state import SweepState
@@ -209,12 +210,6 @@ def refuse_others(
         f"in namespace {namespace} are releases of {whose}: {some(list(others))}",
         hint=taken.way_out(sweep, find_journal()),
     )
-
-
-def some(found: Sequence[str], most: int = 3) -> str:
-    """The first of many, and how many more there are."""
-    more = len(found) - most
-    return ", ".join(found[:most]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def clear(trials: Trials) -> tuple[str, ...]:

@@ -13,6 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from allranks.words import some
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
@@ -375,6 +377,4 @@ def _order(world: World, node: Node) -> tuple[int, int, str]:
 
 def _names(pods: Collection[str]) -> str:
     """The pods' names, the first of them where they are many."""
-    shown = sorted(pods)[:3]
-    more = len(pods) - len(shown)
-    return ", ".join(shown) + (f" and {more} more" if more else "")
+    return some(sorted(pods))

@@ -105,6 +105,6 @@ def test_what_needs_a_person_is_told_first_and_three_things_at_most() -> None:
     status = reduce(observe(job(pods=6), pods=pods))
     assert (
         "Secret b for 2 pods: it does not exist; Secret a for pod demo-3-x7k2p: it does not exist; "
-        "a node for pod demo-2-x7k2p: of 1 node, 1 has too little cpu free and 2 more"
+        "a node for pod demo-2-x7k2p: of 1 node, 1 has too little cpu free; and 2 more"
     ) == status.waiting_for
     assert "CreateContainerConfigError" == status.reason

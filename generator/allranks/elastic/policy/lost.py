@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from allranks.elastic.plan import parse_pod_name
 from allranks.elastic.policy.seen import WORKER, Decision
-from allranks.status.fields import plural
+from allranks.words import plural, some
 
 if TYPE_CHECKING:
     from allranks.elastic.policy.seen import Seen
@@ -33,11 +33,9 @@ def judge(state: State, seen: Seen, now: float) -> tuple[State, Decision | None]
         return state, None
     kinds = {found[0] if (found := parse_pod_name(pod)) else WORKER for pod in gone}
     counts = {kind: seen.replicas[kind] for kind in sorted(kinds) if seen.replicas.get(kind)}
-    shown = "; ".join(f"{pod} {seen.lost[pod]}" for pod in gone[:_NAMED_MAX])
-    more = len(gone) - _NAMED_MAX
-    rest = f"; and {more} more" if more > 0 else ""
+    shown = some([f"{pod} {seen.lost[pod]}" for pod in gone], _NAMED_MAX, "; ")
     message = (
-        f"{shown}{rest}: though {'it runs' if len(gone) == 1 else 'they run'}, "
+        f"{shown}: though {'it runs' if len(gone) == 1 else 'they run'}, "
         f"{plural(len(gone), 'new pod')} {'takes its' if len(gone) == 1 else 'take their'} place"
     )
     return state, Decision("WorkerLost", message, replicas=counts, remove=tuple(gone), warning=True)

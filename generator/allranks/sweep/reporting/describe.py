@@ -18,6 +18,7 @@ from allranks.sweep.model import (
     Uniform,
     Values,
 )
+from allranks.words import some
 
 if TYPE_CHECKING:
     from allranks.sweep.model import Parameter, Space, SweepSpec
@@ -49,8 +50,7 @@ def space(found: Space) -> str:
     match found:
         case Values():
             texts = [choice.text for choice in found.choices]
-            more = len(texts) - _MOST_VALUES
-            return ", ".join(texts[:_MOST_VALUES]) + (f" and {more} more" if more > 0 else "")
+            return some(texts, _MOST_VALUES)
         case Range():
             # Where no step meets the maximum, the last value is below it.
             last = spaces.choice(found, (spaces.size(found) or 1) - 1).text
