@@ -67,10 +67,7 @@ def compare(cluster: Cluster) -> tuple[Found, ...]:
     Raises:
         ToolError: the cluster does not answer, or forbids it (ForbiddenError).
     """
-    return tuple(
-        Found(str(one["metadata"]["name"]), str(one["spec"]["names"]["kind"]), _state(cluster, one))
-        for one in ours()
-    )
+    return tuple(_found(wanted, live) for wanted, live in _read(cluster))
 
 
 def apply(cluster: Cluster, *, adopt: bool = False) -> tuple[Found, ...]:
@@ -88,7 +85,8 @@ def apply(cluster: Cluster, *, adopt: bool = False) -> tuple[Found, ...]:
         RunError: the cluster does not serve one of them in time.
         ToolError: the cluster does not answer, or forbids it (ForbiddenError).
     """
-    before = compare(cluster)
+    there = _read(cluster)
+    before = tuple(_found(wanted, live) for wanted, live in there)
     foreign = [one for one in before if one.state is State.FOREIGN]
     if foreign and not adopt:
         named = ", ".join(one.name for one in foreign)
@@ -97,31 +95,36 @@ def apply(cluster: Cluster, *, adopt: bool = False) -> tuple[Found, ...]:
             hint="remove that operator first; with --adopt its definition is replaced by ours, "
             "which takes all that it took",
         )
-    for one in ours():
-        _check_age(cluster, one)
-    wanted = {one.name for one in before if one.state is not State.CURRENT}
-    for one in ours():
-        name = str(one["metadata"]["name"])
-        if name in wanted:
-            cluster.patch(paths.DEFINITIONS, name, one, kind="apply", manager=names.FIELD_MANAGER)
-    for one in ours():
-        _wait(cluster, one)
+    for wanted, live in there:
+        _check_age(cluster.where, wanted, live)
+    for one, (wanted, _) in zip(before, there, strict=True):
+        if one.state is not State.CURRENT:
+            cluster.patch(
+                paths.DEFINITIONS, one.name, wanted, kind="apply", manager=names.FIELD_MANAGER
+            )
+    for wanted, _ in there:
+        _wait(cluster, wanted)
     return before
 
 
-def _check_age(cluster: Cluster, wanted: Manifest) -> None:
+def _read(cluster: Cluster) -> list[tuple[Manifest, Manifest | None]]:
+    """Each definition of ours, and what the cluster has under its name."""
+    return [(one, _find(cluster, str(one["metadata"]["name"]))) for one in ours()]
+
+
+def _check_age(where: str, wanted: Manifest, live: Manifest | None) -> None:
     """Refuse to replace a definition of a newer allranks, as the server would.
 
     Raises:
         InputError: objects may be kept in a version of the kind that ours does not have.
     """
     name = str(wanted["metadata"]["name"])
-    status = (_find(cluster, name) or {}).get("status") or {}
+    status = (live or {}).get("status") or {}
     known = {one["name"] for one in wanted["spec"]["versions"]}
     newer = [one for one in status.get("storedVersions") or () if one not in known]
     if newer:
         raise InputError(
-            f"{cluster.where} has a newer {name}: it keeps objects as {', '.join(newer)}, and this "
+            f"{where} has a newer {name}: it keeps objects as {', '.join(newer)}, and this "
             f"version of {names.CLI} knows {', '.join(sorted(known))} alone; nothing was changed",
             hint=f"use the {names.CLI} that put it there; --skip-crds leaves it as it is",
         )
@@ -196,8 +199,12 @@ def objects(cluster: Cluster) -> dict[str, list[Manifest]]:
     return found
 
 
-def _state(cluster: Cluster, wanted: Manifest) -> State:
-    live = _find(cluster, str(wanted["metadata"]["name"]))
+def _found(wanted: Manifest, live: Manifest | None) -> Found:
+    name, kind = wanted["metadata"]["name"], wanted["spec"]["names"]["kind"]
+    return Found(str(name), str(kind), _state(wanted, live))
+
+
+def _state(wanted: Manifest, live: Manifest | None) -> State:
     if live is None:
         return State.MISSING
     labels = live["metadata"].get("labels") or {}
