@@ -2,8 +2,9 @@
 
 `elastic_worker.py` starts it, with torchrun's options as ``PET_*`` variables. torchrun always
 ends with 1; this ends with the exit code of the rank that failed first, as a shell gives it, and
-leaves a sentence on it in the pipe whose number is the first argument. The other arguments are the
-user's program. It runs on Python 3.8 or newer with torch 1.13 or newer.
+leaves a sentence on it in the pipe whose number is the first argument; that they all ended well is
+said there as soon as they have. The other arguments are the user's program. It runs on Python 3.8
+or newer with torch 1.13 or newer.
 """
 
 import json
@@ -52,11 +53,13 @@ def agent(result, words):
     """Run torchrun's agent to its end; leave the reason of a failure in a pipe."""
     try:
         from torch.distributed import run
+        from torch.distributed.elastic.agent.server.api import SimpleElasticAgent
         from torch.distributed.elastic.multiprocessing.api import SignalException
         from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     except ImportError as error:
         text = "this image's Python (%s) cannot load torch: %s" % (sys.executable, error)
         return leave_word(result, EXIT_NO_TORCH, text)
+    say_when_done(SimpleElasticAgent, result)
     args = run.parse_args(["--", *as_typed(words, os.environ)])
     try:
         run.run(args)
@@ -73,11 +76,31 @@ def agent(result, words):
     return 0
 
 
+def say_when_done(kind, result):
+    """Have torchrun's agent leave word when its ranks have all ended well.
+
+    It waits for the other agents then, up to five minutes (`_exit_barrier`, torch 1.9 and newer),
+    and may be ended while it does: nothing of this node is left to train all the same.
+    """
+    wait = getattr(kind, "_exit_barrier", None)
+    if wait is None:
+        return
+
+    def say_and_wait(self):
+        leave_word(result, 0, "")
+        return wait(self)
+
+    kind._exit_barrier = say_and_wait
+
+
 def leave_word(result, code, message):
-    """Write why the training failed for the process that waits; return the code."""
+    """Write how the training ended for the process that waits; return the code. The first stays."""
     content = json.dumps({"code": code, "message": message[:MESSAGE_MAX]})
-    with os.fdopen(result, "w", encoding="utf-8") as file:
-        file.write(content)
+    try:
+        with os.fdopen(result, "w", encoding="utf-8") as file:
+            file.write(content)
+    except OSError:  # it is closed: how the ranks ended was said before
+        pass
     return code
 
 

@@ -239,8 +239,9 @@ class Worker:
                     return self.leave()
                 if told and told["state"] == "end":
                     return self.end(told)
-                if told:
+                if told and code:
                     continue
+                # Ranks that had all ended well before the master's word need no other generation.
                 code = self.done(code, message)
                 if code is not None:
                     return code

@@ -360,8 +360,7 @@ class Master:
             told = "; ".join(filter(None, (told, self._failure)))
             return End(1, told, self._failed_with)
         if membership.finished:
-            size = len(membership.world.nodes)
-            return End(0, f"all {size} workers are done" if size > 1 else "the worker is done")
+            return End(0, showing.done(membership))
         return endings.judge(job, self._pods, self._steering.least)
 
     def status(self) -> Answer:

@@ -110,7 +110,7 @@ class Membership:
 
     Attributes:
         timing: how long things are waited for.
-        least: the fewest workers of a generation.
+        least: the fewest workers of a generation, with those that are done.
         now: when this began.
         max_restarts: failures of the training in a row that are tried again.
         members: the workers that have joined and are not lost, by pod.
@@ -237,7 +237,7 @@ class Membership:
             return None
         live = self.live()
         if self.forming is None:
-            enough = len(live) >= max(1, self.least)
+            enough = len(live) >= self._fewest
             # Where they are too few, those that are left stop at once if they wait for one that
             # will not come back: so they are there when another has taken its place.
             if not (self._gathered(expected, live, now) if enough else self.broken):
@@ -266,6 +266,15 @@ class Membership:
             and all(self._done(pod) or pod in self.broken for pod in self.world.pods)
             and self.ending
         )
+
+    @property
+    def _fewest(self) -> int:
+        """How many workers can be a generation.
+
+        Those that are done need nobody beside them any more, and no pods come in their places: what
+        is left to train at the end, fewer do.
+        """
+        return max(1, self.least - self.counts("done"))
 
     def _done(self, pod: str) -> bool:
         member = self.members.get(pod)
@@ -343,7 +352,7 @@ class Membership:
             why = f"did not stop in {now - began:.0f} s, nor join again"
             self.silent[pod] = (now + self.timing.lost, why)
         waiting = [one.node for one in self.members.values() if one.state == "waiting"]
-        if len(waiting) < max(1, self.least):
+        if len(waiting) < self._fewest:
             return None
         if not self._may_restart():
             return None

@@ -63,3 +63,11 @@ def begun(world: World, why: str) -> str:
     """
     size = len(world.nodes)
     return f"generation {world.generation} of {size} worker{'s' * (size != 1)} begins: {why}"
+
+
+def done(membership: Membership) -> str:
+    """That the training has ended well."""
+    size, lost = len(membership.world.nodes), len(membership.broken)
+    if lost:
+        return f"{size - lost} of {size} workers are done, and the others are gone"
+    return f"all {size} workers are done" if size > 1 else "the worker is done"

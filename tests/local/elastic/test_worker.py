@@ -43,6 +43,16 @@ dist.destroy_process_group()
 os._exit(0)  # without torch's teardown, which may abort on a busy machine
 """
 
+# Rank 0 ends well at "go", the other never.
+UNEVEN = STEADY.replace(
+    "while True:",
+    """while True:
+    if dist.get_rank() == 0 and os.path.exists("go"):
+        os._exit(0)
+    if os.path.exists("go"):
+        time.sleep(1000)""",
+)
+
 
 @pytest.fixture
 def stage(tmp_path: Path) -> Iterator[Callable[..., Stage]]:
@@ -117,6 +127,22 @@ def test_a_worker_whose_pod_is_taken_away_leaves_at_once(stage: Callable[..., St
     assert 128 + signal.SIGTERM == terminate(job.running[naming.pod_name("demo", "worker", 1)])
     until_trains(job, "0")
     assert 0 == finish(job)
+
+
+def test_ranks_that_have_ended_well_are_not_started_anew(stage: Callable[..., Stage]) -> None:
+    """Rank 0 is done, and its torchrun waits for the other's, whose pod is lost in this moment.
+
+    The job has succeeded: nothing is left that another generation could train.
+    """
+    job = stage(workers={"replicas": 2, "minReplicas": 1}, script=UNEVEN)
+    job.relaunch = False
+    until_trains(job, "0", "1")
+    (job.folder / "go").touch()
+    first = psutil.Process(job.running[naming.pod_name("demo", "worker", 0)].pid)
+    until(lambda: job.turn() and len(first.children(recursive=True)) == 1, "rank 0's end", PATIENCE)
+    job.kill(naming.pod_name("demo", "worker", 1))
+    assert 0 == finish(job)
+    assert {"1:0:2", "1:1:2"} == set(job.starts())
 
 
 def test_a_frozen_worker_is_replaced_whether_it_can_be_spared_or_not(
