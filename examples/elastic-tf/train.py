@@ -81,11 +81,15 @@ class Model:
 
 def serve(resolver: tf.distribute.cluster_resolver.TFConfigClusterResolver) -> None:
     """Be a worker or a parameter server; returns never."""
+    # A step of a worker waits for the parameter servers, and for its own input, in threads of this
+    # pool. It has one thread per core: on a single core they would wait for each other for ever.
+    threads = tf.compat.v1.ConfigProto(inter_op_parallelism_threads=max(4, os.cpu_count() or 1))
     tf.distribute.Server(
         resolver.cluster_spec(),
         job_name=resolver.task_type,
         task_index=resolver.task_id,
         protocol=resolver.rpc_layer or "grpc",
+        config=threads,
         start=True,
     ).join()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from .conftest import CommandLine, metrics
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 # An environment of a framework is built where this is the first test to ask for it.
 pytestmark = [pytest.mark.local, pytest.mark.timeout(600)]
@@ -70,8 +71,21 @@ def test_an_accuracy_that_is_too_low_fails_at_once(command_line: CommandLine) ->
     assert 1 == len([line for line in lines if "final" in line])
 
 
+@pytest.fixture
+def one_core() -> Iterator[None]:
+    """What the test starts has a single core, as a pod of Kubernetes' static CPU policy may."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(before)})
+    yield
+    os.sched_setaffinity(0, before)
+
+
+@pytest.mark.usefixtures("one_core")
 def test_tensorflows_parameter_servers(command_line: CommandLine) -> None:
-    """Workers and servers that never end by themselves end with the chief, and end well."""
+    """Workers and servers that never end by themselves end with the chief, and end well.
+
+    On one core as well, where TensorFlow has one thread by default for what waits for another.
+    """
     lines = run(command_line, "tf", *activate("tensorflow"))
     assert 10 == len(losses(lines))
     assert losses(lines)[-1] < losses(lines)[0] / 2
