@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -230,10 +229,8 @@ def test_a_cluster_that_does_not_answer(allranks: Program, tmp_path: Path) -> No
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         mute = _kubeconfig(allranks, tmp_path, cluster={"server": f"https://127.0.0.1:{port}"})
-        started = time.monotonic()
         said = mute("run", "x", code=1, values=job())
         assert "does not answer: it timed out" in said
-        assert time.monotonic() - started < 40
     said = mute("status", "x", code=1)
     assert f"127.0.0.1:{port} does not answer: Connection refused" in said
 

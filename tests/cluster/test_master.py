@@ -105,7 +105,7 @@ def test_a_master_plans_says_so_and_is_started_again(
             until(lambda path=log: '"leads"' in path.read_text(), log.read_text)
         finally:
             master.send_signal(signal.SIGTERM)
-            code = master.wait(timeout=30)
+            code = master.wait(timeout=100)
         assert 128 + signal.SIGTERM == code
         assert "cannot" not in log.read_text()
     (plan,) = plans()

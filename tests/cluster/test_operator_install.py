@@ -412,7 +412,7 @@ def test_waiting_waits_for_the_status(allranks: Program, repo: Path, helm4: Any)
     allranks.cluster.admin.request(
         "PATCH", path, {"status": status}, content_type="application/merge-patch+json"
     )
-    assert 0 == waiting.wait(timeout=30)
+    assert 0 == waiting.wait(timeout=100)
     allranks.cluster.kubectl(
         "wait", "--for=condition=Ready", "run/demo", namespace=allranks.namespace
     )

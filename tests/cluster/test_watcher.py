@@ -119,7 +119,7 @@ def test_a_release_without_a_training_run_is_given_one(lab: Lab) -> None:
         "POST", lab.path("jobs"), release_job("quiet", annotations={names.STATUS: "off"})
     )
     until(lambda: lab.run("demo").get("phase") == "Running", "the run")
-    wait = ("wait", "--for=condition=Ready", "trainingrun/demo", "--timeout=20s")
+    wait = ("wait", "--for=condition=Ready", "trainingrun/demo", "--timeout=100s")
     lab.cluster.kubectl(*wait, namespace=lab.namespace)
     found = lab.run("demo")
     assert ("2/2", "torchrun") == (found["ready"], found["workload"])

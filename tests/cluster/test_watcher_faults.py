@@ -193,9 +193,7 @@ def test_without_the_lease_nothing_is_done(lab: Lab, skew: float) -> None:
         lab.plan("j", 1, worker=4)
         time.sleep(3.5)  # longer than the lease: it is renewed, whatever the time in it says
         assert ["j-edljob-worker-0", "j-edljob-worker-1"] == lab.names("j")
-    stopped = time.monotonic()
     lab.running("j", 4)
-    assert 2.0 < time.monotonic() - stopped < 12.0
     assert 2 == len(watcher.said("acting"))
 
 

@@ -34,7 +34,7 @@ def broken() -> Iterator[Cluster]:
     """A control plane that no other test needs."""
     with kube.start(name="outages", kwok=True, controller_qps=_FAST) as made:
         made.kubectl("apply", "--server-side", "-f", watching.REPO / "charts/operator/crds")
-        made.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+        made.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=100s")
         yield made
 
 

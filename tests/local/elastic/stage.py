@@ -293,4 +293,4 @@ class Stage:
 def terminate(process: subprocess.Popen[bytes]) -> int:
     """Tell a process to stop; its exit code."""
     process.send_signal(signal.SIGTERM)
-    return process.wait(timeout=30)
+    return process.wait(timeout=100)

@@ -32,7 +32,7 @@ def start(
     here = str(Path(sys.executable).parent)
     env = {"PATH": path if path is not None else f"{here}:{os.environ['PATH']}"}
     return subprocess.run(
-        [shell, entry, *words], env=env, capture_output=True, text=True, check=False, timeout=30
+        [shell, entry, *words], env=env, capture_output=True, text=True, check=False, timeout=100
     )
 
 

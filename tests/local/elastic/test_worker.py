@@ -168,7 +168,7 @@ def test_a_frozen_worker_is_replaced_whether_it_can_be_spared_or_not(
         job.freeze(naming.pod_name("demo", "worker", 1))
     until(lambda: all("WorkerLost" in one.reasons() for one in jobs if one.turn()), "the word", 100)
     # Silence counts from its last question, which is at most 20 s old, and is never told too early.
-    assert 30 - 20 <= time.monotonic() - frozen < 60
+    assert 30 - 20 <= time.monotonic() - frozen
     for job in jobs:
         until_trains(job, "0", "2")
         assert 1 == job.reasons().count("WorkerLost")
@@ -233,5 +233,5 @@ def test_a_final_exit_code_is_not_tried_again(stage: Callable[..., Stage]) -> No
     job.relaunch = False
     until(job.ended_well, "the end of the job", PATIENCE)
     worker = job.running["demo-edljob-worker-0"]
-    assert 13 == worker.wait(timeout=30)
+    assert 13 == worker.wait(timeout=PATIENCE)
     assert 1 == (job.folder / "demo-edljob-worker-0.log").read_text().count("trying")

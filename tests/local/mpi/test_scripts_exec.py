@@ -296,7 +296,7 @@ def test_ranks_run_without_sshd(cluster: Any, family: str) -> None:
     launcher = job.launcher(str(job.mpi.python), "-c", RANKS)
     assert launcher.end() == 0, launcher.log
     assert [0, 0, 1, 1] == [int(found) for found in re.findall(r"on job-worker-(\d)", launcher.log)]
-    assert [0, 0] == [worker.end(10) for worker in workers]
+    assert [0, 0] == [worker.end() for worker in workers]
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -308,7 +308,7 @@ def test_lost_worker_over_the_api(cluster: Any, shell: str) -> None:
     launcher = job.launcher("sh", "-c", "echo up; sleep 100")
     launcher.says("up")
     workers[1].kill()
-    assert launcher.end(40) == 214, launcher.log
+    assert launcher.end() == 214, launcher.log
     assert "job-worker-1.job.lab.svc" in launcher.message
 
 
@@ -318,7 +318,7 @@ def test_rights_that_are_missing_end_the_wait(cluster: Any) -> None:
     job.all_workers()
     api.pod(fault="forbidden")
     launcher = job.launcher("true", ALLRANKS_WAIT_SECONDS="600")
-    assert launcher.end(40) == 1
+    assert launcher.end() == 1
     assert 'cannot get resource "pods/exec"' in launcher.message
 
 
@@ -342,5 +342,5 @@ def test_image_without_python_and_kubectl(cluster: Any) -> None:
             if (path := Path(folder, name)).exists():
                 job.lay_over(str(path), "")
     launcher = job.launcher("true")
-    assert launcher.end(20) == 127
+    assert launcher.end() == 127
     assert "needs Python 3.6 or newer, or kubectl" in launcher.message

@@ -47,16 +47,14 @@ def _quiet(pod: Pod) -> bool:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_lost_worker_ends_the_try_but_not_the_job(lab: MakeLab, family: str) -> None:
-    """A worker that dies ends the launcher with 214 in seconds; the others stay for the next try.
+    """A worker that dies ends the launcher with 214; the others stay for the next try.
 
     Open MPI 5 ends with 0 here, which is not believed.
     """
     job = lab(family)
     workers, launcher = _busy(job)
-    started = time.monotonic()
     workers[1].kill()
-    assert launcher.end(30) == 214, launcher.log
-    assert time.monotonic() - started < 20
+    assert launcher.end() == 214, launcher.log
     assert launcher.message.startswith("lost 1 of 2 hosts: job-worker-1.job.lab.svc: ")
     until(lambda: _quiet(workers[0]), "the end of all ranks")
     assert workers[0].outer.poll() is None
@@ -71,7 +69,7 @@ def test_silent_worker_is_noticed(lab: MakeLab, family: str) -> None:
     job = lab(family)
     workers, launcher = _busy(job, ALLRANKS_MPI_ALIVE_SECONDS="1")
     job.unplug(workers[1])
-    assert launcher.end(30) == 214, launcher.log
+    assert launcher.end() == 214, launcher.log
     assert "job-worker-1.job.lab.svc" in launcher.message
     until(lambda: _quiet(workers[0]), "the end of all ranks")
 
@@ -104,7 +102,7 @@ def test_fatal_code_is_not_taken_for_a_loss(lab: MakeLab) -> None:
     workers[1].kill()
     assert launcher.end() == 13, launcher.log
     assert launcher.message == "sh ended with exit code 13, which is fatal: no retry"
-    assert workers[0].end(10) == 0
+    assert workers[0].end() == 0
 
 
 def test_own_214_of_a_command_is_a_failure(lab: MakeLab) -> None:
@@ -125,7 +123,7 @@ def test_workers_stay_for_the_next_try(lab: MakeLab) -> None:
     assert [None, None] == [worker.outer.poll() for worker in workers]
     launcher = job.launcher("sh", "-c", "exit 4", ALLRANKS_MPI_FAILURES="1", **tries)
     assert launcher.end() == 4, launcher.log
-    assert [0, 0] == [worker.end(10) for worker in workers]
+    assert [0, 0] == [worker.end() for worker in workers]
 
 
 def test_next_try_finds_no_ranks_of_the_last(lab: MakeLab) -> None:
@@ -159,7 +157,7 @@ def test_workers_without_a_launcher_end_by_themselves(lab: MakeLab, shell: str) 
     """A launcher that never came back is missed: 1, with a reason."""
     job = lab("openmpi4", shell=shell, env={"ALLRANKS_MPI_LOST_SECONDS": "1"}, workers=1)
     (worker,) = job.all_workers()
-    assert worker.end(30) == 1
+    assert worker.end() == 1
     launcher = "job-launcher-0.job.lab.svc"
     expected = f"there was no launcher ({launcher}) for 1 s: this worker ended by itself"
     assert expected == worker.message
@@ -176,7 +174,7 @@ def test_workers_wait_for_a_launcher_in_a_queue(lab: MakeLab) -> None:
     launcher = job.launcher("sh", "-c", "sleep 4; exit 5", ALLRANKS_MPI_BACKOFF_LIMIT="1")
     assert launcher.end() == 5, launcher.log
     job.forget("job-launcher-0")
-    assert worker.end(30) == 1
+    assert worker.end() == 1
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -185,7 +183,7 @@ def test_drained_worker_is_not_a_finished_one(lab: MakeLab, shell: str) -> None:
     job = lab("openmpi4", shell=shell, workers=1)
     (worker,) = job.all_workers()
     worker.signal(signal.SIGTERM)
-    assert worker.end(5) == 143
+    assert worker.end() == 143
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -194,7 +192,7 @@ def test_sigterm_reaches_mpirun(lab: MakeLab, family: str) -> None:
     job = lab(family)
     workers, launcher = _busy(job)
     launcher.signal(signal.SIGTERM)
-    assert launcher.end(20) != 0, launcher.log
+    assert launcher.end() != 0, launcher.log
     for worker in workers:
         until(lambda worker=worker: _quiet(worker), "the end of all ranks")
     assert [None, None] == [worker.outer.poll() for worker in workers]
@@ -212,7 +210,7 @@ def test_sigterm_reaches_through_a_script(lab: MakeLab, shell: str) -> None:
     launcher = job.launcher(str(script), ALLRANKS_MPI_WRAP="")
     launcher.says("in")
     launcher.signal(signal.SIGTERM)
-    assert launcher.end(10) in {9, 143}, launcher.log
+    assert launcher.end() in {9, 143}, launcher.log
 
 
 def test_sigterm_while_waiting(lab: MakeLab) -> None:
@@ -221,7 +219,7 @@ def test_sigterm_while_waiting(lab: MakeLab) -> None:
     launcher = job.launcher("true")
     launcher.says("waiting for 1 of 1 hosts")
     launcher.signal(signal.SIGTERM)
-    assert launcher.end(5) == 143
+    assert launcher.end() == 143
 
 
 def test_stopped_worker_of_a_statefulset_stays_stopped(lab: MakeLab) -> None:
@@ -232,10 +230,10 @@ def test_stopped_worker_of_a_statefulset_stays_stopped(lab: MakeLab) -> None:
     worker = job.worker(0, ALLRANKS_STATE=str(kept))
     worker.says("this worker is ready")
     (kept / "stop").touch()
-    assert worker.end(10) == 0
+    assert worker.end() == 0
     (job.mount / "setup.sh").write_text("echo setup runs\n")
     worker = job.worker(0, ALLRANKS_STATE=str(kept))
     worker.says("this worker was told to stop; waiting to be deleted")
     assert "setup runs" not in worker.log
     worker.signal(signal.SIGTERM)
-    assert worker.end(5) == 143
+    assert worker.end() == 143

@@ -29,7 +29,7 @@ def test_many_hosts(lab: MakeLab, record_property: pytest.RecordProperty) -> Non
     ready = time.monotonic()
     launcher.says("64 of 64 hosts answer; starting", 60)
     record_property("seconds_from_ready_to_start", round(time.monotonic() - ready, 2))
-    assert launcher.end(120) == 0, launcher.log
+    assert launcher.end() == 0, launcher.log
     names = {f"job-worker-{index}" for index in range(_HOSTS)}
     assert names == set(re.findall(r"job-worker-\d+(?![\d.])", launcher.log))
-    assert [0] * _HOSTS == [worker.end(60) for worker in workers]
+    assert [0] * _HOSTS == [worker.end() for worker in workers]

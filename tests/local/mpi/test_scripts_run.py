@@ -70,7 +70,7 @@ def test_ranks_run_on_all_hosts_in_order(lab: MakeLab, family: str) -> None:
     assert [f"rank {rank} of 4 on {host}" for rank, host in enumerate(hosts)] == _ranks(
         launcher.log
     )
-    assert [0, 0] == [worker.end(10) for worker in workers]
+    assert [0, 0] == [worker.end() for worker in workers]
     assert launcher.message == ""
 
 
@@ -85,7 +85,7 @@ def test_launcher_has_ranks_too(lab: MakeLab, family: str) -> None:
     assert [f"rank {rank} of 4 on {host}" for rank, host in enumerate(hosts)] == _ranks(
         launcher.log
     )
-    assert worker.end(10) == 0
+    assert worker.end() == 0
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -170,7 +170,7 @@ def test_exit_code_of_a_rank_is_the_jobs(lab: MakeLab, family: str) -> None:
     code = launcher.end()
     assert code in ({3, 255} if family == "intel" else {3}), launcher.log
     assert launcher.message == f"mpirun ended with exit code {code}"
-    assert [0, 0] == [worker.end(10) for worker in workers]
+    assert [0, 0] == [worker.end() for worker in workers]
 
 
 def test_ssh_on_path_reaches_workers(lab: MakeLab) -> None:

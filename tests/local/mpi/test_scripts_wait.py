@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.local, pytest.mark.timeout(600)]
 
-_BRIEF = {"ALLRANKS_WAIT_SECONDS": "3"}
+# As short as it can be for every host to be asked, on a busy machine too.
+_BRIEF = {"ALLRANKS_WAIT_SECONDS": "10"}
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -25,11 +26,11 @@ def test_host_without_an_address_is_named(lab: MakeLab, shell: str) -> None:
     worker = job.worker(0)
     worker.says("this worker is ready")
     launcher = job.launcher("true", **_BRIEF)
-    assert launcher.end(30) == 1
+    assert launcher.end() == 1
     found = re.sub(r"\d+ s:", "N s:", launcher.message)
     why = "its name has no address (is its pod pending, or gone?)"
     assert f"1 of 2 hosts did not answer within N s: job-worker-1.job.lab.svc: {why}" == found
-    assert worker.end(10) == 0
+    assert worker.end() == 0
 
 
 def test_host_that_refuses_is_named(lab: MakeLab) -> None:
@@ -37,7 +38,7 @@ def test_host_that_refuses_is_named(lab: MakeLab) -> None:
     job = lab("openmpi4", workers=1)
     job.worker(0, ALLRANKS_MPI_PORT="2223").says("this worker is ready")
     launcher = job.launcher("true", **_BRIEF)
-    assert launcher.end(30) == 1
+    assert launcher.end() == 1
     assert f"job-worker-0.job.lab.svc: nothing listens on port {PORT}" in launcher.message
 
 
@@ -47,7 +48,7 @@ def test_worker_with_another_key_is_named_soon(lab: MakeLab) -> None:
     job.worker(0).says("this worker is ready")
     job.new_key(job.key)
     launcher = job.launcher("true", ALLRANKS_WAIT_SECONDS="600")
-    assert launcher.end(40) == 1
+    assert launcher.end() == 1
     assert "job-worker-0.job.lab.svc: its ssh key is another one" in launcher.message
 
 
@@ -57,7 +58,7 @@ def test_user_who_is_not_let_in_is_named(lab: MakeLab) -> None:
     job.worker(0).says("this worker is ready")
     job.user = 0
     launcher = job.launcher("true", **_BRIEF)
-    assert launcher.end(40) == 1
+    assert launcher.end() == 1
     assert "job-worker-0.job.lab.svc: it refused the ssh key" in launcher.message
 
 
@@ -81,7 +82,7 @@ def test_silent_host_in_a_queue_is_bounded(lab: MakeLab) -> None:
     job = lab("openmpi4", env={"ALLRANKS_MPI_WAIT_FOR_PODS": "scheduler"}, workers=1)
     job.worker(0, ALLRANKS_MPI_PORT="2223").says("this worker is ready")
     launcher = job.launcher("true", **_BRIEF)
-    assert launcher.end(30) == 1
+    assert launcher.end() == 1
     assert "job-worker-0.job.lab.svc: nothing listens" in launcher.message
 
 
@@ -103,7 +104,7 @@ def test_elastic_job_starts_with_the_fewest(lab: MakeLab) -> None:
     job.forget(last.name)
     until(lambda: launcher.log.endswith(f"\n{names[0]} {names[1]} "), "the host list to shrink")
     launcher.signal(signal.SIGTERM)
-    launcher.end(10)
+    launcher.end()
 
 
 def test_host_list_is_kept_for_some_seconds(lab: MakeLab) -> None:
@@ -128,7 +129,7 @@ def test_image_without_sshd(lab: MakeLab, shell: str) -> None:
     job = lab("openmpi4", workers=1, shell=shell)
     job.lay_over("/usr/sbin/sshd", "")
     worker = job.worker(0)
-    assert worker.end(20) == 127
+    assert worker.end() == 127
     assert "this image has no sshd: install openssh-server" in worker.message
 
 
@@ -137,7 +138,7 @@ def test_image_without_ssh(lab: MakeLab) -> None:
     job = lab("openmpi4", workers=1)
     job.lay_over("/usr/bin/ssh", "")
     launcher = job.launcher("true")
-    assert launcher.end(20) == 127
+    assert launcher.end() == 127
     assert "this image has no ssh client" in launcher.message
 
 
@@ -147,7 +148,7 @@ def test_user_without_a_name(lab: MakeLab) -> None:
     for path in ("/etc/passwd", "/etc/group"):
         del job.overlays[path]
     worker = job.worker(0)
-    assert worker.end(20) == 1
+    assert worker.end() == 1
     assert "user id 12345 has no name in this image's /etc/passwd" in worker.message
 
 
@@ -167,7 +168,7 @@ def test_user_whose_shell_lets_nobody_in(lab: MakeLab) -> None:
     passwd = job.overlays["/etc/passwd"]
     passwd.write_text(passwd.read_text().replace("none:/bin/sh", "none:/usr/sbin/nologin"))
     worker = job.worker(0)
-    assert worker.end(20) == 1
+    assert worker.end() == 1
     assert "its login shell lets nobody in" in worker.message
 
 
@@ -176,7 +177,7 @@ def test_locked_account(lab: MakeLab) -> None:
     job = lab("openmpi4", workers=1)
     job.lay_over("/etc/shadow", "root:!:19000:0:99999:7:::\n")
     worker = job.worker(0)
-    assert worker.end(20) == 1
+    assert worker.end() == 1
     assert "account is locked" in worker.message
 
 
@@ -185,7 +186,7 @@ def test_root_without_the_capabilities(lab: MakeLab) -> None:
     job = lab("openmpi4", workers=1)
     job.drop = True
     worker = job.worker(0)
-    assert worker.end(20) == 1
+    assert worker.end() == 1
     assert "sshd of this image lets user root not in" in worker.message
 
 
@@ -195,11 +196,11 @@ def test_secret_that_is_no_key(lab: MakeLab) -> None:
     job.key.chmod(0o644)
     job.key.write_text("ssh-ed25519 AAAA public\n")
     worker = job.worker(0)
-    assert worker.end(20) == 1
+    assert worker.end() == 1
     assert "ssh-privatekey is no private key" in worker.message
     job.key.unlink()
     launcher = job.launcher("true")
-    assert launcher.end(20) == 1
+    assert launcher.end() == 1
     assert "is the Secret mounted?" in launcher.message
 
 
@@ -208,8 +209,8 @@ def test_setup_that_fails(lab: MakeLab) -> None:
     job = lab("openmpi4", workers=1)
     (job.mount / "setup.sh").write_text("false\n")
     worker = job.worker(0)
-    assert worker.end(20) == 1
+    assert worker.end() == 1
     assert "setup failed with exit code 1" in worker.log
     launcher = job.launcher("echo", "it runs")
-    assert launcher.end(20) == 1
+    assert launcher.end() == 1
     assert "it runs" not in launcher.log

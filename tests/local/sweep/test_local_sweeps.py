@@ -242,7 +242,7 @@ def test_a_second_signal_leaves_at_once(stand: Stand) -> None:
     process.send_signal(signal.SIGTERM)
     until(lambda: stand.look().requested, "the request")
     process.send_signal(signal.SIGTERM)
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=100)
     assert 0 == process.returncode, err
     assert "" == stand.look().outcome
     assert _nothing_is_left()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -115,10 +114,8 @@ def test_the_following_ends_with_its_time(fake: Any) -> None:
     """The job goes on; what it waits for is in the sentence."""
     cluster = fake.FakeCluster(job(fake)[1])
     cluster.streams = {paths.JOBS: [fake.FakeStream(job(fake), end=False)]}
-    started = time.monotonic()
     with pytest.raises(RunError, match="demo is Pending after 0s") as caught:
         following.follow(Console(), cluster, "demo", "lab", How(timeout=0.3))
-    assert time.monotonic() - started < 10
     assert "it goes on" in caught.value.problem.message
 
 
