@@ -3,6 +3,7 @@
 Whoever replaces a Job (`allranks upgrade --recreate`), or takes a release away, does it in steps. A
 pod that is told to end fails, and for some moments a TrainingRun has nothing that it tells of:
 neither says that the training failed. Only a Job that is gone and stays so is the end of its run.
+How a Job ended that went while nobody looked is known from its last event alone, if at all.
 """
 
 from __future__ import annotations
@@ -49,23 +50,32 @@ def going(status: RunStatus) -> RunStatus:
     return _waiting(status, _GOING)
 
 
-def gone(status: RunStatus, previous: str, *, waits: bool) -> RunStatus | None:
+def is_told(previous: str) -> bool:
+    """Whether nothing is to be said of a run of which nothing is left but its TrainingRun.
+
+    It has only just been installed, or how it ended stands there already.
+
+    Args:
+        previous: the phase that it had; "" for none.
+    """
+    return not previous or previous in FINAL
+
+
+def awaited(status: RunStatus) -> RunStatus:
+    """The status of a run whose Job is gone, while another may yet take its place."""
+    return _waiting(status, _GONE)
+
+
+def gone(status: RunStatus, *, watched: bool) -> RunStatus:
     """The status of a run of which nothing is left but its TrainingRun.
 
     Args:
-        status: what the reducer makes of it.
-        previous: the phase that it had; "" for none.
-        waits: whether another Job may yet take the place of the one that is gone.
-
-    Returns:
-        None where nothing is to be said: it has only just been installed, or how it ended stands
-        there already.
+        status: what the reducer makes of it and of the events of its Jobs.
+        watched: whether its Job was seen as it went: it had not ended then.
     """
-    if not previous or previous in (Phase.SUCCEEDED, Phase.FAILED):
-        return None
-    if waits:
-        return _waiting(status, _GONE)
-    return replace(status, phase=Phase.FAILED, reason=NOTHING_SAID, message=_REMOVED)
+    if status.phase is Phase.UNKNOWN and watched:
+        return replace(status, phase=Phase.FAILED, reason=NOTHING_SAID, message=_REMOVED)
+    return status
 
 
 def _waiting(status: RunStatus, why: str) -> RunStatus:
