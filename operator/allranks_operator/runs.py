@@ -266,10 +266,12 @@ class Runs:
         self, key: Key, seen: Observation, status: RunStatus, previous: Mapping[str, Any]
     ) -> RunStatus | None:
         """How a run ended of which nothing is left, as `allranks status` tells it."""
-        if leaving.is_told(text(previous, "phase")):
-            return None
+        if text(previous, "phase") in FINAL:
+            return None  # how it ended stands there already
+        watched = self._memory[key].watched
+        new = leaving.is_new(previous) and not watched
         if self._may_return(key):
-            return leaving.awaited(status)
+            return None if new else leaving.awaited(status)
         told = self._explainer.ends(key.namespace)
         if told is None:
             self._agenda.add(key, after=_AGAIN_SECONDS)
@@ -277,7 +279,7 @@ class Runs:
         events, notes = told
         runs = self._world.of(key).get(names.TRAINING_RUN, ())
         more = replace(seen, objects=tuple(runs), events=events, notes=notes)
-        return leaving.gone(reduce.reduce(more), watched=self._memory[key].watched)
+        return leaving.gone(reduce.reduce(more), watched=watched, new=new)
 
     def _may_return(self, key: Key) -> bool:
         """Whether another controller may yet come for one that is gone; asks for the look after."""

@@ -12,18 +12,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from allranks.model.status import FINAL, Phase
-from allranks.status.fields import when
+from allranks.status.fields import text, when
 from allranks.status.removed import NOTHING_SAID
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from typing import Any
 
     from allranks.model.manifest import Manifest
     from allranks.model.status import RunStatus
 
-_REPLACED = "Replacing"
+_REPLACED, _NONE_YET = "Replacing", "NoJob"
 _GOING = "it is being deleted, and is no more, or begins anew, when its pods are gone"
 _GONE = "its Job or its ElasticJob was deleted, and no other has come yet"
+_UNSEEN = "it has no Job and no ElasticJob, and nobody has seen one of it"
 _REMOVED = "its Job or its ElasticJob was removed before it ended"
 
 
@@ -50,15 +52,13 @@ def going(status: RunStatus) -> RunStatus:
     return _waiting(status, _GOING)
 
 
-def is_told(previous: str) -> bool:
-    """Whether nothing is to be said of a run of which nothing is left but its TrainingRun.
-
-    It has only just been installed, or how it ended stands there already.
+def is_new(previous: Mapping[str, Any]) -> bool:
+    """Whether a TrainingRun tells of no Job yet.
 
     Args:
-        previous: the phase that it had; "" for none.
+        previous: the status that it has.
     """
-    return not previous or previous in FINAL
+    return not text(previous, "phase") or text(previous, "reason") == _NONE_YET
 
 
 def awaited(status: RunStatus) -> RunStatus:
@@ -66,23 +66,28 @@ def awaited(status: RunStatus) -> RunStatus:
     return _waiting(status, _GONE)
 
 
-def gone(status: RunStatus, *, watched: bool) -> RunStatus:
+def gone(status: RunStatus, *, watched: bool, new: bool) -> RunStatus:
     """The status of a run of which nothing is left but its TrainingRun.
 
     Args:
         status: what the reducer makes of it and of the events of its Jobs.
         watched: whether its Job was seen as it went: it had not ended then.
+        new: whether nobody has seen a Job of it ever.
     """
-    if status.phase is Phase.UNKNOWN and watched:
+    if status.phase is not Phase.UNKNOWN:
+        return status
+    if new:
+        return _waiting(status, _UNSEEN, _NONE_YET)
+    if watched:
         return replace(status, phase=Phase.FAILED, reason=NOTHING_SAID, message=_REMOVED)
     return status
 
 
-def _waiting(status: RunStatus, why: str) -> RunStatus:
+def _waiting(status: RunStatus, why: str, reason: str = _REPLACED) -> RunStatus:
     return replace(
         status,
         phase=Phase.PENDING,
-        reason=_REPLACED,
+        reason=reason,
         message=why,
         waiting_for="",
         finished_at=None,

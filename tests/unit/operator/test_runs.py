@@ -187,15 +187,32 @@ def test_a_release_may_want_none(stage: Stage) -> None:
     assert [] == stage.parts.server.requests
 
 
-@pytest.mark.parametrize("before", ["", "Succeeded", "Failed", "Unknown"])
+@pytest.mark.parametrize("before", ["Succeeded", "Failed", "Unknown"])
 def test_a_run_whose_job_is_gone_is_told_once(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, before: str
 ) -> None:
-    """How it ended stands there already, or it has only just been installed."""
+    """How it ended stands there already."""
     monkeypatch.setattr(runs, "_REPLACED_SECONDS", 0.0)
     stage.give(run(phase=before))
     assert [] == stage.look()
     assert [] == stage.parts.sent("GET", EVENTS_PATH)
+
+
+def test_a_run_whose_job_does_not_come_says_so(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not at once: it may just be on its way. When it is there all is told as ever."""
+    stage.give(run())
+    assert [] == stage.look()
+    monkeypatch.setattr(runs, "_REPLACED_SECONDS", 0.0)
+    (found,) = stage.look()
+    assert ("Pending", "NoJob") == (found["phase"], found["reason"])
+    assert "it has no Job and no ElasticJob" in found["message"]
+    stage.runs.forget_all()
+    assert 1 == len(stage.look()), "another watcher says it too"
+    assert [] == stage.parts.events()
+    stage.give(job())
+    assert "1 pod" in stage.look()[-1]["message"]
 
 
 def end(reason: str, at: str) -> Manifest:
