@@ -63,6 +63,21 @@ class Explainer:
             return (), (), ()  # the cluster does not answer: a later look will tell
         return tuple(objects), tuple(events), notes
 
+    def ends(self, namespace: str) -> tuple[tuple[Manifest, ...], tuple[str, ...]] | None:
+        """What events tell of Jobs, those that are gone too, and what could not be seen.
+
+        Args:
+            namespace: their namespace.
+
+        Returns:
+            None where the cluster does not answer: a later look will tell.
+        """
+        try:
+            events, notes = observe.ends(self, namespace)
+        except RunError:
+            return None
+        return tuple(events), notes
+
     def list(
         self,
         resource_path: str,

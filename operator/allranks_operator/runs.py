@@ -60,6 +60,7 @@ class _Memory:
 
     Attributes:
         first: when it was first looked at, or had a TrainingRun last.
+        watched: whether a controller of it was seen.
         gone: since when it has no controller; None where it has.
         stuck: since when it does not get on; None where it does.
         phase: what the metrics count it as; "" before.
@@ -67,6 +68,7 @@ class _Memory:
     """
 
     first: float
+    watched: bool = False
     gone: float | None = None
     stuck: float | None = None
     phase: str = ""
@@ -231,12 +233,13 @@ class Runs:
     def _status(self, key: Key, seen: Observation, previous: Mapping[str, Any]) -> RunStatus | None:
         """What the run does; None where nothing is to be said of it."""
         memory, now = self._memory[key], time.monotonic()
+        memory.watched |= bool(seen.objects)
         seen = replace(seen, now=time.time())
         status = reduce.reduce(seen)
         if leaving.is_going(status, seen.objects, text(previous, "phase")):
             return leaving.going(status)
         if status.phase is Phase.UNKNOWN:
-            return leaving.gone(status, text(previous, "phase"), waits=self._may_return(key))
+            return self._gone(key, seen, status, previous)
         memory.gone = None
         if status.phase in FINAL:
             memory.stuck = None
@@ -258,6 +261,25 @@ class Runs:
             return status
         more = replace(seen, objects=(*seen.objects, *objects), events=events, notes=notes)
         return reduce.reduce(more)
+
+    def _gone(
+        self, key: Key, seen: Observation, status: RunStatus, previous: Mapping[str, Any]
+    ) -> RunStatus | None:
+        """How a run ended of which nothing is left, as `allranks status` tells it."""
+        if text(previous, "phase") in FINAL:
+            return None  # how it ended stands there already
+        watched = self._memory[key].watched
+        new = leaving.is_new(previous) and not watched
+        if self._may_return(key):
+            return None if new else leaving.awaited(status)
+        told = self._explainer.ends(key.namespace)
+        if told is None:
+            self._agenda.add(key, after=_AGAIN_SECONDS)
+            return None
+        events, notes = told
+        runs = self._world.of(key).get(names.TRAINING_RUN, ())
+        more = replace(seen, objects=tuple(runs), events=events, notes=notes)
+        return leaving.gone(reduce.reduce(more), watched=watched, new=new)
 
     def _may_return(self, key: Key) -> bool:
         """Whether another controller may yet come for one that is gone; asks for the look after."""

@@ -315,6 +315,9 @@ def test_watchers_of_the_same_namespaces_are_named(allranks: Program) -> None:
     none = ("--no-wait", "--set", "replicas=0")
     said = operate(allranks, "install", "--create-namespace", *none)
     assert "watches" not in said
+    said = operate(allranks, "install", "--release", "second", *none, code=2)
+    assert "allranks-master" in said
+    assert f"is of release 'allranks' in namespace {allranks.namespace}; nothing was" in said
     other = ("--release", "second", "--set", "rbac.create=false", *none)
     said = operate(allranks, "install", *other, "--set", "watch.cluster=true")
     first = f"release 'allranks' in namespace {allranks.namespace}"

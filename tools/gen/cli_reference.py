@@ -29,7 +29,7 @@ This page is the commands' own help, written by `make gen-cli`.
 | 0 | ok |
 | 1 | failed while running: helm, a cluster, a pod, or a bug of ours |
 | 2 | wrong input: nothing was sent and nothing was written |
-| 130 | interrupted by Ctrl-C or SIGTERM; a run has been stopped |
+| 130 | interrupted by Ctrl-C or SIGTERM; a run has been stopped (`top` ends with 0) |
 | other | `allranks run`: the exit code of the job, from the rank that failed first |
 
 Results go to standard output, everything about them to standard error.

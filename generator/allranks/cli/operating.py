@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from allranks import names, resources
 from allranks.cli import ending
 from allranks.cluster import definitions, watchers
-from allranks.errors import ForbiddenError, InputError
+from allranks.errors import ForbiddenError, InputError, TakenError
 from allranks.helm import driver
 from allranks.status.fields import text
 from allranks.words import plural, some
@@ -57,7 +57,8 @@ def check(
     """Refuse what would fail half-way, before anything is made.
 
     Raises:
-        InputError: the chart refuses the values, or a namespace of theirs is not there.
+        InputError: the chart refuses the values, a namespace of theirs is not there, or the
+            account of masters in one is another release's.
         AllranksError: helm or the cluster does not answer.
     """
     driver.template(home.binary, home.name, home.namespace, chart(), values)
@@ -70,6 +71,33 @@ def check(
             hint=f"kubectl create namespace {one}, or "
             + ("add --create-namespace" if one == own else "leave it out of the values"),
         )
+    for one in mastered(values, own):
+        _free(site, home, one)
+
+
+def _free(site: Site, home: Home, space: str) -> None:
+    """Refuse a namespace in which another release has made the account of masters.
+
+    Raises:
+        TakenError: there is one. Its name is fixed, so another name of the release helps nobody.
+    """
+    holder = watchers.account_holder(site.cluster, space)
+    if holder in (None, (home.name, home.namespace)):
+        return
+    account = f"ServiceAccount {names.MASTER_ACCOUNT} in namespace {space}"
+    apart = f"give this watcher watch.namespaces, and master.namespaces where set, without {space}"
+    release, where = holder or ("", "")
+    if release and where:
+        raise TakenError(
+            f"{account} is of release {release!r} in namespace {where}; nothing was changed",
+            hint=f"{apart}; or remove that one: "
+            f"`{names.CLI} operator uninstall -n {where} --release {release}`",
+        )
+    raise TakenError(
+        f"{account} is there already, and no release has made it; nothing was changed",
+        hint=f"{apart}; or remove it: `kubectl -n {space} delete serviceaccount "
+        f"{names.MASTER_ACCOUNT}`",
+    )
 
 
 def overlaps(console: Console, site: Site, release: str, spaces: Sequence[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -55,7 +56,8 @@ def top_command(
 ) -> None:
     """Show the runs of a namespace, or of this machine, until Ctrl-C.
 
-    What has failed comes first, then what goes on, then what has ended.
+    What has failed comes first, then what goes on, then what has ended. Ctrl-C is how the table is
+    left: the exit code is 0.
 
     \b
     Example:
@@ -136,7 +138,8 @@ def _keep_up(
     wide: bool,
 ) -> None:
     trouble = ""
-    with console.board() as board:
+    # Ctrl-C is the way out, wherever it comes.
+    with suppress(KeyboardInterrupt), console.board() as board:
         while True:
             shown = found[: board.rows]
             columns, rows = table(shown, time.time(), wide=wide)
@@ -148,8 +151,6 @@ def _keep_up(
                 started = time.monotonic()
                 found, trouble = look(), ""
                 time.sleep(max(0.0, _REST_SHARE * (time.monotonic() - started) - every))
-            except KeyboardInterrupt:
-                return  # the way out
             except AllranksError as error:
                 # What was seen last is still the best there is.
                 trouble = error.problem.message

@@ -141,6 +141,23 @@ def explain(
     return objects, events, tuple(look.notes)
 
 
+def ends(cluster: Lister, namespace: str) -> tuple[Manifests, tuple[str, ...]]:
+    """The events of Jobs, for who has nothing else left of a run.
+
+    Args:
+        cluster: the cluster.
+        namespace: the run's namespace.
+
+    Returns:
+        Events, and notes, as `Observation` holds them.
+
+    Raises:
+        ToolError: the cluster does not answer.
+    """
+    look = _Look(cluster, namespace)
+    return look.perhaps(paths.EVENTS, fields=_ENDS), tuple(look.notes)
+
+
 class _Look:
     """One look at a cluster, or at a namespace of it; keeps what it was not allowed to see."""
 

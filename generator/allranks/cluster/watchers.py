@@ -21,6 +21,7 @@ _LOOK_SECONDS = 0.5
 _HELD_SECONDS = 15.0
 # A leader renews its Lease every two seconds.
 PATIENCE = 6.0
+_HELM = "meta.helm.sh/release"
 _SPACES, _CLUSTER = "ALLRANKS_WATCH_NAMESPACES", "ALLRANKS_WATCH_CLUSTER"
 
 
@@ -134,6 +135,23 @@ def others(cluster: Cluster, release: str, namespace: str) -> tuple[Other, ...]:
         if (other.release, other.namespace) != (release, namespace):
             seen.append(other)
     return tuple(sorted(seen, key=str))
+
+
+def account_holder(cluster: Cluster, namespace: str) -> tuple[str, str] | None:
+    """The release, and its namespace, that made the account of masters in a namespace.
+
+    Both are "" where no release of helm's made it; None is of no account, or of one that may not
+    be seen.
+
+    Raises:
+        ToolError: the cluster does not answer.
+    """
+    try:
+        account = cluster.get(paths.SERVICE_ACCOUNTS, names.MASTER_ACCOUNT, namespace=namespace)
+    except (ForbiddenError, NotFoundError):
+        return None
+    notes = mapping(account, "metadata", "annotations")
+    return text(notes, f"{_HELM}-name"), text(notes, f"{_HELM}-namespace")
 
 
 def acts(

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
+from allranks.elastic.job import PS_STRATEGY
 from allranks.errors import InputError
 
 if TYPE_CHECKING:
@@ -58,6 +59,14 @@ def check(job: Manifest, wish: Wish) -> None:
     if (job.get("status") or {}).get("phase") in {"Succeeded", "Failed"}:
         raise InputError(f"elastic job {name} has ended", hint="run it again to give it a size")
     specs = _specs(job)
+    if _leads(job, specs):
+        specs[names.ROLE_CHIEF] = {"template": specs[names.ROLE_WORKER].get("template")}
+        if wish.replicas.get(names.ROLE_CHIEF, 1) > 1:
+            raise InputError(
+                f"elastic job {name} has one chief, which is one of its workers",
+                path=f"--{names.ROLE_CHIEF}",
+                hint="--worker sets how many others it has",
+            )
     for role, replicas in wish.replicas.items():
         spec = specs.get(role)
         # A job may have no specs at all: its master's first plan makes the roles.
@@ -111,6 +120,12 @@ def _asked(job: Manifest, role: str, wish: Wish) -> Manifest:
 def _specs(job: Manifest) -> dict[str, Manifest]:
     found = (job.get("spec") or {}).get("replicaSpecs") or {}
     return {role: spec or {} for role, spec in found.items() if role != names.EDL_MASTER}
+
+
+def _leads(job: Manifest, specs: Mapping[str, Manifest]) -> bool:
+    """Whether one of the workers is the chief, as where parameter servers have no other."""
+    strategy = (job.get("spec") or {}).get("distributionStrategy")
+    return strategy == PS_STRATEGY and names.ROLE_WORKER in specs and names.ROLE_CHIEF not in specs
 
 
 def _bound(spec: Manifest | None, key: str) -> int:

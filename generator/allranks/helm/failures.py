@@ -172,6 +172,16 @@ def _granting(match: re.Match[str]) -> AllranksError:
     )
 
 
+def _refused(kind: str, name: str, field: str, why: str) -> AllranksError:
+    """A field of an object that the API server does not take."""
+    value = next((match.expand(to) for form, to in _VALUES if (match := form.search(field))), "")
+    return RunError(
+        f"Kubernetes refuses {field}: {why}",
+        path=f"{kind}/{name}",
+        hint=f"correct {value} in the values" if value else "correct the value that it comes from",
+    )
+
+
 def _unknown_kind(kind: str, version: str) -> AllranksError:
     ours = version in (names.API_VERSION, names.ELASTIC_API_VERSION)
     return UnknownKindError(
@@ -190,6 +200,11 @@ _GRANTERS = {
     "clusterrolebindings": "ClusterRoleBinding",
 }
 _OF_THE_CLUSTER = ("clusterroles", "clusterrolebindings", "customresourcedefinitions")
+# The values that fields of an object come from, where the field tells.
+_VALUES = (
+    (re.compile(r"^spec\.ingress\[\d+\]\.from\b"), "networkPolicy.from"),
+    (re.compile(r"containers\[\d+\]\.(resources\.(?:requests|limits))\b"), r"\1"),
+)
 _CLUSTER_HINT = "check `kubectl config current-context`; `allranks doctor` tests the way there"
 
 _RULES: tuple[Callable[[str], AllranksError | None], ...] = (
@@ -314,6 +329,16 @@ _RULES: tuple[Callable[[str], AllranksError | None], ...] = (
             path=f"{m['kind']}/{m['name']}",
             hint=f"`{names.CLI} upgrade NAME --recreate` replaces the object",
         ),
+    ),
+    _rule(
+        r'(?P<kind>\w+)(?:\.[\w.]+)? "(?P<name>[^"]+)" is invalid: \[?(?P<field>\w[\w.\[\]]*): '
+        r"(?P<why>[^\n]*)",
+        lambda m: _refused(**m.groupdict()),
+    ),
+    _rule(
+        r"\([^;)\n]*/(?P<name>[^;)\n]+); [^\n]*Kind=(?P<kind>\w+)\): \.(?P<field>\S+): "
+        r"(?P<why>field not declared in schema)",
+        lambda m: _refused(**m.groupdict()),
     ),
     _rule(
         r"Chart\.yaml file is missing|unable to detect chart at|non-absolute URLs should be|"

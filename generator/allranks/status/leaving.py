@@ -3,6 +3,7 @@
 Whoever replaces a Job (`allranks upgrade --recreate`), or takes a release away, does it in steps. A
 pod that is told to end fails, and for some moments a TrainingRun has nothing that it tells of:
 neither says that the training failed. Only a Job that is gone and stays so is the end of its run.
+How a Job ended that went while nobody looked is known from its last event alone, if at all.
 """
 
 from __future__ import annotations
@@ -11,18 +12,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from allranks.model.status import FINAL, Phase
-from allranks.status.fields import when
+from allranks.status.fields import text, when
 from allranks.status.removed import NOTHING_SAID
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from typing import Any
 
     from allranks.model.manifest import Manifest
     from allranks.model.status import RunStatus
 
-_REPLACED = "Replacing"
+_REPLACED, _NONE_YET = "Replacing", "NoJob"
 _GOING = "it is being deleted, and is no more, or begins anew, when its pods are gone"
 _GONE = "its Job or its ElasticJob was deleted, and no other has come yet"
+_UNSEEN = "it has no Job and no ElasticJob, and nobody has seen one of it"
 _REMOVED = "its Job or its ElasticJob was removed before it ended"
 
 
@@ -49,30 +52,42 @@ def going(status: RunStatus) -> RunStatus:
     return _waiting(status, _GOING)
 
 
-def gone(status: RunStatus, previous: str, *, waits: bool) -> RunStatus | None:
+def is_new(previous: Mapping[str, Any]) -> bool:
+    """Whether a TrainingRun tells of no Job yet.
+
+    Args:
+        previous: the status that it has.
+    """
+    return not text(previous, "phase") or text(previous, "reason") == _NONE_YET
+
+
+def awaited(status: RunStatus) -> RunStatus:
+    """The status of a run whose Job is gone, while another may yet take its place."""
+    return _waiting(status, _GONE)
+
+
+def gone(status: RunStatus, *, watched: bool, new: bool) -> RunStatus:
     """The status of a run of which nothing is left but its TrainingRun.
 
     Args:
-        status: what the reducer makes of it.
-        previous: the phase that it had; "" for none.
-        waits: whether another Job may yet take the place of the one that is gone.
-
-    Returns:
-        None where nothing is to be said: it has only just been installed, or how it ended stands
-        there already.
+        status: what the reducer makes of it and of the events of its Jobs.
+        watched: whether its Job was seen as it went: it had not ended then.
+        new: whether nobody has seen a Job of it ever.
     """
-    if not previous or previous in (Phase.SUCCEEDED, Phase.FAILED):
-        return None
-    if waits:
-        return _waiting(status, _GONE)
-    return replace(status, phase=Phase.FAILED, reason=NOTHING_SAID, message=_REMOVED)
+    if status.phase is not Phase.UNKNOWN:
+        return status
+    if new:
+        return _waiting(status, _UNSEEN, _NONE_YET)
+    if watched:
+        return replace(status, phase=Phase.FAILED, reason=NOTHING_SAID, message=_REMOVED)
+    return status
 
 
-def _waiting(status: RunStatus, why: str) -> RunStatus:
+def _waiting(status: RunStatus, why: str, reason: str = _REPLACED) -> RunStatus:
     return replace(
         status,
         phase=Phase.PENDING,
-        reason=_REPLACED,
+        reason=reason,
         message=why,
         waiting_for="",
         finished_at=None,

@@ -96,9 +96,10 @@ def _revision(record: Manifest) -> int:
 
 
 def _since(record: Manifest, objects: Iterable[Manifest]) -> float:
-    """When the release was installed."""
-    known = [record] if record else objects
-    return max((when(one, "metadata", "creationTimestamp") or 0.0 for one in known), default=0.0)
+    """When the release was installed, or its Job began, as far as a TrainingRun knows it."""
+    known = [record] if record else [*objects]
+    paths = (("metadata", "creationTimestamp"), ("status", "startTime"))
+    return max((when(one, *path) or 0.0 for one in known for path in paths), default=0.0)
 
 
 def _end(release: str, ended: Mapping[str, Manifest], since: float) -> Manifest | None:

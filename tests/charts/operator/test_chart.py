@@ -216,6 +216,10 @@ def test_notes_say_what_to_do(ci_file: Path, operator: Path, helm4: Any) -> None
     """What is watched, how runs are seen, and that definitions are no business of Helm's."""
     said = helm4.run("install", "allranks", operator, "-f", ci_file, "--dry-run=client").stdout
     notes = said.partition("NOTES:")[2]
+    # The Lease is the watchers' own: it has no label of the release's.
+    lease = r"get lease \S+-watcher "
+    assert re.search(lease, notes), notes
+    assert "pods,lease" not in notes
     for expected in ("watches", "kubectl get runs", "allranks operator upgrade", "--crds"):
         assert expected in notes
 

@@ -85,6 +85,19 @@ def test_it_keeps_up_until_it_is_told_to_stop(
     assert "as it was: no answer" in said
 
 
+def test_ctrl_c_is_the_way_out_wherever_it_comes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """While the table is drawn too: the command ends well."""
+
+    def draw(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("allranks.cli.console.Board.draw", draw)
+    top._keep_up(Console(), list, [run("first")], 2.0, wide=False)
+    assert "" == capsys.readouterr().err
+
+
 @pytest.mark.parametrize("width", [60, 80, 120])
 @pytest.mark.parametrize("live", [True, False])
 def test_a_long_name_hides_nothing_else(

@@ -86,6 +86,24 @@ def test_what_the_job_does_not_allow_is_refused(wish: Wish, said: str) -> None:
     assert path == refused.value.problem.path
 
 
+@pytest.mark.parametrize(
+    ("wish", "said", "fix"),
+    [
+        (Wish({"chief": 0}), "0 would end elastic job demo: the chief leads", "suspend demo"),
+        (Wish({"chief": 2}), "demo has one chief, which is one of its", "--worker sets how many"),
+        (Wish({"evaluator": 1}), "has no role evaluator", "its roles are chief, ps, worker"),
+    ],
+)
+def test_a_chief_out_of_the_workers_is_a_role(wish: Wish, said: str, fix: str) -> None:
+    """A job with parameter servers that names no chief has one all the same, and one alone."""
+    job = elastic_job(distributionStrategy="ParameterServerStrategy")
+    job["spec"]["replicaSpecs"] |= {"ps": {"replicas": 1}}
+    with pytest.raises(InputError, match=said) as refused:
+        check(job, wish)
+    assert fix in refused.value.problem.hint
+    check(job, Wish({"chief": 1}))
+
+
 def test_a_job_without_specs_takes_any_role() -> None:
     """Its master's first plan makes the roles; so may a person's."""
     check(elastic_job(replicaSpecs={}), Wish({"worker": 3, "ps": 1}))

@@ -53,6 +53,33 @@ def pod(**status: Any) -> dict[str, Any]:
     }
 
 
+def account(**annotations: str) -> dict[str, Any]:
+    """The masters' account."""
+    notes = {f"meta.helm.sh/release-{key}": value for key, value in annotations.items()}
+    metadata = {"name": "allranks-master", "annotations": notes}
+    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}
+
+
+@pytest.mark.parametrize(
+    ("objects", "holder"),
+    [
+        ((), None),
+        ((account(),), ("", "")),
+        ((account(name="first", namespace="lab"),), ("first", "lab")),
+    ],
+)
+def test_whose_the_masters_account_is(fake: Any, objects: Any, holder: Any) -> None:
+    """Its release's; none is there, or nobody's, are told apart."""
+    assert holder == watchers.account_holder(fake.FakeCluster(*objects), "lab")
+
+
+def test_an_account_that_may_not_be_seen(fake: Any) -> None:
+    """Nothing is said of it: helm will tell."""
+    cluster = fake.FakeCluster(account())
+    cluster.refuse = lambda *_: ForbiddenError("no")
+    assert watchers.account_holder(cluster, "lab") is None
+
+
 def test_a_whole_watcher(fake: Any) -> None:
     """How many are ready, what they watch, and who acts."""
     cluster = fake.FakeCluster(

@@ -321,6 +321,63 @@ def test_a_field_that_somebody_else_set_has_two_ways_out() -> None:
         assert way in error.problem.hint
 
 
+APPLY = "Error: INSTALLATION FAILED: server-side apply failed for object lab/allranks-watcher "
+LIMIT = (
+    'Deployment.apps "allranks-watcher" is invalid: '
+    'spec.template.spec.containers[0].resources.requests: Invalid value: "1Gi": must be less than '
+    "or equal to memory limit of 512Mi"
+)
+PEER = 'NetworkPolicy.networking.k8s.io "allranks-watcher" is invalid: spec.ingress[0].from[0]'
+
+
+@pytest.mark.parametrize(
+    ("said", "path", "message", "fix"),
+    [
+        (
+            f"{APPLY}apps/v1, Kind=Deployment: {LIMIT}\n",
+            "Deployment/allranks-watcher",
+            'spec.template.spec.containers[0].resources.requests: Invalid value: "1Gi": must be',
+            "correct resources.requests in the values",
+        ),
+        (
+            f"Error: INSTALLATION FAILED: 1 error occurred:\n\t* {LIMIT}\n\n",
+            "Deployment/allranks-watcher",
+            "memory limit of 512Mi",
+            "correct resources.requests in the values",
+        ),
+        (
+            f"Error: INSTALLATION FAILED: 1 error occurred:\n\t* {PEER}: Required value: none\n\n",
+            "NetworkPolicy/allranks-watcher",
+            "Kubernetes refuses spec.ingress[0].from[0]: Required value: none",
+            "correct networkPolicy.from in the values",
+        ),
+        (
+            (
+                f"{APPLY}networking.k8s.io/v1, Kind=NetworkPolicy: failed to create typed patch "
+                "object (lab/allranks-watcher; networking.k8s.io/v1, Kind=NetworkPolicy): "
+                ".spec.ingress[0].from[0].foo: field not declared in schema\n"
+            ),
+            "NetworkPolicy/allranks-watcher",
+            "Kubernetes refuses spec.ingress[0].from[0].foo: field not declared in schema",
+            "correct networkPolicy.from in the values",
+        ),
+        (
+            'Error: Job.batch "j" is invalid: [spec.a: Invalid value: 1: no, spec.b: Required]\n',
+            "Job/j",
+            "Kubernetes refuses spec.a: Invalid value: 1: no, spec.b: Required",
+            "correct the value that it comes from",
+        ),
+    ],
+)
+def test_a_field_that_the_server_refuses_names_its_value(
+    said: str, path: str, message: str, fix: str
+) -> None:
+    """The object, the field and why; and the value where the field tells which."""
+    problem = failures.parse(said).problem
+    assert (path, fix) == (problem.path, problem.hint)
+    assert message in problem.message
+
+
 def test_rights_on_the_whole_cluster_are_not_asked_of_a_role() -> None:
     """A Role cannot give them."""
     error = failures.parse(

@@ -187,16 +187,101 @@ def test_a_release_may_want_none(stage: Stage) -> None:
     assert [] == stage.parts.server.requests
 
 
-@pytest.mark.parametrize(("before", "phase"), [("Running", "Failed"), ("Succeeded", None)])
-def test_a_run_whose_job_is_gone(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch, before: str, phase: str | None
+@pytest.mark.parametrize("before", ["Succeeded", "Failed", "Unknown"])
+def test_a_run_whose_job_is_gone_is_told_once(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, before: str
 ) -> None:
-    """One that had not ended has failed; how another ended stands there already."""
+    """How it ended stands there already."""
     monkeypatch.setattr(runs, "_REPLACED_SECONDS", 0.0)
     stage.give(run(phase=before))
-    found = stage.look()
-    assert [phase] * bool(phase) == [one["phase"] for one in found]
-    assert all(one["reason"] == "Removed" for one in found)
+    assert [] == stage.look()
+    assert [] == stage.parts.sent("GET", EVENTS_PATH)
+
+
+def test_a_run_whose_job_does_not_come_says_so(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not at once: it may just be on its way. When it is there all is told as ever."""
+    stage.give(run())
+    assert [] == stage.look()
+    monkeypatch.setattr(runs, "_REPLACED_SECONDS", 0.0)
+    (found,) = stage.look()
+    assert ("Pending", "NoJob") == (found["phase"], found["reason"])
+    assert "it has no Job and no ElasticJob" in found["message"]
+    stage.runs.forget_all()
+    assert 1 == len(stage.look()), "another watcher says it too"
+    assert [] == stage.parts.events()
+    stage.give(job())
+    assert "1 pod" in stage.look()[-1]["message"]
+
+
+def end(reason: str, at: str) -> Manifest:
+    """The last event about the Job."""
+    return {
+        "metadata": {"name": "e", "namespace": "lab"},
+        "involvedObject": {"kind": "Job", "name": "j", "uid": "u"},
+        "reason": reason,
+        "message": "so it ended",
+        "lastTimestamp": at,
+    }
+
+
+@pytest.mark.parametrize(
+    ("reason", "at", "phase"),
+    [
+        ("Completed", "2026-01-01T00:10:00Z", "Succeeded"),
+        ("BackoffLimitExceeded", "2026-01-01T00:10:00Z", "Failed"),
+        ("Completed", "2025-12-31T00:00:00Z", "Unknown"),
+        ("SuccessfulCreate", "2026-01-01T00:10:00Z", "Unknown"),
+    ],
+)
+def test_a_job_that_went_while_nobody_looked(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, reason: str, at: str, phase: str
+) -> None:
+    """Its last event says how it ended, as for `allranks status`; that of an earlier Job does not.
+
+    Where none does, nobody knows.
+    """
+    monkeypatch.setattr(runs, "_REPLACED_SECONDS", 0.0)
+    stage.parts.server.routes["GET", EVENTS_PATH] = listed(end(reason, at))
+    stage.give(run(phase="Running", startTime="2026-01-01T00:00:00Z"))
+    found = stage.look()[-1]
+    assert phase == found["phase"]
+    assert {"Stalled": "True" if phase == "Failed" else "False"} == {
+        one["type"]: one["status"] for one in found["conditions"] if one["type"] == "Stalled"
+    }
+    assert [f"Run{phase}"] * (phase != "Unknown") == stage.parts.events()
+    assert 1 == len(stage.look()), "it is said once"
+
+
+def test_how_a_run_ended_is_asked_for_till_the_cluster_answers(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An API server that does not answer makes no run Unknown."""
+    monkeypatch.setattr(runs, "_REPLACED_SECONDS", 0.0)
+    stage.parts.server.routes["GET", EVENTS_PATH] = refused(500, "InternalError")
+    stage.give(run(phase="Running"))
+    assert [] == stage.look()
+    due = stage.parts.due()
+    assert due is not None
+    assert 5 < due <= 6
+    found = end("Completed", "2026-01-01T00:10:00Z")
+    stage.parts.server.routes["GET", EVENTS_PATH] = listed(found)
+    assert "Succeeded" == stage.look()[-1]["phase"]
+
+
+def test_a_job_that_ended_and_went_between_two_looks(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a TTL of no time its end may never be seen, though a watcher acts."""
+    monkeypatch.setattr(runs, "_REPLACED_SECONDS", 0.0)
+    stage.give(job())
+    stage.give(run())
+    stage.look()
+    stage.parts.server.routes["GET", EVENTS_PATH] = listed(end("Completed", "2026-01-01T00:10:00Z"))
+    stage.parts.world.change(JOBS, "lab", "DELETED", job(3))
+    assert "Succeeded" == stage.look()[-1]["phase"]
+    assert ["RunSucceeded"] == stage.parts.events()
 
 
 def test_a_job_that_is_replaced_has_not_failed(

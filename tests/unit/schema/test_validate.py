@@ -110,6 +110,18 @@ def test_the_words(text: str, path: str, message: str, hint: str) -> None:
     assert bool(hint) == bool(found[0].hint)
 
 
+@pytest.mark.parametrize(
+    ("image", "good"),
+    [("", 1), ("m", 1), ("ghcr.io:5000/my/m:1@sha256:0", 1), ("a b", 0), ("m:1\n", 0), ("é", 0)],
+)
+def test_the_image_of_a_master(image: str, good: int) -> None:
+    """A whole image in one string; what no node could pull is refused at once."""
+    given = {"image": {"repository": "x"}, "command": ["x"]}
+    given |= {"elastic": {"mode": "auto", "auto": {"master": {"image": image}}}}
+    found = validate("elastic", merge(defaults("elastic"), given), lambda _: "")
+    assert ["elastic.auto.master.image"] * (not good) == [one.path for one in found]
+
+
 def test_a_number_is_shown_as_it_was_typed() -> None:
     """1e-5 is told back as 1e-5, in the message and in the fix, where the text is known."""
     values = merge(defaults("torchrun"), {"args": [1e-5]})

@@ -25,7 +25,7 @@ from allranks.errors import (
     TakenError,
     ToolError,
 )
-from allranks.helm import releases
+from allranks.helm import failures, releases
 from allranks.helm.locate import HelmBinary
 from allranks.helm.releases import Home
 from allranks.layout.compute import compute
@@ -297,6 +297,11 @@ def test_why_a_trial_failed(stand: Stand) -> None:
         (InputError("s-1234abcd: must be a number"), actions.FAILED, False),
         (ForbiddenError("may not create jobs"), actions.FAILED, False),
         (ToolError('helm failed: Job "s-1234abcd" is invalid: spec'), actions.FAILED, False),
+        (
+            failures.parse('Error: Job.batch "s-1234abcd" is invalid: spec.a: no'),
+            actions.FAILED,
+            False,
+        ),
         (ToolError("helm failed: something"), actions.FAILED, True),
     ],
 )

@@ -42,7 +42,7 @@ _PASSING = (
     "cannot be fetched",
 )
 # Of failures that do not, whatever is tried.
-_LASTING = ("is invalid", "is forbidden", "unknown field", "cluster refuses")
+_LASTING = ("is invalid", "is forbidden", "unknown field", "cluster refuses", "Kubernetes refuses")
 _NEEDS_POST_RENDERER = "need the post-renderer"
 
 
