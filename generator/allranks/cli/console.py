@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
     from allranks.errors import AllranksError, Problem
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+# Control characters, what some programs end a line at, and what turns the order of reading.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 _UNBOUND = 100_000  # the width of what is no terminal
 _NUMBER = re.compile(r"[0-9]+$")
 _RANK_COLOURS = ("cyan", "green", "yellow", "magenta", "blue", "bright_red")
@@ -32,7 +33,12 @@ _STATUS_COLOURS = {"ok": "green", "warn": "yellow", "fail": "red", "error": "red
 
 def clean(text: str) -> str:
     """Text of a person's as it may be shown: control characters made visible, not obeyed."""
-    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
+    return _CONTROL.sub(_visible, text)
+
+
+def _visible(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"  # noqa: PLR2004 - two digits
 
 
 def one_line(text: str) -> str:

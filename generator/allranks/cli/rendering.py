@@ -86,7 +86,12 @@ def chart_values(prepared: Prepared, user: Mapping[str, Any] | None = None) -> d
     given = prepared.loaded.user if user is None else user
     if prepared.loaded.workload == trials.SWEEP:
         given = plain.as_typed(given, prepared.loaded.token)
-    return {**given, "layout": prepared.layout.to_values()}
+    layout = prepared.layout.to_values()
+    # A trial of a sweep, as helm was given it, says here that it is one, and what it was told.
+    typed = given.get("layout")
+    if isinstance(typed, dict) and typed.get("trial"):
+        layout["trial"] = typed["trial"]
+    return {**given, "layout": layout}
 
 
 def _chart(prepared: Prepared) -> Path:

@@ -7,7 +7,7 @@ files have changed.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -142,12 +142,12 @@ def _show_one(
     console: Console, state: SweepState, found: Results, trial: Trial, output: str, *, exact: bool
 ) -> None:
     from allranks.sweep.reporting import results  # noqa: PLC0415 - only where it is asked
-    from allranks.sweep.values import prepare  # noqa: PLC0415 - only where it is asked
+    from allranks.sweep.values import again, prepare  # noqa: PLC0415 - only where it is asked
 
     if exact or output == "yaml":
         given = prepare.restore(state).values(trial)
         if not exact:
-            given = to_run(given)
+            given = again.to_run(given)
         if output == "json":
             console.json(given)
         else:
@@ -158,21 +158,6 @@ def _show_one(
     else:
         for line in sweepview.details(found, trial):
             console.text(line)
-
-
-def to_run(given: dict[str, Any]) -> dict[str, Any]:
-    """A trial's values as a person would write them: what was made of them for helm is left out.
-
-    Args:
-        given: of `Prepared.values`.
-    """
-    first = {"workload": given["workload"]} if "workload" in given else {}
-    written = {**first, **{key: value for key, value in given.items() if key != "layout"}}
-    if given.get("workload") == "sweep":
-        # A grid has a parameter; this one says which trial the values were.
-        (named,) = given["sweep"]["parameters"].values()
-        written["sweep"] = {"parameters": {"of": {**named, "env": "OF_TRIAL"}}}
-    return written
 
 
 def manifests(state: SweepState, trial: Trial, helm: str | None) -> str:

@@ -56,6 +56,10 @@ def test_errors_are_json_where_json_was_asked(capsys: pytest.CaptureFixture[str]
     } == json.loads(out)
 
 
+# Separators of lines and paragraphs, and what changes the direction of the text behind it.
+ORDERING = "\u061c\u200e\u200f\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+
+
 @given(st.text())
 def test_control_characters_are_shown_not_obeyed(text: str) -> None:
     """No escape sequence of a person's values reaches the terminal."""
@@ -63,6 +67,19 @@ def test_control_characters_are_shown_not_obeyed(text: str) -> None:
     assert not any(ord(character) < 32 and character not in "\n\t" for character in shown)
     assert "\x1b" not in shown
     assert "\x9b" not in shown
+    assert not set(shown) & set(ORDERING)
+
+
+@pytest.mark.parametrize("character", ORDERING)
+def test_what_ends_or_turns_a_line_is_shown(
+    character: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A row of a table stays one line, and is read in the order that it has; scripts are kept."""
+    Console().table(["NAME", "VALUE"], [(f"a{character}b", "שלום"), ("c", "👩\u200d🔬")])
+    said = f"a\\u{ord(character):04x}b"
+    assert ["NAME", said, "c"] == [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    assert said == console.clean(f"a{character}b") == console.one_line(f"a{character}b")
+    assert "👩\u200d🔬" == console.clean("👩\u200d🔬")
 
 
 def test_a_table_in_a_pipe_is_never_cut(capsys: pytest.CaptureFixture[str]) -> None:

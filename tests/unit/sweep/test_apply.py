@@ -173,6 +173,45 @@ def test_shorthand_that_is_no_path_is_an_option_and_that_is_said() -> None:
     assert ("lr is no values path of the chart; the command gets it as --lr",) == bound.notes
 
 
+@pytest.mark.parametrize(
+    "name", ["env.S", "labels.team", 'labels["my.org/team"]', "torchrun.extra.x"]
+)
+def test_a_name_within_an_open_mapping_is_a_place(name: str) -> None:
+    """A mapping that is empty in the chart has room for keys; in a file as on the command line."""
+    for shorthand in ((), (name,)):
+        bound = bind(sweep(one(name)), DEFAULTS, shorthand)
+        assert ((Reach("path", name),), ()) == (bound.spec.parameters[0].reaches, bound.notes)
+
+
+def test_a_name_that_is_a_mapping_of_the_chart() -> None:
+    """A key in it is meant, or an option of the command, where it has any."""
+    foreign = {"empty": {}, "hosts": ["a"], "full": {"a": 1}}
+    for name, said in (
+        ("empty", "empty is a mapping in the chart's values, and a parameter is one value"),
+        ("empty", "name what is to change in it, such as empty.key"),
+        ("full", "such as full.a"),
+        ("hosts", "such as hosts[0]"),
+    ):
+        with pytest.raises(InvalidValues) as caught:
+            bind(sweep(one(name)), foreign, {name})
+        assert said in str(caught.value)
+        assert "did you mean" not in str(caught.value)
+        assert f"the values path {name}?" not in refused(sweep(one(name)), foreign)
+    bound = bind(sweep(one("labels")), DEFAULTS, {"labels"})
+    assert (Reach("arg", "--labels"),) == bound.spec.parameters[0].reaches
+    assert ("labels is a mapping in the chart's values; the command gets it as --labels",) == (
+        bound.notes
+    )
+
+
+def test_a_path_that_the_chart_does_not_have_is_no_option() -> None:
+    """No program has an option with brackets or quotes in it."""
+    for name in ("opt[0]", 'opt["a"]', r"opt\.a", "opt/a"):
+        with pytest.raises(InvalidValues) as caught:
+            bind(sweep(one(name)), DEFAULTS, {name})
+        assert f"the chart's values have no {name}" in str(caught.value)
+
+
 def test_binding_twice_is_binding_once() -> None:
     """A sweep that is resumed is bound already."""
     spec = sweep(one("lr"), one("gpus"), one("x", Reach("arg", "-x")), args=["${sweep.lr}"])

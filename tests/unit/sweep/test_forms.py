@@ -212,6 +212,9 @@ def test_a_number_of_a_thousand_zeros_costs_nothing() -> None:
             Values((Choice("0.10", 0.1), Choice("true", True), Choice("08x", "08x"))),
         ),
         ("v=x=1", Values((Choice("x=1", "x=1"),))),
+        ('a["b.c/d"].e=1', Values((Choice("1", 1),))),
+        (r"a.b\.c/d=1", Values((Choice("1", 1),))),
+        ("x=0..18446744073709551615", Range(Decimal(0), Decimal(2**64 - 1), Decimal(1))),
         ("v=.inf,1e400", Values((Choice(".inf", ".inf"), Choice("1e400", "1e400")))),
     ],
 )
@@ -232,7 +235,11 @@ def test_a_range_on_the_command_line(flag: str, expected: object) -> None:
         ("x=1..1e9", "write how far apart the values are behind the ends: x=1..1e9..STEP"),
         ("args[x]=1", "no name of a parameter"),
         ("seed=1..2..0", "above 0"),
-        ("seed=e..2", "must be a number"),
+        ("seed=e..2", "seed.range: e is no number, and a range has two"),
+        ("seed=1..1-2", "fix: write 1..10 or 0.1..0.5..0.1; where it is text, seed=1\\..1-2"),
+        ("y=1e308..1e309", "y.range: 1e309 is more than a number can be"),
+        ("y=-1e309..1..1", "y.range: -1e309 is more than a number can be"),
+        ("y=0..1..1e-300", "there are more than 10^30 values"),
         ("a b=1", "no name of a parameter"),
         ("lr=1,1", "given twice"),
     ],
@@ -243,3 +250,5 @@ def test_a_wrong_range_on_the_command_line(flag: str, said: str) -> None:
         forms.flag(flag)
     assert said in str(caught.value)
     assert f"--set-range {flag}" in str(caught.value)
+    assert "quotes" not in str(caught.value)
+    assert "step: 0.1" not in str(caught.value)

@@ -30,6 +30,7 @@ from allranks.sweep.model import (
     UNMEASURED,
     WAITING,
 )
+from allranks.sweep.values import again
 from allranks.yamlio.dump import dump
 
 if TYPE_CHECKING:
@@ -263,11 +264,21 @@ def values_file(results: Results, trial: Trial, values: Mapping[str, Any]) -> st
         f"{of}: {trial.state}{found}.",
         *(f"{name}: {choice.text}" for name, choice in trial.assignment.items()),
     ]
-    if values.get("workload") == names.SWEEP_PLUGIN:
+    if again.is_made(values):
+        head += [
+            "All that helm was given. A run of it is told that it is this trial:",
+            f"{names.ENV_TRIAL_NAME} is {trial.name}, whatever the release is called.",
+        ]
+    elif values.get("workload") == names.SWEEP_PLUGIN:
         head += [
             "A program in one pod is a sweep of one trial, which has to have a parameter:",
-            "sweep.parameters below changes nothing, and says which trial these values were.",
+            "sweep.parameters.of below changes nothing, and says which trial these values were.",
         ]
+        if again.OPEN in values["sweep"]["parameters"]:
+            head += [
+                f"${{sweep.{again.OPEN}}} is where the trial had the characters ${{sweep. as text:",
+                "so written, they reach the program as they are.",
+            ]
     comments = "".join(f"# {one_line(line)}\n" for line in head)
     return comments + dump(values)
 

@@ -27,7 +27,7 @@ from allranks.sweep.model import (
     SweepSpec,
 )
 from allranks.sweep.values import over, places
-from allranks.sweep.values.forms import TRIAL
+from allranks.sweep.values.forms import TRIAL, is_plain
 from allranks.sweep.values.reading import Reading
 from allranks.values.merge import copy, merge, overlay
 from allranks.yamlio.load import MAX_EXACT_INT
@@ -194,38 +194,46 @@ def _implicit(
     notes: list[str],
 ) -> tuple[Reach, ...]:
     """Where a parameter goes of which nothing is said: to the place it is named after."""
-    try:
-        path = places.parse(name)
-        # A default that is null is a place, too, although Helm leaves it out.
-        there = None if places.get(defaults, path) is None else places.get(base, path)
-    except ValueError:
-        there = places.MISSING
-    if there is not places.MISSING and not isinstance(there, dict | list):
+    path = _parsed(name)
+    there = places.get(base, path)
+    if there is places.MISSING:
+        # A default that is null is a place, too, although Helm leaves it out; and a mapping that is
+        # empty in the chart has room for any key.
+        is_place = places.is_open(defaults, path)
+    else:
+        is_place = not isinstance(there, dict | list)
+    if is_place:
         return (Reach(PATH, name),)
-    if name in shorthand and not _within(name, base) and isinstance(base.get("args"), list):
-        notes.append(f"{name} is no values path of the chart; the command gets it as --{name}")
+    # Several steps, of which the chart has the first, are meant as a path.
+    within = len(path) > 1 and path[0] in base
+    if name in shorthand and is_plain(name) and not within and isinstance(base.get("args"), list):
+        known = there is not places.MISSING
+        is_what = f"{kind(there)} in the chart's values" if known else "no values path of the chart"
+        notes.append(f"{name} is {is_what}; the command gets it as --{name}")
         return (Reach(ARG, f"--{name}"),)
     return ()
 
 
-def _within(name: str, base: Mapping[str, Any]) -> bool:
-    """Whether a name is meant as a path: it has several steps, and the chart has the first."""
+def _parsed(text: str) -> ValuesPath:
+    """The path that a name means; where it means none, one that no chart has."""
     try:
-        path = places.parse(name)
+        return places.parse(text)
     except ValueError:
-        return False
-    return len(path) > 1 and path[0] in base
+        return (text,)
 
 
 def _refuse_lost(
     reading: Reading, name: str, base: Mapping[str, Any], shorthand: Collection[str]
 ) -> None:
     place = ("sweep", "parameters", name)
-    near = _near(name, base)
     if name in shorthand:
-        hint = f"did you mean {near}?" if near else "`helm show values` lists what the chart has"
-        reading.refuse(place, f"the chart's values have no {name}", hint)
+        there = places.get(base, _parsed(name))
+        if isinstance(there, dict | list):
+            _refuse_many(reading, place, name, there)
+        else:
+            _refuse_missing(reading, place, name, base)
         return
+    near = _near(name, base)
     meant = f"; or did you mean the values path {near}?" if near else ""
     reading.refuse(
         place,
@@ -241,7 +249,7 @@ def _variable(name: str) -> str:
 
 def _near(text: str, base: Mapping[str, Any]) -> str:
     """The values path most like a text: the same last key elsewhere, else nearly the same path."""
-    known = [paths.show(path) for path in places.leaves(base)]
+    known = [shown for path in places.leaves(base) if (shown := paths.show(path)) != text]
     last = [path for path in known if path.rpartition(".")[2] == text]
     return last[0] if len(last) == 1 else suggest.nearest(text, known)
 
@@ -300,14 +308,20 @@ def _check_path(
         return
     there = places.get(base, path)
     if isinstance(there, dict | list):
-        reading.refuse(
-            place,
-            f"{text} is {kind(there)} in the chart's values, and a parameter is one value",
-            f"name what is to change in it, such as {text}"
-            + ("[0]" if isinstance(there, list) else "." + next(iter(there), "key")),
-        )
+        _refuse_many(reading, place, text, there)
     elif there is places.MISSING and not places.is_open(defaults, path):
         _refuse_missing(reading, place, text, base)
+
+
+def _refuse_many(
+    reading: Reading, place: ValuesPath, text: str, there: dict[str, Any] | list[Any]
+) -> None:
+    step: str | int = 0 if isinstance(there, list) else next(iter(there), "key")
+    reading.refuse(
+        place,
+        f"{text} is {kind(there)} in the chart's values, and a parameter is one value",
+        f"name what is to change in it, such as {paths.show((*places.parse(text), step))}",
+    )
 
 
 def _refuse_missing(

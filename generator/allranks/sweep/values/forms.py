@@ -33,6 +33,7 @@ from allranks.yamlio import scalars
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from decimal import Decimal
 
     from allranks.schema.paths import ValuesPath
     from allranks.sweep.model import Space
@@ -41,8 +42,14 @@ if TYPE_CHECKING:
 TRIAL = "trial"
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,199}", re.ASCII)
-# The name that a flag gives is a values path as well, which may lead into a list: `args[1]`.
-_FLAG_NAME = re.compile(r"[A-Za-z_](?:[A-Za-z0-9_.-]|\[[0-9]{1,5}\]){0,199}", re.ASCII)
+# The name that a flag gives is a values path as well, which may lead into a list, `args[1]`, or to
+# any key: `labels["my.org/team"]`, `labels.my\.org/team`.
+_FLAG_NAME = re.compile(
+    r'[A-Za-z_](?:[A-Za-z0-9_./-]|\\.|\[[0-9]{1,5}\]|\["(?:[^"\\\x00-\x1f]|\\.){1,99}"\]){0,199}',
+    re.ASCII,
+)
+# So many values may a range have: more differ in digits that nobody reads.
+_MOST = 10**30
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*", re.ASCII)
 _FORMS = ("values", "range", "quantized", "uniform", "logUniform", "intUniform")
 _REACHES = {"arg": ARG, "env": ENV, "path": PATH}
@@ -94,7 +101,7 @@ def flag(text: str) -> Parameter:
     dots = _DOTS.fullmatch(written)
     form: dict[str, Any]
     if dots is not None:
-        _check_step(reading, name, dots)
+        _check_ends(reading, name, dots)
         ends = {"min": dots[1], "max": dots[2], **({"step": dots[3]} if dots[3] else {})}
         form = {"range": {key: scalars.resolve(end) for key, end in ends.items()}}
         tokens.update({(name, "range", key): end for key, end in ends.items()})
@@ -109,17 +116,38 @@ def flag(text: str) -> Parameter:
     return found
 
 
-def _check_step(reading: Reading, name: str, dots: re.Match[str]) -> None:
-    """Refuse two ends that need a step, in the words of the command line."""
-    ends = [scalars.resolve(dots[1]), scalars.resolve(dots[2])]
-    numbers = all(isinstance(end, int | float) and not isinstance(end, bool) for end in ends)
-    if numbers and not dots[3] and not all(isinstance(end, int) for end in ends):
+def _check_ends(reading: Reading, name: str, dots: re.Match[str]) -> None:
+    """Refuse what is no range, in the words of the command line."""
+    given = [end for end in dots.groups() if end]
+    for end in given:
+        if isinstance(scalars.resolve(end), int | float):
+            continue
+        if _overflows(end):
+            reading.refuse(
+                (name, "range"), f"{end} is more than a number can be", "take an end within 1e308"
+            )
+        else:
+            text = dots[0].replace("..", r"\..", 1)
+            reading.refuse(
+                (name, "range"),
+                f"{end} is no number, and a range has two",
+                f"write 1..10 or 0.1..0.5..0.1; where it is text, {name}={text}",
+            )
+    reading.done()
+    if not dots[3] and not all(isinstance(scalars.resolve(end), int) for end in given):
         reading.refuse(
             (name, "range"),
             "step is missing",
             f"write how far apart the values are behind the ends: {name}={dots[0]}..STEP",
         )
-        reading.done()
+    reading.done()
+
+
+def _overflows(text: str) -> bool:
+    try:
+        return math.isinf(float(text))
+    except ValueError:
+        return False
 
 
 def check_name(
@@ -127,11 +155,19 @@ def check_name(
 ) -> None:
     """Refuse what is no name of a parameter."""
     if not pattern.fullmatch(name):
+        quoted = ', or a values path such as labels["my.org/team"]' if pattern is _FLAG_NAME else ""
         reading.refuse(
-            path, f"{name!r} is no name of a parameter", "use letters, digits, _, - and points"
+            path,
+            f"{name!r} is no name of a parameter",
+            f"use letters, digits, _, - and points{quoted}",
         )
     if name == TRIAL:
         reading.refuse(path, f"{name!r} is the trial's own name", "give it another name")
+
+
+def is_plain(name: str) -> bool:
+    """Whether a name is one that an option of a program may have: no brackets, no quotes."""
+    return _NAME.fullmatch(name) is not None
 
 
 def _parameter(
@@ -201,21 +237,31 @@ def _values(reading: Reading, path: ValuesPath, given: Any) -> Space | None:
 def _range(reading: Reading, path: ValuesPath, ends: Mapping[str, Any]) -> Space | None:
     low = reading.decimal((*path, "min"), ends["min"])
     high = reading.decimal((*path, "max"), ends["max"])
+    step = None if low is None or high is None else _step(reading, path, ends)
+    if low is None or high is None or step is None:
+        return None
+    if low > high:
+        _crossed(reading, path, low, high)
+        return None
+    if (high - low) / step >= _MOST:
+        reading.refuse(
+            path, "there are more than 10^30 values", "take a larger step, or give the values"
+        )
+        return None
+    return Range(low, high, step)
+
+
+def _step(reading: Reading, path: ValuesPath, ends: Mapping[str, Any]) -> Decimal | None:
     if ends.get("step") is None and not (
         isinstance(ends["min"], int) and isinstance(ends["max"], int)
     ):
         reading.refuse(path, "step is missing", "write how far apart the values are: step: 0.1")
         return None
     step = reading.decimal((*path, "step"), 1 if ends.get("step") is None else ends["step"])
-    if low is None or high is None or step is None:
-        return None
-    if step <= 0:
+    if step is not None and step <= 0:
         reading.refuse((*path, "step"), f"must be above 0, not {step}", "write a step above 0")
         return None
-    if low > high:
-        _crossed(reading, path, low, high)
-        return None
-    return Range(low, high, step)
+    return step
 
 
 def _uniform(

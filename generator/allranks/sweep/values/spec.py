@@ -33,6 +33,7 @@ SECTION = "sweep"
 
 # A grid larger than this must be bounded by `trials`: nobody means ten million by accident.
 UNBOUNDED_MAX = 10_000
+_COUNTED = 10**12  # where a count is no more than "very many"; the chart says the same
 # Searches that go by no metric, and what stands for one that there is not.
 _PLAIN = ("", model.GRID, model.RANDOM)
 # No sweep has more trials; its journal and its report would be of no use.
@@ -226,7 +227,7 @@ def _trials(reading: Reading, parameters: tuple[Parameter, ...], search: str, tr
     elif not trials and search == model.GRID and total is not None and total > UNBOUNDED_MAX:
         reading.refuse(
             path,
-            f"the grid has {total:,} trials",
+            f"the grid has {_count(total)} trials",
             "set trials to how many of them to run, or use `search: random` or `search: tpe` "
             "with a number of trials",
         )
@@ -237,6 +238,10 @@ def _trials(reading: Reading, parameters: tuple[Parameter, ...], search: str, tr
     else:
         return trials or total or 0
     return 0
+
+
+def _count(trials: int) -> str:
+    return f"{trials:,}" if trials < _COUNTED else "10^12 or more"
 
 
 def _combinations(count: int) -> str:
