@@ -18,6 +18,7 @@ from allranks.model.status import Phase
 from allranks.status.cause import Cause, Order
 from allranks.status.facts import ELASTIC_JOB, ControllerFacts, Members, Outcome, Verdict
 from allranks.status.fields import condition, count, items, mapping, number, said, text, when
+from allranks.status.spellings import replica_specs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -40,9 +41,8 @@ def read(manifest: Manifest) -> list[ControllerFacts]:
     verdict = _verdict(manifest)
     counts = mapping(manifest, "status", "status", "replicaStatuses")
     groups = mapping(manifest, "status", "target", "groups")
-    specs = {
-        _key(key): mapping(one) for key, one in mapping(manifest, "spec", "replicaSpecs").items()
-    }
+    written = replica_specs(mapping(manifest, "spec").get("replicaSpecs"))
+    specs = {kind: mapping(one.said) for kind, one in written.items()}
     # A role that is in the spec and that no plan names has no pods.
     kinds = _kinds(counts, groups) or _kinds(specs)
     found = [
@@ -55,10 +55,6 @@ def read(manifest: Manifest) -> list[ControllerFacts]:
     if text(manifest, "metadata", "annotations", names.MASTER) == _EXTERNAL:
         return found
     return [_master(manifest, counts, verdict), *found]
-
-
-def _key(kind: str) -> str:
-    return kind.strip().lower()
 
 
 def _kinds(*named: Iterable[str]) -> list[str]:
