@@ -183,7 +183,7 @@ def test_environment_is_read_in_every_form(envs: Any, found: dict[str, Any]) -> 
         ({"replicaSpecs": {"worker": {"replicas": -4}}}, "replicas is -4; 0 to 100000 is allowed"),
         (
             {"replicaSpecs": {"worker": {}, "Worker": {}}},
-            "worker in 2 spellings, and what worker says holds; put all of it into one that is called",
+            "has worker in 2 spellings, and what worker says holds; put all of it into one",
         ),
         (
             {"replicaSpecs": {"worker": {"minReplicas": 4, "maxReplicas": 2}}},
