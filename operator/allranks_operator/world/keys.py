@@ -24,7 +24,7 @@ class Key(NamedTuple):
     Attributes:
         kind: `run` (a release and its TrainingRun) or `job` (an ElasticJob).
         namespace: its namespace.
-        name: the release's, or the job's.
+        name: the release's, or the job's; "" for plans that name no job, which are refused.
     """
 
     kind: str
@@ -35,7 +35,8 @@ class Key(NamedTuple):
 def of(found: Manifest) -> tuple[Key, ...]:
     """The keys that an object belongs to; () for one that is nobody's."""
     namespace = text(found, "metadata", "namespace")
-    return tuple(Key(kind, namespace, name) for kind, name in _names(found) if name)
+    is_plan = text(found, "kind") == names.SCALE_PLAN
+    return tuple(Key(kind, namespace, name) for kind, name in _names(found) if name or is_plan)
 
 
 def _names(found: Manifest) -> Iterator[tuple[str, str]]:
