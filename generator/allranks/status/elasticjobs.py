@@ -31,8 +31,11 @@ NO_WATCHER = Cause(
     Order.CREATION, "NoWatcher", "the watcher to make its master", ": is one installed?", alone=True
 )
 _NO_PLAN = Cause(Order.READINESS, "NoPlan", "the first plan of its master", alone=True)
+NO_PODS_ASKED = "NoPodsAsked"
+_NO_PODS = Cause(Order.READINESS, NO_PODS_ASKED, "a plan that asks for pods", alone=True)
 # Reasons of the job's own for having no plan, which it says more of.
-_STUCK = frozenset({"NoTemplate", "NoMasterImage", "MasterSilent"})
+_NO_TEMPLATE = "NoTemplate"
+_STUCK = frozenset({_NO_TEMPLATE, "NoMasterImage", "MasterSilent"})
 _EXTERNAL = "external"  # its master is no pod
 
 
@@ -83,6 +86,8 @@ def _master(
     waits = None
     if verdict is None and not counts:
         waits = _no_plan(manifest) if known else NO_WATCHER
+    elif verdict is None and text(_ready(manifest), "reason") == NO_PODS_ASKED:
+        waits = _NO_PODS
     kept = mapping(manifest, "status", "target", "master")
     members = Members(
         prefix=f"elasticjob-{text(manifest, 'metadata', 'name')}-{names.EDL_MASTER}-",
@@ -129,11 +134,16 @@ def _read_members(  # noqa: PLR0917 - what is remembered is known by all of it
 
 def _no_plan(manifest: Manifest) -> Cause:
     """What a job waits for that nobody has planned; with its own sentence where it is stuck."""
-    found = condition(items(manifest, "status", "conditions"), "Ready")
+    found = _ready(manifest)
     reason = text(found, "reason")
     if reason not in _STUCK:
         return _NO_PLAN
-    return replace(_NO_PLAN, reason=reason, why=f": {said(text(found, 'message'))}")
+    what = "a pod template" if reason == _NO_TEMPLATE else _NO_PLAN.what
+    return replace(_NO_PLAN, reason=reason, what=what, why=f": {said(text(found, 'message'))}")
+
+
+def _ready(manifest: Manifest) -> Mapping[str, Any]:
+    return condition(items(manifest, "status", "conditions"), "Ready")
 
 
 def _trainers(
