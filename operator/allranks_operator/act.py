@@ -301,10 +301,9 @@ class Actor:
             return Outcome(action, THERE)
         if found["metadata"].get("deletionTimestamp"):
             return Outcome(action, BUSY, error)
-        # Who decides is to see it: another name is taken for a trainer's pod.
+        # Who decides is to see it, and takes another name.
         self._world.learn(resources.PODS, found, at=at)
-        trainer = names.EDL_INDEX in metadata["labels"]
-        return Outcome(action, CONFLICT if trainer else REFUSED, error)
+        return Outcome(action, CONFLICT, error)
 
 
 _NAMES: dict[type[Action], str] = {

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from allranks import names
+from allranks.cli.main import main
 from allranks.elastic.wish import Wish
 from allranks.errors import InputError
 from allranks.local import control
@@ -149,7 +150,10 @@ def test_a_killed_worker_is_replaced_at_its_address(machine: Machine) -> None:
 
 
 def test_a_run_that_is_stopped_blames_no_worker_that_recovered(machine: Machine) -> None:
-    """While it runs, its status tells why it has restarted; a person's end is no failure of its."""
+    """While it runs, its status tells why it has restarted; a person's end is no failure of its.
+
+    Its master finds the end in the job before it is stopped.
+    """
     handle = machine.start(elastic())
     until(lambda: workers(0, 1) == running(), "two workers")
     kill(machine, "run-edljob-worker-1")
@@ -160,6 +164,8 @@ def test_a_run_that_is_stopped_blames_no_worker_that_recovered(machine: Machine)
     handle.stop()
     done = handle.wait()
     assert (Phase.FAILED, 130, None) == (done.phase, done.exit_code, done.failure)
+    job = json.loads((folder(machine) / "job.json").read_text())
+    assert "deletionTimestamp" in job["metadata"]
 
 
 def test_scale_suspend_and_resume(machine: Machine) -> None:
@@ -313,8 +319,10 @@ def test_what_cannot_run_here_is_refused_before_it_starts(machine: Machine) -> N
     assert [] == control.list_runs()
 
 
-def test_wishes_that_a_run_cannot_have(machine: Machine) -> None:
-    """A run of fixed size, a role that is not there, and a run that has ended are said."""
+def test_wishes_that_a_run_cannot_have(
+    machine: Machine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run that is not there, a role, nodes, and a run that has ended are said."""
     with pytest.raises(InputError, match="no local run"):
         control.scale("run", "lab", Wish({"worker": 1}))
     handle = machine.start(elastic())
@@ -323,7 +331,12 @@ def test_wishes_that_a_run_cannot_have(machine: Machine) -> None:
         control.scale("run", "lab", Wish({"chief": 1}))
     with pytest.raises(InputError, match="is outside of"):
         control.scale("run", "lab", Wish({"worker": -1}))
+    assert 2 == main(["scale", "run", "-n", "lab", "--nodes", "3", "--on", "local"])
+    said = capsys.readouterr().err
+    assert "run 'run' is an elastic job: it has roles, not nodes" in said
+    assert "`allranks scale run -n lab --worker 3 --on local`" in said
     handle.stop(at_once=True)
     handle.wait()
-    with pytest.raises(InputError, match="has ended"):
+    with pytest.raises(InputError, match="has ended") as found:
         control.suspend("run", "lab")
+    assert "`allranks run`" in str(found.value.problem.hint)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -154,11 +154,7 @@ def scale_command(
     wish = Wish(replicas, resource)
     if site is None:
         if nodes is not None:
-            raise InputError(
-                "on this machine only an elastic job of mode auto can change while it runs",
-                path="--nodes",
-                hint=f"`{names.CLI} scale {name} --worker {nodes} --on local`, if it is one",
-            )
+            _refuse_nodes(name, target, nodes)
         asked = _here(name, target, wish)
     elif nodes is not None:
         _nodes(console, name, site, nodes, output)
@@ -249,6 +245,18 @@ def _on_cluster(name: str, site: Site, wish: Wish) -> _Asked:
         lambda: scaling.look(cluster, namespace, made),
         f"`kubectl get scaleplan {made} -n {namespace} -w`",
         f"`{names.CLI} operator status -n NAMESPACE` (the watcher's) shows whether it runs",
+    )
+
+
+def _refuse_nodes(name: str, target: Target, nodes: int) -> NoReturn:
+    from allranks.local import control  # noqa: PLC0415 - only where this machine is meant
+
+    control.check_changes(name, target.local_namespace)
+    where = f" -n {target.namespace}" if target.namespace else ""
+    raise InputError(
+        f"run {name!r} is an elastic job: it has roles, not nodes",
+        path="--nodes",
+        hint=f"`{names.CLI} scale {name}{where} --worker {nodes} --on local`",
     )
 
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 # The order in which types get their share of the limits: who is needed most goes first.
 _FIRST = (names.ROLE_PS, names.ROLE_CHIEF, names.ROLE_WORKER)
 _NOTES_MAX = 8
+_NO_ASK = GroupAsk()
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +98,14 @@ def apply(
     groups, notes = dict(target.groups), Notes()
     stale = supersede.stale_types(plan, target)
     notes.odd.extend(f"{kind}: a newer plan has set the number" for kind in sorted(stale))
+    made = _by_type(plan.create, stale)
     for kind, metas in _by_type(plan.remove, stale).items():
-        group = verbatim.remove(job, groups.get(kind) or Group(kind), metas, notes, foreign)
+        before = groups.get(kind) or Group(kind)
+        # A number holds after what goes by name, and has bounds of its own.
+        more = None if plan.groups.get(kind, _NO_ASK).replicas else len(made.get(kind, ()))
+        group = verbatim.remove(job, before, metas, notes, foreign, more=more)
         groups |= {kind: group} if kind in groups else {}
-    for kind, metas in _by_type(plan.create, stale).items():
+    for kind, metas in made.items():
         groups[kind] = verbatim.create(job, groups, kind, metas, notes)
     for kind, metas in _by_type(plan.migrate, stale).items():
         group = groups.get(kind) or Group(kind)
@@ -125,8 +130,8 @@ def apply(
 def within(target: Target, job: ElasticJob) -> Applied:
     """A target within bounds that were moved since its numbers were set.
 
-    More pods are made only where the job was edited just now: a plan may have removed some by name,
-    for a reason that no bound knows.
+    More pods are made only where the job was edited just now: a plan may have taken away some
+    that had ended, and their master knows why.
 
     Args:
         target: the target.

@@ -122,6 +122,8 @@ def orphan(plan: Manifest, now: float) -> Decision:
     if left > 0:
         return Decision(look_again=left)
     told = f"there is no ElasticJob {found.owner_job!r} in namespace {found.namespace!r}"
+    if not found.owner_job:
+        told = "; ".join(("it names no job: set spec.ownerJob", *found.problems[:1]))
     outcome = Outcome(FAILED, reasons.NO_SUCH_JOB, told)
     return Decision(None, (planstatus.write(found, outcome, now), _plan_failed(found, outcome)))
 

@@ -16,6 +16,7 @@ from allranks.elastic.resource import Resource
 from allranks.elastic.target import Target
 from allranks.model import ranges
 from allranks.status.fields import count, digits, mapping, number, text, when
+from allranks.status.spellings import replica_specs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -198,12 +199,14 @@ def show(value: object) -> str:
 
 def _replicas(data: Any, problems: list[str]) -> dict[str, ReplicaSpec]:
     found: dict[str, ReplicaSpec] = {}
-    for key, value in mapping(data).items():
-        kind = str(key).strip().lower()
+    for kind, (value, keys) in replica_specs(data).items():
+        if len(keys) > 1:
+            problems.append(
+                f"replicaSpecs has {kind} in {len(keys)} spellings, and what {keys[0]} says holds; "
+                f"put all of it into one that is called {kind}"
+            )
         if not isinstance(value, dict):
-            problems.append(f"replicaSpecs.{key} is {show(value)}, not an object")
-        elif kind in found:
-            problems.append(f"replicaSpecs has {kind} twice, in two spellings; the first one holds")
+            problems.append(f"replicaSpecs.{keys[0]} is {show(value)}, not an object")
         else:
             found[kind] = _spec(kind, value, problems)
     if data is not None and not isinstance(data, dict):

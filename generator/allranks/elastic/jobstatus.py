@@ -19,6 +19,7 @@ from allranks.elastic.pods import naming, templates
 from allranks.elastic.reasons import MASTER_NO_IMAGE, NO_TEMPLATE
 from allranks.model.status import Phase, PodPhase
 from allranks.status import conditions, creating
+from allranks.status.elasticjobs import NO_PODS_ASKED
 from allranks.status.fields import items, mapping, string, text
 from allranks.words import plural
 
@@ -200,7 +201,8 @@ def _state(job: ElasticJob, counts: Mapping[str, _Count], master: MasterView, no
         return _going_on(counts, master)
     if not _runs(master):
         return _MASTER_PENDING
-    return _State(Phase.RUNNING, "NoPodsAsked", "its plan asks for no pods", ready=True)
+    # Nobody trains: who waits for the job to be ready waits for more than its master.
+    return _State(Phase.PENDING, NO_PODS_ASKED, "its plan asks for no pods", ready=False)
 
 
 def _runs(master: MasterView) -> bool:
@@ -222,7 +224,7 @@ def silent_in(master: MasterView, now: float) -> float | None:
 def _without_plan(job: ElasticJob, master: MasterView, now: float) -> _State:
     """A job whose master has not said yet what it is made of."""
     if not any(templates.template_of(job, kind) for kind in job.trainers):
-        told = "no pod can be made: replicaSpecs has no template with a container"
+        told = "replicaSpecs has no template with a container, so that no pod can be made"
         return _State(Phase.PENDING, NO_TEMPLATE, told, ready=False, stalled=True)
     if not (master.phase or _runs(master)):
         return _State(CREATED, "NoMaster", "its master is to be created", ready=False)

@@ -156,10 +156,11 @@ def _judged(
 
 def _absent(job: ElasticJob, state: MasterState, sights: Sights, said: list[Said]) -> MasterState:
     """A master without a pod: one that was there is lost, another is still to be made."""
-    taken = pods.master_name(job.name, state.attempt) in sights.foreign
+    name = pods.master_name(job.name, state.attempt)
+    taken = name in sights.foreign
     if not state.seen and not taken:
         return state
-    said.append(_replaced("its name was taken" if taken else "its pod is gone"))
+    said.append(_replaced(f"pod {name} is somebody else's" if taken else "its pod is gone"))
     return _next(state if taken else _disrupted(state))
 
 

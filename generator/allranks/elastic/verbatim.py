@@ -1,7 +1,8 @@
 """Pods that a plan names: made, removed and migrated as they are named.
 
-A pod to be made takes the place of what has its rank. A pod to be removed goes whatever bounds the
-job has, for its master has reasons of its own. What cannot be done is said, and the rest is done.
+A pod to be made takes the place of what has its rank. A pod to be removed goes as long as its type
+keeps what the job cannot do without; one that has ended goes in any case. What cannot be done is
+said, and the rest is done.
 """
 
 from __future__ import annotations
@@ -9,16 +10,25 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from allranks import names
 from allranks.elastic import changing, pods
-from allranks.elastic.clamp import clamp
+from allranks.elastic.clamp import bounds, clamp
 from allranks.elastic.members import FAILED, GONE, Group, Member
 from allranks.elastic.pods import naming
+from allranks.words import some
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from allranks.elastic.job import ElasticJob
     from allranks.elastic.plan import PodMeta, ScalePlan
+
+
+# Why the last pod of a type stays.
+_LAST = {
+    names.ROLE_PS: "the last server",
+    names.ROLE_CHIEF: "the training is led by it",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +50,8 @@ def remove(
     metas: Iterable[PodMeta],
     notes: Notes,
     foreign: Collection[str] = (),
+    *,
+    more: int | None = 0,
 ) -> Group:
     """A group without the pods that are named; those it had are gone already.
 
@@ -47,18 +59,39 @@ def remove(
         job: the job.
         group: the group.
         metas: the pods, all of its type.
-        notes: gets what is no pod of the job.
+        notes: gets what is no pod of the job, and what had to stay.
         foreign: pods of others, which may be called like one of the job's.
+        more: how many pods the same plan makes; None where it makes up for all that go.
     """
     members = {one.id: one for one in group.members}
-    found = []
+    found: list[Member] = []
     for meta in metas:
         ident = _id(job, group, meta)
         if ident in members:
             found.append(members[ident])
         elif not _was(job, group, meta, foreign):
             notes.odd.append(f"{_called(job, meta)} is no pod of this job")
+    if more is not None:
+        found = _going(job, group, found, more, notes)
     return changing.without(group, found)
+
+
+def _going(
+    job: ElasticJob, group: Group, named: Iterable[Member], more: int, notes: Notes
+) -> list[Member]:
+    """Those of the named pods that may go; the others stay, and that is said."""
+    wanted = {one.id: one for one in named}.values()
+    going = [one for one in wanted if one.ended or one.leaving]
+    running = [one for one in wanted if not (one.ended or one.leaving)]
+    left = sum(one.alive for one in group.members) - sum(one.alive for one in going)
+    bound = bounds(job, group.type)[0]
+    least = max(bound, int(group.type in _LAST))
+    may = max(0, left + more - least)
+    if stay := [pods.pod_name(job.name, group.type, one.id) for one in running[may:]]:
+        bounded = least == bound
+        why = f"minReplicas {job.replicas[group.type].min}" if bounded else _LAST[group.type]
+        notes.clamped.append(f"{some(stay)} not removed ({why})")
+    return going + running[:may]
 
 
 def unknown(

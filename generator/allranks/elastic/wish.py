@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from allranks import names
 from allranks.elastic.job import PS_STRATEGY
 from allranks.errors import InputError
+from allranks.status.spellings import replica_specs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -118,8 +119,8 @@ def _asked(job: Manifest, role: str, wish: Wish) -> Manifest:
 
 
 def _specs(job: Manifest) -> dict[str, Manifest]:
-    found = (job.get("spec") or {}).get("replicaSpecs") or {}
-    return {role: spec or {} for role, spec in found.items() if role != names.EDL_MASTER}
+    found = replica_specs((job.get("spec") or {}).get("replicaSpecs"))
+    return {role: one.said or {} for role, one in found.items() if role != names.EDL_MASTER}
 
 
 def _leads(job: Manifest, specs: Mapping[str, Manifest]) -> bool:

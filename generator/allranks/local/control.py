@@ -30,7 +30,7 @@ from allranks.local import (
     store,
     tree,
 )
-from allranks.local.elastic.wishes import plan_answer, resume, scale, suspend
+from allranks.local.elastic.wishes import check_changes, plan_answer, resume, scale, suspend
 from allranks.local.events import AT_ONCE, SAY_AT_ONCE, SAY_STOP, SIGNALS
 from allranks.local.expand import expand, well_formed
 from allranks.local.logfiles import LogLine
@@ -48,6 +48,7 @@ __all__ = [
     "Deleted",
     "Handle",
     "LogLine",
+    "check_changes",
     "delete",
     "events",
     "free_port",

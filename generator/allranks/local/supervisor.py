@@ -235,7 +235,10 @@ class Supervisor:
             return
         if self._verdict() is None:
             self._interrupted = self._interrupted or reason  # else it had its end before
-        self._stop(time.time(), at_once=reason == stopped_by(AT_ONCE))
+        now = time.time()
+        if self._elastic is not None:
+            self._elastic.end(now)
+        self._stop(now, at_once=reason == stopped_by(AT_ONCE))
 
     # ------------------------------------------------------------ telling
 

@@ -18,6 +18,7 @@ from allranks.model.status import Phase
 from allranks.status.cause import Cause, Order
 from allranks.status.facts import ELASTIC_JOB, ControllerFacts, Members, Outcome, Verdict
 from allranks.status.fields import condition, count, items, mapping, number, said, text, when
+from allranks.status.spellings import replica_specs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -30,8 +31,11 @@ NO_WATCHER = Cause(
     Order.CREATION, "NoWatcher", "the watcher to make its master", ": is one installed?", alone=True
 )
 _NO_PLAN = Cause(Order.READINESS, "NoPlan", "the first plan of its master", alone=True)
+NO_PODS_ASKED = "NoPodsAsked"
+_NO_PODS = Cause(Order.READINESS, NO_PODS_ASKED, "a plan that asks for pods", alone=True)
 # Reasons of the job's own for having no plan, which it says more of.
-_STUCK = frozenset({"NoTemplate", "NoMasterImage", "MasterSilent"})
+_NO_TEMPLATE = "NoTemplate"
+_STUCK = frozenset({_NO_TEMPLATE, "NoMasterImage", "MasterSilent"})
 _EXTERNAL = "external"  # its master is no pod
 
 
@@ -40,9 +44,8 @@ def read(manifest: Manifest) -> list[ControllerFacts]:
     verdict = _verdict(manifest)
     counts = mapping(manifest, "status", "status", "replicaStatuses")
     groups = mapping(manifest, "status", "target", "groups")
-    specs = {
-        _key(key): mapping(one) for key, one in mapping(manifest, "spec", "replicaSpecs").items()
-    }
+    written = replica_specs(mapping(manifest, "spec").get("replicaSpecs"))
+    specs = {kind: mapping(one.said) for kind, one in written.items()}
     # A role that is in the spec and that no plan names has no pods.
     kinds = _kinds(counts, groups) or _kinds(specs)
     found = [
@@ -55,10 +58,6 @@ def read(manifest: Manifest) -> list[ControllerFacts]:
     if text(manifest, "metadata", "annotations", names.MASTER) == _EXTERNAL:
         return found
     return [_master(manifest, counts, verdict), *found]
-
-
-def _key(kind: str) -> str:
-    return kind.strip().lower()
 
 
 def _kinds(*named: Iterable[str]) -> list[str]:
@@ -87,6 +86,8 @@ def _master(
     waits = None
     if verdict is None and not counts:
         waits = _no_plan(manifest) if known else NO_WATCHER
+    elif verdict is None and text(_ready(manifest), "reason") == NO_PODS_ASKED:
+        waits = _NO_PODS
     kept = mapping(manifest, "status", "target", "master")
     members = Members(
         prefix=f"elasticjob-{text(manifest, 'metadata', 'name')}-{names.EDL_MASTER}-",
@@ -133,11 +134,16 @@ def _read_members(  # noqa: PLR0917 - what is remembered is known by all of it
 
 def _no_plan(manifest: Manifest) -> Cause:
     """What a job waits for that nobody has planned; with its own sentence where it is stuck."""
-    found = condition(items(manifest, "status", "conditions"), "Ready")
+    found = _ready(manifest)
     reason = text(found, "reason")
     if reason not in _STUCK:
         return _NO_PLAN
-    return replace(_NO_PLAN, reason=reason, why=f": {said(text(found, 'message'))}")
+    what = "a pod template" if reason == _NO_TEMPLATE else _NO_PLAN.what
+    return replace(_NO_PLAN, reason=reason, what=what, why=f": {said(text(found, 'message'))}")
+
+
+def _ready(manifest: Manifest) -> Mapping[str, Any]:
+    return condition(items(manifest, "status", "conditions"), "Ready")
 
 
 def _trainers(

@@ -8,7 +8,6 @@ is slow or away stops no worker.
 from __future__ import annotations
 
 import threading
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from allranks.elastic import job as jobs
@@ -257,8 +256,12 @@ class Master:
 
     def leave(self) -> str:
         """Keep what another master needs to go on; how the job goes on meanwhile, as a clause."""
-        with suppress(AllranksError):
+        try:
             self._job = jobs.read(self._backend.job())
+        except NotFoundError:
+            return "the job is gone"
+        except AllranksError:
+            pass  # as it was known last
         job = self._job
         if job is None:
             return "nothing was decided yet"
@@ -266,8 +269,8 @@ class Master:
             ended = job.target.end
             return f"the job has ended: {ended.message or ended.phase}"
         self._keep("")
-        if job.suspend:
-            return "the job is suspended"
+        if job.suspend or job.deleting:
+            return f"the job is {'being ended' if job.deleting else 'suspended'}"
         return "the job goes on without a master for now"
 
     def quiet(self) -> bool:

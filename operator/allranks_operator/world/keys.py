@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from allranks import names
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 RUN, JOB = "run", "job"
 _TRAINER = "-edljob-"
+_MASTER = re.compile(rf"elasticjob-(?P<job>.+)-{names.EDL_MASTER}-[0-9]+")
 
 
 class Key(NamedTuple):
@@ -22,7 +24,7 @@ class Key(NamedTuple):
     Attributes:
         kind: `run` (a release and its TrainingRun) or `job` (an ElasticJob).
         namespace: its namespace.
-        name: the release's, or the job's.
+        name: the release's, or the job's; "" for plans that name no job, which are refused.
     """
 
     kind: str
@@ -33,7 +35,8 @@ class Key(NamedTuple):
 def of(found: Manifest) -> tuple[Key, ...]:
     """The keys that an object belongs to; () for one that is nobody's."""
     namespace = text(found, "metadata", "namespace")
-    return tuple(Key(kind, namespace, name) for kind, name in _names(found) if name)
+    is_plan = text(found, "kind") == names.SCALE_PLAN
+    return tuple(Key(kind, namespace, name) for kind, name in _names(found) if name or is_plan)
 
 
 def _names(found: Manifest) -> Iterator[tuple[str, str]]:
@@ -52,7 +55,7 @@ def _names(found: Manifest) -> Iterator[tuple[str, str]]:
     elif kind == "Pod":
         yield RUN, release
         # One that is in the way of a job's pod is to be seen, whoever made it.
-        yield JOB, _elastic_owner(found) or name.partition(_TRAINER)[0] * (_TRAINER in name)
+        yield JOB, _elastic_owner(found) or _named_like(name)
     else:
         yield RUN, release
 
@@ -74,6 +77,12 @@ def owner_of_plan(plan: Manifest) -> str:
             "",
         )
     )
+
+
+def _named_like(pod: str) -> str:
+    """The job whose trainer or master a pod is called like; "" for none."""
+    master = _MASTER.fullmatch(pod)
+    return master["job"] if master else pod.partition(_TRAINER)[0] * (_TRAINER in pod)
 
 
 def _elastic_owner(found: Manifest) -> str:

@@ -255,13 +255,60 @@ def test_a_raised_bound_holds_for_the_pods_that_are_there(suspended: bool) -> No
     assert 4 == len(cluster.ids())
 
 
-def test_a_pod_that_a_plan_removed_by_name_is_not_made_for_a_bound() -> None:
-    """Who names a pod means it, though fewer than the fewest are left."""
-    cluster = planned(job({"worker": {"minReplicas": 2}}), worker=2)
+def test_what_a_job_cannot_do_without_is_not_removed_by_name() -> None:
+    """The last server, the chief and the fewest workers stay, in one plan or one after another."""
+    of = job({"ps": {}, "chief": {}, "worker": {"minReplicas": 2}})
+    cluster = planned(of, ps=2, chief=1, worker=3)
     cluster.wait(1)
-    cluster.plan("q", spec={"removePods": [{"name": f"{NAME}-edljob-worker-1"}]})
+    cluster.plan("q", spec={"removePods": [pod_meta("ps", 0), pod_meta("worker", 1)]})
     cluster.settle()
-    assert [0] == cluster.ids()
+    assert ([1], [0], [0, 2]) == tuple(cluster.ids(kind) for kind in ("ps", "chief", "worker"))
+    cluster.wait(1)
+    named = [pod_meta("ps", 1), pod_meta("chief", 0), pod_meta("worker", 0), pod_meta("worker", 2)]
+    cluster.plan("r", spec={"removePods": named})
+    cluster.settle()
+    assert ([1], [0], [0, 2]) == tuple(cluster.ids(kind) for kind in ("ps", "chief", "worker"))
+    said = cluster.plan_message("r")
+    for told in (
+        f"{NAME}-edljob-ps-1 not removed (the last server)",
+        f"{NAME}-edljob-chief-0 not removed (the training is led by it)",
+        f"{NAME}-edljob-worker-0, {NAME}-edljob-worker-2 not removed (minReplicas 2)",
+    ):
+        assert told in said
+    assert "PlanClamped" in {one.reason for one in cluster.events}
+
+
+@pytest.mark.parametrize("more", [{"createPods": [pod_meta("ps", 1, 0)]}, {"ps": 1}])
+def test_a_last_server_that_its_plan_replaces_is_removed(more: dict[str, Any]) -> None:
+    """With a pod of its rank, as a master relaunches it, or with the number that holds."""
+    cluster = planned(job({"ps": {}, "worker": {}}), ps=1, worker=1)
+    cluster.wait(1)
+    if "ps" in more:
+        more = {"replicaResourceSpecs": {"ps": {"replicas": 1}}}
+    cluster.plan("q", spec={"removePods": [pod_meta("ps", 0)], **more})
+    cluster.settle()
+    assert ([1], [0]) == (cluster.ids("ps"), cluster.ranks("ps"))
+    assert "not removed" not in cluster.plan_message("q")
+
+
+def test_a_plan_of_no_servers_that_names_the_last_one_leaves_it() -> None:
+    """A number of zero and a name together take no more than each alone."""
+    cluster = planned(job({"ps": {}, "worker": {}}), ps=1, worker=1)
+    cluster.wait(1)
+    spec = {"replicaResourceSpecs": {"ps": {"replicas": 0}}, "removePods": [pod_meta("ps", 0)]}
+    cluster.plan("q", spec=spec)
+    cluster.settle()
+    assert [0] == cluster.ids("ps")
+
+
+def test_a_worker_that_failed_is_removed_below_a_bound() -> None:
+    """It runs no more, and its master may have another made later."""
+    cluster = planned(job({"worker": {"minReplicas": 2}}, master="external"), worker=2)
+    cluster.finish(f"{NAME}-edljob-worker-0", code=1)
+    cluster.settle()
+    cluster.plan("q", spec={"removePods": [pod_meta("worker", 0)]})
+    cluster.settle()
+    assert ([1], 1) == (cluster.ids(), len(cluster.pods))
 
 
 def test_the_bounds_of_workers_hold_for_the_chief_among_them() -> None:

@@ -288,7 +288,7 @@ def test_a_job_without_a_template_is_stalled() -> None:
         "Reconciling": "False",
         "Stalled": "True",
         "reason": "NoTemplate",
-        "message": "no pod can be made: replicaSpecs has no template with a container",
+        "message": "replicaSpecs has no template with a container, so that no pod can be made",
     } == told(status)
     suspended = told(build([], Target(), found=replace(bare, suspend=True)))
     assert ("False", "False") == (suspended["Ready"], suspended["Stalled"])
@@ -313,11 +313,11 @@ def test_a_master_that_makes_no_plan_is_said(master: str, stalled: str) -> None:
     assert after == later
 
 
-def test_a_job_that_asks_for_no_pods_is_as_it_is_to_be() -> None:
-    """A plan of 0 is carried out at once."""
+def test_a_job_that_asks_for_no_pods_is_not_ready() -> None:
+    """A plan of 0 is carried out at once, and nobody trains."""
     status = build([], group(replicas=0))
     ready = {one["type"]: one for one in status["conditions"]}["Ready"]
-    assert ("Running", "True") == (status["phase"], ready["status"])
+    assert ("Pending", "False") == (status["phase"], ready["status"])
     assert ("NoPodsAsked", "its plan asks for no pods") == (ready["reason"], ready["message"])
     waits = build([], group(replicas=0), MasterView("own"))
     assert "False" == {one["type"]: one for one in waits["conditions"]}["Ready"]["status"]

@@ -110,11 +110,13 @@ def test_a_second_master_is_sent_away() -> None:
 
 
 def test_a_name_that_is_taken_is_passed_over() -> None:
-    """The master gets the next number."""
+    """The master gets the next number, and that is said."""
     cluster = SimCluster()
     cluster.foreign_pod(f"{POD}-0")
     cluster.settle()
     assert [f"{POD}-1"] == masters(cluster)
+    told = f"the master is made again: pod {POD}-0 is somebody else's"
+    assert told in [one.message for one in cluster.events]
 
 
 # ---------------------------------------------------------------- the end

@@ -333,6 +333,31 @@ def test_a_plan_without_a_job_waits_half_a_minute() -> None:
     assert () == orphan(plan, START + 60).then
 
 
+def test_a_plan_that_names_no_job_is_refused() -> None:
+    """A field that is misspelt is named; with its job set, it is a plan like any other."""
+    cluster = SimCluster()
+    cluster.plan("p", worker=1)
+    plan = cluster.plans["p"]
+    plan["metadata"]["labels"] = {}
+    plan["spec"]["ownerjob"] = plan["spec"].pop("ownerJob")
+    assert 20.0 == orphan(plan, START + 10).look_again
+    written, told = orphan(plan, START + 30).then
+    assert isinstance(written, WritePlanStatus)
+    assert ("Failed", "NoSuchJob") == (
+        written.status["phase"],
+        written.status["conditions"][0]["reason"],
+    )
+    assert (
+        "it names no job: set spec.ownerJob; ownerjob is no field that is read; is ownerJob meant?"
+    ) == written.status["message"]
+    assert isinstance(told, Tell)
+    plan["status"] = written.status
+    plan["spec"]["ownerJob"] = plan["spec"].pop("ownerjob")
+    plan["metadata"]["generation"] += 1
+    cluster.settle()
+    assert ("Succeeded", [0]) == (cluster.plan_phases()["p"], cluster.ids())
+
+
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed", "Superseded"])
 def test_a_plan_without_an_owner_does_not_outlive_its_job_for_long(phase: str) -> None:
     """Garbage collection knows nothing of it; who asks what happened has ten minutes."""

@@ -378,13 +378,6 @@ def test_a_pod_that_ended_is_removed_by_its_name() -> None:
     assert [0, 2] == cluster.ids()
 
 
-def test_removing_by_name_goes_below_what_parameter_servers_are_needed() -> None:
-    """Who names a pod means it."""
-    cluster = started(ps=1, worker=1)
-    next_plan(cluster, {"removePods": [pod_meta("ps", 0)]})
-    assert [] == cluster.ids("ps")
-
-
 # ---------------------------------------------------------------- migration
 
 

@@ -15,6 +15,7 @@ from allranks.elastic import resource
 from allranks.elastic.decide import decide, orphan
 from allranks.elastic.resource import Resource
 from allranks.elastic.view import JobView
+from allranks.status import elasticjobs
 from tests.unit.elastic.simcluster import MASTER, NAME, NAMESPACE, START, UID, SimCluster, job
 
 _WORDS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=10)
@@ -180,7 +181,10 @@ def test_environment_is_read_in_every_form(envs: Any, found: dict[str, Any]) -> 
         ({"replicaSpecs": {"worker": 4}}, "replicaSpecs.worker is 4, not an object"),
         ({"replicaSpecs": {"worker": {"replicas": "4"}}}, "worker.replicas is '4', not a whole"),
         ({"replicaSpecs": {"worker": {"replicas": -4}}}, "replicas is -4; 0 to 100000 is allowed"),
-        ({"replicaSpecs": {"worker": {}, "Worker": {}}}, "worker twice"),
+        (
+            {"replicaSpecs": {"worker": {}, "Worker": {}}},
+            "has worker in 2 spellings, and what worker says holds; put all of it into one",
+        ),
         (
             {"replicaSpecs": {"worker": {"minReplicas": 4, "maxReplicas": 2}}},
             "minReplicas 4 is above maxReplicas 2; 2 holds",
@@ -291,3 +295,19 @@ def test_resources_are_whole_units(given: Any, found: tuple[int | None, ...] | N
     read = resource.read(given, "resource", problems)
     amounts = None if read is None else (read.cpu_millis, read.memory_bytes, read.gpus)
     assert (found, []) == (amounts, problems)
+
+
+def test_what_kubectl_scale_writes_beside_another_spelling_is_the_edit() -> None:
+    """It writes the number of `worker`; the rest of what is meant stands in `Worker`."""
+    cluster = SimCluster(job({"Worker": {"replicas": 2, "maxReplicas": 8}}, master="external"))
+    cluster.wait(40)
+    cluster.settle()
+    assert [0, 1] == cluster.ids()
+    cluster.scale("worker", 4)
+    cluster.settle()
+    assert [0, 1, 2, 3] == cluster.ids()
+    assert "JobOdd" in cluster.told()
+    worker = jobs.read(cluster.job).replicas["worker"]
+    assert (4, 8, True) == (worker.replicas, worker.max, worker.template is not None)
+    (found,) = elasticjobs.read({**cluster.job, "status": {}})
+    assert ("worker", 4) == (found.role, found.expected)

@@ -363,6 +363,10 @@ def test_numbers_of_generations_go_on_where_all_is_new(job: Job) -> None:
         ({}, "the job goes on without a master for now"),
         ({"spec": {"suspend": True}}, "the job is suspended"),
         (
+            {"metadata": {"name": "demo", "deletionTimestamp": "2026-01-01T00:00:00Z"}},
+            "the job is being ended",
+        ),
+        (
             {"status": {"target": {"end": {"phase": "Failed", "message": "1 pod failed"}}}},
             "the job has ended: 1 pod failed",
         ),
@@ -376,6 +380,8 @@ def test_a_master_that_is_told_to_stop_knows_why(
     path = job.folder / "job.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
     assert words == job.master.leave()
+    path.unlink()
+    assert "the job is gone" == job.master.leave()
 
 
 def test_a_frozen_worker_is_replaced_by_a_plan(tmp_path: Path) -> None:

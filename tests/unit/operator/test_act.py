@@ -144,19 +144,20 @@ def test_a_pod_of_ours_that_is_there_is_as_good(parts: Parts) -> None:
     assert "Running" == parts.world.of(JOB_KEY)["Pod"][0]["status"]["phase"]
 
 
+@pytest.mark.parametrize("name", ["j-edljob-worker-0", "elasticjob-j-dlrover-master-0"])
 @pytest.mark.parametrize(
     ("more", "word", "known"),
     [({}, "conflict", 1), ({"deletionTimestamp": "2026-01-01T00:00:00Z"}, "busy", 0)],
 )
 def test_a_stranger_in_the_way_is_seen(
-    parts: Parts, more: dict[str, str], word: str, known: int
+    parts: Parts, name: str, more: dict[str, str], word: str, known: int
 ) -> None:
-    """Who decides takes another name; one that is going is waited for."""
-    metadata = {"name": "j-edljob-worker-0", "namespace": "lab", "uid": "s", "resourceVersion": "9"}
+    """Who decides takes another name, for a master as well; one that is going is waited for."""
+    metadata = {"name": name, "namespace": "lab", "uid": "s", "resourceVersion": "9"}
     stranger = {"kind": "Pod", "metadata": metadata | more}
     parts.server.routes["POST", PODS_PATH] = refused(409, "AlreadyExists")
     parts.server.pages = [listed(stranger, version="50")]
-    assert {word: 1} == words(parts, [CreatePod(pod("j-edljob-worker-0"))])
+    assert {word: 1} == words(parts, [CreatePod(pod(name))])
     assert known == len(parts.world.of(JOB_KEY).get("Pod", ()))
 
 

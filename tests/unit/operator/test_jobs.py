@@ -295,8 +295,9 @@ def test_what_is_held_back_is_not_looked_at_again_and_again(stage: Stage) -> Non
     assert 0.5 < due <= 1.0
 
 
-def test_a_plan_without_its_job_is_refused_in_time(stage: Stage) -> None:
-    """It waits half a minute for the job, and says then that there is none."""
+@pytest.mark.parametrize("owner", ["j", ""])
+def test_a_plan_without_its_job_is_refused_in_time(stage: Stage, owner: str) -> None:
+    """It waits half a minute for the job, also where it names none, and says then why."""
     from allranks_operator.kube.resources import (  # noqa: PLC0415 - only this test
         ELASTIC_JOBS,
         SCALE_PLANS,
@@ -306,7 +307,7 @@ def test_a_plan_without_its_job_is_refused_in_time(stage: Stage) -> None:
     plan = {
         "kind": "ScalePlan",
         "metadata": {"name": "x", "namespace": "lab", "uid": "ux", "resourceVersion": "10"},
-        "spec": {"ownerJob": "j"},
+        "spec": {"ownerJob": owner},
     }
     path = f"{PLANS_PATH}/x/status"
     stage.parts.server.routes["PATCH", path] = lambda _, body: {**plan, "status": body["status"]}
@@ -314,7 +315,7 @@ def test_a_plan_without_its_job_is_refused_in_time(stage: Stage) -> None:
     for created in (soon, "2020-01-01T00:00:00Z"):
         metadata = {**plan["metadata"], "creationTimestamp": created}
         stage.parts.world.change(SCALE_PLANS, "lab", "ADDED", {**plan, "metadata": metadata})
-        stage.jobs.look(turn())
+        stage.jobs.look(turn(JOB_KEY._replace(name=owner)))
     (written,) = stage.parts.sent("PATCH", path)
     assert "Failed" == written["status"]["phase"]
     due = stage.parts.due()

@@ -107,13 +107,32 @@ def test_before_the_first_plan_there_is_nobody_to_wait_for_but_the_master(
     assert sentence in status.waiting_for
 
 
-@pytest.mark.parametrize("word", ["NoTemplate", "NoMasterImage", "MasterSilent"])
-def test_what_keeps_a_job_from_getting_on_is_its_watchers_to_say(word: str) -> None:
+@pytest.mark.parametrize(
+    ("word", "what"),
+    [
+        ("NoTemplate", "a pod template"),
+        ("NoMasterImage", "the first plan of its master"),
+        ("MasterSilent", "the first plan of its master"),
+    ],
+)
+def test_what_keeps_a_job_from_getting_on_is_its_watchers_to_say(word: str, what: str) -> None:
     """With the sentence that stands in the job."""
     said = {"type": "Ready", "status": "False", "reason": word, "message": "it is so and so"}
     one = elastic_job("Pending", counts={}, conditions=[said])
     status = reduce(observe(one, pods=[LEADER]))
-    assert (word, "the first plan of its master: it is so and so") == (
+    assert (word, f"{what}: it is so and so") == (
+        status.reason,
+        status.waiting_for,
+    )
+
+
+def test_a_run_whose_plan_asks_for_no_pods_waits_for_another() -> None:
+    """As its ElasticJob says: it is not ready, though its master runs."""
+    said = {"type": "Ready", "status": "False", "reason": "NoPodsAsked", "message": "no pods"}
+    one = elastic_job("Pending", counts={"worker": counted(0)}, conditions=[said])
+    status = reduce(observe(one, pods=[LEADER]))
+    assert (Phase.PENDING, "NoPodsAsked", "a plan that asks for pods") == (
+        status.phase,
         status.reason,
         status.waiting_for,
     )

@@ -47,6 +47,13 @@ def with_spec(document: Manifest, **fields: Any) -> Manifest:
     return changed
 
 
+def deleted(document: Manifest, at: float) -> Manifest:
+    """An object that is asked to go, in seconds since the epoch."""
+    found = _written(document)
+    found["metadata"]["deletionTimestamp"] = timestamp(at)
+    return found
+
+
 def _written(document: Manifest) -> Manifest:
     metadata = document["metadata"]
     version = str(int(metadata["resourceVersion"]) + 1)

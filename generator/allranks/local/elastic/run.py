@@ -101,6 +101,12 @@ class ElasticRun:
         self._board.write(self._job, self._objects())
         self._board.remember()
 
+    def end(self, now: float) -> None:
+        """Say that the job is to end, before its pods are stopped; its master tells it so."""
+        if self.verdict is None:
+            self._job = objects.deleted(self._job, now)
+            self._board.write(self._job, self._objects())
+
     @property
     def wake_at(self) -> float | None:
         """When to call `step` again though nothing happens; None for never."""

@@ -70,6 +70,15 @@ def plan_answer(name: str, namespace: str, plan: str) -> Answer:
     return found
 
 
+def check_changes(name: str, namespace: str) -> None:
+    """Make sure that a run can change while it runs.
+
+    Raises:
+        InputError: there is no such run, it is not elastic, or it has ended.
+    """
+    _folder(name, namespace)
+
+
 def suspend(name: str, namespace: str) -> bool:
     """Take all pods away from an elastic run, and keep it; whether it had not been asked before.
 
@@ -108,7 +117,10 @@ def _folder(name: str, namespace: str) -> Path:
             hint="on this machine only an elastic job of mode auto can change while it runs",
         )
     if not folder.alive():
-        raise InputError(f"the local run {name!r} has ended")
+        raise InputError(
+            f"the local run {name!r} has ended",
+            hint=f"`{names.CLI} run` with its values and this name starts it again",
+        )
     return path
 
 
