@@ -51,9 +51,9 @@ def test_plans_become_pods(lab: Lab) -> None:
 
 
 def test_scaling_by_kubectl_is_a_plan(lab: Lab) -> None:
-    """`kubectl scale` becomes a plan of the job."""
+    """`kubectl scale` becomes a plan of the job, also where a type stands in capitals."""
     lab.watch()
-    lab.job("j", specs={"worker": replicas(1)})
+    lab.job("j", specs={"Worker": replicas(1)})
     lab.plan("j", 0, worker=1)
     lab.running("j", 1)
     lab.cluster.kubectl("scale", "elasticjob/j", "--replicas=3", namespace=lab.namespace)
@@ -87,6 +87,7 @@ def test_a_pod_that_is_not_ours_is_never_touched(lab: Lab) -> None:
     """Neither one with a job's labels, nor those in the place of pods to be: others are made."""
     labels = {names.EDL_NAME: "j", names.EDL_TYPE: "worker", names.APP_PART_OF: names.PART_OF}
     strangers = {"stranger": labels, "j-edljob-worker-0": labels, "j-edljob-worker-1": {"x": "y"}}
+    strangers["elasticjob-led-dlrover-master-0"] = {"x": "y"}
     for name, given in strangers.items():
         body = {
             "apiVersion": "v1",
@@ -100,15 +101,20 @@ def test_a_pod_that_is_not_ours_is_never_touched(lab: Lab) -> None:
         return {one["metadata"]["name"]: one["metadata"]["uid"] for one in lab.pods()}
 
     before = uids()
-    lab.watch()
+    lab.watch("--master-image", "my/master:1")
     lab.job("j")
     lab.plan("j", 0, worker=2)
-    until(lambda: len(lab.names()) == 5, "two workers of its own")
+    until(lambda: len(lab.names()) == 6, "two workers of its own")
     until(lambda: lab.phase_of_plan("j-plan-0") == "Succeeded", "the plan's end")
     assert {"j-edljob-worker-0", "j-edljob-worker-1"} < set(before)
     lab.plan("j", 1, worker=0)
-    until(lambda: len(lab.names()) == 3, "the end of the job's own pods")
+    until(lambda: len(lab.names()) == 4, "the end of the job's own pods")
     assert before == uids()
+    master = replicas()
+    master["template"]["spec"]["serviceAccountName"] = "default"
+    lab.job("led", annotations={names.MASTER: "own"}, specs={names.EDL_MASTER: master})
+    until(lambda: "elasticjob-led-dlrover-master-1" in lab.names(), "another name for the master")
+    assert before.items() <= uids().items()
 
 
 def test_a_release_without_a_training_run_is_given_one(lab: Lab) -> None:

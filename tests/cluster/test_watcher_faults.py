@@ -215,6 +215,7 @@ def test_plans_that_make_no_sense_are_refused(
             "uid": far["metadata"]["uid"],
         }
         lab.plan("nobody", 0, worker=3)
+        lab.plan("nobody", 1, worker=3, ownerJob="")
         body = lab.plan("far", 0, worker=3)
         with suppress(ApiError):
             # The garbage collector may be faster: an owner in another namespace is none at all.
@@ -226,7 +227,8 @@ def test_plans_that_make_no_sense_are_refused(
             until(lambda name=name: lab.phase_of_plan(name) == "Failed", f"{name}'s refusal")
         lab.plan("j", "sane", worker=2)
         lab.running("j", 2)
-        until(lambda: lab.phase_of_plan("nobody-plan-0") == "Failed", "the refusal", 45)
+        for one in ("nobody-plan-0", "nobody-plan-1"):
+            until(lambda one=one: lab.phase_of_plan(one) == "Failed", "the refusal", 45)
         until(lambda: lab.phase_of_plan("far-plan-0") in {"Failed", ""}, "the refusal")
         assert [] == other.names()
         assert [] == lab.names("far")
