@@ -11,7 +11,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
-from allranks.sweep import model, sampling, space
+from allranks.errors import InputError, MissingToolError
+from allranks.sweep import model, pattern, sampling, space
 from allranks.sweep.model import (
     EarlyStopping,
     MetricsSpec,
@@ -315,17 +316,18 @@ def _metrics(reading: Reading, path: ValuesPath, given: Any) -> MetricsSpec:
 
 
 def _check_regex(reading: Reading, path: ValuesPath, regex: str) -> None:
-    example = r"such as 'epoch (?P<step>\d+) acc (?P<accuracy>[0-9.]+)'"
     try:
-        groups = re.compile(regex).groupindex
-    except (re.error, OverflowError, RecursionError) as error:
-        reading.refuse(path, f"is no regular expression: {error}", example)
+        groups = pattern.load(regex).groupindex
+    except MissingToolError:
+        raise
+    except InputError as error:
+        reading.refuse(path, error.problem.message, error.problem.hint)
         return
     if not set(groups) - {"step", "name"}:
         reading.refuse(
             path,
             "has no named group that holds a value",
-            f"name it after the metric, or `value`, {example}",
+            f"name it after the metric, or `value`, {pattern.EXAMPLE}",
         )
 
 
