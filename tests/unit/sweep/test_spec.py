@@ -174,6 +174,7 @@ def test_a_search_that_there_is_not_needs_nothing(rest: str) -> None:
         ("trials: 1.5", "sweep.trials: must be a whole number"),
         ("parallel: many", "sweep.parallel: must be a whole number"),
         ("seed: true", "sweep.seed: must be a whole number"),
+        ("retries: 1001", "sweep.retries: must be at most 1000, not 1001"),
         ("order: column-major", "sweep.order"),
         ("keep: some", "'some' is none of none, failed, all"),
         ("trails: 3", "sweep.trails: there is no 'trails' here (v.yaml:3)\n  fix: write trials"),
