@@ -162,14 +162,14 @@ check-cli: $(VENV)/.installed
 	@$(BIN)/python tools/gen/cli_reference.py --check
 gen-pins: $(VENV)/.installed ## requirements/*.txt: newest versions and their hashes, no addresses
 	@$(BIN)/uv pip compile -q -U --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-	  --no-header --no-annotate pyproject.toml --group dev --extra operator --extra plot --extra postgres --extra search -o requirements/dev.txt
+	  --no-header --no-annotate pyproject.toml --group dev --extra operator --extra plot --extra postgres --extra regex --extra search -o requirements/dev.txt
 	@$(BIN)/uv pip compile -q -U --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --no-header --no-annotate --group examples -c requirements/dev.txt -o requirements/examples.txt
 	@$(BIN)/uv pip compile -q -U --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-	  --no-header --no-annotate pyproject.toml --extra operator --extra search -c requirements/dev.txt \
+	  --no-header --no-annotate pyproject.toml --extra operator --extra regex --extra search -c requirements/dev.txt \
 	  -o requirements/operator.txt
 	@$(BIN)/uv pip compile -q -U --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-	  --no-header --no-annotate pyproject.toml --extra plot --extra postgres --extra search -c requirements/dev.txt -o requirements/sweep.txt
+	  --no-header --no-annotate pyproject.toml --extra plot --extra postgres --extra regex --extra search -c requirements/dev.txt -o requirements/sweep.txt
 	@for name in dlrover mxnet tensorflow; do $(BIN)/uv pip compile -q -U --universal --python-version 3.11 \
 	  --generate-hashes --no-emit-index-url --no-header --no-annotate requirements/$$name.in \
 	  -o requirements/$$name.txt; done

@@ -47,6 +47,10 @@ of the trials what the torchrun chart refuses of a job.
 {{- if and (gt $missed 0) (ne (toString $sweep.maxFailedTrials) "") -}}
 {{- $problems = append $problems "sweep.maxFailedTrials: with objective.missedExitCode every trial but the last fails; leave one of the two out" -}}
 {{- end -}}
+{{- /* An empty choice before it matches any text, so none is left but a pattern that is none. */ -}}
+{{- if not (regexMatch (printf "|%s" $sweep.metrics.regex) "") -}}
+{{- $problems = append $problems (printf "sweep.metrics.regex: %s is no regular expression of RE2's, which has no lookahead, lookbehind and back-references; put it right" $sweep.metrics.regex) -}}
+{{- end -}}
 {{- range .Values.runPolicy.fatalExitCodes -}}
 {{- if and (gt $missed 0) (eq $missed (int .)) -}}
 {{- $problems = append $problems (printf "sweep.objective.missedExitCode: %d is one of runPolicy.fatalExitCodes; use another" $missed) -}}

@@ -132,8 +132,22 @@ def stop_command(
         console.text(shown)
 
 
-def _end(kept: Keeper, timeout: float, helm: str | None, *, wait: bool = True) -> None:
+def _end(
+    kept: Keeper,
+    timeout: float,
+    helm: str | None,
+    *,
+    wait: bool = True,
+    is_measured: bool = True,
+) -> None:
     """Ask for the end of a sweep; carry it out where nobody else does.
+
+    Args:
+        kept: where it is.
+        timeout: how many seconds to wait for its end.
+        helm: the helm that was named.
+        wait: until it has ended.
+        is_measured: read what trials said that have ended well meanwhile.
 
     Raises:
         RunError: it goes on after the time.
@@ -143,9 +157,8 @@ def _end(kept: Keeper, timeout: float, helm: str | None, *, wait: bool = True) -
     if not runner.request_stop(kept, "a person stopped it"):
         prepared, opened = runner.open_sweep(kept)
         with opened:
-            runner.run(
-                prepared, Place.of(opened.state.place, helm, opened.where).trials(prepared), opened
-            )
+            trials = Place.of(opened.state.place, helm, opened.where).trials(prepared)
+            runner.run(prepared, trials, opened, is_measured=is_measured)
         return
     give_up = time.monotonic() + timeout
     while wait and kept.is_run():
@@ -158,7 +171,7 @@ def _end(kept: Keeper, timeout: float, helm: str | None, *, wait: bool = True) -
         time.sleep(_POLL_SECONDS)
     if wait and not kept.read().outcome:
         # Its process was killed meanwhile: then it is ours to end.
-        _end(kept, timeout, helm)
+        _end(kept, timeout, helm, is_measured=is_measured)
 
 
 @click.command("delete", short_help="Remove a sweep and all that is left of it.")
@@ -251,7 +264,7 @@ def remove(
             _name_lost(kept, helm)
     kept = find(name, journal)
     if not kept.read().outcome:
-        _end(kept, timeout, helm)
+        _end(kept, timeout, helm, is_measured=False)
     prepared, opened = runner.open_sweep(kept)
     with opened:
         place = Place.of(opened.state.place, helm, opened.where)

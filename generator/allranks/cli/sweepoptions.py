@@ -21,11 +21,14 @@ _SETTINGS = {
     "retries": "retries",
     "keep": "keep",
 }
+# As in `values.spec`, which `--help` does not load.
+_RETRIES_MAX = 1000
 
 
 def _count(flag: str, text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     least = 1 if flag == "--trials" else 0
-    return click.option(flag, type=click.IntRange(least), metavar="COUNT", help=text)
+    most = _RETRIES_MAX if flag == "--retries" else None
+    return click.option(flag, type=click.IntRange(least, most), metavar="COUNT", help=text)
 
 
 def bounds_options(function: Callable[..., Any]) -> Callable[..., Any]:

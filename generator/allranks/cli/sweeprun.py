@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from allranks.cli.target import Target
     from allranks.sweep.model import SweepSpec
     from allranks.sweep.state import SweepState
-    from allranks.sweep.storage.journals import Journal
+    from allranks.sweep.storage.journals import Journal, Keeper
     from allranks.sweep.values.prepare import Prepared
     from allranks.values.sources import Sources
 
@@ -122,6 +123,9 @@ def run_command(
         console.note(note)
     prepare.check_job(prepared, place.namespace, place.helm)
     if dry_run:
+        # Inside a cluster nothing is looked at: a plan needs none that answers.
+        if not in_cluster:
+            check_new(shelf.begin(name, journal), replace_=replace_)
         _show_plan(console, prepared, output)
         return
     if in_cluster:
@@ -137,6 +141,28 @@ def run_command(
         place.refuse_others(prepared)
     with runner.begin(prepared, kept, place.as_dict()) as opened:
         raise click.exceptions.Exit(to_its_end(console, prepared, opened, place, output))
+
+
+def check_new(kept: Keeper, *, replace_: bool = False) -> None:
+    """Refuse a plan whose sweep could not be kept where it is to be.
+
+    Args:
+        kept: where it is to be.
+        replace_: a sweep that is there is removed first.
+
+    Raises:
+        InputError: it was begun already, or there is something else.
+        RunError: that cannot be seen.
+    """
+    from allranks.sweep import taken  # noqa: PLC0415 - as in the commands
+    from allranks.sweep.storage.lines import EmptyError  # noqa: PLC0415 - as in the commands
+
+    if not kept.exists():
+        return
+    with suppress(EmptyError):
+        state = kept.read()
+        if not replace_:
+            raise taken.begun_already(kept, state.spec.name)
 
 
 @click.command("resume", short_help="Go on with a sweep that was stopped or cut off.")

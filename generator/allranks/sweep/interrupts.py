@@ -25,16 +25,23 @@ class Interrupts:
         why: which came first, for a person.
     """
 
-    def __init__(self, wake: Callable[[], None]) -> None:
+    def __init__(self, wake: Callable[[], None], orderly: int = 1) -> None:
         """Nothing is taken before the context is entered.
 
         Args:
             wake: called within the handler.
+            orderly: so many signals ask for an end in order; one more leaves at once.
         """
         self.count = 0
         self.why = ""
         self._wake = wake
+        self._orderly = orderly
         self._before: dict[signal.Signals, Any] = {}
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether nothing more is to be waited for."""
+        return self.count > self._orderly
 
     def __enter__(self) -> Self:
         """Take signals."""

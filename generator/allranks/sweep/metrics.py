@@ -18,6 +18,7 @@ import re
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from allranks.sweep import pattern
 from allranks.sweep.model import STDOUT, TERMINATION, Measure
 
 if TYPE_CHECKING:
@@ -54,14 +55,16 @@ def parse(lines: Iterable[str], spec: MetricsSpec, at: float = 0.0) -> Iterator[
         lines: with or without their line ends.
         spec: how they are read.
         at: when they were read, in seconds since 1970.
+
+    Raises:
+        InputError: the person's own pattern is none, or RE2 is not installed.
     """
     if spec.source == TERMINATION:
         return
-    pattern = re.compile(spec.regex) if spec.regex else None
     for line in lines:
         text = _ESCAPES.sub("", line[:LINE_MAX]).strip()
-        if pattern is not None:
-            yield from _by_pattern(pattern, text, at)
+        if spec.regex:
+            yield from _by_pattern(spec.regex, text, at)
         else:
             yield from _line(text, spec.step, at)
 
@@ -145,10 +148,9 @@ def _line(text: str, step: str, at: float) -> Iterator[Measure]:
             yield Measure(name, float(value), own, at)
 
 
-def _by_pattern(pattern: re.Pattern[str], text: str, at: float) -> Iterator[Measure]:
+def _by_pattern(regex: str, text: str, at: float) -> Iterator[Measure]:
     """Named groups are metrics; `value` is that of the metric that `name` names."""
-    for match in islice(pattern.finditer(text), MEASURES_MAX):
-        groups = match.groupdict()
+    for groups in pattern.find(regex, text, MEASURES_MAX):
         step = _step(groups.pop("step", None))
         name = groups.pop("name", None)
         for key, value in groups.items():

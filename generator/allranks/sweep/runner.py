@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from allranks.errors import AllranksError, ForbiddenError, InputError, RunError
@@ -16,7 +15,7 @@ from allranks.sweep import actions, naming, records, sampling, taken, written
 from allranks.sweep.actions import Observed
 from allranks.sweep.decide import decide
 from allranks.sweep.interrupts import Interrupts
-from allranks.sweep.metrics import Collector
+from allranks.sweep.measuring import Listener
 from allranks.sweep.storage import databaseurl, shelf
 from allranks.sweep.storage.lines import BegunError
 from allranks.sweep.storage.shelf import locate
@@ -142,11 +141,13 @@ def run(
     *,
     tell: Tell | None = None,
     is_relieved: bool = False,
+    is_measured: bool = True,
 ) -> SweepState:
     """Run a sweep to its end.
 
     The first SIGINT, SIGTERM or SIGHUP ends it in order: its trials are cancelled and their
-    releases removed. A second one leaves at once.
+    releases removed. A second one leaves at once. Neither waits for what trials have said: of those
+    that are cancelled no more is read.
 
     Args:
         prepared: the sweep.
@@ -156,6 +157,7 @@ def run(
         tell: hears of what does not go as it should, and is tried again.
         is_relieved: another process goes on when this one ends, so that the first signal leaves all
             trials as they are; helm comes to its end.
+        is_measured: read what trials say; not of a sweep that is removed next.
 
     Returns:
         The state; its outcome is "" where it was left.
@@ -163,18 +165,19 @@ def run(
     Raises:
         RunError: the journal cannot be written, or the trials cannot be seen any more.
     """
-    runner = _Runner(prepared, trials, journal, tell or (lambda _text: None))
     changed = on_change or (lambda _state: None)
-    last = 0 if is_relieved else 1
-    with Interrupts(trials.wake) as interrupts:
+    interrupts = Interrupts(trials.wake, 0 if is_relieved else 1)
+    listener = Listener(trials, interrupts) if is_measured else None
+    runner = _Runner(prepared, trials, journal, tell or (lambda _text: None), listener)
+    with interrupts:
         try:
             if journal.state.trials and not journal.state.outcome:
                 journal.append(records.runner(time.time()))
             changed(journal.state)
-            while interrupts.count <= last:
+            while not interrupts.is_leaving:
                 if interrupts.count:
                     runner.request(interrupts.why)
-                recorded, idle = runner.turn()
+                recorded, idle = runner.turn(interrupts)
                 if recorded:
                     changed(journal.state)
                 elif journal.state.outcome and idle:
@@ -234,13 +237,20 @@ def clear(trials: Trials) -> tuple[str, ...]:
 class _Runner:
     """One runner; what it knows besides the journal is made again by the next one."""
 
-    def __init__(self, prepared: Prepared, trials: Trials, journal: Journal, tell: Tell) -> None:
+    def __init__(
+        self,
+        prepared: Prepared,
+        trials: Trials,
+        journal: Journal,
+        tell: Tell,
+        listener: Listener | None,
+    ) -> None:
         self._prepared = prepared
         self._trials = trials
         self._journal = journal
         self._tell = tell
         self._search = sampling.make(journal.state.spec)
-        self._collectors: dict[tuple[str, int], Collector] = {}
+        self._listener = listener
         # Trials whose parameters give no job: why, until their end is recorded.
         self._impossible: dict[str, Observed] = {}
         self._trouble_since: float | None = None
@@ -252,8 +262,11 @@ class _Runner:
         if not state.outcome and not state.requested:
             self._journal.append(records.request_stop(why, time.time()))
 
-    def turn(self) -> tuple[bool, bool]:
+    def turn(self, interrupts: Interrupts) -> tuple[bool, bool]:
         """Look, decide, record and do.
+
+        Args:
+            interrupts: nothing is decided any more once a person leaves at once.
 
         Returns:
             Whether something was recorded, and whether nothing is left to be done.
@@ -268,7 +281,13 @@ class _Runner:
         if observed is None:
             return False, False
         state = self._journal.state
-        observed, measured = self._measure(observed)
+        measured = False
+        if self._listener is not None:
+            observed, found = self._listener.listen(state, observed, self._impossible)
+            self._journal.append(*found)
+            if interrupts.is_leaving:
+                return bool(found), False  # not all was heard: who has ended well may have a value
+            measured = bool(found) or self._listener.is_behind
         decided = decide(state, state.spec, observed, time.time())
         recorded = self._carry_out(decided)
         return recorded or measured or bool(asked), not decided and not _under_way(observed)
@@ -296,36 +315,6 @@ class _Runner:
             raise error
         self._trials.wait(self._pause)
         self._pause = min(2 * self._pause, _PAUSE_MAX)
-
-    def _measure(self, observed: Mapping[str, Observed]) -> tuple[dict[str, Observed], bool]:
-        """Record what trials have said; the releases again, with what else they reported."""
-        seen = dict(observed)
-        found: list[records.Record] = []
-        running = self._journal.state.running()
-        for trial in running:
-            there = observed.get(trial.name)
-            if there is None or there.phase not in _TALKING or trial.name in self._impossible:
-                continue
-            collector = self._collector(trial)
-            now = time.time()
-            said = self._trials.read(trial)
-            kept = [one for line in said.lines for one in collector.feed(line, now)]
-            if said.message is not None:
-                kept += collector.finish(said.message, now)
-            found += records.measures(trial.number, kept)
-            seen[trial.name] = replace(there, others=collector.others)
-        self._journal.append(*found)
-        open_ = {(trial.name, trial.attempts) for trial in running}
-        for key in [key for key in self._collectors if key not in open_]:
-            del self._collectors[key]
-        return seen, bool(found)
-
-    def _collector(self, trial: Trial) -> Collector:
-        spec = self._journal.state.spec
-        key = (trial.name, trial.attempts)
-        if key not in self._collectors:
-            self._collectors[key] = Collector(spec.objective.metric, spec.metrics)
-        return self._collectors[key]
 
     # --- doing ------------------------------------------------------------------------------------
 
@@ -370,10 +359,6 @@ class _Runner:
         name = naming.trial_name(state.spec.name, found, state.by_name)
         self._journal.append(records.trial(number, name, found, now))
         return True
-
-
-# What a trial says is read while it runs, and at its end.
-_TALKING = frozenset({actions.RUNNING, actions.SUCCEEDED, actions.FAILED})
 
 
 def _under_way(observed: Mapping[str, Observed]) -> bool:

@@ -40,7 +40,7 @@ def test_a_file_is_named_from_anywhere(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.chdir(tmp_path)
     assert f"sqlite:///{tmp_path}/s.db" == databaseurl.settle("sqlite:///s.db")
     assert tmp_path / "s.db" == databaseurl.file(databaseurl.settle("sqlite:///s.db"))
-    assert str(tmp_path / "sqlite:") == str(Path(journals.keeper("sqlite:").where))
+    assert str(tmp_path / "sqlite:") == str(Path(journals.keeper("./sqlite:").where))
 
 
 def test_the_driver_that_extras_install_is_meant() -> None:
@@ -137,3 +137,27 @@ def test_a_url_that_keeps_nothing_is_refused(url: str) -> None:
         databaseurl.settle(url)
     assert "--journal" == caught.value.problem.path
     assert caught.value.problem.hint
+
+
+@pytest.mark.parametrize(
+    ("where", "hint"),
+    [
+        ("secrets:k1/jf3", "did you mean secret:k1/jf3?; a file of that name is ./secrets:…"),
+        ("Secret:a/b", "did you mean secret:a/b?"),
+        ("sqlite:sweeps.db", "did you mean sqlite:///sweeps.db?"),
+        ("configmap:k1/x", "write secret:NAMESPACE/NAME, sqlite:///FILE or postgresql://"),
+    ],
+)
+def test_a_place_that_there_is_not_becomes_no_file(where: str, hint: str) -> None:
+    """A file's name that looks like one is written with its folder."""
+    with pytest.raises(InputError) as caught:
+        journals.keeper(where, "s")
+    assert f"--journal: no sweep can be kept in {where.partition(':')[0]}:…" in str(caught.value)
+    assert f"fix: {hint}" in str(caught.value)
+
+
+def test_what_follows_an_unknown_place_is_not_repeated() -> None:
+    """It may be a password."""
+    with pytest.raises(InputError) as caught:
+        journals.keeper("psql:me:hush@host/database", "s")
+    assert "hush" not in str(caught.value)

@@ -216,7 +216,10 @@ def test_a_journal_changed_by_hand_is_refused_with_its_line(
         ("", "is empty"),
         ('{"t":"sweep","schema":99}\n', "was written by a newer allranks"),
         ('{"t":"sweep","schema":1}\n', "not the head of a sweep"),
-        ('{"t":"trial"}\n', "the first record is not that of a sweep"),
+        ('{"t":"trial"}\n', "is no sweep's journal\n  fix: name another with --journal"),
+        ("workload: sweep\n", "is no sweep's journal"),
+        ("[1]\n", "is no sweep's journal"),
+        ("no line end", "is no sweep's journal"),
         ('{"t":"sweep","schema":1,"at":1,"spec":{"parameters":[]}}\n', "not the head of a sweep"),
     ],
 )
@@ -225,8 +228,31 @@ def test_a_file_that_is_no_journal(tmp_path: Path, content: str, said: str) -> N
     path = tmp_path / "j"
     path.write_text(content)
     for look in (journal.read, Journal.open):
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(InputError) as caught:
             look(path)
+        assert said in str(caught.value)
+        assert "cut the file off" not in str(caught.value)
+
+
+@pytest.mark.parametrize("content", ["workload: sweep\n", "no line end", '{"t":"trial"}'])
+def test_a_sweep_begins_in_no_file_of_other_contents(tmp_path: Path, content: str) -> None:
+    """Such as a values file that was named by mistake: it stays as it is."""
+    path = tmp_path / "mine.txt"
+    path.write_text(content)
+    with pytest.raises(InputError, match=r"mine\.txt is no sweep's journal"):
+        Journal.create(path, records.head(spec(), 1.0))
+    assert content == path.read_text()
+
+
+@pytest.mark.parametrize("content", ["", '{"t":"sw', '{"t":"sweep","schema":1,"spec":{'])
+def test_a_sweep_begins_where_one_was_killed_at_its_first_line(
+    tmp_path: Path, content: str
+) -> None:
+    """That one never was; nor was anything in an empty file."""
+    path = tmp_path / "j"
+    path.write_text(content)
+    Journal.create(path, records.head(spec(), 1.0)).close()
+    assert "s" == journal.read(path).spec.name
 
 
 def test_a_journal_that_is_not_there(tmp_path: Path) -> None:

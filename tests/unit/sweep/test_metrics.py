@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 import time
 from typing import Any
 
@@ -11,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from allranks.sweep import metrics
+from allranks.errors import InputError, MissingToolError
+from allranks.sweep import metrics, pattern
 from allranks.sweep.metrics import Collector
 from allranks.sweep.model import STDOUT, TERMINATION, Measure, MetricsSpec
 
@@ -79,6 +81,44 @@ def test_a_pattern_of_the_user_s_own() -> None:
     assert [("loss", 0.1, None), ("acc", 2.0, None)] == read("loss is 0.1 acc is 2", regex=named)
     assert [] == read("epoch 3: acc none", regex=own)
     assert [("value", 5.0, None)] == read("v 5", regex=r"v (?P<value>\d+)")
+
+
+@pytest.mark.parametrize(
+    ("regex", "line"),
+    [
+        (r"(?P<x>(a+)+)$", "a" * 4095 + "!"),
+        (r"(?:\s*\w+\s*)+accuracy: (?P<accuracy>\S+)", "one two three " * 300),
+        (r"(?P<x>(?:a?){1000}a{1000})b", "a" * 4096),
+        (r"(?P<x>(.*a){20}).{200}b", "ab" * 2048),
+    ],
+)
+def test_no_pattern_is_slow(regex: str, line: str) -> None:
+    """Where an engine that goes back would not come to an end; here nothing is found, and soon."""
+    assert [] == read(line, regex=regex)
+
+
+def test_a_pattern_reads_any_text() -> None:
+    """Letters beyond ASCII, bytes that are no text, and flags within the pattern."""
+    assert [("größe", 1.5, None)] == read("größe→1.5", regex=r"(?P<name>\pL+)→(?P<value>\S+)")
+    assert [("acc", 0.5, None)] == read("\udcff\ufffd ACC 0.5", regex=r"(?i)acc (?P<acc>\S+)")
+    assert [] == read("x \u0661", "é=1", regex=r"x (?P<x>\d+)|^\w+=(?P<y>.+)")
+    assert [] == read("é" * 9, regex="(?P<x>z*)")
+
+
+def test_a_pattern_that_was_kept_may_be_none_here() -> None:
+    """A journal may come from anywhere: what is wrong is said in place of a match."""
+    with pytest.raises(InputError, match="knows no back-references"):
+        read("aa", regex=r"(?P<x>a)\1")
+
+
+def test_a_pattern_needs_re2(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only who writes one of their own; the extra is named."""
+    monkeypatch.setitem(sys.modules, "re2", None)
+    pattern.load.cache_clear()
+    assert [("a", 1.0, None)] == read("a=1")
+    with pytest.raises(MissingToolError) as error:
+        read("a=1", regex="(?P<a>1)")
+    assert "pip install 'allranks[regex]'" in str(error.value)
 
 
 def test_where_metrics_are_read() -> None:

@@ -281,6 +281,22 @@ def test_any_process_may_ask_for_the_end(path: Path) -> None:
         runner.request_stop(FileKeeper(path.with_name("other")), "why")
 
 
+def test_a_plan_is_of_a_sweep_that_can_begin(path: Path) -> None:
+    """A dry run refuses what the run would: a name that is taken, and a file of other contents."""
+    kept = shelf.begin("s")
+    sweeprun.check_new(kept)
+    _begin(path, _prepared()).close()
+    with pytest.raises(InputError, match="the sweep s was begun already"):
+        sweeprun.check_new(kept)
+    sweeprun.check_new(kept, replace_=True)
+    path.write_text("mine\n")
+    for replace_ in (False, True):
+        with pytest.raises(InputError, match="is no sweep's journal"):
+            sweeprun.check_new(kept, replace_=replace_)
+    path.write_text("")
+    sweeprun.check_new(kept)
+
+
 def _reopened() -> tuple[Prepared, AnyJournal]:
     return runner.open_sweep(runner.locate("s"))
 

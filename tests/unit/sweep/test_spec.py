@@ -174,6 +174,7 @@ def test_a_search_that_there_is_not_needs_nothing(rest: str) -> None:
         ("trials: 1.5", "sweep.trials: must be a whole number"),
         ("parallel: many", "sweep.parallel: must be a whole number"),
         ("seed: true", "sweep.seed: must be a whole number"),
+        ("retries: 1001", "sweep.retries: must be at most 1000, not 1001"),
         ("order: column-major", "sweep.order"),
         ("keep: some", "'some' is none of none, failed, all"),
         ("trails: 3", "sweep.trails: there is no 'trails' here (v.yaml:3)\n  fix: write trials"),
@@ -181,6 +182,17 @@ def test_a_search_that_there_is_not_needs_nothing(rest: str) -> None:
         ("metrics: {regex: 'x('}", "sweep.metrics.regex: is no regular expression"),
         ("metrics: {regex: 'x=(.*)'}", "has no named group that holds a value"),
         ("metrics: {regex: '(?P<step>x)'}", "has no named group that holds a value"),
+        ("metrics: {regex: 'a(?=b)'}", "has (?=, and RE2, which reads it, knows no lookahead"),
+        ("metrics: {regex: '(?<!a)b'}", "fix: match what is around it as well"),
+        (r"metrics: {regex: '(a)\1'}", r"has \1, and RE2, which reads it, knows no back-ref"),
+        ("metrics: {regex: '(?P<a>x)(?P=a)'}", "has (?P=, and RE2, which reads it, knows no back"),
+        ("metrics: {regex: 'a++'}", "knows no possessive repetitions, nor needs them"),
+        (r"metrics: {regex: 'a\Z'}", r"fix: write $ or \z"),
+        ("metrics: {regex: '(?x)a'}", "knows no flags but i, m, s and U"),
+        (r"metrics: {regex: '\C'}", r"\C is half a character"),
+        ("metrics: {regex: '(?P<a>x)|(?P<a>y)'}", "has two groups named a"),
+        ("metrics: {regex: '(?P<a>.{1000}.{1000}.{1000})'}", "steps, 10,000 are allowed"),
+        (r"metrics: {regex: '(?P<a>\pL{1000})'}", "is too large: it repeats too much"),
         ("earlyStopping: {kind: hyperband}", "sweep.earlyStopping.kind"),
         (
             "objective: {metric: a}\n  earlyStopping: {kind: median, reductionFactor: 1}",
@@ -197,6 +209,13 @@ def test_what_is_wrong_is_said_with_its_path(rest: str, said: str) -> None:
     with pytest.raises(InvalidValues) as caught:
         small(rest)
     assert said in str(caught.value)
+
+
+def test_a_pattern_may_have_the_text_of_a_group() -> None:
+    """What stands in a class, behind a backslash or in a literal names no group."""
+    regex = r"[(?P<a>]\Q(?P<a>\E\(?P<a>(?P<a>x)"
+    found = small(f"objective: {{metric: a}}\n  metrics: {{regex: '{regex}'}}")
+    assert regex == found.metrics.regex
 
 
 @pytest.mark.parametrize(

@@ -206,6 +206,8 @@ def _load(handle: int, path: Path) -> tuple[Reader, int]:
     for line, after in _lines(handle, path):
         reader.take(line)
         end = after
+    if reader.state is None:
+        lines.check_unfinished(os.pread(handle, _CHUNK, 0), str(path))
     return reader, end
 
 

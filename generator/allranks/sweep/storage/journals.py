@@ -9,9 +9,11 @@ and whoever reads or asks for a stop needs not be the writer.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from allranks.errors import InputError
 from allranks.sweep.storage import databaseurl
 from allranks.sweep.storage.filekeeper import FileKeeper
 from allranks.sweep.storage.secretkeeper import PREFIX, Address, SecretKeeper
@@ -23,6 +25,12 @@ if TYPE_CHECKING:
 
     from allranks.sweep.records import Record
     from allranks.sweep.state import SweepState
+
+
+# What looks like a kind of place; a file may be called so as well, and is written ./x:y then.
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+# Those that are as good as right.
+_SECRETS, _SQLITE = ("secret", "secrets"), ("sqlite", "sqlite3")
 
 
 class Journal(Protocol):
@@ -159,4 +167,23 @@ def keeper(where: str, name: str = "") -> Keeper:
         return SecretKeeper(address, name or address.sweep)
     if databaseurl.is_one(where):
         return StudyKeeper(databaseurl.settle(where), name)
+    scheme = _SCHEME.match(where)
+    if scheme is not None:
+        raise _unknown(scheme[1], where.removeprefix(scheme[0]))
     return FileKeeper(Path(where).absolute(), name)
+
+
+def _unknown(scheme: str, rest: str) -> InputError:
+    """Nothing of that kind keeps sweeps; the rest may be a password, and is not repeated."""
+    near = ""
+    if rest and scheme.lower() in _SECRETS:
+        near = f"{PREFIX}{rest.lstrip('/')}"
+    elif rest and scheme.lower() in _SQLITE:
+        near = f"sqlite:///{rest}"
+    known = f"{PREFIX}NAMESPACE/NAME, sqlite:///FILE or postgresql://USER@HOST/DATABASE"
+    hint = f"did you mean {near}?" if near else f"write {known}"
+    return InputError(
+        f"no sweep can be kept in {scheme}:…",
+        path="--journal",
+        hint=f"{hint}; a file of that name is ./{scheme}:…",
+    )

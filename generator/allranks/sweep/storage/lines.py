@@ -17,6 +17,14 @@ if TYPE_CHECKING:
 LINE_MAX = 8 << 20
 
 
+# How each journal begins, as `line` writes the record of `records.head`.
+_BEGINNING = b'{"t":"sweep",'
+
+
+class EmptyError(InputError):
+    """There is a journal, and nothing in it."""
+
+
 class BegunError(InputError):
     """A sweep is to begin where there is one.
 
@@ -66,7 +74,8 @@ class Reader:
         """Take the next line, without its end.
 
         Raises:
-            InputError: it is no record, or does not follow; its number is named.
+            InputError: it is no record, or does not follow; its number is named. Or the first one
+                is no sweep's.
         """
         self._number += 1
         record = self._record(text)
@@ -82,17 +91,21 @@ class Reader:
         """The sweep.
 
         Raises:
-            InputError: there was no line.
+            EmptyError: there was no line.
         """
         if self.state is None:
-            raise InputError(f"the journal {self._where} is empty", hint="start the sweep anew")
+            raise EmptyError(f"the journal {self._where} is empty", hint="start the sweep anew")
         return self.state
 
     def _record(self, text: bytes) -> dict[str, Any]:
         try:
             record = json.loads(text)
         except (ValueError, RecursionError) as error:
+            if self._number == 1:
+                raise _foreign(self._where) from error
             raise self._changed(f"it is not JSON: {error}") from error
+        if self._number == 1 and (not isinstance(record, dict) or record.get("t") != "sweep"):
+            raise _foreign(self._where)
         if not isinstance(record, dict):
             raise self._changed("it is no JSON object")
         if self._number == 1:
@@ -105,11 +118,34 @@ class Reader:
         return record
 
     def _changed(self, why: str) -> InputError:
+        # Before the first line there is nothing to keep.
+        cut = ", or cut the file off before it" if self._number > 1 else ""
         return InputError(
             f"the journal cannot be read: {why}",
-            hint="it was changed by other hands; put the line right, or cut the file off before it",
+            hint=f"it was changed by other hands; put the line right{cut}",
             source=f"{self._where}:{self._number}",
         )
+
+
+def check_unfinished(text: bytes, where: str) -> None:
+    """Refuse what has no whole line, where that is not what a killed writer leaves of its first.
+
+    Args:
+        text: all of it, or its beginning.
+        where: it is kept.
+
+    Raises:
+        InputError: somebody else has written it.
+    """
+    if not _BEGINNING.startswith(text[: len(_BEGINNING)]):
+        raise _foreign(where)
+
+
+def _foreign(where: str) -> InputError:
+    return InputError(
+        f"{where} is no sweep's journal",
+        hint="name another with --journal; if it was one, other hands have changed its first line",
+    )
 
 
 def check_new(state: SweepState | None, where: str) -> None:

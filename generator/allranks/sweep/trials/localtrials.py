@@ -172,7 +172,9 @@ class LocalTrials:
         if failure is None:
             return status.message or status.reason or "it failed"
         line = next((text.strip() for text in reversed(failure.log) if text.strip()), "")
-        measured = any(metrics.parse([line], self._prepared.spec.metrics))
+        measured = False
+        with suppress(InputError):  # a pattern that cannot be used here; whoever measures says so
+            measured = any(metrics.parse([line], self._prepared.spec.metrics))
         # Where the run stands on this machine is of no matter, and another for each trial.
         line = re.sub(rf"{re.escape(str(store.root()))}\S*?/mounts/[^/\s]+", "", line)
         code = f"exit code {failure.exit_code}"

@@ -11,7 +11,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
-from allranks.sweep import model, sampling, space
+from allranks.errors import InputError, MissingToolError
+from allranks.sweep import model, pattern, sampling, space
 from allranks.sweep.model import (
     EarlyStopping,
     MetricsSpec,
@@ -38,6 +39,8 @@ _COUNTED = 10**12  # where a count is no more than "very many"; the chart says t
 _PLAIN = ("", model.GRID, model.RANDOM)
 # No sweep has more trials; its journal and its report would be of no use.
 TRIALS_MAX = 100_000
+# As the schema has it; who starts again more often than that starts for ever.
+RETRIES_MAX = 1000
 # So much of a release's name is the trial's own: a dash and eight digits, or twelve of them.
 NAME_MAX = names.HELM_RELEASE_NAME_MAX - 13
 
@@ -95,6 +98,12 @@ def parse(
         key: reading.whole((*path, key), given[key], 0) if given.get(key) is not None else 0
         for key in ("trials", "parallel", "retries", "seed")
     }
+    if (counts["retries"] or 0) > RETRIES_MAX:
+        reading.refuse(
+            (*path, "retries"),
+            f"must be at most {RETRIES_MAX}, not {given['retries']}",
+            f"write {RETRIES_MAX}, or fewer",
+        )
     failed = given.get("maxFailedTrials")
     unset = failed is None or failed == ""
     may_fail = None if unset else reading.whole((*path, "maxFailedTrials"), failed, 0)
@@ -315,17 +324,18 @@ def _metrics(reading: Reading, path: ValuesPath, given: Any) -> MetricsSpec:
 
 
 def _check_regex(reading: Reading, path: ValuesPath, regex: str) -> None:
-    example = r"such as 'epoch (?P<step>\d+) acc (?P<accuracy>[0-9.]+)'"
     try:
-        groups = re.compile(regex).groupindex
-    except (re.error, OverflowError, RecursionError) as error:
-        reading.refuse(path, f"is no regular expression: {error}", example)
+        groups = pattern.load(regex).groupindex
+    except MissingToolError:
+        raise
+    except InputError as error:
+        reading.refuse(path, error.problem.message, error.problem.hint)
         return
     if not set(groups) - {"step", "name"}:
         reading.refuse(
             path,
             "has no named group that holds a value",
-            f"name it after the metric, or `value`, {example}",
+            f"name it after the metric, or `value`, {pattern.EXAMPLE}",
         )
 
 
