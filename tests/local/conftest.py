@@ -243,6 +243,11 @@ def metrics(log: str) -> list[dict[str, Any]]:
     return [json.loads(line[line.index("{") :]) for line in log.splitlines() if '{"' in line]
 
 
+# For tests of one worker: TensorFlow's servers listen on all addresses of the machine, on the port
+# that ssh has in an MPI job.
+one_by_one = pytest.mark.xdist_group("port-2222")
+
+
 def port_base() -> int:
     """A first port of this worker's own: tests side by side do not see each other's runs."""
     worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .conftest import CommandLine, metrics
+from .conftest import CommandLine, metrics, one_by_one
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -80,6 +80,7 @@ def one_core() -> Iterator[None]:
     os.sched_setaffinity(0, before)
 
 
+@one_by_one
 @pytest.mark.usefixtures("one_core")
 def test_tensorflows_parameter_servers(command_line: CommandLine) -> None:
     """Workers and servers that never end by themselves end with the chief, and end well.
@@ -96,6 +97,7 @@ def test_tensorflows_parameter_servers(command_line: CommandLine) -> None:
     assert dict.fromkeys(names, "Succeeded") == pods(command_line, "tf")
 
 
+@one_by_one
 def test_tensorflow_with_a_master(command_line: CommandLine) -> None:
     """The chief is told of the workers that its master has asked for; its end is the job's."""
     lines = run(command_line, "tf", *activate("tensorflow"), "--set", "elastic.mode=auto")

@@ -9,9 +9,9 @@ import pytest
 
 from allranks.local import addresses, ownhost
 
-from .conftest import CommandLine, metrics, port_base
+from .conftest import CommandLine, metrics, one_by_one, port_base
 
-pytestmark = [pytest.mark.local, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.local, pytest.mark.timeout(600), one_by_one]
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PI = EXAMPLES / "mpi-pi/values.yaml"

@@ -12,7 +12,7 @@ from allranks.local import addresses, control, mpi, ownhost
 from allranks.model.status import Phase, PodPhase
 from allranks.yamlio.load import load_all
 
-from ..conftest import until  # noqa: TID252 (tests are no package that has a name)
+from ..conftest import one_by_one, until  # noqa: TID252 (tests are no package that has a name)
 from . import implementations
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Chart = Callable[..., list[dict[str, Any]]]
 
-pytestmark = [pytest.mark.local, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.local, pytest.mark.timeout(600), one_by_one]
 
 # Every rank adds its number; every rank must see the sum of all.
 _ALL_REDUCE = """
