@@ -40,6 +40,9 @@ APP_COMPONENT = "app.kubernetes.io/component"
 APP_MANAGED_BY = "app.kubernetes.io/managed-by"
 APP_PART_OF = "app.kubernetes.io/part-of"
 APP_VERSION = "app.kubernetes.io/version"
+# The annotations by which Helm knows its objects.
+HELM_RELEASE = "meta.helm.sh/release-name"
+HELM_NAMESPACE = "meta.helm.sh/release-namespace"
 PART_OF = "allranks"
 
 # Helm.

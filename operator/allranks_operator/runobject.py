@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from allranks.model.manifest import Manifest
 
 _HELM = "Helm"
-_RELEASE, _NAMESPACE = "meta.helm.sh/release-name", "meta.helm.sh/release-namespace"
 _OFF = "off"
 
 
@@ -65,10 +64,12 @@ def make(namespace: str, release: str, controllers: Sequence[Manifest]) -> Manif
         ],
     }
     annotations = mapping(first, "metadata", "annotations")
-    if text(annotations, _RELEASE):
+    if text(annotations, names.HELM_RELEASE):
         # So Helm takes it for the release's own, should the chart render one some day.
         own[names.APP_MANAGED_BY] = _HELM
-        metadata["annotations"] = {key: annotations[key] for key in (_RELEASE, _NAMESPACE)}
+        metadata["annotations"] = {
+            key: annotations[key] for key in (names.HELM_RELEASE, names.HELM_NAMESPACE)
+        }
     return {
         "apiVersion": names.API_VERSION,
         "kind": names.TRAINING_RUN,

@@ -239,8 +239,7 @@ def kept(console: Console, site: Site, release: str) -> None:
 
 def _release(item: Manifest) -> str:
     """The helm release that holds an object, as ``NAMESPACE/NAME``; "" where none does."""
-    told = item["metadata"].get("annotations") or {}
-    name, space = (told.get(f"meta.helm.sh/release-{one}") for one in ("name", "namespace"))
+    name, space = watchers.holder(item)
     return f"{space}/{name}" if name and space else ""
 
 

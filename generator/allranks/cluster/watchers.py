@@ -21,7 +21,6 @@ _LOOK_SECONDS = 0.5
 _HELD_SECONDS = 15.0
 # A leader renews its Lease every two seconds.
 PATIENCE = 6.0
-_HELM = "meta.helm.sh/release"
 _SPACES, _CLUSTER = "ALLRANKS_WATCH_NAMESPACES", "ALLRANKS_WATCH_CLUSTER"
 
 
@@ -150,8 +149,13 @@ def account_holder(cluster: Cluster, namespace: str) -> tuple[str, str] | None:
         account = cluster.get(paths.SERVICE_ACCOUNTS, names.MASTER_ACCOUNT, namespace=namespace)
     except (ForbiddenError, NotFoundError):
         return None
-    notes = mapping(account, "metadata", "annotations")
-    return text(notes, f"{_HELM}-name"), text(notes, f"{_HELM}-namespace")
+    return holder(account)
+
+
+def holder(found: Manifest) -> tuple[str, str]:
+    """The helm release that holds an object, and its namespace; "" where none does."""
+    notes = mapping(found, "metadata", "annotations")
+    return text(notes, names.HELM_RELEASE), text(notes, names.HELM_NAMESPACE)
 
 
 def acts(

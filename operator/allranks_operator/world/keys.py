@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from allranks import names
+from allranks.elastic.pods import naming
 from allranks.status.fields import items, mapping, text
 
 if TYPE_CHECKING:
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from allranks.model.manifest import Manifest
 
 RUN, JOB = "run", "job"
-_TRAINER = "-edljob-"
-_MASTER = re.compile(rf"elasticjob-(?P<job>.+)-{names.EDL_MASTER}-[0-9]+")
 
 
 class Key(NamedTuple):
@@ -55,7 +53,7 @@ def _names(found: Manifest) -> Iterator[tuple[str, str]]:
     elif kind == "Pod":
         yield RUN, release
         # One that is in the way of a job's pod is to be seen, whoever made it.
-        yield JOB, _elastic_owner(found) or _named_like(name)
+        yield JOB, _elastic_owner(found) or naming.job_of(name)
     else:
         yield RUN, release
 
@@ -77,12 +75,6 @@ def owner_of_plan(plan: Manifest) -> str:
             "",
         )
     )
-
-
-def _named_like(pod: str) -> str:
-    """The job whose trainer or master a pod is called like; "" for none."""
-    master = _MASTER.fullmatch(pod)
-    return master["job"] if master else pod.partition(_TRAINER)[0] * (_TRAINER in pod)
 
 
 def _elastic_owner(found: Manifest) -> str:

@@ -6,6 +6,7 @@ twice; a Service by the rank, which a pod takes over from the one that it replac
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from allranks import names
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 MASTER_PORT = 50001
 PS_PORT = 2222
 _TRAINER_PORT = 3333
+_TRAINER = "-edljob-"
+_MASTER = re.compile(rf"elasticjob-(?P<job>.+)-{names.EDL_MASTER}-[0-9]+")
 
 
 def pod_name(job_name: str, group_type: str, number: int) -> str:
@@ -27,12 +30,12 @@ def pod_name(job_name: str, group_type: str, number: int) -> str:
         group_type: its replica type: ``worker``, ``ps``, ...
         number: its id.
     """
-    return f"{job_name}-edljob-{group_type}-{number}"
+    return f"{job_name}{_TRAINER}{group_type}-{number}"
 
 
 def service_name(job_name: str, group_type: str, rank: int) -> str:
     """The name of the Service of a rank."""
-    return f"{job_name}-edljob-{group_type}-{rank}"
+    return f"{job_name}{_TRAINER}{group_type}-{rank}"
 
 
 def master_service_name(job_name: str) -> str:
@@ -43,6 +46,12 @@ def master_service_name(job_name: str) -> str:
 def master_name(job_name: str, attempt: int) -> str:
     """The name of a master's pod; each attempt is a pod of its own."""
     return f"{master_service_name(job_name)}-{attempt}"
+
+
+def job_of(pod: str) -> str:
+    """The job whose trainer or master a pod is called like; "" for none."""
+    master = _MASTER.fullmatch(pod)
+    return master["job"] if master else pod.partition(_TRAINER)[0] * (_TRAINER in pod)
 
 
 def port(group_type: str) -> int:

@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 _LOOK = 0.5
 # So many names go into one selector; a request's line has a bound.
 _NAMES = 60
-_HELM_RELEASE = "meta.helm.sh/release-name"
 _MANAGED = "app.kubernetes.io/managed-by=Helm"
 _JOB_NAME = "batch.kubernetes.io/job-name"
 # Helm's words for a release that it has made.
@@ -161,7 +160,7 @@ class ClusterTrials:
             found = [
                 f"{paths.plural(paths.CLAIMS)}/{one['metadata']['name']}"
                 for one in listed
-                if text(one, "metadata", "annotations", _HELM_RELEASE) in wanted
+                if text(one, "metadata", "annotations", names.HELM_RELEASE) in wanted
                 and removal.is_kept(one)
                 and not one["metadata"].get("deletionTimestamp")
             ]
@@ -222,7 +221,7 @@ class ClusterTrials:
         found: defaultdict[str, tuple[Manifests, Manifests]] = defaultdict(lambda: ([], []))
         jobs = self._cluster.list(paths.JOBS, namespace=self._namespace, label_selector=_MANAGED)
         for job in jobs:
-            name = text(job, "metadata", "annotations", _HELM_RELEASE)
+            name = text(job, "metadata", "annotations", names.HELM_RELEASE)
             if name in wanted:
                 found[name][0].append({**job, "kind": "Job"})
                 owners[text(job, "metadata", "name")] = name
