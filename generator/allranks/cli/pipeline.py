@@ -11,6 +11,7 @@ from allranks.layout.compute import compute
 from allranks.model.jobspec import JobSpec
 from allranks.values import check, frameworks, resolve, trials
 from allranks.values.sources import defaults
+from allranks.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -88,7 +89,7 @@ def prepare(
 def summary(prepared: Prepared) -> str:
     """What would run, in one line."""
     layout = prepared.layout
-    nodes = f"{layout.nodes} node{'s' * (layout.nodes != 1)}"
+    nodes = plural(layout.nodes, "node")
     most = ""
     if layout.max_nodes > layout.min_nodes:
         nodes, most = f"{layout.min_nodes} to {layout.max_nodes} nodes", "up to "
@@ -106,7 +107,7 @@ def command(values: Mapping[str, Any]) -> str:
     args = [str(arg) for arg in values.get("args") or ()]
     if script := str(values.get("script") or ""):
         lines = script.count("\n") + (not script.endswith("\n"))
-        return shlex.join([f"script of {lines} line{'s' * (lines != 1)}", *args]).replace("'", "")
+        return shlex.join([f"script of {plural(lines, 'line')}", *args]).replace("'", "")
     return " ".join(
         shlex.quote(word).replace("\n", "\\n") for word in [*(values.get("command") or ()), *args]
     )

@@ -23,6 +23,7 @@ from allranks.cli.target import LOCAL, target_options
 from allranks.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, InputError
 from allranks.sweep import actions, space
 from allranks.sweep.reporting import results
+from allranks.words import plural
 
 if TYPE_CHECKING:
     from allranks.cli.console import Console
@@ -345,7 +346,7 @@ def _show_plan(console: Console, prepared: Prepared, output: str) -> None:
             }
         )
         return
-    console.text(f"{spec.name}  {count} trial{'s' * (count != 1)}, none was started")
+    console.text(f"{spec.name}  {plural(count, 'trial')}, none was started")
     console.text(sweepview.plan(spec))
     if shown:
         console.text("")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from allranks.layout.picture import Group, rank_text
 from allranks.layout.svgparts import Canvas, clipped, wrapped
 from allranks.model.inventory import BLOCK, RACK
-from allranks.words import some
+from allranks.words import plural, some
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -240,12 +240,12 @@ def _tip(box: Box, style: _Style) -> str:
 
 
 def _gpus(count: int) -> str:
-    return f"{count} GPU{'s' * (count != 1)}"
+    return plural(count, "GPU")
 
 
 def _facts(layout: Layout, picture: Picture) -> list[str]:
     times = "\N{MULTIPLICATION SIGN}"
-    nodes = f"{layout.nodes} node{'s' * (layout.nodes != 1)}"
+    nodes = plural(layout.nodes, "node")
     if layout.max_nodes > layout.min_nodes:
         nodes += f" ({layout.min_nodes} to {layout.max_nodes})"
     size = nodes
@@ -262,7 +262,7 @@ def _facts(layout: Layout, picture: Picture) -> list[str]:
         counts = [f"{getattr(usage, kind)} {text}" for kind, text in _PARTS if getattr(usage, kind)]
         cluster = f"{usage.total} {unit}: {', '.join(counts)}"
         if layout.gpus_per_node:
-            cluster = f"{picture.nodes} node{'s' * (picture.nodes != 1)} with {cluster}"
+            cluster = f"{plural(picture.nodes, 'node')} with {cluster}"
         found.append(f"the cluster has {cluster}")
     if layout.placement is not None:
         shown = some(layout.placement.values, _MOST_NAMED)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from allranks.errors import CapacityError, InputError
 from allranks.model import quantity
+from allranks.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,7 +71,7 @@ def fixed(spec: JobSpec) -> Split | None:
         )
     if spec.elastic and not spec.min_nodes <= split.nodes <= spec.max_nodes:
         raise InputError(
-            f"the size is {split.nodes} node{'s' * (split.nodes != 1)}, outside the elastic range "
+            f"the size is {plural(split.nodes, 'node')}, outside the elastic range "
             f"{spec.min_nodes} to {spec.max_nodes}",
             path="nodes" if spec.nodes else "gpus",
             hint=f"leave nodes out to start with {spec.max_nodes}, or widen the range",

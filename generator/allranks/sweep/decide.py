@@ -37,6 +37,7 @@ from allranks.sweep.model import (
     SUCCEEDED,
     UNMEASURED,
 )
+from allranks.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -362,7 +363,7 @@ def alike(reason: str) -> str:
 
 def _never(state: SweepState, spec: SweepSpec) -> str:
     metric, count = spec.objective.metric, state.counts[UNMEASURED]
-    trials = f"{count} trial{'s' * (count != 1)}"
+    trials = plural(count, "trial")
     said = "was no number at the end of" if metric in _reported(state) else "never appeared in"
     return f"{metric} {said} {trials}; {_commonest(state, UNMEASURED)}"
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from allranks.words import plural
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -62,7 +64,7 @@ def begun(world: World, why: str) -> str:
         why: it does.
     """
     size = len(world.nodes)
-    return f"generation {world.generation} of {size} worker{'s' * (size != 1)} begins: {why}"
+    return f"generation {world.generation} of {plural(size, 'worker')} begins: {why}"
 
 
 def done(membership: Membership) -> str:

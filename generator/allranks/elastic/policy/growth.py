@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from allranks.elastic.policy.seen import WORKER, Decision
+from allranks.words import plural
 
 if TYPE_CHECKING:
     from allranks.elastic.policy.seen import Seen
@@ -116,7 +117,7 @@ def _settled(state: State) -> tuple[State, Decision | None]:
         why = "which is what the cluster has room for"
     else:
         why = "more of them are not worth it"
-    message = f"stays at {state.good} worker{'s' * (state.good != 1)} with {speed}, {why}"
+    message = f"stays at {plural(state.good, 'worker')} with {speed}, {why}"
     return replace(state, told=state.told | {word}), Decision("Settled", message)
 
 

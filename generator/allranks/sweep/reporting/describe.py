@@ -18,7 +18,7 @@ from allranks.sweep.model import (
     Uniform,
     Values,
 )
-from allranks.words import some
+from allranks.words import plural, some
 
 if TYPE_CHECKING:
     from allranks.sweep.model import Parameter, Space, SweepSpec
@@ -32,7 +32,7 @@ def search(spec: SweepSpec) -> str:
     if spec.search != GRID:
         parts.append(f"seed {spec.seed}")
     if spec.trials:
-        parts.append(f"{spec.trials} trial{'s' * (spec.trials != 1)}")
+        parts.append(plural(spec.trials, "trial"))
     parts.append(f"{spec.parallel} at a time")
     said = f"Search: {', '.join(parts)}"
     early = spec.early

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from allranks.sweep.model import STOPPED, SUCCEEDED
 from allranks.sweep.reporting.results import finite
+from allranks.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -64,7 +65,7 @@ def importances(results: Results) -> tuple[Importance, ...]:
     ]
     names = [parameter.name for parameter in results.spec.parameters]
     if len(measured) < FEWEST:
-        had = f"{len(measured)} trial{'s' * (len(measured) != 1)} with a value, {FEWEST} needed"
+        had = f"{plural(len(measured), 'trial')} with a value, {FEWEST} needed"
         return tuple(Importance(name, None, had) for name in names)
     ranks = _ranks([finite(trial.value) or 0.0 for trial in measured])
     if len(set(ranks)) == 1:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from allranks.sweep.model import CANCELLED, LogUniform, Uniform
 from allranks.sweep.reporting.results import finite, seconds, state_of
+from allranks.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -208,4 +209,4 @@ def summary(results: Results) -> str:
     """The state of a sweep in one line: ``40 trials: 12 succeeded, 27 stopped, 1 failed``."""
     total = len(results.trials)
     parts = ", ".join(f"{count} {state}" for state, count in results.counts.items())
-    return f"{total} trial{'s' * (total != 1)}" + (f": {parts}" if parts else "")
+    return plural(total, "trial") + (f": {parts}" if parts else "")

@@ -8,6 +8,7 @@ from allranks import names
 from allranks.values import frameworks
 from allranks.values.rules.rule import Finding, Rule, View, path
 from allranks.values.rules.size import SIZE, most_nodes, numbers, size
+from allranks.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,8 +53,7 @@ def _elastic_nodes(view: View) -> Iterator[Finding]:
         where, hint = view.path("own.roles.worker.replicas"), f"write {near}, or leave it out"
     yield Finding(
         where,
-        f"the size is {asked.nodes} node{'s' * (asked.nodes != 1)}, outside the elastic range "
-        f"{least} to {most}",
+        f"the size is {plural(asked.nodes, 'node')}, outside the elastic range {least} to {most}",
         f"{hint}, or widen the range",
     )
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from allranks.model.workers import Numbers
 from allranks.values.rules.rule import Finding, Rule, View, path
+from allranks.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -177,7 +178,7 @@ def _procs(view: View) -> Iterator[Finding]:
     if asked is not None and asked.gpus and procs > asked.gpus:
         yield Finding(
             path("procsPerNode"),
-            f"{procs} processes would share {asked.gpus} GPU{'s' * (asked.gpus != 1)} of a node; "
+            f"{procs} processes would share {plural(asked.gpus, 'GPU')} of a node; "
             "each needs its own",
             f"use at most {asked.gpus}, or leave it out for one process per GPU",
         )
