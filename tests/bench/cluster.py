@@ -10,11 +10,11 @@ last pod's creation, requests are all that the API server answers until every po
 
 Then the requests of one `allranks status`, for jobs of several sizes.
 
-Then 30 of 32 pods are lost at once, evicted and failed, and the time runs from the end of
-the first to the creation of the last new pod; beside it an Indexed Job with one limit for all pods,
-whose back-off doubles with each of them (docs/adr/0015-retries-of-each-pod.md). The bounds are the project's
-own, held against the least of each, which is what a machine that does nothing else would show; the
-exit code is 1 where one is passed.
+Then 30 of 32 pods are lost at once, evicted and failed, and the time runs from the end of the first
+to the creation of the last new pod; beside it an Indexed Job with one limit for all pods, whose
+back-off doubles with each of them (docs/adr/0015-retries-of-each-pod.md). The bounds are the
+project's own, held against the least of each, which is what a machine that does nothing else would
+show; the exit code is 1 where one is passed.
 """
 
 from __future__ import annotations
@@ -186,9 +186,7 @@ class Bench:
             command = (PROGRAM, "run", NAME, "-f", self.values(OF), "--on", "cluster", "--detach")
         self.run(*command, namespace=namespace)
         path = f"/apis/batch/v1/namespaces/{namespace}/jobs/{NAME}"
-        self.until(
-            lambda: self.cluster.api("GET", path)["status"].get("ready") == OF, f"{OF} pods"
-        )
+        self.until(lambda: self.cluster.api("GET", path)["status"].get("ready") == OF, f"{OF} pods")
         pods = f"/api/v1/namespaces/{namespace}/pods"
         kind = {"verb": "create", "resource": "pods", "namespace": namespace}
         before = len(self.cluster.audit.times(**kind))
@@ -302,13 +300,11 @@ def _ended(pod: dict[str, Any], *, disrupted: bool) -> dict[str, Any]:
     conditions = [{"type": "Ready", "status": "False", "lastTransitionTime": now}]
     if disrupted:
         conditions.append({"type": "DisruptionTarget", "status": "True"})
-    return {
-        "status": {"phase": "Failed", "conditions": conditions, "containerStatuses": statuses}
-    }
+    return {"status": {"phase": "Failed", "conditions": conditions, "containerStatuses": statuses}}
 
 
 def losses(bench: Bench) -> bool:
-    """Lose most pods of a job at once and print a table; whether ours are all made again in time."""
+    """Lose most pods of a job at once and print a table; whether ours are made again in time."""
     held = True
     print(f"\n{LOST} of {OF} pods lost at once")
     print(f"{'':<24}{'':<10}{'made again':>12}{'seconds':>10}")

@@ -78,7 +78,7 @@ print("trained")
 
 
 def test_a_server_that_starts_after_the_chief_has_ended_ends_well(lab: Lab) -> None:
-    """The chief stays until the server has heard of the end; nothing is left that holds resources."""
+    """The chief stays until the server has heard of the end; nothing is left to hold resources."""
     repository, tag = image_recipe.TRAINER.rsplit(":", 1)
     wait = {
         "name": "late",

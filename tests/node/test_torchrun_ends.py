@@ -39,7 +39,7 @@ def test_other_failures_are_retried_and_counted(lab: Lab) -> None:
         "retried", nodes=1, script="raise SystemExit(7)\n", runPolicy=policy, torchrun=torchrun
     )
     condition = lab.finished("retried", seconds=120)
-    assert ("Failed", "BackoffLimitExceeded") == (condition["type"], condition["reason"])
+    assert ("Failed", "MaxFailedIndexesExceeded") == (condition["type"], condition["reason"])
     assert 2 == len(lab.pods("retried"))
 
 

@@ -119,7 +119,7 @@ def test_many_pods_lost_at_once_are_made_again_at_once(lab: Lab, way: str) -> No
 
 
 def test_training_goes_on_when_most_nodes_are_lost_at_once(lab: Lab) -> None:
-    """Three of four nodes are lost, rank 0's too; with one retry each they go on from the last step.
+    """Three of four nodes go, rank 0's too; with one retry each they go on from the last step.
 
     Were it one retry for all, the two that are deleted would end the job.
     """

@@ -245,11 +245,9 @@ def _left_behind(
     if not late:
         return ()
     shown = some([f"{pod.name} ({pod.phase})" for pod in late])
-    return (
-        f"the run has ended without {plural(len(late), 'pod')} that had not started then, and that "
-        f"may hold resources: {shown}; `{names.CLI} delete {observation.release} -n "
-        f"{observation.namespace}` ends them",
-    )
+    delete = f"{names.CLI} delete {observation.release} -n {observation.namespace}"
+    note = f"the run has ended without {plural(len(late), 'pod')} that had not started then, and "
+    return (f"{note}that may hold resources: {shown}; `{delete}` ends what is left",)
 
 
 def _ending(standings: Sequence[Standing]) -> Verdict | None:

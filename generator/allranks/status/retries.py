@@ -38,19 +38,20 @@ def out_of_retries(reason: str, retries: Retries, failed: int) -> str:
         retries: what the Job allows.
         failed: how many of its indexes have failed for good.
     """
+    alone = retries.pods == 1 or not retries.without_retry
+    none_left = f"no retry is left (backoffLimit {retries.per_index})"
+    noun = "index" if failed == 1 else "indexes"
     if reason == "BackoffLimitExceeded":
-        return f"no retry is left (backoffLimit {retries.limit})"
-    alone = retries.pods == 1 and retries.per_index is not None
-    if reason == "MaxFailedIndexesExceeded":
-        if retries.max_failed == 0 and retries.per_index is not None:
-            if alone or not retries.without_retry:
-                return f"no retry is left (backoffLimit {retries.per_index})"
-            return "an index failed for good"
-        most = retries.max_failed
-        return f"more than {most} indexes failed" if most is not None else ""
-    if reason == "FailedIndexes":
-        if alone:
-            return f"no retry is left (backoffLimit {retries.per_index})"
-        noun = "index" if failed == 1 else "indexes"
-        return f"{failed} {noun} failed for good" if failed else ""
-    return ""
+        sentence = f"no retry is left (backoffLimit {retries.limit})"
+    elif reason == "MaxFailedIndexesExceeded" and retries.max_failed == 0:
+        known = alone and retries.per_index is not None
+        sentence = none_left if known else "an index failed for good"
+    elif reason == "MaxFailedIndexesExceeded" and retries.max_failed is not None:
+        sentence = f"more than {retries.max_failed} indexes failed"
+    elif reason == "FailedIndexes" and retries.pods == 1 and retries.per_index is not None:
+        sentence = none_left
+    elif reason == "FailedIndexes" and failed:
+        sentence = f"{failed} {noun} failed for good"
+    else:
+        sentence = ""
+    return sentence
