@@ -76,7 +76,8 @@ run: setup ## train examples/torchrun-digits here: 2 nodes x 2 processes
 # One tier after the other, also under make -j: each is made for two cores.
 .NOTPARALLEL:
 .PHONY: test
-test: test-unit test-charts test-local ## unit, charts and local tiers, with the time of each
+test: setup-test ## unit, charts and local tiers, each also after one that fails, with their times
+	@MAKE='$(MAKE)' tools/tiers.sh test-unit test-charts test-local
 
 .PHONY: test-unit test-charts test-local
 test-unit: setup-test ## pure logic, seconds

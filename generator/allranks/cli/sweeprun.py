@@ -116,7 +116,7 @@ def run_command(
         namespace=place.namespace,
         helm=place.helm,
         # A cluster has a scheduler; this machine would begin all of them at once.
-        parallel=(os.cpu_count() or 1) if place.on == LOCAL else 0,
+        parallel=_cores() if place.on == LOCAL else 0,
         is_local=place.on == LOCAL,
     )
     prepared = prepare.prepare(request)
@@ -142,6 +142,14 @@ def run_command(
         place.refuse_others(prepared)
     with runner.begin(prepared, kept, place.as_dict()) as opened:
         raise click.exceptions.Exit(to_its_end(console, prepared, opened, place, output))
+
+
+def _cores() -> int:
+    """How many cores this process may use, which can be fewer than the machine has."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not Linux
+        return os.cpu_count() or 1
 
 
 def check_new(kept: Keeper, *, replace_: bool = False) -> None:
