@@ -20,8 +20,15 @@ from allranks import names
 from allranks.cli import hangup, options, sweepinside, sweepoptions, sweepview
 from allranks.cli.sweepplace import Place, chosen, find, journal_of, journal_option, sweep_argument
 from allranks.cli.target import LOCAL, target_options
-from allranks.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, InputError
+from allranks.errors import (
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    EXIT_TERMINATED,
+    InputError,
+)
 from allranks.sweep import actions, space
+from allranks.sweep.interrupts import BY_SIGTERM
 from allranks.sweep.reporting import results
 from allranks.words import plural
 
@@ -288,7 +295,8 @@ def to_its_end(
     def tell(state: SweepState) -> None:
         if state.requested and not state.outcome and not asked:
             asked.append(state.requested)
-            console.note(f"{state.requested}: ending its trials; Ctrl-C once more leaves at once")
+            again = "another SIGTERM" if state.requested == BY_SIGTERM else "Ctrl-C once more"
+            console.note(f"{state.requested}: ending its trials; {again} leaves at once")
         sweepview.news(console, progress, result=output == "text")
 
     trials = place.trials(prepared, journal.where)
@@ -303,7 +311,9 @@ def exit_code(state: SweepState) -> int:
     """The program's exit code for a sweep's end."""
     if state.outcome in (actions.COMPLETED, actions.GOAL):
         return EXIT_OK
-    return EXIT_FAILED if state.outcome == actions.BROKEN else EXIT_INTERRUPTED
+    if state.outcome == actions.BROKEN:
+        return EXIT_FAILED
+    return EXIT_TERMINATED if state.requested == BY_SIGTERM else EXIT_INTERRUPTED
 
 
 def show_end(console: Console, state: SweepState, output: str, journal: str = "") -> None:

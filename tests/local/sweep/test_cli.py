@@ -257,6 +257,17 @@ def test_an_interrupt_ends_it_in_order(laptop: Laptop) -> None:
     assert {"succeeded": 6} == laptop.json("status", "s")["counts"]
 
 
+def test_sigterm_ends_it_in_order(laptop: Laptop) -> None:
+    """As Ctrl-C does; the exit code is that of SIGTERM, and the message names it."""
+    runner = held(laptop)
+    runner.terminate()
+    out, err = runner.communicate(timeout=60)
+    assert 143 == runner.returncode, out + err
+    told = "interrupted by SIGTERM: ending its trials; another SIGTERM leaves at once"
+    assert f"note: {told}" in err.splitlines()
+    assert [] == laptop.runs
+
+
 def test_stop_and_delete_from_another_process(laptop: Laptop) -> None:
     """Who runs it is asked to end; nothing is left after a delete, the journal neither."""
     runner = held(laptop)
