@@ -281,10 +281,17 @@ def test_stop_and_delete_from_another_process(laptop: Laptop) -> None:
 
 
 def test_delete_of_a_sweep_whose_runner_was_killed(laptop: Laptop) -> None:
-    """What it has left running is ended and removed."""
-    runner = held(laptop)
+    """What it has left running is ended and removed, also where its helm is gone.
+
+    That of `helm sweep` is kept with the sweep, as one that a person names.
+    """
+    helm = laptop.folder / "helm"
+    helm.symlink_to(laptop.env[names.ENV_HELM])
+    runner = held(laptop, "--helm", str(helm))
     runner.kill()
     runner.communicate()
+    helm.unlink()
+    laptop.env[names.ENV_HELM] = str(helm)
     laptop("delete", "s")
     assert [] == laptop.runs
     laptop("status", "s", code=2)

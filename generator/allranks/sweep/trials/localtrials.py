@@ -50,13 +50,13 @@ class Home:
     Attributes:
         namespace: of the runs.
         workdir: where programs start.
-        binary: the helm that renders.
+        binary: the helm that renders; None where nothing is started.
         withheld: variables of this process that programs get only where their values name them.
     """
 
     namespace: str
     workdir: Path
-    binary: HelmBinary
+    binary: HelmBinary | None
     withheld: Sequence[str] = ()
 
 
@@ -317,6 +317,8 @@ class LocalTrials:
         if prepared.workload:
             merged = {**merge(prepared.defaults, given), "workload": prepared.workload}
             given = localising.localise(given, merged).values
+        if home.binary is None:
+            raise ValueError("these trials are only ended")
         # Ctrl-C is for the runner: a helm that it ended would be a trial that has failed.
         text = driver.template(
             home.binary, name, home.namespace, prepared.chart, given, is_tied=True
