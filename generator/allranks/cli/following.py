@@ -44,8 +44,8 @@ class How:
     """How a run is followed.
 
     Attributes:
-        logs: lead (rank 0's or the launcher's), all or none; `rank` and `role` win over it.
-        rank: only this rank; None for all.
+        logs: lead (rank 0's or the launcher's), all or none; `node` and `role` win over it.
+        node: only the pod of this number; None for all.
         role: only this role; "" for all.
         timeout: seconds; None is to its end.
         json: the log is told about the result, and is not the result.
@@ -56,7 +56,7 @@ class How:
     """
 
     logs: str = "lead"
-    rank: int | None = None
+    node: int | None = None
     role: str = ""
     timeout: float | None = None
     json: bool = False
@@ -74,8 +74,8 @@ class How:
         """The pods whose logs are shown."""
         if self.logs == "none":
             return []
-        if self.rank is not None or self.role:
-            return ranks.chosen(pods, rank=self.rank, role=self.role)
+        if self.node is not None or self.role:
+            return ranks.chosen(pods, node=self.node, role=self.role)
         return list(pods) if self.logs == "all" else ranks.leading(pods)
 
 

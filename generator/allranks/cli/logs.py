@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import sys
 import time
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,7 +14,14 @@ import click
 from allranks import names
 from allranks.cli import durations, options, statusview
 from allranks.cli.target import only_cluster_options, run_argument, target_options
-from allranks.errors import EXIT_INTERRUPTED, InputError, NotFoundError, RunError
+from allranks.errors import (
+    EXIT_INTERRUPTED,
+    ForbiddenError,
+    InputError,
+    NotFoundError,
+    RunError,
+)
+from allranks.status.fields import text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,8 +31,14 @@ if TYPE_CHECKING:
     from allranks.cli.target import Site, Target
     from allranks.cluster.pods import Identity, Ranks
     from allranks.model.manifest import Manifest
+    from allranks.status.observation import Observation
 
-_RANK = click.option("--rank", type=click.IntRange(min=0), help="Only this rank.")
+_RANK = click.option(
+    "--rank", type=click.IntRange(min=0), help="Only the pod that this rank, a process, runs in."
+)
+_NODE = click.option(
+    "--node", type=click.IntRange(min=0), help="Only this node: the pod of this number."
+)
 _ROLE = click.option(
     "--role",
     default="",
@@ -38,6 +52,7 @@ _ROLE = click.option(
 @target_options
 @click.option("-f", "--follow", is_flag=True, help="Go on until the run has ended.")
 @_RANK
+@_NODE
 @_ROLE
 @click.option(
     "--tail",
@@ -53,11 +68,14 @@ def logs_command(
     target: Target,
     follow: bool,
     rank: int | None,
+    node: int | None,
     role: str,
     tail: int | None,
     output: str,
 ) -> None:
     """Show what the pods of run NAME wrote, each line with its rank.
+
+    A rank is a process of the training; the pod with several of them is a node.
 
     With -o json each line is an object of its own.
 
@@ -65,20 +83,22 @@ def logs_command(
     Example:
       allranks logs demo --follow
       allranks logs demo --rank 1 --tail 100
+      allranks logs demo --node 0
       allranks logs demo --role launcher
     """  # noqa: D301 - \b is click's mark for text that is not re-wrapped
     site = target.site(console)
+    which = Which(rank, node, role)
     unread: list[str] = []
     if site is None:
-        lines = _local_lines(name, target, rank=rank, role=role, follow=follow, tail=tail)
+        lines = _local_lines(name, target, which, follow=follow, tail=tail)
     elif follow:
         from allranks.cli.following import How  # noqa: PLC0415 - only for a cluster
 
-        how = How(logs="all", rank=rank, role=role, quiet=True, as_json=output == "json")
-        _follow(console, name, site, replace(how, tail=tail))
+        how = How(logs="all", quiet=True, as_json=output == "json", tail=tail)
+        _follow(console, name, site, how, which)
         return
     else:
-        lines = _cluster_lines(name, site, unread, rank=rank, role=role, tail=tail)
+        lines = _cluster_lines(name, site, unread, which, tail=tail)
     for data in lines:
         if output == "json":
             console.raw(json.dumps(data, ensure_ascii=False) + "\n")
@@ -93,22 +113,55 @@ def logs_command(
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Which:
+    """Which pods a person means.
+
+    Attributes:
+        rank: the one that this process runs in; None where another option says it.
+        node: those of this number in their role; None for all.
+        role: those of this role; "" for all.
+
+    Raises:
+        InputError: a rank, and something else that says which pod it is in.
+    """
+
+    rank: int | None = None
+    node: int | None = None
+    role: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse what contradicts itself."""
+        if self.rank is not None and (self.node is not None or self.role):
+            other = "--role" if self.role else "--node"
+            raise InputError(
+                f"--rank names one process of the whole job, and {other} other pods than its own",
+                path="--rank",
+                hint="leave --rank out, and name the pod by --role and --node"
+                if self.role
+                else "leave one of the two out",
+            )
+
+
 def _local_lines(
-    name: str, target: Target, *, rank: int | None, role: str, follow: bool, tail: int | None
+    name: str, target: Target, which: Which, *, follow: bool, tail: int | None
 ) -> Iterator[dict[str, Any]]:
     from allranks.cluster.pods import Identity  # noqa: PLC0415 - not for a shell's completion
     from allranks.cluster.tails import Line  # noqa: PLC0415
     from allranks.local import control  # noqa: PLC0415 - only for this machine
 
     namespace = target.local_namespace
-    lines = control.logs(name, namespace, rank, role=role or None, follow=follow, tail=tail)
+    node, role = which.node, which.role or None
+    if which.rank is not None:
+        node, role = control.node_of(name, namespace, which.rank)
+    lines = control.logs(name, namespace, node, role=role, follow=follow, tail=tail)
     for line in lines:
         who = Identity(line.role, line.rank)
         yield Line(line.pod, who, line.container, line.attempt, line.text).as_dict()
 
 
 def _cluster_lines(
-    name: str, site: Site, unread: list[str], *, rank: int | None, role: str, tail: int | None
+    name: str, site: Site, unread: list[str], which: Which, *, tail: int | None
 ) -> Iterator[dict[str, Any]]:
     """The lines that are there, pod by pod, in the order of ranks and attempts.
 
@@ -116,15 +169,14 @@ def _cluster_lines(
         name: the run.
         site: where it is.
         unread: gets a sentence on each log that cannot be read.
-        rank: only this rank.
-        role: only this role.
+        which: only these pods.
         tail: only so many last lines of each.
     """
     from allranks.cluster import pods as podset  # noqa: PLC0415 - only for a cluster
     from allranks.cluster.tails import Line  # noqa: PLC0415
 
     attempts: dict[Identity, int] = {}
-    found, ranks = chosen_pods(name, site, rank=rank, role=role)
+    found, ranks = chosen_pods(name, site, which)
     for pod in found:
         who, container = ranks.of(pod), podset.main_container(pod)
         attempt = attempts[who] = attempts.get(who, -1) + 1
@@ -142,10 +194,8 @@ def _cluster_lines(
             yield Line(pod["metadata"]["name"], who, container, attempt, text).as_dict()
 
 
-def chosen_pods(
-    name: str, site: Site, *, rank: int | None, role: str
-) -> tuple[list[Manifest], Ranks]:
-    """The pods of a run with a rank and a role, by role, rank and age; and who they are.
+def chosen_pods(name: str, site: Site, which: Which) -> tuple[list[Manifest], Ranks]:
+    """The pods of a run that a person means, by role, number and age; and who they are.
 
     Raises:
         NotFoundError: there is no such run.
@@ -156,22 +206,44 @@ def chosen_pods(
 
     seen = observe(site.cluster, name, site.namespace)
     ranks = Ranks(seen.objects)
-    found = ranks.chosen(seen.pods, rank=rank, role=role)
+    node, role = _numbered(site, seen, which)
+    found = ranks.chosen(seen.pods, node=node, role=role)
     if not found:
-        if seen.pods and rank is not None and ranks.expects(rank, role):
+        if seen.pods and node is not None and ranks.expects(node, role):
+            what = ranks.word(role)
+            what = f"{what} {node}" if which.rank is None else f"rank {which.rank}"
             raise InputError(
-                f"rank {rank} of run {name!r} has no pod now: it has not begun, or its pod is gone",
+                f"{what} of run {name!r} has no pod now: it has not begun, or its pod is gone",
                 hint=f"`{names.CLI} status {name}` shows which it is",
             )
         known = sorted({str(ranks.of(pod)) for pod in seen.pods}, key=_number)
-        asked = " ".join(part for part in (role, "" if rank is None else f"rank {rank}") if part)
+        asked = f"pod {role}".rstrip() if node is None else f"{ranks.word(role)} {node}"
         raise InputError(
-            f"run {name!r} has no pod {asked}".rstrip() + ("" if known else ": it has none yet"),
+            f"run {name!r} has no {asked}" + ("" if known else ": it has none yet"),
             hint=f"its pods are {', '.join(known[:20])}{', …' * (len(known) > 20)}"  # noqa: PLR2004
             if known
             else f"`{names.CLI} status {name}` says what it waits for",
         )
     return found, ranks
+
+
+def _numbered(site: Site, seen: Observation, which: Which) -> tuple[int | None, str]:
+    """The number and the role of the pods that are meant.
+
+    Raises:
+        InputError: there is no such rank, or nothing says which pod it is in.
+    """
+    if which.rank is None:
+        return which.node, which.role
+    from allranks.cluster import paths, pods  # noqa: PLC0415 - only for a cluster
+
+    hostfile = ""
+    if any(text(one, "metadata", "labels", names.ROLE) == "launcher" for one in seen.objects):
+        with suppress(NotFoundError, ForbiddenError):
+            found = site.cluster.get(paths.CONFIG_MAPS, seen.release, namespace=seen.namespace)
+            hostfile = text(found, "data", "hostfile")
+    who = pods.with_rank(which.rank, seen.release, seen.objects, hostfile)
+    return who.rank, who.role
 
 
 def _number(text: str) -> tuple[int, str]:
@@ -183,6 +255,7 @@ def _number(text: str) -> tuple[int, str]:
 @run_argument
 @only_cluster_options
 @_RANK
+@_NODE
 @_ROLE
 @durations.timeout_option("Stop following after this time; the job goes on.")
 @options.output_option("text", "json")
@@ -193,13 +266,14 @@ def attach_command(
     name: str,
     target: Target,
     rank: int | None,
+    node: int | None,
     role: str,
     timeout: float | None,
     output: str,
 ) -> None:
-    """Follow run NAME to its end, as `run` does: its state, and the log of one rank.
+    """Follow run NAME to its end, as `run` does: its state, and the log of one pod.
 
-    The log is rank 0's or the launcher's unless a rank or a role is named. Ctrl-C leaves the job
+    The log is rank 0's or the launcher's unless a rank, a node or a role is named. Ctrl-C leaves the job
     as it is. The exit code is the job's own.
 
     \b
@@ -209,8 +283,8 @@ def attach_command(
     """  # noqa: D301 - \b is click's mark for text that is not re-wrapped
     from allranks.cli.following import How  # noqa: PLC0415 - its libraries cost 0.2 s
 
-    how = How(rank=rank, role=role, timeout=timeout, json=output == "json")
-    status = _follow(console, name, target.on_cluster(), how)
+    how = How(timeout=timeout, json=output == "json")
+    status = _follow(console, name, target.on_cluster(), how, Which(rank, node, role))
     if output == "json":
         console.json(status.as_dict())
     else:
@@ -219,12 +293,14 @@ def attach_command(
     raise click.exceptions.Exit(statusview.exit_code(status))
 
 
-def _follow(console: Console, name: str, site: Site, how: How) -> Any:
+def _follow(console: Console, name: str, site: Site, how: How, which: Which) -> Any:
     from allranks.cli import following  # noqa: PLC0415 - its libraries cost 0.2 s
     from allranks.cluster.observe import observe  # noqa: PLC0415
 
     # A run that is not there is told at once.
-    how = how.of(observe(site.cluster, name, site.namespace))
+    seen = observe(site.cluster, name, site.namespace)
+    node, role = _numbered(site, seen, which)
+    how = replace(how.of(seen), node=node, role=role)
     try:
         return following.follow(console, site.cluster, name, site.namespace, how)
     except KeyboardInterrupt:
@@ -302,7 +378,8 @@ def _event_row(event: Manifest, seen: float | None, now: float) -> tuple[object,
 @run_argument
 @click.argument("command", nargs=-1, required=True)
 @only_cluster_options
-@click.option("--rank", type=click.IntRange(min=0), help="The rank. Default: rank 0 or launcher.")
+@_RANK
+@_NODE
 @_ROLE
 @click.option("-c", "--container", default="", help="The container. Default: the trainer.")
 @click.option("-i", "--stdin", is_flag=True, help="Pass this program's input on.")
@@ -315,12 +392,15 @@ def exec_command(
     command: tuple[str, ...],
     target: Target,
     rank: int | None,
+    node: int | None,
     role: str,
     container: str,
     stdin: bool,
     tty: bool,
 ) -> None:
     """Run COMMAND in a pod of run NAME; its exit code is this program's.
+
+    The pod is rank 0's or the launcher's unless a rank, a node or a role is named.
 
     \b
     Example:
@@ -330,8 +410,9 @@ def exec_command(
     from allranks.cluster import pods as podset  # noqa: PLC0415 - its libraries cost 0.2 s
 
     site = target.on_cluster()
-    found, ranks = chosen_pods(name, site, rank=rank, role=role)
-    if rank is None and not role:
+    which = Which(rank, node, role)
+    found, ranks = chosen_pods(name, site, which)
+    if which == Which():
         found = ranks.leading(found)
     running = [pod for pod in found if podset.is_running(pod)]
     if not running:

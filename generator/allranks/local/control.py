@@ -34,7 +34,7 @@ from allranks.local.elastic.wishes import check_changes, plan_answer, resume, sc
 from allranks.local.events import AT_ONCE, SAY_AT_ONCE, SAY_STOP, SIGNALS
 from allranks.local.expand import expand, well_formed
 from allranks.local.logfiles import LogLine
-from allranks.local.looking import events, goes_on, list_runs, logs, status
+from allranks.local.looking import events, goes_on, list_runs, logs, node_of, status
 from allranks.model.status import Phase, RunStatus
 
 if TYPE_CHECKING:
