@@ -146,6 +146,8 @@ JOB_INDEX_IGNORED_FAILURE_COUNT = "batch.kubernetes.io/job-index-ignored-failure
 KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
 # How many nodes a torchrun job has, on its pods: "4", or "2:4" where it is elastic.
 ENV_NODES = "PET_NNODES"
+# On containers whose lines bear the rank that wrote them, "[3] ", as `charts/torchrun` asks for it.
+ENV_RANK_PREFIX = "ALLRANKS_RANK_PREFIX"
 # How many hosts an MPI job begins with, on its launcher.
 ENV_MPI_MIN_HOSTS = "ALLRANKS_MPI_MIN_HOSTS"
 
