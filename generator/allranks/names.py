@@ -146,6 +146,11 @@ JOB_INDEX_IGNORED_FAILURE_COUNT = "batch.kubernetes.io/job-index-ignored-failure
 KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
 # How many nodes a torchrun job has, on its pods: "4", or "2:4" where it is elastic.
 ENV_NODES = "PET_NNODES"
+# How many processes each of them has, and what else decides which ranks a pod gets.
+ENV_PROCESSES = "PET_NPROC_PER_NODE"
+ENV_NODE_RANK = "ALLRANKS_NODE_RANK"
+ENV_STATIC_RANK = "PET_NODE_RANK"
+ENV_LOCAL_ADDRESS = "PET_LOCAL_ADDR"
 # On containers whose lines bear the rank that wrote them, "[3] ", as `charts/torchrun` asks for it.
 ENV_RANK_PREFIX = "ALLRANKS_RANK_PREFIX"
 # How many hosts an MPI job begins with, on its launcher.

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import sys
 import time
-from dataclasses import replace
+from collections import deque
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -23,8 +24,12 @@ if TYPE_CHECKING:
     from allranks.cli.target import Site, Target
     from allranks.cluster.pods import Identity, Ranks
     from allranks.model.manifest import Manifest
+    from allranks.model.ranklines import Wanted
 
-_RANK = click.option("--rank", type=click.IntRange(min=0), help="Only this rank.")
+_RANK = click.option(
+    "--rank", type=click.IntRange(min=0), help="Only this process of the training."
+)
+_NODE = click.option("--node", type=click.IntRange(min=0), help="Only the pod of this number.")
 _ROLE = click.option(
     "--role",
     default="",
@@ -38,6 +43,7 @@ _ROLE = click.option(
 @target_options
 @click.option("-f", "--follow", is_flag=True, help="Go on until the run has ended.")
 @_RANK
+@_NODE
 @_ROLE
 @click.option(
     "--tail",
@@ -53,13 +59,16 @@ def logs_command(
     target: Target,
     follow: bool,
     rank: int | None,
+    node: int | None,
     role: str,
     tail: int | None,
     output: str,
 ) -> None:
     """Show what the pods of run NAME wrote, each line with its rank.
 
-    With -o json each line is an object of its own.
+    Where a pod has several processes, what it says besides theirs is the node's. mpirun prints the
+    lines of all its ranks, so those are the launcher's. With -o json each line is an object of its
+    own.
 
     \b
     Example:
@@ -67,18 +76,21 @@ def logs_command(
       allranks logs demo --rank 1 --tail 100
       allranks logs demo --role launcher
     """  # noqa: D301 - \b is click's mark for text that is not re-wrapped
+    from allranks.model.ranklines import Wanted  # noqa: PLC0415 - not for a shell's completion
+
+    wanted = Wanted(rank, node, role)
     site = target.site(console)
     unread: list[str] = []
     if site is None:
-        lines = _local_lines(name, target, rank=rank, role=role, follow=follow, tail=tail)
+        lines = _local_lines(name, target, wanted, follow=follow, tail=tail)
     elif follow:
         from allranks.cli.following import How  # noqa: PLC0415 - only for a cluster
 
-        how = How(logs="all", rank=rank, role=role, quiet=True, as_json=output == "json")
+        how = How(logs="all", wanted=wanted, quiet=True, as_json=output == "json")
         _follow(console, name, site, replace(how, tail=tail))
         return
     else:
-        lines = _cluster_lines(name, site, unread, rank=rank, role=role, tail=tail)
+        lines = _cluster_lines(name, site, unread, wanted, tail=tail)
     for data in lines:
         if output == "json":
             console.raw(json.dumps(data, ensure_ascii=False) + "\n")
@@ -94,58 +106,97 @@ def logs_command(
 
 
 def _local_lines(
-    name: str, target: Target, *, rank: int | None, role: str, follow: bool, tail: int | None
+    name: str, target: Target, wanted: Wanted, *, follow: bool, tail: int | None
 ) -> Iterator[dict[str, Any]]:
     from allranks.cluster.pods import Identity  # noqa: PLC0415 - not for a shell's completion
     from allranks.cluster.tails import Line  # noqa: PLC0415
     from allranks.local import control  # noqa: PLC0415 - only for this machine
 
-    namespace = target.local_namespace
-    lines = control.logs(name, namespace, rank, role=role or None, follow=follow, tail=tail)
+    lines = control.logs(
+        name,
+        target.local_namespace,
+        wanted.rank,
+        node=wanted.node,
+        role=wanted.role or None,
+        follow=follow,
+        tail=tail,
+    )
     for line in lines:
-        who = Identity(line.role, line.rank)
-        yield Line(line.pod, who, line.container, line.attempt, line.text).as_dict()
+        where = (line.pod, Identity(line.role, line.rank), line.container, line.attempt)
+        yield Line(*where, line.text, line.writers, line.process).as_dict()
 
 
 def _cluster_lines(
-    name: str, site: Site, unread: list[str], *, rank: int | None, role: str, tail: int | None
+    name: str, site: Site, unread: list[str], wanted: Wanted, *, tail: int | None
 ) -> Iterator[dict[str, Any]]:
-    """The lines that are there, pod by pod, in the order of ranks and attempts.
+    """The lines that are there, pod by pod, in the order of roles, numbers and attempts.
 
     Args:
         name: the run.
         site: where it is.
         unread: gets a sentence on each log that cannot be read.
-        rank: only this rank.
-        role: only this role.
-        tail: only so many last lines of each.
+        wanted: whose lines.
+        tail: only so many last lines of each start of a container.
     """
     from allranks.cluster import pods as podset  # noqa: PLC0415 - only for a cluster
-    from allranks.cluster.tails import Line  # noqa: PLC0415
 
     attempts: dict[Identity, int] = {}
-    found, ranks = chosen_pods(name, site, rank=rank, role=role)
+    found, ranks = chosen_pods(name, site, wanted)
     for pod in found:
-        who, container = ranks.of(pod), podset.main_container(pod)
-        attempt = attempts[who] = attempts.get(who, -1) + 1
-        if not podset.has_started(pod):
-            continue
-        try:
-            lines = site.cluster.logs(
-                pod["metadata"]["name"], namespace=site.namespace, container=container, tail=tail
-            )
-        except (RunError, NotFoundError) as error:
-            # One node that does not answer must not hide what the others have to say.
-            unread.append(f"the log of pod {pod['metadata']['name']}: {error.problem.message}")
-            continue
-        for text in lines:
-            yield Line(pod["metadata"]["name"], who, container, attempt, text).as_dict()
+        who = ranks.of(pod)
+        # Where a container was started again, the log of the start before it comes first.
+        for previous in (True, False) if podset.was_restarted(pod) else (False,):
+            attempt = attempts[who] = attempts.get(who, -1) + 1
+            if not podset.has_started(pod):
+                continue
+            try:
+                lines = _Start(pod, who, attempt, previous).lines(site, wanted, tail)
+            except (RunError, NotFoundError) as error:
+                # One node that does not answer must not hide what the others have to say; and of a
+                # start before the last one nothing may be left.
+                if not previous:
+                    pod_name = pod["metadata"]["name"]
+                    unread.append(f"the log of pod {pod_name}: {error.problem.message}")
+                continue
+            yield from lines
 
 
-def chosen_pods(
-    name: str, site: Site, *, rank: int | None, role: str
-) -> tuple[list[Manifest], Ranks]:
-    """The pods of a run with a rank and a role, by role, rank and age; and who they are.
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """One start of the container that trains: its pod, who that is, and which start it is."""
+
+    pod: Manifest
+    who: Identity
+    attempt: int
+    previous: bool
+
+    def lines(self, site: Site, wanted: Wanted, tail: int | None) -> list[dict[str, Any]]:
+        """Its lines that are wanted; of these only so many last ones."""
+        from allranks.cluster import pods as podset  # noqa: PLC0415 - only for a cluster
+        from allranks.cluster.tails import Line  # noqa: PLC0415
+
+        name, container = self.pod["metadata"]["name"], podset.main_container(self.pod)
+        writers = podset.writers(self.pod)
+        # The last lines of one of several processes are not the last lines of its pod.
+        mixed = wanted.rank is not None and writers.prefixed
+        stream = site.cluster.logs(
+            name,
+            namespace=site.namespace,
+            container=container,
+            previous=self.previous,
+            tail=None if mixed else tail,
+        )
+        found: deque[dict[str, Any]] = deque(maxlen=tail)
+        for text in stream:
+            process, rest = writers.split(text)
+            if wanted.has_line(self.who.role, writers, process):
+                where = (name, self.who, container, self.attempt)
+                found.append(Line(*where, rest, writers, process).as_dict())
+        return list(found)
+
+
+def chosen_pods(name: str, site: Site, wanted: Wanted) -> tuple[list[Manifest], Ranks]:
+    """The pods of a run that are wanted, by role, number and age; and who they are.
 
     Raises:
         NotFoundError: there is no such run.
@@ -156,22 +207,30 @@ def chosen_pods(
 
     seen = observe(site.cluster, name, site.namespace)
     ranks = Ranks(seen.objects)
-    found = ranks.chosen(seen.pods, rank=rank, role=role)
-    if not found:
-        if seen.pods and rank is not None and ranks.expects(rank, role):
-            raise InputError(
-                f"rank {rank} of run {name!r} has no pod now: it has not begun, or its pod is gone",
-                hint=f"`{names.CLI} status {name}` shows which it is",
-            )
-        known = sorted({str(ranks.of(pod)) for pod in seen.pods}, key=_number)
-        asked = " ".join(part for part in (role, "" if rank is None else f"rank {rank}") if part)
+    found = ranks.chosen(seen.pods, wanted)
+    if found:
+        return found, ranks
+    if seen.pods and ranks.expects(wanted, seen.pods):
         raise InputError(
-            f"run {name!r} has no pod {asked}".rstrip() + ("" if known else ": it has none yet"),
-            hint=f"its pods are {', '.join(known[:20])}{', …' * (len(known) > 20)}"  # noqa: PLR2004
-            if known
-            else f"`{names.CLI} status {name}` says what it waits for",
+            f"{_asked(wanted)} of run {name!r} has no pod now: it has not begun, or its pod is "
+            "gone",
+            hint=f"`{names.CLI} status {name}` shows which it is",
         )
-    return found, ranks
+    known = sorted({str(ranks.of(pod)) for pod in seen.pods}, key=_number)
+    raise InputError(
+        f"run {name!r} has no pod {_asked(wanted)}".rstrip()
+        + ("" if known else ": it has none yet"),
+        hint=f"its pods are {', '.join(known[:20])}{', …' * (len(known) > 20)}"  # noqa: PLR2004
+        if known
+        else f"`{names.CLI} status {name}` says what it waits for",
+    )
+
+
+def _asked(wanted: Wanted) -> str:
+    """What was asked for, in words."""
+    numbers = {"rank": wanted.rank, "node": wanted.node}
+    parts = [f"{word} {number}" for word, number in numbers.items() if number is not None]
+    return " ".join(part for part in (wanted.role, *parts) if part)
 
 
 def _number(text: str) -> tuple[int, str]:
@@ -183,6 +242,7 @@ def _number(text: str) -> tuple[int, str]:
 @run_argument
 @only_cluster_options
 @_RANK
+@_NODE
 @_ROLE
 @durations.timeout_option("Stop following after this time; the job goes on.")
 @options.output_option("text", "json")
@@ -193,14 +253,15 @@ def attach_command(
     name: str,
     target: Target,
     rank: int | None,
+    node: int | None,
     role: str,
     timeout: float | None,
     output: str,
 ) -> None:
     """Follow run NAME to its end, as `run` does: its state, and the log of one rank.
 
-    The log is rank 0's or the launcher's unless a rank or a role is named. Ctrl-C leaves the job
-    as it is. The exit code is the job's own.
+    The log is rank 0's or the launcher's unless a rank, a node or a role is named. Ctrl-C leaves
+    the job as it is. The exit code is the job's own.
 
     \b
     Example:
@@ -208,8 +269,9 @@ def attach_command(
       allranks attach demo --rank 3
     """  # noqa: D301 - \b is click's mark for text that is not re-wrapped
     from allranks.cli.following import How  # noqa: PLC0415 - its libraries cost 0.2 s
+    from allranks.model.ranklines import Wanted  # noqa: PLC0415 - not for a shell's completion
 
-    how = How(rank=rank, role=role, timeout=timeout, json=output == "json")
+    how = How(wanted=Wanted(rank, node, role), timeout=timeout, json=output == "json")
     status = _follow(console, name, target.on_cluster(), how)
     if output == "json":
         console.json(status.as_dict())
@@ -302,7 +364,8 @@ def _event_row(event: Manifest, seen: float | None, now: float) -> tuple[object,
 @run_argument
 @click.argument("command", nargs=-1, required=True)
 @only_cluster_options
-@click.option("--rank", type=click.IntRange(min=0), help="The rank. Default: rank 0 or launcher.")
+@click.option("--rank", type=click.IntRange(min=0), help="The pod of this process. Default: 0's.")
+@_NODE
 @_ROLE
 @click.option("-c", "--container", default="", help="The container. Default: the trainer.")
 @click.option("-i", "--stdin", is_flag=True, help="Pass this program's input on.")
@@ -315,6 +378,7 @@ def exec_command(
     command: tuple[str, ...],
     target: Target,
     rank: int | None,
+    node: int | None,
     role: str,
     container: str,
     stdin: bool,
@@ -328,10 +392,12 @@ def exec_command(
       allranks exec demo --rank 1 -it -- sh
     """  # noqa: D301 - \b is click's mark for text that is not re-wrapped
     from allranks.cluster import pods as podset  # noqa: PLC0415 - its libraries cost 0.2 s
+    from allranks.model.ranklines import ALL, Wanted  # noqa: PLC0415 - not for completion
 
     site = target.on_cluster()
-    found, ranks = chosen_pods(name, site, rank=rank, role=role)
-    if rank is None and not role:
+    wanted = Wanted(rank, node, role)
+    found, ranks = chosen_pods(name, site, wanted)
+    if wanted == ALL:
         found = ranks.leading(found)
     running = [pod for pod in found if podset.is_running(pod)]
     if not running:

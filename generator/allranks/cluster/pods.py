@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from allranks import names
+from allranks.model.ranklines import ALL, ONE, Wanted, Writers
 from allranks.status import controllers
 
 if TYPE_CHECKING:
@@ -58,9 +59,14 @@ class Ranks:
             taken[one.role] += one.expected
         self._expected = dict(taken)
 
-    def expects(self, rank: int, role: str) -> bool:
-        """Whether the run is to have a pod of this rank and role; "" takes any role."""
-        return any(rank < count for own, count in self._expected.items() if role in ("", own))
+    def expects(self, wanted: Wanted, pods: Iterable[Manifest]) -> bool:
+        """Whether the run is to have a pod like that, by those of its pods that are there."""
+        kinds: dict[str, Writers] = {self.of(pod).role: writers(pod) for pod in pods}
+        return any(
+            wanted.has_pod(role, number, kinds.get(role, ONE))
+            for role, count in self._expected.items()
+            for number in range(count)
+        )
 
     def of(self, pod: Manifest) -> Identity:
         """Which role and rank a pod is."""
@@ -92,14 +98,13 @@ class Ranks:
                 return found
         return [pod for _, pod in first]
 
-    def chosen(self, pods: Iterable[Manifest], *, rank: int | None, role: str) -> list[Manifest]:
-        """The pods of a rank and a role, by role, rank and age; None and "" take all."""
-        found = [
-            pod
-            for pod in pods
-            if (rank is None or self.of(pod).rank == rank)
-            and (not role or self.of(pod).role == role)
-        ]
+    def chosen(self, pods: Iterable[Manifest], wanted: Wanted = ALL) -> list[Manifest]:
+        """The pods that may have lines that are wanted, by role, number and age."""
+        found = []
+        for pod in pods:
+            who = self.of(pod)
+            if wanted.has_pod(who.role, who.rank, writers(pod)):
+                found.append(pod)
         return sorted(found, key=self._order)
 
     def _order(self, pod: Manifest) -> tuple[str, int, str]:
@@ -126,6 +131,13 @@ def main_container(pod: Manifest) -> str:
     return (named or found or [_MAIN[0]])[0]
 
 
+def writers(pod: Manifest) -> Writers:
+    """The processes that write the log of the container that trains."""
+    name = main_container(pod)
+    containers = (pod.get("spec") or {}).get("containers") or ()
+    return next((Writers.of(one) for one in containers if one.get("name") == name), ONE)
+
+
 def container_status(pod: Manifest, container: str) -> Manifest:
     """What the kubelet says of a container; {} before it says anything."""
     statuses = (pod.get("status") or {}).get("containerStatuses") or ()
@@ -138,6 +150,11 @@ def has_started(pod: Manifest) -> bool:
     status = container_status(pod, main_container(pod))
     state = status.get("state") or {}
     return "running" in state or "terminated" in state or bool(status.get("lastState"))
+
+
+def was_restarted(pod: Manifest) -> bool:
+    """Whether the container that trains was started again in this pod."""
+    return bool(container_status(pod, main_container(pod)).get("restartCount"))
 
 
 def is_running(pod: Manifest) -> bool:

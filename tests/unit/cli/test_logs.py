@@ -8,6 +8,7 @@ import pytest
 
 from allranks.cli.logs import chosen_pods
 from allranks.errors import InputError
+from allranks.model.ranklines import Wanted
 from tests.unit.cluster.fake_cluster import FakeCluster
 
 _LABELS = {
@@ -44,10 +45,10 @@ def _pod(index: int) -> dict[str, Any]:
 def test_a_trial_that_has_not_begun(role: str) -> None:
     """Is not said to be none; one beyond the last is."""
     site: Any = _Site()
-    (found,), _ = chosen_pods("g", site, rank=1, role=role)
+    (found,), _ = chosen_pods("g", site, Wanted(node=1, role=role))
     assert "g-1-x" == found["metadata"]["name"]
-    with pytest.raises(InputError, match="rank 3 of run 'g' has no pod now: it has not begun"):
-        chosen_pods("g", site, rank=3, role=role)
-    with pytest.raises(InputError, match=r"has no pod (trial )?rank 4") as caught:
-        chosen_pods("g", site, rank=4, role=role)
+    with pytest.raises(InputError, match="node 3 of run 'g' has no pod now: it has not begun"):
+        chosen_pods("g", site, Wanted(node=3, role=role))
+    with pytest.raises(InputError, match=r"has no pod (trial )?node 4") as caught:
+        chosen_pods("g", site, Wanted(node=4, role=role))
     assert "its pods are trial-0, trial-1" == caught.value.problem.hint
