@@ -151,6 +151,8 @@ ENV_PROCESSES = "PET_NPROC_PER_NODE"
 ENV_NODE_RANK = "ALLRANKS_NODE_RANK"
 ENV_STATIC_RANK = "PET_NODE_RANK"
 ENV_LOCAL_ADDRESS = "PET_LOCAL_ADDR"
+# On containers whose lines bear the rank that wrote them, "[3] ", as `charts/torchrun` asks for it.
+ENV_RANK_PREFIX = "ALLRANKS_RANK_PREFIX"
 # How many hosts an MPI job begins with, on its launcher.
 ENV_MPI_MIN_HOSTS = "ALLRANKS_MPI_MIN_HOSTS"
 ENV_MPI_PROCESSES = "ALLRANKS_MPI_NP"

@@ -56,7 +56,7 @@ class Processes:
     def node(self, rank: int) -> int | None:
         """The node of a rank; None where that is not fixed, or there is no such rank."""
         node = bisect_right(self._ends, rank)
-        return node if 0 <= rank and node < self.known else None
+        return node if rank >= 0 and node < self.known else None
 
 
 def hostfile(text: str) -> tuple[tuple[str, ...], Processes]:
