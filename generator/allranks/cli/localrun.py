@@ -17,6 +17,7 @@ from allranks.cluster.pods import Identity
 from allranks.errors import EXIT_INTERRUPTED, EXIT_TERMINATED, InputError
 from allranks.helm import locate
 from allranks.local import control, localising
+from allranks.model import ranklines
 from allranks.yamlio import load
 
 if TYPE_CHECKING:
@@ -151,8 +152,9 @@ def _follow(console: Console, handle: control.Handle, output: str) -> RunStatus:
     with console.progress(lambda _: line()):
         for entry in handle.follow():
             training.read(entry.text)
-            who = Identity(entry.role, entry.rank)
-            console.log(str(who), entry.text, result=output != "json")
+            pod = str(Identity(entry.role, entry.rank))
+            who = ranklines.who(pod, entry.role, entry.writers, entry.process)
+            console.log(who, entry.text, result=output != "json")
     return handle.wait()
 
 
