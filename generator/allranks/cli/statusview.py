@@ -123,6 +123,8 @@ def headline(status: RunStatus, now: float) -> str:
         line += (
             f"\n  {status.reason}: {status.message}" if status.reason else f"\n  {status.message}"
         )
+    if status.finished:
+        line += "".join(f"\n  note: {note}" for note in status.notes)
     return clean(line)
 
 
