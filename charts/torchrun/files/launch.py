@@ -14,6 +14,10 @@ alone; what this adds around it:
 * It ends with the exit code of the rank that failed first (torchrun itself always ends with 1), so
   that the Job's podFailurePolicy can see it, and leaves a reason in the termination message. A
   fatal exit code is not retried inside the pod.
+* A rank has all of the pod's grace period for a last checkpoint, less a little: torchrun alone
+  kills what has not ended 30 s after SIGTERM.
+* The ranks' lines are passed on whole, with the rank before each where a pod has several, and the
+  last ones are kept (rank_output.py).
 
 Environment, set by the chart:
     ALLRANKS_NODE_RANK       index of this pod, from 0
@@ -22,12 +26,15 @@ Environment, set by the chart:
     ALLRANKS_WAIT_SECONDS    how long to wait for rank 0
     ALLRANKS_FATAL_EXIT_CODES  comma separated
     ALLRANKS_TERMINATION_LOG where the reason of a failure goes
+    ALLRANKS_GRACE_SECONDS   the pod's terminationGracePeriodSeconds
+    ALLRANKS_RANK_PREFIX     1 where each line gets the rank that wrote it
     ALLRANKS_LOGS_SPECS, ALLRANKS_NUMA_BINDING  torchrun options without a variable of their own
     ALLRANKS_FINISHED_MARKER StatefulSet only: a file that says this pod's training has ended
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import signal
 import socket
@@ -41,6 +48,8 @@ EXIT_TERMINATED = 128 + signal.SIGTERM
 # How long rank 0 may take to go after this node failed, before the failure is this node's own.
 GRACE_SECONDS = 5.0
 QUIET_CHECKS = 4  # half seconds without a rank, after which a stopped node may end
+# Of the pod's grace period, for torchrun and this launcher to end in once the last rank has.
+MARGIN_SHARE, MARGIN_MOST = 0.1, 5.0
 MESSAGE_MAX = 1000  # characters: at most 4,000 bytes; Kubernetes keeps 4,096
 
 
@@ -58,11 +67,34 @@ class Settings:
         self.backend = env.get("PET_RDZV_BACKEND", "static")
         self.termination_log = env.get("ALLRANKS_TERMINATION_LOG", "")
         self.marker = env.get("ALLRANKS_FINISHED_MARKER", "")
+        self.grace = float(env.get("ALLRANKS_GRACE_SECONDS") or 30)
+        self.shutdown = float(env.get("PET_SHUTDOWN_TIMEOUT") or time_to_end(self.grace))
+        self.prefixed = env.get("ALLRANKS_RANK_PREFIX") == "1"
+
+
+def time_to_end(grace):
+    """How many seconds of a pod's grace period its ranks have between SIGTERM and SIGKILL."""
+    return grace - min(MARGIN_MOST, MARGIN_SHARE * grace)
 
 
 def say(text):
-    """One line to the pod's log, at once."""
-    print("allranks: " + text, file=sys.stderr, flush=True)
+    """One line to the pod's log, at once and in one piece."""
+    sys.stderr.write("allranks: " + text + "\n")
+    sys.stderr.flush()
+
+
+def beside(name):
+    """A module of ours that lies beside this file, wherever Python looks for modules."""
+    path = Path(__file__).with_name(name + ".py")
+    spec = importlib.util.spec_from_file_location("allranks_" + name, str(path))
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.dont_write_bytecode = writes
+    return module
 
 
 def resolves(host):
@@ -191,6 +223,31 @@ def do_not_retry(codes):
     LocalElasticAgent._monitor_workers = monitor_and_judge
 
 
+def give_time_to_end(seconds):
+    """Let torch wait so long between SIGTERM and SIGKILL to a rank, whatever makes it end them.
+
+    From 2.10 on an option of torchrun's holds where the pod is told to stop; before, and where the
+    ranks are started again, it is 30 s. All ways go through this one method, internal to torch and
+    the same since 1.9; where it is missing, torch's own time holds.
+    """
+    from torch.distributed.elastic.multiprocessing.api import PContext
+
+    close = getattr(PContext, "close", None)
+    if close is None:
+        return
+
+    def close_in_time(context, death_sig=None, *_, **__):
+        close(context, death_sig, seconds)
+
+    PContext.close = close_in_time
+
+
+def own_output(settings):
+    """Stand between the ranks and the pod's log; None where this torch does not allow it."""
+    output = beside("rank_output").RankOutput(settings.prefixed)
+    return output if output.install() else None
+
+
 def first_failure(failures, fatal):
     """The (global rank, exit code as a shell gives it) to blame among torchrun's failures."""
     ranks = sorted(failures, key=lambda rank: (failures[rank].timestamp, rank))
@@ -285,7 +342,7 @@ def has_children():
         return True
 
 
-def end_when_told():
+def end_when_told(output):
     """Let a SIGTERM end this process even where Python cannot handle it.
 
     When its own ranks are done, torchrun waits for the other nodes inside C++ for up to five
@@ -303,6 +360,8 @@ def end_when_told():
         while quiet < QUIET_CHECKS:
             time.sleep(0.5)
             quiet = 0 if has_children() else quiet + 1
+        if output:
+            output.finish()
         os._exit(EXIT_TERMINATED)
 
     threading.Thread(target=watch, daemon=True).start()
@@ -338,8 +397,12 @@ def main(argv):
         record(settings, reason)
         return EXIT_NO_TORCH
     options = node_options(settings, os.environ)
-    end_when_told()
+    output = own_output(settings)
+    give_time_to_end(settings.shutdown)
+    end_when_told(output)
     code, may_rejoin = train(settings, [*options, "--", *as_typed(argv, os.environ)])
+    if output:
+        output.finish()
     if may_rejoin:
         rejoin(settings, argv)
     if code == 0 and settings.marker:
