@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from allranks import names
@@ -131,12 +132,15 @@ def headline(status: RunStatus, now: float) -> str:
 def counts(status: RunStatus) -> str:
     """How many pods run and are done, per role where there are several.
 
-    A pod that is missing when its run has ended was stopped with it; nothing is pending any more.
+    A pod that is missing when its run has ended was stopped with it; one that is there is pending
+    still.
     """
     texts = []
+    late = Counter(pod.role for pod in status.pods if status.finished and _is_late(pod))
     for role in status.roles:
         states = {
-            _absent(status): role.pending,
+            _absent(status): role.pending - late[role.role],
+            **({"pending": late[role.role]} if late[role.role] else {}),
             "ending" if status.finished else "running": role.running,
             "done": role.succeeded,
             "failed": role.failed,
@@ -145,6 +149,12 @@ def counts(status: RunStatus) -> str:
         if text:
             texts.append(f"{role.role} {text}" if len(status.roles) > 1 else text)
     return "; ".join(texts)
+
+
+def _is_late(pod: PodStatus) -> bool:
+    """Whether a pod is there and has not started, and nobody has told it to end."""
+    waits = pod.phase is PodPhase.PENDING and pod.started_at is not None
+    return waits and pod.reason != "Terminating"
 
 
 def _absent(status: RunStatus) -> str:

@@ -102,6 +102,7 @@ def test_pods_that_outlive_their_leads_are_told() -> None:
     assert "without 2 pods that had not started then" in note
     assert "demo-ps-1-x7k2p (Pending), demo-ps-2-again (Running)" in note
     assert "`allranks delete demo -n research` ends what is left" in note
+    assert "ps 1 pending, 2 ending" in statusview.headline(status, START + 60)
     assert f"\n  note: {note}" in statusview.headline(status, START + 60)
     going_on = [role("ps", pods=3), role("chief", leads=True)]
     assert () == reduce(observe(*going_on, pods=pods[1:])).notes
