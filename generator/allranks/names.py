@@ -13,7 +13,7 @@ FIELD_MANAGER = "allranks"
 WORKLOAD = f"{DOMAIN}/workload"  # torchrun | mpi | elastic | sweep
 ROLE = f"{DOMAIN}/role"  # node | launcher | worker | ps | chief | evaluator | scheduler | ...
 GROUP = f"{DOMAIN}/group"  # launcher | worker | worker-last: the controllers that share a role
-RANK = f"{DOMAIN}/rank"  # pods only: the node rank
+RANK = f"{DOMAIN}/rank"  # pods only: the pod's index in its role, which torch calls the node rank
 
 # Annotations: what a chart asks of the post-renderer, as one JSON object each.
 SCHEDULING = f"{DOMAIN}/scheduling"
@@ -155,6 +155,7 @@ ENV_LOCAL_ADDRESS = "PET_LOCAL_ADDR"
 ENV_RANK_PREFIX = "ALLRANKS_RANK_PREFIX"
 # How many hosts an MPI job begins with, on its launcher.
 ENV_MPI_MIN_HOSTS = "ALLRANKS_MPI_MIN_HOSTS"
+ENV_MPI_PROCESSES = "ALLRANKS_MPI_NP"
 
 # Kueue marks the Workload of a Job with the Job's uid.
 KUEUE_JOB_UID = "kueue.x-k8s.io/job-uid"

@@ -6,6 +6,7 @@ import json
 import sys
 import time
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,22 +15,34 @@ import click
 from allranks import names
 from allranks.cli import durations, options, statusview
 from allranks.cli.target import only_cluster_options, run_argument, target_options
-from allranks.errors import EXIT_INTERRUPTED, InputError, NotFoundError, RunError
+from allranks.errors import (
+    EXIT_INTERRUPTED,
+    ForbiddenError,
+    InputError,
+    NotFoundError,
+    RunError,
+)
+from allranks.status.fields import text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from allranks.cli.console import Console
     from allranks.cli.following import How
     from allranks.cli.target import Site, Target
     from allranks.cluster.pods import Identity, Ranks
     from allranks.model.manifest import Manifest
-    from allranks.model.ranklines import Wanted
+    from allranks.model.ranklines import Writers
+    from allranks.status.observation import Observation
 
 _RANK = click.option(
-    "--rank", type=click.IntRange(min=0), help="Only this process of the training."
+    "--rank",
+    type=click.IntRange(min=0),
+    help="Only this rank, a process: its lines, or the pod it runs in.",
 )
-_NODE = click.option("--node", type=click.IntRange(min=0), help="Only the pod of this number.")
+_NODE = click.option(
+    "--node", type=click.IntRange(min=0), help="Only this node: the pod of this number."
+)
 _ROLE = click.option(
     "--role",
     default="",
@@ -66,31 +79,31 @@ def logs_command(
 ) -> None:
     """Show what the pods of run NAME wrote, each line with its rank.
 
-    Where a pod has several processes, what it says besides theirs is the node's. mpirun prints the
-    lines of all its ranks, so those are the launcher's. With -o json each line is an object of its
-    own.
+    A rank is a process of the training; the pod with several of them is a node. mpirun prints the
+    lines of all its ranks, so those are the launcher's.
+
+    With -o json each line is an object of its own.
 
     \b
     Example:
       allranks logs demo --follow
       allranks logs demo --rank 1 --tail 100
+      allranks logs demo --node 0
       allranks logs demo --role launcher
     """  # noqa: D301 - \b is click's mark for text that is not re-wrapped
-    from allranks.model.ranklines import Wanted  # noqa: PLC0415 - not for a shell's completion
-
-    wanted = Wanted(rank, node, role)
     site = target.site(console)
+    which = Which(rank, node, role)
     unread: list[str] = []
     if site is None:
-        lines = _local_lines(name, target, wanted, follow=follow, tail=tail)
+        lines = _local_lines(name, target, which, follow=follow, tail=tail)
     elif follow:
         from allranks.cli.following import How  # noqa: PLC0415 - only for a cluster
 
-        how = How(logs="all", wanted=wanted, quiet=True, as_json=output == "json")
-        _follow(console, name, site, replace(how, tail=tail))
+        how = How(logs="all", quiet=True, as_json=output == "json", tail=tail)
+        _follow(console, name, site, how, which)
         return
     else:
-        lines = _cluster_lines(name, site, unread, wanted, tail=tail)
+        lines = _cluster_lines(name, site, unread, which, tail=tail)
     for data in lines:
         if output == "json":
             console.raw(json.dumps(data, ensure_ascii=False) + "\n")
@@ -105,21 +118,49 @@ def logs_command(
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Which:
+    """Which pods a person means.
+
+    Attributes:
+        rank: the one that this process runs in; None where another option says it.
+        node: those of this number in their role; None for all.
+        role: those of this role; "" for all.
+
+    Raises:
+        InputError: a rank, and something else that says which pod it is in.
+    """
+
+    rank: int | None = None
+    node: int | None = None
+    role: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse what contradicts itself."""
+        if self.rank is not None and (self.node is not None or self.role):
+            other = "--role" if self.role else "--node"
+            raise InputError(
+                f"--rank names one process of the whole job, and {other} other pods than its own",
+                path="--rank",
+                hint="leave --rank out, and name the pod by --role and --node"
+                if self.role
+                else "leave one of the two out",
+            )
+
+
 def _local_lines(
-    name: str, target: Target, wanted: Wanted, *, follow: bool, tail: int | None
+    name: str, target: Target, which: Which, *, follow: bool, tail: int | None
 ) -> Iterator[dict[str, Any]]:
     from allranks.cluster.pods import Identity  # noqa: PLC0415 - not for a shell's completion
     from allranks.cluster.tails import Line  # noqa: PLC0415
     from allranks.local import control  # noqa: PLC0415 - only for this machine
 
+    namespace = target.local_namespace
+    node, role = which.node, which.role or None
+    if which.rank is not None:
+        node, role = control.node_of(name, namespace, which.rank)
     lines = control.logs(
-        name,
-        target.local_namespace,
-        wanted.rank,
-        node=wanted.node,
-        role=wanted.role or None,
-        follow=follow,
-        tail=tail,
+        name, namespace, node, role=role, rank=which.rank, follow=follow, tail=tail
     )
     for line in lines:
         where = (line.pod, Identity(line.role, line.rank), line.container, line.attempt)
@@ -127,36 +168,36 @@ def _local_lines(
 
 
 def _cluster_lines(
-    name: str, site: Site, unread: list[str], wanted: Wanted, *, tail: int | None
+    name: str, site: Site, unread: list[str], which: Which, *, tail: int | None
 ) -> Iterator[dict[str, Any]]:
-    """The lines that are there, pod by pod, in the order of roles, numbers and attempts.
+    """The lines that are there, pod by pod, in the order of ranks and attempts.
 
     Args:
         name: the run.
         site: where it is.
         unread: gets a sentence on each log that cannot be read.
-        wanted: whose lines.
-        tail: only so many last lines of each start of a container.
+        which: only these pods.
+        tail: only so many last lines of each.
     """
     from allranks.cluster import pods as podset  # noqa: PLC0415 - only for a cluster
 
     attempts: dict[Identity, int] = {}
-    found, ranks = chosen_pods(name, site, wanted)
+    found, ranks = chosen_pods(name, site, which)
     for pod in found:
         who = ranks.of(pod)
-        # Where a container was started again, the log of the start before it comes first.
+        # Where a container was started again, the log of the start before the last comes first.
         for previous in (True, False) if podset.was_restarted(pod) else (False,):
             attempt = attempts[who] = attempts.get(who, -1) + 1
             if not podset.has_started(pod):
                 continue
             try:
-                lines = _Start(pod, who, attempt, previous).lines(site, wanted, tail)
+                lines = _Start(pod, who, attempt, previous).lines(site, which.rank, tail)
             except (RunError, NotFoundError) as error:
-                # One node that does not answer must not hide what the others have to say; and of a
-                # start before the last one nothing may be left.
+                # One node that does not answer must not hide what the others have to say; and of
+                # a start before the last one nothing may be left.
                 if not previous:
-                    pod_name = pod["metadata"]["name"]
-                    unread.append(f"the log of pod {pod_name}: {error.problem.message}")
+                    said = error.problem.message
+                    unread.append(f"the log of pod {pod['metadata']['name']}: {said}")
                 continue
             yield from lines
 
@@ -170,33 +211,43 @@ class _Start:
     attempt: int
     previous: bool
 
-    def lines(self, site: Site, wanted: Wanted, tail: int | None) -> list[dict[str, Any]]:
-        """Its lines that are wanted; of these only so many last ones."""
-        from allranks.cluster import pods as podset  # noqa: PLC0415 - only for a cluster
-        from allranks.cluster.tails import Line  # noqa: PLC0415
+    def lines(self, site: Site, rank: int | None, tail: int | None) -> Iterator[dict[str, Any]]:
+        """Its lines, or those of a rank; of these only so many last ones.
 
-        name, container = self.pod["metadata"]["name"], podset.main_container(self.pod)
+        Raises:
+            RunError: it cannot be read, as NotFoundError.
+        """
+        from allranks.cluster import pods as podset  # noqa: PLC0415 - only for a cluster
+
         writers = podset.writers(self.pod)
         # The last lines of one of several processes are not the last lines of its pod.
-        mixed = wanted.rank is not None and writers.prefixed
+        mixed = rank is not None and writers.prefixed and tail is not None
         stream = site.cluster.logs(
-            name,
+            self.pod["metadata"]["name"],
             namespace=site.namespace,
-            container=container,
+            container=podset.main_container(self.pod),
             previous=self.previous,
             tail=None if mixed else tail,
         )
-        found: deque[dict[str, Any]] = deque(maxlen=tail)
-        for text in stream:
-            process, rest = writers.split(text)
-            if wanted.has_line(self.who.role, writers, process):
-                where = (name, self.who, container, self.attempt)
-                found.append(Line(*where, rest, writers, process).as_dict())
-        return list(found)
+        found = self._read(stream, writers, rank)
+        return iter(deque(found, maxlen=tail)) if mixed else found
+
+    def _read(
+        self, stream: Iterable[str], writers: Writers, rank: int | None
+    ) -> Iterator[dict[str, Any]]:
+        from allranks.cluster import pods as podset  # noqa: PLC0415 - only for a cluster
+        from allranks.cluster.tails import Line  # noqa: PLC0415
+
+        container = podset.main_container(self.pod)
+        where = (self.pod["metadata"]["name"], self.who, container, self.attempt)
+        for line in stream:
+            process, rest = writers.split(line)
+            if writers.is_by(rank, process):
+                yield Line(*where, rest, writers, process).as_dict()
 
 
-def chosen_pods(name: str, site: Site, wanted: Wanted) -> tuple[list[Manifest], Ranks]:
-    """The pods of a run that are wanted, by role, number and age; and who they are.
+def chosen_pods(name: str, site: Site, which: Which) -> tuple[list[Manifest], Ranks]:
+    """The pods of a run that a person means, by role, number and age; and who they are.
 
     Raises:
         NotFoundError: there is no such run.
@@ -207,30 +258,44 @@ def chosen_pods(name: str, site: Site, wanted: Wanted) -> tuple[list[Manifest], 
 
     seen = observe(site.cluster, name, site.namespace)
     ranks = Ranks(seen.objects)
-    found = ranks.chosen(seen.pods, wanted)
-    if found:
-        return found, ranks
-    if seen.pods and ranks.expects(wanted, seen.pods):
+    node, role = _numbered(site, seen, which)
+    found = ranks.chosen(seen.pods, node=node, role=role)
+    if not found:
+        if seen.pods and node is not None and ranks.expects(node, role):
+            what = ranks.word(role)
+            what = f"{what} {node}" if which.rank is None else f"rank {which.rank}"
+            raise InputError(
+                f"{what} of run {name!r} has no pod now: it has not begun, or its pod is gone",
+                hint=f"`{names.CLI} status {name}` shows which it is",
+            )
+        known = sorted({str(ranks.of(pod)) for pod in seen.pods}, key=_number)
+        asked = f"pod {role}".rstrip() if node is None else f"{ranks.word(role)} {node}"
         raise InputError(
-            f"{_asked(wanted)} of run {name!r} has no pod now: it has not begun, or its pod is "
-            "gone",
-            hint=f"`{names.CLI} status {name}` shows which it is",
+            f"run {name!r} has no {asked}" + ("" if known else ": it has none yet"),
+            hint=f"its pods are {', '.join(known[:20])}{', …' * (len(known) > 20)}"  # noqa: PLR2004
+            if known
+            else f"`{names.CLI} status {name}` says what it waits for",
         )
-    known = sorted({str(ranks.of(pod)) for pod in seen.pods}, key=_number)
-    raise InputError(
-        f"run {name!r} has no pod {_asked(wanted)}".rstrip()
-        + ("" if known else ": it has none yet"),
-        hint=f"its pods are {', '.join(known[:20])}{', …' * (len(known) > 20)}"  # noqa: PLR2004
-        if known
-        else f"`{names.CLI} status {name}` says what it waits for",
-    )
+    return found, ranks
 
 
-def _asked(wanted: Wanted) -> str:
-    """What was asked for, in words."""
-    numbers = {"rank": wanted.rank, "node": wanted.node}
-    parts = [f"{word} {number}" for word, number in numbers.items() if number is not None]
-    return " ".join(part for part in (wanted.role, *parts) if part)
+def _numbered(site: Site, seen: Observation, which: Which) -> tuple[int | None, str]:
+    """The number and the role of the pods that are meant.
+
+    Raises:
+        InputError: there is no such rank, or nothing says which pod it is in.
+    """
+    if which.rank is None:
+        return which.node, which.role
+    from allranks.cluster import paths, pods  # noqa: PLC0415 - only for a cluster
+
+    hostfile = ""
+    if any(text(one, "metadata", "labels", names.ROLE) == "launcher" for one in seen.objects):
+        with suppress(NotFoundError, ForbiddenError):
+            found = site.cluster.get(paths.CONFIG_MAPS, seen.release, namespace=seen.namespace)
+            hostfile = text(found, "data", "hostfile")
+    who = pods.with_rank(which.rank, seen.release, seen.objects, hostfile)
+    return who.rank, who.role
 
 
 def _number(text: str) -> tuple[int, str]:
@@ -258,7 +323,7 @@ def attach_command(
     timeout: float | None,
     output: str,
 ) -> None:
-    """Follow run NAME to its end, as `run` does: its state, and the log of one rank.
+    """Follow run NAME to its end, as `run` does: its state, and the log of one pod.
 
     The log is rank 0's or the launcher's unless a rank, a node or a role is named. Ctrl-C leaves
     the job as it is. The exit code is the job's own.
@@ -269,10 +334,9 @@ def attach_command(
       allranks attach demo --rank 3
     """  # noqa: D301 - \b is click's mark for text that is not re-wrapped
     from allranks.cli.following import How  # noqa: PLC0415 - its libraries cost 0.2 s
-    from allranks.model.ranklines import Wanted  # noqa: PLC0415 - not for a shell's completion
 
-    how = How(wanted=Wanted(rank, node, role), timeout=timeout, json=output == "json")
-    status = _follow(console, name, target.on_cluster(), how)
+    how = How(timeout=timeout, json=output == "json")
+    status = _follow(console, name, target.on_cluster(), how, Which(rank, node, role))
     if output == "json":
         console.json(status.as_dict())
     else:
@@ -281,12 +345,14 @@ def attach_command(
     raise click.exceptions.Exit(statusview.exit_code(status))
 
 
-def _follow(console: Console, name: str, site: Site, how: How) -> Any:
+def _follow(console: Console, name: str, site: Site, how: How, which: Which) -> Any:
     from allranks.cli import following  # noqa: PLC0415 - its libraries cost 0.2 s
     from allranks.cluster.observe import observe  # noqa: PLC0415
 
     # A run that is not there is told at once.
-    how = how.of(observe(site.cluster, name, site.namespace))
+    seen = observe(site.cluster, name, site.namespace)
+    node, role = _numbered(site, seen, which)
+    how = replace(how.of(seen), node=node, role=role, rank=which.rank)
     try:
         return following.follow(console, site.cluster, name, site.namespace, how)
     except KeyboardInterrupt:
@@ -364,7 +430,7 @@ def _event_row(event: Manifest, seen: float | None, now: float) -> tuple[object,
 @run_argument
 @click.argument("command", nargs=-1, required=True)
 @only_cluster_options
-@click.option("--rank", type=click.IntRange(min=0), help="The pod of this process. Default: 0's.")
+@_RANK
 @_NODE
 @_ROLE
 @click.option("-c", "--container", default="", help="The container. Default: the trainer.")
@@ -386,18 +452,19 @@ def exec_command(
 ) -> None:
     """Run COMMAND in a pod of run NAME; its exit code is this program's.
 
+    The pod is rank 0's or the launcher's unless a rank, a node or a role is named.
+
     \b
     Example:
       allranks exec demo -- nvidia-smi
       allranks exec demo --rank 1 -it -- sh
     """  # noqa: D301 - \b is click's mark for text that is not re-wrapped
     from allranks.cluster import pods as podset  # noqa: PLC0415 - its libraries cost 0.2 s
-    from allranks.model.ranklines import ALL, Wanted  # noqa: PLC0415 - not for completion
 
     site = target.on_cluster()
-    wanted = Wanted(rank, node, role)
-    found, ranks = chosen_pods(name, site, wanted)
-    if wanted == ALL:
+    which = Which(rank, node, role)
+    found, ranks = chosen_pods(name, site, which)
+    if which == Which():
         found = ranks.leading(found)
     running = [pod for pod in found if podset.is_running(pod)]
     if not running:

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 from allranks.errors import InputError
 from allranks.local import happenings, logfiles, records, store
 from allranks.local.elastic import board
-from allranks.model.ranklines import Wanted
+from allranks.model.processes import no_rank, not_fixed
+from allranks.names import ROLE_LAUNCHER, ROLE_NODE, ROLE_WORKER
 from allranks.status import events as reading
+from allranks.words import some
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from allranks.local.logfiles import LogLine
     from allranks.model.manifest import Manifest
     from allranks.model.status import RunStatus
+
+_SHOWN = 20
 
 
 def status(name: str, namespace: str) -> RunStatus:
@@ -51,10 +55,10 @@ def list_runs() -> list[RunStatus]:
 def logs(
     name: str,
     namespace: str,
-    rank: int | None = None,
-    *,
     node: int | None = None,
+    *,
     role: str | None = None,
+    rank: int | None = None,
     follow: bool = False,
     tail: int | None = None,
 ) -> Iterator[LogLine]:
@@ -63,46 +67,51 @@ def logs(
     Args:
         name: the release.
         namespace: its namespace.
-        rank: only this rank, see `Wanted`; None for all.
-        node: only the pod of this number in its role; None for all.
+        node: only pods of this number; None for all.
         role: only pods of this role; None for all.
+        rank: only lines of this process, where a pod has several.
         follow: go on until the run has ended, lines of all pods as they come; otherwise the lines
             that are there, pod by pod.
         tail: of those that are there, only so many last ones of each start of a container.
 
     Raises:
-        InputError: there is no such run, no such rank or node, or no such role.
+        InputError: there is no such run, no such pod, or no such role.
     """
     folder = records.existing(name, namespace)
     pods = records.read_status(folder).pods
     roles = list(dict.fromkeys(pod.role for pod in pods))
     if role is not None and role not in roles:
         raise InputError(f"run {name!r} has no role {role!r}", hint=f"it has {', '.join(roles)}")
-    numbers = sorted(
-        {pod.rank for pod in pods if pod.rank is not None and role in {None, pod.role}}
-    )
-    wanted = Wanted(rank, node, role or "")
+    numbers = {pod.rank for pod in pods if role in {None, pod.role}}
     if node is not None and node not in numbers:
-        known = ", ".join(map(str, numbers))
-        raise InputError(f"run {name!r} has no node {node}", hint=f"its nodes are {known}")
-    if rank is not None and not _expects(folder, wanted, numbers):
-        ranks = ", ".join(map(str, _ranks(folder, numbers)))
-        raise InputError(f"run {name!r} has no rank {rank}", hint=f"its ranks are {ranks}")
+        known = sorted(number for number in numbers if number is not None)
+        what = role or ROLE_NODE
+        raise InputError(
+            f"run {name!r} has no {what} {node}",
+            hint=f"it has {what} {some([str(number) for number in known], _SHOWN)}",
+        )
+    chosen = logfiles.Choice(node, role, rank)
     if follow:
-        return logfiles.follow(folder.logs, lambda: not folder.alive(), wanted, tail)
-    return logfiles.read(folder.logs, wanted, tail)
+        return logfiles.follow(folder.logs, lambda: not folder.alive(), chosen, tail)
+    return logfiles.read(folder.logs, chosen, tail)
 
 
-def _expects(folder: store.RunFolder, wanted: Wanted, numbers: list[int]) -> bool:
-    """Whether there are or will be lines of a rank."""
-    there = logfiles.files(folder.logs)
-    return wanted.rank in _ranks(folder, numbers) or any(one.is_wanted(wanted) for one in there)
+def node_of(name: str, namespace: str, rank: int) -> tuple[int | None, str]:
+    """The number and the role of the pod that a process runs in.
 
-
-def _ranks(folder: store.RunFolder, numbers: list[int]) -> list[int]:
-    """The ranks of a run whose pods have these numbers."""
-    count = max((one.writers.count for one in logfiles.files(folder.logs)), default=1)
-    return [number * count + at for number in numbers for at in range(count)]
+    Raises:
+        InputError: there is no such run, no such rank, or nothing says which pod it is in.
+    """
+    pods = records.read_status(records.existing(name, namespace)).pods
+    for pod in pods:
+        if pod.ranks is not None and rank in pod.ranks:
+            return pod.rank, pod.role
+    ends = [pod.ranks.stop for pod in pods if pod.ranks is not None]
+    if ends and all(pod.ranks is not None for pod in pods if pod.role in {ROLE_NODE, ROLE_WORKER}):
+        raise no_rank(rank, name, max(ends))
+    roles = sorted({pod.role for pod in pods} - {ROLE_NODE, ROLE_LAUNCHER})
+    fix = f"--role {roles[-1]} --node N" if roles else "--node N"
+    raise not_fixed(rank, name, "its processes get their ranks when they start", fix)
 
 
 def events(name: str, namespace: str) -> list[Manifest]:

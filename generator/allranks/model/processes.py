@@ -12,6 +12,8 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from itertools import accumulate
 
+from allranks.errors import InputError
+
 # "host slots=4" as Open MPI reads it, "host:4" as MPICH and Intel MPI do.
 _HOST = re.compile(r"(?P<host>[^\s:#]+)(?:\s+slots=(?P<slots>\d+)|:(?P<count>\d+))?")
 
@@ -70,3 +72,18 @@ def show(ranks: range | None) -> str:
     if ranks is None or not ranks:
         return "-"
     return str(ranks[0]) if len(ranks) == 1 else f"{ranks[0]}-{ranks[-1]}"
+
+
+def no_rank(rank: int, run: str, total: int) -> InputError:
+    """A rank that there is not."""
+    last = f"its ranks are 0 to {total - 1}" if total > 1 else "its only rank is 0"
+    return InputError(f"run {run!r} has no rank {rank}", path="--rank", hint=last)
+
+
+def not_fixed(rank: int, run: str, why: str, fix: str) -> InputError:
+    """A rank of which nothing says where it is."""
+    return InputError(
+        f"which pod of run {run!r} has rank {rank} is not known: {why}",
+        path="--rank",
+        hint=f"name the pod by its number: {fix}",
+    )

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
-from allranks.status import elasticjobs, indexes
+from allranks.status import elasticjobs, indexes, processes
 from allranks.status.facts import (
     ELASTIC_JOB,
     JOB,
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from allranks.model.manifest import Manifest
+    from allranks.model.processes import Processes
 
 __all__ = ["KINDS", "ControllerFacts", "Outcome", "Verdict", "owners", "read"]
 
@@ -102,6 +103,7 @@ def _job(manifest: Manifest) -> ControllerFacts:
         ignored=_ignored(spec),
         verdict=verdict,
         ending=None if verdict is not None else _ending(conditions, spec, status),
+        processes=_processes(manifest, expected),
         started_at=when(status, "startTime"),
     )
 
@@ -223,7 +225,14 @@ def _set(manifest: Manifest) -> ControllerFacts:
         suspended=not replicas,
         verdict=verdict,
         started_at=when(manifest, "metadata", "creationTimestamp") if replicas else None,
+        processes=_processes(manifest, replicas),
     )
+
+
+def _processes(manifest: Manifest, nodes: int) -> Processes | None:
+    spec = mapping(manifest, "spec", "template", "spec")
+    role = text(manifest, "spec", "template", "metadata", "labels", names.ROLE)
+    return processes.torchrun(spec, nodes) if role in {"", names.ROLE_NODE} else None
 
 
 def ranks_done(at: float | None) -> Verdict:

@@ -21,7 +21,9 @@ from allranks.status import (
     phases,
     podcause,
     pods,
+    processes,
     queueing,
+    remarks,
     removed,
     waiting,
 )
@@ -52,6 +54,7 @@ class _Seen:
     standings: tuple[Standing, ...]
     offsets: tuple[int, ...]
     newest: Newest
+    services: tuple[PodFacts, ...] = ()
 
 
 def reduce(observation: Observation, logs: Mapping[str, tuple[str, ...]] = _NO_LOGS) -> RunStatus:
@@ -75,6 +78,13 @@ def reduce(observation: Observation, logs: Mapping[str, tuple[str, ...]] = _NO_L
     if failure is not None and failure.pod in logs:
         failure = replace(failure, log=tuple(logs[failure.pod]))
     waits = _waits(seen, queue, observation, phase)
+    shown = tuple(
+        pod
+        for one, offset in zip(standings, seen.offsets, strict=True)
+        for pod in statuses(one, offset)
+    )
+    if failure is not None:
+        failure = replace(failure, process=processes.failed(failure, shown))
     return RunStatus(
         name=observation.release,
         namespace=observation.namespace,
@@ -88,14 +98,12 @@ def reduce(observation: Observation, logs: Mapping[str, tuple[str, ...]] = _NO_L
         finished_at=verdict.at if finished and verdict is not None else None,
         exit_code=_exit_code(phase, verdict, found),
         roles=_roles(standings),
-        pods=tuple(
-            pod
-            for one, offset in zip(standings, seen.offsets, strict=True)
-            for pod in statuses(one, offset)
-        ),
+        pods=shown,
         failure=failure,
         notes=observation.notes,
         disruptions=sum(one.disruptions for one in standings),
+        services=tuple(map(remarks.status, seen.services)),
+        remarks=remarks.tell(standings, seen.services, failure),
     )
 
 
@@ -135,7 +143,7 @@ def _read(observation: Observation) -> _Seen:
     for one in standings:
         offsets.append(ranks[one.controller.role])
         ranks[one.controller.role] += one.controller.expected
-    return _Seen(tuple(standings), tuple(offsets), newest)
+    return _Seen(tuple(standings), tuple(offsets), newest, remarks.services(found))
 
 
 def _by_owner(

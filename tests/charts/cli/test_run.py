@@ -47,7 +47,7 @@ def test_a_run_to_its_end(cli: Any, job: Path) -> None:
     logged = [line.removeprefix("[0] ") for line in lines if line.startswith('[0] {"epoch"')]
     assert str(cli.cwd) == json.loads(logged[0])["cwd"]
     assert "demo  Succeeded, 1 done" in done.stdout
-    assert lines[-1].split()[:5] == ["0", "demo-0", "Succeeded", "0", "0"]
+    assert lines[-1].split()[:5] == ["0", "0", "demo-0", "Succeeded", "0"]
     assert done.stderr.splitlines() == [
         "note: queue is for a cluster; off in a local run",
         "note: scheduling.dialect is for a cluster; off in a local run",

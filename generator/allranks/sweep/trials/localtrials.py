@@ -20,7 +20,6 @@ from allranks.errors import AllranksError, InputError, RunError
 from allranks.helm import driver
 from allranks.local import control, ending, localising, logfiles, records, store
 from allranks.local.events import AT_ONCE
-from allranks.model.ranklines import ALL, Wanted
 from allranks.model.status import Phase, PodStatus, RunStatus
 from allranks.sweep import actions, metrics, owner
 from allranks.sweep.actions import Observed
@@ -136,7 +135,7 @@ class LocalTrials:
         tail = known.tails.get(trial.attempts)
         if tail is None:
             folder = store.run_folder(trial.name, self._home.namespace)
-            tail = known.tails[trial.attempts] = logfiles.Tail(folder.logs, _wanted(leading))
+            tail = known.tails[trial.attempts] = logfiles.Tail(folder.logs, _choice(leading))
         ended = known.has_ended
         lines = [line.text for line in tail.new(ended=ended)]
         # Of a trial that failed it may be the end of its log, which was read already.
@@ -375,8 +374,8 @@ def _leading(pods: Iterable[PodStatus]) -> PodStatus | None:
     return first[0] if first else None
 
 
-def _wanted(pod: PodStatus | None) -> Wanted:
-    return ALL if pod is None else Wanted(node=pod.rank, role=pod.role)
+def _choice(pod: PodStatus | None) -> logfiles.Choice:
+    return logfiles.ALL if pod is None else logfiles.Choice(pod.rank, pod.role)
 
 
 def _message(pod: PodStatus | None) -> str:
