@@ -206,6 +206,7 @@ EDL_RANK = "elasticjob.dlrover/rank-index"
 EDL_RELAUNCHES = "elasticjob.dlrover/relaunch-count"
 EDL_NAME_OLD = "elasticjob-name"  # on plans of old samples
 EDL_RESTARTS_OLD = "elasticjob.dlrover/restart-count"
+HISTORY_SUFFIX = "-history"  # of the ConfigMap in which our master keeps how a job went
 SCALE_TYPE = "scale-type"  # on plans: auto | manual
 
 # The replica types of an elastic job; the master's is written so in a job's replicaSpecs.

@@ -101,6 +101,41 @@ def test_a_single_node_needs_no_rendezvous(machine: Machine, helm4: Any, repo: P
     assert (Phase.SUCCEEDED, expected) == (done.status.phase, _said(done)), done.texts
 
 
+def test_a_job_that_fails_by_its_own_fault_ends_after_its_retries(
+    machine: Machine, helm4: Any, repo: Path
+) -> None:
+    """With one retry it is tried twice in all, though another node's rank fails each time.
+
+    The rank that waits for the one that failed fails as well, which costs its node a retry too.
+    """
+    notes = machine.workdir / "tries"
+    script = f"""
+import os
+import sys
+import torch.distributed as dist
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+with open({str(notes)!r}, "a") as notes:
+    notes.write("%d\\n" % rank)
+dist.barrier()
+tries = open({str(notes)!r}).read().split().count("0")
+if rank == tries % 2:
+    sys.exit(5)
+dist.barrier()
+"""
+    values: dict[str, Any] = {
+        "command": [],
+        "script": script,
+        "procsPerNode": 1,
+        "runPolicy": {"backoffLimit": 1},
+        "torchrun": {"maxRestarts": 0},
+    }
+    done = machine.run(*_chart(helm4, repo, **values))
+    assert (Phase.FAILED, "MaxFailedIndexesExceeded") == (done.status.phase, done.status.reason)
+    assert "no retry is left (backoffLimit 1)" in done.status.message
+    assert ["0", "0", "1", "1"] == sorted(notes.read_text().split())
+
+
 def test_a_failing_rank_is_named(machine: Machine, helm4: Any, repo: Path) -> None:
     """A rank that fails with a fatal code fails the run at once, with its code and its words."""
     script = "import os, sys\nprint('rank', os.environ['RANK'])\n"
@@ -137,15 +172,15 @@ while True:
 """
 
 
-def test_a_long_save_is_finished_when_a_run_is_suspended_or_deleted(
+def test_a_long_save_is_finished_when_a_run_is_stopped_or_deleted(
     machine: Machine, helm4: Any, repo: Path
 ) -> None:
     """Of a grace of 60 s there are 45 s for a checkpoint."""
-    for name in ("paused", "gone"):
+    for name in ("ended", "gone"):
         values = {"nodes": 1, "command": [], "script": _SAVES}
         grace = {"backoffLimit": 0, "terminationGracePeriodSeconds": 60}
         machine.start(*_chart(helm4, repo, name, **values, runPolicy=grace), name=name)
-    for name in ("paused", "gone"):
+    for name in ("ended", "gone"):
         until(lambda name=name: _ready(name) == {0, 1}, f"both ranks of {name}")
     with ThreadPoolExecutor() as pool:
         ends = [pool.submit(end, name, "lab") for name, end in _ENDS.items()]
@@ -155,7 +190,7 @@ def test_a_long_save_is_finished_when_a_run_is_suspended_or_deleted(
     assert saved == {f"saved.{name}-0.{rank}" for name in _ENDS for rank in range(2)}
 
 
-_ENDS = {"paused": control.suspend, "gone": control.delete}
+_ENDS = {"ended": control.stop, "gone": control.delete}
 
 
 def _ready(name: str) -> set[int | None]:
@@ -168,7 +203,7 @@ def test_lines_of_one_rank(machine: Machine, trainer: Path, helm4: Any, repo: Pa
     machine.run(*_chart(helm4, repo))
     lines = [line for line in control.logs("run", "lab") if line.text.startswith("rank ")]
     assert sorted((line.process, line.text) for line in lines) == list(enumerate(_ALL_FOUR))
-    third = control.logs("run", "lab", 1, rank=2)
+    third = control.logs("run", "lab", 2)
     assert [line.text for line in third if line.text.startswith("rank ")] == [_ALL_FOUR[2]]
 
 

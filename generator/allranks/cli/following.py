@@ -15,6 +15,7 @@ from allranks.cluster.live import Live
 from allranks.cluster.pods import Ranks
 from allranks.cluster.tails import Line, Tails
 from allranks.errors import AllranksError, RunError
+from allranks.model.ranklines import ALL, Wanted
 from allranks.model.status import Phase
 from allranks.status.reduce import first_failed, reduce
 
@@ -44,10 +45,8 @@ class How:
     """How a run is followed.
 
     Attributes:
-        logs: lead (rank 0's or the launcher's), all or none; `node` and `role` win over it.
-        node: only the pod of this number; None for all.
-        role: only this role; "" for all.
-        rank: only lines of this process, where a pod has several.
+        logs: lead (rank 0's or the launcher's), all or none; what is wanted wins over it.
+        wanted: whose log lines.
         timeout: seconds; None is to its end.
         json: the log is told about the result, and is not the result.
         quiet: no notes on how the run goes.
@@ -57,9 +56,7 @@ class How:
     """
 
     logs: str = "lead"
-    node: int | None = None
-    role: str = ""
-    rank: int | None = None
+    wanted: Wanted = ALL
     timeout: float | None = None
     json: bool = False
     quiet: bool = False
@@ -70,7 +67,7 @@ class How:
     @property
     def leads(self) -> bool:
         """Whether only what rank 0 and its pod say is shown, and not rank 0's neighbours."""
-        return self.logs == "lead" and self.node is None and not self.role
+        return self.logs == "lead" and self.wanted == ALL
 
     def of(self, seen: Observation) -> How:
         """The same for a run that was looked at: no kind is watched that it has none of."""
@@ -81,8 +78,8 @@ class How:
         """The pods whose logs are shown."""
         if self.logs == "none":
             return []
-        if self.node is not None or self.role:
-            return ranks.chosen(pods, node=self.node, role=self.role)
+        if self.wanted != ALL:
+            return ranks.chosen(pods, self.wanted)
         return list(pods) if self.logs == "all" else ranks.leading(pods)
 
 
@@ -155,7 +152,7 @@ class _Follower:
         self._stuck_since: float | None = None
         put = self._lines.put
         self.tails = Tails(
-            cluster, live.namespace, sink=put, tell=put, tail=how.tail, rank=how.rank
+            cluster, live.namespace, sink=put, tell=put, tail=how.tail, wanted=how.wanted
         )
 
     def line(self) -> str:

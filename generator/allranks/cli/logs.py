@@ -22,7 +22,7 @@ from allranks.errors import (
     NotFoundError,
     RunError,
 )
-from allranks.status.fields import text
+from allranks.status import fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -32,13 +32,11 @@ if TYPE_CHECKING:
     from allranks.cli.target import Site, Target
     from allranks.cluster.pods import Identity, Ranks
     from allranks.model.manifest import Manifest
-    from allranks.model.ranklines import Writers
+    from allranks.model.ranklines import Wanted, Writers
     from allranks.status.observation import Observation
 
 _RANK = click.option(
-    "--rank",
-    type=click.IntRange(min=0),
-    help="Only this rank, a process: its lines, or the pod it runs in.",
+    "--rank", type=click.IntRange(min=0), help="Only this process of the training, or its pod."
 )
 _NODE = click.option(
     "--node", type=click.IntRange(min=0), help="Only this node: the pod of this number."
@@ -79,31 +77,31 @@ def logs_command(
 ) -> None:
     """Show what the pods of run NAME wrote, each line with its rank.
 
-    A rank is a process of the training; the pod with several of them is a node. mpirun prints the
-    lines of all its ranks, so those are the launcher's.
-
-    With -o json each line is an object of its own.
+    Where a pod has several processes, what it says besides theirs is the node's. mpirun prints the
+    lines of all its ranks, so those are the launcher's. With -o json each line is an object of its
+    own.
 
     \b
     Example:
       allranks logs demo --follow
       allranks logs demo --rank 1 --tail 100
-      allranks logs demo --node 0
       allranks logs demo --role launcher
     """  # noqa: D301 - \b is click's mark for text that is not re-wrapped
+    from allranks.model.ranklines import Wanted  # noqa: PLC0415 - not for a shell's completion
+
+    wanted = checked(Wanted(rank, node, role))
     site = target.site(console)
-    which = Which(rank, node, role)
     unread: list[str] = []
     if site is None:
-        lines = _local_lines(name, target, which, follow=follow, tail=tail)
+        lines = _local_lines(name, target, wanted, follow=follow, tail=tail)
     elif follow:
         from allranks.cli.following import How  # noqa: PLC0415 - only for a cluster
 
-        how = How(logs="all", quiet=True, as_json=output == "json", tail=tail)
-        _follow(console, name, site, how, which)
+        how = How(logs="all", wanted=wanted, quiet=True, as_json=output == "json")
+        _follow(console, name, site, replace(how, tail=tail))
         return
     else:
-        lines = _cluster_lines(name, site, unread, which, tail=tail)
+        lines = _cluster_lines(name, site, unread, wanted, tail=tail)
     for data in lines:
         if output == "json":
             console.raw(json.dumps(data, ensure_ascii=False) + "\n")
@@ -118,49 +116,21 @@ def logs_command(
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Which:
-    """Which pods a person means.
-
-    Attributes:
-        rank: the one that this process runs in; None where another option says it.
-        node: those of this number in their role; None for all.
-        role: those of this role; "" for all.
-
-    Raises:
-        InputError: a rank, and something else that says which pod it is in.
-    """
-
-    rank: int | None = None
-    node: int | None = None
-    role: str = ""
-
-    def __post_init__(self) -> None:
-        """Refuse what contradicts itself."""
-        if self.rank is not None and (self.node is not None or self.role):
-            other = "--role" if self.role else "--node"
-            raise InputError(
-                f"--rank names one process of the whole job, and {other} other pods than its own",
-                path="--rank",
-                hint="leave --rank out, and name the pod by --role and --node"
-                if self.role
-                else "leave one of the two out",
-            )
-
-
 def _local_lines(
-    name: str, target: Target, which: Which, *, follow: bool, tail: int | None
+    name: str, target: Target, wanted: Wanted, *, follow: bool, tail: int | None
 ) -> Iterator[dict[str, Any]]:
     from allranks.cluster.pods import Identity  # noqa: PLC0415 - not for a shell's completion
     from allranks.cluster.tails import Line  # noqa: PLC0415
     from allranks.local import control  # noqa: PLC0415 - only for this machine
 
-    namespace = target.local_namespace
-    node, role = which.node, which.role or None
-    if which.rank is not None:
-        node, role = control.node_of(name, namespace, which.rank)
     lines = control.logs(
-        name, namespace, node, role=role, rank=which.rank, follow=follow, tail=tail
+        name,
+        target.local_namespace,
+        wanted.rank,
+        node=wanted.node,
+        role=wanted.role or None,
+        follow=follow,
+        tail=tail,
     )
     for line in lines:
         where = (line.pod, Identity(line.role, line.rank), line.container, line.attempt)
@@ -168,36 +138,36 @@ def _local_lines(
 
 
 def _cluster_lines(
-    name: str, site: Site, unread: list[str], which: Which, *, tail: int | None
+    name: str, site: Site, unread: list[str], wanted: Wanted, *, tail: int | None
 ) -> Iterator[dict[str, Any]]:
-    """The lines that are there, pod by pod, in the order of ranks and attempts.
+    """The lines that are there, pod by pod, in the order of roles, numbers and attempts.
 
     Args:
         name: the run.
         site: where it is.
         unread: gets a sentence on each log that cannot be read.
-        which: only these pods.
-        tail: only so many last lines of each.
+        wanted: whose lines.
+        tail: only so many last lines of each start of a container.
     """
     from allranks.cluster import pods as podset  # noqa: PLC0415 - only for a cluster
 
     attempts: dict[Identity, int] = {}
-    found, ranks = chosen_pods(name, site, which)
+    found, ranks = chosen_pods(name, site, wanted, by_line=True)
     for pod in found:
         who = ranks.of(pod)
-        # Where a container was started again, the log of the start before the last comes first.
+        # Where a container was started again, the log of the start before it comes first.
         for previous in (True, False) if podset.was_restarted(pod) else (False,):
             attempt = attempts[who] = attempts.get(who, -1) + 1
             if not podset.has_started(pod):
                 continue
             try:
-                lines = _Start(pod, who, attempt, previous).lines(site, which.rank, tail)
+                lines = _Start(pod, who, attempt, previous).lines(site, wanted, tail)
             except (RunError, NotFoundError) as error:
-                # One node that does not answer must not hide what the others have to say; and of
-                # a start before the last one nothing may be left.
+                # One node that does not answer must not hide what the others have to say; and of a
+                # start before the last one nothing may be left.
                 if not previous:
-                    said = error.problem.message
-                    unread.append(f"the log of pod {pod['metadata']['name']}: {said}")
+                    pod_name = pod["metadata"]["name"]
+                    unread.append(f"the log of pod {pod_name}: {error.problem.message}")
                 continue
             yield from lines
 
@@ -211,43 +181,48 @@ class _Start:
     attempt: int
     previous: bool
 
-    def lines(self, site: Site, rank: int | None, tail: int | None) -> Iterator[dict[str, Any]]:
-        """Its lines, or those of a rank; of these only so many last ones.
+    def lines(self, site: Site, wanted: Wanted, tail: int | None) -> Iterable[dict[str, Any]]:
+        """Its lines that are wanted; of these only so many last ones.
 
         Raises:
-            RunError: it cannot be read, as NotFoundError.
+            RunError: it cannot be read; a NotFoundError where it is not there.
         """
         from allranks.cluster import pods as podset  # noqa: PLC0415 - only for a cluster
 
+        name, container = self.pod["metadata"]["name"], podset.main_container(self.pod)
         writers = podset.writers(self.pod)
         # The last lines of one of several processes are not the last lines of its pod.
-        mixed = rank is not None and writers.prefixed and tail is not None
+        mixed = wanted.rank is not None and writers.prefixed
         stream = site.cluster.logs(
-            self.pod["metadata"]["name"],
+            name,
             namespace=site.namespace,
-            container=podset.main_container(self.pod),
+            container=container,
             previous=self.previous,
             tail=None if mixed else tail,
         )
-        found = self._read(stream, writers, rank)
-        return iter(deque(found, maxlen=tail)) if mixed else found
+        found = self._read(stream, wanted, writers)
+        return deque(found, maxlen=tail) if mixed and tail is not None else found
 
     def _read(
-        self, stream: Iterable[str], writers: Writers, rank: int | None
+        self, stream: Iterable[str], wanted: Wanted, writers: Writers
     ) -> Iterator[dict[str, Any]]:
         from allranks.cluster import pods as podset  # noqa: PLC0415 - only for a cluster
         from allranks.cluster.tails import Line  # noqa: PLC0415
 
-        container = podset.main_container(self.pod)
-        where = (self.pod["metadata"]["name"], self.who, container, self.attempt)
-        for line in stream:
-            process, rest = writers.split(line)
-            if writers.is_by(rank, process):
+        name, container = self.pod["metadata"]["name"], podset.main_container(self.pod)
+        for text in stream:
+            process, rest = writers.split(text)
+            if wanted.has_line(self.who.role, writers, process):
+                where = (name, self.who, container, self.attempt)
                 yield Line(*where, rest, writers, process).as_dict()
 
 
-def chosen_pods(name: str, site: Site, which: Which) -> tuple[list[Manifest], Ranks]:
-    """The pods of a run that a person means, by role, number and age; and who they are.
+def chosen_pods(
+    name: str, site: Site, wanted: Wanted, *, by_line: bool = False
+) -> tuple[list[Manifest], Ranks]:
+    """The pods of a run that are wanted, by role, number and age; and who they are.
+
+    See `located` for `by_line`.
 
     Raises:
         NotFoundError: there is no such run.
@@ -258,44 +233,84 @@ def chosen_pods(name: str, site: Site, which: Which) -> tuple[list[Manifest], Ra
 
     seen = observe(site.cluster, name, site.namespace)
     ranks = Ranks(seen.objects)
-    node, role = _numbered(site, seen, which)
-    found = ranks.chosen(seen.pods, node=node, role=role)
-    if not found:
-        if seen.pods and node is not None and ranks.expects(node, role):
-            what = ranks.word(role)
-            what = f"{what} {node}" if which.rank is None else f"rank {which.rank}"
-            raise InputError(
-                f"{what} of run {name!r} has no pod now: it has not begun, or its pod is gone",
-                hint=f"`{names.CLI} status {name}` shows which it is",
-            )
-        known = sorted({str(ranks.of(pod)) for pod in seen.pods}, key=_number)
-        asked = f"pod {role}".rstrip() if node is None else f"{ranks.word(role)} {node}"
+    asked = _asked(wanted, ranks)
+    wanted = located(site, seen, wanted, by_line=by_line)
+    found = ranks.chosen(seen.pods, wanted)
+    if found:
+        return found, ranks
+    if seen.pods and ranks.expects(wanted, seen.pods):
         raise InputError(
-            f"run {name!r} has no {asked}" + ("" if known else ": it has none yet"),
-            hint=f"its pods are {', '.join(known[:20])}{', …' * (len(known) > 20)}"  # noqa: PLR2004
-            if known
-            else f"`{names.CLI} status {name}` says what it waits for",
+            f"{asked} of run {name!r} has no pod now: it has not begun, or its pod is gone",
+            hint=f"`{names.CLI} status {name}` shows which it is",
         )
-    return found, ranks
+    known = sorted({str(ranks.of(pod)) for pod in seen.pods}, key=_number)
+    raise InputError(
+        f"run {name!r} has no {asked}" + ("" if known else ": it has none yet"),
+        hint=f"its pods are {', '.join(known[:20])}{', …' * (len(known) > 20)}"  # noqa: PLR2004
+        if known
+        else f"`{names.CLI} status {name}` says what it waits for",
+    )
 
 
-def _numbered(site: Site, seen: Observation, which: Which) -> tuple[int | None, str]:
-    """The number and the role of the pods that are meant.
+def _asked(wanted: Wanted, ranks: Ranks) -> str:
+    """What was asked for, in words."""
+    if wanted.rank is not None:
+        return f"rank {wanted.rank}"
+    if wanted.node is not None:
+        return f"{ranks.word(wanted.role)} {wanted.node}"
+    return f"pod {wanted.role}".rstrip()
+
+
+def checked(wanted: Wanted) -> Wanted:
+    """The same, where it does not contradict itself.
+
+    Raises:
+        InputError: a rank, and something else that says which pod it is in.
+    """
+    if wanted.rank is not None and (wanted.node is not None or wanted.role):
+        raise InputError(
+            "--rank names one process of the whole job, and "
+            f"{'--role' if wanted.role else '--node'} other pods than its own",
+            path="--rank",
+            hint="leave --rank out, and name the pod by --role and --node"
+            if wanted.role
+            else "leave one of the two out",
+        )
+    return wanted
+
+
+def located(site: Site, seen: Observation, wanted: Wanted, *, by_line: bool) -> Wanted:
+    """The same with the pod that a rank runs in.
+
+    Args:
+        site: where the run is.
+        seen: the run.
+        wanted: what is wanted.
+        by_line: whether a line that bears its rank is enough, wherever it was written.
 
     Raises:
         InputError: there is no such rank, or nothing says which pod it is in.
     """
-    if which.rank is None:
-        return which.node, which.role
+    if wanted.rank is None:
+        return wanted
     from allranks.cluster import paths, pods  # noqa: PLC0415 - only for a cluster
 
     hostfile = ""
-    if any(text(one, "metadata", "labels", names.ROLE) == "launcher" for one in seen.objects):
+    if any(
+        fields.text(one, "metadata", "labels", names.ROLE) == "launcher" for one in seen.objects
+    ):
         with suppress(NotFoundError, ForbiddenError):
             found = site.cluster.get(paths.CONFIG_MAPS, seen.release, namespace=seen.namespace)
-            hostfile = text(found, "data", "hostfile")
-    who = pods.with_rank(which.rank, seen.release, seen.objects, hostfile)
-    return who.rank, who.role
+            hostfile = fields.text(found, "data", "hostfile")
+    try:
+        who = pods.with_rank(wanted.rank, seen.release, seen.objects, hostfile)
+    except InputError:
+        if by_line and any(not one.fixed for one in map(pods.writers, seen.pods) if one.prefixed):
+            return wanted
+        raise
+    # mpirun's ranks are not those of torchrun's lines.
+    rank = wanted.rank if who.role == names.ROLE_NODE else None
+    return replace(wanted, rank=rank, node=who.rank, role=who.role)
 
 
 def _number(text: str) -> tuple[int, str]:
@@ -323,7 +338,7 @@ def attach_command(
     timeout: float | None,
     output: str,
 ) -> None:
-    """Follow run NAME to its end, as `run` does: its state, and the log of one pod.
+    """Follow run NAME to its end, as `run` does: its state, and the log of one rank.
 
     The log is rank 0's or the launcher's unless a rank, a node or a role is named. Ctrl-C leaves
     the job as it is. The exit code is the job's own.
@@ -334,9 +349,11 @@ def attach_command(
       allranks attach demo --rank 3
     """  # noqa: D301 - \b is click's mark for text that is not re-wrapped
     from allranks.cli.following import How  # noqa: PLC0415 - its libraries cost 0.2 s
+    from allranks.model.ranklines import Wanted  # noqa: PLC0415 - not for a shell's completion
 
-    how = How(timeout=timeout, json=output == "json")
-    status = _follow(console, name, target.on_cluster(), how, Which(rank, node, role))
+    wanted = checked(Wanted(rank, node, role))
+    how = How(wanted=wanted, timeout=timeout, json=output == "json")
+    status = _follow(console, name, target.on_cluster(), how)
     if output == "json":
         console.json(status.as_dict())
     else:
@@ -345,14 +362,13 @@ def attach_command(
     raise click.exceptions.Exit(statusview.exit_code(status))
 
 
-def _follow(console: Console, name: str, site: Site, how: How, which: Which) -> Any:
+def _follow(console: Console, name: str, site: Site, how: How) -> Any:
     from allranks.cli import following  # noqa: PLC0415 - its libraries cost 0.2 s
     from allranks.cluster.observe import observe  # noqa: PLC0415
 
     # A run that is not there is told at once.
     seen = observe(site.cluster, name, site.namespace)
-    node, role = _numbered(site, seen, which)
-    how = replace(how.of(seen), node=node, role=role, rank=which.rank)
+    how = replace(how.of(seen), wanted=located(site, seen, how.wanted, by_line=True))
     try:
         return following.follow(console, site.cluster, name, site.namespace, how)
     except KeyboardInterrupt:
@@ -460,11 +476,12 @@ def exec_command(
       allranks exec demo --rank 1 -it -- sh
     """  # noqa: D301 - \b is click's mark for text that is not re-wrapped
     from allranks.cluster import pods as podset  # noqa: PLC0415 - its libraries cost 0.2 s
+    from allranks.model.ranklines import ALL, Wanted  # noqa: PLC0415 - not for completion
 
     site = target.on_cluster()
-    which = Which(rank, node, role)
-    found, ranks = chosen_pods(name, site, which)
-    if which == Which():
+    wanted = checked(Wanted(rank, node, role))
+    found, ranks = chosen_pods(name, site, wanted)
+    if wanted == ALL:
         found = ranks.leading(found)
     running = [pod for pod in found if podset.is_running(pod)]
     if not running:

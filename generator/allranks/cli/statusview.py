@@ -51,7 +51,7 @@ def show(console: Console, status: RunStatus, now: float) -> None:
 
 
 def _pods(console: Console, status: RunStatus, now: float) -> None:
-    """The table of pods: nodes with the ranks of their processes, or roles and numbers."""
+    """The table of pods: nodes with their processes' ranks, or roles with a number in each."""
     roles = len(status.roles) > 1 or any(one.role != names.ROLE_NODE for one in status.pods)
     ranks = not roles and any(one.ranks is not None for one in status.pods)
     number = "INDEX" if roles else "NODE"
@@ -123,6 +123,8 @@ def headline(status: RunStatus, now: float) -> str:
         line += (
             f"\n  {status.reason}: {status.message}" if status.reason else f"\n  {status.message}"
         )
+    if status.finished:
+        line += "".join(f"\n  note: {note}" for note in status.notes)
     return clean(line)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from allranks import names
 from allranks.model.processes import no_rank, not_fixed
-from allranks.model.ranklines import ONE, Writers
+from allranks.model.ranklines import ALL, ONE, Wanted, Writers
 from allranks.status import controllers, processes
 from allranks.status.fields import mapping, text
 
@@ -64,14 +64,19 @@ class Ranks:
             taken[one.role] += one.expected
         self._expected = dict(taken)
 
-    def expects(self, node: int, role: str) -> bool:
-        """Whether the run is to have a pod of this number and role; "" takes any role."""
-        return any(node < count for own, count in self._expected.items() if role in ("", own))
+    def expects(self, wanted: Wanted, pods: Iterable[Manifest]) -> bool:
+        """Whether the run is to have a pod like that, by those of its pods that are there."""
+        kinds: dict[str, Writers] = {self.of(pod).role: writers(pod) for pod in pods}
+        return any(
+            wanted.has_pod(role, number, kinds.get(role, ONE))
+            for role, count in self._expected.items()
+            for number in range(count)
+        )
 
     def word(self, role: str) -> str:
         """What a pod is called by, before its number, where a person named this role or none."""
         roles = list(self._expected)
-        return role or (roles[0] if len(roles) == 1 else "pod")
+        return role or (roles[0] if len(roles) == 1 else "node")
 
     def numbered(self, pod: str) -> Identity | None:
         """Which role and number a pod of that name has; None where no controller makes it."""
@@ -111,14 +116,13 @@ class Ranks:
                 return found
         return [pod for _, pod in first]
 
-    def chosen(self, pods: Iterable[Manifest], *, node: int | None, role: str) -> list[Manifest]:
-        """The pods of a number and a role, by role, number and age; None and "" take all."""
-        found = [
-            pod
-            for pod in pods
-            if (node is None or self.of(pod).rank == node)
-            and (not role or self.of(pod).role == role)
-        ]
+    def chosen(self, pods: Iterable[Manifest], wanted: Wanted = ALL) -> list[Manifest]:
+        """The pods that may have lines that are wanted, by role, number and age."""
+        found = []
+        for pod in pods:
+            who = self.of(pod)
+            if wanted.has_pod(who.role, who.rank, writers(pod)):
+                found.append(pod)
         return sorted(found, key=self._order)
 
     def _order(self, pod: Manifest) -> tuple[str, int, str]:

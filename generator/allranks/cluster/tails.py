@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from allranks.cluster.pods import container_status, created, main_container, writers
 from allranks.errors import AllranksError, ForbiddenError, NotFoundError
 from allranks.model import ranklines
-from allranks.model.ranklines import ONE, Writers
+from allranks.model.ranklines import ALL, ONE, Wanted, Writers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -87,7 +87,7 @@ class Tails:
         sink: Callable[[Line], None],
         tell: Callable[[str], None],
         tail: int | None = None,
-        rank: int | None = None,
+        wanted: Wanted = ALL,
     ) -> None:
         """Nothing is sent before the first look.
 
@@ -97,10 +97,10 @@ class Tails:
             sink: gets each line; called from several threads.
             tell: hears of a log that cannot be read; called from several threads.
             tail: of what was written before the first look, only so many last lines of each pod.
-            rank: only lines of this process, where a pod has several.
+            wanted: which lines of the pods.
         """
         self._tail = tail
-        self._rank = rank
+        self._wanted = wanted
         self._cluster = cluster
         self._namespace = namespace
         self._sink = sink
@@ -233,7 +233,7 @@ class Tails:
 
     def _pass_on(self, place: _Place, text: str) -> None:
         process, text = place.writers.split(text)
-        if place.writers.is_by(self._rank, process):
+        if self._wanted.has_line(place.who.role, place.writers, process):
             where = (place.pod, place.who, place.container, place.attempt)
             self._sink(Line(*where, text, place.writers, process))
 

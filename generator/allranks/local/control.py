@@ -34,7 +34,8 @@ from allranks.local.elastic.wishes import check_changes, plan_answer, resume, sc
 from allranks.local.events import AT_ONCE, SAY_AT_ONCE, SAY_STOP, SIGNALS
 from allranks.local.expand import expand, well_formed
 from allranks.local.logfiles import LogLine
-from allranks.local.looking import events, goes_on, list_runs, logs, node_of, status
+from allranks.local.looking import events, goes_on, list_runs, logs, status
+from allranks.model.ranklines import Wanted
 from allranks.model.status import Phase, RunStatus
 
 if TYPE_CHECKING:
@@ -55,7 +56,6 @@ __all__ = [
     "goes_on",
     "list_runs",
     "logs",
-    "node_of",
     "plan_answer",
     "resume",
     "scale",
@@ -117,7 +117,7 @@ class Handle:
             rank: only this rank; None for all.
             role: only pods of this role; None for all.
         """
-        chosen = logfiles.Choice(rank, role)
+        chosen = Wanted(rank, role=role or "")
         return logfiles.follow(self._folder.logs, lambda: not self._folder.alive(), chosen)
 
     def status(self) -> RunStatus:

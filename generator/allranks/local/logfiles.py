@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from allranks.model.ranklines import ONE, Writers
+from allranks.model.ranklines import ALL, ONE, Wanted, Writers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -90,21 +90,9 @@ class LogFile:
             "writers": asdict(self.writers),
         }
 
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """Whose lines a reader wants: of pods of one number, of one role, of a rank; None for all."""
-
-    rank: int | None = None
-    role: str | None = None
-    process: int | None = None
-
-    def has(self, file: LogFile) -> bool:
-        """Whether a file is among them."""
-        return self.rank in {None, file.rank} and self.role in {None, file.role}
-
-
-ALL = Choice()
+    def is_wanted(self, wanted: Wanted) -> bool:
+        """Whether there may be lines in it that are wanted."""
+        return wanted.has_pod(self.role, self.rank, self.writers)
 
 
 def announce(folder: Path, file: LogFile) -> Path:
@@ -137,7 +125,7 @@ def tail(path: Path, count: int) -> tuple[str, ...]:
     return tuple([_shown(line) for line in text.split("\n") if line.strip()][-count:])
 
 
-def read(folder: Path, choice: Choice = ALL, tail: int | None = None) -> Iterator[LogLine]:
+def read(folder: Path, choice: Wanted = ALL, tail: int | None = None) -> Iterator[LogLine]:
     """All lines there are, pod by pod in the order of rank, attempts in their order.
 
     Args:
@@ -145,14 +133,14 @@ def read(folder: Path, choice: Choice = ALL, tail: int | None = None) -> Iterato
         choice: whose.
         tail: only so many last ones of each file; None for all.
     """
-    chosen = [one for one in files(folder) if choice.has(one)]
+    chosen = [one for one in files(folder) if one.is_wanted(choice)]
     for file in sorted(chosen, key=lambda one: (one.role, one.rank or 0, one.pod)):
         reader = _Reader(folder, file, choice)
         yield from _last(chain(reader.lines(), reader.rest()), tail)
 
 
 def follow(
-    folder: Path, finished: Callable[[], bool], choice: Choice = ALL, tail: int | None = None
+    folder: Path, finished: Callable[[], bool], choice: Wanted = ALL, tail: int | None = None
 ) -> Iterator[LogLine]:
     """All lines there are and then those that come, until the run has finished.
 
@@ -184,7 +172,7 @@ def follow(
 class Tail:
     """What a run's pods have written since it was last looked at, for who must not wait."""
 
-    def __init__(self, folder: Path, choice: Choice = ALL) -> None:
+    def __init__(self, folder: Path, choice: Wanted = ALL) -> None:
         """Nothing is read yet.
 
         Args:
@@ -212,7 +200,7 @@ def _last(lines: Iterator[LogLine], tail: int | None) -> Iterable[LogLine]:
 class _Index:
     """The readers of a run's files, new ones added as the index grows."""
 
-    def __init__(self, folder: Path, choice: Choice) -> None:
+    def __init__(self, folder: Path, choice: Wanted) -> None:
         self._folder = folder
         self._choice = choice
         self._source = _Source(folder / _INDEX)
@@ -221,7 +209,7 @@ class _Index:
     def readers(self) -> list[_Reader]:
         for line in self._source.complete_lines():
             file = LogFile.from_dict(json.loads(line))
-            if self._choice.has(file):
+            if file.is_wanted(self._choice):
                 self._readers.append(_Reader(self._folder, file, self._choice))
         return self._readers
 
@@ -256,9 +244,9 @@ class _Source:
 class _Reader:
     """The lines of one file."""
 
-    def __init__(self, folder: Path, file: LogFile, choice: Choice) -> None:
+    def __init__(self, folder: Path, file: LogFile, wanted: Wanted) -> None:
         self._file = file
-        self._choice = choice
+        self._wanted = wanted
         self._source = _Source(folder / file.name)
 
     def lines(self) -> Iterator[LogLine]:
@@ -274,7 +262,7 @@ class _Reader:
     def _line(self, text: str) -> Iterator[LogLine]:
         file = self._file
         process, text = file.writers.split(text)
-        if file.writers.is_by(self._choice.process, process):
+        if self._wanted.has_line(file.role, file.writers, process):
             place = (file.container, file.role, file.attempt, file.writers, process)
             yield LogLine(file.pod, file.rank, _shown(text), *place)
 

@@ -9,16 +9,17 @@ from allranks.errors import InputError
 from allranks.local import happenings, logfiles, records, store
 from allranks.local.elastic import board
 from allranks.model.processes import no_rank, not_fixed
-from allranks.names import ROLE_LAUNCHER, ROLE_NODE, ROLE_WORKER
+from allranks.model.ranklines import Wanted
+from allranks.names import ROLE_LAUNCHER, ROLE_NODE
 from allranks.status import events as reading
 from allranks.words import some
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from allranks.local.logfiles import LogLine
     from allranks.model.manifest import Manifest
-    from allranks.model.status import RunStatus
+    from allranks.model.status import PodStatus, RunStatus
 
 _SHOWN = 20
 
@@ -55,10 +56,10 @@ def list_runs() -> list[RunStatus]:
 def logs(
     name: str,
     namespace: str,
-    node: int | None = None,
-    *,
-    role: str | None = None,
     rank: int | None = None,
+    *,
+    node: int | None = None,
+    role: str | None = None,
     follow: bool = False,
     tail: int | None = None,
 ) -> Iterator[LogLine]:
@@ -67,15 +68,15 @@ def logs(
     Args:
         name: the release.
         namespace: its namespace.
-        node: only pods of this number; None for all.
+        rank: only this rank, see `Wanted`; None for all.
+        node: only the pod of this number in its role; None for all.
         role: only pods of this role; None for all.
-        rank: only lines of this process, where a pod has several.
         follow: go on until the run has ended, lines of all pods as they come; otherwise the lines
             that are there, pod by pod.
         tail: of those that are there, only so many last ones of each start of a container.
 
     Raises:
-        InputError: there is no such run, no such pod, or no such role.
+        InputError: there is no such run, no such rank or node, or no such role.
     """
     folder = records.existing(name, namespace)
     pods = records.read_status(folder).pods
@@ -84,34 +85,37 @@ def logs(
         raise InputError(f"run {name!r} has no role {role!r}", hint=f"it has {', '.join(roles)}")
     numbers = {pod.rank for pod in pods if role in {None, pod.role}}
     if node is not None and node not in numbers:
-        known = sorted(number for number in numbers if number is not None)
-        what = role or ROLE_NODE
+        known = [str(number) for number in sorted(one for one in numbers if one is not None)]
+        what = role or (roles[0] if len(roles) == 1 else ROLE_NODE)
         raise InputError(
-            f"run {name!r} has no {what} {node}",
-            hint=f"it has {what} {some([str(number) for number in known], _SHOWN)}",
+            f"run {name!r} has no {what} {node}", hint=f"it has {what} {some(known, _SHOWN)}"
         )
-    chosen = logfiles.Choice(node, role, rank)
+    wanted = Wanted(None, node, role or "")
+    if rank is not None:
+        wanted = _with_rank(name, rank, pods, folder)
     if follow:
-        return logfiles.follow(folder.logs, lambda: not folder.alive(), chosen, tail)
-    return logfiles.read(folder.logs, chosen, tail)
+        return logfiles.follow(folder.logs, lambda: not folder.alive(), wanted, tail)
+    return logfiles.read(folder.logs, wanted, tail)
 
 
-def node_of(name: str, namespace: str, rank: int) -> tuple[int | None, str]:
-    """The number and the role of the pod that a process runs in.
+def _with_rank(name: str, rank: int, pods: Sequence[PodStatus], folder: store.RunFolder) -> Wanted:
+    """What is wanted of the pod that a process runs in.
 
     Raises:
-        InputError: there is no such run, no such rank, or nothing says which pod it is in.
+        InputError: there is no such rank, or nothing says which pod it is in.
     """
-    pods = records.read_status(records.existing(name, namespace)).pods
     for pod in pods:
         if pod.ranks is not None and rank in pod.ranks:
-            return pod.rank, pod.role
+            # mpirun's ranks are not those of torchrun's lines.
+            return Wanted(rank if pod.role == ROLE_NODE else None, pod.rank, pod.role)
     ends = [pod.ranks.stop for pod in pods if pod.ranks is not None]
-    if ends and all(pod.ranks is not None for pod in pods if pod.role in {ROLE_NODE, ROLE_WORKER}):
+    if ends and all(pod.ranks is not None for pod in pods if pod.role == ROLE_NODE):
         raise no_rank(rank, name, max(ends))
+    if any(not one.writers.fixed for one in logfiles.files(folder.logs) if one.writers.prefixed):
+        return Wanted(rank)
     roles = sorted({pod.role for pod in pods} - {ROLE_NODE, ROLE_LAUNCHER})
     fix = f"--role {roles[-1]} --node N" if roles else "--node N"
-    raise not_fixed(rank, name, "its processes get their ranks when they start", fix)
+    raise not_fixed(rank, name, "nothing says how its processes are numbered", fix)
 
 
 def events(name: str, namespace: str) -> list[Manifest]:

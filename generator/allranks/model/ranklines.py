@@ -48,12 +48,47 @@ class Writers:
         match = _PREFIX.match(text) if self.prefixed else None
         return (int(match["rank"]), text[match.end() :]) if match else (None, text)
 
-    def is_by(self, rank: int | None, process: int | None) -> bool:
-        """Whether a line is of a rank; None takes all, as does a log that does not say it."""
-        return rank is None or not self.prefixed or process == rank
-
 
 ONE = Writers()
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Whose lines are wanted; None and "" take all.
+
+    Attributes:
+        rank: a process of the training. In a role whose pods are numbered by themselves (ps,
+            worker, trial) it is the pod's number.
+        node: the number of a pod in its role.
+        role: a role.
+    """
+
+    rank: int | None = None
+    node: int | None = None
+    role: str = ""
+
+    def has_pod(self, role: str, node: int | None, writers: Writers) -> bool:
+        """Whether a pod may have such lines."""
+        if (self.role and role != self.role) or self.node not in {None, node}:
+            return False
+        if self.node is not None:
+            return True  # a rank beside it says whose lines
+        if self.rank is None or not _counts_processes(role, writers):
+            return self.rank in {None, node}
+        return not writers.fixed or node == self.rank // writers.count
+
+    def has_line(self, role: str, writers: Writers, process: int | None) -> bool:
+        """Whether a line of such a pod is among them."""
+        if self.rank is None or not writers.prefixed or not _counts_processes(role, writers):
+            return True
+        return process == self.rank
+
+
+ALL = Wanted()
+
+
+def _counts_processes(role: str, writers: Writers) -> bool:
+    return role in {"", names.ROLE_NODE} and writers.count > 1
 
 
 def who(pod: str, role: str, writers: Writers, process: int | None) -> str:

@@ -33,6 +33,7 @@ from allranks.status.fields import (
     text,
     when,
 )
+from allranks.status.retries import Retries, out_of_retries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -164,24 +165,22 @@ def _failed(
 
 def _sentence(reason: str, spec: Mapping[str, Any], status: Mapping[str, Any]) -> str:
     """The local runtime's sentence for a reason; "" where it has none."""
-    per_index = number(spec, "backoffLimitPerIndex")
-    alone = reason == "FailedIndexes" and per_index is not None and spec.get("completions") == 1
-    if reason == "BackoffLimitExceeded" or alone:
-        limit = per_index if alone else _or(number(spec, "backoffLimit"), _BACKOFF_LIMIT)
-        return f"no retry is left (backoffLimit {limit})"
+    deadline = number(spec, "activeDeadlineSeconds")
     if reason == "DeadlineExceeded":
-        deadline = number(spec, "activeDeadlineSeconds")
         return f"the job ran longer than {deadline} s" if deadline is not None else ""
-    if reason == "MaxFailedIndexesExceeded":
-        limit = number(spec, "maxFailedIndexes")
-        if limit == 0:
-            return "an index failed for good"
-        return f"more than {limit} indexes failed" if limit is not None else ""
-    if reason == "FailedIndexes":
-        failed = len(indexes.parse(text(status, "failedIndexes")))
-        noun = "index" if failed == 1 else "indexes"
-        return f"{failed} {noun} failed for good" if failed else ""
-    return ""
+    per_index = number(spec, "backoffLimitPerIndex")
+    rules = items(spec, "podFailurePolicy", "rules")
+    return out_of_retries(
+        reason,
+        Retries(
+            limit=_or(number(spec, "backoffLimit"), _BACKOFF_LIMIT),
+            per_index=per_index,
+            max_failed=number(spec, "maxFailedIndexes"),
+            pods=_or(number(spec, "completions"), 0),
+            without_retry=any(rule.get("action") == "FailIndex" for rule in rules),
+        ),
+        failed=len(indexes.parse(text(status, "failedIndexes"))),
+    )
 
 
 def _ignored(spec: Mapping[str, Any]) -> frozenset[int]:

@@ -1,8 +1,8 @@
 """Which processes run in the pods of a controller, read off its pod template.
 
 The charts fix the order of torchrun's nodes: pod N is node N (files/launch.py). It is not fixed
-where the number of nodes is a range, for then a node gets its ranks when it joins, and not where
-the nodes meet in a store of the user's own, or are not started by our launcher.
+where the number of nodes is a range, for then a node gets its ranks when it joins; nor where the
+nodes meet in a store of the user's own, or are not started by our launcher.
 """
 
 from __future__ import annotations

@@ -71,15 +71,22 @@ def _trains(process: Any, rank: int) -> None:
     assert any(line.startswith(f'[{rank}] {{"epoch"') for line in process.stdout)
 
 
-def test_ctrl_c_stops_the_job_in_order(cli: Any, job: Path) -> None:
-    """The trainer may save; then nothing is left, and the exit code is 130."""
+@pytest.mark.parametrize(
+    ("number", "code", "name"),
+    [(signal.SIGINT, 130, "Ctrl-C"), (signal.SIGTERM, 143, "SIGTERM")],
+    ids=["SIGINT", "SIGTERM"],
+)
+def test_a_signal_stops_the_job_in_order(
+    cli: Any, job: Path, number: signal.Signals, code: int, name: str
+) -> None:
+    """The trainer may save; then nothing is left, and the exit code is that of the signal."""
     process = cli.start("run", "demo", "-f", job, "--on", "local", "--set-string", "env.HOLD=/no")
     _trains(process, 0)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     out, err = process.communicate(timeout=90)
-    assert process.returncode == 130
+    assert process.returncode == code
     assert "[0] saved" in out
-    assert "note: stopping; a second Ctrl-C stops at once" in err
+    assert f"note: stopping; a second {name} stops at once" in err
     listed = json.loads(cli("list", "--on", "local", "-o", "json").stdout)
     assert [("demo", "Failed")] == [(run["name"], run["phase"]) for run in listed]
 

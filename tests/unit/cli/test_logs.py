@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from allranks.cli.logs import Which, chosen_pods
+from allranks.cli.logs import checked, chosen_pods
 from allranks.errors import InputError
+from allranks.model.ranklines import Wanted
 from tests.unit.cluster.fake_cluster import FakeCluster
 
 _LABELS = {
@@ -44,12 +45,12 @@ def _pod(index: int) -> dict[str, Any]:
 def test_a_trial_that_has_not_begun(role: str) -> None:
     """Is not said to be none; one beyond the last is."""
     site: Any = _Site()
-    (found,), _ = chosen_pods("g", site, Which(node=1, role=role))
+    (found,), _ = chosen_pods("g", site, Wanted(node=1, role=role))
     assert "g-1-x" == found["metadata"]["name"]
     with pytest.raises(InputError, match="trial 3 of run 'g' has no pod now: it has not begun"):
-        chosen_pods("g", site, Which(node=3, role=role))
+        chosen_pods("g", site, Wanted(node=3, role=role))
     with pytest.raises(InputError, match="has no trial 4") as caught:
-        chosen_pods("g", site, Which(node=4, role=role))
+        chosen_pods("g", site, Wanted(node=4, role=role))
     assert "its pods are trial-0, trial-1" == caught.value.problem.hint
 
 
@@ -89,14 +90,14 @@ def _torchrun(nodes: str = "2", **more: str) -> Any:
 @pytest.mark.parametrize(("rank", "pod"), [(0, "d-0-x"), (3, "d-0-x"), (4, "d-1-x"), (7, "d-1-x")])
 def test_a_rank_is_a_process_and_leads_to_its_pod(rank: int, pod: str) -> None:
     """Two nodes with four processes each: rank 4 is the first of node 1."""
-    (found,), _ = chosen_pods("d", _torchrun(), Which(rank=rank))
+    (found,), _ = chosen_pods("d", _torchrun(), Wanted(rank=rank))
     assert pod == found["metadata"]["name"]
 
 
 def test_a_rank_that_there_is_not() -> None:
     """Which ranks there are is said."""
     with pytest.raises(InputError, match="run 'd' has no rank 8") as caught:
-        chosen_pods("d", _torchrun(), Which(rank=8))
+        chosen_pods("d", _torchrun(), Wanted(rank=8))
     assert "its ranks are 0 to 7" == caught.value.problem.hint
 
 
@@ -106,22 +107,22 @@ def test_a_rank_that_there_is_not() -> None:
 def test_a_rank_whose_pod_is_not_fixed_is_refused(site: Any) -> None:
     """Nodes that join and leave, a store of the user's own, roles without ranks."""
     with pytest.raises(InputError, match="which pod of run 'd' has rank 5 is not known") as caught:
-        chosen_pods("d", site, Which(rank=5))
+        chosen_pods("d", site, Wanted(rank=5))
     assert "--node N" in (caught.value.problem.hint or "")
 
 
 def test_rank_0_of_nodes_that_join_and_leave_is_on_node_0() -> None:
     """It keeps the store, whoever else is there."""
-    (found,), _ = chosen_pods("d", _torchrun("1:2"), Which(rank=0))
+    (found,), _ = chosen_pods("d", _torchrun("1:2"), Wanted(rank=0))
     assert "d-0-x" == found["metadata"]["name"]
 
 
 def test_a_rank_and_another_name_of_a_pod_contradict_each_other() -> None:
     """One of them is enough."""
     with pytest.raises(InputError, match="--rank names one process of the whole job, and --node"):
-        Which(rank=1, node=0)
+        checked(Wanted(rank=1, node=0))
     with pytest.raises(InputError, match="--rank names one process of the whole job, and --role"):
-        Which(rank=1, role="worker")
+        checked(Wanted(rank=1, role="worker"))
 
 
 def _mpi(**more: Any) -> Any:
@@ -145,11 +146,11 @@ def _mpi(**more: Any) -> Any:
 
 def test_a_rank_of_mpi_is_found_by_the_host_file() -> None:
     """The slots of one host are filled after those of the other, up to `np`."""
-    found = [chosen_pods("d", _mpi(), Which(rank=rank))[0] for rank in range(3)]
+    found = [chosen_pods("d", _mpi(), Wanted(rank=rank))[0] for rank in range(3)]
     names = [[pod["metadata"]["name"] for pod in pods] for pods in found]
     assert [["d-worker-0-x"], ["d-worker-0-x"], ["d-worker-1-x"]] == names
     with pytest.raises(InputError, match="has no rank 3") as caught:
-        chosen_pods("d", _mpi(), Which(rank=3))
+        chosen_pods("d", _mpi(), Wanted(rank=3))
     assert "its ranks are 0 to 2" == caught.value.problem.hint
 
 
@@ -165,5 +166,5 @@ def test_a_rank_of_mpi_is_found_by_the_host_file() -> None:
 def test_where_an_mpirun_of_the_users_own_places_ranks_nothing_is_said(site: Any) -> None:
     """Options of mpirun, another mpirun, a number of hosts that changes."""
     with pytest.raises(InputError, match="is not known: its mpirun decides") as caught:
-        chosen_pods("d", site, Which(rank=1))
+        chosen_pods("d", site, Wanted(rank=1))
     assert "--role worker --node N" in (caught.value.problem.hint or "")

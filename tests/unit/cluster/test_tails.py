@@ -11,6 +11,7 @@ from allranks.cluster import tails as module
 from allranks.cluster.pods import Identity, Ranks
 from allranks.cluster.tails import Line, Tails
 from allranks.errors import ToolError
+from allranks.model.ranklines import ALL, Wanted
 
 RUNNING: dict[str, Any] = {"running": {}}
 ENDED: dict[str, Any] = {"terminated": {"exitCode": 0}}
@@ -38,12 +39,12 @@ def pod(fake: Any, name: str, state: dict[str, Any], restarts: int = 0, rank: st
 class Follower:
     """Tails on a pretended cluster, and what they said."""
 
-    def __init__(self, fake: Any, tail: int | None = None, rank: int | None = None) -> None:
+    def __init__(self, fake: Any, tail: int | None = None, wanted: Wanted = ALL) -> None:
         self.cluster = fake.FakeCluster()
         self.lines: queue.SimpleQueue[Line] = queue.SimpleQueue()
         self.told: list[str] = []
         put, tell = self.lines.put, self.told.append
-        self.tails = Tails(self.cluster, "lab", sink=put, tell=tell, tail=tail, rank=rank)
+        self.tails = Tails(self.cluster, "lab", sink=put, tell=tell, tail=tail, wanted=wanted)
 
     def look(self, *pods: Any) -> None:
         """One look."""
@@ -128,11 +129,11 @@ def test_the_lines_of_several_processes_of_a_pod(fake: Any) -> None:
     two = pod(fake, "p", ENDED, rank="1")
     two["spec"]["containers"][0]["env"] = env
     lines = ("1 [2] a", "2 [3] b", "3 allranks: c")
-    for rank, expected in (
-        (None, [("2", "a", 2), ("3", "b", 3), ("node-1", "allranks: c", None)]),
-        (3, [("3", "b", 3)]),
+    for wanted, expected in (
+        (ALL, [("2", "a", 2), ("3", "b", 3), ("node-1", "allranks: c", None)]),
+        (Wanted(rank=3), [("3", "b", 3)]),
     ):
-        follower = Follower(fake, rank=rank)
+        follower = Follower(fake, wanted=wanted)
         follower.cluster.streams["p"] = [fake.FakeStream(*lines)]
         follower.look(two)
         follower.tails.drain(10)

@@ -35,14 +35,16 @@ def test_of_nodes_that_join_and_leave_only_the_first_is_known() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        (
-            "demo-launcher-0.demo.ml.svc slots=2\ndemo-worker-0.demo.ml.svc slots=2\n"
-            "demo-worker-last-0.demo.ml.svc slots=1\n"
-        ),
-        (
-            "# made by hand\ndemo-launcher-0.demo.ml.svc:2\n\ndemo-worker-0.demo.ml.svc:2\n"
-            "demo-worker-last-0.demo.ml.svc\n"
-        ),
+        """demo-launcher-0.demo.ml.svc slots=2
+demo-worker-0.demo.ml.svc slots=2
+demo-worker-last-0.demo.ml.svc slots=1
+""",
+        """# made by hand
+demo-launcher-0.demo.ml.svc:2
+
+demo-worker-0.demo.ml.svc:2
+demo-worker-last-0.demo.ml.svc
+""",
     ],
 )
 def test_a_host_file_says_which_pod_has_which_ranks(text: str) -> None:

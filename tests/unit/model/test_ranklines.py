@@ -2,7 +2,7 @@
 
 import pytest
 
-from allranks.model.ranklines import ONE, Writers, who
+from allranks.model.ranklines import ONE, Wanted, Writers, who
 
 _FOUR = Writers(count=4, prefixed=True)
 
@@ -35,12 +35,14 @@ def test_the_processes_of_a_container() -> None:
     assert Writers.of({}) == ONE
 
 
-def test_the_lines_of_one_process() -> None:
-    """Where the lines say whose they are, only its own; elsewhere all there are."""
-    assert [rank for rank in range(4) if _FOUR.is_by(2, rank)] == [2]
-    assert not _FOUR.is_by(2, None)
-    assert _FOUR.is_by(None, None)
-    assert ONE.is_by(2, None)
+def test_the_pod_of_a_process() -> None:
+    """With four processes in each, rank 5 is in node 1; elsewhere a pod's number is its own."""
+    assert [node for node in range(9) if Wanted(rank=5).has_pod("node", node, _FOUR)] == [1]
+    moving = Writers(count=4, prefixed=True, fixed=False)
+    assert all(Wanted(rank=5).has_pod("node", node, moving) for node in range(3))
+    assert Wanted(rank=5).has_pod("ps", 5, ONE)
+    assert not Wanted(rank=5, role="ps").has_pod("worker", 5, ONE)
+    assert not Wanted(rank=5, node=0).has_pod("node", 1, _FOUR)
 
 
 def test_who_is_shown_before_a_line() -> None:
