@@ -212,26 +212,6 @@ def test_a_torch_that_cannot_be_hooked_leaves_the_ranks_the_log(tmp_path: Path) 
     assert written == b"hello\n"
 
 
-def test_a_save_longer_than_torchruns_own_time_is_finished(tmp_path: Path) -> None:
-    """Within a grace of 60 s a rank may save for 45 s after SIGTERM; the code is 143."""
-    script = """
-import os, signal, sys, time
-def save(*_):
-    time.sleep(45)
-    open("saved." + os.environ["RANK"], "w").write("all of it")
-    sys.exit(0)
-signal.signal(signal.SIGTERM, save)
-open("ready." + os.environ["RANK"], "w")
-while True:
-    time.sleep(1)
-"""
-    process = _start(tmp_path, script, ALLRANKS_GRACE_SECONDS="60")
-    until(lambda: len(list(tmp_path.glob("ready.*"))) == 2, "the start of both ranks", 120)
-    process.terminate()
-    assert process.wait(120) == 143
-    assert sorted(path.name for path in tmp_path.glob("saved.*")) == ["saved.0", "saved.1"]
-
-
 def test_a_rank_that_never_ends_is_killed_before_the_pod_is(tmp_path: Path) -> None:
     """Of a short grace the ranks have all but a little, then the node ends by itself, with 143."""
     script = """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,7 +11,7 @@ from allranks.local import control
 from allranks.model.status import Phase
 from allranks.yamlio.load import load_all
 
-from .conftest import container, job, port_base
+from .conftest import container, job, port_base, until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -154,6 +155,56 @@ def test_a_failing_rank_is_named(machine: Machine, helm4: Any, repo: Path) -> No
     ), done.texts
     assert done.status.failure is not None
     assert "rank 1" in done.status.failure.message
+
+
+# Saves for longer than torchrun's own 30 s once it is told to end.
+_SAVES = """
+import os, signal, sys, time
+name = os.environ["HOSTNAME"] + "." + os.environ["RANK"]
+def save(*_):
+    time.sleep(45)
+    open("saved." + name, "w").close()
+    sys.exit(0)
+signal.signal(signal.SIGTERM, save)
+print("ready", flush=True)
+while True:
+    time.sleep(1)
+"""
+
+
+def test_a_long_save_is_finished_when_a_run_is_stopped_or_deleted(
+    machine: Machine, helm4: Any, repo: Path
+) -> None:
+    """Of a grace of 60 s there are 45 s for a checkpoint."""
+    for name in ("ended", "gone"):
+        values = {"nodes": 1, "command": [], "script": _SAVES}
+        grace = {"backoffLimit": 0, "terminationGracePeriodSeconds": 60}
+        machine.start(*_chart(helm4, repo, name, **values, runPolicy=grace), name=name)
+    for name in ("ended", "gone"):
+        until(lambda name=name: _ready(name) == {0, 1}, f"both ranks of {name}")
+    with ThreadPoolExecutor() as pool:
+        ends = [pool.submit(end, name, "lab") for name, end in _ENDS.items()]
+        for end in ends:
+            end.result(240)
+    saved = {path.name for path in machine.workdir.glob("saved.*")}
+    assert saved == {f"saved.{name}-0.{rank}" for name in _ENDS for rank in range(2)}
+
+
+_ENDS = {"ended": control.stop, "gone": control.delete}
+
+
+def _ready(name: str) -> set[int | None]:
+    return {line.process for line in control.logs(name, "lab") if line.text == "ready"}
+
+
+def test_lines_of_one_rank(machine: Machine, trainer: Path, helm4: Any, repo: Path) -> None:
+    """Each line says which process wrote it, and one process alone can be read."""
+    assert trainer.is_file()
+    machine.run(*_chart(helm4, repo))
+    lines = [line for line in control.logs("run", "lab") if line.text.startswith("rank ")]
+    assert sorted((line.process, line.text) for line in lines) == list(enumerate(_ALL_FOUR))
+    third = control.logs("run", "lab", 2)
+    assert [line.text for line in third if line.text.startswith("rank ")] == [_ALL_FOUR[2]]
 
 
 _STATIC = "--node-rank=$(JOB_COMPLETION_INDEX) --master-addr=run-0.run --master-port={port}"

@@ -1,4 +1,4 @@
-"""The time that a pod is given for a last checkpoint, on real pods: all of it, however the pod goes."""
+"""The time that a pod has for a last checkpoint, on real pods: all of it, however it goes."""
 
 from __future__ import annotations
 

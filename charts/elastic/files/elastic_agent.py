@@ -60,6 +60,7 @@ def agent(result, words):
         text = "this image's Python (%s) cannot load torch: %s" % (sys.executable, error)
         return leave_word(result, EXIT_NO_TORCH, text)
     say_when_done(SimpleElasticAgent, result)
+    give_time_to_end(float(os.environ.get("ALLRANKS_GRACE_SECONDS") or 20))
     args = run.parse_args(["--", *as_typed(words, os.environ)])
     try:
         run.run(args)
@@ -91,6 +92,20 @@ def say_when_done(kind, result):
         return wait(self)
 
     kind._exit_barrier = say_and_wait
+
+
+def give_time_to_end(seconds):
+    """Let torch wait so long between SIGTERM and SIGKILL to a rank: it would be 30 s.
+
+    All ways to end the ranks go through this one method, the same since torch 1.9.
+    """
+    from torch.distributed.elastic.multiprocessing.api import PContext
+
+    close = getattr(PContext, "close", None)
+    if close is not None:
+        PContext.close = lambda context, death_sig=None, *_, **__: close(
+            context, death_sig, seconds
+        )
 
 
 def leave_word(result, code, message):

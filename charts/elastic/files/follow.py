@@ -50,7 +50,7 @@ EXIT_KILLED = 128 + signal.SIGKILL
 EXIT_LEAD_LOST = 215
 EXIT_TRAINING_LOST = 216
 PATIENCE_SECONDS = 30.0  # for a program that ends by itself when the training does
-STOP_SECONDS = 20.0  # between SIGTERM and SIGKILL
+STOP_SECONDS = 20.0  # between SIGTERM and SIGKILL, where the chart says nothing
 HEAR_SECONDS = 10.0  # for the others to understand that it is over
 PLACE_SECONDS = 30.0  # for a pod that was never here to get an address
 AFTERMATH_SECONDS = 2.0  # a program may fail because the others have just ended
@@ -74,6 +74,7 @@ class Settings:
         self.fatal = frozenset(int(code) for code in codes.split(",") if code)
         self.termination_log = env.get("ALLRANKS_TERMINATION_LOG", "")
         self.plan = env["ALLRANKS_PLAN"]
+        self.grace = float(env.get("ALLRANKS_GRACE_SECONDS") or STOP_SECONDS)
 
     @property
     def last_if_killed(self):
@@ -121,8 +122,9 @@ def is_address(host):
 class Program:
     """The user's program, in a process group of its own."""
 
-    def __init__(self, argv, env, state):
-        """Start it; an OSError where it cannot be."""
+    def __init__(self, argv, env, state, grace):
+        """Start it; an OSError where it cannot be. `grace` is between SIGTERM and SIGKILL."""
+        self._grace = grace
         self.code = None  # as a shell gives it, when it has ended
         self.ended_at = 0.0
         self._state = state
@@ -151,8 +153,8 @@ class Program:
     def end(self):
         """Stop it, gently first."""
         self.signal(signal.SIGTERM)
-        if not self.wait(STOP_SECONDS):
-            say("the program did not stop within %.0f s of SIGTERM; killing it" % STOP_SECONDS)
+        if not self.wait(self._grace):
+            say("the program did not stop within %.0f s of SIGTERM; killing it" % self._grace)
             self.signal(signal.SIGKILL)
             self.wait(None)
 
@@ -228,7 +230,7 @@ class Role:
         env = dict(os.environ)
         env.update(self.place.environment(address_of))
         try:
-            self.program = Program(argv, env, self.state)
+            self.program = Program(argv, env, self.state, self.settings.grace)
         except OSError as error:
             code = 127 if isinstance(error, FileNotFoundError) else 126
             return self._fail(code, "cannot run %s: %s" % (argv[0], error.strerror))

@@ -12,6 +12,7 @@ the pod's index is known; in mode auto the watcher adds what it knows.
       "ALLRANKS_PLAN" (printf "%s/plan.json" (include "allranks.names.mount" .ctx))
       "ALLRANKS_POD_IP" (dict "fieldRef" (dict "fieldPath" "status.podIP"))
       "ALLRANKS_FOLLOW_PORT" (int .ctx.Values.elastic.followPort | toString)
+      "ALLRANKS_GRACE_SECONDS" (include "elastic.grace" .)
       "ALLRANKS_LOST_SECONDS" (int .ctx.Values.elastic.leadLostSeconds | toString)
       "ALLRANKS_FAILURES" $count
       "ALLRANKS_BACKOFF_LIMIT" (int .ctx.Values.runPolicy.backoffLimit | toString)) -}}
@@ -27,14 +28,19 @@ the pod's index is known; in mode auto the watcher adds what it knows.
 {{- if eq (include "elastic.strategy" .ctx) "AllreduceStrategy" -}}
 {{- $_ := set $vars "PET_NPROC_PER_NODE" (int .layout.procsPerNode | toString) -}}
 {{- $_ := set $vars "ALLRANKS_MASTER_LOST_SECONDS" (int .ctx.Values.elastic.leadLostSeconds | toString) -}}
-{{- /* Torchrun has so long to end between two generations; at the pod's end a little less. */ -}}
-{{- $grace := int (.ctx.Values.runPolicy.terminationGracePeriodSeconds | default 30) -}}
-{{- $_ := set $vars "ALLRANKS_GRACE_SECONDS" (max 1 (sub $grace 5) | toString) -}}
+{{- $_ := set $vars "ALLRANKS_GRACE_SECONDS" (include "elastic.grace" .) -}}
 {{- if and (include "elastic.rings" .ctx) (include "allranks.entry.ownInterpreter" .ctx) -}}
 {{- $_ := set $vars "PET_NO_PYTHON" "1" -}}
 {{- end -}}
 {{- end -}}
 {{- include "elastic.env.list" $vars -}}
+{{- end -}}
+
+{{/* How long a program has between SIGTERM and SIGKILL: of the pod's grace period a little less, so that
+     who ends it is not killed before it. A pod's own SIGKILL comes from the kubelet. */}}
+{{- define "elastic.grace" -}}
+{{- $grace := include "allranks.pod.grace" . | int -}}
+{{- sub $grace (min 5 (max 1 (div $grace 10))) | max 1 -}}
 {{- end -}}
 
 {{/* What both have. JSON {name: text or {fieldRef}}; takes the root context. */}}

@@ -69,6 +69,14 @@ allranks_resolves() {
   fi
 }
 
+# How many seconds of the pod's grace period the ranks have: the rest is for mpirun and our scripts.
+allranks_time_to_end() {
+  allranks_grace=${ALLRANKS_GRACE_SECONDS:-30}
+  allranks_rest=$((allranks_grace / 10 + 2))
+  allranks_rest=$((allranks_grace - (allranks_rest < 5 ? allranks_rest : 5)))
+  echo $((allranks_rest > 1 ? allranks_rest : 1))
+}
+
 # --- asking many hosts at once --------------------------------------------------------------------
 #
 # The hosts are dealt out to 64 lanes, each a process. For each host a lane leaves HOST.id (what it

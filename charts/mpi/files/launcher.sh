@@ -179,7 +179,7 @@ allranks_run() {
   case ${ALLRANKS_MPI_IMPLEMENTATION:-} in MPICH | Intel) unset HOSTNAME ;; esac
   grep -qxF "${ALLRANKS_MPI_LAUNCHER:-}" "$ALLRANKS_STATE/hostlist" ||
     unset NVIDIA_VISIBLE_DEVICES NVIDIA_DRIVER_CAPABILITIES
-  allranks_killer=''
+  allranks_killer='' allranks_ender=''
   "$@" &
   allranks_child=$!
   # A trap ends `wait` early, and may have waited for others: then it is asked again, and knows
@@ -195,7 +195,8 @@ allranks_run() {
   done
   allranks_child=''
   trap '' USR1 TERM # what is left to do is short, and must not be told otherwise
-  [ -z "$allranks_killer" ] || kill "$allranks_killer" 2>/dev/null
+  [ -z "$allranks_killer$allranks_ender" ] ||
+    kill ${allranks_killer:+"$allranks_killer"} ${allranks_ender:+"$allranks_ender"} 2>/dev/null
   rm -rf "$ALLRANKS_STATE/lost.seen" && mv "$ALLRANKS_STATE/lost" "$ALLRANKS_STATE/lost.seen"
 }
 
@@ -205,7 +206,18 @@ allranks_on_term() {
     allranks_end_lanes
     exit 143
   fi
-  allranks_signal TERM "$allranks_child"
+  [ -z "$allranks_ender" ] || return 0
+  # The ranks first, on their hosts: every mpirun that is told to end kills them after a second.
+  (
+    ALLRANKS_MPI_CONNECT_SECONDS=3
+    # shellcheck disable=SC2034 # used by allranks_ask_all_and_wait
+    allranks_lanes=512 # one that waits for its ranks must not hold up the next
+    export ALLRANKS_MPI_CONNECT_SECONDS
+    allranks_ask_all_and_wait "$ALLRANKS_STATE/ended" "allranks:end $(allranks_time_to_end)" 1 \
+      <"$ALLRANKS_STATE/hostlist"
+    allranks_signal TERM "$allranks_child"
+  ) &
+  allranks_ender=$!
 }
 
 # Send a signal to a command. A shell that waits for its child passes none on (Intel's mpirun is such

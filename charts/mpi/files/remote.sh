@@ -33,9 +33,50 @@ allranks_end_leftovers() {
   done
 }
 
+# Whether a process is a rank of this host: its MPI has numbered it, and it was started from here.
+allranks_is_rank() {
+  allranks_variables=$({ tr '\0' '\n' <"$1/environ"; } 2>/dev/null) || return 1
+  case "$allranks_newline$allranks_variables$allranks_newline" in
+    *"${allranks_newline}ALLRANKS_MPI_SESSION=$ALLRANKS_STATE$allranks_newline"*) ;;
+    *) return 1 ;;
+  esac
+  case "$allranks_newline$allranks_variables" in
+    *"${allranks_newline}OMPI_COMM_WORLD_RANK="* | *"${allranks_newline}PMI_RANK="*) return 0 ;;
+  esac
+  return 1
+}
+
+# Tell the ranks of this host to end, once, and wait until they have, for the time that they have
+# for a last checkpoint. Their daemon is not told: it would kill them after a second.
+allranks_end_ranks() {
+  allranks_newline='
+'
+  allranks_first=
+  ! mkdir "$ALLRANKS_STATE/ending" 2>/dev/null || allranks_first=yes
+  allranks_ranks=
+  for allranks_process in /proc/[0-9]*; do
+    ! allranks_is_rank "$allranks_process" ||
+      allranks_ranks="$allranks_ranks ${allranks_process#/proc/}"
+  done
+  # shellcheck disable=SC2086 # process ids
+  [ -z "$allranks_first" ] || [ -z "$allranks_ranks" ] || kill -s TERM $allranks_ranks 2>/dev/null
+  allranks_waited=0
+  for allranks_rank in $allranks_ranks; do
+    while kill -0 "$allranks_rank" 2>/dev/null && [ "$allranks_waited" -lt "$1" ]; do
+      sleep 1
+      allranks_waited=$((allranks_waited + 1))
+    done
+  done
+}
+
 case $allranks_command in
+  "allranks:end "*)
+    allranks_end_ranks "${allranks_command#* }"
+    exec cat "$ALLRANKS_STATE/instance"
+    ;;
   allranks:instance) exec cat "$ALLRANKS_STATE/instance" ;;
   allranks:begin)
+    rm -rf "$ALLRANKS_STATE/ending"
     allranks_end_leftovers
     exec cat "$ALLRANKS_STATE/instance"
     ;;

@@ -8,7 +8,8 @@
 
 allranks_worker() {
   allranks_sshd_pid=''
-  trap 'allranks_worker_end 143' TERM
+  trap 'allranks_worker_leave' TERM
+  rm -rf "$ALLRANKS_STATE/ending"
   rm -f "$ALLRANKS_STATE/pid" # until setup is done this worker takes no command
   allranks_record ""
   if [ -e "$ALLRANKS_STATE/stop" ]; then
@@ -142,6 +143,16 @@ allranks_look_for_launcher() {
   [ $(($(allranks_now) - allranks_last)) -ge "$allranks_lost_seconds" ] || return 0
   allranks_worker_end 1 "there was no launcher (${ALLRANKS_MPI_LAUNCHER:-}) for \
 $allranks_lost_seconds s: this worker ended by itself"
+}
+
+# This pod is to go: its ranks first, which may have something to save. sshd stays meanwhile, as the
+# MPI would take a lost connection for a lost worker.
+allranks_worker_leave() {
+  trap '' TERM
+  if [ -e "$ALLRANKS_STATE/used" ]; then
+    /bin/sh "$ALLRANKS_FILES/remote.sh" "allranks:end $(allranks_time_to_end)" >/dev/null
+  fi
+  allranks_worker_end 143
 }
 
 # End this worker, with a reason where it failed.

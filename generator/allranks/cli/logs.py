@@ -25,14 +25,14 @@ from allranks.errors import (
 from allranks.status import fields
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from allranks.cli.console import Console
     from allranks.cli.following import How
     from allranks.cli.target import Site, Target
     from allranks.cluster.pods import Identity, Ranks
     from allranks.model.manifest import Manifest
-    from allranks.model.ranklines import Wanted
+    from allranks.model.ranklines import Wanted, Writers
     from allranks.status.observation import Observation
 
 _RANK = click.option(
@@ -181,10 +181,13 @@ class _Start:
     attempt: int
     previous: bool
 
-    def lines(self, site: Site, wanted: Wanted, tail: int | None) -> list[dict[str, Any]]:
-        """Its lines that are wanted; of these only so many last ones."""
+    def lines(self, site: Site, wanted: Wanted, tail: int | None) -> Iterable[dict[str, Any]]:
+        """Its lines that are wanted; of these only so many last ones.
+
+        Raises:
+            RunError: it cannot be read; a NotFoundError where it is not there.
+        """
         from allranks.cluster import pods as podset  # noqa: PLC0415 - only for a cluster
-        from allranks.cluster.tails import Line  # noqa: PLC0415
 
         name, container = self.pod["metadata"]["name"], podset.main_container(self.pod)
         writers = podset.writers(self.pod)
@@ -197,13 +200,21 @@ class _Start:
             previous=self.previous,
             tail=None if mixed else tail,
         )
-        found: deque[dict[str, Any]] = deque(maxlen=tail)
+        found = self._read(stream, wanted, writers)
+        return deque(found, maxlen=tail) if mixed and tail is not None else found
+
+    def _read(
+        self, stream: Iterable[str], wanted: Wanted, writers: Writers
+    ) -> Iterator[dict[str, Any]]:
+        from allranks.cluster import pods as podset  # noqa: PLC0415 - only for a cluster
+        from allranks.cluster.tails import Line  # noqa: PLC0415
+
+        name, container = self.pod["metadata"]["name"], podset.main_container(self.pod)
         for text in stream:
             process, rest = writers.split(text)
             if wanted.has_line(self.who.role, writers, process):
                 where = (name, self.who, container, self.attempt)
-                found.append(Line(*where, rest, writers, process).as_dict())
-        return list(found)
+                yield Line(*where, rest, writers, process).as_dict()
 
 
 def chosen_pods(
