@@ -37,7 +37,7 @@ settings.load_profile("allranks")
 _KEPT = ("ALLRANKS_TEST_", "ALLRANKS_TIER_LOG", "ALLRANKS_KUBE_RUNS")
 _PERSONAL = ("ALLRANKS_", "HELM_", "XDG_", "KUBECONFIG", "KUBERNETES_", "NO_COLOR", "FORCE_COLOR")
 for _name in list(os.environ):
-    if _name.startswith((*_PERSONAL, "COLUMNS", "LINES")) and not _name.startswith(_KEPT):
+    if _name.startswith((*_PERSONAL, "COLUMNS", "LINES", "TERM")) and not _name.startswith(_KEPT):
         del os.environ[_name]
 
 # A shell that runs a command in the background has it ignore Ctrl-C, and so all its children; tests

@@ -76,11 +76,16 @@ def _list(console: Console, output: str) -> None:
     for kept in shelf.every():
         try:
             running = kept.is_run()
-            found.append((kept.read(), running))
+            found.append((kept.name, kept.read(), running))
         except AllranksError as error:
             console.note(f"{kept.name}: {error.problem.message}")
     if output == "json":
-        console.json([sweepview.as_dict(state, now, running=running) for state, running in found])
+        console.json(
+            [
+                {**sweepview.as_dict(state, now, running=running), "name": name}
+                for name, state, running in found
+            ]
+        )
     elif found:
         sweepview.listing(console, found, now)
     else:

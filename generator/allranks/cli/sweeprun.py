@@ -133,17 +133,26 @@ def run_command(
     if dry_run:
         # Inside a cluster nothing is looked at: a plan needs none that answers.
         if not in_cluster:
-            check_new(shelf.begin(name, journal), replace_=replace_)
+            check_new(shelf.begin(name, journal, place.as_dict()), replace_=replace_)
         _show_plan(console, prepared, output)
         return
     if in_cluster:
         journal = sweepinside.keeper(name, place).where
+    else:
+        kept = shelf.begin(name, journal, place.as_dict())
+        beside = kept.name if kept.name != name else ""
+        name = beside or name
     if replace_:
         from allranks.cli import sweepcontrol  # noqa: PLC0415 - only where it is asked
 
         sweepcontrol.remove(name, journal, missing_ok=True)
     if in_cluster:
         raise click.exceptions.Exit(sweepinside.run(console, prepared, place, flags, output))
+    if beside:
+        console.note(
+            f"a sweep in another place has the name {prepared.spec.name}: to the commands of "
+            f"`{names.CLI} sweep` this one is {beside}"
+        )
     kept = shelf.begin(name, journal)
     if not kept.exists():
         place.refuse_others(prepared)

@@ -286,22 +286,22 @@ def first(console: Console, spec: SweepSpec, shown: Sequence[Assignment]) -> Non
     )
 
 
-def listing(console: Console, found: Iterable[tuple[SweepState, bool]], now: float) -> None:
+def listing(console: Console, found: Iterable[tuple[str, SweepState, bool]], now: float) -> None:
     """One line per sweep.
 
     Args:
         console: where to.
-        found: each with whether a process runs it.
+        found: what each is called here, and whether a process runs it.
         now: seconds since 1970.
     """
     rows = []
-    for state, running in found:
+    for name, state, running in found:
         best = None if state.best is None else state.trials[state.best].value
         metric = state.spec.objective.metric
         end = state.at if state.outcome or not running else now
         rows.append(
             (
-                state.spec.name,
+                name,
                 phase(state, running=running),
                 f"{ended(state)}/{state.spec.trials or len(state.trials)}",
                 state.counts[FAILED],

@@ -19,7 +19,7 @@ def begun_already(kept: Keeper, sweep: str) -> BegunError:
         kept: where it is kept.
         sweep: the name of the one that is there.
     """
-    journal = "" if shelf.is_known(kept) else kept.where
+    journal, sweep = ("", kept.name) if shelf.is_known(kept) else (kept.where, sweep)
     go_on, remove = (results.command(word, sweep, journal) for word in ("resume", "delete"))
     hint = f"`{go_on}` goes on with it, `{remove}` removes it; or give the new one another name"
     return BegunError(sweep, kept.where, hint)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from allranks import names
 from allranks.cli.sweepplace import Place, journal_of
+from allranks.sweep import records, taken
+from allranks.sweep.model import Objective, SweepSpec, TrialSpec
 from allranks.sweep.owner import Owner
 from allranks.sweep.storage import journals, shelf
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from allranks.sweep.storage.journals import Keeper
 
 INSIDE = "secret:lab/rates?context=a%2Fb&kubeconfig=%2Fhome%2Fme%2F.kube%2Fconfig"
 
@@ -42,3 +45,35 @@ def test_a_sweep_that_its_name_finds_needs_no_journal() -> None:
     shelf.note(kept, {"on": "cluster", "namespace": "lab", "inside": "yes"}, Owner.new())
     assert "" == journal_of("rates", kept.where)
     assert journal_of("others", kept.where)
+
+
+HERE = {"on": "local", "namespace": "default", "workdir": "/w"}
+THERE = {"on": "cluster", "namespace": "lab", "context": "big"}
+
+
+def begun(place: dict[str, str]) -> Keeper:
+    """A sweep named rates that has begun in a place."""
+    kept = shelf.begin("rates", place=place)
+    spec = SweepSpec("rates", (), Objective(""), TrialSpec("torchrun"))
+    kept.create(records.head(spec, 1.0, {}, place, Owner.new())).close()
+    return kept
+
+
+def test_a_name_may_be_that_of_a_sweep_in_another_place() -> None:
+    """Each is found by a name of its own, and one goes without the other."""
+    here = begun(HERE)
+    assert here.where == shelf.begin("rates", place={**HERE, "namespace": "other"}).where
+    there = begun(THERE)
+    assert here.where == shelf.locate("rates").where
+    assert there.name.startswith("rates@")
+    assert there.where == shelf.locate(there.name).where
+    assert there.where == shelf.begin("rates", place=THERE).where
+    assert there.name != shelf.begin("rates", place={**THERE, "namespace": "other"}).name
+    assert [here.name, there.name] == [kept.name for kept in shelf.every()]
+    hint = taken.begun_already(there, "rates").problem.hint
+    assert f"`allranks sweep resume {there.name}` goes on with it" in hint
+    shelf.forget(here)
+    assert "rates" == there.read().spec.name
+    shelf.forget(journals.keeper(there.where, "rates"))
+    assert [] == shelf.every()
+    assert not Path(there.where).parent.exists()

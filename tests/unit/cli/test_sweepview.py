@@ -261,7 +261,7 @@ def test_tables(capsys: pytest.CaptureFixture[str]) -> None:
         end(state, number, 110.0, number / 10)
     found = results.collect(SPEC, state.trials.values())
     sweepview.show(Console(), found, most=2)
-    sweepview.listing(Console(), [(state, False)], 200.0)
+    sweepview.listing(Console(), [(state.spec.name, state, False)], 200.0)
     lines = capsys.readouterr().out.splitlines()
     assert ["TRIAL", "STATE", "accuracy", "lr", "STEPS", "TIME", "CPU", "NOTE"] == lines[0].split()
     assert ["2", "1"] == [line.split()[0] for line in lines[1:3]]

@@ -20,7 +20,10 @@ from allranks.sweep.model import (
     SUCCEEDED,
     UNMEASURED,
     EarlyStopping,
+    IntUniform,
+    LogUniform,
     Objective,
+    Parameter,
 )
 from allranks.sweep.storage import journal as journals
 from tests.unit.sweep.simulation import Disk, Memory, Runner, World, finish, quality, spec
@@ -116,6 +119,26 @@ def test_killed_or_not_the_results_are_the_same(seed: int, kills: list[int], sea
             ]
         )
     assert found[0] == found[1]
+
+
+WIDE = (Parameter("lr", LogUniform(1e-5, 1.0)), Parameter("layers", IntUniform(1, 50)))
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.integers(0, 10**6), KILLS)
+def test_a_search_that_learns_says_the_same_after_a_kill(seed: int, kills: list[int]) -> None:
+    """Where one trial runs at a time: then what was found before each proposal is the same."""
+    proposed = []
+    for moments in ([], kills):
+        journal = Memory(
+            records.head(spec(parameters=WIDE, search="tpe", parallel=1, trials=16), 0.0)
+        )
+        world = World(seed=seed, failing=20, unmeasured=10)
+        world.parallel = 1
+        state = finish(world, journal, moments)
+        proposed.append([(trial.name, trial.state, trial.value) for trial in state.trials.values()])
+    assert 16 == len(proposed[0])
+    assert proposed[0] == proposed[1]
 
 
 def test_a_kill_after_each_single_step() -> None:

@@ -5,6 +5,7 @@
     <root>/sweeps/<name>/journal.jsonl      the sweep itself; see `filekeeper`
     <root>/sweeps/<name>/where              or else what --journal was given for it
     <root>/sweeps/<name>/releases.json      beside that: where its releases are, and their mark
+    <root>/sweeps/<name>@<digest>/          a sweep of a name that is another one's in another place
 
 With the second a sweep that is kept elsewhere is found by its name alone; with the third its
 releases are, too, when other hands have removed the journal.
@@ -12,13 +13,15 @@ releases are, too, when other hands have removed the journal.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from allranks.errors import InputError
+from allranks.errors import AllranksError, InputError
 from allranks.local import store
 from allranks.sweep.owner import Owner
 from allranks.sweep.storage import journals
@@ -26,7 +29,6 @@ from allranks.sweep.storage.lines import LINE_MAX, Reader
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from allranks.sweep.storage.journals import Keeper
 
@@ -34,6 +36,7 @@ _FOLDER = "sweeps"
 _JOURNAL = "journal.jsonl"
 _WHERE = "where"
 _RELEASES = "releases.json"
+_DIGITS = 8  # of the place, in the folder of a name that another sweep has
 
 
 def locate(name: str, journal: str = "") -> Keeper:
@@ -73,21 +76,48 @@ def metrics() -> list[str]:
     return sorted(found - {""})
 
 
-def begin(name: str, journal: str = "") -> Keeper:
+def begin(name: str, journal: str = "", place: Mapping[str, str] | None = None) -> Keeper:
     """Where a new sweep is to be kept; an older one of the name that is nowhere any more is none.
+
+    Nor does one of the name stand in its way whose trials run in another place: on this machine, in
+    another cluster or in another namespace of it.
 
     Args:
         name: the sweep's name.
         journal: what ``--journal`` was given; "" for nothing.
+        place: where its trials are to run, as its journal will have it.
 
     Raises:
         InputError: as `locate`.
         RunError: it cannot be seen whether there is an older one.
     """
     kept = locate(name, journal)
-    if not journal and not is_own(name, kept.where) and not kept.exists():
+    if journal:
+        return kept
+    if not kept.exists():
         return journals.keeper(str(_folder(name) / _JOURNAL), name)
+    if place is not None and (other := _place(kept)) and _site(other) != _site(place):
+        digest = hashlib.sha256(json.dumps(_site(place)).encode()).hexdigest()[:_DIGITS]
+        return _kept(_folder(f"{name}@{digest}"))
     return kept
+
+
+def _place(kept: Keeper) -> Mapping[str, str]:
+    """Where the trials of a sweep run; nothing where that cannot be seen."""
+    noted, _ = marks(kept)
+    if noted:
+        return noted
+    try:
+        return kept.read().place
+    except AllranksError:
+        return {}
+
+
+def _site(place: Mapping[str, str]) -> list[str]:
+    """What tells one place from another: two sweeps of a name may be in two of them."""
+    if place.get("on") != "cluster":
+        return []
+    return [place.get(key, "") for key in ("kubeconfig", "context", "namespace")]
 
 
 def make_room(kept: Keeper) -> None:
@@ -154,9 +184,10 @@ def _write(file: Path, text: str) -> None:
 def forget(kept: Keeper) -> None:
     """Remove a journal, and its folder where it is one of ours."""
     kept.forget()
-    folder = _folder(kept.name)
     if is_known(kept):
-        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(_folder(kept.name), ignore_errors=True)
+    elif (file := Path(kept.where)).match(f"*@*/{_JOURNAL}") and file.parents[1] == _folder(""):
+        shutil.rmtree(file.parent, ignore_errors=True)
 
 
 def _folder(name: str) -> Path:
