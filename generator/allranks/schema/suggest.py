@@ -70,6 +70,22 @@ def nearest(text: str, choices: list[str]) -> str:
     return folded[found[0]] if found else ""
 
 
+# What people write for true and false, in YAML and elsewhere.
+_FLAGS = {
+    **dict.fromkeys(["true", "yes", "y", "on", "1", "enable", "enabled", "t"], True),
+    **dict.fromkeys(["false", "no", "n", "off", "0", "disable", "disabled", "f", "none"], False),
+}
+
+
+def flag(text: str) -> bool | None:
+    """The boolean that a text means: ``ture`` and ``yes`` are true; None for neither."""
+    word = _fold(text)
+    if word in _FLAGS:
+        return _FLAGS[word]
+    found = difflib.get_close_matches(word, ["true", "false"], n=1, cutoff=_ROUGH)
+    return _FLAGS[found[0]] if found else None
+
+
 def _fold(key: str) -> str:
     return re.sub(r"[^a-z0-9]", "", key.lower())
 

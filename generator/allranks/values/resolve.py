@@ -20,6 +20,7 @@ from allranks.yamlio import scalars
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from allranks.errors import Problem
     from allranks.schema.paths import ValuesPath
     from allranks.values.sources import Loaded, Sources
 
@@ -42,15 +43,49 @@ def resolve(
         InputError: a file is missing, unreadable or no values file.
     """
     loaded = load(sources)
-    refused = schema_problems(loaded.workload, loaded.values, loaded.where, typed(loaded.where))
-    broken = tuple(path for path, _ in refused)
-    found = refused + check.located(
-        loaded.values, loaded.where, release, namespace, broken, is_local=is_local
-    )
+    refuse(loaded, release, namespace, is_local=is_local)
+    return loaded
+
+
+def refuse(
+    loaded: Loaded, release: str = "", namespace: str = "", *, is_local: bool = False
+) -> None:
+    """Refuse values that were loaded, where they are wrong.
+
+    Args:
+        loaded: the values.
+        release: as for `resolve`; so are the others.
+        namespace: see there.
+        is_local: see there.
+
+    Raises:
+        InvalidValues: they are; every problem is in it.
+    """
+    found = located(loaded, release, namespace, is_local=is_local)
     if found:
         ordered = in_file_order(loaded.values, found)
         raise InvalidValues([problem for _, problem in ordered])
-    return loaded
+
+
+def located(
+    loaded: Loaded, release: str = "", namespace: str = "", *, is_local: bool = False
+) -> list[tuple[ValuesPath, Problem]]:
+    """What the schema and the rules refuse of values that were loaded.
+
+    Args:
+        loaded: the values.
+        release: as for `resolve`; so are the others.
+        namespace: see there.
+        is_local: see there.
+
+    Returns:
+        Each problem with its path as keys; empty where the values are good.
+    """
+    refused = schema_problems(loaded.workload, loaded.values, loaded.where, typed(loaded.where))
+    broken = tuple(path for path, _ in refused)
+    return refused + check.located(
+        loaded.values, loaded.where, release, namespace, broken, is_local=is_local
+    )
 
 
 def typed(where: Callable[[ValuesPath], str]) -> Callable[[ValuesPath, Any], str]:
