@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from allranks.schema import paths, repair, suggest
+from allranks.schema.engine import doubled
 from allranks.schema.repair import quoted, short
 
 if TYPE_CHECKING:
@@ -244,8 +245,7 @@ def _maximum(_: Engine, violation: Violation, typed: Typed) -> _Words:
 
 
 def _unique(_: Engine, violation: Violation, __: Typed) -> _Words:
-    items = violation.instance
-    twice = next(item for index, item in enumerate(items) if item in items[:index])
+    twice = violation.instance[doubled(violation.instance)]
     return f"{short(twice)} is listed twice", "remove one"
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
+from allranks.errors import PROBLEMS_MAX
 from allranks.schema import paths, suggest
 from allranks.sweep import naming
 from allranks.sweep.model import (
@@ -152,7 +153,7 @@ def fitted(choice: Choice, default: Any) -> Any:
     if isinstance(default, bool) and isinstance(data, bool):
         return data
     number = isinstance(default, int | float) and not isinstance(default, bool)
-    if number and isinstance(data, int | float) and not isinstance(data, bool):
+    if number and not isinstance(data, bool):
         # Helm would read it as another number.
         lossy = isinstance(data, int) and abs(data) > MAX_EXACT_INT
         return choice.text if lossy else data
@@ -250,7 +251,8 @@ def _refuse_lost(
         else:
             _refuse_missing(reading, place, name, base)
         return
-    near = _near(name, base)
+    # To look for a like name costs time, and nobody reads so many problems.
+    near = _near(name, base) if len(reading.problems) < PROBLEMS_MAX else ""
     meant = f"; or did you mean the values path {near}?" if near else ""
     reading.refuse(
         place,

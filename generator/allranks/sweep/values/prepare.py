@@ -343,8 +343,7 @@ def _misplaced(asked: Asked) -> Iterator[_Fault]:
 
 def _of_a_trial(prepared: Prepared, values: Mapping[str, Any]) -> Iterator[_Fault]:
     """What would keep a job of these values, good as it may be, from being a trial."""
-    section = values.get(str(values["workload"]))
-    if prepared.workload == _PLAIN and section["controller"] == "StatefulSet":
+    if prepared.workload == _PLAIN and values[_PLAIN]["controller"] == "StatefulSet":
         yield (
             (_PLAIN, "controller"),
             "a StatefulSet never ends, and a trial must",
