@@ -52,10 +52,29 @@ def write(path: Path, text: str | bytes) -> bool:
         return _replace(Path(os.path.realpath(path)), body)
     except OSError as error:
         raise InputError(
-            f"cannot be written: {error.strerror or error}",
-            path=str(path),
-            hint="make the folder, or name another place",
+            f"cannot be written: {error.strerror or error}", path=str(path), hint=fix(error, path)
         ) from error
+
+
+def fix(error: OSError, path: Path) -> str:
+    """What to do about a place that cannot be written to.
+
+    Args:
+        error: why.
+        path: the place.
+    """
+    folder = path if path.is_dir() else path.parent
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"free some space where {folder} is, or name another place"
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return f"get the right to write to {folder}, or name another place"
+    if error.errno == errno.EROFS:
+        return f"{folder} can only be read; name another place"
+    if error.errno == errno.ENOENT:
+        return f"make the folder {folder}, or name another place"
+    if error.errno == errno.ENAMETOOLONG:
+        return "use a shorter name"
+    return "name another place"
 
 
 def _special(path: Path) -> bool:

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from allranks.errors import PROBLEMS_MAX, UNJUDGED, Problem
-from allranks.schema import explain, paths
+from allranks.schema import explain, paths, setflags
 from allranks.schema.engine import MORE, Engine, Violation, engine
 
 if TYPE_CHECKING:
@@ -88,11 +88,12 @@ def _problem(
 ) -> Problem:
     message, hint = explain.explain(judge, violation, typed)
     source = where(violation.path)
-    if source.startswith("--set ") and hint.startswith("quote it"):
-        # A shell takes the quotes away, and --set guesses the type of what is left.
-        hint = "write --set-string in place of --set, which guesses types"
+    flag = setflags.written(source, violation.path, hint)
+    if flag:
+        hint = flag
     elif source.startswith("--set ") and hint == explain.NUMBER and _number(violation):
-        hint = "write --set-json in place of --set, which takes a fraction for a text"
+        number = setflags.flag("set-json", violation.path, violation.instance)
+        hint = f"write {number} in place of --set"
     return Problem(paths.show(violation.path), message, hint, source)
 
 
