@@ -10,6 +10,7 @@ Exit codes: 0 ok, 1 failed at run, 2 wrong input, 130 interrupted.
 
 from __future__ import annotations
 
+import errno
 from dataclasses import dataclass
 
 EXIT_OK = 0
@@ -21,6 +22,28 @@ EXIT_INTERRUPTED = 130
 PROBLEMS_MAX = 100
 # The message of a problem that stands for what was not looked at any more.
 UNJUDGED = "is not judged any more"
+
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+def unwritable(number: int | None, folder: str, instead: str = "name another place") -> str:
+    """What to do about a folder that cannot be written to, as a fix.
+
+    Args:
+        number: why, as `OSError.errno` has it.
+        folder: the folder.
+        instead: how another one is named.
+    """
+    if number in FULL:
+        return f"free some space where {folder} is, or {instead}"
+    if number in (errno.EACCES, errno.EPERM):
+        return f"get the right to write to {folder}, or {instead}"
+    if number == errno.EROFS:
+        return f"{folder} can only be read; {instead}"
+    if number == errno.ENOENT:
+        return f"make the folder {folder}, or {instead}"
+    return "use a shorter name" if number == errno.ENAMETOOLONG else instead
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from allranks.errors import InputError
+from allranks.errors import InputError, unwritable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,18 +63,7 @@ def fix(error: OSError, path: Path) -> str:
         error: why.
         path: the place.
     """
-    folder = path if path.is_dir() else path.parent
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return f"free some space where {folder} is, or name another place"
-    if error.errno in (errno.EACCES, errno.EPERM):
-        return f"get the right to write to {folder}, or name another place"
-    if error.errno == errno.EROFS:
-        return f"{folder} can only be read; name another place"
-    if error.errno == errno.ENOENT:
-        return f"make the folder {folder}, or name another place"
-    if error.errno == errno.ENAMETOOLONG:
-        return "use a shorter name"
-    return "name another place"
+    return unwritable(error.errno, str(path if path.is_dir() else path.parent))
 
 
 def _special(path: Path) -> bool:
