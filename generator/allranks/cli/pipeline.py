@@ -133,6 +133,8 @@ def _sweep(
     try:
         ready = prepare.prepare(request)
     except InvalidValues as error:
+        if error.more:
+            raise
         # What the sweep's own reading did not come to is told in the same run.
         more = [problem for _, problem in resolve.located(loaded, release, namespace)]
         raise InvalidValues(_ordered(loaded, [*error.problems, *more])) from error

@@ -50,6 +50,14 @@ def test_a_hundred_problems_and_how_many_more(validate: Any, text: str, count: s
     assert said.count("error: ") == said.count("\n  fix: ") == min(100, said.count("error: "))
 
 
+def test_a_sweep_counts_its_problems_too(validate: Any) -> None:
+    """Choices that are given twice are counted like all else."""
+    choices = "1," * 3000
+    text = f"sweep: {{parameters: {{a: {{arg: -a, values: [{choices}]}}}}}}"
+    code, _, said = validate(text, "--set", "workload=sweep")
+    assert (2, "2,999 problems: these, and 2,899 more") == (code, said.splitlines()[-1])
+
+
 def test_json_has_the_number_too(validate: Any) -> None:
     """`moreProblems` is there where problems are left out, and only there."""
     _, out, _ = validate("args: [" + "1," * 300 + "]", "-o", "json")

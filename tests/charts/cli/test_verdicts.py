@@ -30,6 +30,10 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         {"sweep": {"parameters": {"p": {"values": ["a"], "path": "runPolicy.backoffLimit"}}}},
         'at runPolicy.backoffLimit: "a" is a string',
     ),
+    "a path with a line end": (
+        {"sweep": {"parameters": {"p": {**CHOICES, "path": "resources.perPod.limits.cpu\n"}}}},
+        "not a values path",
+    ),
     "a path of a map": (
         {"sweep": {"parameters": {"p": {**CHOICES, "path": "runPolicy"}}}},
         "runPolicy is a mapping",
