@@ -111,6 +111,10 @@ kube-programs: $(VENV)/.installed
 kube-image: kube-programs
 	@$(BIN)/python -m tests.kube image
 
+.PHONY: fuzz
+fuzz: setup-test ## 20,000 mutated values files: validate, render and Helm agree on each (an hour on two cores)
+	@$(BIN)/python -m tests.fuzz $(FUZZ)
+
 ##@ a cluster of your own: nothing of it is left after cluster-down
 .PHONY: cluster-up cluster-down cluster-status
 cluster-up: $(if $(NODE),needs-node kube-image,needs-cluster kube-programs) ## control plane and fake nodes; with NODE=1 a real node too (needs root)

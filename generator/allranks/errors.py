@@ -10,6 +10,7 @@ Exit codes: 0 ok, 1 failed at run, 2 wrong input, 130 interrupted.
 
 from __future__ import annotations
 
+import errno
 from dataclasses import dataclass
 
 EXIT_OK = 0
@@ -17,6 +18,33 @@ EXIT_FAILED = 1
 EXIT_INPUT = 2
 EXIT_INTERRUPTED = 130  # by Ctrl-C
 EXIT_TERMINATED = 143  # by SIGTERM
+
+# So many problems of one input are told; nobody reads more of them, and all cost time.
+PROBLEMS_MAX = 100
+# The message of a problem that stands for what was not looked at any more.
+UNJUDGED = "is not judged any more"
+
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+def unwritable(number: int | None, folder: str, instead: str = "name another place") -> str:
+    """What to do about a folder that cannot be written to, as a fix.
+
+    Args:
+        number: why, as `OSError.errno` has it.
+        folder: the folder.
+        instead: how another one is named.
+    """
+    if number in FULL:
+        return f"free some space where {folder} is, or {instead}"
+    if number in (errno.EACCES, errno.EPERM):
+        return f"get the right to write to {folder}, or {instead}"
+    if number == errno.EROFS:
+        return f"{folder} can only be read; {instead}"
+    if number == errno.ENOENT:
+        return f"make the folder {folder}, or {instead}"
+    return "use a shorter name" if number == errno.ENAMETOOLONG else instead
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +94,16 @@ class AllranksError(Exception):
         """All that is wrong; one unless the class collects several."""
         return (self.problem,)
 
+    @property
+    def more(self) -> int:
+        """How many problems there are besides these."""
+        return 0
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether there may be still more, which nobody has counted."""
+        return False
+
     def __str__(self) -> str:
         """Every problem, one below the other."""
         return "\n".join(str(problem) for problem in self.problems)
@@ -83,12 +121,24 @@ class InvalidValues(InputError):  # noqa: N818 - named for what is wrong, like i
     def __init__(self, problems: list[Problem] | tuple[Problem, ...]) -> None:
         first = problems[0]
         super().__init__(first.message, path=first.path, hint=first.hint, source=first.source)
-        self._problems = tuple(problems)
+        self._problems = tuple(problems[:PROBLEMS_MAX])
+        self._more = len(problems) - len(self._problems)
+        self._is_cut = any(problem.message == UNJUDGED for problem in problems[PROBLEMS_MAX:])
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """Every problem found, in the order of the values file."""
+        """The problems found, in the order of the values file: the first hundred of them."""
         return self._problems
+
+    @property
+    def more(self) -> int:
+        """How many there are besides."""
+        return self._more
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether there may be still more, which nobody has counted."""
+        return self._is_cut
 
 
 class CapacityError(InputError):

@@ -35,7 +35,7 @@ This page is the commands' own help, written by `make gen-cli`.
 
 Results go to standard output, everything about them to standard error.
 With `-o json` errors are JSON on standard output as well: `{"ok": false, "exitCode": 2, "problems":
-[{"path", "message", "hint", "source"}]}`.
+[{"path", "message", "hint", "source"}]}`; beyond a hundred, `moreProblems` counts the rest.
 `NO_COLOR` turns colours off.
 
 | variable | names |

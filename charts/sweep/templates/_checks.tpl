@@ -130,6 +130,8 @@ of the trials what the torchrun chart refuses of a job.
 {{- $problems = append $problems (printf "%s.%s: Helm holds whole numbers below 9007199254740992 exactly; give such numbers as values, in quotes" $at (first $spaces)) -}}
 {{- else if gt (float64 .min) (float64 .max) -}}
 {{- $problems = append $problems (printf "%s.%s: min %s is more than max %s; exchange them" $at (first $spaces) (toJson .min) (toJson .max)) -}}
+{{- else if and (not (hasKey . "step")) (or (ne (floor .min) (float64 .min)) (ne (floor .max) (float64 .max))) -}}
+{{- $problems = append $problems (printf "%s.%s: step is missing; write how far apart the values are, as in step: 0.1" $at (first $spaces)) -}}
 {{- else if and (hasKey . "step") (le (float64 .step) 0.0) -}}
 {{- $problems = append $problems (printf "%s.%s.step: must be over 0; use a positive number" $at (first $spaces)) -}}
 {{- end -}}
@@ -154,6 +156,7 @@ of the trials what the torchrun chart refuses of a job.
 {{- $parameters := include "sweep.parameters" . | fromJsonArray -}}
 {{- $taken := dict -}}
 {{- $takenPaths := dict -}}
+{{- $takenArgs := dict -}}
 {{- $names := list -}}
 {{- range $one := $parameters -}}
 {{- $at := printf "sweep.parameters.%s" $one.name -}}
@@ -166,11 +169,18 @@ of the trials what the torchrun chart refuses of a job.
 {{- $problems = append $problems (printf "%s.path: %s is set by %s too; give one of them another path" $at $path .) -}}
 {{- end -}}
 {{- $_ := set $takenPaths $path $at -}}
-{{- if ne (include "sweep.exists" (dict "values" $known "path" (splitList "." $path))) "true" -}}
+{{- $plain := and (eq (splitList "." $path | first) "torchrun") (ne $.Values.sweep.trial.workload "torchrun") -}}
+{{- if or $plain (ne (include "sweep.exists" (dict "values" $known "path" (splitList "." $path))) "true") -}}
 {{- $problems = append $problems (printf "%s.path: a trial has no value %s; look it up in the README of charts/%s" $at $path ($.Values.sweep.trial.workload | default "sweep")) -}}
 {{- else if or (has (splitList "." $path | first) (list "workload" "preset" "layout" "command" "args" "script" "setup")) (hasPrefix "storage." $path) -}}
 {{- $problems = append $problems (printf "%s.path: %s is what all trials share, or a list; use arg, env or a placeholder" $at $path) -}}
 {{- end -}}
+{{- end -}}
+{{- with $one.arg -}}
+{{- with get $takenArgs . -}}
+{{- $problems = append $problems (printf "%s.arg: %s is set by %s too; give one of them another" $at $one.arg .) -}}
+{{- end -}}
+{{- $_ := set $takenArgs . $at -}}
 {{- end -}}
 {{- with $one.env -}}
 {{- if or (hasKey $known.env .) (hasKey $taken .) -}}

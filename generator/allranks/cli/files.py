@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from allranks.errors import InputError
+from allranks.errors import InputError, unwritable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,10 +52,18 @@ def write(path: Path, text: str | bytes) -> bool:
         return _replace(Path(os.path.realpath(path)), body)
     except OSError as error:
         raise InputError(
-            f"cannot be written: {error.strerror or error}",
-            path=str(path),
-            hint="make the folder, or name another place",
+            f"cannot be written: {error.strerror or error}", path=str(path), hint=fix(error, path)
         ) from error
+
+
+def fix(error: OSError, path: Path) -> str:
+    """What to do about a place that cannot be written to.
+
+    Args:
+        error: why.
+        path: the place.
+    """
+    return unwritable(error.errno, str(path if path.is_dir() else path.parent))
 
 
 def _special(path: Path) -> bool:

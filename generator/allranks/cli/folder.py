@@ -57,7 +57,9 @@ def write(target: Path, owner: str, text: str) -> Changes:
         target.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(
-            f"cannot be made: {error.strerror}", path=str(target), hint="name another folder"
+            f"cannot be made: {error.strerror}",
+            path=str(target),
+            hint=files.fix(error, target),
         ) from error
     # The list first: after a crash half-way every file of ours is known to be ours.
     owners[owner] = sorted(mine | set(wanted))

@@ -209,7 +209,11 @@ def _known(error: AllranksError | click.ClickException | OSError) -> AllranksErr
         return RunError(f"the output could not be written: {error.strerror}")
     if isinstance(error, OSError):
         _debug()
-        return RunError(error.strerror or str(error), path=str(error.filename or ""))
+        from allranks.cli import files  # noqa: PLC0415 - only where something fails
+
+        path = str(error.filename or "")
+        hint = files.fix(error, Path(path)) if path else ""
+        return RunError(error.strerror or str(error), path=path, hint=hint)
     ctx = getattr(error, "ctx", None)
     message = " ".join(error.format_message().split()).rstrip(".")
     message = message[:1].lower() + message[1:]

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from allranks import names, resources
-from allranks.errors import InputError, MissingToolError, RunError
+from allranks.errors import InputError, MissingToolError, RunError, unwritable
 from allranks.helm.locate import environment
 
 if TYPE_CHECKING:
@@ -104,12 +104,21 @@ def install(binary: HelmBinary, name: str = names.POSTRENDER) -> Path:
             _remove(target)
             fresh.rename(target)
     except OSError as error:
+        number = _number(error)
         raise RunError(
-            f"the plugin cannot be installed: {error.strerror or error}",
+            f"the plugin cannot be installed: {os.strerror(number) if number else error}",
             path=str(target),
-            hint="make the folder writable, or set HELM_PLUGINS to one that is",
+            hint=unwritable(number, str(target.parent), "set HELM_PLUGINS to another folder"),
         ) from error
     return target
+
+
+def _number(error: OSError) -> int:
+    """Why a file could not be written; of a tree that was copied, its first file. 0 is unknown."""
+    if not isinstance(error, shutil.Error):
+        return error.errno or 0
+    found = re.search(r"\[Errno ([0-9]+)\]", str(error))  # it has no more than the texts
+    return int(found[1]) if found else 0
 
 
 @contextmanager

@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from allranks import names
-from allranks.errors import InputError, RunError
+from allranks.errors import FULL, InputError, RunError, unwritable
 from allranks.local.addresses import Block
 from allranks.local.mpi import Arrangement
 from allranks.model.status import RunStatus
@@ -341,7 +341,9 @@ def registry() -> Iterator[None]:
     except OSError as error:
         raise InputError(
             f"cannot use the folder for local runs, {path}: {error.strerror}",
-            hint=f"set {names.ENV_STATE} to a folder that you may write to",
+            hint=unwritable(
+                error.errno, str(path), f"set {names.ENV_STATE} to a folder that you may write to"
+            ),
         ) from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -349,6 +351,13 @@ def registry() -> Iterator[None]:
         for one in (path / "runs").glob(f"*/.*{_PARTIAL}"):
             shutil.rmtree(one, ignore_errors=True)
         yield
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        raise RunError(
+            f"cannot write to the folder for local runs, {path}: {error.strerror}",
+            hint=unwritable(error.errno, str(path), f"set {names.ENV_STATE} to another folder"),
+        ) from error
     finally:
         os.close(descriptor)
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from allranks.schema import paths, repair, suggest
+from allranks.schema.engine import doubled
 from allranks.schema.repair import quoted, short
 
 if TYPE_CHECKING:
@@ -47,9 +48,17 @@ def explain(engine: Engine, violation: Violation, typed: Typed) -> _Words:
         typed: gives the text of a scalar at a path as it was typed; "" where it is not known.
     """
     special = _SPECIAL.get(violation.keyword)
-    if special is not None:
-        return special(engine, violation, typed)
-    return f"{short(violation.instance)} is not {_wanted(violation)}", f"write {_wanted(violation)}"
+    if special is None:
+        message, hint = f"{short(violation.instance)} is not {_wanted(violation)}", ""
+    else:
+        message, hint = special(engine, violation, typed)
+    return message, hint or f"write {_one_of_choices(violation) or _wanted(violation)}"
+
+
+def _one_of_choices(violation: Violation) -> str:
+    """What an enumeration allows, where the value is of another type than all of it."""
+    choices = [_choice(choice) for choice in violation.schema.get("enum", ())]
+    return f"one of {', '.join(choices)}" if choices else ""
 
 
 def _wanted(violation: Violation) -> str:
@@ -104,48 +113,79 @@ def _whole(value: float) -> str:
     return f"write {low} or {low + 1}" if low >= 0 else "write a whole number"
 
 
-def _type_hint(engine: Engine, violation: Violation, given: str, types: list[str]) -> str:
+def _type_hint(  # noqa: PLR0911 - one for each pair of types
+    engine: Engine, violation: Violation, given: str, types: list[str]
+) -> str:
     value = violation.instance
     if isinstance(value, str):
         return _string_hint(violation, value, types)
     if isinstance(value, (dict, list)):
-        return _container_hint(violation, types)
+        return _container_hint(engine, violation, types)
     if "string" in types:
         if _wanted(violation).startswith("a size") and not isinstance(value, bool):
             return f"name the unit: {given}Gi"
         return f"quote it: {quoted(given)}" if engine.accepts(violation.schema, given) else ""
     if "array" in types:
-        return f"write it as a list: [{given}]"
+        item = engine.resolve(violation.schema.get("items", {}))
+        text = quoted(given) if "string" in item.get("type", ()) else given
+        return f"write it as a list: [{text}]"
+    if "boolean" in types and value in (0, 1):
+        return f"write {quoted(bool(value))}"
     return _map_hint(violation) if "object" in types else ""
 
 
-def _container_hint(violation: Violation, types: list[str]) -> str:
+def _container_hint(engine: Engine, violation: Violation, types: list[str]) -> str:
     """A list or a map where something else is meant."""
     value = violation.instance
-    if violation.path == ("env",):
+    if violation.path[-1:] == ("env",) and "object" in types:
         return 'write it as a map: {NAME: "value"}'
     if "string" in types and isinstance(value, dict) and set(value) == {"name"}:
         return f"write the name alone: {value['name']}"
+    for guess in _inside(value):
+        if engine.accepts(violation.schema, guess):
+            return f"write {quoted(guess)}"
     if "array" in types:
         return "write it as a list, each item after a dash"
+    if "string" in types and violation.path and isinstance(violation.path[-1], int):
+        return "write its texts as items of the list that it stands in"
     return _map_hint(violation) if "object" in types else ""
 
 
-def _string_hint(violation: Violation, value: str, types: list[str]) -> str:
+def _inside(value: dict[str, Any] | list[Any]) -> list[Any]:
+    """What a list or a map may have been put around by mistake."""
+    items = list(value.values()) if isinstance(value, dict) else value
+    if len(items) == 1 and not isinstance(items[0], dict | list):
+        return [items[0], str(items[0])] if isinstance(items[0], int | float) else items
+    return []
+
+
+def _string_hint(  # noqa: PLR0911 - one for each type
+    violation: Violation, value: str, types: list[str]
+) -> str:
     """A string where something else is meant."""
     bare = value.strip()
-    if "integer" in types and bare.lstrip("-").isdigit() and len(bare) < _LONG_NUMBER:
-        return f"remove the quotes: {bare} (--set rather than --set-string)"
+    if "integer" in types and bare.lstrip("-").isdecimal() and len(bare) < _LONG_NUMBER:
+        if not bare.isascii():
+            return f"write {_decimal(bare)}, in the digits 0 to 9"
+        return f"remove the quotes: {_decimal(bare)} (--set rather than --set-string)"
     if {"integer", "number"} & set(types):
         return _seconds(violation, bare) or (_WHOLE_NUMBER if "integer" in types else NUMBER)
     if "boolean" in types:
-        meant = suggest.nearest(value, ["true", "false"])
-        return f"write {meant} without quotes" if meant else "write true or false"
+        meant = suggest.flag(value)
+        return "write true or false" if meant is None else f"write {quoted(meant)} without quotes"
     if "array" in types:
         return f"write it as a list: {_words(value)}"
     if violation.path == ("image",):
         return f"write {repair.image(value)}"
     return _map_hint(violation) if "object" in types else ""
+
+
+def _decimal(text: str) -> str:
+    """A whole number as YAML reads it: ASCII digits, and no leading zeros."""
+    try:
+        return str(int(text))
+    except ValueError:  # several signs
+        return text.lstrip("-")
 
 
 def _seconds(violation: Violation, bare: str) -> str:
@@ -202,9 +242,24 @@ def _pattern(engine: Engine, violation: Violation, _: Typed) -> _Words:
 
 
 def _enum(engine: Engine, violation: Violation, _: Typed) -> _Words:
-    choices = ", ".join(choice or '""' for choice in violation.expected)
-    hint = repair.hint(engine, violation.schema, violation.instance)
+    choices = ", ".join(_choice(choice) for choice in violation.expected)
+    hint = _flag_hint(violation) or repair.hint(engine, violation.schema, violation.instance)
     return f"{short(violation.instance)} is not one of {choices}", hint or "write one of these"
+
+
+def _choice(choice: Any) -> str:
+    """One of the values of an enumeration, as YAML has it."""
+    return choice or '""' if isinstance(choice, str) else quoted(choice)
+
+
+def _flag_hint(violation: Violation) -> str:
+    """How to write true or false, where they are among the choices and text was given."""
+    flags = [choice for choice in violation.expected if isinstance(choice, bool)]
+    value = violation.instance
+    meant = suggest.flag(value) if flags and isinstance(value, str) else None
+    if meant not in flags:
+        return ""
+    return f"write {quoted(meant)} without quotes"
 
 
 def _const(_: Engine, violation: Violation, __: Typed) -> _Words:
@@ -213,7 +268,8 @@ def _const(_: Engine, violation: Violation, __: Typed) -> _Words:
             f"this file is for {short(violation.instance)}, and the chart is {violation.expected}",
             f"write {violation.expected}, or use the chart of that workload",
         )
-    return f"{short(violation.instance)} is not {short(violation.expected)}", ""
+    wanted = short(violation.expected)
+    return f"{short(violation.instance)} is not {wanted}", f"write {wanted}"
 
 
 def _minimum(_: Engine, violation: Violation, typed: Typed) -> _Words:
@@ -229,8 +285,7 @@ def _maximum(_: Engine, violation: Violation, typed: Typed) -> _Words:
 
 
 def _unique(_: Engine, violation: Violation, __: Typed) -> _Words:
-    items = violation.instance
-    twice = next(item for index, item in enumerate(items) if item in items[:index])
+    twice = violation.instance[doubled(violation.instance)]
     return f"{short(twice)} is listed twice", "remove one"
 
 

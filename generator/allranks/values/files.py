@@ -8,6 +8,7 @@ from pathlib import Path
 from allranks.errors import InputError
 
 STDIN = "-"
+_NEAR = 0.75  # one slip of the keyboard in a name of four letters
 
 
 def read(name: str) -> bytes:
@@ -73,7 +74,10 @@ def _missing(name: str, path: Path) -> InputError:
     from difflib import get_close_matches  # noqa: PLC0415
 
     try:
-        near = get_close_matches(path.name, [item.name for item in path.parent.iterdir()], n=1)
+        # By their stems: every values file ends in .yaml, and is not like every other for it.
+        stems = {item.stem.lower(): item.name for item in sorted(path.parent.iterdir())}
+        found = get_close_matches(path.stem.lower(), stems, n=1, cutoff=_NEAR)
+        near = [stems[stem] for stem in found]
     except OSError:
         near = []
     return InputError(

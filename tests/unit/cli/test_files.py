@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import sys
@@ -95,3 +96,32 @@ def test_stdout_to_writes_nothing_on_failure(tmp_path: Path) -> None:
     with files.stdout_to(tmp_path / "a"):
         sys.stdout.write("whole\n")
     assert (tmp_path / "a").read_text() == "whole\n"
+
+
+@pytest.mark.parametrize(
+    ("number", "fix"),
+    [
+        (errno.ENOSPC, "free some space where /a is, or name another place"),
+        (errno.EDQUOT, "free some space where /a is, or name another place"),
+        (errno.EACCES, "get the right to write to /a, or name another place"),
+        (errno.EROFS, "/a can only be read; name another place"),
+        (errno.ENOENT, "make the folder /a, or name another place"),
+        (errno.ENAMETOOLONG, "use a shorter name"),
+        (errno.EIO, "name another place"),
+    ],
+)
+def test_the_fix_is_for_what_is_wrong_with_a_place(number: int, fix: str) -> None:
+    """A full disk wants room and a folder without rights wants rights; no hint fits both."""
+    assert fix == files.fix(OSError(number, os.strerror(number)), Path("/a/file"))
+
+
+def test_a_full_disk_is_told_with_its_place() -> None:
+    """The path, the system's words, and what to do."""
+    with pytest.raises(InputError) as caught:
+        files.write(Path("/dev/full"), "text")
+    problem = caught.value.problem
+    assert ("/dev/full", "cannot be written: No space left on device") == (
+        problem.path,
+        problem.message,
+    )
+    assert "free some space" in problem.hint

@@ -52,7 +52,21 @@ def test_one_value_has_one_problem() -> None:
     ("text", "path", "message", "hint"),
     [
         ("args: [8]", "args[0]", "8 is a number, not a string", 'quote it: "8"'),
-        ("args: [[1]]", "args[0]", "a list is given, [1], not a string", ""),
+        ("args: [[1]]", "args[0]", "a list is given, [1], not a string", 'write "1"'),
+        ("args: [[a, b]]", "args[0]", "a list is given", "items of the list that it stands in"),
+        ("command: 2", "command", "2 is a number, not a list of strings", '["2"]'),
+        ("gpus: '٣'", "gpus", '"٣" is a string', "write 3, in the digits 0 to 9"),
+        ("gpus: [8]", "gpus", "a list is given, [8], not a whole number", "write 8"),
+        ("gpus: {value: 8}", "gpus", "a map is given", "write 8"),
+        ("gpus: [1, 2]", "gpus", "a list is given", "write a whole number"),
+        ("gpuResource: 1", "gpuResource", "1 is a number", "write an extended resource"),
+        ("runPolicy: {suspend: 1}", "runPolicy.suspend", "1 is a number", "write true"),
+        ("runPolicy: {suspend: [a]}", "runPolicy.suspend", "a list is", "write true or false"),
+        ("runPolicy: {suspend: ture}", "runPolicy.suspend", "not true or", "write true without"),
+        ("runPolicy: {suspend: 'off'}", "runPolicy.suspend", "not true or", "write false with"),
+        ("torchrun: {controller: true}", "torchrun.controller", "true is", "one of Job, Stat"),
+        ("status: {enabled: 'true'}", "status.enabled", "auto, true, false", "write true without"),
+        ("scheduling: {nodeSelector: 1}", "scheduling.nodeSelector", "1 is", "write a map"),
         ("command: a b 'c d'", "command", "a list of strings", '["a", "b", "c d"]'),
         ('command: "it\'s"', "command", "a list of strings", '["it\'s"]'),
         ("command: {a: b}", "command", "a map is given", "each item after a dash"),
@@ -72,7 +86,12 @@ def test_one_value_has_one_problem() -> None:
         ),
         ("gpus: 1.5", "gpus", "1.5 is a fraction, not a whole number", "write 1 or 2"),
         ("gpus: -1.5", "gpus", "-1.5 is a fraction", "write a whole number"),
-        ("runPolicy: {suspend: 'yes'}", "runPolicy.suspend", "not true or false", "write true or"),
+        (
+            "runPolicy: {suspend: 'yes'}",
+            "runPolicy.suspend",
+            "not true or false",
+            "write true without",
+        ),
         ("runPolicy: {suspend: 'True'}", "runPolicy.suspend", "not true or", "write true without"),
         ("shm: {size: 8}", "shm.size", "8 is a number, not a size", "name the unit: 8Gi"),
         ("shm: {size: 8 GB}", "shm.size", "is not a size", 'write "8G"'),
@@ -152,16 +171,16 @@ KEYS = sorted(defaults("torchrun"))
 
 @given(st.dictionaries(st.sampled_from(KEYS), JSON, max_size=4))
 def test_anything_is_judged_without_a_crash(given_values: dict[str, Any]) -> None:
-    """Whatever stands where, the answer is a list of problems with a path and a message."""
+    """Whatever stands where, each problem has a path, a message and a fix."""
     found = validate("torchrun", merge(defaults("torchrun"), given_values), lambda _: "")
-    assert all(problem.path and problem.message for problem in found)
+    assert all(problem.path and problem.message and problem.hint for problem in found)
 
 
 def test_a_flag_that_guessed_a_type_is_told_to_use_the_one_that_does_not() -> None:
     """Quotes are lost to the shell, so what `--set` typed is mended by `--set-string`."""
     values = merge(defaults("torchrun"), load(GOOD + "args: [3]\n", "v.yaml").data)
     (problem,) = validate("torchrun", values, lambda _: "--set args={3}")
-    assert "write --set-string in place of --set, which guesses types" == problem.hint
+    assert "write --set-string 'args[0]=3'" == problem.hint
 
 
 def test_a_flag_that_takes_a_fraction_for_a_text_is_told_to_use_json() -> None:
@@ -169,9 +188,8 @@ def test_a_flag_that_takes_a_fraction_for_a_text_is_told_to_use_json() -> None:
     values = merge(defaults("elastic"), {"elastic": {"auto": {"policy": {"growFactor": "1.5"}}}})
     flag = "--set elastic.auto.policy.growFactor=1.5"
     found = [one for one in validate("elastic", values, lambda _: flag) if "growFactor" in one.path]
-    assert ["write --set-json in place of --set, which takes a fraction for a text"] == [
-        problem.hint for problem in found
-    ]
+    hints = [problem.hint for problem in found]
+    assert ["write --set-json elastic.auto.policy.growFactor=1.5 in place of --set"] == hints
 
 
 @pytest.mark.parametrize(

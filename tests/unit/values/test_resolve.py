@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import shlex
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -79,7 +80,7 @@ def test_numbers_are_told_back_as_typed(folder: Path) -> None:
         "args[3]": 'quote it: "0x1F"',
         "env.A": 'quote it: "010"',
         "env.B": 'quote it: "no"',
-        "env.C": "write --set-string in place of --set, which guesses types",
+        "env.C": "write --set-string env.C=8",
     } == hints
 
 
@@ -160,3 +161,39 @@ def test_raw_kubernetes_pieces_crash_nothing(place: tuple[Any, ...]) -> None:
         found = check.check(values, lambda _: "", broken=broken)
         if not refused and not found:
             assert compute(JobSpec.from_values(values)).nodes == 1, junk
+
+
+@pytest.mark.parametrize(
+    "flag",
+    [
+        ("set", "env.C=8"),
+        ("set", r"labels.a\.b/c=8"),
+        ("set", "args={3,a}"),
+        ("set", "command=python train.py"),
+        ("set", "command=2"),
+        ("set", "command={true}"),
+        ("set", "shm.size=8"),
+        ("set", "status.enabled=Auto"),
+        ("set-string", "gpus=8"),
+        ("set-string", "runPolicy.suspend=true"),
+        ("set-string", "status.enabled=true"),
+        ("set-string", "network.waitSeconds=5m"),
+        ("set-json", "args=[1.5]"),
+        ("set-json", 'args=["a",["b, c"]]'),
+        ("set-json", 'workingDir="src, more"'),
+    ],
+)
+def test_the_flag_that_a_fix_writes_mends_it(folder: Path, flag: tuple[str, str]) -> None:
+    """A value of the --set family is mended by a flag in its own syntax, with its escapes."""
+    (folder / "a.yaml").write_text(GOOD)
+    with pytest.raises(InvalidValues) as caught:
+        resolve(Sources(("a.yaml",), (flag,)))
+    problem = caught.value.problems[0]
+    kind, text, *instead = shlex.split(problem.hint.removeprefix("write --"))
+    flags = ((kind, text),) if instead else (flag, (kind, text))
+    left = []
+    try:
+        resolve(Sources(("a.yaml",), flags))
+    except InvalidValues as error:
+        left = [item.path for item in error.problems]
+    assert problem.path not in left, problem

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from allranks.errors import InputError
+from allranks.values.files import read
 from allranks.values.sources import Sources, defaults, load
 
 if TYPE_CHECKING:
@@ -244,3 +245,16 @@ def test_an_unknown_kind_of_flag_is_a_mistake_of_the_caller() -> None:
 def test_no_default_is_null() -> None:
     """Helm 3 and Helm 4 differ on null defaults, so there are none."""
     assert "None" not in repr(defaults("torchrun"))
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [("valeus.yaml", True), ("Values.yml", True), ("missing.yaml", False), ("train.yaml", False)],
+)
+def test_only_a_file_that_is_near_is_meant(tmp_path: Path, name: str, near: bool) -> None:
+    """All values files end alike; that alone makes none the one that was meant."""
+    (tmp_path / "values.yaml").write_text("a: 1\n")
+    with pytest.raises(InputError) as caught:
+        read(str(tmp_path / name))
+    meant = f"did you mean {tmp_path / 'values.yaml'}?"
+    assert (meant if near else "check the path") == caught.value.problem.hint

@@ -81,7 +81,7 @@ def test_a_mistake_is_named_with_its_flag(kind: str, text: str, message: str) ->
     with pytest.raises(InputError) as caught:
         strvals.parse(kind, text, START)
     assert message in caught.value.problem.message
-    assert caught.value.problem.source == f"--{kind} {text}"
+    assert caught.value.problem.source == strvals.shown(kind, text)
     assert caught.value.problem.hint
 
 

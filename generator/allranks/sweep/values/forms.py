@@ -252,8 +252,8 @@ def _range(reading: Reading, path: ValuesPath, ends: Mapping[str, Any]) -> Space
 
 
 def _step(reading: Reading, path: ValuesPath, ends: Mapping[str, Any]) -> Decimal | None:
-    if ends.get("step") is None and not (
-        isinstance(ends["min"], int) and isinstance(ends["max"], int)
+    if ends.get("step") is None and not all(
+        float(ends[key]).is_integer() for key in ("min", "max")
     ):
         reading.refuse(path, "step is missing", "write how far apart the values are: step: 0.1")
         return None

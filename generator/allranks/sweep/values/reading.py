@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from typing import Any
 
-from allranks.errors import InvalidValues, Problem
+from allranks.errors import PROBLEMS_MAX, InvalidValues, Problem
 from allranks.schema import paths, suggest
 from allranks.schema.paths import ValuesPath
 from allranks.sweep.model import Choice
@@ -49,7 +49,9 @@ class Reading:
 
     def refuse(self, path: ValuesPath, message: str, hint: str = "") -> None:
         """Write a problem down."""
-        self.problems.append(Problem(paths.show(path), message, hint, self._where(path)))
+        # To look for the place costs time; a problem beyond those that are told is only counted.
+        where = self._where(path) if len(self.problems) < 4 * PROBLEMS_MAX else ""
+        self.problems.append(Problem(paths.show(path), message, hint, where))
 
     def done(self) -> None:
         """Raise all problems, if there are any.

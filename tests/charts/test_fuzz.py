@@ -1,0 +1,50 @@
+"""A sample of `make fuzz`: mutated values files, judged by validate, render and Helm alike."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.fuzz import mutations, verdicts
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SEED = 5
+SAMPLE = 120
+PARTS = 6  # so that two workers share the work
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_mutated_values_have_one_verdict(
+    part: int, helm4: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Exit code 0 or 2, no traceback, a fix for each problem, and no verdict unlike another."""
+    monkeypatch.setenv("ALLRANKS_HELM", str(helm4.path))
+    known = mutations.bases()
+    for number in range(part, SAMPLE, PARTS):
+        verdict = verdicts.judge(mutations.case(SEED, number, known), helm4.path, tmp_path)
+        if verdict.fault:
+            case, verdict = verdicts.minimal(mutations.case(SEED, number, known), helm4.path)
+            changes = "\n  ".join(map(str, case.changes))
+            pytest.fail(
+                f"{verdict.fault}: seed {SEED}, case {number} of {case.base}:\n  {changes}\n"
+                f"validate {verdict.validate}: {verdict.said}\n"
+                f"helm {verdict.helm}, render {verdict.render}: {verdict.helm_said}",
+                pytrace=False,
+            )
+
+
+def test_a_case_follows_from_its_seed_and_number() -> None:
+    """The same two give the same file, and other numbers give others."""
+    known = mutations.bases()
+    first, again, other = (mutations.case(SEED, number, known) for number in (7, 7, 8))
+    assert first == again
+    assert first.mutated() != other.mutated()
+    assert {case.workload for case in (mutations.case(1, n, known) for n in range(len(known)))} == {
+        "torchrun",
+        "mpi",
+        "elastic",
+        "sweep",
+    }

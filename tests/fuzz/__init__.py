@@ -1,0 +1,1 @@
+"""Mutated values files, and whether validate, render and Helm judge each of them alike."""

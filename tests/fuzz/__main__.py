@@ -1,0 +1,75 @@
+"""`python -m tests.fuzz`: many mutated values files, judged by all; a table, and what differs."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import multiprocessing
+import os
+import sys
+import tempfile
+import time
+from collections import Counter
+from functools import partial
+from pathlib import Path
+
+from tests.conftest import find_helm
+from tests.fuzz import mutations, verdicts
+
+
+def _one(seed: int, helm: Path, number: int) -> tuple[int, str, str]:
+    """Judge the case of a number; gives its verdicts in short, and a report where they differ."""
+    case = mutations.case(seed, number, _bases())
+    with tempfile.TemporaryDirectory() as folder:
+        verdict = verdicts.judge(case, helm, Path(folder))
+    short = f"validate {verdict.validate}, render {verdict.render}, helm {verdict.helm}"
+    if not verdict.fault:
+        return number, short, ""
+    case, verdict = verdicts.minimal(case, helm)
+    lines = [f"{verdict.fault}: seed {seed}, case {number}, of {case.base}, with"]
+    lines += [f"  {change}" for change in case.changes]
+    lines += [f"validate {verdict.validate}: {verdict.said[:600].strip()}"]
+    lines += [f"helm {verdict.helm}, render {verdict.render}: {verdict.helm_said[-600:].strip()}"]
+    return number, short, "\n".join(lines)
+
+
+_KNOWN: list[tuple[str, dict[str, object]]] = []
+
+
+def _bases() -> list[tuple[str, dict[str, object]]]:
+    if not _KNOWN:
+        _KNOWN.extend(mutations.bases())
+    return _KNOWN
+
+
+def main() -> int:
+    """Judge the cases that the command line asks for; 1 where verdicts differ."""
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
+    parser.add_argument("--seed", type=int, default=11)
+    parser.add_argument("--count", type=int, default=20_000)
+    parser.add_argument("--start", type=int, default=0, help="the first case")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    asked = parser.parse_args()
+    helm = find_helm(4).path
+    print(f"seed {asked.seed}, cases {asked.start} to {asked.start + asked.count - 1}", flush=True)
+    started, counts, bad = time.monotonic(), Counter[str](), 0
+    numbers = range(asked.start, asked.start + asked.count)
+    judge = partial(_one, asked.seed, helm)
+    with multiprocessing.get_context("fork").Pool(asked.jobs) as pool:
+        for done, (_, short, report) in zip(
+            itertools.count(1), pool.imap_unordered(judge, numbers, chunksize=4), strict=False
+        ):
+            counts[short] += 1
+            if report:
+                bad += 1
+                print(f"\n{report}", flush=True)
+            if done % 500 == 0:
+                print(f"{done} judged, {bad} differ", flush=True)
+    print(f"\n{asked.count} judged in {time.monotonic() - started:.0f} s, {bad} differ")
+    for short, count in counts.most_common():
+        print(f"{count:7}  {short}")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
