@@ -17,6 +17,11 @@ EXIT_FAILED = 1
 EXIT_INPUT = 2
 EXIT_INTERRUPTED = 130
 
+# So many problems of one input are told; nobody reads more of them, and all cost time.
+PROBLEMS_MAX = 100
+# The message of a problem that stands for what was not looked at any more.
+UNJUDGED = "is not judged any more"
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:
@@ -65,6 +70,16 @@ class AllranksError(Exception):
         """All that is wrong; one unless the class collects several."""
         return (self.problem,)
 
+    @property
+    def more(self) -> int:
+        """How many problems there are besides these."""
+        return 0
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether there may be still more, which nobody has counted."""
+        return False
+
     def __str__(self) -> str:
         """Every problem, one below the other."""
         return "\n".join(str(problem) for problem in self.problems)
@@ -82,12 +97,24 @@ class InvalidValues(InputError):  # noqa: N818 - named for what is wrong, like i
     def __init__(self, problems: list[Problem] | tuple[Problem, ...]) -> None:
         first = problems[0]
         super().__init__(first.message, path=first.path, hint=first.hint, source=first.source)
-        self._problems = tuple(problems)
+        self._problems = tuple(problems[:PROBLEMS_MAX])
+        self._more = len(problems) - len(self._problems)
+        self._is_cut = any(problem.message == UNJUDGED for problem in problems[PROBLEMS_MAX:])
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """Every problem found, in the order of the values file."""
+        """The problems found, in the order of the values file: the first hundred of them."""
         return self._problems
+
+    @property
+    def more(self) -> int:
+        """How many there are besides."""
+        return self._more
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether there may be still more, which nobody has counted."""
+        return self._is_cut
 
 
 class CapacityError(InputError):

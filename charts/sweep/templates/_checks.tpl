@@ -166,7 +166,8 @@ of the trials what the torchrun chart refuses of a job.
 {{- $problems = append $problems (printf "%s.path: %s is set by %s too; give one of them another path" $at $path .) -}}
 {{- end -}}
 {{- $_ := set $takenPaths $path $at -}}
-{{- if ne (include "sweep.exists" (dict "values" $known "path" (splitList "." $path))) "true" -}}
+{{- $plain := and (eq (splitList "." $path | first) "torchrun") (ne $.Values.sweep.trial.workload "torchrun") -}}
+{{- if or $plain (ne (include "sweep.exists" (dict "values" $known "path" (splitList "." $path))) "true") -}}
 {{- $problems = append $problems (printf "%s.path: a trial has no value %s; look it up in the README of charts/%s" $at $path ($.Values.sweep.trial.workload | default "sweep")) -}}
 {{- else if or (has (splitList "." $path | first) (list "workload" "preset" "layout" "command" "args" "script" "setup")) (hasPrefix "storage." $path) -}}
 {{- $problems = append $problems (printf "%s.path: %s is what all trials share, or a list; use arg, env or a placeholder" $at $path) -}}

@@ -148,12 +148,17 @@ class Console:
         """The error block a person reads, or its JSON."""
         if self.json_errors:
             problems = [problem.as_dict() for problem in error.problems]
-            self.json({"ok": False, "exitCode": error.exit_code, "problems": problems})
+            more = {"moreProblems": error.more} if error.more else {}
+            self.json({"ok": False, "exitCode": error.exit_code, "problems": problems, **more})
             return
         for problem in error.problems:
             self.problem(problem)
-        if len(error.problems) > 1:
-            _write(sys.stderr, f"{len(error.problems)} problems\n")
+        count = len(error.problems) + error.more
+        if error.more:
+            least = "at least " if error.is_cut else ""
+            _write(sys.stderr, f"{least}{count:,} problems: these, and {error.more:,} more\n")
+        elif count > 1:
+            _write(sys.stderr, f"{count} problems\n")
 
     def problem(self, problem: Problem) -> None:
         """One `error:` block: the place, what is wrong, and the fix below it."""

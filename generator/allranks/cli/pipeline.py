@@ -6,36 +6,47 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from allranks.errors import InputError
+from allranks.errors import InputError, InvalidValues, Problem
 from allranks.layout.compute import compute
 from allranks.model.jobspec import JobSpec
+from allranks.schema.validate import in_file_order
 from allranks.values import check, frameworks, resolve, trials
-from allranks.values.sources import defaults
+from allranks.values.sources import Sources, defaults, load
 from allranks.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from allranks.errors import Problem
     from allranks.model.inventory import Inventory
     from allranks.model.layout import Layout
-    from allranks.values.sources import Loaded, Sources
+    from allranks.schema.paths import ValuesPath
+    from allranks.values.sources import Loaded
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Values that passed every check, and the layout they give."""
+    """Values that passed every check, and the layout they give.
+
+    Attributes:
+        loaded: the values.
+        layout: that of the job; of a sweep, of one of its trials.
+        inventory: the nodes that it was fitted to; None for none.
+        warnings: what is worth a word, and stops nothing.
+        of_sweep: notes about a sweep, as sentences.
+    """
 
     loaded: Loaded
     layout: Layout
     inventory: Inventory | None = None
     warnings: tuple[Problem, ...] = ()
+    of_sweep: tuple[str, ...] = ()
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What a person should know about values that are valid all the same."""
         return (
             *(f"{one.path}: {one.message}; {one.hint}" for one in self.warnings),
+            *self.of_sweep,
             *self.layout.notes,
         )
 
@@ -64,6 +75,7 @@ def prepare(
     namespace: str = "",
     fit: Fit | None = None,
     is_local: bool = False,
+    by_helm: bool = True,
 ) -> Prepared:
     """Load, validate, check and lay out.
 
@@ -73,17 +85,73 @@ def prepare(
         namespace: its namespace, where one is given.
         fit: what to fit the job to.
         is_local: it is for a run on this machine.
+        by_helm: plain Helm is to run it, which cannot run every sweep; else that is a warning.
 
     Raises:
         InputError: the values are wrong, or the job does not fit; every problem is in it.
         RunError: the cluster was asked for its nodes and does not answer.
     """
-    loaded = resolve.resolve(sources, release=release, namespace=namespace, is_local=is_local)
-    one = trials.of(loaded.values, defaults)
-    spec = JobSpec.from_values(one, frameworks.fewest(one))
+    loaded = load(sources)
+    notes: list[str] = []
+    warnings: list[Problem] = []
+    if loaded.workload == trials.SWEEP:
+        job, notes, warnings = _sweep(
+            loaded, release, namespace, is_local=is_local, by_helm=by_helm
+        )
+    else:
+        resolve.refuse(loaded, release, namespace, is_local=is_local)
+        job = loaded.values
+    spec = JobSpec.from_values(job, frameworks.fewest(job))
     inventory = _inventory(fit or Fit(), spec.gpu_resource)
-    warnings = tuple(check.warnings(loaded.values, loaded.where))
-    return Prepared(loaded, compute(spec, inventory), inventory, warnings)
+    warnings += check.warnings(loaded.values, loaded.where)
+    layout = compute(spec, inventory)
+    return Prepared(loaded, layout, inventory, tuple(warnings), tuple(notes))
+
+
+def _sweep(
+    loaded: Loaded, release: str, namespace: str, *, is_local: bool, by_helm: bool
+) -> tuple[Mapping[str, Any], list[str], list[Problem]]:
+    """Judge a sweep as `sweep run` does; and as charts/sweep does, where plain Helm runs it.
+
+    Returns:
+        The values of one of its trials, as those of a job; notes; warnings.
+
+    Raises:
+        InvalidValues: it cannot be run; every problem is in it.
+    """
+    from allranks.sweep.values import plainhelm, prepare  # noqa: PLC0415 - only a sweep needs them
+
+    request = prepare.Request(
+        name=trials.SWEEP,
+        sources=Sources(),
+        loaded=loaded,
+        release=release,
+        namespace=namespace,
+        is_local=is_local,
+        check_only=True,
+    )
+    try:
+        ready = prepare.prepare(request)
+    except InvalidValues as error:
+        # What the sweep's own reading did not come to is told in the same run.
+        more = [problem for _, problem in resolve.located(loaded, release, namespace)]
+        raise InvalidValues(_ordered(loaded, [*error.problems, *more])) from error
+    limits = [problem for _, problem in plainhelm.limits(loaded, ready, release, namespace)]
+    if limits and by_helm:
+        raise InvalidValues(_ordered(loaded, limits))
+    job = trials.of(loaded.values, defaults)
+    if limits and ready.workload:
+        job = prepare.first_job(ready)
+    return job, [*ready.notes], _ordered(loaded, limits)
+
+
+def _ordered(loaded: Loaded, problems: list[Problem]) -> list[Problem]:
+    """Problems in the order of the files, one for each place."""
+    first: dict[tuple[str, str], Problem] = {}
+    for problem in problems:
+        first.setdefault((problem.path, problem.source), problem)
+    located: list[tuple[ValuesPath, Problem]] = [((), problem) for problem in first.values()]
+    return [problem for _, problem in in_file_order(loaded.values, located)]
 
 
 def summary(prepared: Prepared) -> str:

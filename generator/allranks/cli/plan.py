@@ -55,7 +55,7 @@ def plan_command(
       allranks plan -f values.yaml --inventory nodes.yaml -o svg -O plan.svg
     """  # noqa: D301 - \b is click's mark for text that is not re-wrapped
     fit = pipeline.Fit(inventory or "", nodes_from_cluster, context)
-    prepared = pipeline.prepare(sources, release=name, fit=fit)
+    prepared = pipeline.prepare(sources, release=name, fit=fit, by_helm=False)
     layout = prepared.layout
     if output == "svg":
         title = name or pipeline.command(prepared.loaded.values)

@@ -31,7 +31,7 @@ def validate_command(
     Example:
       allranks validate -f values.yaml --set gpus=16
     """  # noqa: D301 - \b is click's mark for text that is not re-wrapped
-    prepared = pipeline.prepare(sources, release=name, namespace=namespace)
+    prepared = pipeline.prepare(sources, release=name, namespace=namespace, by_helm=False)
     if output == "json":
         console.json(
             {

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from allranks.schema import paths, repair, suggest
+from allranks.schema.engine import doubled
 from allranks.schema.repair import quoted, short
 
 if TYPE_CHECKING:
@@ -202,9 +203,24 @@ def _pattern(engine: Engine, violation: Violation, _: Typed) -> _Words:
 
 
 def _enum(engine: Engine, violation: Violation, _: Typed) -> _Words:
-    choices = ", ".join(choice or '""' for choice in violation.expected)
-    hint = repair.hint(engine, violation.schema, violation.instance)
+    choices = ", ".join(_choice(choice) for choice in violation.expected)
+    hint = _flag_hint(violation) or repair.hint(engine, violation.schema, violation.instance)
     return f"{short(violation.instance)} is not one of {choices}", hint or "write one of these"
+
+
+def _choice(choice: Any) -> str:
+    """One of the values of an enumeration, as YAML has it."""
+    return choice or '""' if isinstance(choice, str) else quoted(choice)
+
+
+def _flag_hint(violation: Violation) -> str:
+    """How to write true or false, where they are among the choices and text was given."""
+    flags = [choice for choice in violation.expected if isinstance(choice, bool)]
+    value = violation.instance
+    meant = suggest.flag(value) if flags and isinstance(value, str) else None
+    if meant not in flags:
+        return ""
+    return f"write {quoted(meant)} without quotes"
 
 
 def _const(_: Engine, violation: Violation, __: Typed) -> _Words:
@@ -229,8 +245,7 @@ def _maximum(_: Engine, violation: Violation, typed: Typed) -> _Words:
 
 
 def _unique(_: Engine, violation: Violation, __: Typed) -> _Words:
-    items = violation.instance
-    twice = next(item for index, item in enumerate(items) if item in items[:index])
+    twice = violation.instance[doubled(violation.instance)]
     return f"{short(twice)} is listed twice", "remove one"
 
 

@@ -57,7 +57,7 @@ def hint(engine: Engine, node: Schema, value: Any) -> str:
     if node.get("enum"):
         choices = [str(choice) for choice in node["enum"]]
         meant = _ALIASES.get(value.strip().lower(), "")
-        choice = meant if meant in choices else nearest(value, choices)
+        choice = meant if meant and meant in choices else nearest(value, choices)
         return f"write {choice}" if choice else ""
     for repair in _REPAIRS:
         for guess in repair(value):

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _AMOUNTS = frozenset({"cpu", "memory", "ephemeralstorage"})
 _CLOSE = 0.84  # one slip of the keyboard in a key of six letters
 _ROUGH = 0.6
+_LONGEST = 200  # letters; a longer text is like no key
 _FEW = 12  # keys that a person can take in at a glance
 
 
@@ -66,8 +67,26 @@ def nearest(text: str, choices: list[str]) -> str:
     folded = {_fold(choice): choice for choice in reversed(choices) if choice}
     if _fold(text) in folded:
         return folded[_fold(text)]
+    if len(text) > _LONGEST:
+        return ""
     found = difflib.get_close_matches(_fold(text), list(folded), n=1, cutoff=_ROUGH)
     return folded[found[0]] if found else ""
+
+
+# What people write for true and false, in YAML and elsewhere.
+_FLAGS = {
+    **dict.fromkeys(["true", "yes", "y", "on", "1", "enable", "enabled", "t"], True),
+    **dict.fromkeys(["false", "no", "n", "off", "0", "disable", "disabled", "f", "none"], False),
+}
+
+
+def flag(text: str) -> bool | None:
+    """The boolean that a text means: ``ture`` and ``yes`` are true; None for neither."""
+    word = _fold(text[:_LONGEST])
+    if word in _FLAGS:
+        return _FLAGS[word]
+    found = difflib.get_close_matches(word, ["true", "false"], n=1, cutoff=_ROUGH)
+    return _FLAGS[found[0]] if found else None
 
 
 def _fold(key: str) -> str:
@@ -106,6 +125,8 @@ def _of_role(path: ValuesPath) -> str:
 
 
 def _near(parent: ValuesPath, key: str, siblings: list[str], cutoff: float) -> str:
+    if len(key) > _LONGEST:
+        return ""
     folded = {_fold(sibling): sibling for sibling in siblings}
     found = difflib.get_close_matches(_fold(key), list(folded), n=1, cutoff=cutoff)
     return f"write {paths.show((*parent, folded[found[0]]))}" if found else ""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from allranks.errors import Problem
+from allranks.errors import PROBLEMS_MAX, UNJUDGED, Problem
 from allranks.schema import explain, paths
-from allranks.schema.engine import Engine, Violation, engine
+from allranks.schema.engine import MORE, Engine, Violation, engine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from allranks.schema.explain import Typed
     from allranks.schema.paths import ValuesPath
 
+# So many problems have words: more than are told, so that the rules' own find their place.
+_WORDED_MAX = 4 * PROBLEMS_MAX
 # Where several keywords refuse one value, the first of these words it best.
 _TELLING = ("type", "enum", "const", "pattern", "minimum", "maximum")
 
@@ -47,18 +49,29 @@ def located(
 ) -> list[tuple[ValuesPath, Problem]]:
     """The same as `validate`, each problem with its path as keys."""
     judge = engine(workload)
-    found = [
-        (violation.path, _problem(judge, violation, where, typed))
-        for violation in _one_per_path(judge.violations(values))
+    violations = _one_per_path(judge.violations(values))
+    rest = [violation for violation in violations if violation.keyword == MORE]
+    violations = [violation for violation in violations if violation.keyword != MORE]
+    if len(violations) > _WORDED_MAX:
+        order = _Order()
+        violations.sort(key=lambda violation: order.position(values, violation.path))
+        violations, others = violations[:_WORDED_MAX], violations[_WORDED_MAX:]
+        rest += others
+    found = [(violation.path, _problem(judge, violation, where, typed)) for violation in violations]
+    more = [
+        (violation.path, _unworded(violation))
+        for violation in rest
+        for _ in range(violation.instance if violation.keyword == MORE else 1)
     ]
-    return in_file_order(values, found)
+    return [*in_file_order(values, found), *more]
 
 
 def in_file_order(
     values: Mapping[str, Any], found: list[tuple[ValuesPath, Problem]]
 ) -> list[tuple[ValuesPath, Problem]]:
     """Problems sorted by file and line; those without a line follow, in the order of the values."""
-    ordered = sorted(found, key=lambda item: _position(values, item[0]))
+    order = _Order()
+    ordered = sorted(found, key=lambda item: order.position(values, item[0]))
     files: dict[str, int] = {}
     keys: dict[int, tuple[bool, int, int]] = {}
     for index, (_, problem) in enumerate(ordered):
@@ -83,6 +96,12 @@ def _problem(
     return Problem(paths.show(violation.path), message, hint, source)
 
 
+def _unworded(violation: Violation) -> Problem:
+    """A problem beyond those that are told: it is counted, and words for it would cost time."""
+    message = UNJUDGED if violation.keyword == MORE and violation.expected else "is refused, too"
+    return Problem(paths.show(violation.path), message)
+
+
 def _number(violation: Violation) -> bool:
     """Whether a text is a number with a point in it, as --set leaves it."""
     return re.fullmatch(r"-?[0-9]*\.[0-9]+", str(violation.instance)) is not None
@@ -102,12 +121,30 @@ def _rank(violation: Violation) -> int:
     return _TELLING.index(keyword) if keyword in _TELLING else len(_TELLING)
 
 
-def _position(values: Any, path: ValuesPath) -> tuple[int, ...]:
-    """Where a path stands in the order of the values; a missing key stands last."""
+class _Order:
+    """Where paths stand in the order of values; a missing key stands last."""
+
+    def __init__(self) -> None:
+        self._keys: dict[int, dict[str, int]] = {}  # by id of a mapping, the place of each key
+
+    def position(self, values: Any, path: ValuesPath) -> tuple[int, ...]:
+        """The place of each part of a path among those beside it."""
+        return _position(values, path, self._of)
+
+    def _of(self, mapping: dict[str, Any]) -> dict[str, int]:
+        known = self._keys.get(id(mapping))
+        if known is None:
+            known = self._keys[id(mapping)] = {key: index for index, key in enumerate(mapping)}
+        return known
+
+
+def _position(
+    values: Any, path: ValuesPath, places: Callable[[dict[str, Any]], dict[str, int]]
+) -> tuple[int, ...]:
     position: list[int] = []
     for part in path:
         if isinstance(values, dict):
-            position.append(list(values).index(part) if part in values else len(values))
+            position.append(places(values).get(str(part), len(values)))
             values = values.get(part)
         elif isinstance(values, list) and isinstance(part, int) and part < len(values):
             position.append(part)

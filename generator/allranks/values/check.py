@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from allranks.schema.paths import ValuesPath
 
 
+_KEYS_MAX = 8  # more than any rule's path has
+
+
 def check(
     loaded_values: Mapping[str, Any],
     where: Callable[[ValuesPath], str],
@@ -101,14 +104,16 @@ def _run(
     """What rules find; of a sweep they look at its trials, which are jobs as others are."""
     if trials.foreign(view.values):
         return []
-    given, refused = view.values, tuple(trials.seen(view.values, place) for place in broken)
+    given, refused = view.values, {trials.seen(view.values, place) for place in broken}
+    # What a rule reads is named by a few keys; so many of each refused place are enough.
+    above = {place[:_KEYS_MAX] for place in refused}
     view = View(trials.of(given, _defaults), (), view.release, view.namespace)
     found: dict[ValuesPath, Problem] = {}
     for rule in chosen:
         if rule.workload not in ("", view.workload):
             continue
         reads = [resolved(path(read), view.workload) for read in rule.reads]
-        if any(_touches(read, place) for read in reads for place in refused):
+        if any(_touches(read, place) for read in reads for place in above):
             continue
         for finding in _findings(rule, view):
             if finding.path not in refused:

@@ -18,8 +18,9 @@ from allranks.values.sources import load
 from allranks.yamlio import scalars
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
+    from allranks.errors import Problem
     from allranks.schema.paths import ValuesPath
     from allranks.values.sources import Loaded, Sources
 
@@ -42,15 +43,49 @@ def resolve(
         InputError: a file is missing, unreadable or no values file.
     """
     loaded = load(sources)
-    refused = schema_problems(loaded.workload, loaded.values, loaded.where, typed(loaded.where))
-    broken = tuple(path for path, _ in refused)
-    found = refused + check.located(
-        loaded.values, loaded.where, release, namespace, broken, is_local=is_local
-    )
+    refuse(loaded, release, namespace, is_local=is_local)
+    return loaded
+
+
+def refuse(
+    loaded: Loaded, release: str = "", namespace: str = "", *, is_local: bool = False
+) -> None:
+    """Refuse values that were loaded, where they are wrong.
+
+    Args:
+        loaded: the values.
+        release: as for `resolve`; so are the others.
+        namespace: see there.
+        is_local: see there.
+
+    Raises:
+        InvalidValues: they are; every problem is in it.
+    """
+    found = located(loaded, release, namespace, is_local=is_local)
     if found:
         ordered = in_file_order(loaded.values, found)
         raise InvalidValues([problem for _, problem in ordered])
-    return loaded
+
+
+def located(
+    loaded: Loaded, release: str = "", namespace: str = "", *, is_local: bool = False
+) -> list[tuple[ValuesPath, Problem]]:
+    """What the schema and the rules refuse of values that were loaded.
+
+    Args:
+        loaded: the values.
+        release: as for `resolve`; so are the others.
+        namespace: see there.
+        is_local: see there.
+
+    Returns:
+        Each problem with its path as keys; empty where the values are good.
+    """
+    refused = schema_problems(loaded.workload, loaded.values, loaded.where, typed(loaded.where))
+    broken = tuple(path for path, _ in refused)
+    return refused + check.located(
+        loaded.values, loaded.where, release, namespace, broken, is_local=is_local
+    )
 
 
 def typed(where: Callable[[ValuesPath], str]) -> Callable[[ValuesPath, Any], str]:
@@ -63,14 +98,15 @@ def typed(where: Callable[[ValuesPath], str]) -> Callable[[ValuesPath, Any], str
         A function of a path and the value there; it gives "" where the text is not certain.
     """
     lines = functools.cache(_lines)
+    words = functools.cache(_words)
 
     def look_up(path: ValuesPath, value: Any) -> str:
         source = where(path)
         name, _, number = source.rpartition(":")
         if not number.isdigit():
-            return _token(source, value)
+            return _token(words(source), value)
         text = lines(name)
-        return _token(text[int(number) - 1], value) if 0 < int(number) <= len(text) else ""
+        return _token(words(text[int(number) - 1]), value) if 0 < int(number) <= len(text) else ""
 
     return look_up
 
@@ -82,12 +118,17 @@ def _lines(name: str) -> tuple[str, ...]:
         return ()
 
 
-def _token(line: str, value: Any) -> str:
-    """The one word of a line that YAML reads as `value`; "" where there is none, or several."""
-    words = {word for word in line.translate(_BREAKS).split() if _reads_as(word, value)}
-    return words.pop() if len(words) == 1 else ""
+def _words(line: str) -> dict[tuple[type, Any], str]:
+    """By the type and the value of a scalar, the one word of a line that YAML reads as it."""
+    words: dict[tuple[type, Any], str] = {}
+    for word in dict.fromkeys(line.translate(_BREAKS).split()):
+        value = scalars.resolve(word)
+        if isinstance(value, bool | int | float):
+            key = (type(value), value)
+            words[key] = "" if key in words else word  # "" where there are several
+    return words
 
 
-def _reads_as(word: str, value: Any) -> bool:
-    read = scalars.resolve(word)
-    return type(read) is type(value) and bool(read == value)
+def _token(words: Mapping[tuple[type, Any], str], value: Any) -> str:
+    """The word that YAML reads as `value`; "" where there is none, or several."""
+    return words.get((type(value), value), "")

@@ -54,7 +54,7 @@ class Flag:
 
     def __str__(self) -> str:
         """The flag as it was typed."""
-        return f"--{self.kind} {self.text}"
+        return strvals.shown(self.kind, self.text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +176,7 @@ def read(sources: Sources) -> tuple[tuple[Document | Flag, ...], dict[str, Any]]
     for kind in strvals.KINDS:
         for text in (text for given, text in sources.sets if given == kind):
             written: list[Path] = []
-            user = strvals.parse(kind, text, user, written=written)
+            strvals.apply(kind, text, user, written=written)
             layers.append(Flag(kind, text, tuple(written)))
     unknown = [kind for kind, _ in sources.sets if kind not in strvals.KINDS]
     if unknown:

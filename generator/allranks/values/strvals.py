@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from allranks.errors import InputError
 from allranks.values import files
-from allranks.values.merge import copy, overlay
+from allranks.values.merge import copy
+from allranks.yamlio.load import MAX_DEPTH
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,6 +34,7 @@ KINDS = (SET_JSON, SET, SET_STRING, SET_FILE, SET_LITERAL)
 
 MAX_INDEX = 65536
 MAX_LEVELS = 30
+SHOWN_MAX = 500
 MAX_EXACT_INT = 2**53
 _INT64_DIGITS = 19
 
@@ -66,14 +68,63 @@ def parse(
     Raises:
         InputError: the text is not in Helm's syntax, or a file cannot be read.
     """
+    out: dict[str, Any] = copy(into)
+    apply(kind, text, out, read=read, written=written)
+    return out
+
+
+def apply(
+    kind: str,
+    text: str,
+    into: dict[str, Any],
+    *,
+    read: Callable[[str], str] = files.read_text,
+    written: list[Path] | None = None,
+) -> None:
+    """Apply one flag as `parse` does, in place: with many flags a copy for each costs time.
+
+    Args:
+        kind: as for `parse`; so are the others.
+        text: see there.
+        into: the values so far; where the flag is refused, they may have a part of it.
+        read: see there.
+        written: see there.
+
+    Raises:
+        InputError: as `parse`.
+    """
     record = written if written is not None else []
     if kind == SET_JSON and text.strip(_SPACES).startswith("{"):
         given = _whole_object(text)
         record.extend(_leaves(given, ()))
-        return overlay(into, given)
-    out: dict[str, Any] = copy(into)
-    _Parser(kind, text, read, record).parse(out)
-    return out
+        _lay_over(into, given)
+        return
+    _Parser(kind, text, read, record).parse(into)
+
+
+def _lay_over(base: dict[str, Any], over: dict[str, Any]) -> None:
+    """One source over another as `overlay` does, in place."""
+    for key, value in over.items():
+        below = base.get(key)
+        if isinstance(value, dict) and isinstance(below, dict):
+            _lay_over(below, value)
+        else:
+            base[key] = value
+
+
+def _check_depth(value: Any, source: str, depth: int = 0) -> Any:
+    """The value, if it is not nested deeper than a values file may be."""
+    if depth > MAX_DEPTH:
+        raise InputError(f"nested deeper than {MAX_DEPTH} levels", hint="flatten it", source=source)
+    if isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            _check_depth(item, source, depth + 1)
+    return value
+
+
+def shown(kind: str, text: str) -> str:
+    """A flag as a message shows it: as it was typed, cut where it is long."""
+    return f"--{kind} {text if len(text) <= SHOWN_MAX else text[: SHOWN_MAX - 1] + '…'}"
 
 
 class _EndError(Exception):
@@ -92,6 +143,7 @@ class _Parser:
         self._read = read
         self._written = written
         self._literal = kind == SET_LITERAL
+        self._source = shown(kind, text)
 
     def parse(self, data: dict[str, Any]) -> None:
         """Apply each ``key=value`` to `data`, in place."""
@@ -102,6 +154,8 @@ class _Parser:
             return
 
     def _key(self, data: dict[str, Any], path: Path, level: int) -> None:
+        if len(path) > MAX_DEPTH:
+            self._fail(f"nested deeper than {MAX_DEPTH} levels", "use a values file")
         name, last = self._until("=[." if self._literal else "=[,.")
         if last is None:
             if not name:
@@ -169,6 +223,8 @@ class _Parser:
 
     def _item(self, items: list[Any], index: int, path: Path, level: int) -> list[Any]:
         """What follows ``key[index]``; returns the list, longer where it has to be."""
+        if len(path) > MAX_DEPTH:
+            self._fail(f"nested deeper than {MAX_DEPTH} levels", "use a values file")
         if index < 0:
             self._fail(f"the index {index} is negative", "indices start at 0")
         extra, last = self._until("[.=")
@@ -259,7 +315,7 @@ class _Parser:
             self._fail(f"not JSON: {number}{after} is not a number", "complete the number")
         self._at = end
         self._skip_spaces()
-        return _valid_text(value)
+        return _valid_text(_check_depth(value, self._source))
 
     def _skip_spaces(self) -> bool:
         """Skip spaces up to something else; True where that is a comma (skipped too) or the end."""
@@ -297,7 +353,7 @@ class _Parser:
         return "".join(out), None
 
     def _fail(self, message: str, hint: str) -> NoReturn:
-        raise InputError(message, hint=hint, source=f"--{self._kind} {self._text}")
+        raise InputError(message, hint=hint, source=self._source)
 
 
 def typed(text: str) -> Any:
@@ -322,9 +378,9 @@ def _whole_object(text: str) -> dict[str, Any]:
             raise ValueError("something follows the object")  # noqa: TRY301
     except (ValueError, RecursionError) as error:
         raise InputError(
-            f"not JSON: {error}", hint="""write {"key": value}""", source=f"--{SET_JSON} {text}"
+            f"not JSON: {error}", hint="""write {"key": value}""", source=shown(SET_JSON, text)
         ) from error
-    given: dict[str, Any] = _valid_text(value)
+    given: dict[str, Any] = _valid_text(_check_depth(value, shown(SET_JSON, text)))
     return given
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from allranks import names
 from allranks.values.merge import merge, overlay
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ SWEEP = "sweep"
 _OWN: ValuesPath = (SWEEP, "trial", "values")
 # What a trial that runs its command alone has in common with: one node, one program.
 _PLAIN = "torchrun"
+# The workloads that a trial can be; a sweep is none.
+_JOBS = tuple(name for name in names.WORKLOADS if name != SWEEP)
 # What is about the whole release, whatever its trials are.
 _WHOLE = ("workload", SWEEP)
 
@@ -37,8 +40,10 @@ def of(
         return values
     shared = {key: value for key, value in values.items() if key not in _WHOLE}
     trial = _section(values)
-    own = trial.get("values")
-    workload = str(trial.get("workload") or "") or _PLAIN
+    # Of a chart that is not ours, its own values say nothing here.
+    own = None if trial.get("chart") else trial.get("values")
+    asked = trial.get("workload")
+    workload = asked if asked in _JOBS else _PLAIN  # another one is refused by the schema
     given = overlay(shared, own) if isinstance(own, dict) else shared
     return {**merge(defaults(workload), given), "workload": workload}
 

@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 MAX_DEPTH = 200
 # What aliases may add in all. go-yaml bounds the same ("excessive aliasing") at about this many.
 MAX_ALIASED = 400_000
+# So much may a values file have, and so many values: a release, which keeps them, has 1 MiB.
+MAX_BYTES = 4 * 2**20
+MAX_VALUES = 250_000
 # Helm holds numbers of a values file as 64-bit floats.
 MAX_EXACT_INT = 2**53
 
@@ -92,6 +95,13 @@ def load_list(text: str | bytes, source: str, key: str) -> Document:
 
 def _single(text: str | bytes, source: str) -> tuple[_Reader, Any, int]:
     """The one document of a file, and the line it starts on."""
+    if len(text) > MAX_BYTES:
+        raise InputError(
+            f"the file has {len(text) / 2**20:.0f} MiB; values of at most {MAX_BYTES >> 20} MiB "
+            "are read, and a release has room for 1 MiB",
+            hint="put data into a volume, or into a ConfigMap of its own",
+            source=source,
+        )
     reader = _Reader(_decode(text, source), source, strict=True)
     found = [(data, line) for data, line in reader.documents() if data is not None]
     if reader.problems:
@@ -145,6 +155,7 @@ class _Reader:
         # By anchor, a list of two: the value, or _OPEN while it is being read; and its token.
         self._anchors: dict[str, list[Any]] = {}
         self._aliased = 0
+        self._count = 0
         # By id of a mapping or list, the line of each of its entries. Filled when strict only.
         self.lines: dict[int, Lines] = {}
         # By the same, how each number and boolean in it was written. Filled when strict only.
@@ -174,6 +185,14 @@ class _Reader:
     def _value(self, event: Any, depth: int) -> Any:
         """The value that starts with an event."""
         kind = type(event)
+        if self._strict:
+            self._count += 1
+            if self._count > MAX_VALUES:
+                self._fail(
+                    event,
+                    f"the file has more than {MAX_VALUES:,} values",
+                    "put data into a volume, or into a ConfigMap of its own",
+                )
         if kind is ScalarEvent:
             value = self._scalar(event)
             if event.anchor is not None:

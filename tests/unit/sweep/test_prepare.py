@@ -160,7 +160,7 @@ def test_values_that_no_trial_can_have_are_refused(write: Write) -> None:
     trial = {"workload": "torchrun", "values": {"nodes": 2}}
     with pytest.raises(InvalidValues) as caught:
         _ask(write({**BASE, "sweep": {"parameters": parameters, "trial": trial}}))
-    assert ["torchrun.port"] == [problem.path for problem in caught.value.problems]
+    assert ["sweep.parameters.port"] == [problem.path for problem in caught.value.problems]
     with pytest.raises(InvalidValues, match=r"sweep\.paralel"):
         _ask(write({**BASE, "sweep": {**BASE["sweep"], "paralel": 2}}))
     broken = {"workload": "torchrun", "values": {"shm": {"size": "much"}}}

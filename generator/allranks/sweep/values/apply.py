@@ -9,11 +9,14 @@ refused. `trial_values` then makes the values of any trial.
 from __future__ import annotations
 
 import contextlib
+import json
+import math
 import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
+from allranks.errors import PROBLEMS_MAX
 from allranks.schema import paths, suggest
 from allranks.sweep import naming
 from allranks.sweep.model import (
@@ -34,7 +37,7 @@ from allranks.yamlio.load import MAX_EXACT_INT
 from allranks.yamlio.mistakes import kind
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from allranks.schema.paths import ValuesPath
     from allranks.sweep.model import Assignment, Choice
@@ -42,6 +45,9 @@ if TYPE_CHECKING:
 
 _HOLDER = re.compile(r"\$\{sweep\.([^}]*)\}")
 _VALUES: ValuesPath = ("sweep", "trial", "values")
+# What charts/sweep takes for a number, and for a boolean, at a place that has one.
+_NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,18})([.][0-9]+)?([eE][-+]?[0-9]+)?", re.ASCII)
+_FLAG = re.compile(r"true|false")
 _MANY = 5  # parameters that a message lists
 
 
@@ -63,6 +69,7 @@ def bind(
     defaults: Mapping[str, Any],
     shorthand: Collection[str] = (),
     where: Where | None = None,
+    written: Callable[[ValuesPath], ValuesPath] = lambda path: (*_VALUES, *path),
 ) -> Bound:
     """Settle where each parameter goes.
 
@@ -72,12 +79,13 @@ def bind(
         shorthand: parameters given as ``--set-range``: one that is no values path is an option of
             the command.
         where: ``file:line`` of a path.
+        written: the path, from the root, of a path of the trial's values.
 
     Raises:
         InvalidValues: something reaches nothing; every problem is in it.
     """
     reading = Reading(where=where or (lambda _path: ""))
-    held = _placeholders(reading, spec)
+    held = _placeholders(reading, spec, written)
     base = merge(defaults, spec.trial.values)
     notes: list[str] = []
     bound: list[Parameter] = []
@@ -140,17 +148,31 @@ def fitted(choice: Choice, default: Any) -> Any:
     Text is what arrives as typed; a number is what a schema asks for where the default is one.
     """
     data = choice.data
+    if isinstance(data, str):
+        return _read_as(data, default)
     if isinstance(default, bool) and isinstance(data, bool):
         return data
     number = isinstance(default, int | float) and not isinstance(default, bool)
-    if number and isinstance(data, int | float) and not isinstance(data, bool):
+    if number and not isinstance(data, bool):
         # Helm would read it as another number.
         lossy = isinstance(data, int) and abs(data) > MAX_EXACT_INT
         return choice.text if lossy else data
     return choice.text
 
 
-def _placeholders(reading: Reading, spec: SweepSpec) -> dict[str, tuple[Reach, ...]]:
+def _read_as(text: str, default: Any) -> Any:
+    """A quoted choice at the place of a number or a boolean, as charts/sweep reads it there."""
+    form = _FLAG if isinstance(default, bool) else _NUMBER
+    if isinstance(default, bool | int | float) and form.fullmatch(text):
+        data = json.loads(text)
+        lossy = isinstance(data, int) and abs(data) > MAX_EXACT_INT
+        return text if lossy or data in (math.inf, -math.inf) else data
+    return text
+
+
+def _placeholders(
+    reading: Reading, spec: SweepSpec, written: Callable[[ValuesPath], ValuesPath]
+) -> dict[str, tuple[Reach, ...]]:
     """Where each parameter is named in the trial's values."""
     found: dict[str, tuple[Reach, ...]] = {}
     known = [parameter.name for parameter in spec.parameters]
@@ -158,15 +180,11 @@ def _placeholders(reading: Reading, spec: SweepSpec) -> dict[str, tuple[Reach, .
         for match in _HOLDER.finditer(text):
             name = match[1]
             if is_key:
-                reading.refuse(
-                    (*_VALUES, *path), f"{match[0]} is a key", "put it into a value instead"
-                )
+                reading.refuse(written(path), f"{match[0]} is a key", "put it into a value instead")
             elif name not in (*known, TRIAL):
                 near = suggest.nearest(name, [*known, TRIAL])
                 hint = f"write ${{sweep.{near}}}" if near else _known(known)
-                reading.refuse(
-                    (*_VALUES, *path), f"{match[0]} names no parameter of the sweep", hint
-                )
+                reading.refuse(written(path), f"{match[0]} names no parameter of the sweep", hint)
             else:
                 reach = Reach(PLACEHOLDER, paths.show(path))
                 if reach not in found.get(name, ()):
@@ -233,7 +251,8 @@ def _refuse_lost(
         else:
             _refuse_missing(reading, place, name, base)
         return
-    near = _near(name, base)
+    # To look for a like name costs time, and nobody reads so many problems.
+    near = _near(name, base) if len(reading.problems) < PROBLEMS_MAX else ""
     meant = f"; or did you mean the values path {near}?" if near else ""
     reading.refuse(
         place,

@@ -55,6 +55,9 @@ class Request:
         helm: the helm that a person named; "" for the one that is found.
         parallel: how many trials run at a time where nothing says so; 0 is all of them.
         is_local: its trials run on this machine.
+        release: the name of the one release that holds all of it, where plain Helm is to run it.
+        loaded: its values, where they were read before: standard input is read once only.
+        check_only: it is judged and not run: nothing is fetched, and nothing is said of its run.
     """
 
     name: str
@@ -68,6 +71,9 @@ class Request:
     helm: str = ""
     parallel: int = 0
     is_local: bool = False
+    release: str = ""
+    loaded: Loaded | None = None
+    check_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,13 +172,13 @@ def _chart(named: str) -> tuple[str, str]:
 
 def _of_values(request: Request) -> Asked:
     """A sweep whose values say that they are one."""
-    if not request.sources.files and not request.sources.sets:
+    if request.loaded is None and not request.sources.files and not request.sources.sets:
         raise InputError(
             "nothing says what to run",
             hint=f"give a values file, as `{names.CLI} init sweep` writes one, "
             f"or name a chart: `{names.CLI} sweep run {request.name} CHART -f values.yaml …`",
         )
-    loaded = gathering.load(request.sources)
+    loaded = request.loaded or gathering.load(request.sources)
     if loaded.workload != SECTION:
         raise InputError(
             f"the values are for the workload {loaded.workload}, not for a sweep",

@@ -7,13 +7,14 @@ left for each of them is to put its parameters in.
 from __future__ import annotations
 
 from collections.abc import Mapping  # noqa: TC003 - a field's type
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from allranks import names, resources
-from allranks.errors import AllranksError, InputError, InvalidValues, Problem
+from allranks.errors import AllranksError, InputError, InvalidValues, MissingToolError, Problem
 from allranks.layout.compute import compute
 from allranks.model.jobspec import JobSpec
 from allranks.model.layout import Layout  # noqa: TC001 - a field's type
@@ -25,6 +26,7 @@ from allranks.sweep.model import (
     ARG,
     ENV,
     OVERLAY,
+    PATH,
     Objective,
     SweepSpec,
     Trial,
@@ -61,6 +63,8 @@ _RENDERED = 4
 _PROGRAM = frozenset({"command", "args", "script", "setup", "env"})
 # The one parameter of a trial that charts/sweep runs alone: its name, which nothing depends on.
 _ALONE = "name"
+
+_Fault = tuple["ValuesPath", str, str]  # path, message, fix
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +118,12 @@ def prepare(request: Request) -> Prepared:
     asked = asking.ask(request)
     spec = reading.parse(request.name, asked.section, asked.token, asked.where, asked.more)
     spec = _with_trial(spec, asked)
+    if request.check_only and asked.chart and not Path(asked.chart).exists():
+        # What such a chart has, only helm can say, and only by fetching it.
+        return Prepared(spec, {}, asked.chart, "", notes=tuple(reading.idle(asked.section)))
     defaults = _defaults(asked.workload, asked.chart, request.helm)
-    bound = apply.bind(spec, defaults, asked.shorthand, asked.where)
-    sampling.make(bound.spec)  # what it needs is missed now, and not by the first trial
+    bound = apply.bind(spec, defaults, asked.shorthand, asked.where, asked.trial_path)
+    _make_search(bound.spec, request)
     told = [*reading.idle(asked.section), *_odd_choices(asked), *bound.notes]
     if request.parallel and not asked.section.get("parallel") and spec.trials > request.parallel:
         bound = replace(bound, spec=replace(bound.spec, parallel=request.parallel))
@@ -124,9 +131,30 @@ def prepare(request: Request) -> Prepared:
     prepared = _complete(bound.spec, defaults, tuple(told))
     if prepared.workload:
         _validate(prepared, asked, request)
-        told += notes.of(asked.section, _first(prepared))
+        if not request.check_only:
+            told += notes.of(asked.section, _first(prepared))
         prepared = replace(prepared, notes=tuple(told))
     return replace(_laid_out(prepared), owner=Owner.new())
+
+
+def _make_search(spec: SweepSpec, request: Request) -> None:
+    """Miss what the search needs now, and not with the first trial.
+
+    Raises:
+        MissingToolError: Optuna is not installed; no fault of the values, where they are checked.
+    """
+    with suppress(*(MissingToolError,) if request.check_only else ()):
+        sampling.make(spec)
+
+
+def first_job(prepared: Prepared) -> dict[str, Any]:
+    """The complete values of a first trial, as those of the workload whose rules it follows.
+
+    Args:
+        prepared: a sweep of a chart of ours.
+    """
+    own = apply.trial_values(prepared.spec, next(samples(prepared.spec)), prepared.defaults)
+    return _job(prepared, own)
 
 
 def _odd_choices(asked: Asked) -> list[str]:
@@ -269,27 +297,86 @@ def _job(prepared: Prepared, own: Mapping[str, Any]) -> dict[str, Any]:
 
 def _validate(prepared: Prepared, asked: Asked, request: Request) -> None:
     """Refuse values that the chart of the trials would refuse, before anything is begun."""
-    found: dict[tuple[ValuesPath, str], Problem] = {}
+    found = {
+        (path, message): Problem(
+            paths.show(asked.trial_path(path)), message, hint, asked.trial_where(path)
+        )
+        for path, message, hint in _misplaced(asked)
+    }
     values: Mapping[str, Any] = {}
+    set_by = {
+        places.parse(reach.to): parameter.name
+        for parameter in prepared.spec.parameters
+        for reach in parameter.reaches
+        if reach.kind == PATH
+    }
     for assignment in islice(samples(prepared.spec), _SAMPLES):
         own = apply.trial_values(prepared.spec, assignment, prepared.defaults)
         values = _job(prepared, own)
-        for path, problem in _problems(values, asked.trial_where, request):
-            shown = replace(problem, path=paths.show(asked.trial_path(path)))
+        for path, problem in _problems(prepared, values, asked.trial_where, request):
+            if path in set_by and asked.trial_path(path) == path:
+                place: ValuesPath = (SWEEP, "parameters", set_by[path])
+                shown = replace(problem, source=asked.where(place))
+                if set_by[path] != shown.path:
+                    message = f"at {shown.path}: {shown.message}"
+                    shown = replace(shown, path=paths.show(place), message=message)
+            else:
+                shown = replace(problem, path=paths.show(asked.trial_path(path)))
             found.setdefault((path, problem.message), shown)
     if found:
         ordered = in_file_order(values, [(path, problem) for (path, _), problem in found.items()])
         raise InvalidValues([problem for _, problem in ordered])
 
 
+def _misplaced(asked: Asked) -> Iterator[_Fault]:
+    """Values of a trial's own that none can have, as path, message and fix."""
+    for key in ("preset", "layout"):
+        if asked.shared.get(key):
+            yield (key,), "is about the whole sweep, not about a trial", "write it at the root"
+    if not asked.workload and "torchrun" in asked.shared:
+        yield (
+            ("torchrun",),
+            "the trial does not run torchrun",
+            "set sweep.trial.workload to torchrun, or remove it",
+        )
+
+
+def _of_a_trial(prepared: Prepared, values: Mapping[str, Any]) -> Iterator[_Fault]:
+    """What would keep a job of these values, good as it may be, from being a trial."""
+    if prepared.workload == _PLAIN and values[_PLAIN]["controller"] == "StatefulSet":
+        yield (
+            (_PLAIN, "controller"),
+            "a StatefulSet never ends, and a trial must",
+            "write Job, or leave it out",
+        )
+    if prepared.workload != SWEEP:
+        return
+    layout = compute(JobSpec.from_values(values))
+    if layout.nodes > 1 or layout.max_nodes > 1:
+        yield (
+            ("nodes",),
+            f"a trial of {layout.nodes} pods needs something that runs it",
+            "set sweep.trial.workload to torchrun, or use one node",
+        )
+
+
 def _problems(
-    values: Mapping[str, Any], where: Callable[[ValuesPath], str], request: Request
+    prepared: Prepared,
+    values: Mapping[str, Any],
+    where: Callable[[ValuesPath], str],
+    request: Request,
 ) -> list[tuple[ValuesPath, Problem]]:
     refused = schema_problems(str(values["workload"]), values, where, typed(where))
     broken = tuple(path for path, _ in refused)
-    return refused + check.located(
-        values, where, "", request.namespace, broken, is_local=request.is_local
+    found = refused + check.located(
+        values, where, request.release, request.namespace, broken, is_local=request.is_local
     )
+    if found:
+        return found
+    return [
+        (path, Problem(paths.show(path), message, hint, where(path)))
+        for path, message, hint in _of_a_trial(prepared, values)
+    ]
 
 
 def samples(spec: SweepSpec) -> Iterator[Assignment]:
