@@ -285,7 +285,9 @@ def located(site: Site, seen: Observation, wanted: Wanted, *, by_line: bool) -> 
     from allranks.cluster import paths, pods  # noqa: PLC0415 - only for a cluster
 
     hostfile = ""
-    if any(fields.text(one, "metadata", "labels", names.ROLE) == "launcher" for one in seen.objects):
+    if any(
+        fields.text(one, "metadata", "labels", names.ROLE) == "launcher" for one in seen.objects
+    ):
         with suppress(NotFoundError, ForbiddenError):
             found = site.cluster.get(paths.CONFIG_MAPS, seen.release, namespace=seen.namespace)
             hostfile = fields.text(found, "data", "hostfile")
