@@ -103,7 +103,7 @@ def test_a_plan_has_the_last_node(cli: Any) -> None:
     assert (4, 4) == (layout["lastGpusPerNode"], layout["lastProcsPerNode"])
 
 
-_SMALL = "workload=mpi,image.repository=x,image.tag=1,command={x}"
+_SMALL = "workload=mpi,image.repository=x,image.tag=v1,command={x}"
 
 
 def test_fewer_processes_than_slots_are_planned_as_they_start(cli: Any) -> None:
