@@ -10,9 +10,27 @@ if TYPE_CHECKING:
 _COMMA = ", "
 
 
+# Endings whose plural has a vowel more: process, index, match, batch.
+_HISSING = ("s", "x", "z", "ch", "sh")
+
+
 def plural(number: int, noun: str) -> str:
-    """A number with its noun: ``1 pod``, ``3 pods``."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    """A number with its noun: ``1 pod``, ``3 pods``, ``2 processes``, ``2 retries``."""
+    return f"{number} {noun if number == 1 else plurals(noun)}"
+
+
+def plurals(noun: str) -> str:
+    """A noun for more than one."""
+    if noun.endswith(_HISSING):
+        return f"{noun}es"
+    if noun.endswith("y") and noun[-2:-1] not in {"a", "e", "o", "u"}:
+        return f"{noun[:-1]}ies"
+    return f"{noun}s"
+
+
+def number_of(number: int, one: str, many: str) -> str:
+    """The word that goes with a number: ``is``, ``are``; ``was``, ``were``."""
+    return one if number == 1 else many
 
 
 def some(found: Sequence[str], most: int = 3, joint: str = _COMMA) -> str:

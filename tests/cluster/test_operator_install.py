@@ -138,7 +138,7 @@ def test_from_install_to_uninstall(with_each_helm: Program) -> None:
     said = install(allranks)
     for name in KINDS:
         assert f"definition {name}: new\n" in said
-    assert f"2 of 2 watchers are ready; they watch {allranks.namespace}\n" in said
+    assert f"2 of 2 watchers ready; watching {allranks.namespace}\n" in said
     act(allranks)
     status = json.loads(operate(allranks, "status", "-o", "json"))
     assert (True, 1, [allranks.namespace]) == (status["ok"], status["revision"], status["watches"])
@@ -151,7 +151,7 @@ def test_from_install_to_uninstall(with_each_helm: Program) -> None:
 
     said = operate(allranks, "upgrade", "--set", "replicas=1")
     assert f"definition {KINDS[0]}: up to date\n" in said
-    assert "1 of 1 watchers are ready" in said
+    assert "1 of 1 watcher ready" in said
     tolerations = deployment(allranks)["spec"]["template"]["spec"]["tolerations"]
     assert [kwok.TOLERATION] == tolerations
 
@@ -282,7 +282,7 @@ def test_a_namespaces_administrator_installs_with_the_guides_role(
         allranks.cluster.api("DELETE", f"{binding}/guest-admin")
         bind(allranks, installer(repo)["metadata"]["name"])
         said = operate(allranks, "install", *line, values=VALUES, env=guest)
-        assert "2 of 2 watchers are ready" in said
+        assert "2 of 2 watchers ready" in said
         operate(allranks, "upgrade", "--skip-crds", "--set", "podLogs=true", env=guest)
         operate(allranks, "uninstall", env=guest)
     finally:
@@ -347,7 +347,7 @@ def test_runs_outlive_their_kinds_and_still_go(with_each_helm: Program) -> None:
     fresh = replace(allranks, home=allranks.home / "fresh")
     fresh.home.mkdir()
     said = fresh("upgrade", "demo", "--recreate", code=1, values=job(nodes=3))
-    assert "the cluster has no longer the kind of TrainingRun/demo" in said
+    assert "the cluster no longer has the kind of TrainingRun/demo" in said
     assert "allranks operator install --crds-only" in said
     assert 2 == fresh.get("batch/v1/jobs", "demo")["spec"]["parallelism"]
     said = fresh("delete", "demo")
@@ -359,7 +359,7 @@ def test_runs_outlive_their_kinds_and_still_go(with_each_helm: Program) -> None:
 def test_watchers_that_do_not_start_are_told(allranks: Program) -> None:
     """No node takes them: the scheduler's words, and what to do."""
     said = operate(allranks, "install", "--create-namespace", "--timeout", "2s", code=1)
-    assert "0 of 2 watchers are ready after 2 s: 0/2 nodes are available" in said
+    assert "0 of 2 watchers ready after 2 s: 0/2 nodes are available" in said
     assert (
         f"kubectl -n {allranks.namespace} describe pods -l app.kubernetes.io/name=operator" in said
     )

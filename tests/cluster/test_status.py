@@ -236,8 +236,8 @@ def test_a_quota_that_is_used_up(lab: Lab) -> None:
     lab.create(job(3, pod={"containers": [container(**asks)]}))
     status = lab.until(lambda one: one.reason == "QuotaExceeded", "the quota's refusal")
     assert (
-        "quota compute to have room for 2 pods: requests.nvidia.com/gpu: 8 asked for one pod, "
-        "8 of 12 used, 4 missing"
+        "quota compute to have room for 2 pods: requests.nvidia.com/gpu: a pod asks for 8, "
+        "and 8 of 12 is in use: 4 short"
     ) in status.waiting_for
     assert (3, 3) == (status.roles[0].expected, status.roles[0].pending)
 

@@ -2,14 +2,67 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from allranks import words
+
+# Where a number before such a noun is never 1.
+_ELSEWHERE = frozenset(
+    {
+        *("pipeline.py", "refusing.py", "sizing.py", "waiting.py", "plan.py", "decide.py"),
+        *("showing.py", "roles.py", "spec.py", "report.py", "compute.py"),
+    }
+)
 
 
 def test_a_number_and_its_noun() -> None:
     """One is alone, none and many are not."""
     assert ["0 pods", "1 pod", "2 pods"] == [words.plural(number, "pod") for number in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("noun", "many"),
+    [
+        ("process", "processes"),
+        ("index", "indexes"),
+        ("retry", "retries"),
+        ("key", "keys"),
+        ("batch", "batches"),
+    ],
+)
+def test_nouns_whose_plural_is_no_bare_s(noun: str, many: str) -> None:
+    """As English has them."""
+    assert [f"1 {noun}", f"2 {many}"] == [words.plural(number, noun) for number in (1, 2)]
+
+
+def test_a_verb_goes_with_its_number() -> None:
+    """One is, none and many are."""
+    assert ["are", "is", "are"] == [words.number_of(number, "is", "are") for number in range(3)]
+
+
+# A number in braces, and then a noun that is always in the plural.
+_NUMBERS = "count|size|total|number|left|ended|failed|done|wanted|len"
+_NOUNS = "pods|nodes|workers|processes|ranks|trials|indexes|watchers|jobs|names|runs"
+_ALWAYS_MANY = re.compile(
+    r"\{(?!plural|some|number_of)[a-z_.()\[\] -]*"
+    rf"({_NUMBERS})[a-z_.()]*(:,)?\}} (more )?({_NOUNS})\b"
+)
+
+
+def test_no_message_counts_one_in_the_plural() -> None:
+    """A number that may be 1 is said with its noun by `words.plural`, in every message there is."""
+    root = Path(words.__file__).parent
+    found = [
+        f"{path.name}: {match[0]}"
+        for folder in (root, root.parents[1] / "operator")
+        for path in sorted(folder.rglob("*.py"))
+        if path.name not in _ELSEWHERE
+        for match in _ALWAYS_MANY.finditer(path.read_text())
+    ]
+    assert [] == found
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ class Removed:
         release: whether helm knew the run.
         removed: what helm did not know and was deleted.
         kept: what stays, as it was asked to be.
-        lost: what the release held of kinds that the cluster has no longer; it went without helm.
+        lost: what the release held of kinds that the cluster no longer has; it went without helm.
     """
 
     release: bool

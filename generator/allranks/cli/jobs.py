@@ -156,8 +156,8 @@ def delete_command(
         removed, kept = list(map(str, gone.removed)), list(map(str, gone.kept))
         if gone.lost:
             console.note(
-                f"the cluster has no longer the kind of {', '.join(gone.lost)}, and helm removes "
-                "no such release: its objects and helm's record were removed without helm"
+                f"the cluster no longer has the kind of {', '.join(gone.lost)}, and helm cannot "
+                "remove such a release: its objects and helm's record were removed without helm"
             )
         hint = ending.how_to_remove(site.namespace, gone.kept) if kept else ""
     if output == "json":

@@ -24,6 +24,26 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class Trials:
+    """How many trials a sweep has, and how many of them run at a time."""
+
+    number: int
+    parallel: int
+
+    def __str__(self) -> str:
+        """Both, in words."""
+        if self.number == 1:
+            return "1 trial"
+        if self.parallel >= self.number:
+            return f"{self.number} trials, all at a time"
+        return f"{self.number} trials, {self.parallel} at a time"
+
+    def as_dict(self) -> dict[str, int]:
+        """The same as data."""
+        return {"trials": self.number, "parallel": self.parallel}
+
+
+@dataclass(frozen=True, slots=True)
 class Prepared:
     """Values that passed every check, and the layout they give.
 
@@ -33,6 +53,7 @@ class Prepared:
         inventory: the nodes that it was fitted to; None for none.
         warnings: what is worth a word, and stops nothing.
         of_sweep: notes about a sweep, as sentences.
+        trials: how many trials a sweep has; None of any other job.
     """
 
     loaded: Loaded
@@ -40,6 +61,7 @@ class Prepared:
     inventory: Inventory | None = None
     warnings: tuple[Problem, ...] = ()
     of_sweep: tuple[str, ...] = ()
+    trials: Trials | None = None
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -94,8 +116,9 @@ def prepare(
     loaded = load(sources)
     notes: list[str] = []
     warnings: list[Problem] = []
+    count: Trials | None = None
     if loaded.workload == trials.SWEEP:
-        job, notes, warnings = _sweep(
+        job, notes, warnings, count = _sweep(
             loaded, release, namespace, is_local=is_local, by_helm=by_helm
         )
     else:
@@ -105,16 +128,16 @@ def prepare(
     inventory = _inventory(fit or Fit(), spec.gpu_resource)
     warnings += check.warnings(loaded.values, loaded.where)
     layout = compute(spec, inventory)
-    return Prepared(loaded, layout, inventory, tuple(warnings), tuple(notes))
+    return Prepared(loaded, layout, inventory, tuple(warnings), tuple(notes), count)
 
 
 def _sweep(
     loaded: Loaded, release: str, namespace: str, *, is_local: bool, by_helm: bool
-) -> tuple[Mapping[str, Any], list[str], list[Problem]]:
+) -> tuple[Mapping[str, Any], list[str], list[Problem], Trials]:
     """Judge a sweep as `sweep run` does; and as charts/sweep does, where plain Helm runs it.
 
     Returns:
-        The values of one of its trials, as those of a job; notes; warnings.
+        The values of one of its trials, as those of a job; notes; warnings; how many there are.
 
     Raises:
         InvalidValues: it cannot be run; every problem is in it.
@@ -144,7 +167,8 @@ def _sweep(
     job = trials.of(loaded.values, defaults)
     if limits and ready.workload:
         job = prepare.first_job(ready)
-    return job, [*ready.notes], _ordered(loaded, limits)
+    count = Trials(ready.spec.trials, ready.spec.parallel)
+    return job, [*ready.notes], _ordered(loaded, limits), count
 
 
 def _ordered(loaded: Loaded, problems: list[Problem]) -> list[Problem]:
@@ -166,10 +190,13 @@ def summary(prepared: Prepared) -> str:
     gpus = f" x {layout.gpus_per_node} {layout.gpu_resource}" if layout.gpus_per_node else ""
     if layout.last_gpus_per_node:
         gpus += f" ({layout.last_gpus_per_node} on the last)"
-    processes = f"{most}{layout.world_size} process{'es' * (layout.world_size != 1)}"
+    processes = f"{most}{plural(layout.processes, 'process')}"
     processes += "".join(f", {role.pods} {role.role}" for role in layout.roles[1:])
     what = command(trials.of(prepared.loaded.values, defaults))
-    return f"{prepared.loaded.workload}: {nodes}{gpus}, {processes}: {what}"
+    each = f"{nodes}{gpus}, {processes}"
+    if prepared.trials is not None:
+        each = f"{prepared.trials}, {'it' if prepared.trials.number == 1 else 'each'} with {each}"
+    return f"{prepared.loaded.workload}: {each}: {what}"
 
 
 def command(values: Mapping[str, Any]) -> str:

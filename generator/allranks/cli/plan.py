@@ -10,6 +10,7 @@ import click
 from allranks.cli import files, options, pipeline
 from allranks.cli.console import facts
 from allranks.layout import draw
+from allranks.words import plural
 
 if TYPE_CHECKING:
     from allranks.cli.console import Console
@@ -74,7 +75,8 @@ def plan_command(
 
 def _show(console: Console, prepared: pipeline.Prepared, layout: Layout, output: str) -> None:
     if output == "json":
-        console.json(layout.as_dict())
+        trials = prepared.trials.as_dict() if prepared.trials is not None else {}
+        console.json({**layout.as_dict(), **trials})
         return
     console.text(facts(_head(prepared)))
     rows = draw.rows(layout)
@@ -100,6 +102,12 @@ def _head(prepared: pipeline.Prepared) -> dict[str, str]:
         "nodes": nodes,
         "processes": _amount(layout.procs_per_node, layout.last_procs_per_node, layout.world_size),
     }
+    if layout.started:
+        head["processes"] = (
+            f"{layout.started} in all (mpi.np), on {plural(layout.world_size, 'slot')}"
+        )
+    if prepared.trials is not None:
+        head = {"sweep": f"{prepared.trials}; each of them has:", **head}
     if layout.gpus_per_node:
         head["gpus"] = _amount(layout.gpus_per_node, layout.last_gpus_per_node, layout.gpus)
         head["gpus"] += f" ({layout.gpu_resource})"

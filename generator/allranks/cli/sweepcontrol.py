@@ -16,7 +16,7 @@ from allranks.cli.sweepplace import Place, find, journal_of, journal_option, swe
 from allranks.cli.target import LOCAL
 from allranks.errors import AllranksError, InputError, RunError
 from allranks.sweep.reporting import results
-from allranks.words import some
+from allranks.words import plural, some
 
 if TYPE_CHECKING:
     from allranks.cli.console import Console
@@ -208,7 +208,7 @@ def delete_command(
     for one in removed.releases:
         console.text(f"  removed the release {one}")
     if len(removed.kept) > _NAMED:
-        console.text(f"  kept {len(removed.kept):,} volumes: {some(removed.kept, 2)}")
+        console.text(f"  kept {plural(len(removed.kept), 'volume')}: {some(removed.kept, 2)}")
     else:
         for one in removed.kept:
             console.text(f"  kept {one}")

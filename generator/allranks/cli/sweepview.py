@@ -12,6 +12,7 @@ from allranks.sweep.decide import alike
 from allranks.sweep.model import CANCELLED, FAILED, RUNNING, UNMEASURED
 from allranks.sweep.model import WAITING as WAITS
 from allranks.sweep.reporting import describe, results, tables
+from allranks.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -207,7 +208,7 @@ def headline(state: SweepState, now: float, *, running: bool, journal: str = "")
     over = ended(state)
     parts = [
         f"{spec.name}  {phase(state, running=running)}",
-        f"{over} of {spec.trials or len(state.trials)} trials ended"
+        f"{over} of {plural(spec.trials or len(state.trials), 'trial')} ended"
         + "".join(f", {count} {name}" for name, count in found.counts.items()),
         f"{'took' if state.outcome else 'for'} {took}",
     ]

@@ -103,15 +103,15 @@ def upgrade_command(
 
 
 def _check_kinds(name: str, lost: Sequence[str]) -> None:
-    """Refuse what helm would: objects of the release whose kind the cluster has no longer.
+    """Refuse what helm would: objects of the release whose kind the cluster no longer has.
 
     Raises:
         RunError: there are such.
     """
     if lost:
         raise RunError(
-            f"the cluster has no longer the kind of {', '.join(lost)}, which the release of "
-            f"{name} holds: helm does not upgrade it",
+            f"the cluster no longer has the kind of {', '.join(lost)}, which release {name} "
+            "holds: helm cannot upgrade it",
             hint=f"`{names.CLI} operator install --crds-only` brings the kinds of {names.CLI} "
             f"back; or `{names.CLI} delete {name}`, and run it anew",
         )

@@ -41,6 +41,8 @@ def validate_command(
                 "warnings": [warning.as_dict() for warning in prepared.warnings],
                 "workload": prepared.loaded.workload,
                 "layout": prepared.layout.to_values(),
+                "processes": prepared.layout.processes,
+                **(prepared.trials.as_dict() if prepared.trials is not None else {}),
                 **(prepared.layout.of_roles() if prepared.layout.roles else {}),
             }
         )

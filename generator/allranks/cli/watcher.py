@@ -15,6 +15,7 @@ from allranks import names
 from allranks.cli import durations, options, statusview
 from allranks.cli.target import only_cluster_options
 from allranks.errors import EXIT_FAILED, AllranksError, ForbiddenError, InputError, NotFoundError
+from allranks.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -358,7 +359,7 @@ def _ready(console: Console, site: Site, release: str, timeout: float, *, wait: 
         return
     found = watchers.wait(site.cluster, release, site.namespace, timeout=timeout)
     where = ", ".join(found.namespaces) or "every namespace"
-    console.text(f"  {found.ready} of {found.wanted} watchers are ready; they watch {where}")
+    console.text(f"  {found.ready} of {plural(found.wanted, 'watcher')} ready; watching {where}")
 
 
 def _installed(home: Home, site: Site) -> Release:

@@ -130,7 +130,7 @@ def remove(cluster: Cluster, namespace: str, objects: tuple[Left, ...]) -> tuple
 def remove_release(
     cluster: Cluster, release: str, namespace: str, manifests: Iterable[Manifest]
 ) -> None:
-    """Remove a release that helm cannot: it holds kinds that the cluster has no longer.
+    """Remove a release that helm cannot: it holds kinds that the cluster no longer has.
 
     All that there is goes by its labels, then what else its record names, and the record last: cut
     off in between, the same can be done again.

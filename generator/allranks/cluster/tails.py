@@ -240,7 +240,7 @@ class Tails:
     def _say_limited(self) -> None:
         if not self._limited:
             self._limited = True
-            self._tell(f"only {MOST} logs are followed at once; `logs --rank N` shows another")
+            self._tell(f"only {MOST} logs are followed at once; `logs --node N` shows another")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from allranks import names
 from allranks.cluster import paths
 from allranks.errors import ForbiddenError, NotFoundError, RunError
 from allranks.status.fields import condition, items, mapping, number, text, when
+from allranks.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -212,7 +213,7 @@ def wait(cluster: Cluster, release: str, namespace: str, *, timeout: float) -> W
             ready, wanted = (found.ready, found.wanted) if found else (0, 0)
             why = _why(cluster, release, namespace)
             raise RunError(
-                f"{ready} of {wanted} watchers are ready after {timeout:.0f} s{why}",
+                f"{ready} of {plural(wanted, 'watcher')} ready after {timeout:.0f} s{why}",
                 hint=f"`kubectl -n {namespace} describe pods -l {_selector(release)}` says more; "
                 f"`{names.CLI} operator upgrade` with other values mends it",
             )

@@ -30,6 +30,7 @@ from allranks.errors import InputError
 from allranks.layout import beside, choosing, launcher, refusing, roles, screening, sizing, uneven
 from allranks.model.inventory import BLOCK, RACK
 from allranks.model.layout import LAUNCHER_FIRST, WORKERS, Layout, NodeShare, Placement, Share
+from allranks.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -141,6 +142,7 @@ def _layout(
         gpus_per_node=split.gpus,
         last_gpus_per_node=split.last,
         last_procs_per_node=min(procs, split.last),
+        started=spec.started,
         min_nodes=spec.min_nodes or split.nodes,
         max_nodes=spec.max_nodes or split.nodes,
         share=spec.share(split.gpus),
@@ -172,7 +174,8 @@ def _notes(
     found = [*inventory.notes, *choice.notes]
     if len(nodes) < split.nodes:
         found.append(
-            f"{len(nodes)} of {split.nodes} nodes fit now; the job starts with them and grows "
+            f"{len(nodes)} of {plural(split.nodes, 'node')} can be placed now; the job starts with "
+            "them and grows "
             f"up to {spec.max_nodes} as nodes become free"
         )
     found += _topology_notes(spec, inventory, nodes, placement)

@@ -36,7 +36,7 @@ def rows(layout: Layout) -> list[dict[str, Any]]:
                 "node": place.node if place else _WAITING if layout.assignment else "",
                 "rack": place.rack if place else "",
                 "block": place.block if place else "",
-                "procs": layout.procs(rank),
+                "procs": len(layout.ranks(rank)),
                 "gpus": layout.gpus_of(rank),
                 "cpu": share.cpu,
                 "memory": share.memory,

@@ -252,7 +252,7 @@ def _facts(layout: Layout, picture: Picture) -> list[str]:
     if layout.gpus_per_node:
         last = f" ({layout.last_gpus_per_node} on the last)" if layout.last_gpus_per_node else ""
         size += f" {times} {_gpus(layout.gpus_per_node)}{last} = {_gpus(layout.gpus)}"
-    size += f", {layout.world_size} process{'es' * (layout.world_size != 1)}"
+    size += f", {plural(layout.processes, 'process')}"
     share = layout.share
     named = (("CPU", share.cpu), ("memory", share.memory), ("shm", share.shm))
     pod = ", ".join(f"{name} {text}" for name, text in named if text)

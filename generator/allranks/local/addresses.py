@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from allranks.errors import RunError
 from allranks.local import claims
+from allranks.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -80,7 +81,8 @@ def allocate(
         if block.first + count <= _BLOCKS and not any(block.meets(other) for other in taken):
             return block
     raise RunError(
-        f"{pods} pods do not fit into the loopback addresses that other runs leave",
+        f"there are too few free loopback addresses for {plural(pods, 'pod')}: other runs "
+        "hold them",
         hint="delete runs that are no longer needed",
     )
 

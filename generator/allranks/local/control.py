@@ -37,6 +37,7 @@ from allranks.local.logfiles import LogLine
 from allranks.local.looking import events, goes_on, list_runs, logs, status
 from allranks.model.ranklines import Wanted
 from allranks.model.status import Phase, RunStatus
+from allranks.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -266,7 +267,7 @@ def delete(name: str, namespace: str) -> Deleted:
         removed, kept = ending.remove_claims(folder)
         folder.remove()
     if killed:
-        removed.append(f"{killed} processes that had been left behind")
+        removed.append(f"{plural(killed, 'process')} left behind")
     told = tuple(f"{one} ({path})" for one, path in kept.items())
     return Deleted(tuple(removed), told, tuple(kept.values()))
 

@@ -110,6 +110,7 @@ class JobSpec:
         node_terms: required node affinity: a node must match one of the terms; () is any node.
         tolerations: the pods' tolerations.
         unplanned: settings that steer the scheduler and that no plan takes into account.
+        started: how many processes mpirun starts, where the values say it; 0 is one per slot.
         launcher_first: whether the first node is an MPI launcher that has ranks.
         launcher: the pod of an MPI launcher without ranks, as a job of its own; None elsewhere.
         beside: the pods that an elastic job has besides its workers, each role as a job of its own.
@@ -134,6 +135,7 @@ class JobSpec:
     node_terms: tuple[Mapping[str, Any], ...] = ()
     tolerations: tuple[Mapping[str, Any], ...] = ()
     unplanned: tuple[str, ...] = ()
+    started: int = 0
     launcher_first: bool = False
     launcher: JobSpec | None = None
     beside: tuple[JobSpec, ...] = ()
@@ -172,6 +174,7 @@ class JobSpec:
             min_nodes=_count(elastic, "minNodes"),
             max_nodes=_count(elastic, "maxNodes"),
             pod=_pod(values, template),
+            started=_count(own, "np"),
             launcher_first=bool(own.get("runLauncherAsWorker")),
             launcher=cls._of_launcher(values, own),
             **_of_all(values),

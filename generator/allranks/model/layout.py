@@ -89,6 +89,8 @@ class Layout:
         gpus_per_node: GPUs of each pod; 0 trains on CPUs.
         last_gpus_per_node: GPUs of the last pod, where it has fewer; 0 where all are alike.
         last_procs_per_node: processes of the last pod, where it has fewer GPUs; 0 elsewhere.
+        started: processes in all, where mpirun is told to start fewer than there is room for
+            (`mpi.np`); 0 elsewhere.
         world_size: processes in all.
         min_nodes: the fewest pods the job runs with; `nodes` unless it is elastic.
         max_nodes: the most pods the job runs with; `nodes` unless it is elastic.
@@ -113,6 +115,7 @@ class Layout:
     share: Share = Share()
     last_gpus_per_node: int = 0
     last_procs_per_node: int = 0
+    started: int = 0
     last_share: Share = Share()
     gpu_resource: str = ""
     hosts: str = ""
@@ -163,7 +166,13 @@ class Layout:
     def ranks(self, node_rank: int) -> range:
         """The ranks of one pod's processes, while the job has as many nodes as it is planned on."""
         last = self.procs(self.nodes - 1)
-        return _processes(self.nodes, self.procs_per_node, last).ranks(node_rank) or range(0)
+        found = _processes(self.nodes, self.procs_per_node, last).ranks(node_rank) or range(0)
+        return range(min(found.start, self.processes), min(found.stop, self.processes))
+
+    @property
+    def processes(self) -> int:
+        """Processes that are started; `world_size` is how many there is room for."""
+        return self.started or self.world_size
 
     @property
     def hash(self) -> str:
@@ -178,6 +187,7 @@ class Layout:
     def as_dict(self) -> dict[str, Any]:
         """Everything, as JSON-ready data for ``-o json``."""
         return self.to_values() | {
+            "processes": self.processes,
             "gpus": self.gpus,
             "gpuResource": self.gpu_resource,
             "perPod": _amounts(self.share),

@@ -89,15 +89,15 @@ def _quota(message: str) -> Cause | None:
 def _short(resource: str, asked: str, used: str | None, limit: str | None) -> str:
     """One resource of a quota: what a pod asks, what is there, how much is missing."""
     if used is None or limit is None:
-        return f"{resource}: {asked} asked"
-    text = f"{resource}: {asked} asked for one pod, {used} of {limit} used"
+        return f"{resource}: a pod asks for {asked}"
+    text = f"{resource}: a pod asks for {asked}, and {used} of {limit} is in use"
     name = resource.removeprefix("requests.").removeprefix("limits.")
     try:
         taken = quantity.request_units(name, asked) + quantity.request_units(name, used)
         missing = taken - quantity.capacity_units(name, limit)
     except InputError:
         return text
-    return f"{text}, {quantity.show_units(name, missing)} missing" if missing > 0 else text
+    return f"{text}: {quantity.show_units(name, missing)} short" if missing > 0 else text
 
 
 def _amounts(text: str) -> dict[str, str]:

@@ -37,7 +37,7 @@ from allranks.sweep.model import (
     SUCCEEDED,
     UNMEASURED,
 )
-from allranks.words import plural
+from allranks.words import number_of, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -119,7 +119,7 @@ def over(state: SweepState, spec: SweepSpec) -> tuple[str, str] | None:
         return actions.GOAL, f"{best.name} has {spec.objective.metric} {best.value:g}"
     if spec.max_failed is not None and failed > spec.max_failed:
         return actions.BROKEN, (
-            f"{failed} trials failed, and maxFailedTrials is {spec.max_failed}; "
+            f"{plural(failed, 'trial')} failed, and maxFailedTrials is {spec.max_failed}; "
             f"{_commonest(state, FAILED)}"
         )
     if spec.max_failed is None and failed >= ALIKE_MAX and _all_fail_alike(state):
@@ -304,7 +304,7 @@ def _verdict(state: SweepState, spec: SweepSpec) -> tuple[str, str]:
         return actions.BROKEN, f"no trial succeeded; {_commonest(state, FAILED)}"
     if spec.objective.metric and not state.counts[SUCCEEDED] and not state.measured:  # all stopped
         return actions.BROKEN, f"no trial reported a number as {spec.objective.metric}"
-    why = f"{ended} trials have ended"
+    why = f"{plural(ended, 'trial')} {number_of(ended, 'has', 'have')} ended"
     return actions.COMPLETED, f"{why}; {state.exhausted}" if state.exhausted else why
 
 

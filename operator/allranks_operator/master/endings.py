@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from allranks import names
 from allranks.elastic.members import FAILED, SUCCEEDED
 from allranks.elastic.pods import naming
+from allranks.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -78,7 +79,7 @@ def _failed(
         needed = kind in (names.ROLE_PS, names.ROLE_CHIEF)
         few = kind == names.ROLE_WORKER and left < (max(1, least) if lead == kind else 1)
         if needed or few:
-            rest = f", and {left} of {len(group.current)} {kind} pods are left"
+            rest = f", and {left} of {plural(len(group.current), f'{kind} pod')} left"
             return End(1, f"{first} failed too often{'' if needed else rest}")
     return None
 

@@ -71,5 +71,5 @@ def done(membership: Membership) -> str:
     """That the training has ended well."""
     size, lost = len(membership.world.nodes), len(membership.broken)
     if lost:
-        return f"{size - lost} of {size} workers are done, and the others are gone"
+        return f"{size - lost} of {plural(size, 'worker')} finished, and the others are gone"
     return f"all {size} workers are done" if size > 1 else "the worker is done"

@@ -101,3 +101,17 @@ def test_a_plan_has_the_last_node(cli: Any) -> None:
     assert "8 per node (4 on the last), 12 in all" in table
     layout = json.loads(cli("plan", "-f", "values.yaml", "-o", "json").stdout)
     assert (4, 4) == (layout["lastGpusPerNode"], layout["lastProcsPerNode"])
+
+
+_SMALL = "workload=mpi,image.repository=x,image.tag=v1,command={x}"
+
+
+def test_fewer_processes_than_slots_are_planned_as_they_start(cli: Any) -> None:
+    """`mpi.np: 4` on three workers with two slots is four processes, on two of them."""
+    size = ["--set", f"{_SMALL},mpi.numWorkers=3,mpi.slotsPerWorker=2,mpi.np=4"]
+    shown = cli("plan", *size).stdout
+    assert "processes  4 in all (mpi.np), on 6 slots" in shown
+    rows = [line.split() for line in shown.splitlines()[-3:]]
+    assert [["0-1", "worker-0", "2"], ["2-3", "worker-1", "2"], ["worker-2", "0"]] == rows
+    assert "3 nodes, 4 processes: x" in cli("validate", *size).stdout
+    assert 4 == json.loads(cli("plan", *size, "-o", "json").stdout)["processes"]

@@ -53,7 +53,7 @@ def test_a_sweep_in_sqlite(laptop: Laptop) -> None:
     shown = laptop.run("--journal", "sqlite:///sweeps.db", "--trials", "1").stdout
     url = f"sqlite:///{laptop.folder}/sweeps.db"
     assert f"`allranks sweep results s --journal {url} --best -o yaml`" in shown
-    assert "s  Completed, 1 of 1 trials ended" in laptop("status", "s").stdout
+    assert "s  Completed, 1 of 1 trial ended" in laptop("status", "s").stdout
     same(journals.keeper(url, "s").read(), study(url))
 
 

@@ -165,7 +165,7 @@ def test_only_so_many_logs_are_followed_at_once(
     monkeypatch.setattr(module, "MOST", 1)
     follower.cluster.streams["p"] = [fake.FakeStream(end=False)]
     follower.look(pod(fake, "p", RUNNING), pod(fake, "q", RUNNING, rank="1"))
-    assert ["only 1 logs are followed at once; `logs --rank N` shows another"] == follower.told
+    assert ["only 1 logs are followed at once; `logs --node N` shows another"] == follower.told
     follower.tails.close()
     assert [] == follower.said()
 

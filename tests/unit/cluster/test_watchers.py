@@ -197,7 +197,7 @@ def test_what_holds_it_back_is_told(fake: Any, pods: list[dict[str, Any]], said:
     cluster = fake.FakeCluster(deployment(), *(pod(**status) for status in pods))
     with pytest.raises(RunError) as refused:
         watchers.wait(cluster, "allranks", "lab", timeout=0)
-    assert f"0 of 2 watchers are ready after 0 s: {said}" == refused.value.problem.message
+    assert f"0 of 2 watchers ready after 0 s: {said}" == refused.value.problem.message
 
 
 def test_there_may_be_none(fake: Any) -> None:

@@ -420,7 +420,7 @@ def test_why_pods_cannot_be_made_is_said(pods: list[Manifest], phase: str, sente
     status = build(pods, target(worker=2), refused=Refused(FULL))
     (ready,) = [one for one in status["conditions"] if one["type"] == "Ready"]
     assert (phase, "QuotaExceeded", "False") == (status["phase"], ready["reason"], ready["status"])
-    assert f"{sentence}pods: 1 asked for one pod, 2 of 2 used, 1 missing" == ready["message"]
+    assert f"{sentence}pods: a pod asks for 1, and 2 of 2 is in use: 1 short" == ready["message"]
     nested = [one for one in status["status"]["conditions"] if one["status"] == "True"]
     assert ["QuotaExceeded"] == [one["reason"] for one in nested]
 

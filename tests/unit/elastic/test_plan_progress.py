@@ -125,7 +125,7 @@ def test_pods_that_are_refused_are_told_with_the_reason() -> None:
     (write,) = [one for one in decision.then if isinstance(one, WritePlanStatus)]
     assert (
         "0 of 2 worker pods run; waiting for quota few to have room for 2 worker pods: "
-        "pods: 1 asked for one pod, 2 of 2 used, 1 missing"
+        "pods: a pod asks for 1, and 2 of 2 is in use: 1 short"
     ) == write.status["message"]
 
 

@@ -260,7 +260,7 @@ def test_an_elastic_job_starts_with_what_fits() -> None:
     layout = compute(job(gpus_per_node=8, min_nodes=2, max_nodes=6), inventory)
     assert (layout.nodes, layout.min_nodes, layout.max_nodes) == (6, 2, 6)
     assert [share.node for share in layout.assignment] == ["n0", "n1", "n2"]
-    assert layout.notes[0].startswith("3 of 6 nodes fit now")
+    assert layout.notes[0].startswith("3 of 6 nodes can be placed now")
     error = refusal(job(gpus_per_node=8, min_nodes=4, max_nodes=6), inventory)
     assert "at least 4 nodes with 8 GPUs each" in str(error)
     assert "is 24 GPUs = 3" in str(error)

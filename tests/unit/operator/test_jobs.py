@@ -182,7 +182,7 @@ def test_what_the_server_said_reaches_every_status(stage: Stage) -> None:
     status = reduce(observe(seen, events=[told]))
     assert "QuotaExceeded" == status.reason
     assert (
-        "quota few to have room for 4 pods: pods: 1 asked for one pod, 2 of 2 used, 1 missing"
+        "quota few to have room for 4 pods: pods: a pod asks for 1, and 2 of 2 is in use: 1 short"
         == (status.waiting_for)
     )
 

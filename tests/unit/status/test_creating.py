@@ -27,8 +27,8 @@ REFUSED = 'Error creating: pods "demo-1-" is forbidden: '
             "requests.nvidia.com/gpu=8, limited: requests.nvidia.com/gpu=12",
             "QuotaExceeded",
             (
-                "quota compute to have room for 3 pods: requests.nvidia.com/gpu: 8 asked for one "
-                "pod, 8 of 12 used, 4 missing"
+                "quota compute to have room for 3 pods: requests.nvidia.com/gpu: a pod asks for 8, "
+                "and 8 of 12 is in use: 4 short"
             ),
         ),
         (
@@ -36,20 +36,20 @@ REFUSED = 'Error creating: pods "demo-1-" is forbidden: '
             "cpu=9,limits.memory=1Ti, limited: cpu=10,limits.memory=1100Gi",
             "QuotaExceeded",
             (
-                "quota team to have room for 3 pods: cpu: 1500m asked for one pod, 9 of 10 used, "
-                "500m missing; limits.memory: 180Gi asked for one pod, 1Ti of 1100Gi used, "
-                "104Gi missing"
+                "quota team to have room for 3 pods: cpu: a pod asks for 1500m, and 9 of 10 is "
+                "in use: 500m short; limits.memory: a pod asks for 180Gi, and 1Ti of 1100Gi is in "
+                "use: 104Gi short"
             ),
         ),
         (
             REFUSED + "exceeded quota: q, requested: a=one,pods, used: a=two, limited: a=three",
             "QuotaExceeded",
-            "quota q to have room for 3 pods: a: one asked for one pod, two of three used",
+            "quota q to have room for 3 pods: a: a pod asks for one, and two of three is in use",
         ),
         (
             REFUSED + "exceeded quota: q, requested: b=1, used: a=2, limited: a=3",
             "QuotaExceeded",
-            "quota q to have room for 3 pods: b: 1 asked",
+            "quota q to have room for 3 pods: b: a pod asks for 1",
         ),
         (
             REFUSED + "failed quota: compute: must specify limits.memory for: trainer",

@@ -339,7 +339,7 @@ def test_a_sweep_may_have_no_failed_trial_at_all() -> None:
     carry_out(state, [End(0, FAILED, None, "exit code 1")])
     assert (
         actions.BROKEN,
-        "1 trials failed, and maxFailedTrials is 0; all for this: exit code 1",
+        "1 trial failed, and maxFailedTrials is 0; all for this: exit code 1",
     ) == over(state, of)
 
 
@@ -413,9 +413,9 @@ def test_a_search_that_has_nothing_more_ends_a_sweep() -> None:
     carry_out(state, [Seen(0)])
     assert [] == decide(state, spec(), {"s-0": HERE}, 0.0)
     carry_out(state, [End(0, SUCCEEDED, 0.5, "")])
-    assert [
-        Finish(actions.COMPLETED, "1 trials have ended; every combination was tried")
-    ] == decide(state, spec(), {}, 0.0)
+    assert [Finish(actions.COMPLETED, "1 trial has ended; every combination was tried")] == decide(
+        state, spec(), {}, 0.0
+    )
 
 
 @pytest.mark.parametrize(

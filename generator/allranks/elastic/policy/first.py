@@ -16,6 +16,7 @@ from allranks.elastic.policy.history import Record
 from allranks.elastic.resource import Resource
 from allranks.model import quantity, workers
 from allranks.names import ROLE_CHIEF, ROLE_PS, ROLE_WORKER
+from allranks.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -116,12 +117,12 @@ def plan(job: Job, settings: Settings) -> First:
     counts = ", ".join(_several(group.replicas, kind) for kind, group in sorted(groups.items()))
     message = f"starts with {counts}: {why}{source}"
     if not fixed:
-        message += f"; up to {most} workers are allowed{bound}"
+        message += f"; at most {plural(most, 'worker')} may run{bound}"
     return First(groups, least, most, fixed, message)
 
 
 def _several(count: int, kind: str) -> str:
-    return f"{count} {kind}{'s' * (count != 1 and kind != ROLE_PS)}"
+    return f"{count} {kind}" if kind == ROLE_PS else plural(count, kind)
 
 
 def _plain(job: Job) -> dict[str, Group]:

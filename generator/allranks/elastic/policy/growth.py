@@ -60,7 +60,7 @@ def _judge_trial(state: State, now: float) -> tuple[State, Decision | None]:
     state = refuse(replace(state, bad=tried), now)
     added = tried - back
     message = (
-        f"back from {tried} workers to {back}: "
+        f"back from {plural(tried, 'worker')} to {back}: "
         f"{'the one added brings' if added == 1 else f'each of the {added} added brings'} "
         f"{share:.0%} of a worker's speed ({_speeds(state, back, tried)}), and growThreshold is "
         f"{threshold:.0%}"
@@ -85,7 +85,8 @@ def _next(state: State, now: float) -> tuple[State, Decision | None]:
         return _settled(state)
     known = state.speeds[state.wish]
     message = (
-        f"from {state.wish} to {size} workers: {state.wish} train {known:.4g} samples a second, "
+        f"from {state.wish} to {plural(size, 'worker')}: {state.wish} train {known:.4g} samples a "
+        "second, "
         f"and more are allowed (at most {state.ceiling})"
     )
     return resize(state, size, now), Decision("Grow", message, replicas={WORKER: size})

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from allranks.elastic.policy import growth, lost, measure, memory, stragglers
 from allranks.elastic.policy.seen import WORKER, Decision
+from allranks.words import plural
 
 if TYPE_CHECKING:
     from allranks.elastic.policy.seen import Seen
@@ -58,11 +59,14 @@ def _agree(state: State, seen: Seen, now: float) -> tuple[State, Decision | None
         return replace(state, agreed=True), None
     size, wished = seen.target, state.wish
     if state.agreed:
-        message = f"{size} workers were asked for by hand instead of {wished}; the size stays so"
+        message = (
+            f"{plural(size, 'worker')} instead of {wished}, as was asked for by hand; "
+            "the size stays so"
+        )
         state = replace(state, fixed="it was set by hand", least=min(state.least, size))
         decision = Decision("SizeGiven", message)
     else:
-        message = f"{size} workers of the {wished} asked for are allowed"
+        message = f"only {size} of the {plural(wished, 'worker')} asked for may run"
         decision = Decision("SizeBounded", message)
         state = replace(state, most=max(size, state.least))
     state = replace(state, good=size, bad=max(state.most, size) + 1, most=max(state.most, size))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from allranks.elastic.policy import growth
 from allranks.elastic.policy.seen import WORKER, Decision
+from allranks.words import plural
 
 if TYPE_CHECKING:
     from allranks.elastic.policy.measure import Measured
@@ -44,7 +45,7 @@ def judge(
     left = state.wish - 1
     message = (
         f"{worst} goes: in {counts[worst]} measurements in a row it needed {slow[worst]:.1f} times "
-        f"the others' time for a sample; {left} workers go on"
+        f"the others' time for a sample; {plural(left, 'worker')} left"
     )
     return _without(state, left, now), Decision(
         "Straggler", message, replicas={WORKER: left}, remove=(worst,)

@@ -35,7 +35,7 @@ def test_a_job_with_bounds_starts_with_the_fewest_and_may_grow() -> None:
     plan = first.plan(Job(types={"worker": Ask(least=2, most=8)}), Settings())
     assert ({"worker": 2}, 2, 8, "") == (counts(plan), plan.least, plan.most, plan.fixed)
     assert (
-        "starts with 2 workers: the fewest allowed, to grow from; up to 8 workers are allowed by "
+        "starts with 2 workers: the fewest allowed, to grow from; at most 8 workers may run by "
         "maxReplicas"
     ) == plan.message
 
@@ -65,7 +65,7 @@ def test_limits_bound_the_workers_by_what_each_asks_for() -> None:
     limits = Resource(cpu_millis=30_000, memory_bytes=100 * GIB)
     plan = first.plan(Job(types={"worker": Ask(each=each)}, limits=limits), Settings())
     assert 6 == plan.most
-    assert plan.message.endswith("up to 6 workers are allowed by resourceLimits")
+    assert plan.message.endswith("at most 6 workers may run by resourceLimits")
 
 
 @pytest.mark.parametrize(

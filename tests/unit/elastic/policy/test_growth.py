@@ -150,7 +150,7 @@ def test_a_number_set_by_hand_stays() -> None:
     job.scale(6)
     job.run(4 * HOUR)
     assert 6 == job.size
-    assert ["6 workers were asked for by hand instead of 4; the size stays so"] == (
+    assert ["6 workers instead of 4, as was asked for by hand; the size stays so"] == (
         job.words("SizeGiven")
     )
 

@@ -24,7 +24,7 @@ def test_a_straggler_goes_and_the_job_does_not_take_it_back() -> None:
     assert [0, 1, 3] == job.ids
     assert (
         "w-2 goes: in 3 measurements in a row it needed 3.0 times the others' time for a sample; "
-        "3 workers go on"
+        "3 workers left"
     ) == job.words("Straggler")[0]
 
 
