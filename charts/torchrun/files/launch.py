@@ -11,9 +11,10 @@ alone; what this adds around it:
   dead one (torch sorts and compares nodes by (name, pid), and every pod's pid is 1).
 * When rank 0's pod is lost, its store goes with it and every other node's torchrun fails too. Such
   a node waits for rank 0 to come back and joins again, so that one lost pod costs one retry.
-* It ends with the exit code of the rank that failed first (torchrun itself always ends with 1), so
-  that the Job's podFailurePolicy can see it, and leaves a reason in the termination message. A
-  fatal exit code is not retried inside the pod.
+* It ends with the exit code of the rank of the job that failed first (torchrun itself always ends
+  with 1), in whatever pod that was, so that the Job's podFailurePolicy can see it, and leaves that
+  rank, its pod and its last lines in the termination message (see failures.py). A fatal exit code
+  is not retried inside the pod.
 
 Environment, set by the chart:
     ALLRANKS_NODE_RANK       index of this pod, from 0
@@ -24,6 +25,7 @@ Environment, set by the chart:
     ALLRANKS_TERMINATION_LOG where the reason of a failure goes
     ALLRANKS_LOGS_SPECS, ALLRANKS_NUMA_BINDING  torchrun options without a variable of their own
     ALLRANKS_FINISHED_MARKER StatefulSet only: a file that says this pod's training has ended
+    POD_NAME                 name of this pod; not set is its host name
 """
 
 from __future__ import annotations
@@ -35,6 +37,8 @@ import sys
 import threading
 import time
 from pathlib import Path
+
+import failures
 
 EXIT_NO_TORCH = 127
 EXIT_TERMINATED = 128 + signal.SIGTERM
@@ -58,6 +62,7 @@ class Settings:
         self.backend = env.get("PET_RDZV_BACKEND", "static")
         self.termination_log = env.get("ALLRANKS_TERMINATION_LOG", "")
         self.marker = env.get("ALLRANKS_FINISHED_MARKER", "")
+        self.pod = env.get("POD_NAME") or socket.gethostname()
 
 
 def say(text):
@@ -170,48 +175,44 @@ def as_typed(argv, env):
     return argv[:verbatim] + [word.replace("$", "$$") for word in argv[verbatim:]]
 
 
-def do_not_retry(codes):
-    """Make torchrun's agent give up its restarts when a rank ends with a fatal code.
+def first_failure(found, fatal):
+    """The (global rank, exit code as a shell gives it) to blame among torchrun's failures.
 
-    torchrun has no option for it. The two names below are internal to torch, unchanged since 1.9;
-    where they are missing a fatal code is retried inside the pod and fails the Job after that.
+    What is known of a torch that `failures` cannot watch: seconds, and torchrun's own order.
     """
-    from torch.distributed.elastic.agent.server.local_elastic_agent import LocalElasticAgent
-
-    monitor = getattr(LocalElasticAgent, "_monitor_workers", None)
-    if monitor is None or not codes:
-        return
-
-    def monitor_and_judge(agent, group):
-        result = monitor(agent, group)
-        if any(failure.exitcode in codes for failure in result.failures.values()):
-            agent._remaining_restarts = 0
-        return result
-
-    LocalElasticAgent._monitor_workers = monitor_and_judge
-
-
-def first_failure(failures, fatal):
-    """The (global rank, exit code as a shell gives it) to blame among torchrun's failures."""
-    ranks = sorted(failures, key=lambda rank: (failures[rank].timestamp, rank))
+    ranks = sorted(found, key=lambda rank: (found[rank].timestamp, rank))
     for rank in ranks:
-        if failures[rank].exitcode in fatal:
-            return rank, failures[rank].exitcode
-    code = failures[ranks[0]].exitcode
+        if found[rank].exitcode in fatal:
+            return rank, found[rank].exitcode
+    code = found[ranks[0]].exitcode
     return ranks[0], code if code > 0 else 128 - code
 
 
-def describe(failures, rank, code):
-    """One sentence on a failed rank, with its own traceback where the script recorded one."""
-    others = sorted(set(failures) - {rank})
+def describe(rank, code, others=(), lines=""):
+    """One sentence on a failed rank, and its own last lines."""
     text = "rank %d ended with exit code %d" % (rank, code)
+    others = sorted(set(others) - {rank})
     if others:
         text += " (and %d more on this node: %s)" % (len(others), ", ".join(map(str, others)))
-    message = failures[rank].message
-    if isinstance(message, dict):  # scripts decorated with torch's @record
-        stack = message.get("extraInfo", {}).get("py_callstack") or message.get("message", "")
-        text += "\n" + str(stack).rstrip()
-    return text
+    return with_lines(text, lines)
+
+
+def with_lines(sentence, lines):
+    """A sentence and the last lines of a rank, the last of them within a message's bound."""
+    room = MESSAGE_MAX - len(sentence) - 1
+    lines = lines.strip()
+    if len(lines) > room:
+        lines = "..." + lines[len(lines) - room + 3 :]
+    return sentence + "\n" + lines if lines else sentence
+
+
+def traceback_of(failure):
+    """What a script decorated with torch's @record wrote down of its end; "" for others."""
+    message = getattr(failure, "message", None)
+    if not isinstance(message, dict):
+        return ""
+    stack = message.get("extraInfo", {}).get("py_callstack") or message.get("message", "")
+    return str(stack).rstrip()
 
 
 def record(settings, message):
@@ -221,6 +222,54 @@ def record(settings, message):
             Path(settings.termination_log).write_text(message[:MESSAGE_MAX], encoding="utf-8")
         except OSError as error:
             say("cannot write %s: %s" % (settings.termination_log, error))
+
+
+def conclude(settings, watch, found):
+    """Say which rank of the job failed first, and end with its code.
+
+    Args:
+        settings: of this launcher.
+        watch: what was seen of the ranks.
+        found: torchrun's own failures by global rank; none where another node gave up.
+
+    Returns:
+        (exit code, may_rejoin), as `train`.
+    """
+    attempt = watch.attempt
+    verdict = attempt.judge() if attempt is not None else None
+    own = attempt.failures() if attempt is not None else []
+    others = [one.rank for one in own] or list(found)
+    rejoins = False
+    if verdict is not None and not verdict.follows:
+        code = verdict.code
+        if verdict.node == attempt.node:
+            lines = traceback_of(found.get(verdict.rank)) or verdict.lines
+            reason = describe(verdict.rank, code, others, lines)
+        else:
+            sentence = "%srank %d in pod %s ended with exit code %d"
+            sentence %= (failures.FAILED_FIRST, verdict.rank, verdict.pod, code)
+            reason = with_lines(sentence, verdict.lines)
+    elif own:
+        first = own[0]
+        code = first.code
+        reason = describe(first.rank, code, others, first.lines)
+        rejoins = attempt.lead_is_lost() and (first.follows or not first.entered)
+        if first.follows or verdict is not None:
+            reason = (failures.PEER_LOST + reason)[:MESSAGE_MAX]
+    elif found:
+        rank, code = first_failure(found, settings.fatal)
+        reason = describe(rank, code, others, traceback_of(found[rank]))
+        rejoins = attempt is None or attempt.lead_is_lost()
+    else:
+        code, reason = 1, failures.PEER_LOST + "another node has given up, and said no more"
+        rejoins = True
+    say(reason)
+    record(settings, reason)
+    # From here on the end is known, however this pod is stopped.
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(code))
+    if attempt is not None and not rejoins:
+        attempt.part()
+    return code, rejoins and code not in settings.fatal
 
 
 def train(settings, argv):
@@ -234,16 +283,15 @@ def train(settings, argv):
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.elastic.rendezvous.api import RendezvousError
 
-    do_not_retry(settings.fatal)
+    watch = failures.Watch(settings.pod, settings.fatal)
+    watch.hook()
     args = run.parse_args(argv)
     try:
         run.run(args)
     except ChildFailedError as error:
-        rank, code = first_failure(error.failures, settings.fatal)
-        reason = describe(error.failures, rank, code)
-        say(reason)
-        record(settings, reason)
-        return code, code not in settings.fatal
+        return conclude(settings, watch, error.failures)
+    except failures.JobEnded:
+        return conclude(settings, watch, {})
     except SignalException as error:
         return 128 + int(error.sigval), False
     except (FileNotFoundError, PermissionError) as error:
@@ -254,11 +302,15 @@ def train(settings, argv):
         record(settings, reason)
         return code, False
     except (RendezvousError, RuntimeError, OSError) as error:
+        if watch.gave_up():
+            return conclude(settings, watch, {})
         # What torch raises when its store or a peer is lost.
         reason = "torchrun failed: %s: %s" % (type(error).__name__, str(error).split("\n")[0])
         say(reason)
-        record(settings, reason)
+        record(settings, failures.PEER_LOST + reason)
         return 1, True
+    finally:
+        watch.drain()
     return 0, False
 
 
