@@ -20,7 +20,7 @@ from pathlib import Path
 from tests.local import blaming
 
 
-def _start(index: int, run: int, folder: Path, seed: int) -> int:
+def _start(index: int, folder: Path, seed: int) -> int:
     pid = os.fork()
     if pid:
         return pid
@@ -56,7 +56,7 @@ def main() -> int:
         while waiting and len(running) < options.at_once:
             index, run = waiting.pop(0)
             place = folder / f"{index + 1}-{run}"
-            pid = _start(index, run, place, run * len(blaming.SITUATIONS) + index)
+            pid = _start(index, place, run * len(blaming.SITUATIONS) + index)
             running[pid] = (index, run, place)
         pid, status = os.wait()
         index, run, place = running.pop(pid)

@@ -19,6 +19,7 @@ import sys
 import threading
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -86,6 +87,17 @@ SITUATIONS = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """A job: what happens in it, its folder, where it meets, and when a rank fails, in seconds."""
+
+    situation: Situation
+    folder: Path
+    host: str
+    port: int
+    after: float
+
+
 def run(situation: Situation, folder: Path, seed: int) -> str:
     """Run a job to its end.
 
@@ -101,7 +113,8 @@ def run(situation: Situation, folder: Path, seed: int) -> str:
     with socket.socket() as probe:
         probe.bind((host, 0))
         port = probe.getsockname()[1]
-    pids = [_fork(lambda node=node: _launch(situation, folder, node, host, port, seed)) for node in range(NODES)]  # type: ignore[misc]
+    job = _Job(situation, folder, host, port, random.Random(seed).random() / 2)  # noqa: S311
+    pids = [_fork(partial(_launch, job, node)) for node in range(NODES)]
     codes = _wait(pids)
     messages = []
     for node in range(NODES):
@@ -162,10 +175,9 @@ def _end_with(parent: int) -> None:
 # ---------------------------------------------------------------- a node
 
 
-def _launch(
-    situation: Situation, folder: Path, node: int, host: str, port: int, seed: int
-) -> None:
+def _launch(job: _Job, node: int) -> None:
     """The launcher of a pod, in this process; ends it."""
+    folder = job.folder
     log = os.open(folder / f"log.{node}", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     os.dup2(log, 1)
     os.dup2(log, 2)
@@ -173,24 +185,24 @@ def _launch(
     os.environ.update(
         {
             "ALLRANKS_NODE_RANK": str(node),
-            "ALLRANKS_RANK0_HOST": host,
-            "ALLRANKS_RANK0_PORT": str(port),
+            "ALLRANKS_RANK0_HOST": job.host,
+            "ALLRANKS_RANK0_PORT": str(job.port),
             "ALLRANKS_WAIT_SECONDS": "60",
             "ALLRANKS_TERMINATION_LOG": str(folder / f"message.{node}"),
             "GLOO_SOCKET_IFNAME": "lo",
             "OMP_NUM_THREADS": "1",
-            "PET_MAX_RESTARTS": "0" if situation.recovered is None else "1",
+            "PET_MAX_RESTARTS": "0" if job.situation.recovered is None else "1",
             "PET_NNODES": str(NODES),
             "PET_NPROC_PER_NODE": str(PROCS),
             "PET_RDZV_BACKEND": "c10d",
-            "PET_RDZV_ENDPOINT": f"{host}:{port}",
+            "PET_RDZV_ENDPOINT": f"{job.host}:{job.port}",
             "PET_RDZV_ID": "test",
             "POD_NAME": f"job-{node}",
         }
     )
     asking, asked = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     helper = os.getpid()
-    _fork(lambda: _make_ranks(asked, helper, situation, folder, seed))
+    _fork(lambda: _make_ranks(asked, helper, job))
     asked.close()
     SubprocessHandler._popen = _popen(asking)  # type: ignore[method-assign]
     sys.path.insert(0, str(FILES))
@@ -238,9 +250,7 @@ def _popen(asking: socket.socket) -> Any:
     return start
 
 
-def _make_ranks(
-    asked: socket.socket, launcher: int, situation: Situation, folder: Path, seed: int
-) -> None:
+def _make_ranks(asked: socket.socket, launcher: int, job: _Job) -> None:
     """Fork a rank for each request, as a child of this process's own parent."""
     clone, after = ctypes.PyDLL(None).syscall, ctypes.pythonapi.PyOS_AfterFork_Child
     number = {"x86_64": 56, "aarch64": 220}[os.uname().machine]
@@ -262,7 +272,7 @@ def _make_ranks(
             os.dup2(files[0], 2)
             os.close(files[0])
             os.environ.update(json.loads(content))
-            _train(situation, folder, seed)
+            _train(job)
         os.close(files[0])
         asked.sendall(struct.pack("I", pid))
 
@@ -270,11 +280,11 @@ def _make_ranks(
 # ---------------------------------------------------------------- a rank
 
 
-def _train(situation: Situation, folder: Path, seed: int) -> None:
+def _train(job: _Job) -> None:
     """A rank's program: ends as a Python program ends, with all that its interpreter does then."""
     code = 0
     try:
-        _play(situation, folder, random.Random(seed).random() / 2)
+        _play(job.situation, job.folder, job.after)
     except SystemExit as end:
         code = int(end.code or 0)
     except Exception:  # noqa: BLE001 - as the interpreter does

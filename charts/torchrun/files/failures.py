@@ -4,7 +4,7 @@ torchrun knows the second in which it noticed an end, which says nothing: one ra
 peers with it, and torchrun ends the rest itself. What is true is kept here, per attempt:
 
 * In a node, a thread per rank asks the kernel for its end (`os.waitid`), at once and in order. An
-  end after torchrun began to stop the ranks is not a failure (`Attempt.stopping_at`).
+  end after torchrun began to stop the ranks is not a failure (`Attempt.stop`).
 * Between nodes, each end is entered in the store of the rendezvous, which every agent is connected
   to anyway: no port, no listener, no clock of another machine. The store hands out the numbers of
   the entries, so their order is that of its arrivals. Keys carry the round of the rendezvous:
@@ -34,7 +34,8 @@ FAILED_FIRST = "failed first: "
 PEER_LOST = "lost a peer: "
 
 AFTERMATH_SECONDS = 2.0  # a rank that failed may still be on its way out when its peers have gone
-SETTLE_SECONDS = 4.0  # for the entries of all nodes to arrive
+ENTER_SECONDS = 10.0  # for the entry of a rank that has ended; only a starved machine needs it
+SETTLE_SECONDS = 5.0  # for the entries of all nodes to arrive
 ENTRY_SECONDS = 3.0  # between an entry's number and its text
 LINGER_SECONDS = 5.0  # rank 0's store stays for the others to read the verdict
 YIELD_SECONDS = 1.0  # the pod that failed ends before those that follow it
@@ -43,6 +44,7 @@ TAIL_SECONDS = 0.5  # for the last lines of a process that has ended
 LINES_MAX = 20
 LINE_MAX = 400  # characters
 PIECE_MAX = 65536  # bytes
+MESSAGE_MAX = 1000  # characters: at most 4,000 bytes; Kubernetes keeps 4,096
 ENTRIES_MAX = 64  # read of an attempt; the first are the ones that matter
 ENTRY_MAX = 4000  # bytes
 
@@ -117,6 +119,38 @@ class Verdict:
         self.node = int(entry["node"])
         self.pod, self.lines = str(entry["pod"])[:253], str(entry["lines"])
         self.follows = bool(entry["follows"])
+
+    def told(self):
+        """What another pod says of it."""
+        sentence = "%srank %d in pod %s ended with exit code %d"
+        return with_lines(sentence % (FAILED_FIRST, self.rank, self.pod, self.code), self.lines)
+
+
+def describe(rank, code, others=(), lines=""):
+    """One sentence on a failed rank, and its own last lines."""
+    text = "rank %d ended with exit code %d" % (rank, code)
+    others = sorted(set(others) - {rank})
+    if others:
+        text += " (and %d more on this node: %s)" % (len(others), ", ".join(map(str, others)))
+    return with_lines(text, lines)
+
+
+def with_lines(sentence, lines):
+    """A sentence and the last lines of a rank, the last of them within a message's bound."""
+    room = MESSAGE_MAX - len(sentence) - 1
+    lines = lines.strip()
+    if len(lines) > room:
+        lines = "..." + lines[len(lines) - room + 3 :]
+    return sentence + "\n" + lines if lines else sentence
+
+
+def traceback_of(failure):
+    """What a script decorated with torch's @record wrote down of its end; "" for others."""
+    message = getattr(failure, "message", None)
+    if not isinstance(message, dict):
+        return ""
+    stack = message.get("extraInfo", {}).get("py_callstack") or message.get("message", "")
+    return str(stack).rstrip()
 
 
 class Board:
@@ -206,17 +240,17 @@ class Attempt:
         self.node = node
         self.nodes = nodes
         self.board = Board(store)
-        self.stopping_at = None
         self.verdict = None
         self.board_lost = False
-        self._running = set()
+        self._running = {}  # rank -> whether the kernel, or torch, has seen its end
         self._endings = []
+        self._stopped = None  # the ranks that torchrun has stopped
         self._changed = threading.Condition()
         self._asked_at = 0.0
 
     def watch(self, rank, pid, tail, returncode):
         """Wait for the end of a process in a thread; `returncode` says it where torch took it."""
-        self._running.add(rank)
+        self._running[rank] = lambda: returncode() is not None or _has_ended(pid)
         arguments = (rank, pid, tail, returncode)
         threading.Thread(target=self._wait, args=arguments, daemon=True).start()
 
@@ -224,21 +258,19 @@ class Attempt:
         code = None
         try:
             end = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-            at = time.monotonic()
             code = end.si_status if end.si_code == os.CLD_EXITED else -end.si_status
         except ChildProcessError:  # torch was faster
-            at = time.monotonic()
-        asked = self.stopping_at is not None and at >= self.stopping_at
-        while code is None:
             code = returncode()
-            time.sleep(0.001)
-        ending = Ending(rank, code, asked=asked)
+            while code is None:
+                time.sleep(0.001)
+                code = returncode()
         with self._changed:
+            ending = Ending(rank, code, asked=self._stopped is not None and rank in self._stopped)
             self._endings.append(ending)  # before its lines are known: the order counts
-        if ending.code and not asked:
+        if ending.code and not ending.asked:
             self._enter(ending, tail)
         with self._changed:
-            self._running.discard(rank)
+            del self._running[rank]
             self._changed.notify_all()
 
     def _enter(self, ending, tail):
@@ -268,19 +300,41 @@ class Attempt:
             found = [one for one in self._endings if one.code and not one.asked]
         return sorted(found, key=lambda one: one.follows)
 
-    def settle(self):
-        """Before torchrun stops the ranks: let the one that failed first reach its end."""
-        deadline = time.monotonic() + AFTERMATH_SECONDS
-        while not self._is_settled() and not self._peek() and time.monotonic() < deadline:
+    def stop(self):
+        """Call before torchrun stops the ranks: what ends from here on was asked to.
+
+        Where one has failed, the one that failed first may still be on its way to its end, and
+        gets a moment for that: torchrun would overwrite its exit code.
+        """
+        if self._stopped is not None:
+            return
+        began = time.monotonic()
+        while self._matters(time.monotonic() - began):
+            with self._changed:
+                self._changed.wait(0.05)
+        with self._changed:
+            self._stopped = [rank for rank, ended in self._running.items() if not ended()]
+        while self._unentered() and time.monotonic() - began < ENTER_SECONDS:
             with self._changed:
                 self._changed.wait(0.05)
         self._peek()
 
-    def _is_settled(self):
-        """Whether no further end of this node can matter."""
+    def _matters(self, waited):
+        """Whether another end of this node, or the end of its entry, is to be waited for."""
         with self._changed:
-            own = [one for one in self._endings if one.code and one.entered is not None]
-            return not self._running or any(not one.follows for one in own)
+            known = [one for one in self._endings if one.code and one.entered is not None]
+            if any(not one.follows for one in known):
+                return False
+            ended = [rank for rank, has_ended in self._running.items() if has_ended()]
+            if not self._running or not (known or ended):
+                return False
+        if ended:
+            return waited < ENTER_SECONDS
+        return waited < AFTERMATH_SECONDS and not self._peek()
+
+    def _unentered(self):
+        with self._changed:
+            return [rank for rank in self._running if rank not in self._stopped]
 
     def _peek(self):
         """Keep the verdict where it is known by now."""
@@ -346,14 +400,14 @@ class Attempt:
         except STORE_ERRORS:
             return True
 
-    def part(self):
+    def part(self, seconds=LINGER_SECONDS):
         """Before this pod ends: the culprit's first, the one with the store last; all bounded."""
         own = self.verdict is not None and self.verdict.node == self.node
         try:
             count = self.board.heard()
             if not own:
                 time.sleep(YIELD_SECONDS)
-            deadline = time.monotonic() + LINGER_SECONDS
+            deadline = time.monotonic() + seconds
             while self.node == 0 and count < self.nodes and time.monotonic() < deadline:
                 time.sleep(0.05)
                 count = self.board.heard(0)
@@ -364,10 +418,18 @@ class Attempt:
 class Watch:
     """What the hooks have seen: the newest attempt of this node."""
 
-    def __init__(self, pod, fatal=frozenset()):
-        """Of a pod, with the exit codes that no restart mends."""
+    def __init__(self, pod, fatal=frozenset(), *, ends_together=True):
+        """Of a pod.
+
+        Args:
+            pod: its name.
+            fatal: the exit codes that no restart mends.
+            ends_together: whether this node ends when another one gives up; not where a master
+                decides.
+        """
         self.pod = pod
         self.fatal = fatal
+        self.ends_together = ends_together
         self.attempt = None
         self._tails = {}
 
@@ -432,20 +494,17 @@ class Watch:
                 agent._remaining_restarts = 0
             if attempt is not None and agent._remaining_restarts <= 0:
                 attempt.give_up()
-        elif attempt is not None and attempt.ended_elsewhere():
+        elif attempt is not None and self.ends_together and attempt.ended_elsewhere():
             attempt.judge()
             raise JobEnded
         return result
 
     def _around_close(self, original, context, *args, **options):
         attempt = self.attempt
-        if attempt is not None and attempt.stopping_at is None:
-            stopped = sys.exc_info()[1]
-            if isinstance(stopped, self._stopped):
+        if attempt is not None:
+            if isinstance(sys.exc_info()[1], self._stopped):
                 attempt.leave()
-            elif attempt.failures():
-                attempt.settle()
-            attempt.stopping_at = time.monotonic()
+            attempt.stop()
         return original(context, *args, **options)
 
     def _around_popen(self, original, handler, *args, **options):
@@ -474,6 +533,14 @@ def _wrap(kind, name, around):
         return around(original, self, *args, **options)
 
     setattr(kind, name, hooked)
+
+
+def _has_ended(pid):
+    """Whether a child has ended; it stays for torch to take."""
+    try:
+        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
+    except ChildProcessError:
+        return True
 
 
 def _returncode(context, local):

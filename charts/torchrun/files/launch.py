@@ -38,7 +38,8 @@ import threading
 import time
 from pathlib import Path
 
-import failures
+sys.dont_write_bytecode = True  # the files beside this one are mounted, or a chart's source
+import failures  # noqa: E402
 
 EXIT_NO_TORCH = 127
 EXIT_TERMINATED = 128 + signal.SIGTERM
@@ -188,33 +189,6 @@ def first_failure(found, fatal):
     return ranks[0], code if code > 0 else 128 - code
 
 
-def describe(rank, code, others=(), lines=""):
-    """One sentence on a failed rank, and its own last lines."""
-    text = "rank %d ended with exit code %d" % (rank, code)
-    others = sorted(set(others) - {rank})
-    if others:
-        text += " (and %d more on this node: %s)" % (len(others), ", ".join(map(str, others)))
-    return with_lines(text, lines)
-
-
-def with_lines(sentence, lines):
-    """A sentence and the last lines of a rank, the last of them within a message's bound."""
-    room = MESSAGE_MAX - len(sentence) - 1
-    lines = lines.strip()
-    if len(lines) > room:
-        lines = "..." + lines[len(lines) - room + 3 :]
-    return sentence + "\n" + lines if lines else sentence
-
-
-def traceback_of(failure):
-    """What a script decorated with torch's @record wrote down of its end; "" for others."""
-    message = getattr(failure, "message", None)
-    if not isinstance(message, dict):
-        return ""
-    stack = message.get("extraInfo", {}).get("py_callstack") or message.get("message", "")
-    return str(stack).rstrip()
-
-
 def record(settings, message):
     """Leave the reason of a failure where Kubernetes shows it; "" clears an earlier one."""
     if settings.termination_log:
@@ -243,22 +217,20 @@ def conclude(settings, watch, found):
     if verdict is not None and not verdict.follows:
         code = verdict.code
         if verdict.node == attempt.node:
-            lines = traceback_of(found.get(verdict.rank)) or verdict.lines
-            reason = describe(verdict.rank, code, others, lines)
+            lines = failures.traceback_of(found.get(verdict.rank)) or verdict.lines
+            reason = failures.describe(verdict.rank, code, others, lines)
         else:
-            sentence = "%srank %d in pod %s ended with exit code %d"
-            sentence %= (failures.FAILED_FIRST, verdict.rank, verdict.pod, code)
-            reason = with_lines(sentence, verdict.lines)
+            reason = verdict.told()
     elif own:
         first = own[0]
         code = first.code
-        reason = describe(first.rank, code, others, first.lines)
+        reason = failures.describe(first.rank, code, others, first.lines)
         rejoins = attempt.lead_is_lost() and (first.follows or not first.entered)
         if first.follows or verdict is not None:
             reason = (failures.PEER_LOST + reason)[:MESSAGE_MAX]
     elif found:
         rank, code = first_failure(found, settings.fatal)
-        reason = describe(rank, code, others, traceback_of(found[rank]))
+        reason = failures.describe(rank, code, others, failures.traceback_of(found[rank]))
         rejoins = attempt is None or attempt.lead_is_lost()
     else:
         code, reason = 1, failures.PEER_LOST + "another node has given up, and said no more"
@@ -270,6 +242,14 @@ def conclude(settings, watch, found):
     if attempt is not None and not rejoins:
         attempt.part()
     return code, rejoins and code not in settings.fatal
+
+
+def lose_peer(settings, error):
+    """End with what torch raises when its store or a peer is lost; as `train`."""
+    reason = "torchrun failed: %s: %s" % (type(error).__name__, str(error).split("\n")[0])
+    say(reason)
+    record(settings, failures.PEER_LOST + reason)
+    return 1, True
 
 
 def train(settings, argv):
@@ -302,13 +282,7 @@ def train(settings, argv):
         record(settings, reason)
         return code, False
     except (RendezvousError, RuntimeError, OSError) as error:
-        if watch.gave_up():
-            return conclude(settings, watch, {})
-        # What torch raises when its store or a peer is lost.
-        reason = "torchrun failed: %s: %s" % (type(error).__name__, str(error).split("\n")[0])
-        say(reason)
-        record(settings, failures.PEER_LOST + reason)
-        return 1, True
+        return conclude(settings, watch, {}) if watch.gave_up() else lose_peer(settings, error)
     finally:
         watch.drain()
     return 0, False
