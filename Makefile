@@ -8,6 +8,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 TOOLS := .tools
+# It says what it downloads, with a bar on a terminal: torch takes minutes.
+PIP = $(BIN)/python -m pip install --disable-pip-version-check
 # The go.mod of each tool is the only place that holds its version; go.sum holds the hashes.
 HELM4_VERSION := $(shell awk '$$1 == "helm.sh/helm/v4" {print $$2}' tools/helm4/go.mod)
 HELM3_VERSION := $(shell awk '$$1 == "helm.sh/helm/v3" {print $$2}' tools/helm3/go.mod)
@@ -43,13 +45,13 @@ $(BIN)/python:
 
 $(VENV)/.installed: $(BIN)/python requirements/dev.txt pyproject.toml
 	@echo "installing allranks and its pinned libraries into $(VENV)"
-	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/dev.txt
-	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(PIP) --require-hashes -r requirements/dev.txt
+	@$(PIP) -q --no-deps --no-build-isolation -e .
 	@touch $@
 
 $(VENV)/.examples: $(VENV)/.installed requirements/examples.txt
 	@echo "installing torch, scikit-learn and an MPI for the examples (some minutes the first time)"
-	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/examples.txt
+	@$(PIP) --require-hashes -r requirements/examples.txt
 	@touch $@
 
 # The program itself knows which helm it works with, and where it looks for one.
@@ -76,7 +78,8 @@ run: setup ## train examples/torchrun-digits here: 2 nodes x 2 processes
 # One tier after the other, also under make -j: each is made for two cores.
 .NOTPARALLEL:
 .PHONY: test
-test: test-unit test-charts test-local ## unit, charts and local tiers, with the time of each
+test: setup-test ## unit, charts and local tiers, each also after one that fails, with their times
+	@MAKE='$(MAKE)' tools/tiers.sh test-unit test-charts test-local
 
 .PHONY: test-unit test-charts test-local
 test-unit: setup-test ## pure logic, seconds
@@ -93,11 +96,14 @@ test-mpi: setup-test ## what MPI pods run, with each MPI, in namespaces of this 
 test-browser: setup-test ## a sweep's report in a headless Chromium
 	@tools/tier.sh browser $(PYTEST) -n 0 tests/browser
 
-.PHONY: test-cluster test-node kube-programs kube-image
-test-cluster: setup-test kube-programs ## a real control plane, and fake nodes by the thousand
+.PHONY: test-cluster test-node needs-cluster needs-node kube-programs kube-image
+test-cluster: setup-test needs-cluster kube-programs ## a real control plane, and fake nodes by the thousand
 	@tools/tier.sh cluster $(PYTEST) tests/cluster
-test-node: setup-test kube-image ## one real node: pods that really train (needs root)
+test-node: setup-test needs-node kube-image ## one real node: pods that really train (needs root)
 	@tools/tier.sh node $(PYTEST) -n 4 tests/node
+# What this machine lacks is named at once, and not after Kubernetes has been built.
+needs-cluster needs-node: $(VENV)/.installed
+	@$(BIN)/python -m tests.kube host --tier test-$(@:needs-%=%)
 # Before the tests start, because no test waits so long for its cluster.
 kube-programs: $(VENV)/.installed
 	@$(BIN)/python -m tests.kube build
@@ -107,7 +113,7 @@ kube-image: kube-programs
 
 ##@ a cluster of your own: nothing of it is left after cluster-down
 .PHONY: cluster-up cluster-down cluster-status
-cluster-up: $(if $(NODE),kube-image,kube-programs) ## control plane and fake nodes; with NODE=1 a real node too (needs root)
+cluster-up: $(if $(NODE),needs-node kube-image,needs-cluster kube-programs) ## control plane and fake nodes; with NODE=1 a real node too (needs root)
 	@$(BIN)/python -m tests.kube up --kwok $(if $(NODE),--node)
 cluster-down: $(VENV)/.installed ## end it
 	@$(BIN)/python -m tests.kube down

@@ -33,6 +33,13 @@ REPO = Path(__file__).parents[1]
 settings.register_profile("allranks", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("allranks")
 
+# What a person has set for themselves would change what the programs print and where they look.
+_KEPT = ("ALLRANKS_TEST_", "ALLRANKS_TIER_LOG", "ALLRANKS_KUBE_RUNS")
+_PERSONAL = ("ALLRANKS_", "HELM_", "XDG_", "KUBECONFIG", "KUBERNETES_", "NO_COLOR", "FORCE_COLOR")
+for _name in list(os.environ):
+    if _name.startswith((*_PERSONAL, "COLUMNS", "LINES")) and not _name.startswith(_KEPT):
+        del os.environ[_name]
+
 # A shell that runs a command in the background has it ignore Ctrl-C, and so all its children; tests
 # that press it would then wait for ever.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

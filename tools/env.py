@@ -67,9 +67,10 @@ def build(name: str, wanted: Path) -> None:
     for left in CACHE.glob(f"{name}-*"):
         shutil.rmtree(left)
     subprocess.run([sys.executable, "-m", "venv", wanted], check=True)  # noqa: S603 (our own words)
-    pip = [wanted / "bin" / "python", "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+    # It says what it downloads, with a bar on a terminal; our own output is the folder alone.
+    pip = [wanted / "bin" / "python", "-m", "pip", "install", "--disable-pip-version-check"]
     pins = ["--no-deps", "--require-hashes", "-r", PINS / f"{name}.txt"]
-    done = subprocess.run([*pip, *pins], check=False)  # noqa: S603 (likewise)
+    done = subprocess.run([*pip, *pins], check=False, stdout=sys.stderr)  # noqa: S603 (likewise)
     if done.returncode:
         sys.exit(f"error: cannot install what requirements/{name}.txt pins; pip says why above")
     check(name, wanted)

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 EXIT_OK = 0
 EXIT_FAILED = 1
 EXIT_INPUT = 2
-EXIT_INTERRUPTED = 130
+EXIT_INTERRUPTED = 130  # by Ctrl-C
+EXIT_TERMINATED = 143  # by SIGTERM
 
 
 @dataclass(frozen=True, slots=True)

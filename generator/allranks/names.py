@@ -13,7 +13,7 @@ FIELD_MANAGER = "allranks"
 WORKLOAD = f"{DOMAIN}/workload"  # torchrun | mpi | elastic | sweep
 ROLE = f"{DOMAIN}/role"  # node | launcher | worker | ps | chief | evaluator | scheduler | ...
 GROUP = f"{DOMAIN}/group"  # launcher | worker | worker-last: the controllers that share a role
-RANK = f"{DOMAIN}/rank"  # pods only: the node rank
+RANK = f"{DOMAIN}/rank"  # pods only: the pod's index in its role, which torch calls the node rank
 
 # Annotations: what a chart asks of the post-renderer, as one JSON object each.
 SCHEDULING = f"{DOMAIN}/scheduling"
@@ -146,8 +146,16 @@ JOB_INDEX_IGNORED_FAILURE_COUNT = "batch.kubernetes.io/job-index-ignored-failure
 KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
 # How many nodes a torchrun job has, on its pods: "4", or "2:4" where it is elastic.
 ENV_NODES = "PET_NNODES"
+# How many processes each of them has, and what else decides which ranks a pod gets.
+ENV_PROCESSES = "PET_NPROC_PER_NODE"
+ENV_NODE_RANK = "ALLRANKS_NODE_RANK"
+ENV_STATIC_RANK = "PET_NODE_RANK"
+ENV_LOCAL_ADDRESS = "PET_LOCAL_ADDR"
+# On containers whose lines bear the rank that wrote them, "[3] ", as `charts/torchrun` asks for it.
+ENV_RANK_PREFIX = "ALLRANKS_RANK_PREFIX"
 # How many hosts an MPI job begins with, on its launcher.
 ENV_MPI_MIN_HOSTS = "ALLRANKS_MPI_MIN_HOSTS"
+ENV_MPI_PROCESSES = "ALLRANKS_MPI_NP"
 
 # Kueue marks the Workload of a Job with the Job's uid.
 KUEUE_JOB_UID = "kueue.x-k8s.io/job-uid"
@@ -198,6 +206,7 @@ EDL_RANK = "elasticjob.dlrover/rank-index"
 EDL_RELAUNCHES = "elasticjob.dlrover/relaunch-count"
 EDL_NAME_OLD = "elasticjob-name"  # on plans of old samples
 EDL_RESTARTS_OLD = "elasticjob.dlrover/restart-count"
+HISTORY_SUFFIX = "-history"  # of the ConfigMap in which our master keeps how a job went
 SCALE_TYPE = "scale-type"  # on plans: auto | manual
 
 # The replica types of an elastic job; the master's is written so in a job's replicaSpecs.

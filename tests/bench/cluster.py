@@ -8,7 +8,11 @@ limiter goes idle in between. Measured with its default limit (20 requests per s
 any Indexed Job) and with it raised. Time is from the start of the program to the answer of the
 last pod's creation, requests are all that the API server answers until every pod is ready.
 
-Then the requests of one `allranks status`, for jobs of several sizes. The bounds are the project's
+Then the requests of one `allranks status`, for jobs of several sizes.
+
+Then 30 of 32 pods are lost at once, evicted and failed, and the time runs from the end of
+the first to the creation of the last new pod; beside it an Indexed Job with one limit for all pods,
+whose back-off doubles with each of them (docs/adr/0015-retries-of-each-pod.md). The bounds are the project's
 own, held against the least of each, which is what a machine that does nothing else would show; the
 exit code is 1 where one is passed.
 """
@@ -45,6 +49,11 @@ TIME_BOUND, REQUESTS_BOUND = 1.15, 20
 RAISED = 1000
 STATUS_SIZES = (1, 10, 100, 1000)
 NAME = "job"
+LOST, OF = 30, 32
+SHARED = "Job with backoffLimit"
+EVICTED, FAILED = "evicted", "failed"
+LOSS_BOUND = 20.0
+_LOSS_PATIENCE = 60.0
 _QUIET_SECONDS = 3.0
 _PATIENCE = 300.0
 _NODES = 100
@@ -153,6 +162,47 @@ class Bench:
             sys.exit(f"{way}: {len(created)} pods were created, not {pods}")
         return Run(created[-1] - start, self.asked(namespace) - before)
 
+    def lose(self, way: str, how: str, namespace: str) -> tuple[int, float]:
+        """Lose most pods of a job at once.
+
+        Args:
+            way: who makes the job; `SHARED` is ours with one limit for all its pods.
+            how: `EVICTED`, a disruption that costs no retry, or `FAILED`, as pods that were deleted
+                are too: it costs a retry.
+            namespace: a new namespace.
+
+        Returns:
+            How many pods were made again, and the seconds from the end of the first lost pod to the
+            creation of the last new one.
+        """
+        self.namespace(namespace)
+        if way == SHARED:
+            job = self.bare(OF, namespace)
+            text = job.read_text(encoding="utf-8")
+            text = text.replace("  backoffLimitPerIndex:", "  backoffLimit:")
+            job.write_text(text.replace("  maxFailedIndexes: 0\n", ""), encoding="utf-8")
+            command = (binaries.find("kubectl"), "create", "--filename", job)
+        else:
+            command = (PROGRAM, "run", NAME, "-f", self.values(OF), "--on", "cluster", "--detach")
+        self.run(*command, namespace=namespace)
+        path = f"/apis/batch/v1/namespaces/{namespace}/jobs/{NAME}"
+        self.until(
+            lambda: self.cluster.api("GET", path)["status"].get("ready") == OF, f"{OF} pods"
+        )
+        pods = f"/api/v1/namespaces/{namespace}/pods"
+        kind = {"verb": "create", "resource": "pods", "namespace": namespace}
+        before = len(self.cluster.audit.times(**kind))
+        lost = self.cluster.items(pods)[:LOST]
+        start = time.time()
+        for pod in lost:
+            status = f"{pods}/{pod['metadata']['name']}/status"
+            self.cluster.api("PATCH", status, _ended(pod, disrupted=how == EVICTED))
+        created: list[float] = []
+        while len(created) < LOST and time.time() - start < _LOSS_PATIENCE:
+            time.sleep(0.2)
+            created = self.cluster.audit.times(**kind)[before:]
+        return len(created), (created[-1] if created else time.time()) - start
+
     def asked(self, namespace: str) -> Counter[tuple[str, str, str]]:
         """What was asked about a namespace, or by a program of the user: who, verb, resource."""
 
@@ -242,22 +292,57 @@ def status(bench: Bench, sizes: Sequence[int]) -> bool:
     return constant
 
 
+def _ended(pod: dict[str, Any], *, disrupted: bool) -> dict[str, Any]:
+    """The status that a kubelet gives a pod that was told to stop."""
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    statuses = [
+        {**one, "ready": False, "state": {"terminated": {"exitCode": 143, "finishedAt": now}}}
+        for one in pod["status"]["containerStatuses"]
+    ]
+    conditions = [{"type": "Ready", "status": "False", "lastTransitionTime": now}]
+    if disrupted:
+        conditions.append({"type": "DisruptionTarget", "status": "True"})
+    return {
+        "status": {"phase": "Failed", "conditions": conditions, "containerStatuses": statuses}
+    }
+
+
+def losses(bench: Bench) -> bool:
+    """Lose most pods of a job at once and print a table; whether ours are all made again in time."""
+    held = True
+    print(f"\n{LOST} of {OF} pods lost at once")
+    print(f"{'':<24}{'':<10}{'made again':>12}{'seconds':>10}")
+    for way in (SHARED, OURS):
+        for how in (EVICTED, FAILED):
+            namespace = f"lost-{how}-{'ours' if way == OURS else 'shared'}"
+            again, seconds = bench.lose(way, how, namespace)
+            late = way == OURS and (again < LOST or seconds > LOSS_BOUND)
+            held = held and not late
+            print(f"{way:<24}{how:<10}{again:>9}/{LOST}{seconds:>10.1f}{'  over' if late else ''}")
+    return held
+
+
 def main() -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--pods", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--raised-only", action="store_true", help="leave the default limit out")
+    parser.add_argument("--losses-only", action="store_true", help="only lose pods")
     given = parser.parse_args()
     held = []
     shape = kwok.Shape(gpus=0, cpus=10_000, pods=100_000)
-    for qps in (RAISED,) if given.raised_only else (None, RAISED):
+    for qps in (RAISED,) if given.raised_only or given.losses_only else (None, RAISED):
         with (
             tempfile.TemporaryDirectory() as folder,
             kube.start(name="measure", kwok=True, controller_qps=qps) as cluster,
         ):
             kwok.create(cluster.admin, _NODES, shape=shape)
             bench = Bench(cluster, Path(folder))
+            if qps:
+                held.append(losses(bench))
+            if given.losses_only:
+                continue
             limit = f"{qps:,}/s" if qps else "20/s, their default"
             held.append(compare(bench, limit, given.pods, given.rounds))
             if qps:

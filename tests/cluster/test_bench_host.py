@@ -46,6 +46,15 @@ def test_one_tier_is_judged_alone(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.usefixtures("bare")
+def test_a_real_node_needs_no_browser(capsys: pytest.CaptureFixture[str]) -> None:
+    """`make cluster-up NODE=1` names all that it needs, and one command for it."""
+    assert 1 == host.report("test-node")
+    fix = capsys.readouterr().out.splitlines()[-1]
+    assert {"debootstrap", "runc", "iptables", "conntrack"} <= set(fix.split())
+    assert "chromium" not in fix
+
+
+@pytest.mark.usefixtures("bare")
 def test_nobody_but_root_installs() -> None:
     """Without root nothing is tried."""
     assert not host.install_missing()

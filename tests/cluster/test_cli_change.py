@@ -58,10 +58,10 @@ def test_what_may_change_is_applied_to_a_running_job(allranks: Program) -> None:
     """The same Job, with its pods, has the new policy."""
     allranks("run", "demo", "--detach", values=job())
     before = allranks.get(JOBS, "demo")["metadata"]["uid"]
-    values = job(runPolicy={"backoffLimit": 7})
+    values = job(runPolicy={"backoffLimit": 0, "activeDeadlineSeconds": 700})
     assert "upgraded demo\n" == allranks("upgrade", "demo", values=values)
     after = allranks.get(JOBS, "demo")
-    assert (before, 7) == (after["metadata"]["uid"], after["spec"]["backoffLimit"])
+    assert (before, 700) == (after["metadata"]["uid"], after["spec"]["activeDeadlineSeconds"])
 
 
 def test_what_kubernetes_forbids_is_named_and_nothing_is_sent(allranks: Program) -> None:
@@ -78,6 +78,40 @@ def test_what_kubernetes_forbids_is_named_and_nothing_is_sent(allranks: Program)
     assert "2 problems" in said
     assert before == allranks.get(JOBS, "demo")["metadata"]["generation"]
     assert secrets == len(allranks.items("v1/secrets"))
+
+
+def test_retries_of_a_running_job_are_named(allranks: Program) -> None:
+    """Each pod has its retries, and Kubernetes never changes them; a job made anew has others."""
+    allranks("run", "demo", "--detach", values=job(runPolicy={"backoffLimit": 3}))
+    values = job(runPolicy={"backoffLimit": 7})
+    said = allranks("upgrade", "demo", code=2, values=values)
+    path = "Job/demo spec.backoffLimitPerIndex"
+    assert f"{path}: cannot change while it is there: 3 -> 7" in said
+    assert "fix: `allranks upgrade demo --recreate` replaces it" in said
+    assert 3 == allranks.get(JOBS, "demo")["spec"]["backoffLimitPerIndex"]
+    allranks("upgrade", "demo", "--recreate", values=values)
+    assert 7 == allranks.get(JOBS, "demo")["spec"]["backoffLimitPerIndex"]
+
+
+def test_a_job_of_one_limit_for_all_pods_is_named(allranks: Program) -> None:
+    """A Job as earlier releases made it cannot get retries for each pod while it is there."""
+    allranks("run", "demo", "--detach", values=job())
+    old = allranks.get(JOBS, "demo")
+    metadata = {key: old["metadata"][key] for key in ("name", "labels", "annotations")}
+    spec = {key: old["spec"][key] for key in ("completions", "parallelism", "completionMode")}
+    template = old["spec"]["template"]
+    for label in list(template["metadata"]["labels"]):
+        if label.endswith(("job-name", "controller-uid")):
+            del template["metadata"]["labels"][label]
+    path = f"{allranks.root(JOBS)}/demo"
+    allranks.cluster.api("DELETE", path + "?propagationPolicy=Background")
+    until(lambda: "Job/demo" not in allranks.left("demo"), "the Job to go")
+    spec |= {"backoffLimit": 0, "template": template}
+    body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+    allranks.cluster.api("POST", allranks.root(JOBS), body)
+    said = allranks("upgrade", "demo", code=2, values=job())
+    assert "spec.backoffLimitPerIndex: cannot change while it is there: not set -> 0" in said
+    assert "fix: `allranks upgrade demo --recreate` replaces it" in said
 
 
 def test_recreate_replaces_the_job_and_keeps_its_volume(allranks: Program) -> None:
@@ -148,8 +182,8 @@ def test_an_elastic_run_is_scaled_within_its_range(allranks: Program, repo: Path
     assert (3, 3) == (spec["completions"], spec["parallelism"])
     said = allranks("scale", "demo", "--nodes", "9", code=2)
     assert "--nodes: 9 is outside of 2 to 4" in said
-    helm_upgrade(allranks, repo, "--set", "runPolicy.backoffLimit=5")
-    assert 5 == allranks.get(JOBS, "demo")["spec"]["backoffLimit"]
+    helm_upgrade(allranks, repo, "--set", "runPolicy.activeDeadlineSeconds=500")
+    assert 500 == allranks.get(JOBS, "demo")["spec"]["activeDeadlineSeconds"]
 
 
 def test_a_fixed_run_is_not_scaled(allranks: Program) -> None:

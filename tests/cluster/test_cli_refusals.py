@@ -108,7 +108,7 @@ def test_the_documented_role_is_enough(
     researcher("scale", "demo", "--nodes", "2")
     researcher("suspend", "demo")
     researcher("resume", "demo")
-    researcher("upgrade", "demo", values=values | {"runPolicy": {"backoffLimit": 5}})
+    researcher("upgrade", "demo", values=values | {"runPolicy": {"backoffLimit": 0, "activeDeadlineSeconds": 500}})
     researcher("upgrade", "demo", "--recreate", values=values | {"env": {"A": "1"}})
     # Fake nodes have no kubelet: the right is there, the log is not.
     assert "forbids" not in researcher("logs", "demo", "--rank", "0", code=1)

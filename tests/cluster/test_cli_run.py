@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -67,6 +68,30 @@ def _ends(after: str, code: int) -> dict[str, Any]:
     """Of a role whose fake pods end so."""
     notes = {kwok.ENDS_AFTER: after, kwok.EXIT_CODE: str(code)}
     return {"replicas": 1, "podTemplate": {"metadata": {"annotations": notes}}}
+
+
+_FLOW = {"framework": "tensorflow", "roles": {"chief": {"replicas": 1}, "ps": {"replicas": 2}}}
+
+
+@pytest.mark.parametrize(
+    ("workload", "decides"),
+    [("torchrun", "demo"), ("mpi", "demo-launcher"), ("elastic", "demo-chief")],
+)
+def test_a_program_that_fails_is_tried_as_often_as_asked(
+    workload: str, decides: str, allranks: Program
+) -> None:
+    """Each pod has its retries, however many pods fail with each other; then the job has failed."""
+    values = job(workload=workload, ends="1s", code=3, runPolicy={"backoffLimit": 1})
+    if workload == "elastic":
+        values |= {"nodes": 1, "elastic": _FLOW}
+    said = allranks("run", "demo", code=3, values=values)
+    assert "no retry is left (backoffLimit 1)" in said
+    tries = Counter(
+        (labels["job-name"], labels["batch.kubernetes.io/job-completion-index"])
+        for labels in (pod["metadata"]["labels"] for pod in allranks.items("v1/pods"))
+    )
+    assert 2 == max(tries.values())
+    assert 2 == max(count for (name, _), count in tries.items() if name == decides)
 
 
 def test_who_failed_is_told_and_not_the_lead_that_heard_of_it(allranks: Program) -> None:

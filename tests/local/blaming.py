@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 FILES = Path(__file__).parents[2] / "charts/torchrun/files"
 NODES, PROCS = 2, 2
-SECONDS_MAX = 90.0
+SECONDS_MAX = 300.0
 
 EXIT = "os._exit(37)"
 SYS_EXIT = "sys.exit(37)"
@@ -205,7 +205,6 @@ def _launch(job: _Job, node: int) -> None:
     _fork(lambda: _make_ranks(asked, helper, job))
     asked.close()
     SubprocessHandler._popen = _popen(asking)  # type: ignore[method-assign]
-    sys.path.insert(0, str(FILES))
     sys.argv = [str(FILES / "launch.py"), "train.py"]
     code = 99
     try:
@@ -241,9 +240,10 @@ class _Rank:
 def _popen(asking: socket.socket) -> Any:
     def start(handler: Any, _: Any, env: Mapping[str, str]) -> _Rank:
         line = json.dumps({name: env[name] for name in env if name not in os.environ}) + "\n"
-        errors = 2 if handler._stderr is None else handler._stderr.fileno()
+        files = (handler._stdout, handler._stderr)
+        streams = [number if one is None else one.fileno() for number, one in enumerate(files, 1)]
         content = line.encode()
-        socket.send_fds(asking, [struct.pack("I", len(content))], [errors])
+        socket.send_fds(asking, [struct.pack("I", len(content))], streams)
         asking.sendall(content)
         return _Rank(struct.unpack("I", asking.recv(4))[0])
 
@@ -256,7 +256,7 @@ def _make_ranks(asked: socket.socket, launcher: int, job: _Job) -> None:
     number = {"x86_64": 56, "aarch64": 220}[os.uname().machine]
     clone_parent = 0x8000
     while True:
-        head, files, _, _ = socket.recv_fds(asked, 4, 1)
+        head, files, _, _ = socket.recv_fds(asked, 4, 2)
         if not head:
             os._exit(0)
         (length,) = struct.unpack("I", head)
@@ -269,11 +269,13 @@ def _make_ranks(asked: socket.socket, launcher: int, job: _Job) -> None:
             asked.close()
             os.setsid()
             _end_with(launcher)
-            os.dup2(files[0], 2)
-            os.close(files[0])
+            for number, file in enumerate(files, 1):
+                os.dup2(file, number)
+                os.close(file)
             os.environ.update(json.loads(content))
             _train(job)
-        os.close(files[0])
+        for file in files:
+            os.close(file)
         asked.sendall(struct.pack("I", pid))
 
 

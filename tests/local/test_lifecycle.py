@@ -96,6 +96,18 @@ def test_used_up_retries_fail_the_run(machine: Machine) -> None:
     assert ("about to fail", "details") == failure.log
 
 
+def test_each_pod_has_its_retries(machine: Machine) -> None:
+    """Two pods that fail with each other are tried as often as one would be."""
+    spec = {"backoffLimit": None, "backoffLimitPerIndex": 2, "maxFailedIndexes": 0}
+    done = machine.run(job("run", container("echo try; exit 42"), nodes=2, **spec))
+    assert (Phase.FAILED, 42) == (done.status.phase, done.status.exit_code)
+    assert "MaxFailedIndexesExceeded" == done.status.reason
+    assert done.status.message.startswith("no retry is left (backoffLimit 2)")
+    tries = [[line.rank for line in done.lines].count(rank) for rank in range(2)]
+    assert 3 == max(tries)
+    assert min(tries) >= 2
+
+
 def test_the_first_failure_is_the_one_reported(machine: Machine) -> None:
     """Ranks that die because another one died do not hide it."""
     volume, mount = claim_volume()

@@ -100,6 +100,41 @@ def test_a_single_node_needs_no_rendezvous(machine: Machine, helm4: Any, repo: P
     assert (Phase.SUCCEEDED, expected) == (done.status.phase, _said(done)), done.texts
 
 
+def test_a_job_that_fails_by_its_own_fault_ends_after_its_retries(
+    machine: Machine, helm4: Any, repo: Path
+) -> None:
+    """With one retry it is tried twice in all, though another node's rank fails each time.
+
+    The rank that waits for the one that failed fails as well, which costs its node a retry too.
+    """
+    notes = machine.workdir / "tries"
+    script = f"""
+import os
+import sys
+import torch.distributed as dist
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+with open({str(notes)!r}, "a") as notes:
+    notes.write("%d\\n" % rank)
+dist.barrier()
+tries = open({str(notes)!r}).read().split().count("0")
+if rank == tries % 2:
+    sys.exit(5)
+dist.barrier()
+"""
+    values: dict[str, Any] = {
+        "command": [],
+        "script": script,
+        "procsPerNode": 1,
+        "runPolicy": {"backoffLimit": 1},
+        "torchrun": {"maxRestarts": 0},
+    }
+    done = machine.run(*_chart(helm4, repo, **values))
+    assert (Phase.FAILED, "MaxFailedIndexesExceeded") == (done.status.phase, done.status.reason)
+    assert "no retry is left (backoffLimit 1)" in done.status.message
+    assert ["0", "0", "1", "1"] == sorted(notes.read_text().split())
+
+
 def test_a_failing_rank_is_named(machine: Machine, helm4: Any, repo: Path) -> None:
     """A rank that fails with a fatal code fails the run at once, with its code and its words."""
     script = "import os, sys\nprint('rank', os.environ['RANK'])\n"

@@ -65,3 +65,35 @@ def test_every_framework_trains(lab: Lab, name: str) -> None:
             lambda other=other: _completed(lab, "el", other),
             lambda other=other: f"the end of {other}\n{lab.logs('el')}",
         )
+
+
+_SERVES = """
+import os
+import time
+
+while os.environ["ALLRANKS_ROLE"] != "chief":
+    time.sleep(60)
+print("trained")
+"""
+
+
+def test_a_server_that_starts_after_the_chief_has_ended_ends_well(lab: Lab) -> None:
+    """The chief stays until the server has heard of the end; nothing is left that holds resources."""
+    repository, tag = image_recipe.TRAINER.rsplit(":", 1)
+    wait = {
+        "name": "late",
+        "image": f"{repository}:{tag}",
+        "command": ["sleep", "20"],
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+        },
+    }
+    late = {"replicas": 1, "podTemplate": {"spec": {"initContainers": [wait]}}}
+    roles = {"chief": {"replicas": 1}, "ps": late}
+    elastic = {"framework": "tensorflow", "roles": roles}
+    lab.install("late", "elastic", nodes=1, script=_SERVES, elastic=elastic)
+    for role in ("chief", "ps", "worker"):
+        lab.completes("late", role, seconds=300)
+    assert "staying until ps-0 has heard of it" in lab.logs("late")
+    assert 1 == len(lab.pods("late", "ps"))

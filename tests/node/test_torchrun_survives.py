@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .conftest import until
+from .conftest import rank_of, until
 
 if TYPE_CHECKING:
     from .conftest import Lab
@@ -75,6 +75,65 @@ def test_an_evicted_pod_burns_no_retry(lab: Lab, rank: int) -> None:
     lab.completes("drained", seconds=180)
     assert _final(lab, "drained")["began"] >= 5
     assert 0 == lab.job("drained")["status"].get("failed", 0)
+
+
+# Ends at once when it is told to, and needs no framework.
+_LIGHT = {
+    "spec": {
+        "containers": [
+            {
+                "name": "trainer",
+                "command": ["sh", "-c", "trap 'exit 143' TERM; echo up; sleep 900 & wait"],
+                "args": [],
+            }
+        ]
+    }
+}
+
+
+@pytest.mark.parametrize("way", ["evicted", "deleted"])
+def test_many_pods_lost_at_once_are_made_again_at_once(lab: Lab, way: str) -> None:
+    """Each pod has a back-off of its own: a rack that is lost is back when one pod would be.
+
+    With one back-off for the Job nothing came for ten minutes. Of deleted pods each costs a retry,
+    and only its own.
+    """
+    policy = {"backoffLimit": 0 if way == "evicted" else 1}
+    lab.install("rack", nodes=16, podTemplate=_LIGHT, script="pass\n", runPolicy=policy)
+    until(lambda: 16 == lab.job("rack")["status"].get("ready"), "16 pods", 300)
+    lost = [pod["metadata"]["name"] for pod in lab.pods("rack") if rank_of(pod) < 14]
+    for name in lost:
+        if way == "evicted":
+            lab.evict(name)
+        else:
+            lab.delete("pods", name)
+
+    def replaced() -> bool:
+        pods = [pod for pod in lab.pods("rack") if pod["metadata"]["name"] not in lost]
+        return set(range(16)) == {rank_of(pod) for pod in pods}
+
+    until(replaced, lambda: f"all pods again\n{lab.job('rack')['status']}", 60)
+    # A failed pod is counted when its successor is there, which takes over how often it failed.
+    failed = 0 if way == "evicted" else 14
+    until(lambda: failed == lab.job("rack")["status"].get("failed", 0), "the failures' count")
+
+
+def test_training_goes_on_when_most_nodes_are_lost_at_once(lab: Lab) -> None:
+    """Three of four nodes are lost, rank 0's too; with one retry each they go on from the last step.
+
+    Were it one retry for all, the two that are deleted would end the job.
+    """
+    policy = {"backoffLimit": 1}
+    lab.install("most", **_training(20, nodes=4, runPolicy=policy))
+    lab.line("most", '"step": 5', seconds=240)
+    for rank in range(3):
+        name = lab.pod("most", rank)["metadata"]["name"]
+        if rank % 2:
+            lab.evict(name)
+        else:
+            lab.delete("pods", name)
+    lab.completes("most", seconds=300)
+    assert _final(lab, "most")["began"] >= 5
 
 
 def test_a_job_is_suspended_and_resumed(lab: Lab) -> None:

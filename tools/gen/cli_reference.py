@@ -29,7 +29,8 @@ This page is the commands' own help, written by `make gen-cli`.
 | 0 | ok |
 | 1 | failed while running: helm, a cluster, a pod, or a bug of ours |
 | 2 | wrong input: nothing was sent and nothing was written |
-| 130 | interrupted by Ctrl-C or SIGTERM; a run has been stopped (`top` ends with 0) |
+| 130 | interrupted by Ctrl-C; a run has been stopped (`top` ends with 0) |
+| 143 | ended by SIGTERM; a run or a sweep of this machine has been stopped in order |
 | other | `allranks run`: the exit code of the job, from the rank that failed first |
 
 Results go to standard output, everything about them to standard error.

@@ -14,6 +14,7 @@ import sys
 
 sys.dont_write_bytecode = True  # the files beside this one are mounted, or a chart's source
 import failures  # noqa: E402
+import rank_output  # noqa: E402
 
 EXIT_NO_TORCH = EXIT_NOT_FOUND = 127
 EXIT_NOT_STARTED = 126
@@ -78,7 +79,10 @@ def agent(result, words):
     except ImportError as error:
         text = "this image's Python (%s) cannot load torch: %s" % (sys.executable, error)
         return leave_word(result, EXIT_NO_TORCH, text)
-    watch = failures.Watch(os.environ.get("POD_NAME") or socket.gethostname(), ends_together=False)
+    output = rank_output.RankOutput(prefixed=False)
+    lines = output.last_lines if output.install() else None
+    pod = os.environ.get("POD_NAME") or socket.gethostname()
+    watch = failures.Watch(pod, lines=lines, ends_together=False)
     watch.hook()
     say_when_done(SimpleElasticAgent, result)
     args = run.parse_args(["--", *as_typed(words, os.environ)])
@@ -98,7 +102,7 @@ def agent(result, words):
         text = "torchrun failed: %s: %s" % (type(error).__name__, str(error).split("\n")[0])
         return leave_word(result, 1, text)
     finally:
-        watch.drain()
+        output.finish()
     return 0
 
 

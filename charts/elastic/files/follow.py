@@ -31,6 +31,7 @@ Environment, set by the chart:
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import os
 import signal
@@ -51,6 +52,7 @@ EXIT_TRAINING_LOST = 216
 PATIENCE_SECONDS = 30.0  # for a program that ends by itself when the training does
 STOP_SECONDS = 20.0  # between SIGTERM and SIGKILL
 HEAR_SECONDS = 10.0  # for the others to understand that it is over
+PLACE_SECONDS = 30.0  # for a pod that was never here to get an address
 AFTERMATH_SECONDS = 2.0  # a program may fail because the others have just ended
 MESSAGE_MAX = 1000  # characters: at most 4,000 bytes; Kubernetes keeps 4,096
 
@@ -105,6 +107,15 @@ def address_of(host):
         return socket.getaddrinfo(host, None, proto=socket.IPPROTO_TCP)[0][4][0]
     except OSError:
         return ""
+
+
+def is_address(host):
+    """Whether a host is an address, and no name."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 class Program:
@@ -283,11 +294,53 @@ class Role:
             return code
         if self.meeting is not None:
             self.meeting.end("failed", "%s failed for good" % self.place.name)
-            self.meeting.wait_until_heard(HEAR_SECONDS)
+            self._wait_until_heard()
         else:
             # Nobody needs to wait for what has gone, and nobody misses it where it is not vital.
             self.attendance.own_end(code if self.place.is_vital else 0, HEAR_SECONDS)
         return code
+
+    def _wait_until_heard(self):
+        """Keep the meeting until every pod that may still come has heard that it is over.
+
+        A pod that starts after the last lead has ended could not tell that from a lead that is not
+        there yet: it would wait, and be tried again. So whoever was here and is being replaced, and
+        whoever has an address and is starting, is waited for as long as a pod waits for a lead. A
+        pod that has no place is not: its time may never come, and a lead may hold what is scarce.
+        """
+        began, spoken = time.monotonic(), False
+        while True:
+            waited = time.monotonic() - began
+            late = self._late(waited)
+            if not late or (self.stopped and waited >= HEAR_SECONDS):
+                return
+            if waited >= HEAR_SECONDS and not spoken:
+                spoken = True
+                say(
+                    "%s; staying until %s has heard of it, for at most %.0f s in all "
+                    "(elastic.leadLostSeconds)"
+                    % (
+                        self.state.why,
+                        late[0] + (" and %d more" % (len(late) - 1) if late[1:] else ""),
+                        self.settings.lost_seconds,
+                    )
+                )
+            with self.state.changed:
+                self.state.changed.wait(1.0)
+
+    def _late(self, waited):
+        """The pods to wait for, after so many seconds."""
+        present, replaced, never = self.meeting.unheard()
+        if waited < HEAR_SECONDS:
+            return sorted(present | replaced | never)
+        # Addresses in place of names: all pods are on this machine, and what starts them ends them.
+        named = {name for name in replaced | never if not is_address(self.place.host(name))}
+        if waited >= self.settings.lost_seconds:
+            return []
+        replaced, never = replaced & named, never & named
+        if waited >= PLACE_SECONDS:
+            never = {name for name in never if address_of(self.place.host(name))}
+        return sorted(replaced | never)
 
     def _told(self):
         """Whether the training is over, or no lead is there to say so."""
@@ -302,7 +355,7 @@ class Role:
     def _verdict(self):
         """The exit code of a pod that does not end by its own program's."""
         if self.meeting is not None and self.state.over:
-            self.meeting.wait_until_heard(HEAR_SECONDS)
+            self._wait_until_heard()
         if self.state.over == "done":
             return 0
         if self.state.over == "failed":

@@ -72,6 +72,7 @@ class Meeting:
         self._failing = {}  # pods whose program has failed for good -> when they said so
         self._loop = asyncio.new_event_loop()
         self._attending = {}  # writer of each connection -> the pod's name
+        self._met = set()  # pods that have been here
         self._heard = set()
         self._at_fault = ""  # who has failed for good: it ends before the others do
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
@@ -100,20 +101,19 @@ class Meeting:
         """Whether another pod's program had failed for good by then."""
         return any(when < at for when in list(self._failing.values()))
 
-    def wait_until_heard(self, seconds):
-        """Return when every pod that may still run has understood, or after so long."""
-        deadline = time.monotonic() + seconds
-        with self._state.changed:
-            while not self._all_heard():
-                left = deadline - time.monotonic()
-                if left <= 0:
-                    return
-                self._state.changed.wait(left)
+    def unheard(self):
+        """The pods that have not understood that it is over.
 
-    def _all_heard(self):
-        others = set(self._place.everybody) - {self._place.name}
-        parted = self._at_fault not in self._attending.values()
-        return parted and others <= self._heard | self._state.ended
+        Returns:
+            Those that are here, those that were and are being replaced, and those that never came.
+        """
+        with self._state.changed:
+            here = set(self._attending.values())
+            missing = set(self._place.everybody) - {self._place.name}
+            missing -= self._heard | self._state.ended
+            present = missing & here | {self._at_fault} & here
+            absent = missing - here
+            return present, absent & self._met, absent - self._met
 
     def _run(self):
         asyncio.set_event_loop(self._loop)
@@ -138,7 +138,9 @@ class Meeting:
                 name = word.get("pod", self._attending.get(writer))
                 if name not in known:
                     return
-                self._attending[writer] = name
+                with self._state.changed:
+                    self._attending[writer] = name
+                    self._met.add(name)
                 self._take(name, word)
                 self._judge()
         except ConnectionError:

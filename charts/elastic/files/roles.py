@@ -81,7 +81,11 @@ class Place:
     @property
     def meeting(self):
         """The host where the others learn it."""
-        role, _, index = self.leads[0].rpartition("-")
+        return self.host(self.leads[0])
+
+    def host(self, name):
+        """The host of a pod, such as worker-3."""
+        role, _, index = name.rpartition("-")
         return host_of(self.plan["hosts"][role][int(index)])
 
     def names_to_wait_for(self):

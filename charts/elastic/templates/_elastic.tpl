@@ -173,7 +173,6 @@ true
       "name" (include "allranks.names.part" (dict "ctx" .ctx "part" .role))
       "count" $count
       "template" (include "elastic.pod.static" (merge (dict "about" $about) .))
-      "eachIndex" true
       "firstFails" (not (get $recipe.roles .role).optional)
       "rankZeroEnds" (and (eq $leading 1) (gt (int $count) 1))
       "deadline" $deadline

@@ -9,9 +9,8 @@ An Indexed Job. Takes a dict:
   name, count           its name, and how many pods
   parallel              how many of them run at the same time; not given is all
   template              the pod template, as YAML
-  eachIndex             true where an index has the retries for itself: its pods then tell how many
-                        are spent, in an annotation
-  retries               how many there are; not given is the user's backoffLimit
+  retries               how often each index may start again; not given is the user's backoffLimit.
+                        Pods tell how many of them are spent, in an annotation
   deadline, ttl         seconds; 0 is none, and for `ttl` "" is none and 0 is at once
   ignored               exit codes that cost no retry, [{code, why}]
   failing               exit codes that fail it at once, [{code, why}]
@@ -35,7 +34,9 @@ spec:
   completions: {{ int .count }}
   parallelism: {{ int (.parallel | default .count) }}
   suspend: {{ $policy.suspend }}
-  {{ ternary "backoffLimitPerIndex" "backoffLimit" (.eachIndex | default false) }}: {{ int (hasKey . "retries" | ternary .retries $policy.backoffLimit) }}
+  # Each pod has retries, and a back-off, of its own. A limit for the whole Job would double the
+  # back-off with each pod that is lost, to ten minutes, also where a rack goes down at once.
+  backoffLimitPerIndex: {{ int (hasKey . "retries" | ternary .retries $policy.backoffLimit) }}
   {{- if .firstFails }}
   maxFailedIndexes: 0
   {{- end }}

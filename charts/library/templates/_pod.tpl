@@ -97,6 +97,17 @@ The pod template as YAML. Takes a dict:
 {{- toJson $spec -}}
 {{- end -}}
 
+{{/* The seconds between SIGTERM and SIGKILL that a pod has, whoever set them:
+     (dict "ctx" $ "own" $own), `own` as in allranks.pod. */}}
+{{- define "allranks.pod.grace" -}}
+{{- $grace := .ctx.Values.runPolicy.terminationGracePeriodSeconds -}}
+{{- range $template := list .ctx.Values.podTemplate (get (.own | default dict) "podTemplate" | default dict) -}}
+{{- $spec := get $template "spec" | default dict -}}
+{{- if hasKey $spec "terminationGracePeriodSeconds" -}}{{- $grace = $spec.terminationGracePeriodSeconds -}}{{- end -}}
+{{- end -}}
+{{- int64 ($grace | default 30) -}}{{/* Kubernetes' own, where nothing is set */}}
+{{- end -}}
+
 {{/* Where the pods may run. JSON. */}}
 {{- define "allranks.pod.scheduling" -}}
 {{- $scheduling := .ctx.Values.scheduling -}}

@@ -154,6 +154,7 @@ true
       "name" (include "allranks.names.part" (dict "ctx" .ctx "part" .group.part))
       "count" .group.count
       "template" (include "mpi.pod.worker" .)
+      "firstFails" true
       "deadline" $deadline
       "ttl" $ttl
       "gang" (include "mpi.gang" (merge (dict "least" .group.least) .) | fromJson)

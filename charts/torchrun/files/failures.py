@@ -14,14 +14,13 @@ peers with it, and torchrun ends the rest itself. What is true is kept here, per
 * A node that gives up says so there as well. The others then end too, with the same verdict, where
   they would wait for it for half an hour.
 
-It hooks four names of torch that are internal, and unchanged since 1.9: `_start_workers` and
-`_monitor_workers` of the agent, `close` of the processes' context, `_popen` of a process. Where one
-is missing the rest works with less truth. Standard library; Python 3.8 or newer.
+It hooks three names of torch that are internal, and unchanged since 1.9: `_start_workers` and
+`_monitor_workers` of the agent, and `close` of the processes' context. Where one is missing the
+rest works with less truth. Standard library; Python 3.8 or newer.
 """
 
 from __future__ import annotations
 
-import collections
 import json
 import os
 import re
@@ -40,10 +39,6 @@ ENTRY_SECONDS = 3.0  # between an entry's number and its text
 LINGER_SECONDS = 5.0  # rank 0's store stays for the others to read the verdict
 YIELD_SECONDS = 1.0  # the pod that failed ends before those that follow it
 ASK_SECONDS = 1.0  # between two looks at whether the job has ended elsewhere
-TAIL_SECONDS = 0.5  # for the last lines of a process that has ended
-LINES_MAX = 20
-LINE_MAX = 400  # characters
-PIECE_MAX = 65536  # bytes
 MESSAGE_MAX = 1000  # characters: at most 4,000 bytes; Kubernetes keeps 4,096
 ENTRIES_MAX = 64  # read of an attempt; the first are the ones that matter
 ENTRY_MAX = 4000  # bytes
@@ -59,24 +54,6 @@ _PEER_LOST = re.compile(
     r"|peer (closed|process|rank)|timed out (after )?waiting|no error message",
     re.IGNORECASE,
 )
-
-
-class Tail:
-    """The last lines that a rank wrote."""
-
-    def __init__(self):
-        """Nothing was written yet."""
-        self._lines = collections.deque(maxlen=LINES_MAX)
-        self.closed = threading.Event()
-
-    def feed(self, line):
-        """One line, as text."""
-        if line.strip():
-            self._lines.append(line.rstrip()[:LINE_MAX])
-
-    def text(self):
-        """All of them."""
-        return "\n".join(list(self._lines))
 
 
 class Ending:
@@ -199,6 +176,10 @@ class Board:
         """Whether a node was told to stop."""
         return self._store.check(["allranks/leaving/%d" % node])
 
+    def fine(self, more=1):
+        """Count this node among those whose ranks all ran when another one gave up."""
+        return self._store.add("allranks/fine", more)
+
     def heard(self, more=1):
         """Count this node among those that know the verdict; return how many do."""
         return self._store.add("allranks/heard", more)
@@ -248,13 +229,13 @@ class Attempt:
         self._changed = threading.Condition()
         self._asked_at = 0.0
 
-    def watch(self, rank, pid, tail, returncode):
+    def watch(self, rank, pid, lines, returncode):
         """Wait for the end of a process in a thread; `returncode` says it where torch took it."""
         self._running[rank] = lambda: returncode() is not None or _has_ended(pid)
-        arguments = (rank, pid, tail, returncode)
+        arguments = (rank, pid, lines, returncode)
         threading.Thread(target=self._wait, args=arguments, daemon=True).start()
 
-    def _wait(self, rank, pid, tail, returncode):
+    def _wait(self, rank, pid, lines, returncode):
         code = None
         try:
             end = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
@@ -268,16 +249,14 @@ class Attempt:
             ending = Ending(rank, code, asked=self._stopped is not None and rank in self._stopped)
             self._endings.append(ending)  # before its lines are known: the order counts
         if ending.code and not ending.asked:
-            self._enter(ending, tail)
+            self._enter(ending, lines)
         with self._changed:
             del self._running[rank]
             self._changed.notify_all()
 
-    def _enter(self, ending, tail):
+    def _enter(self, ending, lines):
         def entry():
-            if tail is not None:
-                tail.closed.wait(TAIL_SECONDS)
-                ending.lines = tail.text()
+            ending.lines = "\n".join(lines(ending.rank)) if lines else ""
             return {
                 "rank": ending.rank,
                 "code": ending.code,
@@ -354,9 +333,12 @@ class Attempt:
             return False
         self._asked_at = now
         try:
-            return self.board.is_over()
+            over = self.board.is_over()
+            if over and not self.failures():
+                self.board.fine()
         except STORE_ERRORS:
             return False  # torchrun will notice
+        return over
 
     def judge(self):
         """The verdict; None where no node has entered a failure, or the store is gone."""
@@ -367,7 +349,11 @@ class Attempt:
             except STORE_ERRORS:
                 self.board_lost = True
                 break
-            if found and len({one.node for one in found}) >= self.nodes:
+            try:
+                fine = self.board.fine(0)
+            except STORE_ERRORS:
+                fine = 0
+            if found and len({one.node for one in found}) + fine >= self.nodes:
                 self.verdict = found[0]
                 self.verdict.follows = False  # everybody has spoken: nobody is missing
                 break
@@ -418,20 +404,21 @@ class Attempt:
 class Watch:
     """What the hooks have seen: the newest attempt of this node."""
 
-    def __init__(self, pod, fatal=frozenset(), *, ends_together=True):
+    def __init__(self, pod, fatal=frozenset(), *, lines=None, ends_together=True):
         """Of a pod.
 
         Args:
             pod: its name.
             fatal: the exit codes that no restart mends.
+            lines: gives the last lines of a rank; None where they are not known.
             ends_together: whether this node ends when another one gives up; not where a master
                 decides.
         """
         self.pod = pod
         self.fatal = fatal
         self.ends_together = ends_together
+        self.lines = lines
         self.attempt = None
-        self._tails = {}
 
     def hook(self):
         """Put the hooks into torch, each where its place is there."""
@@ -442,16 +429,6 @@ class Watch:
         _wrap(LocalElasticAgent, "_start_workers", self._around_start)
         _wrap(LocalElasticAgent, "_monitor_workers", self._around_monitor)
         _wrap(PContext, "close", self._around_close)
-        try:
-            from torch.distributed.elastic.multiprocessing.subprocess_handler import (
-                SubprocessHandler,
-            )
-        except ImportError:  # older than 2.0
-            try:
-                from torch.distributed.elastic.multiprocessing.api import SubprocessHandler
-            except ImportError:
-                return
-        _wrap(SubprocessHandler, "_popen", self._around_popen)
 
     def gave_up(self):
         """Whether a node has given up in the last attempt, as far as its store can still say."""
@@ -462,14 +439,7 @@ class Watch:
         except STORE_ERRORS:
             return False
 
-    def drain(self):
-        """Wait, bounded, until all that the ranks wrote has been passed on."""
-        deadline = time.monotonic() + TAIL_SECONDS
-        for tail in list(self._tails.values()):
-            tail.closed.wait(max(0.0, deadline - time.monotonic()))
-
     def _around_start(self, original, agent, group, *args, **options):
-        self._tails = {}
         self.attempt = None
         found = original(agent, group, *args, **options)
         context = getattr(agent, "_pcontext", None)
@@ -478,7 +448,7 @@ class Watch:
         attempt = Attempt(self.pod, group.store, group.group_rank, group.group_world_size)
         for local, pid in context.pids().items():
             rank = group.workers[local].global_rank
-            attempt.watch(rank, pid, self._tails.get(pid), _returncode(context, local))
+            attempt.watch(rank, pid, self.lines, _returncode(context, local))
         self.attempt = attempt
         return found
 
@@ -506,22 +476,6 @@ class Watch:
                 attempt.leave()
             attempt.stop()
         return original(context, *args, **options)
-
-    def _around_popen(self, original, handler, *args, **options):
-        """Give a rank a pipe for its errors, and pass on what comes through it."""
-        if getattr(handler, "_stderr", True) is not None:
-            return original(handler, *args, **options)  # torchrun was told where they go
-        reading, writing = os.pipe()
-        tail = Tail()
-        handler._stderr = os.fdopen(writing, "wb")
-        try:
-            process = original(handler, *args, **options)
-        finally:
-            handler._stderr.close()
-            handler._stderr = None
-        self._tails[process.pid] = tail
-        threading.Thread(target=_pass_on, args=(reading, tail), daemon=True).start()
-        return process
 
 
 def _wrap(kind, name, around):
@@ -552,16 +506,3 @@ def _returncode(context, local):
         return getattr(process, "returncode", 1) if process is not None else 1
 
     return code
-
-
-def _pass_on(reading, tail):
-    """Whole lines from a pipe to this process's own standard error, until the pipe's end."""
-    with os.fdopen(reading, "rb") as source:
-        # A line without an end is passed on in pieces: a rank may write what it likes.
-        for line in iter(lambda: source.readline(PIECE_MAX), b""):
-            tail.feed(line.decode("utf-8", "replace"))
-            try:
-                os.write(2, line)
-            except OSError:
-                continue  # nobody reads it; the rank must not wait for that
-    tail.closed.set()

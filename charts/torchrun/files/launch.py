@@ -15,6 +15,10 @@ alone; what this adds around it:
   with 1), in whatever pod that was, so that the Job's podFailurePolicy can see it, and leaves that
   rank, its pod and its last lines in the termination message (see failures.py). A fatal exit code
   is not retried inside the pod.
+* A rank has all of the pod's grace period for a last checkpoint, less a little: torchrun alone
+  kills what has not ended 30 s after SIGTERM.
+* The ranks' lines are passed on whole, with the rank before each where a pod has several, and the
+  last ones are kept (rank_output.py).
 
 Environment, set by the chart:
     ALLRANKS_NODE_RANK       index of this pod, from 0
@@ -23,6 +27,8 @@ Environment, set by the chart:
     ALLRANKS_WAIT_SECONDS    how long to wait for rank 0
     ALLRANKS_FATAL_EXIT_CODES  comma separated
     ALLRANKS_TERMINATION_LOG where the reason of a failure goes
+    ALLRANKS_GRACE_SECONDS   the pod's terminationGracePeriodSeconds
+    ALLRANKS_RANK_PREFIX     1 where each line gets the rank that wrote it
     ALLRANKS_LOGS_SPECS, ALLRANKS_NUMA_BINDING  torchrun options without a variable of their own
     ALLRANKS_FINISHED_MARKER StatefulSet only: a file that says this pod's training has ended
     POD_NAME                 name of this pod; not set is its host name
@@ -30,6 +36,7 @@ Environment, set by the chart:
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import signal
 import socket
@@ -38,14 +45,13 @@ import threading
 import time
 from pathlib import Path
 
-sys.dont_write_bytecode = True  # the files beside this one are mounted, or a chart's source
-import failures  # noqa: E402
-
 EXIT_NO_TORCH = 127
 EXIT_TERMINATED = 128 + signal.SIGTERM
 # How long rank 0 may take to go after this node failed, before the failure is this node's own.
 GRACE_SECONDS = 5.0
 QUIET_CHECKS = 4  # half seconds without a rank, after which a stopped node may end
+# Of the pod's grace period, for torchrun and this launcher to end in once the last rank has.
+MARGIN_SHARE, MARGIN_MOST = 0.1, 5.0
 MESSAGE_MAX = 1000  # characters: at most 4,000 bytes; Kubernetes keeps 4,096
 
 
@@ -64,11 +70,37 @@ class Settings:
         self.termination_log = env.get("ALLRANKS_TERMINATION_LOG", "")
         self.marker = env.get("ALLRANKS_FINISHED_MARKER", "")
         self.pod = env.get("POD_NAME") or socket.gethostname()
+        self.grace = float(env.get("ALLRANKS_GRACE_SECONDS") or 30)
+        self.shutdown = float(env.get("PET_SHUTDOWN_TIMEOUT") or time_to_end(self.grace))
+        self.prefixed = env.get("ALLRANKS_RANK_PREFIX") == "1"
+
+
+def time_to_end(grace):
+    """How many seconds of a pod's grace period its ranks have between SIGTERM and SIGKILL."""
+    return grace - min(MARGIN_MOST, MARGIN_SHARE * grace)
 
 
 def say(text):
-    """One line to the pod's log, at once."""
-    print("allranks: " + text, file=sys.stderr, flush=True)
+    """One line to the pod's log, at once and in one piece."""
+    sys.stderr.write("allranks: " + text + "\n")
+    sys.stderr.flush()
+
+
+def beside(name):
+    """A module of ours that lies beside this file, wherever Python looks for modules."""
+    path = Path(__file__).with_name(name + ".py")
+    spec = importlib.util.spec_from_file_location("allranks_" + name, str(path))
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.dont_write_bytecode = writes
+    return module
+
+
+failures = beside("failures")
 
 
 def resolves(host):
@@ -176,6 +208,31 @@ def as_typed(argv, env):
     return argv[:verbatim] + [word.replace("$", "$$") for word in argv[verbatim:]]
 
 
+def give_time_to_end(seconds):
+    """Let torch wait so long between SIGTERM and SIGKILL to a rank, whatever makes it end them.
+
+    From 2.10 on an option of torchrun's holds where the pod is told to stop; before, and where the
+    ranks are started again, it is 30 s. All ways go through this one method, internal to torch and
+    the same since 1.9; where it is missing, torch's own time holds.
+    """
+    from torch.distributed.elastic.multiprocessing.api import PContext
+
+    close = getattr(PContext, "close", None)
+    if close is None:
+        return
+
+    def close_in_time(context, death_sig=None, *_, **__):
+        close(context, death_sig, seconds)
+
+    PContext.close = close_in_time
+
+
+def own_output(settings):
+    """Stand between the ranks and the pod's log; None where this torch does not allow it."""
+    output = beside("rank_output").RankOutput(settings.prefixed)
+    return output if output.install() else None
+
+
 def first_failure(found, fatal):
     """The (global rank, exit code as a shell gives it) to blame among torchrun's failures.
 
@@ -228,6 +285,8 @@ def conclude(settings, watch, found):
         rejoins = attempt.lead_is_lost() and (first.follows or not first.entered)
         if first.follows or verdict is not None:
             reason = (failures.PEER_LOST + reason)[:MESSAGE_MAX]
+    elif verdict is not None:
+        code, reason = verdict.code, verdict.told()
     elif found:
         rank, code = first_failure(found, settings.fatal)
         reason = failures.describe(rank, code, others, failures.traceback_of(found[rank]))
@@ -252,7 +311,7 @@ def lose_peer(settings, error):
     return 1, True
 
 
-def train(settings, argv):
+def train(settings, output, argv):
     """Run torchrun's agent to its end.
 
     Returns:
@@ -263,7 +322,7 @@ def train(settings, argv):
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.elastic.rendezvous.api import RendezvousError
 
-    watch = failures.Watch(settings.pod, settings.fatal)
+    watch = failures.Watch(settings.pod, settings.fatal, lines=output and output.last_lines)
     watch.hook()
     args = run.parse_args(argv)
     try:
@@ -283,8 +342,6 @@ def train(settings, argv):
         return code, False
     except (RendezvousError, RuntimeError, OSError) as error:
         return conclude(settings, watch, {}) if watch.gave_up() else lose_peer(settings, error)
-    finally:
-        watch.drain()
     return 0, False
 
 
@@ -311,7 +368,7 @@ def has_children():
         return True
 
 
-def end_when_told():
+def end_when_told(output):
     """Let a SIGTERM end this process even where Python cannot handle it.
 
     When its own ranks are done, torchrun waits for the other nodes inside C++ for up to five
@@ -329,6 +386,8 @@ def end_when_told():
         while quiet < QUIET_CHECKS:
             time.sleep(0.5)
             quiet = 0 if has_children() else quiet + 1
+        if output:
+            output.finish()
         os._exit(EXIT_TERMINATED)
 
     threading.Thread(target=watch, daemon=True).start()
@@ -364,8 +423,12 @@ def main(argv):
         record(settings, reason)
         return EXIT_NO_TORCH
     options = node_options(settings, os.environ)
-    end_when_told()
-    code, may_rejoin = train(settings, [*options, "--", *as_typed(argv, os.environ)])
+    output = own_output(settings)
+    give_time_to_end(settings.shutdown)
+    end_when_told(output)
+    code, may_rejoin = train(settings, output, [*options, "--", *as_typed(argv, os.environ)])
+    if output:
+        output.finish()
     if may_rejoin:
         rejoin(settings, argv)
     if code == 0 and settings.marker:

@@ -49,6 +49,10 @@ standalone
 {{- $_ := set $vars "PET_MAX_RESTARTS" "0" -}}
 {{- end -}}
 {{- $_ := set $vars "ALLRANKS_NODE_RANK" (include "torchrun.rank" .ctx | fromJson) -}}
+{{- $_ := set $vars "ALLRANKS_GRACE_SECONDS" (include "allranks.pod.grace" .) -}}
+{{- if and (gt (int .layout.procsPerNode) 1) .ctx.Values.torchrun.rankPrefix -}}
+{{- $_ := set $vars "ALLRANKS_RANK_PREFIX" "1" -}}
+{{- end -}}
 {{- $env := list -}}
 {{- range $name, $value := $vars -}}
 {{- if kindIs "map" $value -}}

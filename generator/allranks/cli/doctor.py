@@ -119,12 +119,14 @@ def _postrenderer(binary: locate.HelmBinary) -> Check:
     name = "post-renderer"
     try:
         program = plugins.executable()
+        has_plugins = binary.major >= plugins.HELM_WITH_PLUGINS
+        installed = plugins.installed(binary) if has_plugins else ()
     except AllranksError as error:
         return Check(name, "warn", error.problem.message, error.problem.hint)
-    if binary.major < plugins.HELM_WITH_PLUGINS:
+    if not has_plugins:
         said = f"Helm {binary.major} takes the executable: --post-renderer {spoken(program)}"
         return Check(name, "ok", said)
-    found = [one for one in plugins.installed(binary) if one.name == names.POSTRENDER]
+    found = [plugin for plugin in installed if plugin.name == names.POSTRENDER]
     if not found:
         return Check(name, "warn", "not installed for this helm", "allranks plugin install")
     plugin = found[0]

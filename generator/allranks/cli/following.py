@@ -15,6 +15,7 @@ from allranks.cluster.live import Live
 from allranks.cluster.pods import Ranks
 from allranks.cluster.tails import Line, Tails
 from allranks.errors import AllranksError, RunError
+from allranks.model.ranklines import ALL, Wanted
 from allranks.model.status import Phase
 from allranks.status.reduce import first_failed, reduce
 
@@ -44,9 +45,8 @@ class How:
     """How a run is followed.
 
     Attributes:
-        logs: lead (rank 0's or the launcher's), all or none; `rank` and `role` win over it.
-        rank: only this rank; None for all.
-        role: only this role; "" for all.
+        logs: lead (rank 0's or the launcher's), all or none; what is wanted wins over it.
+        wanted: whose log lines.
         timeout: seconds; None is to its end.
         json: the log is told about the result, and is not the result.
         quiet: no notes on how the run goes.
@@ -56,14 +56,18 @@ class How:
     """
 
     logs: str = "lead"
-    rank: int | None = None
-    role: str = ""
+    wanted: Wanted = ALL
     timeout: float | None = None
     json: bool = False
     quiet: bool = False
     as_json: bool = False
     kinds: tuple[str, ...] = ("Job", "StatefulSet")
     tail: int | None = None
+
+    @property
+    def leads(self) -> bool:
+        """Whether only what rank 0 and its pod say is shown, and not rank 0's neighbours."""
+        return self.logs == "lead" and self.wanted == ALL
 
     def of(self, seen: Observation) -> How:
         """The same for a run that was looked at: no kind is watched that it has none of."""
@@ -74,8 +78,8 @@ class How:
         """The pods whose logs are shown."""
         if self.logs == "none":
             return []
-        if self.rank is not None or self.role:
-            return ranks.chosen(pods, rank=self.rank, role=self.role)
+        if self.wanted != ALL:
+            return ranks.chosen(pods, self.wanted)
         return list(pods) if self.logs == "all" else ranks.leading(pods)
 
 
@@ -147,7 +151,9 @@ class _Follower:
         self._told: tuple[object, str] | None = None
         self._stuck_since: float | None = None
         put = self._lines.put
-        self.tails = Tails(cluster, live.namespace, sink=put, tell=put, tail=how.tail)
+        self.tails = Tails(
+            cluster, live.namespace, sink=put, tell=put, tail=how.tail, wanted=how.wanted
+        )
 
     def line(self) -> str:
         """The state in one line."""
@@ -284,8 +290,10 @@ class _Follower:
         if self._how.as_json:
             self._console.raw(json.dumps(line.as_dict(), ensure_ascii=False) + "\n")
             return
+        if self._how.leads and not line.is_lead:
+            return
         self._training.read(line.text)
-        self._console.log(str(line.who), line.text, result=not self._how.json)
+        self._console.log(line.by, line.text, result=not self._how.json)
 
 
 def _shape(status: RunStatus) -> tuple[object, ...]:

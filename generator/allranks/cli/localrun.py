@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from allranks.cli import rendering, statusview
 from allranks.cluster.pods import Identity
-from allranks.errors import EXIT_INTERRUPTED, InputError
+from allranks.errors import EXIT_INTERRUPTED, EXIT_TERMINATED, InputError
 from allranks.helm import locate
 from allranks.local import control, localising
+from allranks.model import ranklines
 from allranks.yamlio import load
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ def _to_its_end(console: Console, job: Job, output: str) -> int:
     else:
         console.text("")
         statusview.show(console, status, time.time())
-    return EXIT_INTERRUPTED if interrupted.times else statusview.exit_code(status)
+    return interrupted.code or statusview.exit_code(status)
 
 
 def _started(console: Console, handle: control.Handle, output: str) -> None:
@@ -151,17 +152,25 @@ def _follow(console: Console, handle: control.Handle, output: str) -> RunStatus:
     with console.progress(lambda _: line()):
         for entry in handle.follow():
             training.read(entry.text)
-            who = Identity(entry.role, entry.rank)
-            console.log(str(who), entry.text, result=output != "json")
+            pod = str(Identity(entry.role, entry.rank))
+            who = ranklines.who(pod, entry.role, entry.writers, entry.process)
+            console.log(who, entry.text, result=output != "json")
     return handle.wait()
 
 
 @dataclass(slots=True)
 class _Interrupted:
-    """What Ctrl-C and SIGTERM have done so far."""
+    """What Ctrl-C and SIGTERM have done so far.
+
+    Attributes:
+        handle: the run, once it is started.
+        times: how many there were.
+        code: the exit code that the first of them gives; 0 before.
+    """
 
     handle: control.Handle | None = None
     times: int = 0
+    code: int = 0
 
 
 @contextmanager
@@ -173,12 +182,17 @@ def _stopping(console: Console) -> Iterator[_Interrupted]:
     """
     state = _Interrupted()
 
-    def interrupt(*_: object) -> None:
+    def interrupt(number: int, _frame: object) -> None:
+        terminated = number == signal.SIGTERM
         if state.handle is None:
+            if terminated:
+                raise SystemExit(EXIT_TERMINATED)
             raise KeyboardInterrupt
         state.times += 1
         if state.times == 1:
-            console.note("stopping; a second Ctrl-C stops at once")
+            state.code = EXIT_TERMINATED if terminated else EXIT_INTERRUPTED
+            again = "SIGTERM" if terminated else "Ctrl-C"
+            console.note(f"stopping; a second {again} stops at once")
         state.handle.stop(at_once=state.times > 1)
 
     before = {number: signal.signal(number, interrupt) for number in _STOP_SIGNALS}

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import sys
 import time
-from dataclasses import replace
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,7 +15,14 @@ import click
 from allranks import names
 from allranks.cli import durations, options, statusview
 from allranks.cli.target import only_cluster_options, run_argument, target_options
-from allranks.errors import EXIT_INTERRUPTED, InputError, NotFoundError, RunError
+from allranks.errors import (
+    EXIT_INTERRUPTED,
+    ForbiddenError,
+    InputError,
+    NotFoundError,
+    RunError,
+)
+from allranks.status import fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,8 +32,15 @@ if TYPE_CHECKING:
     from allranks.cli.target import Site, Target
     from allranks.cluster.pods import Identity, Ranks
     from allranks.model.manifest import Manifest
+    from allranks.model.ranklines import Wanted
+    from allranks.status.observation import Observation
 
-_RANK = click.option("--rank", type=click.IntRange(min=0), help="Only this rank.")
+_RANK = click.option(
+    "--rank", type=click.IntRange(min=0), help="Only this process of the training, or its pod."
+)
+_NODE = click.option(
+    "--node", type=click.IntRange(min=0), help="Only this node: the pod of this number."
+)
 _ROLE = click.option(
     "--role",
     default="",
@@ -38,6 +54,7 @@ _ROLE = click.option(
 @target_options
 @click.option("-f", "--follow", is_flag=True, help="Go on until the run has ended.")
 @_RANK
+@_NODE
 @_ROLE
 @click.option(
     "--tail",
@@ -53,13 +70,16 @@ def logs_command(
     target: Target,
     follow: bool,
     rank: int | None,
+    node: int | None,
     role: str,
     tail: int | None,
     output: str,
 ) -> None:
     """Show what the pods of run NAME wrote, each line with its rank.
 
-    With -o json each line is an object of its own.
+    Where a pod has several processes, what it says besides theirs is the node's. mpirun prints the
+    lines of all its ranks, so those are the launcher's. With -o json each line is an object of its
+    own.
 
     \b
     Example:
@@ -67,18 +87,21 @@ def logs_command(
       allranks logs demo --rank 1 --tail 100
       allranks logs demo --role launcher
     """  # noqa: D301 - \b is click's mark for text that is not re-wrapped
+    from allranks.model.ranklines import Wanted  # noqa: PLC0415 - not for a shell's completion
+
+    wanted = checked(Wanted(rank, node, role))
     site = target.site(console)
     unread: list[str] = []
     if site is None:
-        lines = _local_lines(name, target, rank=rank, role=role, follow=follow, tail=tail)
+        lines = _local_lines(name, target, wanted, follow=follow, tail=tail)
     elif follow:
         from allranks.cli.following import How  # noqa: PLC0415 - only for a cluster
 
-        how = How(logs="all", rank=rank, role=role, quiet=True, as_json=output == "json")
+        how = How(logs="all", wanted=wanted, quiet=True, as_json=output == "json")
         _follow(console, name, site, replace(how, tail=tail))
         return
     else:
-        lines = _cluster_lines(name, site, unread, rank=rank, role=role, tail=tail)
+        lines = _cluster_lines(name, site, unread, wanted, tail=tail)
     for data in lines:
         if output == "json":
             console.raw(json.dumps(data, ensure_ascii=False) + "\n")
@@ -94,58 +117,101 @@ def logs_command(
 
 
 def _local_lines(
-    name: str, target: Target, *, rank: int | None, role: str, follow: bool, tail: int | None
+    name: str, target: Target, wanted: Wanted, *, follow: bool, tail: int | None
 ) -> Iterator[dict[str, Any]]:
     from allranks.cluster.pods import Identity  # noqa: PLC0415 - not for a shell's completion
     from allranks.cluster.tails import Line  # noqa: PLC0415
     from allranks.local import control  # noqa: PLC0415 - only for this machine
 
-    namespace = target.local_namespace
-    lines = control.logs(name, namespace, rank, role=role or None, follow=follow, tail=tail)
+    lines = control.logs(
+        name,
+        target.local_namespace,
+        wanted.rank,
+        node=wanted.node,
+        role=wanted.role or None,
+        follow=follow,
+        tail=tail,
+    )
     for line in lines:
-        who = Identity(line.role, line.rank)
-        yield Line(line.pod, who, line.container, line.attempt, line.text).as_dict()
+        where = (line.pod, Identity(line.role, line.rank), line.container, line.attempt)
+        yield Line(*where, line.text, line.writers, line.process).as_dict()
 
 
 def _cluster_lines(
-    name: str, site: Site, unread: list[str], *, rank: int | None, role: str, tail: int | None
+    name: str, site: Site, unread: list[str], wanted: Wanted, *, tail: int | None
 ) -> Iterator[dict[str, Any]]:
-    """The lines that are there, pod by pod, in the order of ranks and attempts.
+    """The lines that are there, pod by pod, in the order of roles, numbers and attempts.
 
     Args:
         name: the run.
         site: where it is.
         unread: gets a sentence on each log that cannot be read.
-        rank: only this rank.
-        role: only this role.
-        tail: only so many last lines of each.
+        wanted: whose lines.
+        tail: only so many last lines of each start of a container.
     """
     from allranks.cluster import pods as podset  # noqa: PLC0415 - only for a cluster
-    from allranks.cluster.tails import Line  # noqa: PLC0415
 
     attempts: dict[Identity, int] = {}
-    found, ranks = chosen_pods(name, site, rank=rank, role=role)
+    found, ranks = chosen_pods(name, site, wanted, by_line=True)
     for pod in found:
-        who, container = ranks.of(pod), podset.main_container(pod)
-        attempt = attempts[who] = attempts.get(who, -1) + 1
-        if not podset.has_started(pod):
-            continue
-        try:
-            lines = site.cluster.logs(
-                pod["metadata"]["name"], namespace=site.namespace, container=container, tail=tail
-            )
-        except (RunError, NotFoundError) as error:
-            # One node that does not answer must not hide what the others have to say.
-            unread.append(f"the log of pod {pod['metadata']['name']}: {error.problem.message}")
-            continue
-        for text in lines:
-            yield Line(pod["metadata"]["name"], who, container, attempt, text).as_dict()
+        who = ranks.of(pod)
+        # Where a container was started again, the log of the start before it comes first.
+        for previous in (True, False) if podset.was_restarted(pod) else (False,):
+            attempt = attempts[who] = attempts.get(who, -1) + 1
+            if not podset.has_started(pod):
+                continue
+            try:
+                lines = _Start(pod, who, attempt, previous).lines(site, wanted, tail)
+            except (RunError, NotFoundError) as error:
+                # One node that does not answer must not hide what the others have to say; and of a
+                # start before the last one nothing may be left.
+                if not previous:
+                    pod_name = pod["metadata"]["name"]
+                    unread.append(f"the log of pod {pod_name}: {error.problem.message}")
+                continue
+            yield from lines
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """One start of the container that trains: its pod, who that is, and which start it is."""
+
+    pod: Manifest
+    who: Identity
+    attempt: int
+    previous: bool
+
+    def lines(self, site: Site, wanted: Wanted, tail: int | None) -> list[dict[str, Any]]:
+        """Its lines that are wanted; of these only so many last ones."""
+        from allranks.cluster import pods as podset  # noqa: PLC0415 - only for a cluster
+        from allranks.cluster.tails import Line  # noqa: PLC0415
+
+        name, container = self.pod["metadata"]["name"], podset.main_container(self.pod)
+        writers = podset.writers(self.pod)
+        # The last lines of one of several processes are not the last lines of its pod.
+        mixed = wanted.rank is not None and writers.prefixed
+        stream = site.cluster.logs(
+            name,
+            namespace=site.namespace,
+            container=container,
+            previous=self.previous,
+            tail=None if mixed else tail,
+        )
+        found: deque[dict[str, Any]] = deque(maxlen=tail)
+        for text in stream:
+            process, rest = writers.split(text)
+            if wanted.has_line(self.who.role, writers, process):
+                where = (name, self.who, container, self.attempt)
+                found.append(Line(*where, rest, writers, process).as_dict())
+        return list(found)
 
 
 def chosen_pods(
-    name: str, site: Site, *, rank: int | None, role: str
+    name: str, site: Site, wanted: Wanted, *, by_line: bool = False
 ) -> tuple[list[Manifest], Ranks]:
-    """The pods of a run with a rank and a role, by role, rank and age; and who they are.
+    """The pods of a run that are wanted, by role, number and age; and who they are.
+
+    See `located` for `by_line`.
 
     Raises:
         NotFoundError: there is no such run.
@@ -156,22 +222,82 @@ def chosen_pods(
 
     seen = observe(site.cluster, name, site.namespace)
     ranks = Ranks(seen.objects)
-    found = ranks.chosen(seen.pods, rank=rank, role=role)
-    if not found:
-        if seen.pods and rank is not None and ranks.expects(rank, role):
-            raise InputError(
-                f"rank {rank} of run {name!r} has no pod now: it has not begun, or its pod is gone",
-                hint=f"`{names.CLI} status {name}` shows which it is",
-            )
-        known = sorted({str(ranks.of(pod)) for pod in seen.pods}, key=_number)
-        asked = " ".join(part for part in (role, "" if rank is None else f"rank {rank}") if part)
+    asked = _asked(wanted, ranks)
+    wanted = located(site, seen, wanted, by_line=by_line)
+    found = ranks.chosen(seen.pods, wanted)
+    if found:
+        return found, ranks
+    if seen.pods and ranks.expects(wanted, seen.pods):
         raise InputError(
-            f"run {name!r} has no pod {asked}".rstrip() + ("" if known else ": it has none yet"),
-            hint=f"its pods are {', '.join(known[:20])}{', …' * (len(known) > 20)}"  # noqa: PLR2004
-            if known
-            else f"`{names.CLI} status {name}` says what it waits for",
+            f"{asked} of run {name!r} has no pod now: it has not begun, or its pod is gone",
+            hint=f"`{names.CLI} status {name}` shows which it is",
         )
-    return found, ranks
+    known = sorted({str(ranks.of(pod)) for pod in seen.pods}, key=_number)
+    raise InputError(
+        f"run {name!r} has no {asked}" + ("" if known else ": it has none yet"),
+        hint=f"its pods are {', '.join(known[:20])}{', …' * (len(known) > 20)}"  # noqa: PLR2004
+        if known
+        else f"`{names.CLI} status {name}` says what it waits for",
+    )
+
+
+def _asked(wanted: Wanted, ranks: Ranks) -> str:
+    """What was asked for, in words."""
+    if wanted.rank is not None:
+        return f"rank {wanted.rank}"
+    if wanted.node is not None:
+        return f"{ranks.word(wanted.role)} {wanted.node}"
+    return f"pod {wanted.role}".rstrip()
+
+
+def checked(wanted: Wanted) -> Wanted:
+    """The same, where it does not contradict itself.
+
+    Raises:
+        InputError: a rank, and something else that says which pod it is in.
+    """
+    if wanted.rank is not None and (wanted.node is not None or wanted.role):
+        raise InputError(
+            "--rank names one process of the whole job, and "
+            f"{'--role' if wanted.role else '--node'} other pods than its own",
+            path="--rank",
+            hint="leave --rank out, and name the pod by --role and --node"
+            if wanted.role
+            else "leave one of the two out",
+        )
+    return wanted
+
+
+def located(site: Site, seen: Observation, wanted: Wanted, *, by_line: bool) -> Wanted:
+    """The same with the pod that a rank runs in.
+
+    Args:
+        site: where the run is.
+        seen: the run.
+        wanted: what is wanted.
+        by_line: whether a line that bears its rank is enough, wherever it was written.
+
+    Raises:
+        InputError: there is no such rank, or nothing says which pod it is in.
+    """
+    if wanted.rank is None:
+        return wanted
+    from allranks.cluster import paths, pods  # noqa: PLC0415 - only for a cluster
+
+    hostfile = ""
+    if any(fields.text(one, "metadata", "labels", names.ROLE) == "launcher" for one in seen.objects):
+        with suppress(NotFoundError, ForbiddenError):
+            found = site.cluster.get(paths.CONFIG_MAPS, seen.release, namespace=seen.namespace)
+            hostfile = fields.text(found, "data", "hostfile")
+    try:
+        who = pods.with_rank(wanted.rank, seen.release, seen.objects, hostfile)
+    except InputError:
+        if by_line and any(not one.fixed for one in map(pods.writers, seen.pods) if one.prefixed):
+            return wanted
+        raise
+    # mpirun's ranks are not those of torchrun's lines.
+    rank = wanted.rank if who.role == names.ROLE_NODE else None
+    return replace(wanted, rank=rank, node=who.rank, role=who.role)
 
 
 def _number(text: str) -> tuple[int, str]:
@@ -183,6 +309,7 @@ def _number(text: str) -> tuple[int, str]:
 @run_argument
 @only_cluster_options
 @_RANK
+@_NODE
 @_ROLE
 @durations.timeout_option("Stop following after this time; the job goes on.")
 @options.output_option("text", "json")
@@ -193,14 +320,15 @@ def attach_command(
     name: str,
     target: Target,
     rank: int | None,
+    node: int | None,
     role: str,
     timeout: float | None,
     output: str,
 ) -> None:
     """Follow run NAME to its end, as `run` does: its state, and the log of one rank.
 
-    The log is rank 0's or the launcher's unless a rank or a role is named. Ctrl-C leaves the job
-    as it is. The exit code is the job's own.
+    The log is rank 0's or the launcher's unless a rank, a node or a role is named. Ctrl-C leaves
+    the job as it is. The exit code is the job's own.
 
     \b
     Example:
@@ -208,8 +336,10 @@ def attach_command(
       allranks attach demo --rank 3
     """  # noqa: D301 - \b is click's mark for text that is not re-wrapped
     from allranks.cli.following import How  # noqa: PLC0415 - its libraries cost 0.2 s
+    from allranks.model.ranklines import Wanted  # noqa: PLC0415 - not for a shell's completion
 
-    how = How(rank=rank, role=role, timeout=timeout, json=output == "json")
+    wanted = checked(Wanted(rank, node, role))
+    how = How(wanted=wanted, timeout=timeout, json=output == "json")
     status = _follow(console, name, target.on_cluster(), how)
     if output == "json":
         console.json(status.as_dict())
@@ -224,7 +354,8 @@ def _follow(console: Console, name: str, site: Site, how: How) -> Any:
     from allranks.cluster.observe import observe  # noqa: PLC0415
 
     # A run that is not there is told at once.
-    how = how.of(observe(site.cluster, name, site.namespace))
+    seen = observe(site.cluster, name, site.namespace)
+    how = replace(how.of(seen), wanted=located(site, seen, how.wanted, by_line=True))
     try:
         return following.follow(console, site.cluster, name, site.namespace, how)
     except KeyboardInterrupt:
@@ -302,7 +433,8 @@ def _event_row(event: Manifest, seen: float | None, now: float) -> tuple[object,
 @run_argument
 @click.argument("command", nargs=-1, required=True)
 @only_cluster_options
-@click.option("--rank", type=click.IntRange(min=0), help="The rank. Default: rank 0 or launcher.")
+@_RANK
+@_NODE
 @_ROLE
 @click.option("-c", "--container", default="", help="The container. Default: the trainer.")
 @click.option("-i", "--stdin", is_flag=True, help="Pass this program's input on.")
@@ -315,6 +447,7 @@ def exec_command(
     command: tuple[str, ...],
     target: Target,
     rank: int | None,
+    node: int | None,
     role: str,
     container: str,
     stdin: bool,
@@ -322,16 +455,20 @@ def exec_command(
 ) -> None:
     """Run COMMAND in a pod of run NAME; its exit code is this program's.
 
+    The pod is rank 0's or the launcher's unless a rank, a node or a role is named.
+
     \b
     Example:
       allranks exec demo -- nvidia-smi
       allranks exec demo --rank 1 -it -- sh
     """  # noqa: D301 - \b is click's mark for text that is not re-wrapped
     from allranks.cluster import pods as podset  # noqa: PLC0415 - its libraries cost 0.2 s
+    from allranks.model.ranklines import ALL, Wanted  # noqa: PLC0415 - not for completion
 
     site = target.on_cluster()
-    found, ranks = chosen_pods(name, site, rank=rank, role=role)
-    if rank is None and not role:
+    wanted = checked(Wanted(rank, node, role))
+    found, ranks = chosen_pods(name, site, wanted)
+    if wanted == ALL:
         found = ranks.leading(found)
     running = [pod for pod in found if podset.is_running(pod)]
     if not running:

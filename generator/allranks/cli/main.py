@@ -27,6 +27,7 @@ from allranks.errors import (
     InputError,
     RunError,
 )
+from allranks.start import OutputError
 
 ENV_DEBUG = "ALLRANKS_DEBUG"
 COMPLETE_VARIABLE = "_ALLRANKS_COMPLETE"
@@ -165,13 +166,28 @@ def main(arguments: list[str] | None = None, name: str = "") -> int:
         return EXIT_INPUT
     except (AllranksError, click.ClickException, OSError) as error:
         known = _known(error)
-        console.error(known)
+        if isinstance(error, OutputError):
+            console.json_errors = False
+        _tell(console, known)
         return known.exit_code
     except Exception as error:  # noqa: BLE001 - the program's top-level handler
         _debug()
         console.crash(error)
         return EXIT_FAILED
     return code if isinstance(code, int) else 0
+
+
+def _tell(console: Console, error: AllranksError) -> None:
+    """Show an error; as text on standard error where its JSON cannot be written."""
+    if console.json_errors:
+        try:
+            console.error(error)
+            sys.stdout.flush()
+        except OSError:
+            console.json_errors = False
+        else:
+            return
+    console.error(error)
 
 
 def program(called: str) -> str:
@@ -189,6 +205,8 @@ def _known(error: AllranksError | click.ClickException | OSError) -> AllranksErr
     """The error as one of ours: click's are wrong input, the system's are failures."""
     if isinstance(error, AllranksError):
         return error
+    if isinstance(error, OutputError):
+        return RunError(f"the output could not be written: {error.strerror}")
     if isinstance(error, OSError):
         _debug()
         return RunError(error.strerror or str(error), path=str(error.filename or ""))

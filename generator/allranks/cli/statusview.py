@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from allranks import names
 from allranks.cli.console import clean
 from allranks.errors import EXIT_FAILED, EXIT_OK
+from allranks.model import processes
 from allranks.model.status import Phase, PodPhase
 
 if TYPE_CHECKING:
@@ -35,30 +36,51 @@ def show(console: Console, status: RunStatus, now: float) -> None:
     """
     console.text(headline(status, now))
     if status.pods:
-        # Ranks of several roles are counted in each: a script's own RANK may be another.
-        roles = len(status.roles) > 1 or any(one.role != names.ROLE_NODE for one in status.pods)
-        number = "INDEX" if roles else "RANK"
+        _pods(console, status, now)
+    if status.services:
         console.table(
-            [*["ROLE"][:roles], number, "POD", "PHASE", "EXIT", "RESTARTS", "TIME"],
-            [
-                (*(pod.role,)[:roles], *_pod_row(pod, now, ended=status.finished))
-                for pod in _shown(status.pods)
-            ],
-            right=[number, "EXIT", "RESTARTS", "TIME"],
+            ["SERVICE", "POD", "PHASE", "EXIT", "RESTARTS", "TIME"],
+            [(pod.role, *_pod_row(pod, now, ended=False)) for pod in status.services],
+            right=["EXIT", "RESTARTS", "TIME"],
         )
-        if len(status.pods) > _ROWS:
-            console.text(f"… {len(status.pods) - _ROWS} more; -o json shows all")
+    for remark in status.remarks:
+        console.text(clean(remark))
     if status.failure is not None and status.phase is not Phase.SUCCEEDED:
         for line in _failed_first(status, status.failure):
             console.text(clean(line))
+
+
+def _pods(console: Console, status: RunStatus, now: float) -> None:
+    """The table of pods: nodes with their processes' ranks, or roles with a number in each."""
+    roles = len(status.roles) > 1 or any(one.role != names.ROLE_NODE for one in status.pods)
+    ranks = not roles and any(one.ranks is not None for one in status.pods)
+    number = "INDEX" if roles else "NODE"
+    console.table(
+        [
+            *["ROLE"][:roles],
+            *[number, *["RANKS"][:ranks], "POD", "PHASE", "EXIT", "RESTARTS", "TIME"],
+        ],
+        [
+            (
+                *(pod.role,)[:roles],
+                "-" if pod.rank is None else pod.rank,
+                *(processes.show(pod.ranks),)[:ranks],
+                *_pod_row(pod, now, ended=status.finished),
+            )
+            for pod in _shown(status.pods)
+        ],
+        right=[number, "RANKS", "EXIT", "RESTARTS", "TIME"],
+    )
+    if len(status.pods) > _ROWS:
+        console.text(f"… {len(status.pods) - _ROWS} more; -o json shows all")
 
 
 def _failed_first(status: RunStatus, failure: Failure) -> list[str]:
     """Who failed, how, and its last words; no line of them twice."""
     role = next((one.role for one in status.pods if one.name == failure.pod), names.ROLE_NODE)
     who = "" if failure.rank is None else f"{role} {failure.rank}, "
-    if role == names.ROLE_NODE:
-        who = who.replace(role, "rank")
+    if failure.process is not None:
+        who = f"rank {failure.process}, "
     first = f"failed first: {who}pod {failure.pod}: {failure.reason}, exit code {failure.exit_code}"
     said = [line for line in failure.message.splitlines() if line.strip()][-_LAST_WORDS:]
     log = list(failure.log)
@@ -101,6 +123,8 @@ def headline(status: RunStatus, now: float) -> str:
         line += (
             f"\n  {status.reason}: {status.message}" if status.reason else f"\n  {status.message}"
         )
+    if status.finished:
+        line += "".join(f"\n  note: {note}" for note in status.notes)
     return clean(line)
 
 
@@ -112,8 +136,8 @@ def counts(status: RunStatus) -> str:
     texts = []
     for role in status.roles:
         states = {
-            "gone" if status.finished else "pending": role.pending,
-            "running": role.running,
+            _absent(status): role.pending,
+            "ending" if status.finished else "running": role.running,
             "done": role.succeeded,
             "failed": role.failed,
         }
@@ -121,6 +145,13 @@ def counts(status: RunStatus) -> str:
         if text:
             texts.append(f"{role.role} {text}" if len(status.roles) > 1 else text)
     return "; ".join(texts)
+
+
+def _absent(status: RunStatus) -> str:
+    """What pods are that are not there, or not yet."""
+    if status.finished:
+        return "gone"
+    return "suspended" if status.phase is Phase.SUSPENDED else "pending"
 
 
 def table(console: Console, runs: Iterable[RunStatus], now: float) -> None:
@@ -197,10 +228,11 @@ def _pod_row(pod: PodStatus, now: float, *, ended: bool) -> tuple[object, ...]:
     phase = pod.reason if pod.reason and pod.reason != "Completed" else str(pod.phase)
     if ended and pod.phase is PodPhase.PENDING and not pod.containers:
         phase = "Gone"
+    elif ended and pod.phase is PodPhase.RUNNING:
+        phase = "Ending"  # it is still there, and nothing waits for it
     main = _main(pod)
     code = None if main is None else main.exit_code
     return (
-        "-" if pod.rank is None else pod.rank,
         pod.name or "-",
         phase,
         "-" if code is None else code,

@@ -157,7 +157,8 @@ def _end(
     if not runner.request_stop(kept, "a person stopped it"):
         prepared, opened = runner.open_sweep(kept)
         with opened:
-            trials = Place.of(opened.state.place, helm, opened.where).trials(prepared)
+            place = Place.of(opened.state.place, helm, opened.where)
+            trials = place.trials(prepared, starts=False)
             runner.run(prepared, trials, opened, is_measured=is_measured)
         return
     give_up = time.monotonic() + timeout
@@ -268,7 +269,7 @@ def remove(
     prepared, opened = runner.open_sweep(kept)
     with opened:
         place = Place.of(opened.state.place, helm, opened.where)
-        trials = place.trials(prepared)
+        trials = place.trials(prepared, starts=False)
         try:
             removed = runner.clear(trials)
             stay = trials.claims(opened.state.names())

@@ -21,6 +21,7 @@ from allranks.cli.target import CLUSTER
 from allranks.errors import (
     EXIT_INTERRUPTED,
     EXIT_OK,
+    EXIT_TERMINATED,
     AllranksError,
     ForbiddenError,
     InputError,
@@ -327,7 +328,7 @@ def stay_command(
     from allranks.sweep.storage.secretkeeper import Address, SecretKeeper  # noqa: PLC0415 - as above
 
     # The first process of a container has no handlers but its own.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, _terminated)
     kept = SecretKeeper(Address.parse(journal), name, waits=True)
     prepared, opened = runner.open_sweep(kept)
     with opened:
@@ -344,4 +345,8 @@ def stay_command(
         state = opened.state
         console.text(sweepview.headline(state, time.time(), running=False))
     if not state.outcome:
-        raise click.exceptions.Exit(EXIT_INTERRUPTED)
+        raise click.exceptions.Exit(EXIT_TERMINATED)
+
+
+def _terminated(*_: object) -> None:
+    raise SystemExit(EXIT_TERMINATED)

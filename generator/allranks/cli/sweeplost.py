@@ -47,7 +47,7 @@ def clear(
 
     place = _place(kept, told, helm)
     # A mark that nothing has, where the sweep's is not known: nothing is removed then.
-    trials = place.trials(prepare.of_lost(kept.name, owner or Owner.new()))
+    trials = place.trials(prepare.of_lost(kept.name, owner or Owner.new()), starts=False)
     try:
         others = trials.others()
         if owner is None and others:

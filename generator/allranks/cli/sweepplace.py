@@ -7,6 +7,7 @@ the flags that `run` was given.
 from __future__ import annotations
 
 import os
+import shutil
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -81,6 +82,8 @@ class Place:
 
             address = Address.parse(where)
             known |= {"context": address.context, "kubeconfig": address.kubeconfig}
+        if known.get("helm") and shutil.which(known["helm"]) is None:
+            del known["helm"]  # that of `helm sweep`, and gone since
         place = cls(**{"on": LOCAL, "namespace": "default", **known})
         return place if not helm else cls(**{**asdict(place), "helm": helm})
 
@@ -97,12 +100,13 @@ class Place:
             CLUSTER, self.namespace, self.context, self.kubeconfig, self.helm or None
         ).on_cluster()
 
-    def trials(self, prepared: Prepared, journal: str = "") -> Trials:
+    def trials(self, prepared: Prepared, journal: str = "", *, starts: bool = True) -> Trials:
         """What the trials of a sweep run on.
 
         Args:
             prepared: the sweep.
             journal: where it is kept; what gives access to that is not for programs run here.
+            starts: whether some may be started; to end those of this machine takes no helm.
 
         Raises:
             AllranksError: the cluster does not answer, or there is no helm.
@@ -113,7 +117,7 @@ class Place:
             from allranks.sweep.trials import localtrials  # noqa: PLC0415 - one of the two
 
             workdir = Path(self.workdir or Path.cwd())
-            binary = locate.find(self.helm or None)
+            binary = locate.find(self.helm or None) if starts else None
             home = localtrials.Home(self.namespace, workdir, binary, databaseurl.private(journal))
             return localtrials.LocalTrials(prepared, home)
         from allranks.sweep.trials.clustertrials import ClusterTrials  # noqa: PLC0415
@@ -242,15 +246,15 @@ def journal_option(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def journal_of(name: str, where: str) -> str:
-    """What ``--journal`` is to be given for a sweep; "" where it is kept as most are.
+    """What ``--journal`` is to be given for a sweep; "" where its name is enough.
 
     Args:
         name: the sweep's name.
         where: of its journal.
     """
-    from allranks.sweep.storage import databaseurl, shelf  # noqa: PLC0415 - `--help` needs neither
+    from allranks.sweep.storage import databaseurl, journals, shelf  # noqa: PLC0415 - for `--help`
 
-    return "" if shelf.is_own(name, where) else databaseurl.shown(where)
+    return "" if shelf.is_known(journals.keeper(where, name)) else databaseurl.shown(where)
 
 
 def sweep_argument(*, required: bool = True) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -20,8 +20,15 @@ from allranks import names
 from allranks.cli import hangup, options, sweepinside, sweepoptions, sweepview
 from allranks.cli.sweepplace import Place, chosen, find, journal_of, journal_option, sweep_argument
 from allranks.cli.target import LOCAL, target_options
-from allranks.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, InputError
+from allranks.errors import (
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    EXIT_TERMINATED,
+    InputError,
+)
 from allranks.sweep import actions, space
+from allranks.sweep.interrupts import BY_SIGTERM
 from allranks.sweep.reporting import results
 from allranks.words import plural
 
@@ -116,7 +123,7 @@ def run_command(
         namespace=place.namespace,
         helm=place.helm,
         # A cluster has a scheduler; this machine would begin all of them at once.
-        parallel=(os.cpu_count() or 1) if place.on == LOCAL else 0,
+        parallel=_cores() if place.on == LOCAL else 0,
         is_local=place.on == LOCAL,
     )
     prepared = prepare.prepare(request)
@@ -142,6 +149,14 @@ def run_command(
         place.refuse_others(prepared)
     with runner.begin(prepared, kept, place.as_dict()) as opened:
         raise click.exceptions.Exit(to_its_end(console, prepared, opened, place, output))
+
+
+def _cores() -> int:
+    """How many cores this process may use, which can be fewer than the machine has."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not Linux
+        return os.cpu_count() or 1
 
 
 def check_new(kept: Keeper, *, replace_: bool = False) -> None:
@@ -280,7 +295,8 @@ def to_its_end(
     def tell(state: SweepState) -> None:
         if state.requested and not state.outcome and not asked:
             asked.append(state.requested)
-            console.note(f"{state.requested}: ending its trials; Ctrl-C once more leaves at once")
+            again = "another SIGTERM" if state.requested == BY_SIGTERM else "Ctrl-C once more"
+            console.note(f"{state.requested}: ending its trials; {again} leaves at once")
         sweepview.news(console, progress, result=output == "text")
 
     trials = place.trials(prepared, journal.where)
@@ -295,7 +311,9 @@ def exit_code(state: SweepState) -> int:
     """The program's exit code for a sweep's end."""
     if state.outcome in (actions.COMPLETED, actions.GOAL):
         return EXIT_OK
-    return EXIT_FAILED if state.outcome == actions.BROKEN else EXIT_INTERRUPTED
+    if state.outcome == actions.BROKEN:
+        return EXIT_FAILED
+    return EXIT_TERMINATED if state.requested == BY_SIGTERM else EXIT_INTERRUPTED
 
 
 def show_end(console: Console, state: SweepState, output: str, journal: str = "") -> None:

@@ -60,6 +60,8 @@ _FIXED: dict[str, tuple[_Path, ...]] = {
     "Secret": (("type",),),
     "RoleBinding": (("roleRef",),),
 }
+# No retry at all is not the same as no limit of this kind: the server tells 0 from nothing.
+_RETRIES: _Path = ("spec", "backoffLimitPerIndex")
 _CLAIM_SIZE: _Path = ("spec", "resources", "requests", "storage")
 # An object that says so of itself keeps its content.
 _CONTENT: tuple[_Path, ...] = (("data",), ("binaryData",))
@@ -162,7 +164,7 @@ def _compare(path: _Path, new: Any, live: Any, applied: Any, *, known: bool) -> 
     if isinstance(new, list) and isinstance(live, list):
         yield from _compare_lists(path, new, live, applied, known=known)
         return
-    if _empty(new) and live is _ABSENT:
+    if _empty(new) and live is _ABSENT and path != _RETRIES:
         return
     if not _same(path, new, live):
         yield Change(_spoken(path), "" if live is _ABSENT else _shown(live), _shown(new))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import os
 import shutil
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,7 @@ def find(explicit: str | None, context: str | None) -> Kubeconfig:
         named = explicit or os.environ.get(ENV)
         if not named and not context and os.environ.get(IN_CLUSTER_ENV):
             return Kubeconfig((), "", _pod_namespace())
+        _refuse_folders(candidates, "--kubeconfig" if explicit else f"${ENV}")
         raise InputError(
             f"there is no kubeconfig at {', '.join(candidates)}",
             hint=f"set {ENV} to your cluster's file; without a cluster, run with --on local and "
@@ -84,6 +86,7 @@ def has_context(explicit: str | None = None) -> bool:
     """
     files, looked = _files(explicit)
     if not files and not explicit and os.environ.get(ENV):
+        _refuse_folders(looked, f"${ENV}")
         raise InputError(
             f"${ENV} names {', '.join(looked)}, and there is no such file",
             hint="mend or unset it; for a run on this machine add --on local",
@@ -98,9 +101,27 @@ def _files(explicit: str | None) -> tuple[list[str], list[str]]:
     named = explicit or os.environ.get(ENV, "")
     candidates = [each for each in named.split(os.pathsep) if each] if named else []
     if not candidates:
-        candidates = [str(Path.home() / ".kube" / "config")]
-    found = [str(path) for each in candidates if (path := Path(each).expanduser()).is_file()]
-    return found, candidates
+        with suppress(RuntimeError):  # neither HOME nor the system names a home folder
+            candidates = [str(Path.home() / ".kube" / "config")]
+    found = [str(path) for path in map(_expanded, candidates) if path.is_file()]
+    return found, candidates or ["~/.kube/config"]
+
+
+def _expanded(name: str) -> Path:
+    try:
+        return Path(name).expanduser()
+    except RuntimeError:  # a ~ of nobody
+        return Path(name)
+
+
+def _refuse_folders(named: list[str], origin: str) -> None:
+    """Say it where what is named is there, and is a folder."""
+    folder = next((name for name in named if _expanded(name).is_dir()), None)
+    if folder is not None:
+        raise InputError(
+            f"{origin} names {folder}, which is a folder",
+            hint=f"name the file in it, as in {Path(folder) / 'config'}",
+        )
 
 
 def _pod_namespace() -> str:

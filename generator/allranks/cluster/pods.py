@@ -1,4 +1,4 @@
-"""Which rank of a run a pod is, and which pods a person means; pure."""
+"""Which pod of a run is which, and which pods a person means; pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from allranks import names
-from allranks.status import controllers
+from allranks.model.processes import no_rank, not_fixed
+from allranks.model.ranklines import ALL, ONE, Wanted, Writers
+from allranks.status import controllers, processes
+from allranks.status.fields import mapping, text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,14 +31,15 @@ class Identity:
 
     Attributes:
         role: ``node``, ``launcher``, ``worker``, ...; "" where nothing says it.
-        rank: its rank in the role; None where it has none.
+        rank: its number in the role; None where it has none. Of a torchrun job it is the node's
+            number, and no process's.
     """
 
     role: str
     rank: int | None
 
     def __str__(self) -> str:
-        """The rank as a log line shows it: ``0`` of plain nodes, ``launcher``, ``worker-3``."""
+        """The number as a log line shows it: ``0`` of plain nodes, ``launcher``, ``worker-3``."""
         if self.role == names.ROLE_LAUNCHER:
             return self.role
         number = "-" if self.rank is None else str(self.rank)
@@ -52,15 +56,35 @@ class Ranks:
     def __init__(self, objects: Iterable[Manifest]) -> None:
         """Read them off the run's controllers."""
         self._first: dict[tuple[str, str], int] = {}
+        self._roles: dict[str, str] = {}
         taken: defaultdict[str, int] = defaultdict(int)
         for one in controllers.owners(tuple(objects)):
             self._first[one.kind, one.name] = taken[one.role]
+            self._roles[one.name] = one.role
             taken[one.role] += one.expected
         self._expected = dict(taken)
 
-    def expects(self, rank: int, role: str) -> bool:
-        """Whether the run is to have a pod of this rank and role; "" takes any role."""
-        return any(rank < count for own, count in self._expected.items() if role in ("", own))
+    def expects(self, wanted: Wanted, pods: Iterable[Manifest]) -> bool:
+        """Whether the run is to have a pod like that, by those of its pods that are there."""
+        kinds: dict[str, Writers] = {self.of(pod).role: writers(pod) for pod in pods}
+        return any(
+            wanted.has_pod(role, number, kinds.get(role, ONE))
+            for role, count in self._expected.items()
+            for number in range(count)
+        )
+
+    def word(self, role: str) -> str:
+        """What a pod is called by, before its number, where a person named this role or none."""
+        roles = list(self._expected)
+        return role or (roles[0] if len(roles) == 1 else "node")
+
+    def numbered(self, pod: str) -> Identity | None:
+        """Which role and number a pod of that name has; None where no controller makes it."""
+        owner, _, index = pod.rpartition("-")
+        for (_, name), first in self._first.items():
+            if name == owner and index.isdecimal():
+                return Identity(self._roles[name], first + int(index))
+        return None
 
     def of(self, pod: Manifest) -> Identity:
         """Which role and rank a pod is."""
@@ -92,14 +116,13 @@ class Ranks:
                 return found
         return [pod for _, pod in first]
 
-    def chosen(self, pods: Iterable[Manifest], *, rank: int | None, role: str) -> list[Manifest]:
-        """The pods of a rank and a role, by role, rank and age; None and "" take all."""
-        found = [
-            pod
-            for pod in pods
-            if (rank is None or self.of(pod).rank == rank)
-            and (not role or self.of(pod).role == role)
-        ]
+    def chosen(self, pods: Iterable[Manifest], wanted: Wanted = ALL) -> list[Manifest]:
+        """The pods that may have lines that are wanted, by role, number and age."""
+        found = []
+        for pod in pods:
+            who = self.of(pod)
+            if wanted.has_pod(who.role, who.rank, writers(pod)):
+                found.append(pod)
         return sorted(found, key=self._order)
 
     def _order(self, pod: Manifest) -> tuple[str, int, str]:
@@ -114,6 +137,52 @@ class Ranks:
         return 0
 
 
+def with_rank(rank: int, run: str, objects: Iterable[Manifest], hostfile: str) -> Identity:
+    """The pod that the process of a rank runs in.
+
+    Args:
+        rank: of a process, over the whole job.
+        run: the run's name, for messages.
+        objects: the run's controllers.
+        hostfile: the hosts of an MPI job; "" where it is none, or they cannot be read.
+
+    Raises:
+        InputError: there is no such rank, or which pod it runs in is not fixed.
+    """
+    known = tuple(objects)
+    facts = controllers.owners(known)
+    for one in facts:
+        if one.processes is None:
+            continue
+        node = one.processes.node(rank)
+        if node is not None:
+            return Identity(one.role, node)
+        if one.processes.known == len(one.processes.slots):
+            raise no_rank(rank, run, one.processes.total)
+        raise not_fixed(rank, run, "its nodes get their ranks when they join", "--node N")
+    launcher = next((one for one in known if _role(one) == names.ROLE_LAUNCHER), None)
+    if launcher is None:
+        roles = sorted({one.role for one in facts} - {NODE}) or [NODE]
+        raise not_fixed(rank, run, "nothing says how many processes its pods have", _fix(roles))
+    spec = mapping(launcher, "spec", "template", "spec")
+    found = processes.mpi(spec, hostfile)
+    for pod, ranks in found.items():
+        who = Ranks(known).numbered(pod) if rank in ranks else None
+        if who is not None:
+            return who
+    if found:
+        raise no_rank(rank, run, max(ranks.stop for ranks in found.values()))
+    raise not_fixed(rank, run, "its mpirun decides over the hosts", _fix([names.ROLE_WORKER]))
+
+
+def _fix(roles: list[str]) -> str:
+    return "--node N" if roles == [NODE] else f"--role {roles[-1]} --node N"
+
+
+def _role(manifest: Manifest) -> str:
+    return text(manifest, "metadata", "labels", names.ROLE)
+
+
 def created(pod: Manifest) -> str:
     """When it was created, as a string that sorts."""
     return str(pod["metadata"].get("creationTimestamp") or "")
@@ -124,6 +193,13 @@ def main_container(pod: Manifest) -> str:
     found = [str(one["name"]) for one in (pod.get("spec") or {}).get("containers") or ()]
     named = [name for name in _MAIN if name in found]
     return (named or found or [_MAIN[0]])[0]
+
+
+def writers(pod: Manifest) -> Writers:
+    """The processes that write the log of the container that trains."""
+    name = main_container(pod)
+    containers = (pod.get("spec") or {}).get("containers") or ()
+    return next((Writers.of(one) for one in containers if one.get("name") == name), ONE)
 
 
 def container_status(pod: Manifest, container: str) -> Manifest:
@@ -138,6 +214,11 @@ def has_started(pod: Manifest) -> bool:
     status = container_status(pod, main_container(pod))
     state = status.get("state") or {}
     return "running" in state or "terminated" in state or bool(status.get("lastState"))
+
+
+def was_restarted(pod: Manifest) -> bool:
+    """Whether the container that trains was started again in this pod."""
+    return bool(container_status(pod, main_container(pod)).get("restartCount"))
 
 
 def is_running(pod: Manifest) -> bool:

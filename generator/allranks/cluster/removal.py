@@ -7,7 +7,8 @@ ours has.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from allranks import names
@@ -84,7 +85,7 @@ def left(cluster: Cluster, release: str, namespace: str) -> tuple[Left, ...]:
                 raise
             continue
         found += [_left(resource_path, item["metadata"]) for item in items if not _going(item)]
-    return (*found, *_plans(cluster, namespace, found))
+    return (*found, *_plans(cluster, namespace, found), *_histories(cluster, namespace, found))
 
 
 def _plans(cluster: Cluster, namespace: str, found: list[Left]) -> tuple[Left, ...]:
@@ -100,6 +101,18 @@ def _plans(cluster: Cluster, namespace: str, found: list[Left]) -> tuple[Left, .
         )
         plans += [_left(paths.SCALE_PLANS, one["metadata"]) for one in items if not _going(one)]
     return tuple(one for one in plans if (one.resource_path, one.name) not in known)
+
+
+def _histories(cluster: Cluster, namespace: str, found: list[Left]) -> tuple[Left, ...]:
+    """What masters remember of jobs of no release, for the next ones of their names: it stays."""
+    known = {left.name for left in found if left.resource_path == paths.CONFIG_MAPS}
+    jobs = {left.name for left in found if left.resource_path == paths.ELASTIC_JOBS}
+    histories: list[Left] = []
+    for name in sorted({f"{job}{names.HISTORY_SUFFIX}" for job in jobs} - known):
+        with suppress(NotFoundError, ForbiddenError):
+            metadata = cluster.get(paths.CONFIG_MAPS, name, namespace=namespace)["metadata"]
+            histories.append(replace(_left(paths.CONFIG_MAPS, metadata), kept=True))
+    return tuple(histories)
 
 
 def remove(cluster: Cluster, namespace: str, objects: tuple[Left, ...]) -> tuple[Left, ...]:

@@ -7,11 +7,14 @@ line is shown twice. A pod's log is one request for as long as its container run
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from allranks.cluster.pods import container_status, created, main_container
+from allranks.cluster.pods import container_status, created, main_container, writers
 from allranks.errors import AllranksError, ForbiddenError, NotFoundError
+from allranks.model import ranklines
+from allranks.model.ranklines import ALL, ONE, Wanted, Writers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -36,7 +39,9 @@ class Line:
         who: its role and rank.
         container: the container's name.
         attempt: how often this rank had been started before.
-        text: the line, without its end.
+        text: the line, without its end and without the rank before it.
+        writers: the processes of the pod.
+        process: the rank of the process that wrote it; None where the line does not say it.
     """
 
     pod: str
@@ -44,14 +49,27 @@ class Line:
     container: str
     attempt: int
     text: str
+    writers: Writers = ONE
+    process: int | None = None
+
+    @property
+    def by(self) -> str:
+        """Who wrote it, as it is shown before the line."""
+        return ranklines.who(str(self.who), self.who.role, self.writers, self.process)
+
+    @property
+    def is_lead(self) -> bool:
+        """Whether rank 0 wrote it, or its pod; where the ranks are not fixed, any process there."""
+        return not self.process or not self.writers.fixed
 
     def as_dict(self) -> dict[str, object]:
         """The line as data."""
         return {
-            "who": str(self.who),
+            "who": self.by,
             "pod": self.pod,
             "role": self.who.role,
-            "rank": self.who.rank,
+            "node": self.who.rank,
+            "rank": self.who.rank if self.writers.count == 1 else self.process,
             "container": self.container,
             "attempt": self.attempt,
             "text": self.text,
@@ -69,6 +87,7 @@ class Tails:
         sink: Callable[[Line], None],
         tell: Callable[[str], None],
         tail: int | None = None,
+        wanted: Wanted = ALL,
     ) -> None:
         """Nothing is sent before the first look.
 
@@ -78,8 +97,10 @@ class Tails:
             sink: gets each line; called from several threads.
             tell: hears of a log that cannot be read; called from several threads.
             tail: of what was written before the first look, only so many last lines of each pod.
+            wanted: which lines of the pods.
         """
         self._tail = tail
+        self._wanted = wanted
         self._cluster = cluster
         self._namespace = namespace
         self._sink = sink
@@ -116,7 +137,11 @@ class Tails:
             if sum(thread.is_alive() for thread in self._threads.values()) >= MOST:
                 self._say_limited()
                 continue
-            self._start(key, pod, container, ranks.of(pod))
+            before = (key[0], key[1] - 1)
+            if key[1] and before not in self._threads:
+                # A StatefulSet starts a container again that has ended: what it trained is here.
+                self._start(before, pod, ranks.of(pod), previous=True)
+            self._start(key, pod, ranks.of(pod))
         self._tail = None
 
     def drain(self, seconds: float) -> None:
@@ -132,15 +157,33 @@ class Tails:
         for stream in streams:
             stream.close()
 
-    def _start(self, key: tuple[str, int], pod: Manifest, container: str, who: Identity) -> None:
+    def _start(
+        self, key: tuple[str, int], pod: Manifest, who: Identity, *, previous: bool = False
+    ) -> None:
         attempt = self._attempts.get(who, -1) + 1
         self._attempts[who] = attempt
-        place = _Place(str(pod["metadata"]["name"]), key, who, container, attempt, self._tail)
+        place = _Place(
+            pod=str(pod["metadata"]["name"]),
+            key=key,
+            who=who,
+            container=main_container(pod),
+            attempt=attempt,
+            tail=self._tail,
+            writers=writers(pod),
+            previous=previous,
+            after=None if previous else self._threads.get((key[0], key[1] - 1)),
+        )
         thread = threading.Thread(target=self._follow, args=(place,), daemon=True)
         self._threads[key] = thread
         thread.start()
 
     def _follow(self, place: _Place) -> None:
+        if place.after is not None:  # the lines of a pod's starts in their order
+            place.after.join()
+        if place.previous:
+            with suppress(AllranksError):  # the kubelet may have removed that container
+                self._read(place)
+            return
         failures, tries = 0, _FIRST_TRIES
         while not self._closed.is_set() and failures < tries:
             try:
@@ -166,7 +209,8 @@ class Tails:
             place.pod,
             namespace=self._namespace,
             container=place.container,
-            follow=True,
+            follow=not place.previous,
+            previous=place.previous,
             tail=None if uid in self._since else place.tail,
             timestamps=True,
             since=self._since.get(uid, ""),
@@ -181,11 +225,17 @@ class Tails:
                     continue
                 self._since[uid] = time
                 count += 1
-                self._sink(Line(place.pod, place.who, place.container, place.attempt, text))
+                self._pass_on(place, text)
         finally:
             with self._lock:
                 self._streams.discard(stream)
         return count
+
+    def _pass_on(self, place: _Place, text: str) -> None:
+        process, text = place.writers.split(text)
+        if self._wanted.has_line(place.who.role, place.writers, process):
+            where = (place.pod, place.who, place.container, place.attempt)
+            self._sink(Line(*where, text, place.writers, process))
 
     def _say_limited(self) -> None:
         if not self._limited:
@@ -203,3 +253,6 @@ class _Place:
     container: str
     attempt: int
     tail: int | None
+    writers: Writers
+    previous: bool  # the log of the start before the one that is there
+    after: threading.Thread | None  # reads the start before this one

@@ -178,13 +178,13 @@ def template(
         command += ["--namespace", namespace]
     body = json.dumps(values, allow_nan=False).encode()
     if post_renderer is None:
-        return _even(call(Command(binary, is_tied=is_tied).run(command, body)).decode())
+        return _text(binary, call(Command(binary, is_tied=is_tied).run(command, body)))
     with tempfile.TemporaryDirectory(prefix="allranks-") as folder:
         # Helm 4 hides a post-renderer's standard error; ours also writes to this file.
         report = Path(folder) / "report"
         piped = PostRenderer(post_renderer.program, (*post_renderer.args, f"--report={report}"))
         helm = Command(binary, post_renderer=piped, is_tied=is_tied)
-        return _even(call(helm.run(command, body), report).decode())
+        return _text(binary, call(helm.run(command, body), report))
 
 
 def call(running: Coroutine[Any, Any, _T], report: Path | None = None) -> _T:
@@ -206,8 +206,21 @@ def call(running: Coroutine[Any, Any, _T], report: Path | None = None) -> _T:
         raise ToolError(f"helm does not start: {error.strerror or error}") from error
 
 
-def _even(text: str) -> str:
-    """Without the empty line that Helm 4, and not Helm 3, puts before the next document."""
+def _text(binary: HelmBinary, printed: bytes) -> str:
+    """Manifests without the empty line that Helm 4, and not Helm 3, puts before the next one.
+
+    Raises:
+        ToolError: they are not UTF-8.
+    """
+    try:
+        text = printed.decode()
+    except UnicodeDecodeError as error:
+        line = printed.count(b"\n", 0, error.start) + 1
+        raise ToolError(
+            f"line {line} of what {binary.path} rendered has the byte "
+            f"0x{printed[error.start]:02x}, which is not UTF-8",
+            hint="save the chart's templates and files as UTF-8; if they are, use another helm",
+        ) from error
     return _GAPS.sub("\n", text)
 
 

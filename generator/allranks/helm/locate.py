@@ -68,15 +68,17 @@ def find(explicit: str | None = None, env: Mapping[str, str] | None = None) -> H
         if not binary.supported:
             raise _unsupported(binary)
         return binary
-    unsupported: HelmBinary | None = None
+    first: MissingToolError | None = None
     for path in _candidates(env):
-        binary = inspect(path)
+        try:
+            binary = inspect(path)
+        except MissingToolError as error:
+            first = first or error
+            continue
         if binary.supported:
             return binary
-        unsupported = unsupported or binary
-    if unsupported is not None:
-        raise _unsupported(unsupported)
-    raise MissingToolError("there is no helm on PATH", hint=_GET_ONE)
+        first = first or _unsupported(binary)
+    raise first or MissingToolError("there is no helm on PATH", hint=_GET_ONE)
 
 
 def inspect(path: Path) -> HelmBinary:

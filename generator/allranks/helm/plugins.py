@@ -190,6 +190,7 @@ def folder(binary: HelmBinary) -> Path:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
+        errors="replace",
         check=False,
         timeout=_TIMEOUT,
         env=environment(os.environ, plugins=True),
@@ -203,7 +204,9 @@ def folder(binary: HelmBinary) -> Path:
     if not path.is_absolute():
         raise InputError(
             f"{binary.path} names {said!r} as the folder of its plugins, which is no full path",
-            hint="set HELM_PLUGINS to a folder",
+            hint="set HELM_PLUGINS to a folder"
+            if os.environ.get("HOME")
+            else "set HOME, or set HELM_PLUGINS to a folder",
         )
     return path
 

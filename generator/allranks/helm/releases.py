@@ -200,7 +200,7 @@ def _recorded(home: Home) -> Release:
         revision=int(data.get("revision") or 0),
         status=str(data.get("status") or ""),
         given=json.loads(get("values", "--output", "json")) or {},
-        manifests=tuple(one for one in load_all(get("manifest").decode()) if one),
+        manifests=tuple(one for one in load_all(get("manifest")) if one),
     )
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from allranks.layout.screening import natural
+from allranks.model import processes
 from allranks.model.inventory import BLOCK, RACK
 
 if TYPE_CHECKING:
@@ -262,9 +263,7 @@ def _columns(boxes: list[Box]) -> list[Group]:
 
 def rank_text(ranks: range) -> str:
     """``0-7``, ``3``, or ""."""
-    if not ranks:
-        return ""
-    return f"{ranks.start}-{ranks[-1]}" if len(ranks) > 1 else str(ranks.start)
+    return processes.show(ranks) if ranks else ""
 
 
 def share_of(layout: Layout, rank: int) -> NodeShare | None:

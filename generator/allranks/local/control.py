@@ -35,6 +35,7 @@ from allranks.local.events import AT_ONCE, SAY_AT_ONCE, SAY_STOP, SIGNALS
 from allranks.local.expand import expand, well_formed
 from allranks.local.logfiles import LogLine
 from allranks.local.looking import events, goes_on, list_runs, logs, status
+from allranks.model.ranklines import Wanted
 from allranks.model.status import Phase, RunStatus
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ class Handle:
             rank: only this rank; None for all.
             role: only pods of this role; None for all.
         """
-        chosen = logfiles.Choice(rank, role)
+        chosen = Wanted(rank, role=role or "")
         return logfiles.follow(self._folder.logs, lambda: not self._folder.alive(), chosen)
 
     def status(self) -> RunStatus:

@@ -15,6 +15,7 @@ from allranks.local import policy
 from allranks.local.plan import BarePlan, Controller, JobPlan, SetPlan
 from allranks.model.status import PodPhase
 from allranks.status.controllers import Outcome
+from allranks.status.retries import Retries, out_of_retries
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -172,15 +173,11 @@ def _exhausted(
     age: float,
 ) -> Verdict | None:
     if _past_limit(job, pods, failed):
-        return _failed(
-            "BackoffLimitExceeded", f"no retry is left (backoffLimit {job.backoff_limit})"
-        )
+        return _out_of_retries(job, "BackoffLimitExceeded", given_up)
     if job.deadline is not None and age >= job.deadline:
         return _failed("DeadlineExceeded", f"the job ran longer than {job.deadline:g} s")
     if job.max_failed_indexes is not None and len(given_up) > job.max_failed_indexes:
-        most = job.max_failed_indexes
-        told = f"more than {most} indexes failed" if most else "an index failed for good"
-        return _failed("MaxFailedIndexesExceeded", told)
+        return _out_of_retries(job, "MaxFailedIndexesExceeded", given_up)
     return None
 
 
@@ -191,8 +188,19 @@ def _complete(job: JobPlan, succeeded: frozenset[int], given_up: frozenset[int])
     if indexes <= succeeded:
         return Verdict(Outcome.COMPLETE, "CompletionsReached", "all pods succeeded")
     if indexes <= succeeded | given_up:
-        return _failed("FailedIndexes", f"{len(given_up - succeeded)} indexes failed for good")
+        return _out_of_retries(job, "FailedIndexes", given_up - succeeded)
     return None
+
+
+def _out_of_retries(job: JobPlan, reason: str, given_up: frozenset[int]) -> Verdict:
+    allowed = Retries(
+        limit=job.backoff_limit,
+        per_index=job.backoff_limit_per_index,
+        max_failed=job.max_failed_indexes,
+        pods=len(job.pods),
+        without_retry=any(rule.action == policy.FAIL_INDEX for rule in job.failure_rules),
+    )
+    return _failed(reason, out_of_retries(reason, allowed, len(given_up)))
 
 
 def _failed(reason: str, message: str, pod: str = "", exit_code: int | None = None) -> Verdict:

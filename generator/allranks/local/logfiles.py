@@ -11,9 +11,11 @@ import json
 import os
 import time
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any
+
+from allranks.model.ranklines import ALL, ONE, Wanted, Writers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -34,11 +36,14 @@ class LogLine:
 
     Attributes:
         pod: the pod's name.
-        rank: its rank; None where it has none.
-        text: the line without its end; what a carriage return has overwritten is left out.
+        rank: the pod's number in its role; None where it has none.
+        text: the line without its end and without the rank before it; what a carriage return has
+            overwritten is left out.
         container: the container's name.
         role: the pod's role.
         attempt: which attempt of the pod, from 0.
+        writers: the processes of the pod.
+        process: the rank of the process that wrote it; None where the line does not say it.
     """
 
     pod: str
@@ -47,6 +52,8 @@ class LogLine:
     container: str = ""
     role: str = ""
     attempt: int = 0
+    writers: Writers = ONE
+    process: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +66,12 @@ class LogFile:
     container: str
     attempt: int
     start: int
+    writers: Writers = ONE
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> LogFile:
+        """What `as_dict` has written; an earlier version wrote no writers."""
+        return cls(**{**data, "writers": Writers(**data.get("writers", {}))})
 
     @property
     def name(self) -> str:
@@ -74,22 +87,12 @@ class LogFile:
             "container": self.container,
             "attempt": self.attempt,
             "start": self.start,
+            "writers": asdict(self.writers),
         }
 
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """Whose lines a reader wants: of one rank, of one role; None for all."""
-
-    rank: int | None = None
-    role: str | None = None
-
-    def has(self, file: LogFile) -> bool:
-        """Whether a file is among them."""
-        return self.rank in {None, file.rank} and self.role in {None, file.role}
-
-
-ALL = Choice()
+    def is_wanted(self, wanted: Wanted) -> bool:
+        """Whether there may be lines in it that are wanted."""
+        return wanted.has_pod(self.role, self.rank, self.writers)
 
 
 def announce(folder: Path, file: LogFile) -> Path:
@@ -109,7 +112,7 @@ def files(folder: Path) -> list[LogFile]:
     if not path.exists():
         return []
     *lines, _open_line = path.read_text().split("\n")
-    return [LogFile(**json.loads(line)) for line in lines]
+    return [LogFile.from_dict(json.loads(line)) for line in lines]
 
 
 def tail(path: Path, count: int) -> tuple[str, ...]:
@@ -122,7 +125,7 @@ def tail(path: Path, count: int) -> tuple[str, ...]:
     return tuple([_shown(line) for line in text.split("\n") if line.strip()][-count:])
 
 
-def read(folder: Path, choice: Choice = ALL, tail: int | None = None) -> Iterator[LogLine]:
+def read(folder: Path, choice: Wanted = ALL, tail: int | None = None) -> Iterator[LogLine]:
     """All lines there are, pod by pod in the order of rank, attempts in their order.
 
     Args:
@@ -130,14 +133,14 @@ def read(folder: Path, choice: Choice = ALL, tail: int | None = None) -> Iterato
         choice: whose.
         tail: only so many last ones of each file; None for all.
     """
-    chosen = [one for one in files(folder) if choice.has(one)]
+    chosen = [one for one in files(folder) if one.is_wanted(choice)]
     for file in sorted(chosen, key=lambda one: (one.role, one.rank or 0, one.pod)):
-        reader = _Reader(folder, file)
+        reader = _Reader(folder, file, choice)
         yield from _last(chain(reader.lines(), reader.rest()), tail)
 
 
 def follow(
-    folder: Path, finished: Callable[[], bool], choice: Choice = ALL, tail: int | None = None
+    folder: Path, finished: Callable[[], bool], choice: Wanted = ALL, tail: int | None = None
 ) -> Iterator[LogLine]:
     """All lines there are and then those that come, until the run has finished.
 
@@ -169,7 +172,7 @@ def follow(
 class Tail:
     """What a run's pods have written since it was last looked at, for who must not wait."""
 
-    def __init__(self, folder: Path, choice: Choice = ALL) -> None:
+    def __init__(self, folder: Path, choice: Wanted = ALL) -> None:
         """Nothing is read yet.
 
         Args:
@@ -197,7 +200,7 @@ def _last(lines: Iterator[LogLine], tail: int | None) -> Iterable[LogLine]:
 class _Index:
     """The readers of a run's files, new ones added as the index grows."""
 
-    def __init__(self, folder: Path, choice: Choice) -> None:
+    def __init__(self, folder: Path, choice: Wanted) -> None:
         self._folder = folder
         self._choice = choice
         self._source = _Source(folder / _INDEX)
@@ -205,9 +208,9 @@ class _Index:
 
     def readers(self) -> list[_Reader]:
         for line in self._source.complete_lines():
-            file = LogFile(**json.loads(line))
-            if self._choice.has(file):
-                self._readers.append(_Reader(self._folder, file))
+            file = LogFile.from_dict(json.loads(line))
+            if file.is_wanted(self._choice):
+                self._readers.append(_Reader(self._folder, file, self._choice))
         return self._readers
 
 
@@ -241,23 +244,27 @@ class _Source:
 class _Reader:
     """The lines of one file."""
 
-    def __init__(self, folder: Path, file: LogFile) -> None:
+    def __init__(self, folder: Path, file: LogFile, wanted: Wanted) -> None:
         self._file = file
+        self._wanted = wanted
         self._source = _Source(folder / file.name)
 
     def lines(self) -> Iterator[LogLine]:
         for text in self._source.complete_lines():
-            yield self._line(text)
+            yield from self._line(text)
 
     def rest(self) -> Iterator[LogLine]:
         """What stands after the last line end."""
         if self._source.pending:
-            yield self._line(self._source.pending.decode("utf-8", "replace"))
+            yield from self._line(self._source.pending.decode("utf-8", "replace"))
             self._source.pending = b""
 
-    def _line(self, text: str) -> LogLine:
+    def _line(self, text: str) -> Iterator[LogLine]:
         file = self._file
-        return LogLine(file.pod, file.rank, _shown(text), file.container, file.role, file.attempt)
+        process, text = file.writers.split(text)
+        if self._wanted.has_line(file.role, file.writers, process):
+            place = (file.container, file.role, file.attempt, file.writers, process)
+            yield LogLine(file.pod, file.rank, _shown(text), *place)
 
 
 def _shown(text: str) -> str:

@@ -21,6 +21,7 @@ from allranks.local.ownhost import Host, Way
 from allranks.local.plan import ContainerPlan, Kind, PodPlan, Restart
 from allranks.local.podlife import ContainerState, Life
 from allranks.local.rewrite import Names, Rewriter, pod_names
+from allranks.model.ranklines import Writers
 from allranks.model.status import Failure, PodPhase
 
 if TYPE_CHECKING:
@@ -293,6 +294,7 @@ class PodRun:
                 container=name,
                 attempt=self.attempt,
                 start=state.starts,
+                writers=Writers.of(container.manifest),
             ),
         )
         self.states[name] = replace(

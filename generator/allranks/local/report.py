@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from allranks import names
@@ -18,7 +18,7 @@ from allranks.model.status import (
     RunStatus,
     count_roles,
 )
-from allranks.status import blame
+from allranks.status import blame, processes
 from allranks.status.blame import Part, Suspect
 from allranks.status.controllers import Outcome
 from allranks.words import plural, some
@@ -89,9 +89,15 @@ def report(progress: Progress) -> RunStatus:
     """The status of the run."""
     newest = {pod.plan.name: pod for pod in progress.pods}
     plans = sorted(progress.release.pods, key=lambda one: (one.role, one.rank))
-    pods = tuple(_pod_status(plan, newest.get(plan.name), progress) for plan in plans)
+    ranks = _ranks(progress.release)
+    pods = tuple(
+        replace(_pod_status(plan, newest.get(plan.name), progress), ranks=ranks.get(plan.name))
+        for plan in plans
+    )
     phase = _phase(progress, newest)
     failure = _failure(progress) if phase is not Phase.SUCCEEDED else None
+    if failure is not None:
+        failure = replace(failure, process=processes.failed(failure, pods))
     return RunStatus(
         name=progress.release.name,
         namespace=progress.release.namespace,
@@ -109,6 +115,21 @@ def report(progress: Progress) -> RunStatus:
         failure=failure,
         notes=progress.notes,
     )
+
+
+def _ranks(release: Release) -> Mapping[str, range | None]:
+    """The ranks of each pod's processes, by the pod's name, where they are fixed."""
+    launcher = release.launcher
+    if launcher is not None and launcher.pods:
+        files = release.configmaps.get(release.name) or {}
+        hosts = files.get("hostfile", b"").decode("utf-8", "replace")
+        return processes.mpi(launcher.pods[0].spec, hosts)
+    found: dict[str, range | None] = {}
+    for one in release.controllers:
+        nodes = [pod for pod in one.pods if pod.role == names.ROLE_NODE]
+        job = processes.torchrun(nodes[0].spec, len(nodes)) if nodes else None
+        found |= {pod.name: job.ranks(pod.index) for pod in nodes if job is not None}
+    return found
 
 
 def _phase(progress: Progress, newest: Mapping[str, PodRun]) -> Phase:

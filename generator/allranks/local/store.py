@@ -60,8 +60,7 @@ def root() -> Path:
     Raises:
         InputError: its path has characters that a shell would need quotes for, or is a file.
     """
-    home = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
-    path = Path(os.environ.get(names.ENV_STATE) or Path(home) / names.CLI).absolute()
+    path = Path(os.environ.get(names.ENV_STATE) or _home() / names.CLI).absolute()
     if not _PLAIN_PATH.fullmatch(str(path)):
         raise InputError(
             f"the folder for local runs, {str(path)!r}, has characters that scripts would break on",
@@ -73,6 +72,25 @@ def root() -> Path:
             hint=f"set {names.ENV_STATE} to a folder",
         )
     return path
+
+
+def _home() -> Path:
+    """The folder for the state of a person's programs.
+
+    Raises:
+        InputError: nothing says where their files are.
+    """
+    state = os.environ.get("XDG_STATE_HOME")
+    if state:
+        return Path(state)
+    try:
+        return Path.home() / ".local" / "state"
+    except RuntimeError as error:
+        raise InputError(
+            "there is no home folder for what local runs leave: HOME is not set, and the system "
+            "knows none for this user",
+            hint=f"set HOME, or set {names.ENV_STATE} to a folder",
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)

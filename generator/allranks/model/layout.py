@@ -9,7 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+
+from allranks.model.processes import Processes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -158,9 +161,9 @@ class Layout:
         return f"worker-{node_rank}"
 
     def ranks(self, node_rank: int) -> range:
-        """The ranks of one pod's processes."""
-        first = node_rank * self.procs_per_node
-        return range(first, first + self.procs(node_rank))
+        """The ranks of one pod's processes, while the job has as many nodes as it is planned on."""
+        last = self.procs(self.nodes - 1)
+        return _processes(self.nodes, self.procs_per_node, last).ranks(node_rank) or range(0)
 
     @property
     def hash(self) -> str:
@@ -222,3 +225,8 @@ class Layout:
 
 def _amounts(share: Share) -> dict[str, str]:
     return {"cpu": share.cpu, "memory": share.memory, "shm": share.shm}
+
+
+@lru_cache(maxsize=64)
+def _processes(nodes: int, per_node: int, last: int) -> Processes:
+    return Processes((*(per_node,) * (nodes - 1), last), nodes)

@@ -100,7 +100,8 @@ class PodStatus:
     Attributes:
         name: the pod's name; "" for one of an elastic job that has none yet.
         role: its role in the workload (``node``, ``launcher``, ``worker``, ...).
-        rank: its rank in the role; None where it has none.
+        rank: its number in the role, from 0; None where it has none. It is no process's rank: a pod
+            of role ``node`` is called "node 3". JSON has it as `index`, and as `rank` for scripts.
         phase: Pending, Running, Succeeded or Failed.
         reason: one word where the phase needs one.
         message: a sentence for the reason.
@@ -113,6 +114,7 @@ class PodStatus:
         ready: whether it is ready to serve.
         disruptions: how many of the restarts were no failure of its own: it was evicted, preempted
             or deleted, or its node was lost.
+        ranks: of its processes; None where they are not fixed, or it has none.
     """
 
     name: str
@@ -129,6 +131,7 @@ class PodStatus:
     containers: tuple[ContainerStatus, ...] = ()
     ready: bool = False
     disruptions: int = 0
+    ranks: range | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """The JSON form."""
@@ -136,6 +139,8 @@ class PodStatus:
             "name": self.name,
             "role": self.role,
             "rank": self.rank,
+            "index": self.rank,
+            "ranks": None if self.ranks is None else list(self.ranks),
             "phase": str(self.phase),
             "reason": self.reason,
             "message": self.message,
@@ -167,7 +172,12 @@ class PodStatus:
             containers=tuple(ContainerStatus.from_dict(item) for item in data["containers"]),
             ready=data.get("ready", False),  # a status that an earlier version wrote has neither
             disruptions=data.get("disruptions", 0),
+            ranks=_range(data.get("ranks")),
         )
+
+
+def _range(ranks: list[int] | None) -> range | None:
+    return range(ranks[0], ranks[-1] + 1) if ranks else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,13 +226,14 @@ class Failure:
 
     Attributes:
         pod: the pod's name.
-        rank: its rank; None where it has none.
+        rank: the pod's number in its role, see `PodStatus`; None where it has none.
         container: the container's name.
         exit_code: its exit code; 128 + n after signal n.
         at: when it ended.
         reason: one word: ``Error``, ``StartError``, ``DeadlineExceeded``, ...
         message: its termination message, or a sentence for the reason.
         log: the last lines it wrote.
+        process: the rank of the process that failed; None where nothing says it.
     """
 
     pod: str
@@ -233,12 +244,15 @@ class Failure:
     reason: str = "Error"
     message: str = ""
     log: tuple[str, ...] = ()
+    process: int | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """The JSON form."""
         return {
             "pod": self.pod,
             "rank": self.rank,
+            "index": self.rank,
+            "process": self.process,
             "container": self.container,
             "exitCode": self.exit_code,
             "time": timestamp(self.at),
@@ -259,6 +273,7 @@ class Failure:
             reason=data["reason"],
             message=data["message"],
             log=tuple(data["log"]),
+            process=data.get("process"),
         )
 
 
@@ -279,10 +294,12 @@ class RunStatus:
         finished_at: when it reached its end; None before.
         exit_code: of the job as a whole; None before its end.
         roles: counts per role.
-        pods: the pods, by role and rank.
+        pods: the pods, by role and number.
         failure: what failed first, or what decided that the job failed; None when nothing did.
         notes: what a person should know about this run, once.
         disruptions: how many of the restarts were no failure of the run's own.
+        services: pods of its Deployments (TensorBoard), which are no part of the training.
+        remarks: what else went wrong, one sentence each: a service, an eviction.
     """
 
     name: str
@@ -301,6 +318,8 @@ class RunStatus:
     failure: Failure | None = None
     notes: tuple[str, ...] = ()
     disruptions: int = 0
+    services: tuple[PodStatus, ...] = ()
+    remarks: tuple[str, ...] = ()
 
     @property
     def finished(self) -> bool:
@@ -326,6 +345,8 @@ class RunStatus:
             "pods": [pod.as_dict() for pod in self.pods],
             "failure": self.failure.as_dict() if self.failure else None,
             "notes": list(self.notes),
+            "services": [pod.as_dict() for pod in self.services],
+            "remarks": list(self.remarks),
         }
 
     @classmethod
@@ -349,6 +370,8 @@ class RunStatus:
             failure=Failure.from_dict(failure) if failure else None,
             notes=tuple(data["notes"]),
             disruptions=data.get("disruptions", 0),
+            services=tuple(PodStatus.from_dict(item) for item in data.get("services", ())),
+            remarks=tuple(data.get("remarks", ())),
         )
 
 

@@ -64,7 +64,13 @@ def _read() -> str:
             "manifests are read from stdin, and nothing is piped in",
             hint=f"helm template NAME CHART | {names.POSTRENDER}, or helm's own --post-renderer",
         )
-    data = sys.stdin.buffer.read()
+    try:
+        data = sys.stdin.buffer.read()
+    except OSError as error:
+        raise _input_error(
+            f"manifests are read from stdin, which cannot be read: {error.strerror}",
+            hint=f"helm template NAME CHART | {names.POSTRENDER}, or helm's own --post-renderer",
+        ) from error
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:

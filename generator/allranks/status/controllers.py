@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
-from allranks.status import elasticjobs, indexes
+from allranks.status import elasticjobs, indexes, processes
 from allranks.status.facts import (
     ELASTIC_JOB,
     JOB,
@@ -33,11 +33,13 @@ from allranks.status.fields import (
     text,
     when,
 )
+from allranks.status.retries import Retries, out_of_retries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from allranks.model.manifest import Manifest
+    from allranks.model.processes import Processes
 
 __all__ = ["KINDS", "ControllerFacts", "Outcome", "Verdict", "owners", "read"]
 
@@ -102,6 +104,7 @@ def _job(manifest: Manifest) -> ControllerFacts:
         ignored=_ignored(spec),
         verdict=verdict,
         ending=None if verdict is not None else _ending(conditions, spec, status),
+        processes=_processes(manifest, expected),
         started_at=when(status, "startTime"),
     )
 
@@ -162,24 +165,22 @@ def _failed(
 
 def _sentence(reason: str, spec: Mapping[str, Any], status: Mapping[str, Any]) -> str:
     """The local runtime's sentence for a reason; "" where it has none."""
-    per_index = number(spec, "backoffLimitPerIndex")
-    alone = reason == "FailedIndexes" and per_index is not None and spec.get("completions") == 1
-    if reason == "BackoffLimitExceeded" or alone:
-        limit = per_index if alone else _or(number(spec, "backoffLimit"), _BACKOFF_LIMIT)
-        return f"no retry is left (backoffLimit {limit})"
+    deadline = number(spec, "activeDeadlineSeconds")
     if reason == "DeadlineExceeded":
-        deadline = number(spec, "activeDeadlineSeconds")
         return f"the job ran longer than {deadline} s" if deadline is not None else ""
-    if reason == "MaxFailedIndexesExceeded":
-        limit = number(spec, "maxFailedIndexes")
-        if limit == 0:
-            return "an index failed for good"
-        return f"more than {limit} indexes failed" if limit is not None else ""
-    if reason == "FailedIndexes":
-        failed = len(indexes.parse(text(status, "failedIndexes")))
-        noun = "index" if failed == 1 else "indexes"
-        return f"{failed} {noun} failed for good" if failed else ""
-    return ""
+    per_index = number(spec, "backoffLimitPerIndex")
+    rules = items(spec, "podFailurePolicy", "rules")
+    return out_of_retries(
+        reason,
+        Retries(
+            limit=_or(number(spec, "backoffLimit"), _BACKOFF_LIMIT),
+            per_index=per_index,
+            max_failed=number(spec, "maxFailedIndexes"),
+            pods=_or(number(spec, "completions"), 0),
+            without_retry=any(rule.get("action") == "FailIndex" for rule in rules),
+        ),
+        failed=len(indexes.parse(text(status, "failedIndexes"))),
+    )
 
 
 def _ignored(spec: Mapping[str, Any]) -> frozenset[int]:
@@ -223,7 +224,14 @@ def _set(manifest: Manifest) -> ControllerFacts:
         suspended=not replicas,
         verdict=verdict,
         started_at=when(manifest, "metadata", "creationTimestamp") if replicas else None,
+        processes=_processes(manifest, replicas),
     )
+
+
+def _processes(manifest: Manifest, nodes: int) -> Processes | None:
+    spec = mapping(manifest, "spec", "template", "spec")
+    role = text(manifest, "spec", "template", "metadata", "labels", names.ROLE)
+    return processes.torchrun(spec, nodes) if role in {"", names.ROLE_NODE} else None
 
 
 def ranks_done(at: float | None) -> Verdict:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 DELETED = "Deleted"
 ERROR = "Error"
+EVICTED = "Evicted"
 # Words of a pod's own status for an end that is nobody's failure. "Evicted" is not one of them: a
 # pod that outgrew its own limit is evicted too, and only a true disruption has the condition.
 _DISRUPTIONS = frozenset({"NodeLost", "NodeShutdown", "Preempting", "Shutdown", "Terminated"})
@@ -96,7 +97,10 @@ def _end(
     """One end; what the pod's own status says goes before what its container's does."""
     own = "" if previous else pod.reason
     reason = own or string(ended.get("reason")) or ERROR
-    message = string(ended.get("message")).strip() or (text(pod.status, "message") if own else "")
+    message = string(ended.get("message")).strip()
+    if own and (not message or own == EVICTED):
+        # What it was evicted for is the cause; that the program was told to stop is not.
+        message = text(pod.status, "message") or message
     return End(name, code, at, reason, message, previous)
 
 

@@ -12,6 +12,7 @@ from allranks.status.indexes import NONE, Indexes
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from allranks.model.processes import Processes
     from allranks.status.cause import Cause
 
 ELASTIC_JOB, JOB, STATEFUL_SET = "ElasticJob", "Job", "StatefulSet"
@@ -105,6 +106,7 @@ class ControllerFacts:
         leads: whether its end is the end of the run, whatever the others do.
         waits: what it waits for before it has pods; None for nothing.
         members: the pods of an ElasticJob's role, by rank.
+        processes: of torchrun's nodes; None where its pods are none.
     """
 
     kind: str
@@ -130,6 +132,7 @@ class ControllerFacts:
     leads: bool = False
     waits: Cause | None = None
     members: Members = NO_MEMBERS
+    processes: Processes | None = None
 
     @property
     def counts(self) -> bool:

@@ -131,6 +131,8 @@ def _of_event(event: Manifest, worst: Cause, pod: RawPod) -> Cause | None:
 def _of_running(pod: RawPod) -> Cause | None:
     if pod.reason == "NodeLost" or string(pod.status.get("phase")) == "Unknown":
         return Cause(Order.NODE, "NodeLost", f"node {text(pod.spec, 'nodeName')} to answer for")
+    if all(one.ended for one in pod.containers if one.main):
+        return None  # its containers have ended, and it is about to
     # A pod whose readiness nobody has judged yet is about to be.
     ready = pod.condition("Ready").get("status")
     return _READINESS if ready == "False" else None

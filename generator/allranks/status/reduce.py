@@ -21,7 +21,9 @@ from allranks.status import (
     phases,
     podcause,
     pods,
+    processes,
     queueing,
+    remarks,
     removed,
     waiting,
 )
@@ -29,7 +31,7 @@ from allranks.status.controllers import ControllerFacts, Outcome, Verdict
 from allranks.status.facts import ELASTIC_JOB
 from allranks.status.standing import Standing, stand, statuses
 from allranks.status.waiting import Waits
-from allranks.words import plural
+from allranks.words import plural, some
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -52,6 +54,7 @@ class _Seen:
     standings: tuple[Standing, ...]
     offsets: tuple[int, ...]
     newest: Newest
+    services: tuple[PodFacts, ...] = ()
 
 
 def reduce(observation: Observation, logs: Mapping[str, tuple[str, ...]] = _NO_LOGS) -> RunStatus:
@@ -75,6 +78,13 @@ def reduce(observation: Observation, logs: Mapping[str, tuple[str, ...]] = _NO_L
     if failure is not None and failure.pod in logs:
         failure = replace(failure, log=tuple(logs[failure.pod]))
     waits = _waits(seen, queue, observation, phase)
+    shown = tuple(
+        pod
+        for one, offset in zip(standings, seen.offsets, strict=True)
+        for pod in statuses(one, offset)
+    )
+    if failure is not None:
+        failure = replace(failure, process=processes.failed(failure, shown))
     return RunStatus(
         name=observation.release,
         namespace=observation.namespace,
@@ -88,14 +98,12 @@ def reduce(observation: Observation, logs: Mapping[str, tuple[str, ...]] = _NO_L
         finished_at=verdict.at if finished and verdict is not None else None,
         exit_code=_exit_code(phase, verdict, found),
         roles=_roles(standings),
-        pods=tuple(
-            pod
-            for one, offset in zip(standings, seen.offsets, strict=True)
-            for pod in statuses(one, offset)
-        ),
+        pods=shown,
         failure=failure,
-        notes=observation.notes,
+        notes=(*observation.notes, *_left_behind(observation, standings, verdict, phase)),
         disruptions=sum(one.disruptions for one in standings),
+        services=tuple(map(remarks.status, seen.services)),
+        remarks=remarks.tell(standings, seen.services, failure),
     )
 
 
@@ -135,7 +143,7 @@ def _read(observation: Observation) -> _Seen:
     for one in standings:
         offsets.append(ranks[one.controller.role])
         ranks[one.controller.role] += one.controller.expected
-    return _Seen(tuple(standings), tuple(offsets), newest)
+    return _Seen(tuple(standings), tuple(offsets), newest, remarks.services(found))
 
 
 def _by_owner(
@@ -221,6 +229,35 @@ def _message(seen: _Seen, verdict: Verdict | None, phase: Phase, failure: Failur
     roles = [one.role for one in seen.standings]
     running, expected = sum(one.running for one in roles), sum(one.expected for one in roles)
     return f"{running} of {plural(expected, 'pod')} running"
+
+
+def _left_behind(
+    observation: Observation, standings: Sequence[Standing], verdict: Verdict | None, phase: Phase
+) -> tuple[str, ...]:
+    """A sentence about pods that hold resources though the run has ended; () where none do.
+
+    Pods that ran when the leads ended have heard of it and are ending. Those that had not started
+    then, and those that were made since, may not have.
+    """
+    if phase not in FINAL or verdict is None:
+        return ()
+    deciding = phases.deciding(standings)
+    late = [
+        pod
+        for one in standings
+        if one not in deciding and one.controller.verdict is None and one.controller.ending is None
+        for pod in one.active
+        if not pod.deleting
+        and (pod.phase is PodPhase.PENDING or (verdict.at and pod.created_at > verdict.at))
+    ]
+    if not late:
+        return ()
+    shown = some([f"{pod.name} ({pod.phase})" for pod in late])
+    return (
+        f"the run has ended without {plural(len(late), 'pod')} that had not started then, and that "
+        f"may hold resources: {shown}; `{names.CLI} delete {observation.release} -n "
+        f"{observation.namespace}` ends them",
+    )
 
 
 def _ending(standings: Sequence[Standing]) -> Verdict | None:

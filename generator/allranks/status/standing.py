@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 # Pods that are not there are listed one by one up to here, and only counted beyond.
 _PLACES_MAX = 10_000
 _NONE: tuple[PodFacts, ...] = ()
+# The word for a pod that is not there because its run is suspended.
+SUSPENDED = "Suspended"
 
 
 class Place(NamedTuple):
@@ -297,8 +299,10 @@ def statuses(standing: Standing, offset: int) -> Iterable[PodStatus]:
     """
     controller = standing.controller
     elastic = controller.kind == ELASTIC_JOB
+    processes = controller.processes
     for place in standing.places:
         pod = place.pod
+        ranks = processes.ranks(place.number) if processes is not None else None
         if pod is None:
             number = place.number
             # The next pod of a rank has an id of its own: no name can be made up for it.
@@ -308,23 +312,32 @@ def statuses(standing: Standing, offset: int) -> Iterable[PodStatus]:
                 role=controller.role,
                 rank=offset + place.number,
                 phase=place.phase,
+                reason=SUSPENDED if _is_suspended(controller, place) else "",
                 restarts=place.restarts,
                 disruptions=place.disruptions,
+                ranks=ranks,
             )
             continue
+        over = place.phase is PodPhase.SUCCEEDED  # a StatefulSet's pod may be up again, to wait
         yield PodStatus(
             name=pod.name,
             role=controller.role,
             rank=offset + place.number if pod.rank is None else pod.rank,
             phase=place.phase,
-            reason=pod.reason,
-            message=pod.message,
+            reason="" if over and pod.active else pod.reason,
+            message="" if over and pod.active else pod.message,
             restarts=place.restarts,
             node=pod.node,
             address=pod.address,
             started_at=pod.created_at or None,
-            finished_at=pod.ended_at if place.phase is PodPhase.SUCCEEDED else pod.finished_at,
+            finished_at=pod.ended_at if over else pod.finished_at,
             containers=pod.containers,
             ready=pod.ready,
             disruptions=place.disruptions,
+            ranks=ranks,
         )
+
+
+def _is_suspended(controller: ControllerFacts, place: Place) -> bool:
+    """Whether a place is empty because a person, and no queue, has taken its pod away."""
+    return controller.suspended and not controller.queue and place.phase is PodPhase.PENDING

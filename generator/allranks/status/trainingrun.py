@@ -93,13 +93,14 @@ def _message(status: RunStatus) -> str:
     parts = [status.message]
     failure = status.failure
     if failure is not None and status.phase in (Phase.FAILED, Phase.RESTARTING):
-        rank = "" if failure.rank is None else f" (rank {failure.rank})"
+        rank = "" if failure.process is None else f" (rank {failure.process})"
         words = _words(failure.message)
         # A master ends with what its job's own message says: once is enough.
         why = f": {words}" if words and not (status.message and status.message in words) else ""
         parts.append(f"{failure.pod}{rank} ended with exit code {failure.exit_code}{why}")
     if status.waiting_for:
         parts.append(f"waiting for {status.waiting_for}")
+    parts += status.remarks
     message = "; ".join(one for one in parts if one)
     return message if len(message) <= _MESSAGE_MAX else message[: _MESSAGE_MAX - 1] + "…"
 

@@ -10,6 +10,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from allranks.model.status import PodPhase
 from allranks.status import creating
 from allranks.status.cause import Cause, Order
 from allranks.status.fields import text
@@ -110,8 +111,9 @@ def _of_controller(standing: Standing, events: Newest) -> Iterator[tuple[Cause, 
         number = len(standing.lost)
         what = "a new pod" if number == 1 else f"{number} new pods"
         yield Cause(Order.BACK_OFF, "BackOff", f"back-off before {what}", alone=True), "", 1
+    done = {one.pod.name for one in standing.places if one.pod and one.phase is PodPhase.SUCCEEDED}
     for pod in standing.active:
-        if pod.cause is not None:
+        if pod.cause is not None and pod.name not in done:
             yield pod.cause, pod.name, 1
 
 

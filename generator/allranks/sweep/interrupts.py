@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_BY = {number: f"interrupted by {number.name}" for number in _SIGNALS}
+# What a sweep is requested to end by, as its journal has it.
+BY_SIGTERM = _BY[signal.SIGTERM]
 
 
 class Interrupts:
@@ -61,5 +64,5 @@ class Interrupts:
         if number == signal.SIGHUP and self.count:
             return
         self.count += 1
-        self.why = self.why or f"interrupted by {signal.Signals(number).name}"
+        self.why = self.why or _BY[signal.Signals(number)]
         self._wake()

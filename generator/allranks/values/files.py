@@ -20,7 +20,13 @@ def read(name: str) -> bytes:
         InputError: there is no such file, or it cannot be read.
     """
     if name.strip() == STDIN:
-        return sys.stdin.buffer.read()
+        try:
+            return sys.stdin.buffer.read()
+        except OSError as error:
+            raise InputError(
+                f"standard input cannot be read: {error.strerror}",
+                hint="pipe the file in, or name it",
+            ) from error
     if not name.strip():
         raise InputError("the name of a file is empty", hint="name a file, or - for standard input")
     path = Path(name)

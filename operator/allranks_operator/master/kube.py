@@ -91,4 +91,4 @@ class Kubernetes:
 
     @property
     def _history(self) -> str:
-        return f"{self._job}-history"
+        return f"{self._job}{names.HISTORY_SUFFIX}"

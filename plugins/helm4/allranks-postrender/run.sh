@@ -10,7 +10,8 @@ start='
 import sys
 again = sys.argv.pop(1)
 try:
-    from allranks.postrender.__main__ import main
+    from allranks.start import program
+    main = program("allranks.postrender.__main__")
 except ModuleNotFoundError:
     import os
     os.environ["ALLRANKS_PYTHON_STALE"] = "1"

@@ -324,3 +324,12 @@ def test_plugin_install_list_uninstall(cli: Any, helm: Any, values: Path) -> Non
     assert cli("plugin", "uninstall").returncode == 0
     assert cli("plugin", "list", "-o", "json").stdout == "[]\n"
     assert cli("plugin", "uninstall").stdout == "nothing to remove\n"
+
+
+def test_doctor_goes_on_where_helm_does_not_know_its_plugins(cli: Any) -> None:
+    """Without HOME helm names no full path; that is one line of the list, with its fix."""
+    done = cli("doctor", "-o", "json", env={"HOME": "", "ALLRANKS_STATE": str(cli.cwd)})
+    assert 0 == done.returncode, done.stderr
+    checks = {check["name"]: check for check in json.loads(done.stdout)["checks"]}
+    assert {"python", "helm", "state folder", "cluster"} <= set(checks)
+    assert "set HOME, or set HELM_PLUGINS to a folder" == checks["post-renderer"]["fix"]

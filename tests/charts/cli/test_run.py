@@ -47,7 +47,7 @@ def test_a_run_to_its_end(cli: Any, job: Path) -> None:
     logged = [line.removeprefix("[0] ") for line in lines if line.startswith('[0] {"epoch"')]
     assert str(cli.cwd) == json.loads(logged[0])["cwd"]
     assert "demo  Succeeded, 1 done" in done.stdout
-    assert lines[-1].split()[:5] == ["0", "demo-0", "Succeeded", "0", "0"]
+    assert lines[-1].split()[:5] == ["0", "0", "demo-0", "Succeeded", "0"]
     assert done.stderr.splitlines() == [
         "note: queue is for a cluster; off in a local run",
         "note: scheduling.dialect is for a cluster; off in a local run",
@@ -71,15 +71,22 @@ def _trains(process: Any, rank: int) -> None:
     assert any(line.startswith(f'[{rank}] {{"epoch"') for line in process.stdout)
 
 
-def test_ctrl_c_stops_the_job_in_order(cli: Any, job: Path) -> None:
-    """The trainer may save; then nothing is left, and the exit code is 130."""
+@pytest.mark.parametrize(
+    ("number", "code", "name"),
+    [(signal.SIGINT, 130, "Ctrl-C"), (signal.SIGTERM, 143, "SIGTERM")],
+    ids=["SIGINT", "SIGTERM"],
+)
+def test_a_signal_stops_the_job_in_order(
+    cli: Any, job: Path, number: signal.Signals, code: int, name: str
+) -> None:
+    """The trainer may save; then nothing is left, and the exit code is that of the signal."""
     process = cli.start("run", "demo", "-f", job, "--on", "local", "--set-string", "env.HOLD=/no")
     _trains(process, 0)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     out, err = process.communicate(timeout=90)
-    assert process.returncode == 130
+    assert process.returncode == code
     assert "[0] saved" in out
-    assert "note: stopping; a second Ctrl-C stops at once" in err
+    assert f"note: stopping; a second {name} stops at once" in err
     listed = json.loads(cli("list", "--on", "local", "-o", "json").stdout)
     assert [("demo", "Failed")] == [(run["name"], run["phase"]) for run in listed]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -211,7 +212,7 @@ def test_choices_that_may_be_meant_otherwise_are_said(cli: Any) -> None:
 def test_a_range_may_be_an_item_of_a_list(cli: Any) -> None:
     """`args[1]` is a value of the chart."""
     file = cli.write(JOB + "args: [--lr, '1', --fast]\n")
-    flags = ["--set-range", "args[1]=0.01,0.02"]
+    flags = ["--parallel", "2", "--set-range", "args[1]=0.01,0.02"]
     done = cli("sweep", "run", "s", "torchrun", "-f", file, "--on", "local", "--dry-run", *flags)
     assert (0, "") == (done.returncode, done.stderr)
     assert "args[1]  0.01, 0.02 (values args[1])" in done.stdout
@@ -262,11 +263,31 @@ def test_a_range_on_the_command_line_is_a_path_or_an_option(cli: Any) -> None:
     """A value of the chart is set; anything else is an option of the command, and that is said."""
     file = cli.write(JOB)
     ranges = ["--set-range", "torchrun.maxRestarts=0,3", "--set-range", "lr=1e-5,1e-4"]
-    done = cli("sweep", "run", "s", "torchrun", "-f", file, *ranges, "--on", "local", "--dry-run")
+    flags = ["--on", "local", "--dry-run", "--parallel", "4"]
+    done = cli("sweep", "run", "s", "torchrun", "-f", file, *ranges, *flags)
     assert done.returncode == 0, done.stderr
     assert "note: lr is no values path of the chart; the command gets it as --lr\n" == done.stderr
     assert "torchrun.maxRestarts  0, 3 (values torchrun.maxRestarts)" in done.stdout
     assert "lr                    1e-5, 1e-4 (argument --lr)" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("cores", "trials"), [(1, "1 trial runs"), (2, "2 trials run")], ids=["one", "two"]
+)
+def test_as_many_trials_as_cores_run_on_this_machine(cli: Any, cores: int, trials: str) -> None:
+    """Where nothing says how many; the cores are those this process may use, not all there are."""
+    file = cli.write(JOB)
+    flags = ["--set-range", "lr=1,2,3", "--on", "local", "--dry-run", "-o", "json"]
+    before = os.sched_getaffinity(0)
+    if cores > len(before):
+        cores, trials = 1, "1 trial runs"
+    os.sched_setaffinity(0, sorted(before)[:cores])
+    try:
+        done = cli("sweep", "run", "s", "torchrun", "-f", file, *flags)
+    finally:
+        os.sched_setaffinity(0, before)
+    assert cores == json.loads(done.stdout)["parallel"]
+    assert f"note: {trials} at a time; sweep.parallel says how many" in done.stderr.splitlines()
 
 
 def test_sweeping_over_values_files(cli: Any) -> None:

@@ -56,9 +56,11 @@ def test_workers_have_their_own_tries(render: Render) -> None:
         "completionMode": "Indexed",
         "completions": 2,
         "parallelism": 2,
-        "backoffLimit": 2,
+        "backoffLimitPerIndex": 2,
+        "maxFailedIndexes": 0,
         "podReplacementPolicy": "Failed",
     }.items() <= job.items()
+    assert "backoffLimit" not in job
     assert [DISRUPTED] == job["podFailurePolicy"]["rules"]
     assert "successPolicy" not in job
 

@@ -143,8 +143,7 @@ def test_torchrun_is_the_charts_own(sweep: Path) -> None:
     """What a trial of torchrun runs is linked from the torchrun chart, so it is never stale."""
     torchrun = sweep.parent / "torchrun"
     links = {path.resolve() for path in sweep.glob("t*/*") if path.is_symlink()}
-    names = ("values.yaml", "files/entry.sh", "files/launch.py", "files/failures.py")
-    files = {torchrun / name for name in names}
+    files = {torchrun / "values.yaml", *torchrun.glob("files/*.*")}
     assert files | set(torchrun.glob("templates/_*.tpl")) == links
     assert not [path for path in sweep.glob("templates/_torchrun*") if not path.is_symlink()]
 

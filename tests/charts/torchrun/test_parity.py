@@ -23,6 +23,7 @@ TORCHRUN = Parity(
     | {
         "layout": GPUS
         | {"procsPerNode": 4, "torchrun": {"elastic": {"minNodes": 2, "maxNodes": 4}}},
+        "torchrun.rankPrefix": {"procsPerNode": 2},
         "torchrun.elastic.minNodes": ELASTIC,
         "torchrun.elastic.maxNodes": ELASTIC,
         "torchrun.rdzvEndpoint": {

@@ -144,7 +144,10 @@ def test_spread_constraints_are_about_the_jobs_own_pods(render: Render, pod: Tak
 
 
 def test_run_policy(render: Render) -> None:
-    """The policy is the Job's; disruptions come first and cost no retry."""
+    """Each node has its retries; disruptions come first and cost none.
+
+    One limit for all pods would let the back-off of a Job double with each pod that is lost.
+    """
     made = render(
         runPolicy={
             "suspend": True,
@@ -157,11 +160,13 @@ def test_run_policy(render: Render) -> None:
     spec = made["Job/demo"]["spec"]
     assert {
         "suspend": True,
-        "backoffLimit": 0,
+        "backoffLimitPerIndex": 0,
+        "maxFailedIndexes": 0,
         "ttlSecondsAfterFinished": 60,
         "activeDeadlineSeconds": 3600,
         "podReplacementPolicy": "Failed",
     }.items() <= spec.items()
+    assert "backoffLimit" not in spec
     disruption, fatal = spec["podFailurePolicy"]["rules"]
     assert {
         "action": "Ignore",

@@ -87,6 +87,7 @@ def test_nothing_is_said_for_torchrun_by_default(render: Render, env: Env) -> No
     """What is not set is left to torchrun's own defaults."""
     assert {
         "PYTHONUNBUFFERED",
+        "ALLRANKS_GRACE_SECONDS",
         "ALLRANKS_NODE_RANK",
         "ALLRANKS_TERMINATION_LOG",
         "PET_NNODES",

@@ -96,6 +96,38 @@ def _connected(pod: Pod) -> bool:
     )
 
 
+@pytest.mark.parametrize("code", [0, 9])
+def test_a_server_that_starts_after_the_end_ends_too(code: int, cast: MakeCast) -> None:
+    """A lead that has ended waits for a pod that has an address and is still starting.
+
+    Else the server would wait for a lead that is gone, fail, and be tried again.
+    """
+    job = cast(counts={"chief": 1, "ps": 1}, lost=3600)
+    plan = {"hosts": {"chief": [f"{job.address('chief', 0)}:2222"], "ps": ["localhost:2222"]}}
+    chief = job.start("chief", 0, f"exit {code}", plan=plan, ALLRANKS_FAILURES="2")
+    chief.says("staying until ps-0 has heard of it")
+    assert None is chief.process.poll()
+    server = job.start("ps", 0, "echo up;" + FOR_EVER, plan=plan)
+    assert [0, code] == [server.code(), chief.code()]
+
+
+def test_a_lead_that_has_ended_waits_no_longer_than_pods_do(cast: MakeCast) -> None:
+    """A server that never comes keeps a lead for elastic.leadLostSeconds, and no longer."""
+    job = cast(counts={"chief": 1, "ps": 1}, lost=11)
+    plan = {"hosts": {"chief": [f"{job.address('chief', 0)}:2222"], "ps": ["localhost:2222"]}}
+    assert 0 == job.start("chief", 0, "exit 0", plan=plan).code(60)
+
+
+def test_a_lead_that_has_ended_and_is_told_to_stop_has_ended_well(cast: MakeCast) -> None:
+    """A drain of the node on which it waits for others costs no training."""
+    job = cast(counts={"chief": 1, "ps": 1}, lost=3600)
+    plan = {"hosts": {"chief": [f"{job.address('chief', 0)}:2222"], "ps": ["localhost:2222"]}}
+    chief = job.start("chief", 0, "exit 0", plan=plan)
+    chief.says("staying until ps-0 has heard of it")
+    chief.process.terminate()
+    assert 0 == chief.code()
+
+
 def test_a_lead_lost_for_too_long_ends_the_others(cast: MakeCast) -> None:
     """Without a lead they end with a code of their own, and say for whom they waited."""
     job = cast(lost=1.0)

@@ -257,6 +257,17 @@ def test_an_interrupt_ends_it_in_order(laptop: Laptop) -> None:
     assert {"succeeded": 6} == laptop.json("status", "s")["counts"]
 
 
+def test_sigterm_ends_it_in_order(laptop: Laptop) -> None:
+    """As Ctrl-C does; the exit code is that of SIGTERM, and the message names it."""
+    runner = held(laptop)
+    runner.terminate()
+    out, err = runner.communicate(timeout=60)
+    assert 143 == runner.returncode, out + err
+    told = "interrupted by SIGTERM: ending its trials; another SIGTERM leaves at once"
+    assert f"note: {told}" in err.splitlines()
+    assert [] == laptop.runs
+
+
 def test_stop_and_delete_from_another_process(laptop: Laptop) -> None:
     """Who runs it is asked to end; nothing is left after a delete, the journal neither."""
     runner = held(laptop)
@@ -270,10 +281,17 @@ def test_stop_and_delete_from_another_process(laptop: Laptop) -> None:
 
 
 def test_delete_of_a_sweep_whose_runner_was_killed(laptop: Laptop) -> None:
-    """What it has left running is ended and removed."""
-    runner = held(laptop)
+    """What it has left running is ended and removed, also where its helm is gone.
+
+    That of `helm sweep` is kept with the sweep, as one that a person names.
+    """
+    helm = laptop.folder / "helm"
+    helm.symlink_to(laptop.env[names.ENV_HELM])
+    runner = held(laptop, "--helm", str(helm))
     runner.kill()
     runner.communicate()
+    helm.unlink()
+    laptop.env[names.ENV_HELM] = str(helm)
     laptop("delete", "s")
     assert [] == laptop.runs
     laptop("status", "s", code=2)

@@ -27,6 +27,7 @@ PODS = (
         started_at=100.0,
         finished_at=172.0,
         containers=(ContainerStatus("trainer", "terminated", "Completed", 0),),
+        ranks=range(2),
     ),
     PodStatus(
         "demo-1",
@@ -40,6 +41,7 @@ PODS = (
             ContainerStatus("setup", "terminated", "Completed", 0),
             ContainerStatus("trainer", "terminated", "Error", 3),
         ),
+        ranks=range(2, 4),
     ),
 )
 
@@ -56,7 +58,9 @@ def run(**changes: object) -> RunStatus:
         "exit_code": 3,
         "roles": count_roles(PODS),
         "pods": PODS,
-        "failure": Failure("demo-1", 1, "trainer", 3, 130.0, log=("Traceback", "ValueError: x")),
+        "failure": Failure(
+            "demo-1", 1, "trainer", 3, 130.0, log=("Traceback", "ValueError: x"), process=3
+        ),
     }
     return RunStatus(**{**facts, **changes})  # type: ignore[arg-type]
 
@@ -66,10 +70,10 @@ def test_a_failed_run_says_why(capsys: pytest.CaptureFixture[str]) -> None:
     statusview.show(Console(), run(), 999.0)
     assert capsys.readouterr().out == (
         "demo  Failed, 1 done, 1 failed, took 1m12s, exit code 3\n"
-        "RANK  POD     PHASE      EXIT  RESTARTS   TIME\n"
-        "   0  demo-0  Succeeded     0         0  1m12s\n"
-        "   1  demo-1  Failed        3         2    30s\n"
-        "failed first: rank 1, pod demo-1: Error, exit code 3\n"
+        "NODE  RANKS  POD     PHASE      EXIT  RESTARTS   TIME\n"
+        "   0    0-1  demo-0  Succeeded     0         0  1m12s\n"
+        "   1    2-3  demo-1  Failed        3         2    30s\n"
+        "failed first: rank 3, pod demo-1: Error, exit code 3\n"
         "  | Traceback\n"
         "  | ValueError: x\n"
     )
@@ -97,7 +101,7 @@ def test_last_words_are_told_once(
     """A pod that leaves no message of its own leaves the end of its log."""
     failure = Failure("demo-1", 1, "trainer", 3, 130.0, message=message, log=log)
     statusview.show(Console(), run(failure=failure), 999.0)
-    _, _, found = capsys.readouterr().out.partition("exit code 3\nRANK")[2].partition("exit code 3")
+    _, _, found = capsys.readouterr().out.partition("exit code 3\nNODE")[2].partition("exit code 3")
     expected = ["", *(f"  | {line}".rstrip() for line in log)] if shown is None else shown
     assert expected == [line.rstrip() for line in found.rstrip("\n").split("\n")]
 
@@ -105,10 +109,14 @@ def test_last_words_are_told_once(
 def test_of_several_roles_each_counts_its_own_pods(capsys: pytest.CaptureFixture[str]) -> None:
     """Their numbers are no ranks; the column stays where one role is all that is left."""
     pods = (PodStatus("demo-ps-0", "ps", 0, PodPhase.RUNNING), replace(PODS[1], role="worker"))
-    statusview.show(Console(), run(pods=pods, roles=count_roles(pods)), 999.0)
+    failure = Failure("demo-1", 1, "trainer", 3, 130.0)
+    statusview.show(Console(), run(pods=pods, roles=count_roles(pods), failure=failure), 999.0)
     shown = capsys.readouterr().out
     assert ["ROLE", "INDEX", "POD"] == shown.splitlines()[1].split()[:3]
     assert "failed first: worker 1, pod demo-1: Error, exit code 3\n" in shown
+    # What is still there after the end only has to go.
+    assert "ps 1 ending" in shown
+    assert ["ps", "0", "demo-ps-0", "Ending"] == shown.splitlines()[2].split()[:4]
     statusview.show(Console(), run(pods=pods[:1], roles=count_roles(pods[:1])), 999.0)
     assert "ROLE" == capsys.readouterr().out.splitlines()[1].split()[0]
 
@@ -182,4 +190,4 @@ def test_a_pod_missing_at_the_end_is_not_pending(capsys: pytest.CaptureFixture[s
     statusview.show(Console(), run(pods=pods, roles=count_roles(pods)), 999.0)
     shown = capsys.readouterr().out.splitlines()
     assert shown[0].startswith("demo  Failed, 1 gone, 1 failed,")
-    assert shown[2].split()[:3] == ["0", "demo-0", "Gone"]
+    assert shown[2].split()[:4] == ["0", "-", "demo-0", "Gone"]

@@ -88,6 +88,7 @@ def test_what_the_server_adds_or_writes_its_own_way_is_no_change() -> None:
             "spec.template.spec.priorityClassName: not set -> high",
         ),
         (("spec", "backoffLimitPerIndex"), 1, "spec.backoffLimitPerIndex: not set -> 1"),
+        (("spec", "backoffLimitPerIndex"), 0, "spec.backoffLimitPerIndex: not set -> 0"),
         (("spec", "completions"), 4, "spec.completions: 3 -> 4"),
     ],
 )

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from allranks.cluster import kubeconfig
 from allranks.cluster.kube import KubeCluster
 from allranks.errors import InputError, ToolError
 from allranks.model.inventory import Amount
@@ -291,3 +293,18 @@ def test_a_login_program_that_is_missing_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="'no-such-login', which is not on PATH") as caught:
         KubeCluster(str(path)).version()
     assert str(path) == caught.value.problem.source
+
+
+@pytest.mark.parametrize("explicit", [True, False], ids=["--kubeconfig", "$KUBECONFIG"])
+def test_a_kubeconfig_that_is_a_folder(
+    explicit: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is there, and no file."""
+    origin = "--kubeconfig" if explicit else "$KUBECONFIG"
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path))
+    message = f"{origin} names {tmp_path}, which is a folder"
+    with pytest.raises(InputError, match=re.escape(message)):
+        kubeconfig.find(str(tmp_path) if explicit else None, None)
+    if not explicit:
+        with pytest.raises(InputError, match=re.escape(message)):
+            kubeconfig.has_context()

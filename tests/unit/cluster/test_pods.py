@@ -9,6 +9,7 @@ import pytest
 from allranks import names
 from allranks.cluster import pods
 from allranks.cluster.pods import Identity, Ranks
+from allranks.model.ranklines import Wanted
 
 INDEX = "batch.kubernetes.io/job-completion-index"
 
@@ -62,9 +63,9 @@ def test_pods_are_chosen_in_order(fake: Any) -> None:
     found = [pod(fake, "worker", "10"), pod(fake, "worker", "2", name="b")]
     found.append(pod(fake, "worker", "2", name="a"))
     ranks = Ranks(())
-    chosen = ranks.chosen(found, rank=None, role="worker")
+    chosen = ranks.chosen(found, Wanted(role="worker"))
     assert ["a", "b", "p"] == [one["metadata"]["name"] for one in chosen]
-    assert [] == ranks.chosen(found, rank=1, role="")
+    assert [] == ranks.chosen(found, Wanted(rank=1))
 
 
 def test_the_container_that_trains(fake: Any) -> None:

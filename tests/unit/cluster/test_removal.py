@@ -86,6 +86,19 @@ def test_an_elastic_job_of_no_release_goes_first(fake: Any) -> None:
     assert () == removal.left(fake.FakeCluster(job), "demo", "lab")
 
 
+def test_the_history_of_a_job_of_no_release_is_named(fake: Any) -> None:
+    """Its master keeps it for the next job of the name: it stays, and is said to."""
+    job = fake.manifest(names.ELASTIC_JOB, "demo") | {"apiVersion": names.ELASTIC_API_VERSION}
+    job["metadata"]["labels"] = {}
+    history = fake.manifest("ConfigMap", "demo-history")
+    history["metadata"]["labels"] = {names.EDL_NAME: "demo"}
+    cluster = fake.FakeCluster(job, history)
+    left = removal.left(cluster, "demo", "lab")
+    assert [("demo", False), ("demo-history", True)] == [(one.name, one.kept) for one in left]
+    removal.remove(cluster, "lab", left)
+    assert (paths.CONFIG_MAPS, "demo-history") in cluster.objects
+
+
 def test_a_release_goes_without_helm(fake: Any) -> None:
     """What has labels, what only its record names, and the records; kinds that are gone do not."""
     record = fake.manifest("Secret", "r", labels={"owner": "helm", "name": "demo"})

@@ -11,6 +11,7 @@ from allranks.cluster import tails as module
 from allranks.cluster.pods import Identity, Ranks
 from allranks.cluster.tails import Line, Tails
 from allranks.errors import ToolError
+from allranks.model.ranklines import ALL, Wanted
 
 RUNNING: dict[str, Any] = {"running": {}}
 ENDED: dict[str, Any] = {"terminated": {"exitCode": 0}}
@@ -38,13 +39,12 @@ def pod(fake: Any, name: str, state: dict[str, Any], restarts: int = 0, rank: st
 class Follower:
     """Tails on a pretended cluster, and what they said."""
 
-    def __init__(self, fake: Any, tail: int | None = None) -> None:
+    def __init__(self, fake: Any, tail: int | None = None, wanted: Wanted = ALL) -> None:
         self.cluster = fake.FakeCluster()
         self.lines: queue.SimpleQueue[Line] = queue.SimpleQueue()
         self.told: list[str] = []
-        self.tails = Tails(
-            self.cluster, "lab", sink=self.lines.put, tell=self.told.append, tail=tail
-        )
+        put, tell = self.lines.put, self.told.append
+        self.tails = Tails(self.cluster, "lab", sink=put, tell=tell, tail=tail, wanted=wanted)
 
     def look(self, *pods: Any) -> None:
         """One look."""
@@ -114,6 +114,34 @@ def test_only_what_was_there_is_cut_to_its_last_lines(fake: Any) -> None:
     assert {("p", None), ("q", None)} >= set(tails[1:])
 
 
+def test_the_start_before_the_last_one_belongs_to_the_log(fake: Any, follower: Follower) -> None:
+    """A StatefulSet starts a container again that has ended: what it trained comes first."""
+    follower.cluster.streams["p"] = [fake.FakeStream("1 trained"), fake.FakeStream("2 waiting")]
+    follower.look(pod(fake, "p", ENDED, restarts=1))
+    assert [("0", 0, "trained"), ("0", 1, "waiting")] == follower.said()
+    assert [True, False] == [one[2]["previous"] for one in follower.cluster.asked]
+
+
+def test_the_lines_of_several_processes_of_a_pod(fake: Any) -> None:
+    """Bear the rank of the process, and one rank alone has its own lines only."""
+    env = [{"name": "PET_NPROC_PER_NODE", "value": "2"}]
+    env.append({"name": "ALLRANKS_RANK_PREFIX", "value": "1"})
+    two = pod(fake, "p", ENDED, rank="1")
+    two["spec"]["containers"][0]["env"] = env
+    lines = ("1 [2] a", "2 [3] b", "3 allranks: c")
+    for wanted, expected in (
+        (ALL, [("2", "a", 2), ("3", "b", 3), ("node-1", "allranks: c", None)]),
+        (Wanted(rank=3), [("3", "b", 3)]),
+    ):
+        follower = Follower(fake, wanted=wanted)
+        follower.cluster.streams["p"] = [fake.FakeStream(*lines)]
+        follower.look(two)
+        follower.tails.drain(10)
+        found = [follower.lines.get() for _ in range(follower.lines.qsize())]
+        assert expected == [(one.by, one.text, one.as_dict()["rank"]) for one in found]
+        assert {1} == {one.as_dict()["node"] for one in found}
+
+
 def test_what_has_not_started_has_no_log(fake: Any, follower: Follower) -> None:
     """Nothing is asked for a pod that waits for its image."""
     follower.look(pod(fake, "p", {"waiting": {"reason": "ContainerCreating"}}))
@@ -149,6 +177,7 @@ def test_a_line_is_data_too() -> None:
         "who": "worker-3",
         "pod": "p",
         "role": "worker",
+        "node": 3,
         "rank": 3,
         "container": "trainer",
         "attempt": 0,

@@ -157,3 +157,13 @@ def test_a_helm_that_vanished(tmp_path: Path) -> None:
     gone = HelmBinary(tmp_path / "gone", "4.3.1", 4, supported=True)
     with pytest.raises(ToolError, match="helm does not start: No such file or directory"):
         driver.template(gone, "r", "", Path("/c"), {})
+
+
+def test_a_helm_that_prints_what_is_not_utf_8(tmp_path: Path) -> None:
+    """A chart's file in another encoding, or a broken helm: the line and the byte are named."""
+    path = tmp_path / "helm"
+    path.write_text("#!/bin/sh\ncat >/dev/null\nprintf 'kind: A\\nname: caf\\351\\n'\n")
+    path.chmod(0o755)
+    helm = HelmBinary(path, "4.3", 4, supported=True)
+    with pytest.raises(ToolError, match=r"line 2 of what .* the byte 0xe9, .* not UTF-8"):
+        driver.template(helm, "r", "", Path("chart"), {})

@@ -72,6 +72,23 @@ def test_a_pinned_helm_serves_where_path_has_none(tmp_path: Path) -> None:
     assert locate.find(None, EMPTY).version == "4.10.0"
 
 
+HELM_2 = "Error: unknown flag: --template"
+
+
+def test_a_helm_that_cannot_be_asked_gives_way_to_a_pinned_one(tmp_path: Path) -> None:
+    """A Helm 2, or a script of that name, fails where its version is asked; so may any program."""
+    old = fake_helm(tmp_path / "path", HELM_2, code=1)
+    env = {"PATH": str(old.parent)}
+    with pytest.raises(MissingToolError, match="is not a Helm we know"):
+        locate.find(None, env)
+    with pytest.raises(MissingToolError, match="is not a Helm we know"):
+        locate.find(str(old), env)
+    fake_helm(tmp_path / "root/.tools/helm/v4.3.1", "v4.3.1")
+    assert locate.find(None, env).version == "4.3.1"
+    with pytest.raises(MissingToolError, match="is not a Helm we know"):
+        locate.find(str(old), env)
+
+
 def test_an_unsupported_helm_on_path_gives_way_to_a_pinned_one(tmp_path: Path) -> None:
     """An old helm on PATH does not stop a checkout that has built its own."""
     old = fake_helm(tmp_path / "path", "v3.10.0")

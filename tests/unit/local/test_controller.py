@@ -155,6 +155,17 @@ _ONE_OF = (SuccessRule(indexes=frozenset({1, 2}), count=1),)
             [_failed(0), _failed(1), _running(2)],
             "MaxFailedIndexesExceeded",
         ),
+        # The nodes of a job that fail together have one try less each; none has lost all of them.
+        (
+            _job(3, backoff_limit_per_index=1, max_failed_indexes=0),
+            [_failed(0), _failed(1), _failed(2)],
+            None,
+        ),
+        (
+            _job(3, backoff_limit_per_index=1, max_failed_indexes=0),
+            [_failed(0), _failed(1), _failed(2), _failed(1), _running(0)],
+            "MaxFailedIndexesExceeded",
+        ),
         # Deadline and suspension.
         (_job(1, deadline=100.0), [_running(0)], "DeadlineExceeded"),
         (_job(1, deadline=101.0), [_running(0)], None),

@@ -8,6 +8,7 @@ import pytest
 
 from allranks.local import logfiles
 from allranks.local.logfiles import LogFile
+from allranks.model.ranklines import Wanted, Writers
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,9 +44,32 @@ def test_one_rank_alone(tmp_path: Path) -> None:
     """A follower or reader of one rank sees no other."""
     for rank in (0, 1):
         _open(tmp_path, rank).write_text(f"rank {rank}\n")
-    first, second = logfiles.Choice(rank=0), logfiles.Choice(rank=1)
+    first, second = Wanted(rank=0), Wanted(rank=1)
     assert ["rank 1"] == [one.text for one in logfiles.follow(tmp_path, lambda: True, second)]
     assert ["rank 0"] == [one.text for one in logfiles.read(tmp_path, first)]
+
+
+def test_a_process_among_several_of_a_pod(tmp_path: Path) -> None:
+    """Its lines alone, without the rank before them; the pod's own words are the node's."""
+    writers = Writers(count=2, prefixed=True)
+    for node, text in ((0, "[0] a\n"), (1, "allranks: up\n[3] b\n[2] [3] c\n[3] \n[3] 10%\r[3] d")):
+        file = logfiles.LogFile(f"t-{node}", node, "node", "trainer", 0, 0, writers)
+        logfiles.announce(tmp_path, file).write_text(text)
+
+    seen = [(line.rank, line.process, line.text) for line in logfiles.read(tmp_path)]
+    third = [line.text for line in logfiles.read(tmp_path, Wanted(rank=3), tail=2)]
+
+    assert seen == [
+        (0, 0, "a"),
+        (1, None, "allranks: up"),
+        (1, 3, "b"),
+        (1, 2, "[3] c"),
+        (1, 3, ""),
+        (1, 3, "[3] d"),
+    ]
+    assert third == ["", "[3] d"]
+    assert len(list(logfiles.read(tmp_path, Wanted(node=1)))) == 5
+    assert list(logfiles.read(tmp_path, Wanted(rank=4))) == []
 
 
 def test_the_last_lines_of_each_file(tmp_path: Path) -> None:
@@ -62,7 +86,7 @@ def test_the_last_lines_of_each_file(tmp_path: Path) -> None:
         (tmp_path / "t-0.0.trainer.0.log").write_text("one\ntwo\nthree\nfour\nfive\n")
         return end
 
-    chosen = logfiles.Choice(rank=0)
+    chosen = Wanted(rank=0)
     lines = logfiles.follow(tmp_path, finished, chosen, tail=1)
     assert ["two", "three", "four", "five"] == [one.text for one in lines]
 

@@ -52,6 +52,20 @@ def test_where_the_folder_is(
     assert Path(expected) == store.root()
 
 
+def test_a_person_without_a_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user of a container that the system does not know: the variable to set is named."""
+
+    def unknown() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    for name in ("ALLRANKS_STATE", "XDG_STATE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(Path, "home", unknown)
+    with pytest.raises(InputError, match="HOME is not set") as refusal:
+        store.root()
+    assert "set HOME, or set ALLRANKS_STATE to a folder" == refusal.value.problem.hint
+
+
 @pytest.mark.parametrize("path", ["/has space", "/a:b", "/a$b", "/a'b", "/a,b"])
 def test_a_folder_that_scripts_would_break_on_is_refused(
     monkeypatch: pytest.MonkeyPatch, path: str

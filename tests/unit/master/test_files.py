@@ -21,7 +21,14 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 FILES = Path(__file__).parents[3] / "charts/elastic/files"
-OURS = ("failures", "elastic_training", "elastic_worker", "elastic_agent", "allranks_report")
+OURS = (
+    "failures",
+    "rank_output",
+    "elastic_training",
+    "elastic_worker",
+    "elastic_agent",
+    "allranks_report",
+)
 
 
 def load(name: str) -> ModuleType:
@@ -35,7 +42,7 @@ def load(name: str) -> ModuleType:
     return module
 
 
-FAILURES, _, WORKER, AGENT, REPORT = (load(name) for name in OURS)
+FAILURES, _, _, WORKER, AGENT, REPORT = (load(name) for name in OURS)
 
 
 class Calls:

@@ -8,16 +8,21 @@ import pytest
 import yaml
 
 from allranks import names, resources
+from allranks.cli import statusview
 from allranks.model.status import Phase
 from allranks.status.reduce import first_failed, reduce
 from tests.unit.status.samples import (
+    START,
     condition,
     event,
     failed,
     job,
     labels,
     observe,
+    pod,
     ready,
+    succeeded,
+    waiting,
 )
 
 Manifest = dict[str, Any]
@@ -80,6 +85,26 @@ def test_several_lead(chief: list[Manifest], worker: list[Manifest], phase: Phas
     ]
     pods = [ready(0, **of("chief")), ready(0, **of("worker"))]
     assert phase == reduce(observe(*objects, pods=pods)).phase
+
+
+def test_pods_that_outlive_their_leads_are_told() -> None:
+    """Whoever had not started when the chief ended holds resources; who ran then is ending."""
+    objects = [role("ps", pods=3), role("chief", DONE, leads=True)]
+    pods = [
+        succeeded(0, **of("chief")),
+        ready(0, **of("ps")),
+        pod(1, "Pending", waiting("PodInitializing"), **of("ps")),
+        ready(2, created=31, suffix="again", **of("ps")),
+    ]
+    status = reduce(observe(*objects, pods=pods))
+    assert Phase.SUCCEEDED == status.phase
+    (note,) = status.notes
+    assert "without 2 pods that had not started then" in note
+    assert "demo-ps-1-x7k2p (Pending), demo-ps-2-again (Running)" in note
+    assert "`allranks delete demo -n research` ends them" in note
+    assert f"\n  note: {note}" in statusview.headline(status, START + 60)
+    going_on = [role("ps", pods=3), role("chief", leads=True)]
+    assert () == reduce(observe(*going_on, pods=pods[1:])).notes
 
 
 def test_what_failed_is_the_leads_own_last_end() -> None:

@@ -112,7 +112,17 @@ def test_pods_of_a_job_that_goes_on(pods: list[dict[str, Any]], phase: Phase) ->
         ),
         (
             gave_up("MaxFailedIndexesExceeded", "Job has exceeded the specified maximal number"),
-            {"maxFailedIndexes": 0},
+            {"backoffLimitPerIndex": 2, "maxFailedIndexes": 0},
+            Phase.FAILED,
+            "no retry is left (backoffLimit 2)",
+        ),
+        (
+            gave_up("MaxFailedIndexesExceeded", "Job has exceeded the specified maximal number"),
+            {
+                "backoffLimitPerIndex": 2,
+                "maxFailedIndexes": 0,
+                "podFailurePolicy": {"rules": [{"action": "FailIndex"}]},
+            },
             Phase.FAILED,
             "an index failed for good",
         ),

@@ -96,7 +96,9 @@ def test_what_waits_for_it_goes_on_or_gives_up(
 
 def test_what_kubectl_shows() -> None:
     """The columns, and a sentence with what failed first."""
-    failure = Failure("demo-1-x", 1, "trainer", 3, START + 9, message="CUDA error\nat step 7")
+    failure = Failure(
+        "demo-1-x", 1, "trainer", 3, START + 9, message="CUDA error\nat step 7", process=1
+    )
     found = build(
         run(
             Phase.FAILED,
@@ -157,7 +159,7 @@ def test_a_reason_is_told_once() -> None:
     why = "the job has failed: a person said so"
     failure = Failure("master-2", 0, "main", 1, START, message=why)
     found = build(run(Phase.FAILED, message="a person said so", failure=failure))
-    assert "a person said so; master-2 (rank 0) ended with exit code 1" == found["message"]
+    assert "a person said so; master-2 ended with exit code 1" == found["message"]
 
 
 def test_a_long_message_is_cut() -> None:
@@ -266,4 +268,4 @@ def test_from_a_run_to_its_status() -> None:
     assert ("2/2", "True") == (found["ready"], holds(found, "Ready"))
     gave_up = [condition("Failed", reason="BackoffLimitExceeded")]
     ended = reduce(observe(job(conditions=gave_up), pods=[failed(1, 3), succeeded(0)]))
-    assert "demo-1-x7k2p (rank 1) ended with exit code 3" in build(ended)["message"]
+    assert "demo-1-x7k2p ended with exit code 3" in build(ended)["message"]

@@ -23,6 +23,7 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from allranks import names
 from allranks.local import happenings
 from allranks.local.elastic import objects
 
@@ -46,7 +47,7 @@ def memory(run: RunFolder, name: str) -> Path:
         run: the folder of one of its runs.
         name: the release.
     """
-    return run.claims / f"{name}-history"
+    return run.claims / f"{name}{names.HISTORY_SUFFIX}"
 
 
 def is_elastic(run: RunFolder) -> bool:

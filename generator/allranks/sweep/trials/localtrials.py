@@ -20,6 +20,7 @@ from allranks.errors import AllranksError, InputError, RunError
 from allranks.helm import driver
 from allranks.local import control, ending, localising, logfiles, records, store
 from allranks.local.events import AT_ONCE
+from allranks.model.ranklines import ALL, Wanted
 from allranks.model.status import Phase, PodStatus, RunStatus
 from allranks.sweep import actions, metrics, owner
 from allranks.sweep.actions import Observed
@@ -50,13 +51,13 @@ class Home:
     Attributes:
         namespace: of the runs.
         workdir: where programs start.
-        binary: the helm that renders.
+        binary: the helm that renders; None where nothing is started.
         withheld: variables of this process that programs get only where their values name them.
     """
 
     namespace: str
     workdir: Path
-    binary: HelmBinary
+    binary: HelmBinary | None
     withheld: Sequence[str] = ()
 
 
@@ -135,7 +136,7 @@ class LocalTrials:
         tail = known.tails.get(trial.attempts)
         if tail is None:
             folder = store.run_folder(trial.name, self._home.namespace)
-            tail = known.tails[trial.attempts] = logfiles.Tail(folder.logs, _choice(leading))
+            tail = known.tails[trial.attempts] = logfiles.Tail(folder.logs, _wanted(leading))
         ended = known.has_ended
         lines = [line.text for line in tail.new(ended=ended)]
         # Of a trial that failed it may be the end of its log, which was read already.
@@ -317,6 +318,8 @@ class LocalTrials:
         if prepared.workload:
             merged = {**merge(prepared.defaults, given), "workload": prepared.workload}
             given = localising.localise(given, merged).values
+        if home.binary is None:
+            raise ValueError("these trials are only ended")
         # Ctrl-C is for the runner: a helm that it ended would be a trial that has failed.
         text = driver.template(
             home.binary, name, home.namespace, prepared.chart, given, is_tied=True
@@ -374,8 +377,8 @@ def _leading(pods: Iterable[PodStatus]) -> PodStatus | None:
     return first[0] if first else None
 
 
-def _choice(pod: PodStatus | None) -> logfiles.Choice:
-    return logfiles.ALL if pod is None else logfiles.Choice(pod.rank, pod.role)
+def _wanted(pod: PodStatus | None) -> Wanted:
+    return ALL if pod is None else Wanted(node=pod.rank, role=pod.role)
 
 
 def _message(pod: PodStatus | None) -> str:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from allranks.errors import AllranksError, ForbiddenError, NotFoundError
+from allranks.model.ranklines import ONE, Writers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,6 +41,7 @@ class PodLog:
         place: tuple[str, str, str],
         is_over: Callable[[], bool],
         slots: threading.Semaphore,
+        writers: Writers = ONE,
     ) -> None:
         """Begin to read.
 
@@ -48,6 +50,7 @@ class PodLog:
             place: the namespace, the pod and its container.
             is_over: whether the container has ended, so that the end of the stream is the log's.
             slots: how many may be read at a time.
+            writers: the processes of the container; the rank before a line is no part of it.
         """
         self.done = False
         self.trouble = ""
@@ -55,6 +58,7 @@ class PodLog:
         self._place = place
         self._is_over = is_over
         self._slots = slots
+        self._writers = writers
         self._lines: queue.Queue[str] = queue.Queue(_LINES)
         self._closed = threading.Event()
         self._stream: Stream | None = None
@@ -124,7 +128,7 @@ class PodLog:
                     continue
                 self._last = time
                 count += 1
-                if not self._put(text):
+                if not self._put(self._writers.split(text)[1]):
                     break
         finally:
             self._stream = None

@@ -66,7 +66,7 @@ class TrialPods:
                 if ended.get("exitCode") == 0:
                     self.message = str(ended.get("message") or "")
             if self._wanted and uid not in self._logs and reading.has_started(pod):
-                self._logs[uid] = self._log(uid, str(pod["metadata"]["name"]), container)
+                self._logs[uid] = self._log(uid, pod, container)
 
     def take(self) -> list[str]:
         """The lines since the last call, pod by pod: the next one begins when one is done."""
@@ -90,6 +90,7 @@ class TrialPods:
         for log in self._logs.values():
             log.close()
 
-    def _log(self, uid: str, pod: str, container: str) -> PodLog:
-        place = (self._namespace, pod, container)
-        return PodLog(self._cluster, place, lambda: uid in self._over, self._slots)
+    def _log(self, uid: str, pod: Manifest, container: str) -> PodLog:
+        place = (self._namespace, str(pod["metadata"]["name"]), container)
+        writers = reading.writers(pod)
+        return PodLog(self._cluster, place, lambda: uid in self._over, self._slots, writers)

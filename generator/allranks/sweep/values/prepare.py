@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from allranks import names, resources
+from allranks import names, resources, words
 from allranks.errors import AllranksError, InputError, InvalidValues, Problem
 from allranks.layout.compute import compute
 from allranks.model.jobspec import JobSpec
@@ -120,7 +120,9 @@ def prepare(request: Request) -> Prepared:
     told = [*reading.idle(asked.section), *_odd_choices(asked), *bound.notes]
     if request.parallel and not asked.section.get("parallel") and spec.trials > request.parallel:
         bound = replace(bound, spec=replace(bound.spec, parallel=request.parallel))
-        told.append(f"{request.parallel} trials run at a time; sweep.parallel says how many")
+        trials = words.plural(request.parallel, "trial")
+        runs = "runs" if request.parallel == 1 else "run"
+        told.append(f"{trials} {runs} at a time; sweep.parallel says how many")
     prepared = _complete(bound.spec, defaults, tuple(told))
     if prepared.workload:
         _validate(prepared, asked, request)

@@ -1,0 +1,89 @@
+"""Which processes of a training run in which pod: ranks and nodes.
+
+A *rank* is a process of the training, counted over the whole job (torch's `RANK`, MPI's rank in
+`COMM_WORLD`). A *node* is a pod that starts processes. Ranks count on from node to node: with four
+processes in each, node 1 has the ranks 4 to 7.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+from allranks.errors import InputError
+
+# "host slots=4" as Open MPI reads it, "host:4" as MPICH and Intel MPI do.
+_HOST = re.compile(r"(?P<host>[^\s:#]+)(?:\s+slots=(?P<slots>\d+)|:(?P<count>\d+))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Processes:
+    """How many processes each node of a job starts.
+
+    Attributes:
+        slots: the number of processes of each node, in the order of the nodes.
+        known: how many nodes, from the first, always have the same ranks. It is all of them where
+            the order of the nodes is fixed, 1 where nodes join and leave behind the first.
+    """
+
+    slots: tuple[int, ...]
+    known: int
+    _ends: tuple[int, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Sum up the processes once."""
+        object.__setattr__(self, "_ends", tuple(accumulate(self.slots)))
+
+    @classmethod
+    def even(cls, nodes: int, per_node: int, *, known: int | None = None) -> Processes:
+        """Nodes with the same number of processes each; `known` is all of them by default."""
+        return cls((per_node,) * nodes, nodes if known is None else min(known, nodes))
+
+    @property
+    def total(self) -> int:
+        """All processes."""
+        return self._ends[-1] if self._ends else 0
+
+    def ranks(self, node: int) -> range | None:
+        """The ranks of a node; None where they are not fixed, or there is no such node."""
+        if not 0 <= node < self.known:
+            return None
+        end = self._ends[node]
+        return range(end - self.slots[node], end)
+
+    def node(self, rank: int) -> int | None:
+        """The node of a rank; None where that is not fixed, or there is no such rank."""
+        node = bisect_right(self._ends, rank)
+        return node if rank >= 0 and node < self.known else None
+
+
+def hostfile(text: str) -> tuple[tuple[str, ...], Processes]:
+    """An MPI host file: the pods it names, in order, and the processes that each has room for."""
+    found = [match for line in text.splitlines() if (match := _HOST.match(line.strip()))]
+    pods = tuple(match["host"].partition(".")[0] for match in found)
+    slots = tuple(int(match["slots"] or match["count"] or 1) for match in found)
+    return pods, Processes(slots, len(slots))
+
+
+def show(ranks: range | None) -> str:
+    """Ranks as a table shows them: ``3``, ``4-7``, ``-`` where they are not known."""
+    if ranks is None or not ranks:
+        return "-"
+    return str(ranks[0]) if len(ranks) == 1 else f"{ranks[0]}-{ranks[-1]}"
+
+
+def no_rank(rank: int, run: str, total: int) -> InputError:
+    """A rank that there is not."""
+    last = f"its ranks are 0 to {total - 1}" if total > 1 else "its only rank is 0"
+    return InputError(f"run {run!r} has no rank {rank}", path="--rank", hint=last)
+
+
+def not_fixed(rank: int, run: str, why: str, fix: str) -> InputError:
+    """A rank of which nothing says where it is."""
+    return InputError(
+        f"which pod of run {run!r} has rank {rank} is not known: {why}",
+        path="--rank",
+        hint=f"name the pod by its number: {fix}",
+    )

@@ -1,0 +1,54 @@
+"""Whose line it is: the rank before a line, and who is shown before it."""
+
+import pytest
+
+from allranks.model.ranklines import ONE, Wanted, Writers, who
+
+_FOUR = Writers(count=4, prefixed=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("[3] loss=0.5", (3, "loss=0.5")),
+        ("[0] ", (0, "")),
+        ("[12] [3] x", (12, "[3] x")),
+        ("[03] x", (None, "[03] x")),
+        (" [3] x", (None, " [3] x")),
+        ("[3]x", (None, "[3]x")),
+        ("allranks: up", (None, "allranks: up")),
+    ],
+)
+def test_a_line_and_its_rank(text: str, expected: tuple[int | None, str]) -> None:
+    """The rank is what our launcher writes, and nothing that only looks like it."""
+    assert _FOUR.split(text) == expected
+    assert ONE.split(text) == (None, text)
+
+
+def test_the_processes_of_a_container() -> None:
+    """Its environment says how many there are, and whether their lines bear a rank."""
+    env = {"PET_NPROC_PER_NODE": "4", "ALLRANKS_RANK_PREFIX": "1", "PET_NNODES": "2"}
+    listed = [{"name": name, "value": value} for name, value in env.items()]
+    assert Writers.of({"env": listed}) == _FOUR
+    assert Writers.of({"env": [*listed, {"name": "PET_NNODES", "value": "2:4"}]}).fixed is False
+    assert Writers.of({"env": [{"name": "PET_NPROC_PER_NODE", "valueFrom": {}}]}) == ONE
+    assert Writers.of({}) == ONE
+
+
+def test_the_pod_of_a_process() -> None:
+    """With four processes in each, rank 5 is in node 1; elsewhere a pod's number is its own."""
+    assert [node for node in range(9) if Wanted(rank=5).has_pod("node", node, _FOUR)] == [1]
+    moving = Writers(count=4, prefixed=True, fixed=False)
+    assert all(Wanted(rank=5).has_pod("node", node, moving) for node in range(3))
+    assert Wanted(rank=5).has_pod("ps", 5, ONE)
+    assert not Wanted(rank=5, role="ps").has_pod("worker", 5, ONE)
+    assert not Wanted(rank=5, node=0).has_pod("node", 1, _FOUR)
+
+
+def test_who_is_shown_before_a_line() -> None:
+    """A process by its rank; what a pod with several of them says itself, by the pod."""
+    assert who("1", "node", ONE, None) == "1"
+    assert who("1", "node", _FOUR, 5) == "5"
+    assert who("1", "node", _FOUR, None) == "node-1"
+    assert who("trial-2", "trial", _FOUR, 3) == "trial-2:3"
+    assert who("worker-3", "worker", ONE, None) == "worker-3"

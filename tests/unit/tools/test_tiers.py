@@ -1,0 +1,61 @@
+"""`make test` and CI run every tier, also after one that fails (tools/tiers.sh)."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MAKEFILE = """\
+test-bad: ; @{repo}/tools/tier.sh bad false
+test-good: ; @{repo}/tools/tier.sh good echo the good tier ran
+lint: ; @echo linted
+test-unready: no-such-file
+"""
+
+
+def tiers(repo: Path, folder: Path, *targets: str) -> subprocess.CompletedProcess[str]:
+    """Run targets of a small Makefile."""
+    (folder / "Makefile").write_text(MAKEFILE.format(repo=repo))
+    # Where make itself runs these tests, its flags are not those of the small one.
+    env = {"PATH": os.environ["PATH"]}
+    words = [repo / "tools/tiers.sh", *targets]
+    return subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, check=False)
+
+
+def test_a_tier_runs_after_one_that_fails(repo: Path, tmp_path: Path) -> None:
+    """The end names each tier, and last those that failed; the exit code is 1."""
+    done = tiers(repo, tmp_path, "test-bad", "test-unready", "lint", "test-good")
+    assert 1 == done.returncode
+    assert "the good tier ran" in done.stdout
+    head, end = done.stdout.split("time per tier:\n")
+    assert "linted" in head
+    *lines, everything, failed = end.splitlines()
+    assert [
+        "tier bad: failed in",
+        "tier unready: failed in",
+        "tier lint: passed in",
+        "tier good: passed in",
+    ] == [line.rsplit(" ", 2)[0] for line in lines]
+    assert everything.startswith("all: ")
+    assert "failed: test-bad test-unready" == failed
+
+
+def test_all_tiers_that_pass(repo: Path, tmp_path: Path) -> None:
+    """The exit code is 0, and nothing is said to have failed."""
+    done = tiers(repo, tmp_path, "lint", "test-good")
+    assert (0, "") == (done.returncode, done.stderr)
+    assert "failed" not in done.stdout
+
+
+def test_every_tier_of_make_test_is_run_by_ci(repo: Path) -> None:
+    """CI lists the targets itself, with those that not every machine can run."""
+    makefile = (repo / "Makefile").read_text()
+    line = next(line for line in makefile.splitlines() if "tools/tiers.sh" in line)
+    ci = (repo / ".ci/run").read_text()
+    assert set(line.split("tools/tiers.sh")[1].split()) <= set(
+        ci.split("targets=(")[1].split(")")[0].split()
+    )
