@@ -222,6 +222,11 @@ EXIT_TRAINING_LOST = 216
 # those of the workers that end because of it. So whoever replaces pods knows that all is over.
 JOB_HAS_FAILED = "the job has failed: "
 
+# So begin the termination messages of torchrun pods whose ranks fell with another one's: the first
+# goes on with that rank, its pod, exit code and last lines; the second where it left no word.
+FAILED_FIRST = "failed first: "
+PEER_LOST = "lost a peer: "
+
 ENV_PREFIX = "ALLRANKS_"  # of every variable that a job sets itself
 # What the pods of an elastic job are told.
 ENV_NAMESPACE = "ALLRANKS_NAMESPACE"

@@ -154,3 +154,26 @@ def test_run_names_a_missing_sshd(allranks: Allranks) -> None:
         runPolicy={"backoffLimit": 0},
     )
     assert "set mpi.transport: exec" in said
+
+
+def test_run_ends_with_the_code_of_the_rank_that_failed_first(allranks: Allranks) -> None:
+    """Rank 3 of two pods ends with 37 while the others wait in a barrier: so does the run."""
+    script = (
+        "import os, sys, torch.distributed as dist\n"
+        "dist.init_process_group('gloo')\n"
+        "dist.barrier()\n"
+        "if dist.get_rank() == 3:\n"
+        "    sys.stderr.write('disk of rank 3 is full\\n')\n"
+        "    sys.stderr.flush()\n"
+        "    os._exit(37)\n"
+        "while True:\n"
+        "    dist.barrier()\n"
+    )
+    values = {"nodes": 2, "procsPerNode": 2, "script": script, "torchrun": {"maxRestarts": 0}}
+    said = allranks("run", "first", code=37, runPolicy={"backoffLimit": 0}, **values)
+    assert "exit code 37" in said
+    status = json.loads(allranks("status", "first", "-o", "json"))
+    assert 37 == status["exitCode"]
+    assert status["failure"]["pod"].startswith("first-1")
+    assert status["failure"]["message"].startswith("rank 3 ended with exit code 37")
+    assert "disk of rank 3 is full" in status["failure"]["message"]

@@ -1,18 +1,24 @@
 """torchrun's agent of one generation of an elastic job: a process of its own, with torch.
 
 `elastic_worker.py` starts it, with torchrun's options as ``PET_*`` variables. torchrun always
-ends with 1; this ends with the exit code of the rank that failed first, as a shell gives it, and
-leaves a sentence on it in the pipe whose number is the first argument; that they all ended well is
-said there as soon as they have. The other arguments are the user's program. It runs on Python 3.8
-or newer with torch 1.13 or newer.
+ends with 1; this ends with the exit code of its rank that failed first, as a shell gives it, and
+leaves a sentence on the one of the whole job (see failures.py) in the pipe whose number is the
+first argument; that they all ended well is said there as soon as they have. The other arguments are
+the user's program. It runs on Python 3.8 or newer with torch 1.13 or newer.
 """
 
 import json
 import os
+import socket
 import sys
+
+sys.dont_write_bytecode = True  # the files beside this one are mounted, or a chart's source
+import failures  # noqa: E402
+import rank_output  # noqa: E402
 
 EXIT_NO_TORCH = EXIT_NOT_FOUND = 127
 EXIT_NOT_STARTED = 126
+STORE_SECONDS = 2.0  # rank 0's store stays for the others to read which rank failed first
 MESSAGE_MAX = 1000  # characters: at most 4,000 bytes; Kubernetes keeps 4,096
 
 
@@ -26,21 +32,35 @@ def as_typed(argv, env):
     return argv[:verbatim] + [word.replace("$", "$$") for word in argv[verbatim:]]
 
 
-def describe(failures):
-    """The exit code of the rank that failed first, as a shell gives it, and a sentence on it."""
-    ranks = sorted(failures, key=lambda rank: (failures[rank].timestamp, rank))
-    first = ranks[0]
-    code = failures[first].exitcode
-    code = code if code > 0 else 128 - code
-    text = "rank %d ended with exit code %d" % (first, code)
-    if len(ranks) > 1:
-        others = ", ".join(str(rank) for rank in sorted(ranks[1:]))
-        text += " (and %d more on this node: %s)" % (len(ranks) - 1, others)
-    message = failures[first].message
-    if isinstance(message, dict):  # scripts decorated with torch's @record
-        stack = message.get("extraInfo", {}).get("py_callstack") or message.get("message", "")
-        text += "\n" + str(stack).rstrip()
-    return code, text
+def describe(watch, found):
+    """The exit code of this node's training, and a sentence on the rank that failed first.
+
+    The code of a node that fell with another one is its own: the master asks what is to become of
+    this pod. The sentence names the rank that failed first, wherever it was.
+
+    Args:
+        watch: what was seen of the ranks.
+        found: torchrun's own failures by global rank.
+    """
+    attempt = watch.attempt
+    verdict = attempt.judge() if attempt is not None else None
+    own = attempt.failures() if attempt is not None else []
+    if own:
+        rank, code, lines = own[0].rank, own[0].code, own[0].lines
+        if verdict is not None and verdict.node == attempt.node:
+            rank, code, lines = verdict.rank, verdict.code, verdict.lines
+    else:
+        rank = min(found, key=lambda rank: (found[rank].timestamp, rank))
+        code, lines = found[rank].exitcode, ""
+        code = code if code > 0 else 128 - code
+    others = [one.rank for one in own] or list(found)
+    lines = failures.traceback_of(found.get(rank)) or lines
+    if verdict is None or verdict.node == attempt.node:
+        return code, failures.describe(rank, code, others, lines)
+    if verdict.follows:
+        text = failures.PEER_LOST + failures.describe(rank, code, others, lines)
+        return code, text[:MESSAGE_MAX]
+    return code, verdict.told()
 
 
 def unstartable(error):
@@ -59,13 +79,21 @@ def agent(result, words):
     except ImportError as error:
         text = "this image's Python (%s) cannot load torch: %s" % (sys.executable, error)
         return leave_word(result, EXIT_NO_TORCH, text)
+    output = rank_output.RankOutput(prefixed=False)
+    lines = output.last_lines if output.install() else None
+    pod = os.environ.get("POD_NAME") or socket.gethostname()
+    watch = failures.Watch(pod, lines=lines, ends_together=False)
+    watch.hook()
     say_when_done(SimpleElasticAgent, result)
     give_time_to_end(float(os.environ.get("ALLRANKS_GRACE_SECONDS") or 20))
     args = run.parse_args(["--", *as_typed(words, os.environ)])
     try:
         run.run(args)
     except ChildFailedError as error:
-        return leave_word(result, *describe(error.failures))
+        code = leave_word(result, *describe(watch, error.failures))
+        if watch.attempt is not None:
+            watch.attempt.part(STORE_SECONDS)
+        return code
     except SignalException as error:
         return 128 + int(error.sigval)
     except (RuntimeError, OSError) as error:
@@ -74,6 +102,8 @@ def agent(result, words):
         # What torch raises when its store or a peer is lost.
         text = "torchrun failed: %s: %s" % (type(error).__name__, str(error).split("\n")[0])
         return leave_word(result, 1, text)
+    finally:
+        output.finish()
     return 0
 
 

@@ -11,9 +11,10 @@ alone; what this adds around it:
   dead one (torch sorts and compares nodes by (name, pid), and every pod's pid is 1).
 * When rank 0's pod is lost, its store goes with it and every other node's torchrun fails too. Such
   a node waits for rank 0 to come back and joins again, so that one lost pod costs one retry.
-* It ends with the exit code of the rank that failed first (torchrun itself always ends with 1), so
-  that the Job's podFailurePolicy can see it, and leaves a reason in the termination message. A
-  fatal exit code is not retried inside the pod.
+* It ends with the exit code of the rank of the job that failed first (torchrun itself always ends
+  with 1), in whatever pod that was, so that the Job's podFailurePolicy can see it, and leaves that
+  rank, its pod and its last lines in the termination message (see failures.py). A fatal exit code
+  is not retried inside the pod.
 * A rank has all of the pod's grace period for a last checkpoint, less a little: torchrun alone
   kills what has not ended 30 s after SIGTERM.
 * The ranks' lines are passed on whole, with the rank before each where a pod has several, and the
@@ -30,6 +31,7 @@ Environment, set by the chart:
     ALLRANKS_RANK_PREFIX     1 where each line gets the rank that wrote it
     ALLRANKS_LOGS_SPECS, ALLRANKS_NUMA_BINDING  torchrun options without a variable of their own
     ALLRANKS_FINISHED_MARKER StatefulSet only: a file that says this pod's training has ended
+    POD_NAME                 name of this pod; not set is its host name
 """
 
 from __future__ import annotations
@@ -67,6 +69,7 @@ class Settings:
         self.backend = env.get("PET_RDZV_BACKEND", "static")
         self.termination_log = env.get("ALLRANKS_TERMINATION_LOG", "")
         self.marker = env.get("ALLRANKS_FINISHED_MARKER", "")
+        self.pod = env.get("POD_NAME") or socket.gethostname()
         self.grace = float(env.get("ALLRANKS_GRACE_SECONDS") or 30)
         self.shutdown = float(env.get("PET_SHUTDOWN_TIMEOUT") or time_to_end(self.grace))
         self.prefixed = env.get("ALLRANKS_RANK_PREFIX") == "1"
@@ -95,6 +98,9 @@ def beside(name):
     finally:
         sys.dont_write_bytecode = writes
     return module
+
+
+failures = beside("failures")
 
 
 def resolves(host):
@@ -202,27 +208,6 @@ def as_typed(argv, env):
     return argv[:verbatim] + [word.replace("$", "$$") for word in argv[verbatim:]]
 
 
-def do_not_retry(codes):
-    """Make torchrun's agent give up its restarts when a rank ends with a fatal code.
-
-    torchrun has no option for it. The two names below are internal to torch, unchanged since 1.9;
-    where they are missing a fatal code is retried inside the pod and fails the Job after that.
-    """
-    from torch.distributed.elastic.agent.server.local_elastic_agent import LocalElasticAgent
-
-    monitor = getattr(LocalElasticAgent, "_monitor_workers", None)
-    if monitor is None or not codes:
-        return
-
-    def monitor_and_judge(agent, group):
-        result = monitor(agent, group)
-        if any(failure.exitcode in codes for failure in result.failures.values()):
-            agent._remaining_restarts = 0
-        return result
-
-    LocalElasticAgent._monitor_workers = monitor_and_judge
-
-
 def give_time_to_end(seconds):
     """Let torch wait so long between SIGTERM and SIGKILL to a rank, whatever makes it end them.
 
@@ -248,27 +233,17 @@ def own_output(settings):
     return output if output.install() else None
 
 
-def first_failure(failures, fatal):
-    """The (global rank, exit code as a shell gives it) to blame among torchrun's failures."""
-    ranks = sorted(failures, key=lambda rank: (failures[rank].timestamp, rank))
+def first_failure(found, fatal):
+    """The (global rank, exit code as a shell gives it) to blame among torchrun's failures.
+
+    What is known of a torch that `failures` cannot watch: seconds, and torchrun's own order.
+    """
+    ranks = sorted(found, key=lambda rank: (found[rank].timestamp, rank))
     for rank in ranks:
-        if failures[rank].exitcode in fatal:
-            return rank, failures[rank].exitcode
-    code = failures[ranks[0]].exitcode
+        if found[rank].exitcode in fatal:
+            return rank, found[rank].exitcode
+    code = found[ranks[0]].exitcode
     return ranks[0], code if code > 0 else 128 - code
-
-
-def describe(failures, rank, code):
-    """One sentence on a failed rank, with its own traceback where the script recorded one."""
-    others = sorted(set(failures) - {rank})
-    text = "rank %d ended with exit code %d" % (rank, code)
-    if others:
-        text += " (and %d more on this node: %s)" % (len(others), ", ".join(map(str, others)))
-    message = failures[rank].message
-    if isinstance(message, dict):  # scripts decorated with torch's @record
-        stack = message.get("extraInfo", {}).get("py_callstack") or message.get("message", "")
-        text += "\n" + str(stack).rstrip()
-    return text
 
 
 def record(settings, message):
@@ -280,7 +255,63 @@ def record(settings, message):
             say("cannot write %s: %s" % (settings.termination_log, error))
 
 
-def train(settings, argv):
+def conclude(settings, watch, found):
+    """Say which rank of the job failed first, and end with its code.
+
+    Args:
+        settings: of this launcher.
+        watch: what was seen of the ranks.
+        found: torchrun's own failures by global rank; none where another node gave up.
+
+    Returns:
+        (exit code, may_rejoin), as `train`.
+    """
+    attempt = watch.attempt
+    verdict = attempt.judge() if attempt is not None else None
+    own = attempt.failures() if attempt is not None else []
+    others = [one.rank for one in own] or list(found)
+    rejoins = False
+    if verdict is not None and not verdict.follows:
+        code = verdict.code
+        if verdict.node == attempt.node:
+            lines = failures.traceback_of(found.get(verdict.rank)) or verdict.lines
+            reason = failures.describe(verdict.rank, code, others, lines)
+        else:
+            reason = verdict.told()
+    elif own:
+        first = own[0]
+        code = first.code
+        reason = failures.describe(first.rank, code, others, first.lines)
+        rejoins = attempt.lead_is_lost() and (first.follows or not first.entered)
+        if first.follows or verdict is not None:
+            reason = (failures.PEER_LOST + reason)[:MESSAGE_MAX]
+    elif verdict is not None:
+        code, reason = verdict.code, verdict.told()
+    elif found:
+        rank, code = first_failure(found, settings.fatal)
+        reason = failures.describe(rank, code, others, failures.traceback_of(found[rank]))
+        rejoins = attempt is None or attempt.lead_is_lost()
+    else:
+        code, reason = 1, failures.PEER_LOST + "another node has given up, and said no more"
+        rejoins = True
+    say(reason)
+    record(settings, reason)
+    # From here on the end is known, however this pod is stopped.
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(code))
+    if attempt is not None and not rejoins:
+        attempt.part()
+    return code, rejoins and code not in settings.fatal
+
+
+def lose_peer(settings, error):
+    """End with what torch raises when its store or a peer is lost; as `train`."""
+    reason = "torchrun failed: %s: %s" % (type(error).__name__, str(error).split("\n")[0])
+    say(reason)
+    record(settings, failures.PEER_LOST + reason)
+    return 1, True
+
+
+def train(settings, output, argv):
     """Run torchrun's agent to its end.
 
     Returns:
@@ -291,16 +322,15 @@ def train(settings, argv):
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.elastic.rendezvous.api import RendezvousError
 
-    do_not_retry(settings.fatal)
+    watch = failures.Watch(settings.pod, settings.fatal, lines=output and output.last_lines)
+    watch.hook()
     args = run.parse_args(argv)
     try:
         run.run(args)
     except ChildFailedError as error:
-        rank, code = first_failure(error.failures, settings.fatal)
-        reason = describe(error.failures, rank, code)
-        say(reason)
-        record(settings, reason)
-        return code, code not in settings.fatal
+        return conclude(settings, watch, error.failures)
+    except failures.JobEnded:
+        return conclude(settings, watch, {})
     except SignalException as error:
         return 128 + int(error.sigval), False
     except (FileNotFoundError, PermissionError) as error:
@@ -311,11 +341,7 @@ def train(settings, argv):
         record(settings, reason)
         return code, False
     except (RendezvousError, RuntimeError, OSError) as error:
-        # What torch raises when its store or a peer is lost.
-        reason = "torchrun failed: %s: %s" % (type(error).__name__, str(error).split("\n")[0])
-        say(reason)
-        record(settings, reason)
-        return 1, True
+        return conclude(settings, watch, {}) if watch.gave_up() else lose_peer(settings, error)
     return 0, False
 
 
@@ -400,7 +426,7 @@ def main(argv):
     output = own_output(settings)
     give_time_to_end(settings.shutdown)
     end_when_told(output)
-    code, may_rejoin = train(settings, [*options, "--", *as_typed(argv, os.environ)])
+    code, may_rejoin = train(settings, output, [*options, "--", *as_typed(argv, os.environ)])
     if output:
         output.finish()
     if may_rejoin:

@@ -154,6 +154,7 @@ class RankOutput:
     def pipes(self, rank, names):
         """Writing ends for streams of a rank: ``{"_stdout": file}``; none for a terminal."""
         targets = {name: 1 if name == "_stdout" else 2 for name in names}
+        self._kept[rank] = deque(maxlen=KEPT_LINES)  # what its last start wrote is not its own
         try:
             targets = {name: fd for name, fd in targets.items() if not os.isatty(fd)}
             if len(targets) > 1 and os.path.sameopenfile(1, 2):
@@ -170,8 +171,7 @@ class RankOutput:
         source, end = os.pipe()
         os.set_blocking(source, False)
         prefix = b"[%s] " % rank.encode() if self._prefixed and rank else b""
-        kept = self._kept.setdefault(rank, deque(maxlen=KEPT_LINES))
-        stream = Stream(source, target, prefix, kept)
+        stream = Stream(source, target, prefix, self._kept[rank])
         with self._lock:
             self._streams.append(stream)
             self._selector.register(source, selectors.EVENT_READ, stream)

@@ -194,7 +194,7 @@ def _failure(progress: Progress) -> Failure | None:
     if verdict is not None and verdict.pod:
         found = {one: told for one, told in found.items() if _decides(verdict, one)} or found
     blamed = blame.first(found, _ended_at(progress))
-    return None if blamed is None else found[blamed]
+    return None if blamed is None else blame.culprit(found[blamed])
 
 
 def _ended_at(progress: Progress) -> float | None:
@@ -227,6 +227,7 @@ def _bad(pod: PodRun, progress: Progress) -> Iterator[tuple[Suspect, Failure]]:
             mended=others[-1].phase is PodPhase.SUCCEEDED,
             part=blame.PARTS.get(pod.plan.role, Part.TRAINS),
             follows=blame.is_told(failure.exit_code, failure.message, failure.pod, static=static),
+            names=blame.is_named(failure.message),
         )
         yield suspect, failure
 

@@ -8,7 +8,9 @@ that came much later.
 
 from __future__ import annotations
 
+import re
 import signal
+from dataclasses import replace
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 _TERMINATED = 128 + signal.SIGTERM
 # A rank may be replaced before its peers, or the master, have died of its loss.
 _AFTERSHOCK_SECONDS = 5.0
+_NAMED = re.compile(
+    re.escape(names.FAILED_FIRST) + r"(rank \d+) in pod (\S+) ended with exit code (\d+)"
+)
 
 
 class Part(IntEnum):
@@ -49,6 +54,7 @@ class Suspect(NamedTuple):
         mended: whether that one has done its work.
         part: what the pod does in the run.
         follows: whether it only says that another pod has failed; see `is_told`.
+        names: whether it says which.
     """
 
     at: float
@@ -61,6 +67,7 @@ class Suspect(NamedTuple):
     mended: bool = False
     part: Part = Part.TRAINS
     follows: bool = False
+    names: bool = False
 
 
 def is_told(code: int, message: str, pod: str, *, static: bool) -> bool:
@@ -73,9 +80,35 @@ def is_told(code: int, message: str, pod: str, *, static: bool) -> bool:
         static: whether it is of an elastic job of fixed size, whose leads have a code for it; those
             of other elastic jobs all end with the code of the one that failed.
     """
+    if message.startswith((names.FAILED_FIRST, names.PEER_LOST)):
+        return True
     if static:
         return code == names.EXIT_TRAINING_LOST
     return message.startswith(names.JOB_HAS_FAILED) and f"{pod}:" not in message
+
+
+def is_named(message: str) -> bool:
+    """Whether a termination message says which rank of another pod failed first."""
+    return _NAMED.match(message) is not None
+
+
+def culprit(failure: Failure) -> Failure:
+    """The failure of the pod that a message names, in place of the one that bears the message."""
+    found = _NAMED.match(failure.message)
+    if found is None:
+        return failure
+    rank, pod, code = found.groups()
+    lines = failure.message[found.end() :]
+    number = pod.rpartition("-")[2]
+    return replace(
+        failure,
+        pod=pod,
+        rank=int(number) if number.isdecimal() else None,
+        exit_code=int(code),
+        reason="Error",
+        message=f"{rank} ended with exit code {code}{lines}",
+        log=(),
+    )
 
 
 def first(suspects: Iterable[Suspect], ended_at: float | None) -> Suspect | None:
@@ -87,14 +120,16 @@ def first(suspects: Iterable[Suspect], ended_at: float | None) -> Suspect | None
             that recovered, too.
     """
     found = list(suspects)
-    own = _newest(one for one in found if not _by_others(one))
+    # A place that fell with another one in its last try is not blamed for the try before.
+    ends = _newest(one for one in found if one.names or not _by_others(one))
+    own = [one for one in ends if not _by_others(one)]
     last = max((one.at for one in found), default=0.0)
     lasting = [one for one in own if not _recovered(one, last, ended_at)]
     if lasting:
         return min(lasting, key=_order)
     others = [one for one in found if _by_others(one) and not one.replaced]
     if others:
-        return min(others, key=lambda one: (not one.follows, _order(one)))
+        return min(others, key=lambda one: (not one.names, not one.follows, _order(one)))
     return min(own, key=_order, default=None) if ended_at is None else None
 
 

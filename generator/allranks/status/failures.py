@@ -150,6 +150,7 @@ def _of(standing: Standing, offset: int) -> Iterator[_Candidate]:
                     mended=place.phase is PodPhase.SUCCEEDED,
                     part=blame.PARTS.get(controller.role, Part.TRAINS),
                     follows=blame.is_told(end.code, end.message, pod.name, static=static),
+                    names=blame.is_named(end.message),
                 )
                 yield _Candidate(suspect, end)
 
@@ -179,7 +180,8 @@ def _found(one: _Candidate) -> Found:
         reason=end.reason,
         message=end.message or meaning(end.reason, end.code),
     )
-    return Found(failure, end.previous, end.started)
+    blamed = blame.culprit(failure)
+    return Found(blamed, end.previous, end.started and blamed is failure)
 
 
 def meaning(reason: str, code: int) -> str:

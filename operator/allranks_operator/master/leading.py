@@ -10,10 +10,10 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
+from allranks import names
 from allranks.elastic import job as jobs
 from allranks.elastic.policy.seen import WORKER, Decision
 from allranks.errors import AllranksError, NotFoundError
-from allranks.names import ROLE_CHIEF
 from allranks_operator.master import endings, podviews, showing
 from allranks_operator.master.endings import End
 from allranks_operator.master.membership import Membership, World
@@ -79,6 +79,7 @@ class Master:
         self._pods: dict[str, PodView] = {}
         self._read_at = self._looked_at = float("-inf")
         self._failure, self._failed_with = "", 1
+        self._failed_in = -1  # the generation that was of
         self._silence = Silence()
         self._said_failure = ""
         self._words: tuple[object, object] = (None, ())
@@ -174,8 +175,11 @@ class Master:
         if said.code == 0:
             membership.done(said.pod, now)
             return {"then": "exit", "code": 0}
-        self._failed_with = said.code
-        self._failure = f"{said.pod}: {said.message or f'exit code {said.code}'}"
+        # A worker that fell with another one does not stand for it, whoever is heard first.
+        follows = said.message.startswith((names.FAILED_FIRST, names.PEER_LOST))
+        if not follows or self._failed_in != said.generation:
+            self._failed_with, self._failed_in = said.code, said.generation
+            self._failure = f"{said.pod}: {said.message or f'exit code {said.code}'}"
         if said.code in self._options.fatal_codes | FINAL_CODES:
             self.end = self.end or End(1, self._failure, said.code)
         if self.end is not None:
@@ -397,4 +401,4 @@ def _alive(pods: dict[str, PodView], name: str) -> bool:
 
 
 def _trains(pod: PodView) -> bool:
-    return pod.type in (WORKER, ROLE_CHIEF)
+    return pod.type in (WORKER, names.ROLE_CHIEF)

@@ -53,6 +53,10 @@ def size_probe(helm4: Any, elastic: Path, tmp_path: Path) -> Probe:
             library = chart / "charts/allranks-library"
             library.unlink()
             library.symlink_to(elastic.parent / "library")
+            for link in chart.glob("files/*.py"):
+                if link.is_symlink():
+                    link.unlink()
+                    shutil.copy(elastic / "files" / link.name, link)
         (chart / "templates/probe.yaml").write_text(
             '{{ define "probe" }}' + text + "{{ end }}\n"
             'kind: Probe\nresult: {{ include "probe" . | trim | quote }}\n'

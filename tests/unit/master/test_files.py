@@ -14,12 +14,21 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from allranks import names
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import ModuleType
 
 FILES = Path(__file__).parents[3] / "charts/elastic/files"
-OURS = ("elastic_training", "elastic_worker", "elastic_agent", "allranks_report")
+OURS = (
+    "failures",
+    "rank_output",
+    "elastic_training",
+    "elastic_worker",
+    "elastic_agent",
+    "allranks_report",
+)
 
 
 def load(name: str) -> ModuleType:
@@ -33,7 +42,7 @@ def load(name: str) -> ModuleType:
     return module
 
 
-_, WORKER, AGENT, REPORT = (load(name) for name in OURS)
+FAILURES, _, _, WORKER, AGENT, REPORT = (load(name) for name in OURS)
 
 
 class Calls:
@@ -239,3 +248,9 @@ def test_words_arrive_at_the_ranks_as_typed() -> None:
     """Dollars: torchrun halves them in all but a program that it starts itself."""
     assert ["train.py", "$$x"] == AGENT.as_typed(["train.py", "$x"], {})
     assert ["./a$b", "$$x"] == AGENT.as_typed(["./a$b", "$x"], {"PET_NO_PYTHON": "1"})
+
+
+def test_the_marks_of_messages_are_the_ones_that_status_reads() -> None:
+    """What a launcher writes first in a message, and what a reader looks for, are one."""
+    ours = (names.FAILED_FIRST, names.PEER_LOST)
+    assert ours == (FAILURES.FAILED_FIRST, FAILURES.PEER_LOST)

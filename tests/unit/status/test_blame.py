@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from allranks.status.blame import Part, Suspect, first
+from allranks import names
+from allranks.model.status import Failure
+from allranks.status.blame import Part, Suspect, culprit, first, is_named, is_told
 
 _END = 100.0
 
@@ -27,6 +29,24 @@ def bad(code: int, at: float, rank: int = 0, **more: Any) -> Suspect:
         pytest.param([bad(143, 89), bad(7, 90, 1)], 7, id="told to stop"),
         pytest.param(
             [bad(143, 88), bad(216, 89, 1, follows=True)], 216, id="who was told can say of whom"
+        ),
+        pytest.param(
+            [bad(1, 88, follows=True), bad(37, 89, 1, follows=True, names=True)],
+            37,
+            id="who names the culprit goes before who lost a peer",
+        ),
+        pytest.param(
+            [bad(1, 88, follows=True), bad(137, 92, 1)], 137, id="killed as a whole, without a word"
+        ),
+        pytest.param(
+            [
+                bad(37, 88, 1, replaced=True),
+                bad(37, 88.1, follows=True, names=True, replaced=True),
+                bad(9, 90),
+                bad(9, 91, 1, follows=True, names=True),
+            ],
+            9,
+            id="its next try fell with another rank",
         ),
         pytest.param([bad(143, 89)], 143, id="stopped by a stranger"),
         pytest.param([bad(216, 89)], 216, id="the program's own code"),
@@ -66,3 +86,24 @@ def test_a_run_that_goes_on_tells_of_ranks_that_recovered() -> None:
     back, away = bad(4, 20, replaced=True), bad(7, 30, 1)
     assert back == first([back], None)
     assert away == first([back, away], None)
+
+
+def test_a_pod_that_names_the_culprit_stands_for_it() -> None:
+    """Where the pod that failed first is gone, another one's message says all that it said."""
+    message = f"{names.FAILED_FIRST}rank 3 in pod ex-1 ended with exit code 37\nValueError: no"
+    failure = Failure("ex-0-abcde", 0, "trainer", 37, 1.0, message=message, log=("own",))
+    assert is_named(message)
+    assert is_told(37, message, "ex-0-abcde", static=False)
+    expected = Failure(
+        "ex-1", 1, "trainer", 37, 1.0, message="rank 3 ended with exit code 37\nValueError: no"
+    )
+    assert expected == culprit(failure)
+
+
+def test_a_pod_that_lost_a_peer_names_nobody() -> None:
+    """It only says that the cause is elsewhere."""
+    message = f"{names.PEER_LOST}rank 0 ended with exit code 1"
+    failure = Failure("ex-0", 0, "trainer", 1, 1.0, message=message)
+    assert not is_named(message)
+    assert is_told(1, message, "ex-0", static=False)
+    assert failure == culprit(failure)

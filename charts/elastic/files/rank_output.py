@@ -1,0 +1,1 @@
+../../torchrun/files/rank_output.py

@@ -1,0 +1,96 @@
+"""Whatever goes down with it, the rank that failed first is named, and its code is the run's."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from allranks.local import control
+from allranks.model.status import Phase
+from allranks.yamlio.load import load_all
+
+from .conftest import port_base
+
+if TYPE_CHECKING:
+    from .conftest import CommandLine, Machine
+
+pytestmark = [pytest.mark.local, pytest.mark.timeout(600)]
+
+REPO = Path(__file__).parents[2]
+
+# Rank 3 ends while the others wait for it.
+_RANK_3 = """
+import os, sys, torch.distributed as dist
+dist.init_process_group("gloo")
+dist.barrier()
+if dist.get_rank() == 3:
+    sys.stderr.write("disk of rank 3 is full\\n")
+    sys.stderr.flush()
+    os._exit(37)
+while True:
+    dist.barrier()
+"""
+_BEFORE = """
+import os, sys, torch.distributed as dist
+if os.environ["RANK"] == "3":
+    sys.exit(37)
+dist.init_process_group("gloo")
+"""
+
+
+def test_every_pod_names_the_rank_that_failed_first() -> None:
+    """Each situation once; `make blame` runs each of them fifty times."""
+    words = [sys.executable, "-m", "tests.bench.blame", "--runs", "1", "--at-once", "3"]
+    done = subprocess.run(words, cwd=REPO, capture_output=True, text=True, check=False, timeout=500)
+    assert 0 == done.returncode, done.stdout + done.stderr
+    assert "12 of 12 right" in done.stdout
+
+
+def test_a_run_ends_with_the_code_of_the_rank_that_failed_first(
+    command_line: CommandLine, tmp_path: Path
+) -> None:
+    """The command's exit code, and what `status` tells, are rank 3's: code, pod, last lines."""
+    values = {
+        "workload": "torchrun",
+        "image": {"repository": "any"},
+        "script": _RANK_3,
+        "nodes": 2,
+        "procsPerNode": 2,
+        "runPolicy": {"backoffLimit": 0},
+        "torchrun": {"maxRestarts": 0, "port": control.free_port(port_base())},
+    }
+    path = tmp_path / "values.json"
+    path.write_text(json.dumps(values))
+    command_line("run", "ex", "--on", "local", "-f", path, code=37)
+    done = command_line("status", "ex", "--on", "local", "-o", "json")
+    status = json.loads(done.stdout)
+    assert 37 == status["exitCode"]
+    assert ("ex-1", 37) == (status["failure"]["pod"], status["failure"]["exitCode"])
+    assert status["failure"]["message"].startswith("rank 3 ended with exit code 37")
+    assert "disk of rank 3 is full" in status["failure"]["message"]
+
+
+@pytest.mark.parametrize("backend", ["static", "c10d"])
+def test_a_fatal_code_of_another_pod_ends_the_run_at_once(
+    machine: Machine, helm4: Any, backend: str
+) -> None:
+    """Ranks that wait for one that ended before it joined do not wait for half an hour."""
+    settings = {
+        "image": {"repository": "any"},
+        "script": _BEFORE,
+        "nodes": 2,
+        "procsPerNode": 2,
+        "runPolicy": {"backoffLimit": 5, "fatalExitCodes": [37]},
+        "torchrun": {"rdzvBackend": backend, "port": control.free_port(port_base())},
+    }
+    text = helm4.render(REPO / "charts/torchrun", values=settings, name="run")
+    done = machine.run(*(one for one in load_all(text) if one))
+    assert (Phase.FAILED, 37) == (done.status.phase, done.status.exit_code)
+    assert done.status.failure is not None
+    assert "run-1" == done.status.failure.pod
+    assert "PodFailurePolicy" == done.status.reason
