@@ -275,7 +275,7 @@ def _validate(prepared: Prepared, asked: Asked, request: Request) -> None:
         own = apply.trial_values(prepared.spec, assignment, prepared.defaults)
         values = _job(prepared, own)
         for path, problem in _problems(values, asked.trial_where, request):
-            shown = replace(problem, path=paths.show(asked.trial_path(path)))
+            shown = problem.at(paths.show(asked.trial_path(path)))
             found.setdefault((path, problem.message), shown)
     if found:
         ordered = in_file_order(values, [(path, problem) for (path, _), problem in found.items()])
