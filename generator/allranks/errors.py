@@ -11,7 +11,10 @@ Exit codes: 0 ok, 1 failed at run, 2 wrong input, 130 interrupted.
 from __future__ import annotations
 
 import errno
-from dataclasses import dataclass
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 EXIT_OK = 0
 EXIT_FAILED = 1
@@ -47,9 +50,11 @@ def unwritable(number: int | None, folder: str, instead: str = "name another pla
     return "use a shorter name" if number == errno.ENAMETOOLONG else instead
 
 
-@dataclass(frozen=True, slots=True)
 class Problem:
     """One thing wrong with the input.
+
+    A frozen dataclass in all but name: importing ``dataclasses`` costs the post-renderer, which
+    reads with this module and is started for every release, more than Python's own start.
 
     Attributes:
         path: where, as a values path (``torchrun.port``, ``args[2]``); "" for the whole.
@@ -58,10 +63,60 @@ class Problem:
         source: ``file:line`` or ``--set …`` the value came from; "" where it is not known.
     """
 
+    __slots__ = ("hint", "message", "path", "source")
+
     path: str
     message: str
-    hint: str = ""
-    source: str = ""
+    hint: str
+    source: str
+
+    def __init__(self, path: str, message: str, hint: str = "", source: str = "") -> None:
+        for name, value in (
+            ("path", path),
+            ("message", message),
+            ("hint", hint),
+            ("source", source),
+        ):
+            object.__setattr__(self, name, value)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        """Refuse: a problem is read-only."""
+        raise AttributeError(f"Problem.{name} is read-only")
+
+    def __reduce__(self) -> tuple[type[Problem], tuple[str, str, str, str]]:
+        """How it is copied, and sent to another process."""
+        return Problem, self._values()
+
+    def __eq__(self, other: object) -> bool:
+        """Equal problems are equal in every field."""
+        return isinstance(other, Problem) and self._values() == other._values()
+
+    def __hash__(self) -> int:
+        """The hash of all fields."""
+        return hash(self._values())
+
+    def __repr__(self) -> str:
+        """The problem as it would be written in Python."""
+        return "Problem({!r}, {!r}, {!r}, {!r})".format(*self._values())
+
+    def _values(self) -> tuple[str, str, str, str]:
+        return self.path, self.message, self.hint, self.source
+
+    def at(
+        self,
+        path: str | None = None,
+        *,
+        message: str | None = None,
+        hint: str | None = None,
+        source: str | None = None,
+    ) -> Problem:
+        """The same problem at another path, or with other words; None keeps a field."""
+        return Problem(
+            self.path if path is None else path,
+            self.message if message is None else message,
+            self.hint if hint is None else hint,
+            self.source if source is None else source,
+        )
 
     def __str__(self) -> str:
         """The whole problem, as a person reads it."""

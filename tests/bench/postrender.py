@@ -31,6 +31,7 @@ JOB = (
 INSTALL = JOB.replace("template", "install --dry-run=client", 1)
 LARGE = JOB.replace("gpus=64", "gpus=8000", 1)
 QUEUED = JOB + ",scheduling.dialect=volcano,queue=research,scheduling.topology.mode=required"
+FOREIGN = "template demo {root}/tests/data/charts/foreign -n lab"
 STREAM = "template demo {root}/tests/data/charts/foreign -n lab --set jobs=1000"
 PLUGIN = """\
 apiVersion: v1
@@ -68,6 +69,7 @@ CASES = (
     Case("8-node job, install --dry-run=client", INSTALL, goal=2.0),
     Case("8-node job in a queue, template", QUEUED, goal=2.0),
     Case("1,000-node job, template", LARGE, goal=1.5),
+    Case("a small foreign chart in a queue", FOREIGN, ("--dialect=kueue", "--queue=q"), goal=1.8),
     Case("1,000 foreign jobs, none changes", STREAM, goal=1.5, runs=7),
     Case("1,000 foreign jobs, all change", STREAM, ("--dialect=kueue", "--queue=research"), runs=7),
 )

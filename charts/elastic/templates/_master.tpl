@@ -94,6 +94,7 @@ The master of mode auto: whose it is, what it may, and its pod.
       "serviceAccountName" (include "elastic.master.account" .)
       "automountServiceAccountToken" true
       "containers" (list $container) -}}
+{{- include "allranks.pod.asStored" $spec -}}
 {{- with $security -}}{{- $_ := set $spec "securityContext" . -}}{{- end -}}
 {{- $secrets := list -}}
 {{- range .Values.imagePullSecrets -}}{{- $secrets = append $secrets (dict "name" .) -}}{{- end -}}

@@ -69,7 +69,28 @@ The pod template as YAML. Takes a dict:
 {{- with .own -}}
 {{- include "allranks.merge" (dict "into" $pod "patch" .podTemplate) -}}
 {{- end -}}
+{{- include "allranks.pod.asStored" $pod.spec -}}
 {{- include "allranks.yaml" (dict "value" $pod) -}}
+{{- end -}}
+
+{{/* Writes a PodSpec's containers as the API server stores them, so that what is applied again is
+     what is there: a variable without a value is the empty one, and an amount is text. Prints
+     nothing. */}}
+{{- define "allranks.pod.asStored" -}}
+{{- range $key := list "initContainers" "containers" -}}
+{{- range $container := get $ $key | default list -}}
+{{- range $variable := $container.env | default list -}}
+{{- if and (hasKey $variable "value") (eq (toString $variable.value) "") -}}
+{{- $_ := unset $variable "value" -}}
+{{- end -}}
+{{- end -}}
+{{- range $amounts := values (pick ($container.resources | default dict) "limits" "requests") -}}
+{{- range $name, $amount := $amounts | default dict -}}
+{{- $_ := set $amounts $name (include "allranks.quantity.text" $amount) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 
 {{/* PodSpec without its containers and volumes. JSON. */}}

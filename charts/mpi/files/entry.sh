@@ -27,6 +27,9 @@
 #             and where the credentials are. Fewer at once than hosts hangs version 5.
 #             OMPI_MCA_orte_leave_session_attached=1: else version 4 then cuts its daemons loose,
 #             and a host that is gone without a word is never missed.
+#             OMPI_MCA_regx=naive where the names of hosts have more than 49 characters before their
+#             first digit, or more than 9 digits there: else version 4 writes past a buffer, or
+#             changes the digits (4.0.2 or later; the others know no such names).
 #             OMPI_MCA_hwloc_base_binding_policy and PRTE_MCA_hwloc_default_binding_policy=none:
 #             else all pods of a node bind to its first cores.
 #   MPICH     HYDRA_LAUNCHER=ssh, HYDRA_LAUNCHER_EXEC, HYDRA_HOST_FILE.

@@ -85,6 +85,22 @@ true
 {{- toJson (concat $args (include "allranks.entry.args" . | fromJsonArray)) -}}
 {{- end -}}
 
+{{/* "true" where Open MPI 4 cannot shorten the list of its hosts: (dict "ctx" $ "layout" $layout). It
+     cuts each name at its first digits, keeps what is before them in 50 bytes without looking at its
+     length, and the digits in 32 bits (orte/mca/regx). `naive`, in 4.0.2 and later, shortens nothing. */}}
+{{- define "mpi.regx" -}}
+{{- $parts := list "launcher" -}}
+{{- range $group := include "mpi.groups" . | fromJsonArray -}}
+{{- $parts = append $parts $group.part -}}
+{{- end -}}
+{{- $naive := false -}}
+{{- range $part := $parts -}}
+{{- $host := printf "%s-0" (include "allranks.names.part" (dict "ctx" $.ctx "part" $part)) -}}
+{{- $naive = or $naive (gt (len (regexFind "^[^0-9]*" $host)) 49) (gt (len (regexFind "[0-9]+" $host)) 9) -}}
+{{- end -}}
+{{- if $naive -}}true{{- end -}}
+{{- end -}}
+
 {{/*
 What each MPI reads, and the user may set instead; files/entry.sh says what real runs showed of it.
 Open MPI 4 reads OMPI_MCA_*, and 5 reads PRTE_MCA_* and silently ignores the other. All daemons are
@@ -116,6 +132,9 @@ JSON {name: text}: (dict "ctx" $ "layout" $layout "idle" true).
       "PRTE_MCA_hwloc_default_binding_policy" "none"
       "OMPI_ALLOW_RUN_AS_ROOT" "1"
       "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM" "1" -}}
+{{- if include "mpi.regx" . -}}
+{{- $_ := set $vars "OMPI_MCA_regx" "naive" -}}
+{{- end -}}
 {{- else if eq .ctx.Values.mpi.implementation "MPICH" -}}
 {{- $vars = dict
       "HYDRA_LAUNCHER" "ssh"

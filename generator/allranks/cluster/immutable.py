@@ -232,8 +232,8 @@ def _spoken(path: _Path) -> str:
 
 def _shown(value: Any) -> str:
     """A value as a person reads it, on one line and not endless."""
-    if isinstance(value, dict) and value.keys() == {"name", "value"}:
-        value = value["value"]  # a variable; its name stands in the path
+    if isinstance(value, dict) and {"name"} <= value.keys() <= {"name", "value"}:
+        value = value.get("value", "")  # a variable; its name stands in the path
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     text = " ".join(text.split()) or '""'
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"

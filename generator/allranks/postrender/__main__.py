@@ -39,7 +39,7 @@ def main(argv: list[str] | None = None) -> int:
             options = parse(arguments)
         if report:
             _empty(report)
-        _write(process(_read(), options))
+        _write(process(_read(), options, _note))
     except KeyboardInterrupt:
         return _INTERRUPTED
     except BrokenPipeError:
@@ -99,6 +99,12 @@ def _write(text: str) -> None:
         from allranks.errors import RunError  # noqa: PLC0415 - start-up
 
         raise RunError(f"the output could not be written: {error.strerror}") from error
+
+
+def _note(line: str) -> None:
+    from allranks.postrender.report import note  # noqa: PLC0415 - start-up
+
+    note(line)
 
 
 def _empty(report: str) -> None:

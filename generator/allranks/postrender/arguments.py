@@ -1,35 +1,44 @@
-"""The command line. Imported only where there are arguments: `argparse` costs start-up time."""
+"""The command line, as nearly everybody writes it: known options, each with its value.
+
+Everything else (``--help``, mistakes, what only argparse understands) is `parser`'s, for importing
+argparse costs start-up time. A test holds the two equal.
+"""
 
 from __future__ import annotations
 
-import argparse
-import sys
-
-from allranks import __version__, names
-from allranks.errors import InputError
-from allranks.postrender.options import DIALECTS, TOPOLOGY_KEYS, TOPOLOGY_MODES, Options
+from allranks.postrender.options import Options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, NoReturn
+    from typing import Any
 
-_DESCRIPTION = """\
-Post-render a Helm chart's manifests, stdin to stdout. Charts of allranks say themselves what they
-need; the options are for charts that do not, and win over what a chart says.
-"""
-_EPILOG = """\
-helm 3: helm install NAME CHART --post-renderer allranks-postrender
-        [--post-renderer-args --dialect=kueue --post-renderer-args --queue=research]
-helm 4: the same, once `allranks plugin install` has put the plugin in place
-"""
-
-
-class _Parser(argparse.ArgumentParser):
-    """A parser whose mistakes leave as our errors, so that they reach a user through Helm too."""
-
-    def error(self, message: str) -> NoReturn:
-        """Raise instead of printing usage and leaving."""
-        raise InputError(message, hint=f"{names.POSTRENDER} --help lists the options")
+# By flag: the field of `Options`.
+TEXTS = {
+    "--dialect": "dialect",
+    "--queue": "queue",
+    "--priority-class": "priority_class",
+    "--scheduler-name": "scheduler_name",
+    "--topology-mode": "topology_mode",
+    "--topology-level": "topology_level",
+    "--topology-key": "topology_key",
+    "--topology-name": "topology_name",
+    "--shm-size": "shm_size",
+    "--values-digest": "values_digest",
+    "--report": "report",
+}
+NUMBERS = {
+    "--gang-min": "gang_min",
+    "--gang-timeout": "gang_timeout",
+    "--topology-tier": "topology_tier",
+}
+LISTS = {
+    "--topology-value": "topology_values",
+    "--container": "containers",
+    "--kind": "kinds",
+    "--name": "names",
+}
+PAIRS = {"--label": "labels", "--rdma-resource": "rdma_resources"}
+SWITCHES = {"--rdma": "rdma", "--restricted": "restricted"}
 
 
 def parse(argv: list[str]) -> Options:
@@ -44,9 +53,14 @@ def parse(argv: list[str]) -> Options:
     Raises:
         InputError: an argument is wrong.
     """
-    given = vars(_parser().parse_args(argv))
-    del given["report"]
-    given["rdma_resources"] = tuple((key, _amount(value)) for key, value in given["rdma_resources"])
+    given = _plain(argv)
+    if given is None:
+        from allranks.postrender import parser  # noqa: PLC0415 - argparse costs start-up time
+
+        given = parser.parse(argv)
+    given.pop("report", None)
+    pairs = given.get("rdma_resources", ())
+    given["rdma_resources"] = tuple((key, _amount(value)) for key, value in pairs)
     return Options(**{name: _frozen(value) for name, value in given.items()})
 
 
@@ -60,165 +74,40 @@ def report_of(argv: list[str]) -> str:
     return ""
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
-        prog=names.POSTRENDER,
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    _add_scheduling(parser.add_argument_group("scheduling"))
-    _add_pods(parser.add_argument_group("pods"))
-    which = parser.add_argument_group("which objects, and what is recorded")
-    which.add_argument(
-        "--kind",
-        dest="kinds",
-        action="append",
-        default=[],
-        metavar="KIND",
-        help="only objects of this kind (repeat)",
-    )
-    which.add_argument(
-        "--name",
-        dest="names",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="only objects of this name (repeat)",
-    )
-    which.add_argument(
-        "--label",
-        dest="labels",
-        action="append",
-        default=[],
-        type=_pair,
-        metavar="KEY=VALUE",
-        help="a label for built-in objects and their pods, where absent (repeat)",
-    )
-    which.add_argument(
-        "--values-digest",
-        default="",
-        metavar="DIGEST",
-        help=f"record it as {names.VALUES_DIGEST} on built-in objects, with our version",
-    )
-    which.add_argument(
-        "--report",
-        default="",
-        metavar="FILE",
-        help=f"write the message of a failure to this file too (or set {names.ENV_REPORT})",
-    )
-    version = f"{names.POSTRENDER} {__version__} (Python {sys.version.split()[0]})"
-    parser.add_argument("--version", action="version", version=version)
-    return parser
+def _plain(argv: list[str]) -> dict[str, Any] | None:
+    """The fields of a plain command line; None where it is not one."""
+    given: dict[str, Any] = {}
+    words = iter(argv)
+    for word in words:
+        if word in SWITCHES:
+            given[SWITCHES[word]] = True
+            continue
+        flag, equals, value = word.partition("=")
+        if not equals:
+            value = next(words, "-")
+            if value.startswith("-"):
+                return None
+        if not _take(given, flag, value):
+            return None
+    return given
 
 
-def _add_scheduling(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--dialect",
-        default="",
-        metavar="NAME",
-        help=f"the scheduler to write for: {', '.join(DIALECTS)}",
-    )
-    group.add_argument("--queue", default="", help="the queue to wait in")
-    group.add_argument("--priority-class", default="", metavar="NAME", help="the priority class")
-    group.add_argument(
-        "--gang-min",
-        default=0,
-        type=_number,
-        metavar="N",
-        help="pods that must start together (default: all of a workload's)",
-    )
-    group.add_argument(
-        "--gang-timeout",
-        default=0,
-        type=_number,
-        metavar="SECONDS",
-        help="coscheduling: how long a partly placed gang may wait",
-    )
-    group.add_argument(
-        "--scheduler-name",
-        default="",
-        metavar="NAME",
-        help="schedulerName of the pods, where absent (default: the dialect's own)",
-    )
-    group.add_argument(
-        "--topology-mode",
-        default="",
-        metavar="MODE",
-        help=f"keep a workload's pods in one domain: {', '.join(TOPOLOGY_MODES)}",
-    )
-    group.add_argument(
-        "--topology-level",
-        default="",
-        metavar="LEVEL",
-        help=f"the domain: {', '.join(TOPOLOGY_KEYS)} (default: rack)",
-    )
-    group.add_argument(
-        "--topology-key", default="", metavar="LABEL", help="the node label of the level"
-    )
-    group.add_argument(
-        "--topology-value",
-        dest="topology_values",
-        action="append",
-        default=[],
-        metavar="VALUE",
-        help="stay on nodes with this value of the label (repeat; dialects without topology)",
-    )
-    group.add_argument(
-        "--topology-name", default="", metavar="NAME", help="KAI: the cluster's Topology object"
-    )
-    group.add_argument(
-        "--topology-tier",
-        default=0,
-        type=_number,
-        metavar="N",
-        help="Volcano: the highest HyperNode tier allowed (default: rack 1, block 2)",
-    )
-
-
-def _add_pods(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--shm-size", default="", metavar="SIZE", help="a memory-backed /dev/shm of this size"
-    )
-    group.add_argument(
-        "--rdma", action="store_true", help="let the main containers lock memory (IPC_LOCK)"
-    )
-    group.add_argument(
-        "--rdma-resource",
-        dest="rdma_resources",
-        action="append",
-        default=[],
-        type=_pair,
-        metavar="NAME=N",
-        help="an extended resource of each main container (repeat; means --rdma)",
-    )
-    group.add_argument(
-        "--container",
-        dest="containers",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="a main container (repeat; default: those with a GPU, else the first)",
-    )
-    group.add_argument(
-        "--restricted",
-        action="store_true",
-        help='fill in what Pod Security "restricted" asks, where absent',
-    )
-
-
-def _pair(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not key or not equals:
-        raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE")
-    return key, value
-
-
-def _number(text: str) -> int:
-    if not (text.isascii() and text.isdigit()):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0")
-    return int(text)
+def _take(given: dict[str, Any], flag: str, value: str) -> bool:
+    """Take the value of a flag; False where either is not plain."""
+    if flag in TEXTS:
+        given[TEXTS[flag]] = value
+    elif flag in LISTS:
+        given.setdefault(LISTS[flag], []).append(value)
+    elif flag in NUMBERS and value.isascii() and value.isdigit():
+        given[NUMBERS[flag]] = int(value)
+    elif flag in PAIRS:
+        key, equals, text = value.partition("=")
+        if not key or not equals:
+            return False
+        given.setdefault(PAIRS[flag], []).append((key, text))
+    else:
+        return False
+    return True
 
 
 def _amount(text: str) -> int | str:

@@ -21,14 +21,16 @@ class Edit:
         manifest: the object that is written to.
         where: how to name it to a user, ``stdin:12, Job "train"``.
         changed: whether any write made a difference.
+        notes: what was not written, and why; for a person, who may want to change it.
     """
 
-    __slots__ = ("changed", "manifest", "where")
+    __slots__ = ("changed", "manifest", "notes", "where")
 
     def __init__(self, manifest: dict[str, Any], where: str = "") -> None:
         self.manifest = manifest
         self.where = where
         self.changed = False
+        self.notes: list[str] = []
 
     def get(self, path: Path) -> Any:
         """The value at a path; None where any part of the path is absent."""
@@ -58,6 +60,16 @@ class Edit:
         if not any(same(item, one) for one in items):
             items.append(item)
             self.changed = True
+
+    def drop(self, path: Path) -> None:
+        """Remove the value at a path, where there is one."""
+        if get(self.manifest, path) is not None:
+            del self._holder(path)[path[-1]]
+            self.changed = True
+
+    def note(self, message: str, hint: str) -> None:
+        """Tell a person what was left out, and how to change it."""
+        self.notes.append(f"{self.where}: {message}; {hint}")
 
     def items(self, path: Path) -> list[Any]:
         """The list at a path, empty where it is absent."""

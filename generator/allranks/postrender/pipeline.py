@@ -24,6 +24,7 @@ from allranks.postrender.stream import BREAKS, Document, split
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from allranks.postrender.asks import Scheduling
@@ -42,12 +43,15 @@ _REQUESTS = (names.SCHEDULING, names.PLACEMENT, names.FABRIC)
 _MARKS = (*_REQUESTS, names.SENTINEL_KIND)
 
 
-def process(text: str, options: Options = DEFAULTS) -> str:
+def process(
+    text: str, options: Options = DEFAULTS, note: Callable[[str], None] | None = None
+) -> str:
     """Post-render a manifest stream.
 
     Args:
         text: the stream, as Helm gives it.
         options: what is asked of every object, besides their own annotations.
+        note: takes a line for a person about each thing that was asked and not written.
 
     Returns:
         The stream with the passes applied; a document that no pass changes stands in it exactly
@@ -58,7 +62,12 @@ def process(text: str, options: Options = DEFAULTS) -> str:
     """
     if names.VALUES_DIGEST not in text and not _may_change(text, options):
         return text
-    return _Run(split(text), options).process()
+    run = _Run(split(text), options)
+    result = run.process()
+    if note is not None:
+        for line in run.notes:
+            note(line)
+    return result
 
 
 def _may_change(text: str, options: Options) -> bool:
@@ -79,8 +88,9 @@ class _Run:
         self._options = options
         self._requests: set[str] = set()
         self._sentinels: list[Edit] = []
-        self._groups: set[tuple[str, str, str]] | None = None
+        self._groups: dict[tuple[str, str, str], dict[str, Any]] | None = None
         self._shared: list[tuple[Workload, Scheduling]] = []
+        self.notes: list[str] = []
 
     def process(self) -> str:
         pieces: list[str] = []
@@ -144,7 +154,11 @@ class _Run:
             ask = asks.scheduling(edit, options)
             if ask is not None:
                 placement.apply(workload, ask)
-                added = [one for one in scheduling.apply(workload, ask) if self._is_new(one)]
+                added = [
+                    group
+                    for group in scheduling.apply(workload, ask)
+                    if self._is_new(group, workload, ask)
+                ]
                 if ask.gang_name:
                     self._shared.append((workload, ask))
             fabric.apply(workload, asks.fabric(edit, options))
@@ -153,6 +167,7 @@ class _Run:
         provenance.apply(edit, options)
         for manifest in added:
             provenance.apply(Edit(manifest), options)
+        self.notes += edit.notes
         return added
 
     def _note_requests(self, edit: Edit) -> None:
@@ -160,18 +175,27 @@ class _Run:
         if isinstance(annotations, dict):
             self._requests.update(key for key in _REQUESTS if key in annotations)
 
-    def _is_new(self, manifest: dict[str, Any]) -> bool:
-        """Whether the stream has no such object yet, as on a second run it has."""
+    def _is_new(self, manifest: dict[str, Any], workload: Workload, ask: Scheduling) -> bool:
+        """Whether the stream has no such PodGroup yet, as on a second run it has.
+
+        Raises:
+            InputError: it has, and that says something else than is asked.
+        """
         if self._groups is None:
-            self._groups = set()
+            self._groups = {}
             for document in self._documents:
                 if _POD_GROUP in document.body:
-                    for one in _objects(_load(document)):
-                        self._groups.add(_identity(one))
+                    for kept in _objects(_load(document)):
+                        if kept.get("kind") == _POD_GROUP:
+                            self._groups[_identity(kept)] = kept
         identity = _identity(manifest)
-        known = identity in self._groups
-        self._groups.add(identity)
-        return not known
+        known = self._groups.setdefault(identity, manifest)
+        if known is manifest:
+            return True
+        from allranks.postrender.passes.scheduling import gang  # noqa: PLC0415 - start-up time
+
+        gang.check_kept(workload, ask, manifest["spec"], known.get("spec"))
+        return False
 
 
 def _load(document: Document) -> Any:

@@ -10,7 +10,7 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, NoReturn, dataclass_transform
+    from typing import Any, NoReturn, Self, dataclass_transform
 else:
 
     def dataclass_transform(**_: bool) -> Callable[[type], type]:
@@ -30,6 +30,10 @@ class Record:
         for name in fields:
             values[name] = given[name] if name in given else getattr(type(self), name)
         self.__post_init__()
+
+    def replace(self, **changes: Any) -> Self:
+        """The record with some fields changed."""
+        return type(self)(**{**self.__dict__, **changes})
 
     def __post_init__(self) -> None:
         """For a subclass that checks its fields."""

@@ -39,6 +39,26 @@ def tell(message: str, report: str) -> None:
         write(report, text)
 
 
+def note(message: str) -> None:
+    """Print what a person may want to change, where all went well.
+
+    Both Helms take a post-renderer's stderr, and drop it when it succeeds: under Helm the note goes
+    to Helm's own stderr as well.
+
+    Args:
+        message: the message, without a final line break.
+    """
+    text = f"{names.POSTRENDER}: note: {message}\n"
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except (OSError, ValueError, AttributeError):
+        # A closed stderr is no reason to fail.
+        pass
+    if _under_helm():
+        _tell_helm(text)
+
+
 def write(report: str, text: str) -> bool:
     """Write a report file; an empty text says that all went well.
 
@@ -51,6 +71,17 @@ def write(report: str, text: str) -> bool:
     except OSError:
         return False
     return True
+
+
+def _under_helm() -> bool:
+    """Whether Helm started us: Helm 4 says so, Helm 3 is known by its name."""
+    if os.environ.get("HELM_PLUGIN_NAME") == names.POSTRENDER:
+        return True
+    try:
+        with open(f"{_PARENT}/comm", encoding="utf-8") as file:  # noqa: PTH123 - as above
+            return file.read().startswith("helm")
+    except (OSError, ValueError):
+        return False
 
 
 def _tell_helm(text: str) -> None:

@@ -14,9 +14,12 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from json.encoder import encode_basestring
-from typing import Any
 
 from allranks.errors import InputError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _PLAIN = re.compile(r"[A-Za-z/_.][A-Za-z0-9/._:@-]*", re.ASCII)
 _NOT_PLAIN = re.compile(

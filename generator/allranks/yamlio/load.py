@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Any, NoReturn
 
 import yaml
 from yaml._yaml import CParser
@@ -28,10 +27,13 @@ from yaml.events import (
 
 from allranks.errors import InputError, InvalidValues, Problem
 from allranks.yamlio import mistakes, scalars
-from allranks.yamlio.document import Document, Lines, Tokens
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any, NoReturn
+
+    from allranks.yamlio.document import Document, Lines, Tokens
 
 # Deeper than any values or manifest; far from the limits of Python and of Helm.
 MAX_DEPTH = 200
@@ -66,7 +68,7 @@ def load(text: str | bytes, source: str) -> Document:
             hint="write `key: value` lines",
             source=f"{source}:{line}",
         )
-    return Document(data, source, reader.lines, reader.tokens)
+    return _document(data, source, reader)
 
 
 def load_list(text: str | bytes, source: str, key: str) -> Document:
@@ -90,6 +92,12 @@ def load_list(text: str | bytes, source: str, key: str) -> Document:
             hint="write `key: value` lines, or `- item` lines",
             source=f"{source}:{line}",
         )
+    return _document(data, source, reader)
+
+
+def _document(data: dict[str, Any], source: str, reader: _Reader) -> Document:
+    from allranks.yamlio.document import Document  # noqa: PLC0415 - the post-renderer needs none
+
     return Document(data, source, reader.lines, reader.tokens)
 
 

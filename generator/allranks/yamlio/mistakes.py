@@ -5,9 +5,11 @@ The parser speaks of tokens and of block ends; a person sees a tab, a missing qu
 
 from __future__ import annotations
 
-from typing import Any
-
 from allranks.errors import InputError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 # What libyaml says, in the order to look for it: part of its problem, our words, the fix.
 _WORDS = (

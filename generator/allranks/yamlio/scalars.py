@@ -13,7 +13,10 @@ import math
 import re
 import struct
 from functools import lru_cache
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 # A plain scalar that starts with anything else is text; the empty scalar is null.
 HINTS = frozenset(["", *"yYnNtTfFoO~", *"+-0123456789."])

@@ -147,3 +147,27 @@ def test_generators_layout_is_taken(render: Render, mpi: Path) -> None:
     computed = render(**UNEVEN)
     assert templates(computed) == templates(carried)
     assert hostfile(computed) == hostfile(carried)
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "naive"),
+    [
+        ("demo", {}, False),
+        # "-launcher-0" has 10 characters before its digit, "-worker-last-0" 13.
+        ("a" * 39, {}, False),
+        ("a" * 40, {}, True),
+        ("a" * 36, UNEVEN, False),
+        ("a" * 37, UNEVEN, True),
+        ("a" * 20 + "1" + "a" * 31, {}, False),
+        ("run-123456789", {}, False),
+        ("run-20241122123456", {}, True),
+        ("a" * 52, {"mpi": {"implementation": "MPICH"}}, False),
+    ],
+)
+def test_names_that_open_mpi_4_cannot_shorten(
+    name: str, values: dict[str, Any], naive: bool, render: Render
+) -> None:
+    """It keeps 49 characters before a host's first digit and 9 digits; else all pods tell it."""
+    for pod in templates(render(name=name, **values)).values():
+        env = variables(pod)
+        assert ("naive" if naive else None) == env.get("OMPI_MCA_regx")

@@ -157,7 +157,7 @@ def test_the_command_line_finds_it_by_the_same_names(render: Callable[..., Any])
 def told_lease(manifests: dict[str, Any], deployment: str) -> str:
     """The Lease that the watcher takes there."""
     env = {
-        each["name"]: each.get("value")
+        each["name"]: each.get("value", "")
         for each in pod(manifests, deployment)["containers"][0]["env"]
     }
     return str(env["ALLRANKS_LEASE_NAME"])

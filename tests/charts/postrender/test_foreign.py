@@ -130,7 +130,7 @@ def test_every_pass_at_once(helm: Helm, foreign: Path) -> None:
     assert 4 == group["spec"]["minMember"]
     assert "lab" == group["metadata"]["namespace"]
     assert "volcano" == pod["schedulerName"]
-    assert {"nvidia.com/gpu": 8, "rdma/hca": 1} == trainer["resources"]["limits"]
+    assert {"nvidia.com/gpu": 8, "rdma/hca": "1"} == trainer["resources"]["limits"]
     assert {"add": ["IPC_LOCK"], "drop": ["ALL"]} == trainer["securityContext"]["capabilities"]
     assert "64Gi" == pod["volumes"][0]["emptyDir"]["sizeLimit"]
     assert "ml" == job["metadata"]["labels"]["team"]

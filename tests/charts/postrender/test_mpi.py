@@ -109,7 +109,7 @@ def test_place_and_fabric_without_a_queue(helm: Helm, mpi: Path) -> None:
         for other in WORKERS:
             labels = pod_of(objects, other)["metadata"]["labels"].items()
             assert term["labelSelector"]["matchLabels"].items() <= labels
-        assert 1 == spec["containers"][0]["resources"]["limits"]["rdma/hca"]
+        assert "1" == spec["containers"][0]["resources"]["limits"]["rdma/hca"]
     spec = pod_of(objects, "demo-launcher")["spec"]
     assert "affinity" not in spec
     assert "resources" not in spec["containers"][0]

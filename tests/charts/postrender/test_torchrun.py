@@ -131,8 +131,8 @@ def test_rdma(helm: Helm, torchrun: Path) -> None:
     )
     (trainer,) = pod_of(objects)["spec"]["containers"]
 
-    assert 1 == trainer["resources"]["limits"]["rdma/hca"]
-    assert 1 == trainer["resources"]["requests"]["rdma/hca"]
+    assert "1" == trainer["resources"]["limits"]["rdma/hca"]
+    assert "1" == trainer["resources"]["requests"]["rdma/hca"]
     assert ["IPC_LOCK"] == trainer["securityContext"]["capabilities"]["add"]
 
 

@@ -85,9 +85,12 @@ def templates(manifests: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def variables(template: dict[str, Any]) -> dict[str, Any]:
-    """The variables of a pod template's trainer: a text, or what `valueFrom` says."""
+    """The variables of a pod template's trainer: a text, or what `valueFrom` says.
+
+    One with neither is empty, as for Kubernetes.
+    """
     trainer = template["spec"]["containers"][0]
-    return {each["name"]: each.get("value", each.get("valueFrom")) for each in trainer["env"]}
+    return {each["name"]: each.get("value", each.get("valueFrom", "")) for each in trainer["env"]}
 
 
 class Manifests(SingleFileSnapshotExtension):

@@ -136,7 +136,7 @@ def test_where_it_runs_passes_through(render: Any) -> None:
         spec["tolerations"],
         spec["imagePullSecrets"],
     )
-    assert 2 == spec["containers"][0]["resources"]["requests"]["cpu"]
+    assert "2" == spec["containers"][0]["resources"]["requests"]["cpu"]
 
 
 @pytest.mark.parametrize(

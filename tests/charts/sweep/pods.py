@@ -78,9 +78,9 @@ class Pods:
             return text
 
         env = {
-            each["name"]: here(expand(each["value"]))
+            each["name"]: here(expand(each.get("value", "")))
             for each in container["env"]
-            if "value" in each
+            if "valueFrom" not in each
         }
         words = [here(expand(word)) for word in container["args"]]
         entry = here(container["command"][1])

@@ -25,7 +25,7 @@ def test_args_and_env_arrive_as_typed(words: list[str], render: Render, pod: Pod
     )
     trainer = pod(made)["spec"]["containers"][0]
     assert ["prog", *words, *words] == [expand(arg) for arg in trainer["args"]]
-    env = {each["name"]: each.get("value") for each in trainer["env"]}
+    env = {each["name"]: each.get("value", "") for each in trainer["env"]}
     assert words == [expand(env[f"V{i}"]) for i in range(len(words))]
 
 
@@ -58,7 +58,7 @@ def test_other_strings_arrive_as_typed(text: str, key: str, render: Render, pod:
     spec = template["spec"]
     assert text == spec["hostname"]
     assert {key: "1e5"} == spec["nodeSelector"]
-    env = {each["name"]: each.get("value") for each in spec["containers"][0]["env"]}
+    env = {each["name"]: each.get("value", "") for each in spec["containers"][0]["env"]}
     assert re.sub(r"[\r\n]", "", text) == expand(env.get("PET_ROLE", ""))
 
 

@@ -52,7 +52,7 @@ def test_every_choice_arrives_as_typed(
     held = [f"<{text}>" for _, text in typed]
     words = [word for index, (_, text) in enumerate(typed) for word in (f"--p{index}", text)]
     assert [*held, *words] == [expand(arg) for arg in trainer["args"]][-3 * len(typed) :]
-    env = {each["name"]: each.get("value") for each in trainer["env"]}
+    env = {each["name"]: each.get("value", "") for each in trainer["env"]}
     assert [text for _, text in typed] == [expand(env[f"P{i}"]) for i in range(len(typed))]
 
 

@@ -76,6 +76,7 @@ class Pod:
         folder: what it writes, outside of its namespaces.
         outer: the process that holds the namespaces.
         pid: its process 1, as this machine counts.
+        domain: what is behind its name in the DNS.
     """
 
     name: str
@@ -83,11 +84,12 @@ class Pod:
     folder: Path
     outer: subprocess.Popen[bytes]
     pid: int
+    domain: str = DOMAIN
 
     @property
     def host(self) -> str:
         """The name that other pods know it by."""
-        return f"{self.name}.{DOMAIN}"
+        return f"{self.name}.{self.domain}"
 
     @property
     def state(self) -> Path:
@@ -174,6 +176,8 @@ class Lab:
         slots: of each host.
         leads: the launcher has ranks too, as the first host.
         drop: pods have no capability; always so where the user is not root.
+        release: the job's name.
+        domain: what is behind a pod's name in the DNS.
         env: more environment, of both roles.
     """
 
@@ -185,6 +189,8 @@ class Lab:
     slots: int = 2
     leads: bool = False
     drop: bool = False
+    release: str = "job"
+    domain: str = DOMAIN
     env: dict[str, str] = field(default_factory=dict)
     overlays: dict[str, Path] = field(default_factory=dict)
     pods: dict[str, Pod] = field(default_factory=dict)
@@ -224,11 +230,11 @@ class Lab:
         path.chmod(0o444)  # as a Secret's volume: readable, and for ssh too openly so
 
     def _write_hostfile(self) -> None:
-        names = [f"job-worker-{index}" for index in range(self.workers)]
+        names = [f"{self.release}-worker-{index}" for index in range(self.workers)]
         if self.leads:
-            names.insert(0, "job-launcher-0")
+            names.insert(0, f"{self.release}-launcher-0")
         form = "{}.{} slots={}\n" if self.mpi.implementation == "OpenMPI" else "{}.{}:{}\n"
-        text = "".join(form.format(name, DOMAIN, self.slots) for name in names)
+        text = "".join(form.format(name, self.domain, self.slots) for name in names)
         self.hostfile.write_text(text)
 
     def _write_users(self) -> None:
@@ -305,13 +311,13 @@ class Lab:
             "ALLRANKS_TERMINATION_LOG": str(folder / "message"),
             "ALLRANKS_WAIT_SECONDS": "30",
             "ALLRANKS_NAMESPACE": "lab",
-            "ALLRANKS_RELEASE": "job",
+            "ALLRANKS_RELEASE": self.release,
             "ALLRANKS_MPI_TRANSPORT": "ssh",
             "ALLRANKS_MPI_IMPLEMENTATION": self.mpi.implementation,
             "ALLRANKS_MPI_PORT": str(PORT),
             "ALLRANKS_MPI_HOSTFILE": hosts,
             "ALLRANKS_MPI_KEY": str(self.key),
-            "ALLRANKS_MPI_LAUNCHER": f"job-launcher-0.{DOMAIN}",
+            "ALLRANKS_MPI_LAUNCHER": f"{self.release}-launcher-0.{self.domain}",
             "ALLRANKS_MPI_LOST_SECONDS": "600",
             "ALLRANKS_MPI_CLEAN": "Running",
             "ALLRANKS_MPI_CONTROLLER": "Job",
@@ -358,7 +364,7 @@ class Lab:
             )
         children = Path(f"/proc/{outer.pid}/task/{outer.pid}/children")
         pid = int(until(lambda: children.read_text().split(), "its first process")[0])
-        pod = Pod(name, address, folder, outer, pid)
+        pod = Pod(name, address, folder, outer, pid, self.domain)
         self.pods[name] = pod
         self._plug(pod, number)
         assert outer.stdin is not None
@@ -411,16 +417,16 @@ class Lab:
 
     def _write_names(self) -> None:
         """Write each pod's /etc/hosts in place: it is mounted there."""
-        shared = "".join(f"{ip} {name}.{DOMAIN}\n" for name, ip in self.known.items())
+        shared = "".join(f"{ip} {name}.{self.domain}\n" for name, ip in self.known.items())
         for name, ip in self.known.items():
-            own = f"127.0.0.1 localhost\n{ip} {name}.{DOMAIN}.cluster.local {name}\n"
+            own = f"127.0.0.1 localhost\n{ip} {name}.{self.domain}.cluster.local {name}\n"
             with (self.folder / name / "hosts").open("r+") as file:
                 file.write(own + shared)  # at once: somebody may be reading
                 file.truncate()
 
     def worker(self, index: int, **env: str) -> Pod:
         """Start a worker."""
-        return self.start(f"job-worker-{index}", "worker", **env)
+        return self.start(f"{self.release}-worker-{index}", "worker", **env)
 
     def all_workers(self, **env: str) -> list[Pod]:
         """Start all workers, and wait until they are ready."""
@@ -432,7 +438,7 @@ class Lab:
     def launcher(self, *command: str, mpirun_args: tuple[str, ...] = (), **env: str) -> Pod:
         """Start the launcher."""
         args = (str(len(mpirun_args)), *mpirun_args, *command)
-        return self.start("job-launcher-0", "launcher", *args, **env)
+        return self.start(f"{self.release}-launcher-0", "launcher", *args, **env)
 
     def close(self) -> None:
         """End all that was started."""

@@ -74,6 +74,29 @@ def test_ranks_run_on_all_hosts_in_order(lab: MakeLab, family: str) -> None:
     assert launcher.message == ""
 
 
+# As long as Kubernetes takes them: the launcher's pod has a name of 63 characters.
+_LONG = "r" * 52
+_DATED = "run-20241122123456"
+
+
+@pytest.mark.parametrize(
+    ("family", "release"),
+    [*((family, _LONG) for family in FAMILIES), ("openmpi4", _DATED)],
+)
+def test_names_of_every_length_and_date(lab: MakeLab, family: str, release: str) -> None:
+    """The longest names, and ones that begin with many digits; Open MPI 4 as the chart sets it."""
+    domain = f"{release}.{'n' * 63}.svc"
+    job = lab(family, release=release, domain=domain, env={"OMPI_MCA_regx": "naive"})
+    workers = job.all_workers()
+    launcher = job.launcher(str(job.mpi.python), "-c", RANKS)
+    assert launcher.end() == 0, launcher.log
+    hosts = [f"{release}-worker-{index}" for index in (0, 0, 1, 1)]
+    assert [f"rank {rank} of 4 on {host}" for rank, host in enumerate(hosts)] == _ranks(
+        launcher.log
+    )
+    assert [0, 0] == [worker.end() for worker in workers]
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_launcher_has_ranks_too(lab: MakeLab, family: str) -> None:
     """With runLauncherAsWorker the first ranks are the launcher's, which no MPI asks over ssh."""

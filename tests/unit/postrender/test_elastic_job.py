@@ -103,7 +103,7 @@ def test_devices_are_for_pods_that_train() -> None:
     """The master has no RDMA."""
     found = rendered(job(fabric=True))
     limits = template(found, "worker")["spec"]["containers"][0]["resources"]["limits"]
-    assert {"rdma/x": 1} == limits
+    assert {"rdma/x": "1"} == limits
     assert "resources" not in template(found, "dlrover-master")["spec"]["containers"][0]
 
 

@@ -78,7 +78,7 @@ def test_rdma_by_annotation() -> None:
     manifest["metadata"]["annotations"] = {"allranks.dev/fabric": json.dumps(fabric)}
     (container,) = pods(manifest)["containers"]
 
-    assert {"limits": {"cpu": 1, "rdma/hca": 1}, "requests": {"rdma/hca": 1}} == container[
+    assert {"limits": {"cpu": 1, "rdma/hca": "1"}, "requests": {"rdma/hca": "1"}} == container[
         "resources"
     ]
     assert {"capabilities": {"add": ["IPC_LOCK"]}} == container["securityContext"]
@@ -92,7 +92,7 @@ def test_rdma_goes_to_the_containers_with_gpus() -> None:
     spec = pods(deployment(side, gpu, mig), rdma_resources=(("rdma/hca", 1),))
 
     assert side == spec["containers"][0]
-    assert [1, 1] == [one["resources"]["limits"]["rdma/hca"] for one in spec["containers"][1:]]
+    assert ["1", "1"] == [one["resources"]["limits"]["rdma/hca"] for one in spec["containers"][1:]]
     spec = pods(deployment({"name": "a"}, {"name": "b"}), rdma=True)
     assert ["IPC_LOCK"] == spec["containers"][0]["securityContext"]["capabilities"]["add"]
     assert {"name": "b"} == spec["containers"][1]

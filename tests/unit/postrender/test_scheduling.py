@@ -23,6 +23,7 @@ def job(name: str = "train", pods: int = 4, **extra: Any) -> dict[str, Any]:
         "spec": {
             "completions": pods,
             "parallelism": pods,
+            "completionMode": "Indexed",
             "template": {"metadata": {"labels": {"app": name}}, "spec": dict(POD_SPEC)},
             **extra,
         },
@@ -132,6 +133,14 @@ def test_kueue_may_admit_fewer_pods_of_an_elastic_job() -> None:
     annotations = out["metadata"]["annotations"]
     assert "2" == annotations["kueue.x-k8s.io/job-min-parallelism"]
     assert "true" == annotations["kueue.x-k8s.io/job-completions-equal-parallelism"]
+
+
+def test_kueue_keeps_the_completions_of_pods_without_index() -> None:
+    """Kueue refuses a Job that asks it to change both and whose pods have no index."""
+    manifest = job(pods=4, completionMode="NonIndexed")
+    (out,) = render(manifest, dialect="kueue", queue="q", gang_min=2)
+
+    assert {"kueue.x-k8s.io/job-min-parallelism": "2"} == out["metadata"]["annotations"]
 
 
 def test_kueue_whole_gang_needs_no_annotation() -> None:
@@ -334,7 +343,7 @@ def test_coscheduling_gang() -> None:
 
 def test_coscheduling_under_another_scheduler_name() -> None:
     """The plugin often runs in a second scheduler."""
-    _, out = render(apps("StatefulSet"), dialect="coscheduling", scheduler_name="gang")
+    _, out = render(job(), dialect="coscheduling", scheduler_name="gang")
 
     assert "gang" == template(out)["spec"]["schedulerName"]
 

@@ -21,8 +21,9 @@ TOPOLOGY = {"key": RACK, "level": "rack", "mode": "required", "pods": PODS}
 def controller(part: str, pods: int, kind: str = "Job", **asked: Any) -> dict[str, Any]:
     """A controller of the release `pi`, with what it asks of its scheduler."""
     labels = {"app.kubernetes.io/instance": "pi", "allranks.dev/group": part}
-    size = {"replicas": pods} if kind == "StatefulSet" else {"completions": pods}
-    size |= {} if kind == "StatefulSet" else {"parallelism": pods}
+    size: dict[str, Any] = {"completions": pods, "parallelism": pods}
+    if kind == "StatefulSet":
+        size = {"replicas": pods, "podManagementPolicy": "Parallel"}
     return {
         "apiVersion": "apps/v1" if kind == "StatefulSet" else "batch/v1",
         "kind": kind,

@@ -59,7 +59,8 @@ def _rdma(edit: Edit, container: Path, resources: tuple[tuple[str, int | str], .
         explicit = edit.get((*container, "resources", "limits", name))
         # An extended resource must be requested as it is limited.
         for side in ("limits", "requests"):
-            value = amount if explicit is None else explicit
+            # As text, which is how the API server stores an amount.
+            value = str(amount) if explicit is None else explicit
             edit.default((*container, "resources", side, name), value)
     added = (*container, "securityContext", "capabilities", "add")
     if not {"ALL", IPC_LOCK} & set(map(str, edit.items(added))):

@@ -318,12 +318,12 @@ def _validate(prepared: Prepared, asked: Asked, request: Request) -> None:
         for path, problem in _problems(prepared, values, asked.trial_where, request):
             if path in set_by and asked.trial_path(path) == path:
                 place: ValuesPath = (SWEEP, "parameters", set_by[path])
-                shown = replace(problem, source=asked.where(place))
+                shown = problem.at(source=asked.where(place))
                 if set_by[path] != shown.path:
                     message = f"at {shown.path}: {shown.message}"
-                    shown = replace(shown, path=paths.show(place), message=message)
+                    shown = shown.at(paths.show(place), message=message)
             else:
-                shown = replace(problem, path=paths.show(asked.trial_path(path)))
+                shown = problem.at(paths.show(asked.trial_path(path)))
             found.setdefault((path, problem.message), shown)
     if found:
         ordered = in_file_order(values, [(path, problem) for (path, _), problem in found.items()])

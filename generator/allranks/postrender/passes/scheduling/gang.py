@@ -6,7 +6,7 @@ Shared by the dialects, which differ only in where they write it.
 from __future__ import annotations
 
 from allranks import names
-from allranks.postrender.edit import clone
+from allranks.postrender.edit import clone, get
 from allranks.postrender.workloads import GANGS
 
 TYPE_CHECKING = False
@@ -23,8 +23,10 @@ _LABEL_MAX = names.DNS_LABEL_MAX
 def size(workload: Workload, ask: Scheduling) -> int:
     """The pods that must start together; 0 where the workload is no gang.
 
-    A Deployment, a ReplicaSet or a bare Pod is none: its pods are of use one by one. A gang that
-    other objects share is judged when all are known, by `check_shared`.
+    A Deployment, a ReplicaSet or a bare Pod is none: its pods are of use one by one. Neither is a
+    workload whose pods are not all made at once: a gang that waits for a pod which is made only
+    when another one is ready, or has ended, never starts. A gang that other objects share is judged
+    when all are known, by `check_shared`.
 
     Raises:
         InputError: more are asked for than there are, or their number is not known.
@@ -32,9 +34,11 @@ def size(workload: Workload, ask: Scheduling) -> int:
     if workload.kind not in GANGS or not ask.gang:
         return 0
     pods = workload.pods
+    checked(workload, ask)
+    if (ask.gang_min or pods) != 1 and (reason := _one_after_another(workload)):
+        workload.edit.note(f"no gang is written, because {reason[0]}", reason[1])
+        return 0
     if ask.gang_min:
-        if pods and not ask.gang_name:
-            _check(workload, ask.gang_min, pods)
         return ask.gang_min
     if pods is None:
         workload.edit.refuse(
@@ -43,6 +47,109 @@ def size(workload: Workload, ask: Scheduling) -> int:
             "give it: --gang-min N",
         )
     return pods
+
+
+def checked(workload: Workload, ask: Scheduling) -> int:
+    """The gang that is asked for; 0 where it is all pods.
+
+    Raises:
+        InputError: more are asked for than there are.
+    """
+    if ask.gang_min and workload.pods and not ask.gang_name:
+        _check(workload, ask.gang_min, workload.pods)
+    return ask.gang_min
+
+
+def _one_after_another(workload: Workload) -> tuple[str, str] | None:
+    """Why a workload's pods are not all made at once, and how to change it; None where they are."""
+    if workload.kind == "StatefulSet":
+        policy = workload.edit.get(("spec", "podManagementPolicy"))
+        if policy == "Parallel" or workload.pods in (0, 1):
+            return None
+        why = f"podManagementPolicy is {policy or 'OrderedReady, the default'}"
+        return (
+            f"{why}: each pod is made when the one before it is ready",
+            "set podManagementPolicy: Parallel for a gang",
+        )
+    if workload.kind != "JobSet":
+        return _in_waves(workload.edit.get(workload.job))
+    jobs = [job for job in workload.edit.items(("spec", "replicatedJobs")) if isinstance(job, dict)]
+    waiting = next((job.get("name") for job in jobs if job.get("dependsOn")), None)
+    if waiting is not None:
+        return f"the job {waiting} waits for others (dependsOn)", "remove dependsOn for a gang"
+    order = workload.edit.get(("spec", "startupPolicy", "startupPolicyOrder"))
+    if order == "InOrder" and len(jobs) > 1:
+        return (
+            "startupPolicyOrder is InOrder: each job is made when the one before it is ready",
+            "set startupPolicyOrder: AnyOrder for a gang",
+        )
+    reasons = (_in_waves(job.get("template")) for job in jobs)
+    return next((reason for reason in reasons if reason), None)
+
+
+def _in_waves(job: Any) -> tuple[str, str] | None:
+    """Why a Job makes some pods only when others have ended; None where it makes all at once."""
+    completions, parallelism = get(job, ("spec", "completions")), get(job, ("spec", "parallelism"))
+    parallelism = 1 if parallelism is None else parallelism
+    if not isinstance(completions, int) or not isinstance(parallelism, int):
+        return None
+    if not 0 < parallelism < completions:
+        return None
+    why = f"completions are {completions} and parallelism is {parallelism}"
+    return (
+        f"{why}: some pods are made only when others have ended",
+        "set parallelism to completions for a gang",
+    )
+
+
+def refuse_other_group(workload: Workload, ask: Scheduling, group: str) -> None:
+    """Refuse what is asked of a gang, where the chart has put the pods into a group of its own.
+
+    Args:
+        workload: the object.
+        ask: what it asks.
+        group: the group that the pods name.
+
+    Raises:
+        InputError: the queue, the gang or the topology is asked for; they are that group's.
+    """
+    if ask.queue or ask.gang_min or ask.gang_timeout or ask.topology.asked:
+        workload.edit.refuse(
+            ("metadata", "name"),
+            f"the pods are members of the PodGroup {group!r}, which is not ours to change: "
+            "queue, gang and topology are said there",
+            "say them in the chart's own values, or choose other objects: --kind, --name",
+        )
+
+
+def check_kept(workload: Workload, ask: Scheduling, ours: dict[str, Any], kept: Any) -> None:
+    """Check that a PodGroup which is there already says what is asked.
+
+    Args:
+        workload: the object whose gang it is.
+        ask: what it asks.
+        ours: the spec of the PodGroup that would have been added.
+        kept: the spec of the one that is there.
+
+    Raises:
+        InputError: it says something else.
+    """
+    asked = {
+        "minMember": ask.gang_min,
+        "queue": ask.queue,
+        "priorityClassName": ask.priority_class,
+        "scheduleTimeoutSeconds": ask.gang_timeout,
+        "networkTopology": ask.topology.asked,
+        "topologyConstraint": ask.topology.asked,
+    }
+    for key, value in ours.items():
+        there = get(kept, (key,))
+        if asked.get(key) and there != value:
+            workload.edit.refuse(
+                ("metadata", "name"),
+                f"{key} of its PodGroup is {there!r} in the stream, and {value!r} is asked for",
+                "say it in one place: in that PodGroup, or by the options",
+            )
 
 
 def check_shared(members: Iterable[tuple[Workload, Scheduling]]) -> None:

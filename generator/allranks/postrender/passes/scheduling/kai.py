@@ -8,7 +8,13 @@ and the grouper is told to leave alone.
 from __future__ import annotations
 
 from allranks.names import KAI_TOPOLOGY
-from allranks.postrender.passes.scheduling.gang import group, label_value, name, size
+from allranks.postrender.passes.scheduling.gang import (
+    group,
+    label_value,
+    name,
+    refuse_other_group,
+    size,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,6 +57,9 @@ def apply(workload: Workload, ask: Scheduling) -> list[dict[str, Any]]:
         edit.default((*template.spec, "schedulerName"), ask.scheduler_name or SCHEDULER)
     if ask.gang_name and (least := size(workload, ask)):
         return [_shared(workload, ask, least)]
+    if other := _other_group(workload):
+        refuse_other_group(workload, ask, other)
+        return []
     _gang(workload, ask)
     _topology(workload, ask)
     return []
@@ -59,7 +68,11 @@ def apply(workload: Workload, ask: Scheduling) -> list[dict[str, Any]]:
 def _shared(workload: Workload, ask: Scheduling, least: int) -> dict[str, Any]:
     """Make the pods members of a PodGroup, and return it."""
     edit = workload.edit
-    edit.put((*workload.job, "metadata", "annotations", NO_GROUPER), "true")
+    annotations = (*workload.job, "metadata", "annotations")
+    edit.put((*annotations, NO_GROUPER), "true")
+    # What the grouper would read is said by the PodGroup.
+    for key in (MIN_MEMBER, *PLACEMENT.values()):
+        edit.drop((*annotations, key))
     for template in workload.trainers:
         edit.put((*template.annotations, POD_GROUP), name(workload, ask))
     spec: dict[str, Any] = {"minMember": least}
@@ -76,17 +89,22 @@ def _shared(workload: Workload, ask: Scheduling, least: int) -> dict[str, Any]:
     return group(workload, ask, API_VERSION, spec)
 
 
+def _other_group(workload: Workload) -> str:
+    """The PodGroup that the chart has put the pods into; "" where KAI's grouper makes it."""
+    for template in workload.trainers:
+        group = workload.edit.get((*template.annotations, POD_GROUP))
+        if group is not None:
+            return str(group)
+    return ""
+
+
 def _gang(workload: Workload, ask: Scheduling) -> None:
     edit = workload.edit
     if workload.kind == "StatefulSet" or (least := size(workload, ask)) == 0:
         return
     if workload.kind == "JobSet":
-        jobs = edit.items(("spec", "replicatedJobs"))
-        if any(isinstance(job, dict) and job.get("dependsOn") for job in jobs):
-            # Jobs that wait for others cannot start together with them.
-            return
         # Up to v0.14 KAI takes an absent policy for InOrder, and then groups each job alone.
-        edit.default(("spec", "startupPolicy"), {"startupPolicyOrder": "AnyOrder"})
+        edit.default(("spec", "startupPolicy", "startupPolicyOrder"), "AnyOrder")
     edit.put((*workload.job, "metadata", "annotations", MIN_MEMBER), str(least))
 
 
@@ -97,6 +115,9 @@ def _topology(workload: Workload, ask: Scheduling) -> None:
     for path in sorted({(), workload.job}, key=str):
         annotations = (*path, "metadata", "annotations")
         edit.put((*annotations, KAI_TOPOLOGY), _topology_name(workload, ask, path))
+        for mode, key in PLACEMENT.items():
+            if mode != topology.mode:
+                edit.drop((*annotations, key))
         edit.put((*annotations, PLACEMENT[topology.mode]), topology.key)
 
 

@@ -6,7 +6,7 @@ A Job is created suspended and Kueue starts it. Topology is asked in annotations
 from __future__ import annotations
 
 from allranks import names
-from allranks.postrender.passes.scheduling.gang import label_value, size
+from allranks.postrender.passes.scheduling.gang import checked, label_value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ TOPOLOGY = {
     "required": "kueue.x-k8s.io/podset-required-topology",
     "preferred": "kueue.x-k8s.io/podset-preferred-topology",
 }
+# Kueue takes one of the three, and refuses a job with two.
+_UNCONSTRAINED = "kueue.x-k8s.io/podset-unconstrained-topology"
 # What Kueue admits by `suspend`; all else is held back pod by pod, by a scheduling gate.
 _SUSPENDED = ("Job", "CronJob", "JobSet")
 _UNKNOWN = ("ReplicaSet", names.ELASTIC_JOB)
@@ -33,6 +35,8 @@ def apply(workload: Workload, ask: Scheduling) -> None:
     by_pod = workload.kind in _UNKNOWN
     for top in [one.path for one in workload.trainers] if by_pod else [workload.job]:
         labels = (*top, "metadata", "labels")
+        # The queue was an annotation once, and Kueue still reads it.
+        edit.drop((*top, "metadata", "annotations", QUEUE_NAME))
         edit.put((*labels, QUEUE_NAME), label_value(workload, ask.queue, "the queue"))
         if ask.priority_class:
             value = label_value(workload, ask.priority_class, "the priority class")
@@ -44,17 +48,23 @@ def apply(workload: Workload, ask: Scheduling) -> None:
     key = TOPOLOGY.get(ask.topology.mode)
     if key and ask.topology.asked:
         for template in workload.trainers:
+            for other in (*TOPOLOGY.values(), _UNCONSTRAINED):
+                if other != key:
+                    edit.drop((*template.annotations, other))
             edit.put((*template.annotations, key), ask.topology.key)
 
 
 def _partial(workload: Workload, ask: Scheduling) -> None:
     """Let Kueue admit fewer pods than the Job has, down to the gang or to its part of one."""
     edit, top = workload.edit, workload.job
-    least = max(ask.gang_own, 1) if ask.gang_name else size(workload, ask)
+    least = max(ask.gang_own, 1) if ask.gang_name else checked(workload, ask)
     parallelism = edit.get((*top, "spec", "parallelism"))
-    if parallelism == least:
-        return
     annotations = (*top, "metadata", "annotations")
+    if (1 if parallelism is None else parallelism) == least:
+        edit.drop((*annotations, MIN_PARALLELISM))
+        return
     edit.put((*annotations, MIN_PARALLELISM), str(least))
-    if edit.get((*top, "spec", "completions")) == parallelism:
+    # Kueue refuses it for a Job whose pods have no index.
+    indexed = edit.get((*top, "spec", "completionMode")) == "Indexed"
+    if indexed and edit.get((*top, "spec", "completions")) == parallelism:
         edit.put((*annotations, COMPLETIONS_FOLLOW), "true")

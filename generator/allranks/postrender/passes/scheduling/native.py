@@ -6,7 +6,7 @@ the pods' own, and topology is the placement pass's affinity.
 
 from __future__ import annotations
 
-from allranks.postrender.passes.scheduling.gang import group, name, size
+from allranks.postrender.passes.scheduling.gang import group, name, refuse_other_group, size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,6 +31,11 @@ def apply(workload: Workload, ask: Scheduling) -> list[dict[str, Any]]:
     if not least:
         return []
     gang = name(workload, ask)
+    for template in workload.trainers:
+        there = edit.get((*template.labels, POD_GROUP))
+        if there not in (None, gang):
+            refuse_other_group(workload, ask, str(there))
+            return []
     if not gang:
         edit.refuse(
             ("metadata", "name"),

@@ -7,7 +7,7 @@ itself, from annotations.
 from __future__ import annotations
 
 from allranks.names import VOLCANO_TIERS
-from allranks.postrender.passes.scheduling.gang import group, name, size
+from allranks.postrender.passes.scheduling.gang import group, name, refuse_other_group, size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 API_VERSION = "scheduling.volcano.sh/v1beta1"
 GROUP_NAME = "scheduling.k8s.io/group-name"
+_GROUP_ALIAS = "scheduling.volcano.sh/group-name"
 MIN_MEMBER = "scheduling.volcano.sh/group-min-member"
 QUEUE_NAME = "scheduling.volcano.sh/queue-name"
 SCHEDULER = "volcano"
@@ -31,18 +32,54 @@ def apply(workload: Workload, ask: Scheduling) -> list[dict[str, Any]]:
         edit.default((*template.spec, "schedulerName"), ask.scheduler_name or SCHEDULER)
         if ask.priority_class:
             edit.default((*template.spec, "priorityClassName"), ask.priority_class)
-    least = size(workload, ask)
+    if other := _other_group(workload, ask):
+        refuse_other_group(workload, ask, other)
+        return []
+    whole = _with_own(workload, ask)
+    least = size(workload, whole)
+    templates = {template.path for template in workload.trainers}
+    owners = {(), workload.job}
     if least and workload.kind != "CronJob" and (gang := name(workload, ask)):
         for template in workload.trainers:
+            edit.drop((*template.annotations, _GROUP_ALIAS))
             edit.put((*template.annotations, GROUP_NAME), gang)
-        return [group(workload, ask, API_VERSION, _spec(workload, ask, least))]
-    paths = {(), workload.job} if least else set()
-    for path in sorted(paths, key=str):
+        for path in sorted(owners | templates, key=str):
+            annotations = (*path, "metadata", "annotations")
+            # The PodGroup says both; Volcano reads the annotations where there is none.
+            edit.drop((*annotations, MIN_MEMBER))
+            edit.drop((*annotations, QUEUE_NAME))
+        return [group(workload, ask, API_VERSION, _spec(workload, whole, least))]
+    for path in sorted(owners, key=str) if least else ():
         edit.put((*path, "metadata", "annotations", MIN_MEMBER), str(least))
-    if ask.queue:
-        for path in sorted(paths | {template.path for template in workload.trainers}, key=str):
-            edit.put((*path, "metadata", "annotations", QUEUE_NAME), ask.queue)
+    for path in sorted(templates - owners, key=str) if least else ():
+        edit.drop((*path, "metadata", "annotations", MIN_MEMBER))
+    for path in sorted(owners | templates, key=str) if ask.queue else ():
+        annotation = (*path, "metadata", "annotations", QUEUE_NAME)
+        if least or path in templates or edit.get(annotation) is not None:
+            edit.put(annotation, ask.queue)
     return []
+
+
+def _other_group(workload: Workload, ask: Scheduling) -> str:
+    """The PodGroup that the chart has put the pods into; "" where there is none but ours."""
+    ours = ask.gang_name or workload.name
+    for template in workload.trainers:
+        for key in (GROUP_NAME, _GROUP_ALIAS):
+            group = workload.edit.get((*template.annotations, key))
+            if group is not None and group != ours:
+                return str(group)
+    return ""
+
+
+def _with_own(workload: Workload, ask: Scheduling) -> Scheduling:
+    """What is asked and, where nothing is, what the chart asks by Volcano's own annotations."""
+    queue, least = ask.queue, ask.gang_min
+    for path in ((), workload.job, *(template.path for template in workload.trainers)):
+        annotations = (*path, "metadata", "annotations")
+        queue = queue or str(workload.edit.get((*annotations, QUEUE_NAME)) or "")
+        text = str(workload.edit.get((*annotations, MIN_MEMBER)) or "")
+        least = least or (int(text) if text.isascii() and text.isdigit() else 0)
+    return ask.replace(queue=queue, gang_min=least)
 
 
 def _spec(workload: Workload, ask: Scheduling, least: int) -> dict[str, Any]:

@@ -1,0 +1,85 @@
+"""The command line is read in two ways, and both read the same."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from allranks.errors import InputError
+from allranks.postrender import Options, arguments
+
+VALUES = (
+    "kueue",
+    "volcano",
+    "q",
+    "3",
+    "a=b",
+    "a=",
+    "=",
+    "",
+    "-x",
+    "--rdma",
+    "rdma/hca=1",
+    "٣",
+    "rack",
+)
+FLAGS = (
+    *(*arguments.TEXTS, *arguments.NUMBERS, *arguments.LISTS, *arguments.PAIRS),
+    *(*arguments.SWITCHES, "--unknown", "--dial", "-q", "extra", "--"),
+)
+
+
+@st.composite
+def command_lines(draw: st.DrawFn) -> list[str]:
+    """Flags with a value behind them, after an equals sign, or none at all."""
+    words: list[str] = []
+    for flag in draw(st.lists(st.sampled_from(FLAGS), max_size=4)):
+        value = draw(st.sampled_from(VALUES))
+        form = draw(st.sampled_from(("equals", "word", "alone")))
+        words += {"equals": [f"{flag}={value}"], "word": [flag, value], "alone": [flag]}[form]
+    return words
+
+
+def read(argv: list[str]) -> Options | str:
+    """The options, or the problem."""
+    try:
+        return arguments.parse(argv)
+    except InputError as error:
+        return str(error)
+
+
+@given(argv=command_lines())
+def test_both_readers_agree(argv: list[str]) -> None:
+    """What the plain reader takes, argparse takes for the same; all else is argparse's."""
+    plain = arguments._plain
+    first = read(argv)
+    try:
+        arguments._plain = lambda _: None
+        assert read(argv) == first
+    finally:
+        arguments._plain = plain
+
+
+def test_the_usual_run_imports_little() -> None:
+    """What costs more than Python's own start stays away, also where a dialect is written."""
+    heavy = ("argparse", "dataclasses", "inspect", "typing", "shutil", "locale")
+    code = (
+        "import sys; from allranks.postrender.__main__ import main; "
+        "code = main(['--dialect=kueue', '--queue', 'research']); "
+        f"print([name for name in {heavy} if name in sys.modules], file=sys.stderr); sys.exit(code)"
+    )
+    job = "{apiVersion: batch/v1, kind: Job, metadata: {name: a}, spec: {template: {spec: {}}}}"
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", code],
+        input=job,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert (0, "[]\n") == (done.returncode, done.stderr)
+    assert "kueue.x-k8s.io/queue-name: research" in done.stdout
