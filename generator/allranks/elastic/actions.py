@@ -49,10 +49,10 @@ class DeletePod:
 
 @dataclass(frozen=True, slots=True)
 class DeleteService:
-    """Delete a Service of the job's; `uid` is "" where only the name is known."""
+    """Delete a Service of the job's; `uid` of the very Service."""
 
     name: str
-    uid: str = ""
+    uid: str
 
 
 @dataclass(frozen=True, slots=True)
