@@ -13,10 +13,12 @@ name is somebody else's: a Service is used as it stands, and nothing of it is de
 
 from __future__ import annotations
 
+import secrets
 import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
@@ -62,6 +64,9 @@ if TYPE_CHECKING:
 
 DONE, THERE, FOREIGN, GONE = "done", "there", "foreign", "gone"
 CONFLICT, BUSY, QUOTA, REFUSED, SKIPPED = "conflict", "busy", "quota", "refused", "skipped"
+_TOKEN_BYTES = 32
+# Secrets that are known to be there; beyond, it is asked anew.
+_DRAWN_MAX = 10_000
 # What a program that repeats itself meets every day.
 _EXPECTED = frozenset({THERE, GONE, CONFLICT})
 
@@ -154,6 +159,7 @@ class Actor:
         # As many again wait for a free thread: none is idle, and no job's ten thousand stand before
         # another's one.
         self._share = 2 * concurrency
+        self._drawn: set[tuple[str, str]] = set()
 
     def close(self) -> None:
         """Take nothing more, and wait for what has begun."""
@@ -232,6 +238,8 @@ class Actor:
         namespace: str = job["metadata"]["namespace"]
         match action:
             case CreatePod():
+                if action.secret is not None:
+                    self._draw(namespace, action.secret)
                 self._create(resources.PODS, namespace, action.manifest)
             case CreateService():
                 self._create(resources.SERVICES, namespace, action.manifest)
@@ -256,6 +264,18 @@ class Actor:
         # The answer has the metadata, what was sent has the rest.
         found = answer if whole else {**body, "metadata": answer["metadata"]}
         self._world.learn(resource, found)
+
+    def _draw(self, namespace: str, secret: Manifest) -> None:
+        """Make a Secret with a token of its own; one that is there is the one that pods have."""
+        place = namespace, secret["metadata"]["name"]
+        if place in self._drawn:
+            return
+        drawn = {**secret, "stringData": {names.TOKEN_KEY: secrets.token_hex(_TOKEN_BYTES)}}
+        with suppress(ExistsError):
+            self._api.create(resources.SECRETS, namespace, drawn, metadata_only=True)
+        if len(self._drawn) >= _DRAWN_MAX:
+            self._drawn.clear()
+        self._drawn.add(place)
 
     def _delete(
         self, resource: Resource, job: Manifest, name: str, uid: str, grace: int | None = None

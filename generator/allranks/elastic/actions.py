@@ -18,9 +18,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CreatePod:
-    """Make a pod; where one of its name is there already, that is as good."""
+    """Make a pod; where one of its name is there already, that is as good.
+
+    Attributes:
+        manifest: the pod.
+        secret: a Secret that is made first, where it is not there; who makes it draws the token
+            that it holds under the key `token`. None for none.
+    """
 
     manifest: Manifest
+    secret: Manifest | None = None
 
 
 @dataclass(frozen=True, slots=True)

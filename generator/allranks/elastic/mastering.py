@@ -271,7 +271,10 @@ def _create(job: ElasticJob, target: Target, sights: Sights, image: str) -> Crea
     held = _current(sights, target.master) is not None or name in sights.passing
     if target.end is not None or job.suspend or held:
         return None
-    return CreatePod(pods.master(job, target.master.attempt, image))
+    return CreatePod(
+        pods.master(job, target.master.attempt, image),
+        pods.token(job) if job.master == "own" else None,
+    )
 
 
 def _held(job: ElasticJob, create: CreatePod | None) -> str:

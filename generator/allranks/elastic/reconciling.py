@@ -67,9 +67,10 @@ def trainers(job: ElasticJob, target: Target, found: Difference) -> Iterator[Act
     """The pods that are to be made and to go; see `rest` for those that must wait."""
     # An edit may have taken a template away since a plan was taken; the job's status says so.
     possible = {kind for kind in target.groups if pods.template_of(job, kind) is not None}
+    secret = pods.token(job) if job.master == "own" else None
     for kind, member in found.missing[:_AT_ONCE]:
         if kind in possible:
-            yield CreatePod(pods.build(job, kind, member, target))
+            yield CreatePod(pods.build(job, kind, member, target), secret)
     for sight, why in found.unwanted:
         yield DeletePod(sight.name, sight.uid, why=why)
 

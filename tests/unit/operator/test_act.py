@@ -233,3 +233,22 @@ def test_a_deletion_names_its_object(parts: Parts) -> None:
     """Without a uid nothing is sent: whose the name is now, nobody knows."""
     assert {"foreign": 2} == words(parts, [DeletePod("x", ""), DeleteService("x", "")])
     assert [] == parts.server.requests
+
+
+def test_a_jobs_token_is_drawn_before_its_first_pod(parts: Parts) -> None:
+    """Once, and by nobody else's knowledge; one that is there already is the one."""
+    drawn = "/api/v1/namespaces/lab/secrets"
+    parts.server.routes["POST", drawn] = lambda _, body: made(body)
+    secret = {"metadata": {"name": "t", "namespace": "lab"}}
+    for number in range(3):
+        parts.actor.perform(job(), [CreatePod(pod(f"j-edljob-worker-{number}"), secret)])
+    ((found,), pods) = parts.sent("POST", drawn), parts.sent("POST", PODS_PATH)
+    assert (64, 3) == (len(found["stringData"]["token"]), len(pods))
+    assert [drawn, PODS_PATH] == [path for _, path, _, _ in parts.server.requests][:2]
+    parts.server.routes["POST", drawn] = refused(409, "AlreadyExists")
+    other = {"metadata": {"name": "u", "namespace": "lab"}}
+    assert {"done": 1} == words(parts, [CreatePod(pod("j-edljob-worker-8"), other)])
+    parts.server.routes["POST", drawn] = refused(403, "Forbidden")
+    other = {"metadata": {"name": "v", "namespace": "lab"}}
+    assert {"refused": 1} == words(parts, [CreatePod(pod("j-edljob-worker-9"), other)])
+    assert 4 == len(parts.sent("POST", PODS_PATH))
