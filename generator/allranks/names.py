@@ -234,6 +234,8 @@ ENV_JOB = "ALLRANKS_JOB"  # the name of the elastic job
 ENV_MASTER_ADDR = "ALLRANKS_MASTER_ADDR"  # host:port of the job's master
 ENV_MASTER_PORT = "ALLRANKS_MASTER_PORT"  # on the master: what it listens on
 ENV_MASTER_FOLDER = "ALLRANKS_MASTER_FOLDER"  # on the master: in place of an API server
+ENV_MASTER_TOKEN = "ALLRANKS_MASTER_TOKEN"  # noqa: S105 - a name; what a job's pods show to its master
+TOKEN_KEY = "token"  # noqa: S105 - a name; of the Secret that it stands in
 ENV_MASTER_OPTIONS = "ALLRANKS_MASTER_OPTIONS"  # on the master: its options, as JSON
 ENV_TERMINATION_LOG = "ALLRANKS_TERMINATION_LOG"  # where the reason of a failure goes
 # What a trial of a sweep is told of itself.

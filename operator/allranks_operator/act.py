@@ -1,8 +1,8 @@
 """Carrying out what was decided: requests to the API server, many at once, each safe to repeat.
 
-What becomes of an action is one word. `done`, `there` (it was so already), `foreign` (a Service of
-the name is there, but is somebody else's) and `gone` (its object is no more) are ends; the others
-are reasons to come back:
+What becomes of an action is one word. `done`, `there` (it was so already), `foreign` (what has the
+name is somebody else's: a Service is used as it stands, and nothing of it is deleted) and `gone`
+(its object is no more) are ends; the others are reasons to come back:
 
     conflict   something else has the name or has changed it: look again at once
     busy       the server cannot now: look again soon, and later each time
@@ -13,10 +13,12 @@ are reasons to come back:
 
 from __future__ import annotations
 
+import secrets
 import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
@@ -32,6 +34,7 @@ from allranks.elastic.actions import (
     Tell,
     WritePlanStatus,
 )
+from allranks.elastic.sights import owned
 from allranks_operator.kube import resources
 from allranks_operator.kube.applied import plain
 from allranks_operator.kube.errors import (
@@ -61,12 +64,19 @@ if TYPE_CHECKING:
 
 DONE, THERE, FOREIGN, GONE = "done", "there", "foreign", "gone"
 CONFLICT, BUSY, QUOTA, REFUSED, SKIPPED = "conflict", "busy", "quota", "refused", "skipped"
+_TOKEN_BYTES = 32
+# Secrets that are known to be there; beyond, it is asked anew.
+_DRAWN_MAX = 10_000
 # What a program that repeats itself meets every day.
 _EXPECTED = frozenset({THERE, GONE, CONFLICT})
 
 
 class NotLeadingError(Exception):
     """Another watcher acts now; what is left is its business."""
+
+
+class NotOwnedError(Exception):
+    """What is to be deleted is not the job's own: it stays."""
 
 
 class Outcome(NamedTuple):
@@ -149,6 +159,7 @@ class Actor:
         # As many again wait for a free thread: none is idle, and no job's ten thousand stand before
         # another's one.
         self._share = 2 * concurrency
+        self._drawn: set[tuple[str, str]] = set()
 
     def close(self) -> None:
         """Take nothing more, and wait for what has begun."""
@@ -212,6 +223,8 @@ class Actor:
             self.timed(_NAMES[type(action)], namespace, lambda: self._send(job, action))
         except NotLeadingError:
             return Outcome(action, SKIPPED)
+        except NotOwnedError:
+            return Outcome(action, FOREIGN)
         except ExistsError as error:
             return self._existing(job, action, error)
         except ApiError as error:
@@ -225,20 +238,19 @@ class Actor:
         namespace: str = job["metadata"]["namespace"]
         match action:
             case CreatePod():
+                if action.secret is not None:
+                    self._draw(namespace, action.secret)
                 self._create(resources.PODS, namespace, action.manifest)
             case CreateService():
                 self._create(resources.SERVICES, namespace, action.manifest)
             case CreatePlan():
                 self._create(resources.SCALE_PLANS, namespace, action.manifest, whole=True)
             case DeletePod():
-                self._delete(
-                    resources.PODS, namespace, action.name, action.uid, action.grace_seconds
-                )
+                self._delete(resources.PODS, job, action.name, action.uid, action.grace_seconds)
             case DeleteService():
-                uid = action.uid or self._uid(resources.SERVICES, namespace, action.name)
-                self._delete(resources.SERVICES, namespace, action.name, uid)
+                self._delete(resources.SERVICES, job, action.name, action.uid)
             case DeletePlan():
-                self._delete(resources.SCALE_PLANS, namespace, action.name, action.uid)
+                self._delete(resources.SCALE_PLANS, job, action.name, action.uid)
             case WritePlanStatus():
                 self._plan(namespace, action)
             case Tell():
@@ -253,16 +265,34 @@ class Actor:
         found = answer if whole else {**body, "metadata": answer["metadata"]}
         self._world.learn(resource, found)
 
+    def _draw(self, namespace: str, secret: Manifest) -> None:
+        """Make a Secret with a token of its own; one that is there is the one that pods have."""
+        place = namespace, secret["metadata"]["name"]
+        if place in self._drawn:
+            return
+        drawn = {**secret, "stringData": {names.TOKEN_KEY: secrets.token_hex(_TOKEN_BYTES)}}
+        with suppress(ExistsError):
+            self._api.create(resources.SECRETS, namespace, drawn, metadata_only=True)
+        if len(self._drawn) >= _DRAWN_MAX:
+            self._drawn.clear()
+        self._drawn.add(place)
+
     def _delete(
-        self, resource: Resource, namespace: str, name: str, uid: str, grace: int | None = None
+        self, resource: Resource, job: Manifest, name: str, uid: str, grace: int | None = None
     ) -> None:
+        namespace: str = job["metadata"]["namespace"]
+        known = self._world.get(resource.kind, namespace, name)
+        if known is not None and known["metadata"].get("uid") != uid:
+            known = None
+        # Plans are anybody's to write; a pod and a Service go only where they are the job's own.
+        if not uid or (
+            known is not None
+            and resource is not resources.SCALE_PLANS
+            and not owned(job["metadata"]["uid"], known["metadata"])
+        ):
+            raise NotOwnedError
         self._api.delete(resource.path, namespace, name, uid=uid, grace=grace)
         self._world.deleting(resource, namespace, name, uid, stamp())
-
-    def _uid(self, resource: Resource, namespace: str, name: str) -> str:
-        known = self._world.get(resource.kind, namespace, name)
-        found = known or self._api.find(resource.path, namespace, name)[0]
-        return str(found["metadata"]["uid"])
 
     def _plan(self, namespace: str, action: WritePlanStatus) -> None:
         plans = resources.SCALE_PLANS

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from allranks import names
 from allranks.elastic.actions import CreatePod, CreateService, Tell
 from allranks.elastic.decide import decide
+from allranks.elastic.sights import owned
 from allranks.elastic.view import JobView
 from allranks_operator import act, orphans, reasons
 from allranks_operator.kube.applied import plain, same
@@ -144,14 +145,16 @@ class Jobs:
     def _view(
         self, key: Key, job: Manifest, pods: Sequence[Manifest], plans: Sequence[Manifest]
     ) -> JobView:
-        services = {
-            one["metadata"]["name"] for one in self._world.of(key).get("Service", ())
-        } | self._names_taken(key)
+        uid = job["metadata"]["uid"]
+        services = dict.fromkeys(self._names_taken(key), "")
+        for service in self._world.of(key).get("Service", ()):
+            metadata = service["metadata"]
+            services[metadata["name"]] = metadata["uid"] if owned(uid, metadata) else ""
         return JobView(
             job=job,
             plans=tuple(plans),
             pods=tuple(pods),
-            services=tuple(sorted(services)),
+            services=services,
             now=time.time(),
             master_image=self._master_image,
             refused=self._refusals.get((key, _MAKING), ""),

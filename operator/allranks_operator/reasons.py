@@ -17,6 +17,7 @@ FAILED_CREATE = creating.FAILED_CREATE
 PODS_CREATED = "PodsCreated"
 ACTION_REFUSED = "ActionRefused"
 NAME_TAKEN = "NameTaken"
+NOT_READ = "NotRead"
 RUN_SUCCEEDED = "RunSucceeded"
 RUN_FAILED = "RunFailed"
 
@@ -28,4 +29,5 @@ TABLE: Mapping[str, str] = {
     PODS_CREATED: "pods can be created again, after they could not be",
     ACTION_REFUSED: "the API server does not take what the job needs; it is tried again rarely",
     NAME_TAKEN: "a Service that the job needs is somebody else's, and is used as it stands",
+    NOT_READ: "an object is nested too deep or too large, and nothing is done for it",
 }

@@ -7,15 +7,16 @@ is no reason to be restarted; it is one not to be ready.
 from __future__ import annotations
 
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http import HTTPStatus
 from typing import TYPE_CHECKING
+
+from allranks_operator.listening import Handler, Listener
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _TEXT = "text/plain; charset=utf-8"
 _METRICS = "text/plain; version=0.0.4; charset=utf-8"
-_OK, _NOT_FOUND, _UNAVAILABLE = 200, 404, 503
 _SECONDS = 10.0
 
 
@@ -42,34 +43,35 @@ class Server:
             OSError: the port is taken.
         """
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
+        class Probes(Handler):
             timeout = _SECONDS
 
-            def do_GET(self) -> None:
+            def do_GET(self) -> None:  # noqa: N802 - the library calls it so
+                self.asked()
                 checks = {"/healthz": health, "/livez": health, "/readyz": ready}
                 path = self.path.partition("?")[0]
                 if path in checks:
                     wrong = checks[path]()
-                    status = _UNAVAILABLE if wrong else _OK
+                    status = HTTPStatus.SERVICE_UNAVAILABLE if wrong else HTTPStatus.OK
                     self._answer(status, _TEXT, f"{wrong or 'ok'}\n".encode())
                 elif path == "/metrics":
-                    self._answer(_OK, _METRICS, metrics())
+                    self._answer(HTTPStatus.OK, _METRICS, metrics())
                 else:
-                    self._answer(_NOT_FOUND, _TEXT, b"/healthz, /readyz or /metrics\n")
+                    self.refuse(HTTPStatus.NOT_FOUND, "/healthz, /readyz or /metrics")
 
-            def _answer(self, status: int, kind: str, content: bytes) -> None:
+            def refuse(self, status: HTTPStatus, why: str) -> None:
+                # A body may follow that nobody reads.
+                self.close_connection = True
+                self._answer(status, _TEXT, f"{why}\n".encode())
+
+            def _answer(self, status: HTTPStatus, kind: str, content: bytes) -> None:
                 self.send_response(status)
                 self.send_header("Content-Type", kind)
                 self.send_header("Content-Length", str(len(content)))
                 self.end_headers()
                 self.wfile.write(content)
 
-            def log_message(self, *_: object) -> None:
-                """A probe every few seconds is not worth a line."""
-
-        self._server = ThreadingHTTPServer(address, Handler)
-        self._server.daemon_threads = True
+        self._server = Listener(address, Probes)
         self._thread = threading.Thread(
             target=self._server.serve_forever, name="serve", daemon=True
         )

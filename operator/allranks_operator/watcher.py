@@ -28,7 +28,8 @@ from allranks_operator.metrics import Metrics
 from allranks_operator.runs import Runs
 from allranks_operator.serve import Server
 from allranks_operator.telling import Teller
-from allranks_operator.world.keys import RUN
+from allranks_operator.unread import UnreadObjects
+from allranks_operator.world.keys import JOB, RUN, UNREAD
 from allranks_operator.world.world import World
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ class Watcher:
             told=lambda error: self._failed("the lease", error),
             lacks=self._lacks,
         )
-        self._actor, self._runs, self._jobs = self._parts(settings)
+        self._actor, self._runs, self._jobs, self._unread = self._parts(settings)
         self._loop = Loop(self._agenda, self._look, log)
         self._server = Server(
             settings.listen,
@@ -108,7 +109,7 @@ class Watcher:
     def _connection(settings: Settings, seconds: float) -> Connection:
         return Connection(settings.kubeconfig or None, settings.context or None, seconds)
 
-    def _parts(self, settings: Settings) -> tuple[Actor, Runs, Jobs]:
+    def _parts(self, settings: Settings) -> tuple[Actor, Runs, Jobs, UnreadObjects]:
         teller = Teller(self._api, settings.identity, lambda error: self._failed("an Event", error))
         actor = Actor(
             self._api,
@@ -126,7 +127,8 @@ class Watcher:
             explainer=Explainer(self._api),
             logs=Logs(self._api) if settings.pod_logs else None,
         )
-        return actor, runs, Jobs(*shared, master_image=settings.master_image)
+        unread = UnreadObjects(self._world, actor, teller, self._log)
+        return actor, runs, Jobs(*shared, master_image=settings.master_image), unread
 
     @property
     def port(self) -> int:
@@ -169,7 +171,8 @@ class Watcher:
             self._agenda.add(key, since=since)
 
     def _look(self, turn: Turn) -> None:
-        (self._runs if turn.key.kind == RUN else self._jobs).look(turn)
+        looks = {RUN: self._runs.look, JOB: self._jobs.look, UNREAD: self._unread.look}
+        looks[turn.key.kind](turn)
 
     def _gained(self) -> None:
         self._log.info("gained the lease; reading all lists anew")

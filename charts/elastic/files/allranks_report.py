@@ -19,7 +19,8 @@ slow one found, put what each rank does by itself (loading, the forward pass) un
         loss = model(images)
 
 It needs the standard library on Python 3.8 or newer. The call itself is plain HTTP, for any other
-language: ``POST /v1/report`` with the JSON {"pod", "generation", "step", "samples", "seconds"}.
+language: ``POST /v1/report`` with the JSON {"pod", "generation", "step", "samples", "seconds"} and
+the header ``Authorization: Bearer`` with what ALLRANKS_MASTER_TOKEN holds.
 """
 
 import contextlib
@@ -47,6 +48,8 @@ class Reporter:
         host, _, port = env.get("ALLRANKS_MASTER_ADDR", "").rpartition(":")
         self._host, self._port = host.strip("[]"), int(port) if port.isdigit() else 0
         self._pod = env.get("POD_NAME", "")
+        token = env.get("ALLRANKS_MASTER_TOKEN")
+        self._headers = {"Authorization": "Bearer " + token} if token else {}
         self._generation = _number(env.get("ALLRANKS_GENERATION"))
         # One process speaks for its pod: its neighbours do the same steps.
         self._share = max(1, _number(env.get("LOCAL_WORLD_SIZE")))
@@ -132,7 +135,8 @@ class Reporter:
     def _send(self, body):
         connection = http.client.HTTPConnection(self._host, self._port, timeout=TIMEOUT_SECONDS)
         try:
-            headers = {"Content-Type": "application/json"}
+            headers = dict(self._headers)
+            headers["Content-Type"] = "application/json"
             connection.request("POST", "/v1/report", json.dumps(body), headers)
             answer = connection.getresponse()
             answer.read()

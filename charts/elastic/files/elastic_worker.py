@@ -13,6 +13,7 @@ newer, and torch 1.13 or newer beside it. torchrun's own rendezvous is not used 
 
 Environment:
     ALLRANKS_MASTER_ADDR     host:port of the master
+    ALLRANKS_MASTER_TOKEN    what this pod shows to the master, where the job has one
     POD_NAME, POD_IP         who and where this pod is
     PET_NPROC_PER_NODE       processes of this pod; further PET_* as torchrun reads them
     ALLRANKS_GRACE_SECONDS   between SIGTERM and SIGKILL (20)
@@ -63,6 +64,7 @@ class Settings:
         self.address = env.get("POD_IP") or ""
         procs = env.get("PET_NPROC_PER_NODE") or "1"
         self.procs = int(procs) if procs.isdigit() else 1
+        self.token = env.get("ALLRANKS_MASTER_TOKEN") or ""
         self.grace = float(env.get("ALLRANKS_GRACE_SECONDS") or 20)
         self.lost = float(env.get("ALLRANKS_MASTER_LOST_SECONDS") or 600)
         self.termination_log = env.get("ALLRANKS_TERMINATION_LOG", "")
@@ -98,6 +100,8 @@ class Master:
         try:
             content = None if body is None else json.dumps(body)
             headers = {} if body is None else {"Content-Type": "application/json"}
+            if self.settings.token:
+                headers["Authorization"] = "Bearer " + self.settings.token
             connection.request(method, path, content, headers)
             answer = connection.getresponse()
             status, data = answer.status, json.loads(answer.read() or b"{}")

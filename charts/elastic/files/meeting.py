@@ -33,6 +33,8 @@ BEAT_SECONDS = 3.0
 SILENCE_SECONDS = 15.0  # without a word from the meeting: the connection is dead
 BACK_SECONDS = 10.0  # after its connection was closed, a pod that lives has long come back
 LINE_MAX = 1 << 20
+HELLO_SECONDS = 15.0  # for a connection to say which pod it is of
+STRANGERS_MAX = 4096  # connections that have not; all pods may call at once
 
 
 class State:
@@ -73,6 +75,7 @@ class Meeting:
         self._loop = asyncio.new_event_loop()
         self._attending = {}  # writer of each connection -> the pod's name
         self._met = set()  # pods that have been here
+        self._strangers = 0
         self._heard = set()
         self._at_fault = ""  # who has failed for good: it ends before the others do
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
@@ -133,22 +136,40 @@ class Meeting:
         known = set(self._place.everybody)
         closed = True  # by the other side, or by its kernel
         try:
-            while line := await reader.readline():
+            # Anyone may reach this port: who is no pod of the job has little time, and little room.
+            self._strangers += 1
+            if self._strangers > STRANGERS_MAX:
+                closed = False
+                return
+            line = await asyncio.wait_for(reader.readline(), HELLO_SECONDS)
+            while line:
                 word = json.loads(line)
                 name = word.get("pod", self._attending.get(writer))
                 if name not in known:
                     return
                 with self._state.changed:
+                    if writer not in self._attending:
+                        self._strangers -= 1
                     self._attending[writer] = name
                     self._met.add(name)
                 self._take(name, word)
                 self._judge()
+                line = await reader.readline()
         except ConnectionError:
             return
-        except (OSError, ValueError, AttributeError):
+        except (
+            asyncio.TimeoutError,
+            OSError,
+            ValueError,
+            AttributeError,
+            TypeError,
+            RecursionError,
+        ):
             closed = False
             return  # out of sight, or none of ours
         finally:
+            if writer not in self._attending:
+                self._strangers -= 1
             with self._state.changed:
                 name = self._attending.pop(writer, None)
                 self._state.changed.notify_all()

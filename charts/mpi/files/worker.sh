@@ -55,6 +55,11 @@ PidFile none
 StrictModes no
 PasswordAuthentication no
 ChallengeResponseAuthentication no
+AllowTcpForwarding no
+AllowAgentForwarding no
+X11Forwarding no
+PermitTunnel no
+LoginGraceTime 60
 MaxStartups 4096
 MaxSessions 4096
 ClientAliveInterval 10

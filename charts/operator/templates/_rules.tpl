@@ -23,6 +23,10 @@ each of them is needed, and a test holds the two equal.
 - apiGroups: [""]
   resources: [pods, services]
   verbs: [list, watch, create, delete]
+# What the pods of an elastic job show to its master; never read again.
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [create]
 - apiGroups: [batch]
   resources: [jobs]
   verbs: [list, watch]

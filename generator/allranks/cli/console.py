@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from allranks.cli import fitting
+from allranks.cli import fitting, terminal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -192,13 +192,14 @@ class Console:
         return self._live is not None
 
     def log(self, who: int | str | None, text: str, *, result: bool = True) -> None:
-        """One line of a pod's log; its colours are the program's own and are kept.
+        """One line of a pod's log; of what it orders a terminal to do, its colours alone are kept.
 
         Args:
             who: the pod's rank, with its role where there are several; None where it has none.
             text: the line.
             result: whether the log is the command's result, or what is told about it.
         """
+        text = terminal.line(text)
         number = _NUMBER.search(str(who))
         colour = _RANK_COLOURS[int(number[0]) % len(_RANK_COLOURS) if number else 0]
         prefix = click.style(f"[{'-' if who is None else who}]", fg=colour)

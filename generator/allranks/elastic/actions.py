@@ -18,9 +18,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CreatePod:
-    """Make a pod; where one of its name is there already, that is as good."""
+    """Make a pod; where one of its name is there already, that is as good.
+
+    Attributes:
+        manifest: the pod.
+        secret: a Secret that is made first, where it is not there; who makes it draws the token
+            that it holds under the key `token`. None for none.
+    """
 
     manifest: Manifest
+    secret: Manifest | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +56,10 @@ class DeletePod:
 
 @dataclass(frozen=True, slots=True)
 class DeleteService:
-    """Delete a Service of the job's; `uid` is "" where only the name is known."""
+    """Delete a Service of the job's; `uid` of the very Service."""
 
     name: str
-    uid: str = ""
+    uid: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from allranks.status import endings, fields, raw
 from allranks.status.fields import condition, items, mapping, text, when
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from allranks.elastic.actions import Action
     from allranks.elastic.job import ElasticJob
@@ -253,7 +253,7 @@ def _started(sight: Sight) -> float | None:
 
 
 def _actions(
-    job: ElasticJob, target: Target, sights: Sights, services: tuple[str, ...]
+    job: ElasticJob, target: Target, sights: Sights, services: Collection[str]
 ) -> Iterator[Action]:
     over = target.end is not None
     if not over and pods.master_service_name(job.name) not in services:
@@ -271,7 +271,10 @@ def _create(job: ElasticJob, target: Target, sights: Sights, image: str) -> Crea
     held = _current(sights, target.master) is not None or name in sights.passing
     if target.end is not None or job.suspend or held:
         return None
-    return CreatePod(pods.master(job, target.master.attempt, image))
+    return CreatePod(
+        pods.master(job, target.master.attempt, image),
+        pods.token(job) if job.master == "own" else None,
+    )
 
 
 def _held(job: ElasticJob, create: CreatePod | None) -> str:

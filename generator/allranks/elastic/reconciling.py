@@ -10,7 +10,7 @@ from allranks.elastic.actions import CreatePod, CreateService, DeletePod, Delete
 from allranks.elastic.plan import parse_pod_name
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from allranks.elastic.actions import Action
     from allranks.elastic.job import ElasticJob
@@ -67,9 +67,10 @@ def trainers(job: ElasticJob, target: Target, found: Difference) -> Iterator[Act
     """The pods that are to be made and to go; see `rest` for those that must wait."""
     # An edit may have taken a template away since a plan was taken; the job's status says so.
     possible = {kind for kind in target.groups if pods.template_of(job, kind) is not None}
+    secret = pods.token(job) if job.master == "own" else None
     for kind, member in found.missing[:_AT_ONCE]:
         if kind in possible:
-            yield CreatePod(pods.build(job, kind, member, target))
+            yield CreatePod(pods.build(job, kind, member, target), secret)
     for sight, why in found.unwanted:
         yield DeletePod(sight.name, sight.uid, why=why)
 
@@ -85,12 +86,18 @@ def rest(found: Difference, services: Sequence[Action] = ()) -> float | None:
     return 0.0 if more else None
 
 
-def services(job: ElasticJob, target: Target, present: Collection[str]) -> tuple[Action, ...]:
-    """The Services of the ranks that are to be made and to go; see `rest` for what must wait."""
-    return tuple(islice(_services(job, target, frozenset(present)), _SERVICES_AT_ONCE))
+def services(job: ElasticJob, target: Target, present: Mapping[str, str]) -> tuple[Action, ...]:
+    """The Services of the ranks that are to be made and to go; see `rest` for what must wait.
+
+    Args:
+        job: the job.
+        target: what they are to agree with.
+        present: the Services that are there, as `JobView.services`.
+    """
+    return tuple(islice(_services(job, target, present), _SERVICES_AT_ONCE))
 
 
-def _services(job: ElasticJob, target: Target, present: Collection[str]) -> Iterator[Action]:
+def _services(job: ElasticJob, target: Target, present: Mapping[str, str]) -> Iterator[Action]:
     if target.end is not None:
         return
     wanted: set[str] = set()
@@ -101,9 +108,10 @@ def _services(job: ElasticJob, target: Target, present: Collection[str]) -> Iter
                 wanted.add(name)
                 if name not in present:
                     yield CreateService(pods.service(job, kind, rank))
-    for name in sorted(set(present) - wanted):
-        if parse_pod_name(name) is not None:
-            yield DeleteService(name)
+    for name, uid in sorted(present.items()):
+        # Without a uid it is another owner's: its name is taken, and that is all.
+        if uid and name not in wanted and parse_pod_name(name) is not None:
+            yield DeleteService(name, uid)
 
 
 def _missing(job: ElasticJob, target: Target, sights: Sights) -> Iterator[tuple[str, Member, str]]:

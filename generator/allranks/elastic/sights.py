@@ -93,7 +93,7 @@ def sort(job: ElasticJob, pods: Iterable[Manifest]) -> Sights:
     for pod in pods:
         metadata = mapping(pod.get("metadata"))
         name, labels = string(metadata.get("name")), mapping(metadata.get("labels"))
-        sight = _sight(pod, metadata, labels, name) if _owned(job, metadata, labels) else None
+        sight = _sight(pod, metadata, labels, name) if owned(job.uid, metadata) else None
         if sight is None:
             (passing if _passing(job, metadata) else foreign).add(name)
         elif sight.type == names.EDL_MASTER:
@@ -104,13 +104,19 @@ def sort(job: ElasticJob, pods: Iterable[Manifest]) -> Sights:
     return Sights(trainers, tuple(masters), frozenset(foreign), frozenset(passing))
 
 
-def _owned(job: ElasticJob, metadata: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
-    if labels.get(names.APP_PART_OF) != names.PART_OF:
+def owned(uid: str, metadata: Mapping[str, Any]) -> bool:
+    """Whether an object is a job's own: by our label and a controller reference with its uid.
+
+    Args:
+        uid: the job's.
+        metadata: the object's.
+    """
+    if not uid or mapping(metadata.get("labels")).get(names.APP_PART_OF) != names.PART_OF:
         return False
     owners = metadata.get("ownerReferences")
     return isinstance(owners, list) and any(
-        isinstance(one, dict) and one.get("uid") == job.uid and one.get("controller") is True
-        for one in owners
+        isinstance(owner, dict) and owner.get("uid") == uid and owner.get("controller") is True
+        for owner in owners
     )
 
 

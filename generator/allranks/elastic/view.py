@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from allranks.elastic import plan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from allranks.elastic.plan import ScalePlan
     from allranks.model.manifest import Manifest
@@ -26,7 +26,8 @@ class JobView:
         plans: the ScalePlans of its namespace that name it, finished ones too. More may be given.
         pods: the pods of its namespace that carry its name; trimmed to what `allranks.status`
             reads. More may be given: those it does not own are never touched.
-        services: the names of the Services that it owns.
+        services: the Services under names that it may need: the uid of each that it owns, and ""
+            for one of somebody else's, which is used as it stands and never deleted.
         now: seconds since the epoch.
         master_image: what runs `allranks-master`, where the job's template names no image.
         refused: the API server's words where the pods of its trainers could not be made when that
@@ -38,7 +39,7 @@ class JobView:
     job: Manifest
     plans: tuple[Manifest, ...] = ()
     pods: tuple[Manifest, ...] = ()
-    services: tuple[str, ...] = ()
+    services: Mapping[str, str] = field(default_factory=dict)
     now: float = 0.0
     master_image: str = ""
     refused: str = ""

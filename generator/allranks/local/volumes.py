@@ -19,6 +19,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from allranks.errors import InputError
+from allranks.local import inside
 from allranks.local.expansion import expand
 from allranks.local.fields import Placed, field_value, resource_value
 
@@ -143,7 +144,7 @@ class Mounts:
         source = volume[kind]
         mode = _mode(source.get("defaultMode"), _FILE_MODE)
         if kind != "projected":
-            return dict(self._source_files(kind, source, mode))
+            return self._within(dict(self._source_files(kind, source, mode)))
         files: dict[str, _File] = {}
         for part in source.get("sources") or ():
             for part_kind, part_source in part.items():
@@ -154,6 +155,11 @@ class Mounts:
                         path=self._where(),
                     )
                 files.update(self._source_files(part_kind, part_source, mode))
+        return self._within(files)
+
+    def _within(self, files: dict[str, _File]) -> dict[str, _File]:
+        for path in files:
+            inside.relative(path, "path", self._where())
         return files
 
     def _where(self) -> str:
@@ -174,12 +180,15 @@ class Mounts:
         return volume
 
     def _base(self, volume: Mapping[str, Any]) -> Path:
-        name = str(volume["name"])
+        where = self._where()
+        name = inside.segment(str(volume["name"]), "volume", where)
+        inside.segment(self.container.name, "container", where)
         kind = _source(self.pod.plan, volume)
         if kind in _FILE_SOURCES:
             return self.folders.pod / "mounts" / self.container.name / name
         if kind == "persistentVolumeClaim":
-            return self.folders.claims / str(volume[kind]["claimName"])
+            claim = inside.segment(str(volume[kind]["claimName"]), "claimName", where)
+            return self.folders.claims / claim
         if kind == "hostPath":
             return Path(str(volume[kind]["path"]))
         return self.folders.pod / "volumes" / name

@@ -12,7 +12,7 @@ import orjson
 from allranks import __version__, names
 from allranks.cluster import paths
 from allranks.errors import InputError, ToolError
-from allranks_operator.kube import errors
+from allranks_operator.kube import bounds, errors, outline
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -26,6 +26,8 @@ _METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 _APPLY = "application/apply-patch+yaml"
 FIND_SECONDS = 20.0
 _CHUNK = 1 << 16
+# Of a page of a list. What is parsed takes some times as much, and a watcher is given 512 MiB.
+PAGE_MAX = 16 << 20
 # etcd takes no object beyond 1.5 MiB; what is longer is no event of a watch.
 _LONGEST_LINE = 16 << 20
 
@@ -58,7 +60,12 @@ class Api:
         """
         asked = f"list {paths.spoken(path)}{_inside(namespace)}"
         where = paths.collection(path, namespace)
-        return self._json(asked, "GET", where, query=query, seconds=seconds)
+        data = self._bounded(asked, where, query, seconds)
+        try:
+            found = orjson.loads(data)
+        except ValueError:
+            found = _cut(data)
+        return self._object(found)
 
     def get(self, path: str, namespace: str, name: str) -> Manifest:
         """One object.
@@ -84,6 +91,8 @@ class Api:
         items: list[Manifest] = page.get("items") or []
         if not items:
             raise errors.GoneError(f"there is no {paths.spoken(path)} {name}{_inside(namespace)}")
+        if isinstance(items[0], bounds.Unread):
+            raise errors.RefusedError(f"{paths.spoken(path)} {name}: {items[0].why}")
         kind = str(page.get("kind") or "").removesuffix("List")
         found = {"kind": kind, "apiVersion": page.get("apiVersion"), **items[0]}
         return found, str(metadata(page).get("resourceVersion") or "")
@@ -238,6 +247,9 @@ class Api:
             found = orjson.loads(data)
         except ValueError:
             found = None
+        return self._object(found)
+
+    def _object(self, found: Any) -> Manifest:
         if not isinstance(found, dict):
             raise errors.BusyError(f"{self.where} answered something that is not Kubernetes")
         return found
@@ -248,6 +260,32 @@ class Api:
             after = response.headers.get("Retry-After", "")
             raise errors.of_answer(asked, response.status, response.data, after)
         data: bytes = response.data
+        return data
+
+    def _bounded(
+        self, asked: str, path: str, query: Sequence[tuple[str, str]], seconds: float
+    ) -> bytes:
+        """A page of a list, of which no more is taken than this process can hold."""
+        from urllib3.exceptions import HTTPError  # noqa: PLC0415 - with the library, lazily
+
+        response = self._answer(asked, "GET", path, query=query, seconds=seconds, streamed=True)
+        parts: list[bytes] = []
+        held = 0
+        try:
+            for chunk in response.stream(_CHUNK, decode_content=True):
+                parts.append(chunk)
+                held += len(chunk)
+                if held > PAGE_MAX:
+                    response.close()
+                    raise errors.TooLongError(f"{asked}: a page of more than {PAGE_MAX} bytes")
+        except (HTTPError, OSError, ValueError) as error:
+            response.close()
+            raise errors.BusyError(f"cannot {asked}: the connection broke: {error}") from error
+        response.release_conn()
+        data = b"".join(parts)
+        if response.status >= _BAD:
+            after = response.headers.get("Retry-After", "")
+            raise errors.of_answer(asked, response.status, data, after)
         return data
 
     def _answer(self, asked: str, method: str, path: str, **how: Any) -> Any:
@@ -287,7 +325,12 @@ class Watching:
         try:
             found: Manifest = orjson.loads(line)
         except ValueError as error:
-            raise errors.BusyError(f"{self._asked}: a line that is no JSON") from error
+            named = outline.event(line)
+            if named is None:
+                raise errors.BusyError(f"{self._asked}: a line that is no JSON") from error
+            # A deletion needs no more than the name.
+            kind, found = named[0], bounds.unread(named[1], bounds.TOO_DEEP)
+            return {"type": kind, "object": found}
         return found
 
     def _lines(self) -> Iterator[bytes]:
@@ -317,6 +360,23 @@ class Watching:
             self._response.shutdown()
         except (OSError, ValueError, AttributeError):
             self._response.close()
+
+
+def _cut(data: bytes) -> Manifest | None:
+    """A list that no parser takes: its items read one by one, and the bad ones by name."""
+    parts = outline.items(data)
+    if parts is None:
+        return None
+    found: list[Manifest] = []
+    for text in parts[0]:
+        try:
+            item = orjson.loads(text)
+        except ValueError:
+            named = outline.name(text)
+            item = None if named is None else bounds.unread(named, bounds.TOO_DEEP)
+        if item is not None:
+            found.append(item)
+    return {"metadata": parts[1], "items": found}
 
 
 def _inside(namespace: str) -> str:

@@ -7,6 +7,7 @@ So each class here is a way to go on:
     ExistsError      something of this name is there already (409 on create)
     ConflictError    it was changed by somebody else meanwhile (409): read it and look again at once
     ExpiredError     the server forgot where a list or a watch was (410): list anew
+    TooLongError     an answer is longer than is read: ask for less at once
     QuotaError       a quota forbids it (403): say so, and try later
     BusyError        too many requests, a fault of the server, or no answer: later, and calmly
     RefusedError     it will not be taken as it is (400, 403, 422): say so, and try rarely
@@ -76,6 +77,10 @@ class BusyError(ApiError):
     def __init__(self, message: str, *, after: float = 0.0, **about: Any) -> None:
         super().__init__(message, **about)
         self.after = after
+
+
+class TooLongError(ApiError):
+    """A page of a list is longer than is read: the same in smaller pages."""
 
 
 class QuotaError(ApiError):

@@ -17,7 +17,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from allranks_operator.kube.api import metadata, pairs
-from allranks_operator.kube.errors import ApiError, BusyError, ExpiredError, GoneError, RefusedError
+from allranks_operator.kube.bounds import Unread
+from allranks_operator.kube.errors import (
+    ApiError,
+    BusyError,
+    ExpiredError,
+    GoneError,
+    RefusedError,
+    TooLongError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,6 +35,8 @@ if TYPE_CHECKING:
     from allranks_operator.kube.resources import Resource
 
 _PAGE = 500
+# How many times fewer where a page was too long.
+_SMALLER = 8
 _LIST_SECONDS = 60.0
 _SHORT = 1.0
 
@@ -199,8 +209,15 @@ class Reflector:
             asked = self._asked
         found: list[Manifest] = []
         token = place = ""
+        size = _PAGE
         while True:
-            page = self._page(token)
+            try:
+                page = self._page(token, size)
+            except TooLongError:
+                if size == 1:
+                    raise
+                size = max(1, size // _SMALLER)
+                continue
             head = metadata(page)
             # All pages are as of the first one's version.
             place = str(head.get("resourceVersion") or "")
@@ -214,14 +231,14 @@ class Reflector:
         self.problem = None
         return place
 
-    def _page(self, token: str) -> Manifest:
-        query = pairs(limit=str(_PAGE), labelSelector=self.resource.selector, **{"continue": token})
+    def _page(self, token: str, size: int) -> Manifest:
+        query = pairs(limit=str(size), labelSelector=self.resource.selector, **{"continue": token})
         return self._api.page(self.resource.path, self.namespace, query, seconds=_LIST_SECONDS)
 
     def _trimmed(self, page: Manifest) -> Iterator[Manifest]:
         for item in page.get("items") or ():
-            item.setdefault("kind", self.resource.kind)
-            item.setdefault("apiVersion", self.resource.api_version)
+            item["kind"] = self.resource.kind
+            item["apiVersion"] = self.resource.api_version
             yield self._sink.trim(self.resource, item)
 
     def _watch(self, place: str) -> str:
@@ -253,6 +270,9 @@ class Reflector:
     def _follow(self, watching: Watching, place: str) -> str:
         try:
             for kind, found in watching:
+                if isinstance(found, Unread):
+                    found["kind"] = self.resource.kind
+                    found["apiVersion"] = self.resource.api_version
                 version = str(metadata(found).get("resourceVersion") or "")
                 self._sink.change(self.resource, self.namespace, kind, found)
                 place = version or place

@@ -60,3 +60,4 @@ WATCHED = (TRAINING_RUNS, ELASTIC_JOBS, SCALE_PLANS, JOBS, STATEFUL_SETS, SERVIC
 
 LEASES = "apis/coordination.k8s.io/v1/leases"
 EVENTS = paths.EVENTS
+SECRETS = "api/v1/secrets"

@@ -66,7 +66,7 @@ def run(env: Mapping[str, str], log: Log) -> int:
         # A folder costs nothing to read.
         seconds = READ_SECONDS if place.folder is None else _TICK_SECONDS
         master = Master(_backend(place), options, log, clock, seconds)
-        server = Server(master, place.address, place.port, clock)
+        server = Server(master, place.address, place.port, clock, place.token)
     except AllranksError as error:
         log.fail(str(error))
         _record(place, str(error), log)

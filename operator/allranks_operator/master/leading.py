@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from allranks import names
 from allranks.elastic import job as jobs
 from allranks.elastic.policy.seen import WORKER, Decision
-from allranks.errors import AllranksError, NotFoundError
+from allranks.errors import AllranksError, InputError, NotFoundError
 from allranks_operator.master import endings, podviews, showing
 from allranks_operator.master.endings import End
 from allranks_operator.master.membership import Membership, World
@@ -88,6 +88,16 @@ class Master:
         # Set where something is to be read or decided before its turn.
         self.hurry = threading.Event()
 
+    @property
+    def pods(self) -> int:
+        """How many pods the job is known to have."""
+        return len(self._pods)
+
+    @property
+    def open(self) -> bool:
+        """Whether a pod is left that was made before there were tokens, and can show none."""
+        return any(pod.alive and not pod.has_token for pod in self._pods.values())
+
     # --- what workers say -------------------------------------------------------------------------
 
     def join(self, said: Join) -> Answer:
@@ -106,10 +116,25 @@ class Master:
                 self._read_at = float("-inf")
                 self.hurry.set()
                 raise _stranger(name)
+            if not pod.is_at(said.node.address):
+                raise InputError(
+                    f"{said.node.address} is no address of pod {name}",
+                    path="address",
+                    hint=f"send {' or '.join(sorted(pod.addresses))}",
+                )
+            if said.training and not self._is_true(said.world):
+                return {"state": "stop", "generation": self._membership.world.generation}
             if not self._membership.join(said.node, said.world, now, training=said.training):
                 return {"state": "stop", "generation": self._membership.world.generation}
             self.hurry.set()
             return {"state": "wait", "generation": self._membership.world.generation}
+
+    def _is_true(self, world: World) -> bool:
+        """Whether the pods that are known are where a worker says that they are."""
+        return all(
+            node.pod not in self._pods or self._pods[node.pod].is_at(node.address)
+            for node in world.nodes
+        )
 
     def world(self, pod: str, after: int, seconds: float) -> Answer:
         """The generation after one, or what else a worker has to do; waits for it.

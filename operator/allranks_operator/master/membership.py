@@ -18,6 +18,8 @@ from allranks.words import some
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+# A generation is a matter of seconds at least: no worker was in so many that a master missed.
+_AHEAD_MAX = 10_000
 State = Literal["waiting", "training", "done"]
 
 
@@ -128,6 +130,8 @@ class Membership:
         silent: workers that were lost though nobody knows their pods to have ended: from when on
             such a pod is given up, and why.
         stalled: why this generation hangs; "" where it does not.
+        formed: whether this master has formed a generation itself.
+        ahead: the highest number that was told of a generation which is not this one.
     """
 
     timing: Timing
@@ -148,6 +152,8 @@ class Membership:
     losses: int = 0
     silent: dict[str, tuple[float, str]] = field(default_factory=dict)
     stalled: str = ""
+    formed: bool = False
+    ahead: int = 0
 
     # --- what workers say -------------------------------------------------------------------------
 
@@ -167,8 +173,13 @@ class Membership:
         self.silent.pop(node.pod, None)
         known = self.world.generation + bool(self.world.nodes)
         if world.generation >= max(1, known):
-            # From before this master was started: numbers only go up, and who trains goes on.
-            self.world = world if training else World(world.generation)
+            taking_over = now - self.now <= self.timing.recover or not self.world.nodes
+            if taking_over and not self.formed:
+                # From before this master was started: numbers only go up, and who trains goes on.
+                self.world = world if training else World(world.generation)
+            elif world.generation <= known + _AHEAD_MAX:
+                # What this master has formed stands; the next number is beyond what was told.
+                self.ahead = max(self.ahead, world.generation)
         if training:
             current = world.generation == self.world.generation and self.forming is None
             rank = self.world.rank(node.pod)
@@ -357,7 +368,8 @@ class Membership:
         if not self._may_restart():
             return None
         order = sorted(waiting, key=lambda node: _order(self.world, node))
-        self.world = World(self.world.generation + 1, tuple(order))
+        self.world = World(max(self.world.generation, self.ahead) + 1, tuple(order))
+        self.formed = True
         for node in order:
             self.members[node.pod] = replace(self.members[node.pod], state="training")
         self.broken, self.failed, self.progressed, self.stalled = set(), set(), False, ""

@@ -68,6 +68,7 @@ class Place:
         address: the address to listen on; "" is every one.
         folder: in place of an API server; None asks the API server.
         termination_log: a file for the reason of the end; None for none.
+        token: what the job's pods show; "" where they were given none.
     """
 
     namespace: str
@@ -76,6 +77,7 @@ class Place:
     address: str = ""
     folder: Path | None = None
     termination_log: Path | None = None
+    token: str = ""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -99,6 +101,7 @@ _VARIABLES = (
     (names.ENV_JOB, "the ElasticJob's name; must be set"),
     (names.ENV_MASTER_PORT, "the port that workers reach it at; 50001 where none is given"),
     (names.ENV_MASTER_OPTIONS, 'how it decides, as JSON: {"growThreshold": 0.7}'),
+    (names.ENV_MASTER_TOKEN, "what the job's pods show in each call"),
     (names.ENV_MASTER_FOLDER, "a folder in place of an API server, on one machine"),
     (names.ENV_TERMINATION_LOG, "a file for the reason of a failure"),
 )
@@ -131,6 +134,7 @@ def place(env: Mapping[str, str]) -> Place:
         # On a machine that runs several jobs each pod has an address of its own.
         address=env.get("POD_IP", "") if folder else "",
         folder=Path(folder) if folder else None,
+        token=env.get(names.ENV_MASTER_TOKEN, ""),
         termination_log=log if log.exists() or names.ENV_TERMINATION_LOG in env else None,
     )
 

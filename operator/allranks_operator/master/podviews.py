@@ -31,6 +31,8 @@ class PodView:
         leaving: whether it is being taken away.
         out_of_memory: whether it ended because its memory ran out.
         memory_bytes: what it asks for; None where it asks for none.
+        addresses: where it is reached, as the kubelet says; none before it does.
+        has_token: whether it was given what it is to show to its master.
     """
 
     name: str
@@ -39,11 +41,18 @@ class PodView:
     leaving: bool = False
     out_of_memory: bool = False
     memory_bytes: int | None = None
+    addresses: frozenset[str] = frozenset()
+    has_token: bool = False
 
     @property
     def alive(self) -> bool:
         """Whether it trains, or will."""
         return not self.leaving and self.phase not in _OVER
+
+    def is_at(self, address: str) -> bool:
+        """Whether an address may be this pod's: one of its own, or a name that is the pod's."""
+        is_own = address in self.addresses or address.partition(".")[0] == self.name
+        return not self.addresses or is_own
 
     @property
     def running(self) -> bool:
@@ -87,6 +96,19 @@ def _read(pod: Manifest) -> PodView:
         leaving=bool(metadata.get("deletionTimestamp")),
         out_of_memory=any(_out_of_memory(one) for one in items(status, "containerStatuses")),
         memory_bytes=asked.memory_bytes if asked else None,
+        addresses=frozenset(
+            address
+            for address in (
+                text(status, "podIP"),
+                *(text(one, "ip") for one in items(status, "podIPs")),
+            )
+            if address
+        ),
+        has_token=any(
+            text(variable, "name") == names.ENV_MASTER_TOKEN
+            for container in items(pod, "spec", "containers")
+            for variable in items(container, "env")
+        ),
     )
 
 

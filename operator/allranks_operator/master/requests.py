@@ -6,6 +6,7 @@ meant, as any other input is.
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,9 @@ from allranks.errors import InputError
 from allranks_operator.master.membership import Node, World
 
 _POD = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
+_DEPTH_MAX = 16
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+_BESIDE = bytes(set(range(256)) - set(b"{}[]"))
 _TEXT_MAX = 1000
 _NODES_MAX = 100_000
 _PORT_MAX = 65535
@@ -71,6 +75,29 @@ class Done:
     generation: int
     message: str
     leaving: bool
+
+
+def body(data: bytes) -> Any:
+    """The JSON of a call.
+
+    Raises:
+        InputError: it is none, or is nested deeper than any call.
+    """
+    # Before a parser sees it: its stack is a thread's, which is small.
+    brackets = _STRING.sub(b"", data).translate(None, _BESIDE)
+    for _ in range(_DEPTH_MAX):
+        if not brackets:
+            break
+        brackets = brackets.replace(b"{}", b"").replace(b"[]", b"")
+    if brackets:
+        raise InputError(
+            f"the body is no JSON, or is nested more than {_DEPTH_MAX} levels deep",
+            hint="send a JSON object; see docs/guides/elastic-master.md",
+        )
+    try:
+        return json.loads(data or b"{}")
+    except ValueError as error:
+        raise InputError(f"the body is no JSON: {error}", hint="send a JSON object") from error
 
 
 def join(body: Any) -> Join:

@@ -7,16 +7,16 @@ stack, which a thousand workers do not exhaust.
 
 from __future__ import annotations
 
+import hmac
 import json
 import socket
-import sys
 import threading
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 from allranks.errors import InputError, RunError
+from allranks_operator.listening import Handler, Listener
 from allranks_operator.master import requests
 from allranks_operator.master.leading import NotKnown
 
@@ -28,15 +28,19 @@ if TYPE_CHECKING:
 POLL_SECONDS = 20.0
 STALE_SECONDS = 60.0
 _STACK_BYTES = 512 * 1024
-# A call that tells a generation of a thousand workers has 100 KiB.
-_BODY_MAX = 16 * 1024**2
-_IDLE_SECONDS = 30.0
+# What a call has at most, besides what a worker tells of each pod of its generation.
+_BODY_BYTES, _POD_BYTES = 64 * 1024, 512
+# Connections at once, besides those of each pod: its question, what its ranks report, its end.
+_CALLS, _POD_CALLS = 128, 8
+_HEALTH = "/healthz"
 
 
 class Server:
     """Listens, and answers for a master."""
 
-    def __init__(self, master: Master, address: str, port: int, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, master: Master, address: str, port: int, clock: Callable[[], float], token: str = ""
+    ) -> None:
         """Listen.
 
         Args:
@@ -44,11 +48,13 @@ class Server:
             address: of this machine; "" is every one.
             port: 0 is any free one.
             clock: of the master.
+            token: what the pods of the job show; "" where they have none.
 
         Raises:
             RunError: the port cannot be listened on.
         """
-        handler = type("Handler", (_Handler,), {"master": master, "clock": staticmethod(clock)})
+        about = {"master": master, "clock": staticmethod(clock), "token": token}
+        handler = type("Calls", (_Handler,), about)
         kind = _Listener
         if not address and socket.has_dualstack_ipv6():
             kind, address = _DualListener, "::"
@@ -57,6 +63,7 @@ class Server:
         threading.stack_size(_STACK_BYTES)
         try:
             self._server = kind((address, port), handler)
+            self._server.master = master
         except OSError as error:
             raise RunError(
                 f"cannot listen on port {port} of {address or 'this machine'}: {error}",
@@ -80,14 +87,13 @@ class Server:
         self._server.server_close()
 
 
-class _Listener(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 1024  # a generation's workers all call at once
+class _Listener(Listener):
+    master: Master | None = None
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Leave an error to `threading`'s report, but for a caller that is gone: pods die."""
-        if not isinstance(sys.exception(), OSError):
-            super().handle_error(request, client_address)
+    @property
+    def most(self) -> int:  # type: ignore[override]
+        """Connections at once: enough for all pods."""
+        return _CALLS + _POD_CALLS * (self.master.pods if self.master is not None else 0)
 
 
 class _DualListener(_Listener):
@@ -99,56 +105,79 @@ class _DualListener(_Listener):
         super().server_bind()
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    timeout = _IDLE_SECONDS
+class _Handler(Handler):
     master: Master
     clock: Callable[[], float]
+    token: str
 
-    def do_GET(self) -> None:
+    def do_GET(self) -> None:  # noqa: N802 - the library calls it so
         """Questions."""
-        url = urlsplit(self.path)
-        query = {name: values[0] for name, values in parse_qs(url.query).items()}
-        if url.path == "/v1/world":
-            self._answer(lambda: self._world(query))
-        elif url.path == "/v1/status":
-            self._answer(self.master.status)
-        elif url.path == "/healthz":
+        self.asked()
+        path, _, query = self.path.partition("?")
+        if path == _HEALTH:
             stale = self.clock() - self.master.beat > STALE_SECONDS
             status = HTTPStatus.SERVICE_UNAVAILABLE if stale else HTTPStatus.OK
             self._send(status, {"ok": not stale})
+        elif not self._is_known():
+            self._unknown()
+        elif path == "/v1/world":
+            self._answer(lambda: self._world(query))
+        elif path == "/v1/status":
+            self._answer(self.master.status)
         else:
-            self._missing()
+            self._missing(path)
 
-    def do_POST(self) -> None:
+    def do_POST(self) -> None:  # noqa: N802 - as above
         """What workers tell."""
         calls: dict[str, Callable[[Any], Answer]] = {
             "/v1/join": lambda body: self.master.join(requests.join(body)),
             "/v1/report": lambda body: self.master.report(requests.report(body)),
             "/v1/done": lambda body: self.master.done(requests.done(body)),
         }
-        call = calls.get(urlsplit(self.path).path)
-        if call is None:
-            self._missing()
-            return
-        self._answer(lambda: call(self._body()))
+        path = self.path.partition("?")[0]
+        call = calls.get(path)
+        # Who calls is known before a byte of what is called is read.
+        if not self._is_known():
+            self._unknown()
+        elif call is None:
+            self._missing(path)
+        else:
+            self._answer(lambda: call(self._body()))
 
-    def _world(self, query: dict[str, str]) -> Answer:
+    def _is_known(self) -> bool:
+        """Whether the caller shows the job's token."""
+        shown = (self.headers.get("Authorization") or "").encode("utf-8", "replace")
+        wanted = f"Bearer {self.token}".encode()
+        if not self.token or hmac.compare_digest(shown, wanted):
+            return True
+        return self.master.open
+
+    def _unknown(self) -> None:
+        self.close_connection = True  # a body may follow that nobody reads
+        self._send(
+            HTTPStatus.UNAUTHORIZED,
+            {"error": "the call shows no token of this job's: send Authorization: Bearer TOKEN"},
+        )
+
+    def _world(self, text: str) -> Answer:
+        try:
+            query = {name: values[0] for name, values in parse_qs(text, max_num_fields=8).items()}
+        except ValueError as error:
+            raise InputError(f"the query is none: {error}", hint="ask pod=NAME&after=3") from error
         pod, after = requests.pod(query.get("pod")), requests.number(query.get("after"))
         return self.master.world(pod, after, POLL_SECONDS)
 
     def _body(self) -> Any:
-        length = self.headers.get("Content-Length") or ""
-        if not length.isdigit() or int(length) > _BODY_MAX:
+        most = _BODY_BYTES + _POD_BYTES * self.master.pods
+        length = self.length(most)
+        if length is None:
             self.close_connection = True
             raise InputError(
-                f"a body of {length or 'unknown'} bytes is not read",
-                hint=f"send Content-Length, of at most {_BODY_MAX}",
+                "a body of this length is not read", hint=f"send Content-Length, of at most {most}"
             )
-        try:
-            return json.loads(self.rfile.read(int(length)) or b"{}")
-        except ValueError as error:
-            raise InputError(f"the body is no JSON: {error}", hint="send a JSON object") from error
+        data = self.rfile.read(length)
+        self.asked()
+        return requests.body(data)
 
     def _answer(self, call: Callable[[], Answer]) -> None:
         try:
@@ -159,15 +188,13 @@ class _Handler(BaseHTTPRequestHandler):
             status = HTTPStatus.CONFLICT if error.later else HTTPStatus.NOT_FOUND
             self._send(status, {"error": str(error)})
 
-    def _missing(self) -> None:
+    def _missing(self, path: str) -> None:
         self.close_connection = True  # a body may follow that nobody reads
-        self._send(HTTPStatus.NOT_FOUND, {"error": f"there is no {urlsplit(self.path).path}"})
+        self._send(HTTPStatus.NOT_FOUND, {"error": f"there is no {path}"})
 
-    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Answer what is no call at all in JSON, too: another method, a line that is no HTTP."""
-        self.close_connection = True
-        status = HTTPStatus(code)
-        self._send(status, {"error": message or explain or status.phrase})
+    def refuse(self, status: HTTPStatus, why: str) -> None:
+        """Answer what is no call at all in JSON, too."""
+        self._send(status, {"error": why})
 
     def _send(self, status: HTTPStatus, data: Answer) -> None:
         content = json.dumps(data).encode()
@@ -179,6 +206,3 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(content)
         except OSError:
             self.close_connection = True  # who asked is gone
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing of each call."""

@@ -7,22 +7,25 @@ from typing import TYPE_CHECKING, NamedTuple
 from allranks import names
 from allranks.elastic.pods import naming
 from allranks.status.fields import items, mapping, text
+from allranks_operator.kube.bounds import Unread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from allranks.model.manifest import Manifest
 
-RUN, JOB = "run", "job"
+RUN, JOB, UNREAD = "run", "job", "unread"
 
 
 class Key(NamedTuple):
     """What is looked at as a whole.
 
     Attributes:
-        kind: `run` (a release and its TrainingRun) or `job` (an ElasticJob).
+        kind: `run` (a release and its TrainingRun), `job` (an ElasticJob) or `unread` (an object
+            that is kept by its name alone).
         namespace: its namespace.
-        name: the release's, or the job's; "" for plans that name no job, which are refused.
+        name: the release's, or the job's; "" for plans that name no job, which are refused. Of an
+            unread object its kind and name, as `ElasticJob/j`.
     """
 
     kind: str
@@ -33,6 +36,8 @@ class Key(NamedTuple):
 def of(found: Manifest) -> tuple[Key, ...]:
     """The keys that an object belongs to; () for one that is nobody's."""
     namespace = text(found, "metadata", "namespace")
+    if isinstance(found, Unread):
+        return (Key(UNREAD, namespace, f"{found['kind']}/{found['metadata'].get('name')}"),)
     is_plan = text(found, "kind") == names.SCALE_PLAN
     return tuple(Key(kind, namespace, name) for kind, name in _names(found) if name or is_plan)
 

@@ -12,6 +12,7 @@ import time
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
+from allranks_operator.kube import bounds
 from allranks_operator.world import keys
 from allranks_operator.world.sharing import Shared
 from allranks_operator.world.trim import trim
@@ -52,6 +53,8 @@ class World:
         # Up to which resource version the watch of a kind and a namespace has come.
         self._positions: dict[tuple[str, str], int] = {}
         self._shared = Shared()
+        # What the objects of a kind take in a namespace.
+        self._weights: defaultdict[tuple[str, str], int] = defaultdict(int)
 
     # --- read ------------------------------------------------------------------------------------
 
@@ -166,10 +169,21 @@ class World:
         if before is not None and _uid(before) == _uid(one) and _version(one) < _version(before):
             return
         earlier = self._keys.get(name, ())
+        one = self._weighed(name, before, one)
         self._store(name, one)
         if before is None or _differ(before, one):
             mine = self._keys.get(name, ())
             self._tell(mine if earlier in ((), mine) else {*earlier, *mine}, now)
+
+    def _weighed(self, name: _Name, before: Manifest | None, one: Manifest) -> Manifest:
+        """The object, or its name alone where its namespace has too much of them already."""
+        space = (name.kind, name.namespace)
+        others = self._weights[space] - bounds.weight(before)
+        if bounds.weight(one) and others + bounds.weight(one) > bounds.SPACE_MAX:
+            most = bounds.SPACE_MAX >> 20
+            one = bounds.unread(one, f"all {name.kind}s of its namespace have more than {most} MiB")
+        self._weights[space] = others + bounds.weight(one)
+        return one
 
     def _store(self, name: _Name, one: Manifest) -> None:
         mine = keys.of(one)
@@ -184,8 +198,10 @@ class World:
             self._by_key[key][name] = one
 
     def _drop(self, name: _Name, now: float) -> None:
-        if self._objects.pop(name, None) is None:
+        before = self._objects.pop(name, None)
+        if before is None:
             return
+        self._weights[name.kind, name.namespace] -= bounds.weight(before)
         affected = self._keys.pop(name, ())
         for key in affected:
             self._leave(key, name)
@@ -222,6 +238,8 @@ def _number(version: object) -> int:
 
 def _differ(before: Manifest, after: Manifest) -> bool:
     """Whether they differ in more than the resource version."""
+    if isinstance(after, bounds.Unread):
+        return not isinstance(before, bounds.Unread) or before.why != after.why
     if before.keys() != after.keys():
         return True
     return any(

@@ -133,6 +133,7 @@ class SimCluster:
         plans: its ScalePlans, by name.
         pods: all pods, by name.
         services: the names of Services.
+        others: those of them that somebody else owns.
         now: seconds since the epoch.
         created: how often each pod's name was created.
         ended: the names of pods that were asked to end by the watcher.
@@ -146,6 +147,7 @@ class SimCluster:
     plans: dict[str, Manifest] = field(default_factory=dict)
     pods: dict[str, Manifest] = field(default_factory=dict)
     services: set[str] = field(default_factory=set)
+    others: frozenset[str] = frozenset()
     now: float = START
     created: Counter[str] = field(default_factory=Counter)
     ended: list[str] = field(default_factory=list)
@@ -288,7 +290,9 @@ class SimCluster:
             job=copy.deepcopy(self.job),
             plans=tuple(copy.deepcopy(list(self.plans.values()))),
             pods=tuple(copy.deepcopy(list(self.pods.values()))),
-            services=tuple(sorted(self.services)),
+            services={
+                name: "" if name in self.others else f"uid-{name}" for name in sorted(self.services)
+            },
             now=self.now,
             master_image=self.master_image,
         )
@@ -350,6 +354,8 @@ class SimCluster:
                     self.ended.append(action.name)
                     self.delete(action.name)
             case DeleteService():
+                assert action.uid == f"uid-{action.name}"
+                assert action.name not in self.others
                 self.services.discard(action.name)
             case Tell():
                 self.events.append(action)

@@ -117,7 +117,7 @@ def test_services_lead_to_places() -> None:
     assert first[0] != second[0]
     assert first[2] != second[2]
     assert before.endswith(" 127.1.1.1:1")
-    assert ("j-ps-0", "j-ps-1", "j-master") == places.services
+    assert ["j-ps-0", "j-ps-1", "j-master"] == list(places.services)
     places.close("j-ps-1")
     assert "j-ps-1.lab.svc:2222" in places.names(Names({}, {}), "lab").text(text)
 

@@ -228,3 +228,49 @@ def test_the_termination_message_is_a_file_of_the_container(
     path = box.mounts().paths({})["/dev/termination-log"]
     assert str(box.folders.termination_log("a")) == path
     assert box.folders.termination_log("a").is_file()
+
+
+_OUT = "../../../../out"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        {"persistentVolumeClaim": {"claimName": _OUT}},
+        {"persistentVolumeClaim": {"claimName": ".."}},
+        {"persistentVolumeClaim": {"claimName": "/etc"}},
+        {"configMap": {"name": "c", "items": [{"key": "k", "path": _OUT}]}},
+        {"configMap": {"name": "c", "items": [{"key": "k", "path": "/tmp/out"}]}},
+        {"configMap": {"name": "odd"}},
+        {"secret": {"secretName": "s", "items": [{"key": "k", "path": f"a/{_OUT}"}]}},
+        {"downwardAPI": {"items": [{"path": _OUT, "fieldRef": {"fieldPath": "metadata.name"}}]}},
+        {
+            "projected": {
+                "sources": [{"secret": {"name": "s", "items": [{"key": "k", "path": ".."}]}}]
+            }
+        },
+    ],
+)
+def test_no_name_of_a_manifest_leaves_its_folder(
+    tmp_path: Path, manifests: Manifests, source: dict[str, Any]
+) -> None:
+    """It is refused before anything is written."""
+    documents = [
+        {"kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"k": "x"}},
+        {"kind": "ConfigMap", "metadata": {"name": "odd"}, "data": {_OUT: "x"}},
+        {"kind": "Secret", "metadata": {"name": "s"}, "stringData": {"k": "x"}},
+    ]
+    box = Box(tmp_path, manifests, source, *documents)
+    with pytest.raises(InputError, match=r"leaves its volume|no name of a file"):
+        box.mounts().check()
+    with pytest.raises(InputError, match=r"leaves its volume|no name of a file"):
+        box.make()
+    assert [] == list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["../x", "..", "a/b", ""])
+def test_a_container_is_called_like_a_file(manifests: Manifests, name: str) -> None:
+    """Its log is one."""
+    job = manifests.job(pod={"containers": [manifests.container(name)]})
+    with pytest.raises(InputError, match="no name of a file"):
+        expand([job], name="train", namespace="lab")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from allranks import names
 from allranks.elastic.actions import (
     CreatePlan,
     CreatePod,
@@ -19,6 +20,7 @@ from allranks.elastic.actions import (
     WritePlanStatus,
 )
 from allranks_operator import act
+from allranks_operator.kube import resources
 from tests.unit.operator.fakes import FakeServer, listed, refused, until
 from tests.unit.operator.parts import JOB_KEY, PLANS_PATH, PODS_PATH, Parts, job, made, pod
 
@@ -203,3 +205,50 @@ def test_one_of_another_job_does_not_wait_for_thousands(parts: Parts) -> None:
         gate.set()
         assert ({"done": 60}, {"done": 1}) == (first.result(60), other.result(60))
     assert sent.index("other") < 20
+
+
+@pytest.mark.parametrize("kind", ["Pod", "Service"])
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize("labelled", [False, True])
+def test_nothing_of_another_owner_is_deleted(
+    parts: Parts, kind: str, *, own: bool, labelled: bool
+) -> None:
+    """Whoever decided it: no request is sent for what lacks the job's uid or our label."""
+    action, resource, path = {
+        "Pod": (DeletePod("x", "ux"), resources.PODS, f"{PODS_PATH}/x"),
+        "Service": (DeleteService("x", "ux"), resources.SERVICES, f"{SERVICES}/x"),
+    }[kind]
+    owner = {"kind": "ElasticJob", "name": "j", "uid": "u-j" if own else "u-k", "controller": True}
+    labels = {names.APP_PART_OF: names.PART_OF if labelled else "another"}
+    metadata = {"name": "x", "namespace": "lab", "uid": "ux", "resourceVersion": "9"}
+    metadata |= {"ownerReferences": [owner]}
+    parts.world.learn(resource, {"kind": kind, "metadata": {**metadata, "labels": labels}})
+    parts.server.routes["DELETE", path] = made(pod("x"))
+    is_ours = own and labelled
+    assert {"done" if is_ours else "foreign": 1} == words(parts, [action])
+    assert is_ours == bool(parts.sent("DELETE", path))
+
+
+def test_a_deletion_names_its_object(parts: Parts) -> None:
+    """Without a uid nothing is sent: whose the name is now, nobody knows."""
+    assert {"foreign": 2} == words(parts, [DeletePod("x", ""), DeleteService("x", "")])
+    assert [] == parts.server.requests
+
+
+def test_a_jobs_token_is_drawn_before_its_first_pod(parts: Parts) -> None:
+    """Once, and by nobody else's knowledge; one that is there already is the one."""
+    drawn = "/api/v1/namespaces/lab/secrets"
+    parts.server.routes["POST", drawn] = lambda _, body: made(body)
+    secret = {"metadata": {"name": "t", "namespace": "lab"}}
+    for number in range(3):
+        parts.actor.perform(job(), [CreatePod(pod(f"j-edljob-worker-{number}"), secret)])
+    ((found,), pods) = parts.sent("POST", drawn), parts.sent("POST", PODS_PATH)
+    assert (64, 3) == (len(found["stringData"]["token"]), len(pods))
+    assert [drawn, PODS_PATH] == [path for _, path, _, _ in parts.server.requests][:2]
+    parts.server.routes["POST", drawn] = refused(409, "AlreadyExists")
+    other = {"metadata": {"name": "u", "namespace": "lab"}}
+    assert {"done": 1} == words(parts, [CreatePod(pod("j-edljob-worker-8"), other)])
+    parts.server.routes["POST", drawn] = refused(403, "Forbidden")
+    other = {"metadata": {"name": "v", "namespace": "lab"}}
+    assert {"refused": 1} == words(parts, [CreatePod(pod("j-edljob-worker-9"), other)])
+    assert 4 == len(parts.sent("POST", PODS_PATH))

@@ -267,7 +267,7 @@ def test_a_service_of_somebody_else_is_as_good(stage: Stage) -> None:
     service = CreateService({"metadata": {"name": "s", "namespace": "lab"}})
     stage.look(None, service)
     stage.look()
-    assert [(), ("s",)] == [view.services for view in stage.views]
+    assert [{}, {"s": ""}] == [view.services for view in stage.views]
     assert ["NameTaken"] == stage.parts.events()
     assert stage.parts.due() is None
 

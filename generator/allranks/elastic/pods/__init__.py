@@ -14,7 +14,7 @@ are shared with it, not copied; a manifest is read and sent, never written to.
     master     the master's pod and its Service
 """
 
-from allranks.elastic.pods.master import master
+from allranks.elastic.pods.master import master, token
 from allranks.elastic.pods.naming import (
     master_name,
     master_service_name,
@@ -36,4 +36,5 @@ __all__ = [
     "service",
     "service_name",
     "template_of",
+    "token",
 ]

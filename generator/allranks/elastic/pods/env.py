@@ -40,7 +40,11 @@ def of_trainer(
         target: which pods there are.
         container: its template.
     """
-    identity = [*addresses(), *plain(_identity(job, group_type, member, target))]
+    identity = [
+        *addresses(),
+        *token(job),
+        *plain(_identity(job, group_type, member, target)),
+    ]
     said = job.annotations
     behaviour = _behaviour(
         said.get(_SERVICE_TYPE) or "grpc", said.get(_ELASTIC_MODE) or "base", job.brain_service
@@ -56,6 +60,14 @@ def addresses() -> tuple[Manifest, ...]:
         _field("POD_IP", "status.podIP"),
         _field("NODE_IP", "status.hostIP"),
     )
+
+
+def token(job: ElasticJob) -> list[Manifest]:
+    """What a pod shows to a master of ours; another master asks for nothing."""
+    if job.master != "own":
+        return []
+    key = {"name": naming.token_name(job), "key": names.TOKEN_KEY}
+    return [{"name": names.ENV_MASTER_TOKEN, "valueFrom": {"secretKeyRef": key}}]
 
 
 def given(job: ElasticJob) -> list[Manifest]:

@@ -74,6 +74,17 @@ def master(job: ElasticJob, attempt: int, image: str = "") -> Manifest:
     }
 
 
+def token(job: ElasticJob) -> Manifest:
+    """The Secret with what the job's pods show to its master, without the token itself."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": labels.metadata(job, naming.token_name(job), labels.common(job)),
+        "type": "Opaque",
+        "immutable": True,
+    }
+
+
 def _beside(job: ElasticJob) -> Manifest:
     """Where a job's pods may run; what places them by each other is not for the first of them."""
     found = (templates.template_of(job, kind) for kind in job.trainers)
@@ -106,7 +117,7 @@ def _own(job: ElasticJob, said: Mapping[str, Any], image: str) -> Manifest:
         (names.ENV_MASTER_PORT, str(naming.MASTER_PORT)),
         (names.ENV_TERMINATION_LOG, text(container, "terminationMessagePath") or _TERMINATION_LOG),
     )
-    return _with(job, spec, container, env.plain(told), _OWN_SMALL)
+    return _with(job, spec, container, [*env.token(job), *env.plain(told)], _OWN_SMALL)
 
 
 def _given(job: ElasticJob, said: Mapping[str, Any], _: str) -> Manifest:

@@ -72,6 +72,11 @@ def rank_at(job: ElasticJob, group_type: str, address: str) -> int | None:
     return digits(rank) if rank != host else None
 
 
+def token_name(job: ElasticJob) -> str:
+    """The Secret with what the pods show to the master; an older job of the name had another."""
+    return f"{master_service_name(job.name)}-{job.uid[:8].lower()}"
+
+
 def master_address(job: ElasticJob) -> str:
     """Where the master is reached, as ``host:port``."""
     return f"{master_service_name(job.name)}:{MASTER_PORT}"

@@ -90,9 +90,9 @@ class Places:
         self._services.pop(service, None)
 
     @property
-    def services(self) -> tuple[str, ...]:
-        """The names of the Services there are."""
-        return tuple(self._services)
+    def services(self) -> dict[str, str]:
+        """The Services there are; on this machine a name is as good as a uid."""
+        return {name: name for name in self._services}
 
     def port(self, place: Place, port: int) -> int:
         """The port of this machine that stands for one of a place."""

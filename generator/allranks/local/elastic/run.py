@@ -7,6 +7,7 @@ data. What differs is that nobody else writes here: a write of the job's status 
 from __future__ import annotations
 
 import os
+import secrets
 import socket
 import time
 import uuid
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 _LOOK_SECONDS = 0.2
 # A job that has not settled after so many decisions is looked at again later.
 _ROUNDS = 20
+_TOKEN_BYTES = 32
 _IMAGE = "local"  # no image is used here; a container without one would be refused elsewhere
 
 
@@ -81,6 +83,7 @@ class ElasticRun:
         self._decided: object = None
         self._look_at: float | None = None
         self._told = ""
+        self._secrets: dict[str, dict[str, bytes]] = {}
         self.verdict: Verdict | None = None
         if self._suspended:
             self._board.suspend()
@@ -224,6 +227,9 @@ class ElasticRun:
         elif isinstance(action, actions.DeleteService):
             self._places.close(action.name)
         elif isinstance(action, actions.CreatePod):
+            if action.secret is not None:
+                drawn = {names.TOKEN_KEY: secrets.token_hex(_TOKEN_BYTES).encode()}
+                self._secrets.setdefault(action.secret["metadata"]["name"], drawn)
             self._create(action.manifest, now)
         elif isinstance(action, actions.DeletePod):
             self._delete(action, now)
@@ -265,11 +271,16 @@ class ElasticRun:
             orders[names.ENV_MASTER_PORT] = str(port)
         living = [one.run for one in self._pods.values() if one.run.active]
         taken = [text for run in living for text in run.context.gpus.values()]
+        release = context.surroundings.release
+        release = replace(release, secrets={**release.secrets, **self._secrets})
         seen = gpus.rest(plan, gpus.present(os.environ), taken)
         return replace(
             context,
             surroundings=replace(
-                context.surroundings, addresses=self._places.by_pod, orders=orders
+                context.surroundings,
+                release=release,
+                addresses=self._places.by_pod,
+                orders=orders,
             ),
             names=self._places.names(context.names, self._release.namespace),
             gpus={} if seen is None else {plan.name: seen},

@@ -51,5 +51,23 @@ def _read(release: Release) -> ElasticJob:
 def _plan(manifest: Manifest, job: ElasticJob) -> PodPlan:
     name = str(manifest["metadata"]["name"])
     return pod_plan(
-        manifest, Ownership(f"Pod/{name}", job.namespace, Restart.NEVER), Identity(name, 0)
+        _without_token(manifest),
+        Ownership(f"Pod/{name}", job.namespace, Restart.NEVER),
+        Identity(name, 0),
     )
+
+
+def _without_token(manifest: Manifest) -> Manifest:
+    """A pod without what is drawn for its job when that starts."""
+    containers = [
+        {
+            **container,
+            "env": [
+                variable
+                for variable in container.get("env") or ()
+                if variable["name"] != names.ENV_MASTER_TOKEN
+            ],
+        }
+        for container in manifest["spec"]["containers"]
+    ]
+    return {**manifest, "spec": {**manifest["spec"], "containers": containers}}

@@ -160,6 +160,10 @@ def duration(spent: float) -> str:
     return f"{whole} s"
 
 
+# What a spreadsheet begins a formula with.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
 class _Lines:
     """Takes rows that end as the standard says, and ends them as a file here does.
 
@@ -185,7 +189,7 @@ def as_csv(results: Results) -> str:
     shown = [f"parameter.{name}" if name in (*fixed, *after) else name for name in names]
     out = _Lines()
     writer = csv.writer(out)
-    writer.writerow((*fixed, *shown, *after))
+    writer.writerow((*fixed, *map(_text, shown), *after))
     for trial in results.trials:
         texts = (trial.assignment[name].text if name in trial.assignment else "" for name in names)
         spent = (seconds(trial), trial.cpu_seconds)
@@ -195,14 +199,25 @@ def as_csv(results: Results) -> str:
                 trial.name,
                 state_of(trial),
                 "" if trial.value is None else repr(trial.value),
-                *texts,
+                *map(_text, texts),
                 "" if (step := last_step(trial)) is None else step,
                 trial.attempts,
                 *("" if each is None else f"{each:.3f}" for each in spent),
-                trial.reason,
+                _text(trial.reason),
             )
         )
     return "".join(out.lines)
+
+
+def _text(text: str) -> str:
+    """A text that no spreadsheet takes for a formula; a number is one as it stands."""
+    if not text.startswith(_FORMULA):
+        return text
+    try:
+        float(text)
+    except ValueError:
+        return f"'{text}"
+    return text
 
 
 def summary(results: Results) -> str:
