@@ -117,18 +117,25 @@ def prepare(
     notes: list[str] = []
     warnings: list[Problem] = []
     count: Trials | None = None
-    if loaded.workload == trials.SWEEP:
+    if loaded.workload == trials.SWEEP and not _is_trial(loaded):
         job, notes, warnings, count = _sweep(
             loaded, release, namespace, is_local=is_local, by_helm=by_helm
         )
     else:
         resolve.refuse(loaded, release, namespace, is_local=is_local)
-        job = loaded.values
+        job = trials.of(loaded.values, defaults)
     spec = JobSpec.from_values(job, frameworks.fewest(job))
     inventory = _inventory(fit or Fit(), spec.gpu_resource)
     warnings += check.warnings(loaded.values, loaded.where)
     layout = compute(spec, inventory)
     return Prepared(loaded, layout, inventory, tuple(warnings), tuple(notes), count)
+
+
+def _is_trial(loaded: Loaded) -> bool:
+    """Whether these are the finished values of one trial, in which nothing is left to fill in."""
+    from allranks.sweep.values import again  # noqa: PLC0415 - only a sweep needs it
+
+    return again.is_made(loaded.values)
 
 
 def _sweep(

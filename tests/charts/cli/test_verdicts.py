@@ -162,7 +162,7 @@ def test_a_quoted_number_is_one_where_the_chart_has_one(
     parameters = {"p": {"values": ["3", "0"], "path": "runPolicy.backoffLimit"}}
     found = _all(ask, {"sweep": {"parameters": parameters}})
     assert {0} == {code for code, _ in found.values()}, found
-    assert "backoffLimit: 3" in helm4.render(sweep, "-f", tmp_path / "v.yaml")
+    assert "backoffLimitPerIndex: 3" in helm4.render(sweep, "-f", tmp_path / "v.yaml")
 
 
 def test_a_value_of_another_folder_is_never_read(ask: Any, tmp_path: Path) -> None:
