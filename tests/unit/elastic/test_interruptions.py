@@ -118,8 +118,8 @@ class _World:
         group = self.cluster.target.groups.get(kind)
         if group is None:
             return
-        # A suspended job makes no pods, and meets the name that was taken only when it goes on. Until
-        # then that name is its owner's: a plan that names it is refused.
+        # A suspended job makes no pods, and meets the name that was taken only when it goes on.
+        # Until then that name is its owner's: a plan that names it is refused.
         members = [one for one in group.current if f"{NAME}-edljob-{kind}-{one.id}" != _TAKEN]
         if not members:
             return
