@@ -108,7 +108,7 @@ def test_too_many_failed_trials(lab: Lab, helm4: Any, repo: Path) -> None:
         grid.end(grid.running(trial)[trial], 1)
     status = lab.until(lambda one: one.finished, "the sweep's end")
     assert (Phase.FAILED, "MaxFailedIndexesExceeded") == (status.phase, status.reason)
-    assert status.message.startswith("more than 1 indexes failed")
+    assert status.message.startswith("more than 1 index failed")
     assert not lab.pods(2)
 
 

@@ -9,14 +9,6 @@ import pytest
 
 from allranks import words
 
-# Where a number before such a noun is never 1.
-_ELSEWHERE = frozenset(
-    {
-        *("pipeline.py", "refusing.py", "sizing.py", "waiting.py", "plan.py", "decide.py"),
-        *("showing.py", "roles.py", "spec.py", "report.py", "compute.py"),
-    }
-)
-
 
 def test_a_number_and_its_noun() -> None:
     """One is alone, none and many are not."""
@@ -59,7 +51,6 @@ def test_no_message_counts_one_in_the_plural() -> None:
         f"{path.name}: {match[0]}"
         for folder in (root, root.parents[1] / "operator")
         for path in sorted(folder.rglob("*.py"))
-        if path.name not in _ELSEWHERE
         for match in _ALWAYS_MANY.finditer(path.read_text())
     ]
     assert [] == found
@@ -79,3 +70,21 @@ def test_no_message_counts_one_in_the_plural() -> None:
 def test_the_first_of_many(count: int, joint: str, told: str) -> None:
     """Three are shown, and the others are counted."""
     assert told == words.some([f"n{number}" for number in range(count)], joint=joint)
+
+
+# What a template prints of a number, and then a noun that is always in the plural.
+_PRINTED_MANY = re.compile(
+    r"%d (?:GPUs|nodes|processes|ranks|workers|trials|slots|pods|hosts|are|have)\b|\}\} trials\b"
+)
+
+
+def test_no_template_counts_one_in_the_plural() -> None:
+    """Charts say numbers with their nouns by `allranks.words.count`, in refusals and in notes."""
+    charts = Path(__file__).parents[2] / "charts"
+    found = [
+        f"{path.relative_to(charts)}: {match[0]}"
+        for path in sorted(charts.glob("*/templates/*"))
+        for match in _PRINTED_MANY.finditer(path.read_text())
+        if not match[0].startswith("}}") or path.name == "NOTES.txt"
+    ]
+    assert [] == found

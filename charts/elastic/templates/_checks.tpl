@@ -98,7 +98,7 @@ What this chart refuses, besides the rules that all workloads share (allranks.ch
 {{- else -}}
 {{- with int (get (get $known $role) "most") -}}
 {{- if gt $count . -}}
-{{- $problems = append $problems (printf "%s.replicas: %d are too many for %s; use at most %d" $at $count $.Values.elastic.framework .) -}}
+{{- $problems = append $problems (printf "%s.replicas: %d is too many for %s; use at most %d" $at $count $.Values.elastic.framework .) -}}
 {{- end -}}
 {{- end -}}
 {{- range $side, $amounts := $own.resources -}}
@@ -118,13 +118,13 @@ What this chart refuses, besides the rules that all workloads share (allranks.ch
 {{- $nodes := int64 .Values.nodes -}}
 {{- $each := int64 .Values.gpusPerNode -}}
 {{- if and (gt $nodes 0) (gt (int64 $worker.replicas) 0) (ne $nodes (int64 $worker.replicas)) -}}
-{{- $problems = append $problems (printf "elastic.roles.worker.replicas: %d contradicts nodes %d, which are the workers; leave one of the two out" (int64 $worker.replicas) $nodes) -}}
+{{- $problems = append $problems (printf "elastic.roles.worker.replicas: %d contradicts nodes %d, and each node is a worker; leave one of the two out" (int64 $worker.replicas) $nodes) -}}
 {{- end -}}
 {{- if and (gt $each 0) (gt (int64 $worker.gpusPerPod) 0) (ne $each (int64 $worker.gpusPerPod)) -}}
 {{- $problems = append $problems (printf "elastic.roles.worker.gpusPerPod: %d contradicts gpusPerNode %d; leave one of the two out" (int64 $worker.gpusPerPod) $each) -}}
 {{- end -}}
 {{- if and (gt (int64 .Values.procsPerNode) 1) (ne (include "elastic.strategy" .) "AllreduceStrategy") -}}
-{{- $problems = append $problems (printf "procsPerNode: %d processes per pod are for torchrun (elastic.mode auto with AllreduceStrategy), and here one runs in each; use more pods" (int64 .Values.procsPerNode)) -}}
+{{- $problems = append $problems (printf "procsPerNode: %s per pod are for torchrun (elastic.mode auto with AllreduceStrategy), and here one runs in each; use more pods" (include "allranks.words.count" (list .Values.procsPerNode "process"))) -}}
 {{- end -}}
 {{- toJson $problems -}}
 {{- end -}}
@@ -154,7 +154,7 @@ What this chart refuses, besides the rules that all workloads share (allranks.ch
 {{- if ne $role "worker" -}}{{- $needed = add $needed (mul $own.replicas $own.gpusPerPod) -}}{{- end -}}
 {{- end -}}
 {{- if and (gt $limit 0) (gt (int64 $size.gpusPerNode) 0) (gt $needed $limit) -}}
-{{- $problems = append $problems (printf "elastic.auto.limits.gpu: %d is all that the pods may ask, and the fewest that there are ask %d; raise it, or use fewer workers or GPUs per node" $limit $needed) -}}
+{{- $problems = append $problems (printf "elastic.auto.limits.gpu: %d is all that the pods may have, and the fewest pods need %d; raise it, or use fewer workers or GPUs per node" $limit $needed) -}}
 {{- end -}}
 {{- $recipe := include "elastic.recipe" . | fromJson -}}
 {{- if and (eq (include "elastic.strategy" .) "ParameterServerStrategy") (hasKey $recipe.roles "chief") (not (int .Values.elastic.roles.chief.replicas)) -}}

@@ -101,7 +101,7 @@ but where torchrun does.
 {{- $capacity := int64 .values.capacity -}}
 {{- $problems := list -}}
 {{- if and (gt $capacity 0) (gt $perNode $capacity) -}}
-{{- $problems = append $problems (printf "gpusPerNode: %d GPUs do not fit a node of %d (nodeShape.gpus); use at most %d" $perNode $capacity $capacity) -}}
+{{- $problems = append $problems (printf "gpusPerNode: %s %s a node of %d (nodeShape.gpus); use at most %d" (include "allranks.words.count" (list $perNode "GPU")) (ternary "does not fit" "do not fit" (eq $perNode 1)) $capacity $capacity) -}}
 {{- end -}}
 {{- if and (gt $gpus 0) (gt $perNode 0) -}}
 {{- $count := div $gpus $perNode -}}
@@ -110,12 +110,12 @@ but where torchrun does.
 {{- $count = add1 $count -}}
 {{- $_ := set .layout "lastGpusPerNode" $rest -}}
 {{- if and (gt $nodes 0) (ne $nodes $count) -}}
-{{- $problems = append $problems (printf "nodes: %d GPUs on nodes of %d are %d nodes, and nodes says %d; leave one of the three out" $gpus $perNode $count $nodes) -}}
+{{- $problems = append $problems (printf "nodes: %s on nodes of %d need %s, and nodes is %d; leave one of the three out" (include "allranks.words.count" (list $gpus "GPU")) $perNode (include "allranks.words.count" (list $count "node")) $nodes) -}}
 {{- end -}}
 {{- else if ne $rest 0 -}}
-{{- $problems = append $problems (printf "gpus: %d GPUs do not divide into nodes of %d; use %s%d, or another gpusPerNode" $gpus $perNode (ternary (printf "%d or " (mul $count $perNode)) "" (gt $count 0)) (mul (add $count 1) $perNode)) -}}
+{{- $problems = append $problems (printf "gpus: %s cannot be split into nodes of %d; use %s%d, or another gpusPerNode" (include "allranks.words.count" (list $gpus "GPU")) $perNode (ternary (printf "%d or " (mul $count $perNode)) "" (gt $count 0)) (mul (add $count 1) $perNode)) -}}
 {{- else if and (gt $nodes 0) (ne $nodes $count) -}}
-{{- $problems = append $problems (printf "nodes: %d nodes with %d GPUs each are %d GPUs, and gpus says %d; leave one of the three out" $nodes $perNode (mul $nodes $perNode) $gpus) -}}
+{{- $problems = append $problems (printf "nodes: %s with %s each have %s in all, and gpus is %d; leave one of the three out" (include "allranks.words.count" (list $nodes "node")) (include "allranks.words.count" (list $perNode "GPU")) (include "allranks.words.count" (list (mul $nodes $perNode) "GPU")) $gpus) -}}
 {{- end -}}
 {{- $nodes = max 1 $count -}}
 {{- else if gt $gpus 0 -}}
@@ -128,9 +128,9 @@ but where torchrun does.
 {{- $nodes = int64 ($nodes | default .max | default 1) -}}
 {{- $perNode = div $gpus $nodes -}}
 {{- if ne (mod $gpus $nodes) 0 -}}
-{{- $problems = append $problems (printf "gpus: %d GPUs do not divide over %d nodes; use %s%d, or another number of nodes" $gpus $nodes (ternary (printf "%d or " (mul $perNode $nodes)) "" (gt $perNode 0)) (mul (add $perNode 1) $nodes)) -}}
+{{- $problems = append $problems (printf "gpus: %s cannot be split equally over %s; use %s%d, or another number of nodes" (include "allranks.words.count" (list $gpus "GPU")) (include "allranks.words.count" (list $nodes "node")) (ternary (printf "%d or " (mul $perNode $nodes)) "" (gt $perNode 0)) (mul (add $perNode 1) $nodes)) -}}
 {{- else if and (gt $capacity 0) (gt $perNode $capacity) -}}
-{{- $problems = append $problems (printf "nodes: %d GPUs on %d nodes are %d on each, and a node has %d (nodeShape.gpus); use at least %d nodes" $gpus $nodes $perNode $capacity (div (add $gpus $capacity -1) $capacity)) -}}
+{{- $problems = append $problems (printf "nodes: %s on %s are %d on each, and a node has %d (nodeShape.gpus); use at least %s" (include "allranks.words.count" (list $gpus "GPU")) (include "allranks.words.count" (list $nodes "node")) $perNode $capacity (include "allranks.words.count" (list (div (add $gpus $capacity -1) $capacity) "node"))) -}}
 {{- end -}}
 {{- else -}}
 {{- $nodes = int64 ($nodes | default .max | default 1) -}}
@@ -145,11 +145,11 @@ but where torchrun does.
 {{- define "allranks.layout.bounds" -}}
 {{- $layout := .layout -}}
 {{- if and .elastic (or (lt $layout.nodes $layout.minNodes) (gt $layout.nodes $layout.maxNodes)) -}}
-{{- $problem := printf "nodes: %d are not between minNodes %d and maxNodes %d of the elastic range; widen the range, or ask for another size" $layout.nodes $layout.minNodes $layout.maxNodes -}}
+{{- $problem := printf "nodes: %d is not between minNodes %d and maxNodes %d of the elastic range; widen the range, or ask for another size" $layout.nodes $layout.minNodes $layout.maxNodes -}}
 {{- $_ := set $layout "problems" (append $layout.problems $problem) -}}
 {{- end -}}
 {{- if and (gt $layout.gpusPerNode 0) (gt $layout.procsPerNode $layout.gpusPerNode) -}}
-{{- $problem := printf "procsPerNode: %d processes would share %d GPUs of a node, and each needs its own; use at most %d, or leave it out" $layout.procsPerNode $layout.gpusPerNode $layout.gpusPerNode -}}
+{{- $problem := printf "procsPerNode: %s would share %s of a node, and each needs its own; use at most %d, or leave it out" (include "allranks.words.count" (list $layout.procsPerNode "process")) (include "allranks.words.count" (list $layout.gpusPerNode "GPU")) $layout.gpusPerNode -}}
 {{- $_ := set $layout "problems" (append $layout.problems $problem) -}}
 {{- end -}}
 {{- end -}}
@@ -168,18 +168,18 @@ but where torchrun does.
 {{- if not .values.uneven -}}
 {{- $problems = append $problems (printf "layout.lastProcsPerNode: only MPI with a fixed number of nodes has a smaller last node; %s" $fix) -}}
 {{- else if or (lt $layout.nodes 2) (lt $layout.lastProcsPerNode 1) (gt $layout.lastProcsPerNode $layout.procsPerNode) -}}
-{{- $problems = append $problems (printf "layout.lastProcsPerNode: %d is no smaller last node of %d with %d processes each; %s" $layout.lastProcsPerNode $layout.nodes $layout.procsPerNode $fix) -}}
+{{- $problems = append $problems (printf "layout.lastProcsPerNode: %d is not possible for the last of %s with %s each; %s" $layout.lastProcsPerNode (include "allranks.words.count" (list $layout.nodes "node")) (include "allranks.words.count" (list $layout.procsPerNode "process")) $fix) -}}
 {{- end -}}
 {{- end -}}
 {{- if ne (include "allranks.layout.ranks" $layout | int64) $layout.worldSize -}}
-{{- $problems = append $problems (printf "layout.worldSize: %d nodes with %d processes each are not %d; %s" $layout.nodes $layout.procsPerNode $layout.worldSize $fix) -}}
+{{- $problems = append $problems (printf "layout.worldSize: %d contradicts %s with %s each; %s" $layout.worldSize (include "allranks.words.count" (list $layout.nodes "node")) (include "allranks.words.count" (list $layout.procsPerNode "process")) $fix) -}}
 {{- end -}}
 {{- if or (lt $layout.nodes $layout.minNodes) (gt $layout.nodes $layout.maxNodes) -}}
 {{- $problems = append $problems (printf "layout.nodes: %d is not between minNodes %d and maxNodes %d; %s" $layout.nodes $layout.minNodes $layout.maxNodes $fix) -}}
 {{- end -}}
 {{- $total := include "allranks.layout.gpus" (dict "layout" $layout "nodes" $layout.nodes) | int64 -}}
 {{- if ne (int64 .values.gpus | default $total) $total -}}
-{{- $problems = append $problems (printf "layout: %d GPUs in all contradict gpus %d; %s" $total (int64 .values.gpus) $fix) -}}
+{{- $problems = append $problems (printf "layout: %s in all contradicts gpus %d; %s" (include "allranks.words.count" (list $total "GPU")) (int64 .values.gpus) $fix) -}}
 {{- end -}}
 {{- range $key := list "nodes" "gpusPerNode" "procsPerNode" -}}
 {{- $asked := get $.values $key | int64 -}}
@@ -189,10 +189,10 @@ but where torchrun does.
 {{- end -}}
 {{- if gt .max 0 -}}
 {{- if or (ne .min $layout.minNodes) (ne .max $layout.maxNodes) -}}
-{{- $problems = append $problems (printf "layout: %d to %d nodes contradict an elastic range of %d to %d; %s" $layout.minNodes $layout.maxNodes .min .max $fix) -}}
+{{- $problems = append $problems (printf "layout: %d to %s contradicts an elastic range of %d to %d; %s" $layout.minNodes (include "allranks.words.count" (list $layout.maxNodes "node")) .min .max $fix) -}}
 {{- end -}}
 {{- else if ne $layout.minNodes $layout.maxNodes -}}
-{{- $problems = append $problems (printf "layout: %d to %d nodes, and the values ask for a fixed number; %s" $layout.minNodes $layout.maxNodes $fix) -}}
+{{- $problems = append $problems (printf "layout: %d to %s, and the values ask for a fixed number; %s" $layout.minNodes (include "allranks.words.count" (list $layout.maxNodes "node")) $fix) -}}
 {{- end -}}
 {{- toJson $problems -}}
 {{- end -}}

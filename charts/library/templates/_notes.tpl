@@ -10,9 +10,9 @@ What `helm install` prints, as far as all workloads share it. Nothing here shows
 {{- $gpus := include "allranks.layout.gpus" (dict "layout" .layout "nodes" $nodes) | int64 -}}
 {{- $last := "" -}}
 {{- with get .layout "lastProcsPerNode" -}}{{- $last = printf ", the last %d" (int .) -}}{{- end -}}
-{{- printf "%d %s x %d %s%s = %d %s" $nodes (ternary "node" "nodes" (eq $nodes 1)) $procs (ternary "process" "processes" (eq $procs 1)) $last (int .layout.worldSize) (ternary "rank" "ranks" (eq (int .layout.worldSize) 1)) -}}
+{{- printf "%s x %s%s = %s" (include "allranks.words.count" (list $nodes "node")) (include "allranks.words.count" (list $procs "process")) $last (include "allranks.words.count" (list .layout.worldSize "rank")) -}}
 {{- if gt $gpus 0 -}}
-{{- printf ", %d GPUs (%s)" $gpus .ctx.Values.gpuResource -}}
+{{- printf ", %s (%s)" (include "allranks.words.count" (list $gpus "GPU")) .ctx.Values.gpuResource -}}
 {{- else -}}
 , on CPUs
 {{- end -}}

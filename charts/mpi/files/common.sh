@@ -79,9 +79,9 @@ allranks_time_to_end() {
 
 # --- asking many hosts at once --------------------------------------------------------------------
 #
-# The hosts are dealt out to 64 lanes, each a process. For each host a lane leaves HOST.id (what it
-# answered) or HOST.why ("KIND SINCE TEXT") in a folder, so that who waits for them reads files and
-# starts nothing.
+# The hosts are dealt out to 64 lanes, each a process. For each host a lane leaves HOST.asked, and
+# then HOST.id (what it answered) or HOST.why ("KIND SINCE TEXT") in a folder, so that who waits for
+# them reads files and starts nothing.
 
 # Say why a host did not answer, from the agent's last words: KIND and a sentence.
 #   away     no address: its pod is still in the queue, or is gone
@@ -111,6 +111,19 @@ allranks_why() {
   esac
 }
 
+# What is waited for where a host has neither answered nor failed to: a resolver alone may take a
+# minute over a name that is not there yet.
+#   allranks_awaited FOLDER HOST
+allranks_awaited() {
+  if [ ! -e "$1/$2.asked" ]; then
+    allranks_text="it is asked after others, $allranks_lanes at a time"
+  elif [ "${ALLRANKS_MPI_TRANSPORT:-ssh}" = exec ]; then
+    allranks_text='the API server has not said yet whether its pod runs'
+  else
+    allranks_text="its name is looked up, then port $ALLRANKS_MPI_PORT is tried (is its pod running?)"
+  fi
+}
+
 # Ask one host; what comes of it goes into FOLDER.
 #   allranks_ask FOLDER HOST WORD
 allranks_ask() {
@@ -118,6 +131,7 @@ allranks_ask() {
     echo self >"$1/$2.id" # the launcher's own pod, where it has ranks
     return
   fi
+  : >"$1/$2.asked"
   if allranks_answer=$("$ALLRANKS_FILES/rsh.sh" -n "$2" "$3" 2>"$1/$2.err"); then
     printf '%s\n' "$allranks_answer" >"$1/$2.new" && mv -f "$1/$2.new" "$1/$2.id"
     return

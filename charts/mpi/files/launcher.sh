@@ -98,7 +98,7 @@ allranks_wait_for_workers() {
   [ "$allranks_count" -gt 0 ] || allranks_fail 1 "$ALLRANKS_MPI_HOSTFILE names no host"
   allranks_all=$allranks_count allranks_need=${ALLRANKS_MPI_MIN_HOSTS:-0}
   [ "$allranks_need" -gt 0 ] || allranks_need=$allranks_all
-  allranks_began=$(allranks_now) allranks_word_at=$((allranks_began + 5))
+  allranks_began=$(allranks_now) allranks_word_at=$((allranks_began + 1))
   while :; do
     allranks_count_answers "$allranks_answers"
     # shellcheck disable=SC2154 # set by allranks_count_answers
@@ -117,9 +117,12 @@ allranks_survey() {
   while read -r allranks_host; do
     [ ! -e "$allranks_answers/$allranks_host.id" ] || continue
     allranks_open=$((allranks_open + 1))
-    allranks_kind=away allranks_since=0 allranks_text='not asked yet'
-    [ ! -e "$allranks_answers/$allranks_host.why" ] ||
+    allranks_kind=away allranks_since=0
+    if [ -e "$allranks_answers/$allranks_host.why" ]; then
       read -r allranks_kind allranks_since allranks_text <"$allranks_answers/$allranks_host.why"
+    else
+      allranks_awaited "$allranks_answers" "$allranks_host"
+    fi
     allranks_name_it "$allranks_open" "$allranks_host: $allranks_text"
     if allranks_is_overdue; then
       allranks_overdue=$((allranks_overdue + 1))
@@ -133,7 +136,8 @@ $((allranks_time - allranks_began)) s: $allranks_hopeless"
   fi
   if [ "$allranks_time" -ge "$allranks_word_at" ]; then
     allranks_waited=$((allranks_time - allranks_began))
-    allranks_word_at=$((allranks_began + 2 * allranks_waited))
+    # After 1 s, 5 s, and then whenever twice as much time has passed.
+    allranks_word_at=$((allranks_began + (allranks_waited < 3 ? 5 : 2 * allranks_waited)))
     allranks_say "waiting for $allranks_open of $allranks_all hosts ($allranks_waited s): \
 $allranks_names"
   fi

@@ -44,19 +44,19 @@ What this chart refuses, besides the rules that all workloads share (allranks.ch
 {{- $workers := int64 $mpi.numWorkers -}}
 {{- $hosts := ternary (add1 $workers) $workers $mpi.runLauncherAsWorker -}}
 {{- if and (gt $workers 0) (gt (int64 $values.nodes) 0) (ne $hosts (int64 $values.nodes)) -}}
-{{- $problems = append $problems (printf "mpi.numWorkers: %d workers%s are %d nodes, and nodes says %d; leave one of the two out" $workers (ternary " and a launcher with ranks" "" $mpi.runLauncherAsWorker) $hosts (int64 $values.nodes)) -}}
+{{- $problems = append $problems (printf "mpi.numWorkers: %s%s make %s, and nodes is %d; leave one of the two out" (include "allranks.words.count" (list $workers "worker")) (ternary " and a launcher with ranks" "" $mpi.runLauncherAsWorker) (include "allranks.words.count" (list $hosts "node")) (int64 $values.nodes)) -}}
 {{- end -}}
 {{- $slots := int64 $mpi.slotsPerWorker -}}
 {{- $procs := int64 $values.procsPerNode -}}
 {{- $gpus := int64 .layout.gpusPerNode -}}
 {{- if and (gt $slots 0) (gt $procs 0) (ne $slots $procs) -}}
-{{- $problems = append $problems (printf "mpi.slotsPerWorker: %d slots contradict procsPerNode %d; leave one of the two out" $slots $procs) -}}
+{{- $problems = append $problems (printf "mpi.slotsPerWorker: %d contradicts procsPerNode %d; leave one of the two out" $slots $procs) -}}
 {{- else if and (gt $slots 0) (eq $procs 0) (gt $gpus 0) (ne $slots $gpus) -}}
-{{- $problems = append $problems (printf "mpi.slotsPerWorker: %d slots contradict %d GPUs per node, one for each rank; leave it out, or set procsPerNode to have fewer ranks than GPUs" $slots $gpus) -}}
+{{- $problems = append $problems (printf "mpi.slotsPerWorker: %d contradicts %s per node, one for each rank; leave it out, or set procsPerNode to have fewer ranks than GPUs" $slots (include "allranks.words.count" (list $gpus "GPU"))) -}}
 {{- end -}}
 {{- $all := ternary (mul .layout.maxNodes .layout.procsPerNode) (int64 .layout.worldSize) (gt (int64 $mpi.elastic.maxNodes) 0) -}}
 {{- if gt (int64 $mpi.np) (int64 $all) -}}
-{{- $problems = append $problems (printf "mpi.np: %d ranks are more than the %d slots of all hosts; use at most %d, or leave it out for all" (int64 $mpi.np) $all $all) -}}
+{{- $problems = append $problems (printf "mpi.np: %s do not fit the %s of all hosts; use at most %d, or leave it out for all" (include "allranks.words.count" (list $mpi.np "rank")) (include "allranks.words.count" (list $all "slot")) $all) -}}
 {{- end -}}
 {{- range $side, $amounts := $mpi.launcher.resources -}}
 {{- if hasKey $amounts $values.gpuResource -}}
@@ -108,7 +108,7 @@ What this chart refuses, besides the rules that all workloads share (allranks.ch
 {{- $size := len (include "mpi.hostfile" .) -}}
 {{- $rest := add (len .ctx.Values.script) (len .ctx.Values.setup) (len (include "allranks.entry.files" .ctx)) -}}
 {{- if gt (add $size $rest) 1048576 -}}
-{{- $problems = append $problems (printf "nodes: the names of %d hosts have %d bytes, and %d is what a ConfigMap holds beside the other files; use fewer hosts, or shorter names of release and namespace" (int .layout.maxNodes) $size (sub 1048576 $rest)) -}}
+{{- $problems = append $problems (printf "nodes: the names of %s take %d bytes, and %d is what a ConfigMap holds beside the other files; use fewer hosts, or shorter names of release and namespace" (include "allranks.words.count" (list .layout.maxNodes "host")) $size (sub 1048576 $rest)) -}}
 {{- end -}}
 {{- toJson $problems -}}
 {{- end -}}

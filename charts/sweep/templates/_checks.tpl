@@ -217,7 +217,7 @@ of the trials what the torchrun chart refuses of a job.
 {{- $trials := include "sweep.count" . | int64 -}}
 {{- $whole := ge $grid 1000000000000 | ternary "10^12 or more" (toString $grid) -}}
 {{- if gt (int64 $sweep.trials) $grid -}}
-{{- $problems = append $problems (printf "sweep.trials: %d are more than the grid has, which is %s; use 0 for all of them" (int64 $sweep.trials) $whole) -}}
+{{- $problems = append $problems (printf "sweep.trials: %d is more than the grid has, which is %s; use 0 for all of them" (int64 $sweep.trials) $whole) -}}
 {{- else if gt $trials 10000 -}}
 {{- $problems = append $problems (printf "sweep.parameters: a grid of %s trials, and one release has at most 10000; set sweep.trials to have the first of them, or run it with helm sweep" (gt (int64 $sweep.trials) 0 | ternary (toString $trials) $whole)) -}}
 {{- else -}}
@@ -225,7 +225,7 @@ of the trials what the torchrun chart refuses of a job.
 {{- $table := include "sweep.tables.bytes" . | int64 -}}
 {{- $bytes := add $table (len $values.script) (len $values.setup) -}}
 {{- if gt $bytes 716800 -}}
-{{- $problems = append $problems (printf "sweep.parameters: the table of %d trials with script and setup has %d bytes, and a release has room for 716800; set sweep.trials to less, use shorter choices, or run it with helm sweep" $trials $bytes) -}}
+{{- $problems = append $problems (printf "sweep.parameters: the table of %s with script and setup has %d bytes, and a release has room for 716800; set sweep.trials to less, use shorter choices, or run it with helm sweep" (include "allranks.words.count" (list $trials "trial")) $bytes) -}}
 {{- end -}}
 {{- end -}}
 {{- toJson $problems -}}
@@ -238,7 +238,7 @@ of the trials what the torchrun chart refuses of a job.
 {{- $trials := include "sweep.count" . | int64 -}}
 {{- if eq (include "sweep.mode" .) "sets" -}}
 {{- if gt $trials 100 -}}
-{{- $problems = append $problems (printf "sweep.parameters: each of the %d trials has objects of its own here, and one release has room for 100; set sweep.trials, or run it with helm sweep" $trials) -}}
+{{- $problems = append $problems (printf "sweep.parameters: each of %s has objects of its own here, and one release has room for 100; set sweep.trials, or run it with helm sweep" (include "allranks.words.count" (list $trials "trial"))) -}}
 {{- end -}}
 {{- if and (gt (int64 $sweep.parallel) 0) (lt (int64 $sweep.parallel) $trials) -}}
 {{- $problems = append $problems "sweep.parallel: trials with objects of their own all start at once in plain Helm; use 0, a queue, or helm sweep" -}}
@@ -253,7 +253,7 @@ of the trials what the torchrun chart refuses of a job.
 {{- include "sweep.context" (dict "ctx" . "result" $trial) -}}
 {{- $nodes := int64 (include "allranks.layout" $trial.ctx | fromJson).maxNodes -}}
 {{- if and (gt $nodes 1) (ne $sweep.trial.workload "torchrun") -}}
-{{- $problems = append $problems (printf "nodes: a trial of %d pods needs something that runs it; set sweep.trial.workload to torchrun, or use one node" $nodes) -}}
+{{- $problems = append $problems (printf "nodes: a trial of %s needs something that runs it; set sweep.trial.workload to torchrun, or use one node" (include "allranks.words.count" (list $nodes "pod"))) -}}
 {{- end -}}
 {{- end -}}
 {{- toJson $problems -}}

@@ -32,11 +32,10 @@ class Trials:
 
     def __str__(self) -> str:
         """Both, in words."""
+        trials = plural(self.number, "trial")
         if self.number == 1:
-            return "1 trial"
-        if self.parallel >= self.number:
-            return f"{self.number} trials, all at a time"
-        return f"{self.number} trials, {self.parallel} at a time"
+            return trials
+        return f"{trials}, {'all' if self.parallel >= self.number else self.parallel} at a time"
 
     def as_dict(self) -> dict[str, int]:
         """The same as data."""

@@ -18,6 +18,7 @@ from allranks.elastic import resource, unread
 from allranks.elastic.job import show
 from allranks.model import ranges
 from allranks.status.fields import condition, count, items, mapping, number, text, when
+from allranks.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -295,7 +296,7 @@ def _pods(
         faults.append(f"{where} is {show(data)}, not a list")
         return ()
     if len(data) > most:
-        faults.append(f"{where} has {len(data)} pods; at most {most} are allowed")
+        faults.append(f"{where} has {plural(len(data), 'pod')}; at most {most} are allowed")
         return ()
     strange = [(index, one) for index, one in enumerate(data) if _has_unread(one)]
     for index, one in strange[:_NAMED_MAX]:

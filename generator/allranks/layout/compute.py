@@ -200,7 +200,7 @@ def _topology_notes(
     domains = len({choosing.identify(topology.level)(each) for each in nodes})
     if domains > 1:
         found.append(
-            f"no {topology.level} has room for all {len(nodes)} nodes; "
+            f"no {topology.level} has room for all {plural(len(nodes), 'node')}; "
             f"they span {domains} {topology.level}s"
         )
     if topology.level == RACK:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from allranks.errors import CapacityError
 from allranks.layout import choosing
 from allranks.layout.sizing import Split
+from allranks.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -146,11 +147,11 @@ def _size(split: Split) -> str:
 
 
 def _nodes(count: int) -> str:
-    return f"{count} node" if count == 1 else f"{count} nodes"
+    return plural(count, "node")
 
 
 def _gpus(count: int) -> str:
-    return f"{count} GPU" if count == 1 else f"{count} GPUs"
+    return plural(count, "GPU")
 
 
 def _facts(

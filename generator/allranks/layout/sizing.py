@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from allranks.errors import CapacityError, InputError
 from allranks.model import quantity
-from allranks.words import plural
+from allranks.words import number_of, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,9 +65,9 @@ def fixed(spec: JobSpec) -> Split | None:
     cap = spec.node_shape.gpus
     if cap and split.gpus > cap:
         raise CapacityError(
-            f"a node would need {split.gpus} GPUs, and nodeShape.gpus says it has {cap}",
+            f"a node would need {plural(split.gpus, 'GPU')}, and nodeShape.gpus says it has {cap}",
             path="gpusPerNode" if spec.gpus_per_node else "nodes",
-            hint=f"use at most {cap} GPUs per node",
+            hint=f"use at most {plural(cap, 'GPU')} per node",
         )
     if spec.elastic and not spec.min_nodes <= split.nodes <= spec.max_nodes:
         raise InputError(
@@ -115,7 +115,7 @@ def notes(spec: JobSpec, split: Split) -> list[str]:
     shape = spec.node_shape
     if not split.gpus and shape.gpus:
         found.append(
-            f"gpus is 0, so this trains on CPUs although a node has {shape.gpus} GPUs; "
+            f"gpus is 0, so this trains on CPUs although a node has {plural(shape.gpus, 'GPU')}; "
             "set gpus or gpusPerNode to use them"
         )
     if not (shape.gpus or spec.nodes or spec.gpus_per_node) and split.gpus > _LARGE_NODE:
@@ -171,7 +171,8 @@ def _multiple(spec: JobSpec, nodes: int) -> Split:
         split = Split(total // gpus + 1, gpus, rest)
         if nodes and nodes != split.nodes:
             raise InputError(
-                f"{total} GPUs on nodes of {gpus} are {split.nodes} nodes, and nodes says {nodes}",
+                f"{plural(total, 'GPU')} on nodes of {gpus} need {plural(split.nodes, 'node')}, "
+                f"and nodes is {nodes}",
                 path="gpus",
                 hint=f"set nodes: {split.nodes}, or leave one of the three out",
             )
@@ -180,13 +181,15 @@ def _multiple(spec: JobSpec, nodes: int) -> Split:
         below, above = total - total % gpus, total - total % gpus + gpus
         totals = f"{below} or {above}" if below else f"{above}"
         raise InputError(
-            f"{total} GPUs are no multiple of gpusPerNode, which is {gpus}",
+            f"{plural(total, 'GPU')} {number_of(total, 'is', 'are')} no multiple of gpusPerNode, "
+            f"which is {gpus}",
             path="gpus",
             hint=f"ask for {totals} GPUs, or leave gpusPerNode out and set nodeShape.gpus: {gpus}",
         )
     if nodes and nodes * gpus != total:
         raise InputError(
-            f"{nodes} nodes with {gpus} GPUs each are {nodes * gpus} GPUs, and gpus says {total}",
+            f"{plural(nodes, 'node')} with {plural(gpus, 'GPU')} each have "
+            f"{plural(nodes * gpus, 'GPU')} in all, and gpus is {total}",
             path="gpus",
             hint=f"set nodes: {total // gpus}, or gpus: {nodes * gpus}, or leave one of them out",
         )
@@ -199,9 +202,9 @@ def _divided(total: int, nodes: int) -> Split:
         totals = f"{below} or {above}" if below else f"{above}"
         fewer = max(each for each in _divisors(total) if each < nodes)
         raise InputError(
-            f"{total} GPUs do not split equally over {nodes} nodes",
+            f"{plural(total, 'GPU')} cannot be split equally over {plural(nodes, 'node')}",
             path="gpus",
-            hint=f"ask for {totals} GPUs, or for {fewer} {'node' if fewer == 1 else 'nodes'}",
+            hint=f"ask for {totals} GPUs, or for {plural(fewer, 'node')}",
         )
     return Split(nodes, total // nodes)
 
@@ -210,7 +213,8 @@ def _check_processes(spec: JobSpec, split: Split) -> None:
     """Refuse processes that would have to share a GPU."""
     if split.gpus and spec.procs_per_node > split.gpus:
         raise InputError(
-            f"{spec.procs_per_node} processes would share the {split.gpus} GPUs of a node",
+            f"{spec.procs_per_node} processes would share the "
+            f"{plural(split.gpus, 'GPU')} of a node",
             path="procsPerNode",
             hint=f"use at most {split.gpus}, or leave it out for one per GPU",
         )

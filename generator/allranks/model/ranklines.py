@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
+from allranks.model.processes import Processes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -75,7 +76,9 @@ class Wanted:
             return True  # a rank beside it says whose lines
         if self.rank is None or not _counts_processes(role, writers):
             return self.rank in {None, node}
-        return not writers.fixed or node == self.rank // writers.count
+        if node is None or not writers.fixed:
+            return not writers.fixed
+        return self.rank in (Processes.even(node + 1, writers.count).ranks(node) or ())
 
     def has_line(self, role: str, writers: Writers, process: int | None) -> bool:
         """Whether a line of such a pod is among them."""

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from allranks.words import plural
+
 
 @dataclass(frozen=True, slots=True)
 class Retries:
@@ -40,18 +42,17 @@ def out_of_retries(reason: str, retries: Retries, failed: int) -> str:
     """
     alone = retries.pods == 1 or not retries.without_retry
     none_left = f"no retry is left (backoffLimit {retries.per_index})"
-    noun = "index" if failed == 1 else "indexes"
     if reason == "BackoffLimitExceeded":
         sentence = f"no retry is left (backoffLimit {retries.limit})"
     elif reason == "MaxFailedIndexesExceeded" and retries.max_failed == 0:
         known = alone and retries.per_index is not None
         sentence = none_left if known else "an index failed for good"
     elif reason == "MaxFailedIndexesExceeded" and retries.max_failed is not None:
-        sentence = f"more than {retries.max_failed} indexes failed"
+        sentence = f"more than {plural(retries.max_failed, 'index')} failed"
     elif reason == "FailedIndexes" and retries.pods == 1 and retries.per_index is not None:
         sentence = none_left
     elif reason == "FailedIndexes" and failed:
-        sentence = f"{failed} {noun} failed for good"
+        sentence = f"{plural(failed, 'index')} failed for good"
     else:
         sentence = ""
     return sentence

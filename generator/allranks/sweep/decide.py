@@ -124,8 +124,8 @@ def over(state: SweepState, spec: SweepSpec) -> tuple[str, str] | None:
         )
     if spec.max_failed is None and failed >= ALIKE_MAX and _all_fail_alike(state):
         return actions.BROKEN, (
-            f"the first {failed} trials all failed alike: {_commonest(state, FAILED)}; with "
-            "maxFailedTrials set it goes on"
+            f"the first {plural(failed, 'trial')} all failed alike: {_commonest(state, FAILED)}; "
+            "with maxFailedTrials set it goes on"
         )
     most = UNMEASURED_MAX if spec.max_failed is None else spec.max_failed
     if unmeasured > most and not state.measured:

@@ -72,4 +72,4 @@ def done(membership: Membership) -> str:
     size, lost = len(membership.world.nodes), len(membership.broken)
     if lost:
         return f"{size - lost} of {plural(size, 'worker')} finished, and the others are gone"
-    return f"all {size} workers are done" if size > 1 else "the worker is done"
+    return f"all {plural(size, 'worker')} are done" if size > 1 else "the worker is done"

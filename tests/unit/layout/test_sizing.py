@@ -57,9 +57,15 @@ def test_the_size_follows_the_documented_rules(
     [
         ({"gpus": 12, "gpus_per_node": 8}, "gpus", "12 GPUs are no multiple", "8 or 16 GPUs"),
         ({"gpus": 4, "gpus_per_node": 8}, "gpus", "4 GPUs are no multiple", "ask for 8 GPUs"),
-        ({"gpus": 10, "nodes": 4}, "gpus", "do not split equally over 4", "8 or 12 GPUs, or for 2"),
-        ({"gpus": 3, "nodes": 4}, "gpus", "do not split equally over 4", "ask for 4 GPUs"),
-        ({"gpus": 16, "nodes": 3, "gpus_per_node": 8}, "gpus", "are 24 GPUs", "nodes: 2"),
+        (
+            {"gpus": 10, "nodes": 4},
+            "gpus",
+            "cannot be split equally over 4",
+            "8 or 12 GPUs, or for 2",
+        ),
+        ({"gpus": 1, "nodes": 4}, "gpus", "1 GPU cannot be split equally over 4", "or for 1 node"),
+        ({"gpus": 3, "nodes": 4}, "gpus", "cannot be split equally over 4", "ask for 4 GPUs"),
+        ({"gpus": 16, "nodes": 3, "gpus_per_node": 8}, "gpus", "have 24 GPUs in all", "nodes: 2"),
         ({"gpus": 4, "procs_per_node": 5}, "procsPerNode", "share the 4 GPUs", "at most 4"),
         ({"gpus": 13, "capacity": 8, "procs_per_node": 2}, "procsPerNode", "share the 1 GPU", "1"),
         ({"nodes": 2, "gpus_per_node": 1, "procs_per_node": 2}, "procsPerNode", "the 1 GPU", "1"),

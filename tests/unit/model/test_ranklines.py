@@ -2,6 +2,7 @@
 
 import pytest
 
+from allranks.model.processes import Processes
 from allranks.model.ranklines import ONE, Wanted, Writers, who
 
 _FOUR = Writers(count=4, prefixed=True)
@@ -43,6 +44,16 @@ def test_the_pod_of_a_process() -> None:
     assert Wanted(rank=5).has_pod("ps", 5, ONE)
     assert not Wanted(rank=5, role="ps").has_pod("worker", 5, ONE)
     assert not Wanted(rank=5, node=0).has_pod("node", 1, _FOUR)
+
+
+@pytest.mark.parametrize("count", [2, 3, 8])
+def test_a_process_is_where_the_layout_has_it(count: int) -> None:
+    """Each rank is in one pod, the one that the job's processes say; no pod has one before 0."""
+    writers, processes = Writers(count=count, prefixed=True), Processes.even(3, count)
+    for rank in range(-1, processes.total):
+        nodes = [node for node in range(3) if Wanted(rank=rank).has_pod("node", node, writers)]
+        assert nodes == [node for node in [processes.node(rank)] if node is not None]
+    assert not Wanted(rank=0).has_pod("node", None, writers)
 
 
 def test_who_is_shown_before_a_line() -> None:

@@ -112,6 +112,12 @@ def test_pods_of_a_job_that_goes_on(pods: list[dict[str, Any]], phase: Phase) ->
         ),
         (
             gave_up("MaxFailedIndexesExceeded", "Job has exceeded the specified maximal number"),
+            {"maxFailedIndexes": 1},
+            Phase.FAILED,
+            "more than 1 index failed",
+        ),
+        (
+            gave_up("MaxFailedIndexesExceeded", "Job has exceeded the specified maximal number"),
             {"backoffLimitPerIndex": 2, "maxFailedIndexes": 0},
             Phase.FAILED,
             "no retry is left (backoffLimit 2)",

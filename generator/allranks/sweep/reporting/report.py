@@ -23,6 +23,7 @@ from allranks.sweep.reporting.figures import figures
 from allranks.sweep.reporting.importance import FEWEST
 from allranks.sweep.reporting.results import one_line, state_of
 from allranks.sweep.reporting.tables import NONE, duration, note, short, summary, table, value_text
+from allranks.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -236,9 +237,8 @@ def _shade_key() -> str:
 def _part(shown: int, total: int) -> str:
     if shown == total:
         return ""
-    return (
-        f'<span class="key">{shown} of {total} trials: the best, and a sample of the others</span>'
-    )
+    trials = plural(total, "trial")
+    return f'<span class="key">{shown} of {trials}: the best, and a sample of the others</span>'
 
 
 def _empty(text: str) -> str:

@@ -22,6 +22,7 @@ from allranks.sweep.model import (
 )
 from allranks.sweep.values import forms
 from allranks.sweep.values.reading import Reading
+from allranks.words import number_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -236,7 +237,7 @@ def _trials(reading: Reading, parameters: tuple[Parameter, ...], search: str, tr
     elif not trials and search == model.GRID and total is not None and total > UNBOUNDED_MAX:
         reading.refuse(
             path,
-            f"the grid has {_count(total)} trials",
+            f"the grid has {_trials(total)}",
             "set trials to how many of them to run, or use `search: random` or `search: tpe` "
             "with a number of trials",
         )
@@ -249,8 +250,9 @@ def _trials(reading: Reading, parameters: tuple[Parameter, ...], search: str, tr
     return 0
 
 
-def _count(trials: int) -> str:
-    return f"{trials:,}" if trials < _COUNTED else "10^12 or more"
+def _trials(count: int) -> str:
+    number = f"{count:,}" if count < _COUNTED else "10^12 or more"
+    return f"{number} {number_of(count, 'trial', 'trials')}"
 
 
 def _combinations(count: int) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from allranks.values.rules.command import CONFIG_MAP_MAX, ENTRY_RESERVE
 from allranks.values.rules.rule import Finding, Rule, View, path
 from allranks.values.rules.size import SIZE, Size, hosts, size
+from allranks.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +35,7 @@ def _workers(view: View) -> Iterator[Finding]:
         also = " and a launcher with ranks" if view["mpi.runLauncherAsWorker"] else ""
         yield Finding(
             path("mpi.numWorkers"),
-            f"{workers} workers{also} are {meant} nodes, and nodes says {nodes}",
+            f"{plural(workers, 'worker')}{also} make {plural(meant, 'node')}, and nodes is {nodes}",
             "leave one of the two out",
         )
 
@@ -46,13 +47,13 @@ def _slots(view: View) -> Iterator[Finding]:
     if procs and procs != slots:
         yield Finding(
             path("mpi.slotsPerWorker"),
-            f"{slots} slots contradict procsPerNode, which is {procs}",
+            f"{slots} contradicts procsPerNode, which is {procs}",
             "leave one of the two out",
         )
     elif not procs and asked is not None and asked.gpus and asked.gpus != slots:
         yield Finding(
             path("mpi.slotsPerWorker"),
-            f"{slots} slots contradict the {asked.gpus} GPUs of a node, one for each rank",
+            f"{slots} contradicts {plural(asked.gpus, 'GPU')} per node, one for each rank",
             f"leave it out for {asked.gpus}, or set procsPerNode for fewer ranks than GPUs",
         )
 
@@ -62,7 +63,7 @@ def _np(view: View) -> Iterator[Finding]:
     if slots is not None and ranks > slots:
         yield Finding(
             path("mpi.np"),
-            f"{ranks} ranks are more than the {slots} slots of all hosts",
+            f"{plural(ranks, 'rank')} do not fit the {plural(slots, 'slot')} of all hosts",
             f"use at most {slots}, or leave it out for all of them",
         )
 

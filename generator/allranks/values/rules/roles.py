@@ -155,8 +155,7 @@ def _too_many(view: View) -> Iterator[Finding]:
     if needed > _VARIABLE_MAX:
         yield Finding(
             path("nodes" if view["nodes"] else "elastic.roles.worker.replicas"),
-            f"the names of {sum(counts.values())} pods have {needed} bytes, and a variable holds "
-            f"{_VARIABLE_MAX}",
+            f"the names of all pods have {needed} bytes, and a variable holds {_VARIABLE_MAX}",
             "use fewer pods, or a shorter name for the release",
         )
     texts = [view[key].encode("utf-8", "replace") for key in ("script", "setup")]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from allranks.model.workers import Numbers
 from allranks.values.rules.rule import Finding, Rule, View, path
-from allranks.words import plural
+from allranks.words import number_of, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -130,7 +130,8 @@ def _gpus_divide(view: View) -> Iterator[Finding]:
     if gpus and per_node and not _count(view, gpus, per_node):
         yield Finding(
             path("gpus"),
-            f"{gpus} GPUs are no multiple of gpusPerNode, which is {per_node}",
+            f"{plural(gpus, 'GPU')} {number_of(gpus, 'is', 'are')} no multiple of gpusPerNode, "
+            f"which is {per_node}",
             f"ask for {_neighbours(gpus, per_node)} GPUs, or leave gpusPerNode out and set "
             f"nodeShape.gpus: {per_node}",
         )
@@ -138,9 +139,8 @@ def _gpus_divide(view: View) -> Iterator[Finding]:
         fewer = max(part for part in divisors(gpus) if part < nodes)
         yield Finding(
             path("gpus"),
-            f"{gpus} GPUs do not split equally over {nodes} nodes",
-            f"ask for {_neighbours(gpus, nodes)} GPUs, or for {fewer} "
-            f"{'node' if fewer == 1 else 'nodes'}",
+            f"{plural(gpus, 'GPU')} cannot be split equally over {plural(nodes, 'node')}",
+            f"ask for {_neighbours(gpus, nodes)} GPUs, or for {plural(fewer, 'node')}",
         )
 
 
@@ -151,8 +151,8 @@ def _gpus_agree(view: View) -> Iterator[Finding]:
     if count and nodes and nodes != count:
         yield Finding(
             path("gpus"),
-            f"{nodes} nodes with {per_node} GPUs each are {nodes * per_node} GPUs, and gpus says "
-            f"{gpus}",
+            f"{plural(nodes, 'node')} with {plural(per_node, 'GPU')} each have "
+            f"{plural(nodes * per_node, 'GPU')} in all, and gpus is {gpus}",
             f"set nodes: {count}, or gpus: {nodes * per_node}, or leave one of them out",
         )
 
@@ -162,13 +162,13 @@ def _node_shape(view: View) -> Iterator[Finding]:
     if not most or asked is None or asked.gpus <= most:
         return
     if each(view):
-        hint, where = f"use at most {most} GPUs per node", "gpusPerNode"
+        hint, where = f"use at most {plural(most, 'GPU')} per node", "gpusPerNode"
     else:
-        hint = f"use at least {-(-int(view['gpus']) // most)} nodes"
+        hint = f"use at least {plural(-(-int(view['gpus']) // most), 'node')}"
         where = "nodes" if view["nodes"] else "gpus"
     yield Finding(
         path(where),
-        f"a node would need {asked.gpus} GPUs, and nodeShape.gpus says it has {most}",
+        f"a node would need {plural(asked.gpus, 'GPU')}, and nodeShape.gpus says it has {most}",
         hint,
     )
 
