@@ -18,10 +18,12 @@ allranks_record() {
     allranks_say "cannot write $ALLRANKS_TERMINATION_LOG"
 }
 
-# End with a code and one sentence.
+# End with a code and one sentence; lines that the log has already follow it in the message.
+#   allranks_fail CODE SENTENCE [LINES]
 allranks_fail() {
   allranks_say "error: $2"
-  allranks_record "$2"
+  allranks_record "$2${3:+
+$3}"
   exit "$1"
 }
 

@@ -4,6 +4,9 @@
 # Its exit code is the command's, and decides over the job. 214 says "a worker was lost", which the
 # Job does not count as a failure: the loss is counted where it happened, in the worker's own Job.
 
+# shellcheck source=charts/mpi/files/blame.sh
+. "$ALLRANKS_FILES/blame.sh"
+
 allranks_lost_code=214
 allranks_denied_seconds=15 # how long a host may refuse our key
 
@@ -20,7 +23,9 @@ allranks_launcher() {
   allranks_prepare
   allranks_hosts >"$ALLRANKS_STATE/hostlist"
   allranks_wait_for_workers
+  allranks_mapped=yes # by options of the user's, perhaps
   if [ "${ALLRANKS_MPI_WRAP:-}" = 1 ]; then
+    [ "$1" -ne 0 ] || allranks_mapped=''
     shift
     command -v mpirun >/dev/null 2>&1 || allranks_finish 127 \
       "this image has no mpirun on PATH: install an MPI, or set PATH in env or setup to where it is"
@@ -184,7 +189,11 @@ allranks_run() {
   grep -qxF "${ALLRANKS_MPI_LAUNCHER:-}" "$ALLRANKS_STATE/hostlist" ||
     unset NVIDIA_VISIBLE_DEVICES NVIDIA_DRIVER_CAPABILITIES
   allranks_killer='' allranks_ender=''
-  "$@" &
+  if allranks_listen; then
+    "$@" >"$ALLRANKS_STATE/said/out.in" 2>"$ALLRANKS_STATE/said/err.in" &
+  else
+    "$@" &
+  fi
   allranks_child=$!
   # A trap ends `wait` early, and may have waited for others: then it is asked again, and knows
   # nothing (127) where it had given the code already.
@@ -201,6 +210,7 @@ allranks_run() {
   trap '' USR1 TERM # what is left to do is short, and must not be told otherwise
   [ -z "$allranks_killer$allranks_ender" ] ||
     kill ${allranks_killer:+"$allranks_killer"} ${allranks_ender:+"$allranks_ender"} 2>/dev/null
+  allranks_hush
   rm -rf "$ALLRANKS_STATE/lost.seen" && mv "$ALLRANKS_STATE/lost" "$ALLRANKS_STATE/lost.seen"
 }
 
@@ -299,7 +309,8 @@ allranks_find_lost() {
 # Decide what the command's end means for the job.
 allranks_judge() {
   [ -z "$allranks_told" ] || exit "$allranks_code" # the pod is to go, not the job
-  allranks_what="${1##*/} ended with exit code $allranks_code"
+  allranks_what="${1##*/} ended with exit code $allranks_code" allranks_lines=''
+  [ "$allranks_code" -eq 0 ] || allranks_ask_mpirun "${1##*/}"
   if allranks_listed "$allranks_code" "${ALLRANKS_FATAL_EXIT_CODES:-}"; then
     allranks_finish "$allranks_code" "$allranks_what, which is fatal: no retry"
   fi
@@ -316,6 +327,24 @@ allranks_judge() {
   allranks_finish "$allranks_code" "$allranks_what"
 }
 
+# Name the rank that failed first in $allranks_what, and give its exit code: Intel's mpirun ends with
+# 255, whatever the rank gave.
+allranks_ask_mpirun() {
+  allranks_find_rank
+  [ -n "$allranks_rank" ] || return 0
+  case $1 in
+    mpirun | mpiexec | mpiexec.hydra | orterun | prterun) allranks_code=$allranks_rank_code ;;
+    *) [ "$allranks_code" = "$allranks_rank_code" ] || return 0 ;; # a script has decided otherwise
+  esac
+  allranks_lines=$(allranks_last_lines)
+  if [ -n "$allranks_rank_host" ]; then
+    allranks_what="failed first: rank $allranks_rank in pod $allranks_rank_host ended with exit code \
+$allranks_code"
+  else
+    allranks_what="$allranks_what: rank $allranks_rank ended with exit code $allranks_rank_code"
+  fi
+}
+
 # Whether a number is in a list such as "3,13".
 allranks_listed() {
   case ,$2, in *",$1,"*) return 0 ;; esac
@@ -330,7 +359,7 @@ allranks_finish() {
     allranks_stop_workers
   fi
   [ "$1" -ne 0 ] || exit 0
-  allranks_fail "$1" "$2"
+  allranks_fail "$1" "$2" "${allranks_lines:-}"
 }
 
 # The names of the workers' controllers: those of the pods, up to the number.

@@ -8,6 +8,7 @@ but for what a test lays over them. The fake DNS is each pod's /etc/hosts. Needs
 from __future__ import annotations
 
 import os
+import pwd
 import shutil
 import signal
 import subprocess
@@ -216,6 +217,10 @@ class Lab:
         self._write_hostfile()
         if self.user:
             self._write_users()
+        # sshd starts the user's shell, whose settings on this machine are nothing to a pod.
+        for path in (Path(pwd.getpwuid(0).pw_dir, ".bashrc"), Path("/etc/bash.bashrc")):
+            if path.exists():
+                self.overlays[str(path)] = Path("/dev/null")
         self.switch = subprocess.Popen(["unshare", "--net", "sleep", "infinity"])
         mine = Path("/proc/self/ns/net").readlink()
         pid = self.switch.pid

@@ -161,9 +161,9 @@ def test_the_exit_code_of_a_rank_is_the_runs(machine: Machine, chart: Chart) -> 
         done.status.restarts,
     ), done.texts
     assert done.status.failure is not None
-    assert "run-launcher-0" == done.status.failure.pod
-    assert "exit code 7" in done.status.failure.message
-    assert any("@1,3]" in text for text in done.texts)
+    assert "run-worker-1" == done.status.failure.pod
+    expected = "rank 3 ended with exit code 7, which is fatal: no retry"
+    assert expected == done.status.failure.message.splitlines()[0]
     assert [0, 0] == _codes(done, "worker")
 
 

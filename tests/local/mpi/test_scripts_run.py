@@ -192,8 +192,87 @@ def test_exit_code_of_a_rank_is_the_jobs(lab: MakeLab, family: str) -> None:
     launcher = job.launcher(str(job.mpi.python), "-c", _EXIT)
     code = launcher.end()
     assert code in ({3, 255} if family == "intel" else {3}), launcher.log
-    assert launcher.message == f"mpirun ended with exit code {code}"
+    assert f"ended with exit code {code}" in launcher.message
     assert [0, 0] == [worker.end() for worker in workers]
+
+
+# Rank 3 ends while the others wait for it.
+_RANK_3 = """
+import os, sys
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+world.Barrier()
+if world.rank == 3:
+    sys.stderr.write("disk of rank 3 is full\\n")
+    sys.stderr.flush()
+    os._exit(37)
+while True:
+    world.Barrier()
+"""
+
+
+def test_the_rank_that_failed_first_is_named(lab: MakeLab) -> None:
+    """Its number, its pod, its exit code and the last lines, in the form of every workload."""
+    job = lab("openmpi4")
+    job.all_workers()
+    launcher = job.launcher(str(job.mpi.python), "-c", _RANK_3)
+    assert launcher.end() == 37, launcher.log
+    named = "failed first: rank 3 in pod job-worker-1 ended with exit code 37"
+    assert launcher.message == f"{named}\ndisk of rank 3 is full"
+
+
+# What mpirun of each MPI wrote, and its exit code, in runs of two workers with two ranks each.
+_OPENMPI4 = """mpirun noticed that process rank 3 with PID 51 on node job-worker-1.job.lab.svc \
+exited on signal 9 (Killed)."""
+_OPENMPI4_ABORT = """MPI_ABORT was invoked on rank 2 in communicator MPI_COMM_WORLD
+with errorcode 37."""
+_OPENMPI5 = """prterun detected that one or more processes exited with non-zero status,
+thus causing the job to be terminated. The first process to do so was:
+
+   Process name: [prterun-job-launcher-0-57@1,3]
+   Exit code:    37"""
+_OPENMPI5_CRASH = """prterun noticed that process rank 3 with PID 65 on node job-worker-1 exited on
+signal 11 (Segmentation fault)."""
+_OPENMPI5_ABORT = """MPI_ABORT was invoked on rank 3 in communicator MPI_COMM_WORLD
+  Proc: [[60494,1],3]
+  Errorcode: 37"""
+_OPENMPI5_PEER = """prterun has exited due to process rank 1 with PID 0 on node job-worker-0 calling
+"abort". This may have caused other processes in the application to be"""
+_MPICH_ABORT = """Abort(37) on node 3 (rank 3 in comm 0): application called \
+MPI_Abort(MPI_COMM_WORLD, 37) - process 3"""
+_MPICH_KILLED = """=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES
+=   PID 52 RUNNING AT job-worker-1.job.lab.svc
+=   EXIT CODE: 9"""
+_INTEL_KILLED = """=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES
+=   RANK 2 PID 55 RUNNING AT job-worker-1.job.lab.svc
+=   KILLED BY SIGNAL: 9 (Killed)"""
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_what_each_mpirun_says_of_the_first_rank(lab: MakeLab, shell: str) -> None:
+    """Recorded words of each MPI; one that names only whom it killed itself is not believed."""
+    job = lab("openmpi4", shell=shell, env={"ALLRANKS_MPI_CLEAN": "None"})
+    job.all_workers()
+    named = "failed first: rank {} in pod job-worker-1 ended with exit code {}"
+    for words, code, expected, message in (
+        (_OPENMPI4, 137, 137, named.format(3, 137)),
+        (_OPENMPI4_ABORT, 37, 37, "mpirun ended with exit code 37: rank 2 ended with exit code 37"),
+        (_OPENMPI5, 37, 37, "mpirun ended with exit code 37: rank 3 ended with exit code 37"),
+        (_OPENMPI5_CRASH, 139, 139, named.format(3, 139)),
+        (_OPENMPI5_ABORT, 37, 37, "mpirun ended with exit code 37: rank 3 ended with exit code 37"),
+        (_OPENMPI5_PEER, 14, 14, "mpirun ended with exit code 14"),
+        (_MPICH_ABORT, 37, 37, "mpirun ended with exit code 37: rank 3 ended with exit code 37"),
+        (_MPICH_KILLED, 255, 255, "mpirun ended with exit code 255"),
+        (_INTEL_KILLED, 255, 255, "mpirun ended with exit code 255"),
+        (_INTEL_KILLED.replace("9 (Killed)", "11"), 255, 139, named.format(2, 139)),
+        (_INTEL_KILLED.replace("KILLED BY SIGNAL: 9 (Killed)", "EXIT STATUS: 37"), 255, 37, ""),
+    ):
+        (job.folder / "words").write_text(words + "\n")
+        program = job.folder / "mpirun"
+        program.write_text(f"#!/bin/sh\ncat '{job.folder}/words'\nexit {code}\n")
+        program.chmod(0o755)
+        launcher = job.launcher(str(program), ALLRANKS_MPI_WRAP="")
+        assert (expected, message or named.format(2, 37)) == (launcher.end(), launcher.message)
 
 
 def test_ssh_on_path_reaches_workers(lab: MakeLab) -> None:

@@ -1,0 +1,130 @@
+# shellcheck shell=sh
+# shellcheck disable=SC2034 # what is set here is read by who sources it
+# Which rank mpirun says failed first. Sourced by launcher.sh.
+#
+# Each MPI says it in words of its own, on its stdout or stderr, where the ranks write too. So the
+# command writes into pipes; `tee` passes all on as it comes, and `tail` keeps the end. A rank is
+# named only where mpirun knows: Hydra also reports ranks that it killed itself, and Open MPI 5 one
+# that aborted because it lost its peer.
+
+allranks_kept=262144 # bytes of each stream; mpirun speaks last
+allranks_mark='mpirun detected that one or more|prterun detected that one or more|^Primary job +termin'
+allranks_mark="$allranks_mark|(mpirun|prterun) (noticed that|has exited due to)|MPI_ABORT was invoked"
+allranks_mark="$allranks_mark|BAD TERMINATION OF ONE|^Abort\\([0-9]+\\) on node"
+
+# Make a pipe for a stream: what comes in goes out to where the stream goes now, and its end is kept.
+#   allranks_open_pipe NAME FILE-DESCRIPTOR
+allranks_open_pipe() {
+  allranks_pipe=$ALLRANKS_STATE/said/$1
+  mkfifo "$allranks_pipe.in" "$allranks_pipe.copy" || return 1
+  # Whoever tells this pod to end wants to read what its ranks say about it.
+  (
+    trap '' TERM INT HUP USR1
+    exec tail -c "$allranks_kept" <"$allranks_pipe.copy" >"$allranks_pipe"
+  ) &
+  allranks_tails="$allranks_tails $!"
+  (
+    trap '' TERM INT HUP USR1
+    exec tee "$allranks_pipe.copy" <"$allranks_pipe.in" >&"$2"
+  ) &
+  allranks_tees="$allranks_tees $!"
+}
+
+# Make the pipes of both streams. Fails where the image lacks a program for it, and on a terminal.
+allranks_listen() {
+  allranks_tees='' allranks_tails=''
+  for allranks_program in mkfifo tee tail grep sed; do
+    command -v "$allranks_program" >/dev/null 2>&1 || return 1
+  done
+  [ ! -t 1 ] && [ ! -t 2 ] || return 1
+  rm -rf "$ALLRANKS_STATE/said"
+  mkdir -p "$ALLRANKS_STATE/said" && allranks_open_pipe out 1 && allranks_open_pipe err 2
+}
+
+# Wait until all is passed on. A process that the command left behind may hold a pipe open.
+allranks_hush() {
+  [ -n "$allranks_tees" ] || return 0
+  (
+    allranks_nap 10
+    # shellcheck disable=SC2086 # process ids
+    kill -s KILL $allranks_tees 2>/dev/null
+  ) &
+  allranks_impatient=$!
+  for allranks_pid in $allranks_tees $allranks_tails; do
+    while kill -0 "$allranks_pid" 2>/dev/null; do
+      wait "$allranks_pid"
+    done
+  done
+  kill "$allranks_impatient" 2>/dev/null
+}
+
+# Read what mpirun said: $allranks_rank, $allranks_rank_code and $allranks_rank_host, of which the
+# first is empty where it names none, and the last where it does not say.
+allranks_find_rank() {
+  allranks_rank='' allranks_rank_code='' allranks_rank_host=''
+  [ -n "$allranks_tees" ] || return 0
+  # shellcheck disable=SC2016 # sed's own
+  cat "$ALLRANKS_STATE/said/err" "$ALLRANKS_STATE/said/out" | tr -d '\000' | sed -n \
+    -e 's/^ *Process name: \[.*,\([0-9]*\)\].*$/name \1/p' \
+    -e 's/^ *Exit code: *\([0-9]*\) *$/code \1/p' \
+    -e 's/^.*noticed that process rank \([0-9]*\) with PID [0-9]* on node \([^ ]*\) exited on signal \([0-9]*\).*$/signal \1 \3 \2/p' \
+    -e 's/^.*noticed that process rank \([0-9]*\) with PID [0-9]* on node \([^ ]*\) exited on *$/name \1 \2/p' \
+    -e 's/^signal \([0-9]*\) (.*).*$/sent \1/p' \
+    -e 's/^MPI_ABORT was invoked on rank \([0-9]*\) in communicator MPI_COMM_WORLD *$/name \1/p' \
+    -e 's/^ *Errorcode: *\([0-9]*\) *$/code \1/p' \
+    -e 's/^ *with errorcode \([0-9]*\)\.* *$/code \1/p' \
+    -e 's/^.*Abort(\([0-9]*\)) on node \([0-9]*\) (rank [0-9]* in comm [0-9]*): application called.*$/both \2 \1/p' \
+    -e 's/^= *RANK \([0-9]*\) PID [0-9]* RUNNING AT \([^ ]*\) *$/name \1 \2/p' \
+    -e 's/^= *EXIT STATUS: *\([0-9]*\).*$/code \1/p' \
+    -e 's/^= *KILLED BY SIGNAL: *\([0-9]*\).*$/killed \1/p' >"$ALLRANKS_STATE/said/words"
+  allranks_name='' allranks_place=''
+  while read -r allranks_word allranks_first allranks_second allranks_third; do
+    case $allranks_word in
+      name) allranks_name=$allranks_first allranks_place=$allranks_second ;;
+      code) allranks_blame "$allranks_name" "$allranks_first" "$allranks_place" ;;
+      both) allranks_blame "$allranks_first" "$allranks_second" "" ;;
+      signal) allranks_blame "$allranks_first" $((128 + allranks_second)) "$allranks_third" ;;
+      sent) allranks_blame "$allranks_name" $((128 + allranks_first)) "$allranks_place" ;;
+      # With these it ends the others.
+      killed) case $allranks_first in
+        9 | 15) ;;
+        *) allranks_blame "$allranks_name" $((128 + allranks_first)) "$allranks_place" ;;
+      esac ;;
+    esac
+  done <"$ALLRANKS_STATE/said/words"
+}
+
+# Keep the first that is named.
+#   allranks_blame RANK CODE HOST
+allranks_blame() {
+  [ -z "$allranks_rank" ] && [ -n "$1" ] && [ -n "$2" ] || return 0
+  [ "$2" -gt 0 ] && [ "$2" -lt 256 ] || return 0
+  allranks_rank=$1 allranks_rank_code=$2 allranks_rank_host=${3%%.*}
+  [ -n "$3" ] || allranks_host_of "$1"
+}
+
+# The host of a rank where mpirun fills each host's slots in turn, as it does unless it is told
+# otherwise.
+allranks_host_of() {
+  [ -z "$allranks_mapped" ] || return 0
+  allranks_before=0
+  while read -r allranks_host allranks_slots _ || [ -n "$allranks_host" ]; do
+    case $allranks_host in
+      '' | '#'*) continue ;;
+      *:*) allranks_slots=${allranks_host##*:} ;;
+    esac
+    allranks_slots=${allranks_slots#slots=}
+    allranks_before=$((allranks_before + ${allranks_slots:-1}))
+    if [ "$1" -lt "$allranks_before" ]; then
+      allranks_host=${allranks_host%%:*}
+      allranks_rank_host=${allranks_host%%.*}
+      return
+    fi
+  done <"$ALLRANKS_MPI_HOSTFILE"
+}
+
+# What the ranks wrote to stderr before mpirun spoke.
+allranks_last_lines() {
+  tr -d '\000' <"$ALLRANKS_STATE/said/err" | sed -E "/$allranks_mark/,\$d" |
+    grep -v '^[-= ]*$' | grep -vE '^\[[^]]*\] (plm:|\*\*\* )' | tail -n 12 | tail -c 800
+}
