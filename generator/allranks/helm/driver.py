@@ -116,7 +116,7 @@ class Command:
             env["HELM_PLUGINS"] = str(self.post_renderer.plugins)
         if self.is_tied:
             env = tied.environment(env)
-        process = subprocess.Popen(  # noqa: S603 - the helm that was found, without a shell
+        process: subprocess.Popen[bytes] = subprocess.Popen(  # noqa: S603 - the helm that was found, without a shell
             self.argv(words),
             stdin=subprocess.DEVNULL if body is None else subprocess.PIPE,
             stdout=subprocess.PIPE,
