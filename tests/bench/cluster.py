@@ -8,9 +8,6 @@ limiter goes idle in between. Measured with its default limit (20 requests per s
 any Indexed Job) and with it raised. Time is from the start of the program to the answer of the
 last pod's creation, requests are all that the API server answers until every pod is ready.
 
-Then the processor time that `run --detach` spends in its own process, without the helm that it
-starts, beside a plain `helm install` of the same values.
-
 Then the requests of one `allranks status`, for jobs of several sizes.
 
 Then 30 of 32 pods are lost at once, evicted and failed, and the time runs from the end of the first
@@ -92,21 +89,16 @@ class Bench:
     cluster: Cluster
     folder: Path
 
-    @property
-    def env(self) -> dict[str, str]:
-        """The environment of every program."""
-        return {
-            "PATH": os.environ["PATH"],
-            "HOME": str(self.folder),
-            "KUBECONFIG": str(self.cluster.kubeconfig),
-            "ALLRANKS_HELM": str(HELM),
-        }
-
     def run(self, *command: str | Path, namespace: str) -> str:
         """What a program prints; a failure of it ends the bench."""
         done = subprocess.run(
             (*command, "--namespace", namespace),
-            env=self.env,
+            env={
+                "PATH": os.environ["PATH"],
+                "HOME": str(self.folder),
+                "KUBECONFIG": str(self.cluster.kubeconfig),
+                "ALLRANKS_HELM": str(HELM),
+            },
             capture_output=True,
             text=True,
             check=False,
@@ -114,23 +106,6 @@ class Bench:
         if done.returncode:
             sys.exit(f"{' '.join(map(str, command))} failed:\n{done.stderr}")
         return done.stdout
-
-    def processor(self, *command: str | Path, namespace: str) -> float:
-        """The processor seconds of a program's own process, without those of its children."""
-        program = subprocess.Popen(
-            (*command, "--namespace", namespace),
-            env=self.env,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-        )
-        os.waitid(os.P_PID, program.pid, os.WEXITED | os.WNOWAIT)
-        # Its end is still to be read, and so are its times: user's and the system's.
-        stat = Path(f"/proc/{program.pid}/stat").read_text(encoding="utf-8")
-        _, told = program.communicate()
-        if program.returncode:
-            sys.exit(f"{' '.join(map(str, command))} failed:\n{told.decode()}")
-        user, system = stat.rpartition(")")[2].split()[11:13]
-        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
     def namespace(self, name: str) -> str:
         """Make a namespace."""
@@ -298,28 +273,6 @@ def explain(bare: Run, ours: Run) -> None:
             print(f"  {what:<55}{bare.requests[kind]:>7}{ours.requests[kind]:>7}")
 
 
-def own_time(bench: Bench, pods: int, rounds: int) -> None:
-    """Start a job both ways in turn, and print the processor time of each process alone."""
-    chart = binaries.REPO / "charts/torchrun"
-    values = bench.values(pods)
-    commands: dict[str, tuple[str | Path, ...]] = {
-        "helm install": (HELM, "install", NAME, chart, "-f", values),
-        "run --detach": (PROGRAM, "run", NAME, "-f", values, "--on", "cluster", "--detach"),
-    }
-    taken: dict[str, list[float]] = {way: [] for way in commands}
-    for number in range(rounds):
-        for place, (way, command) in enumerate(commands.items()):
-            namespace = bench.namespace(f"own-{number}-{place}")
-            taken[way].append(bench.processor(*command, namespace=namespace))
-            bench.settle(namespace)
-    print(f"\nprocessor seconds of the program's own process, {pods:,} pods")
-    print(f"{'':<14}{'min':>8}{'median':>9}{'max':>9}")
-    for way, seconds in taken.items():
-        print(f"{way:<13}{spread(seconds, '9.2f')}")
-    ratio = min(taken["run --detach"]) / min(taken["helm install"])
-    print(f"{ratio:.2f} x helm's")
-
-
 def status(bench: Bench, sizes: Sequence[int]) -> bool:
     """Count the requests of `allranks status` and print a table; whether they are constant."""
     counts = []
@@ -389,7 +342,6 @@ def main() -> int:
             limit = f"{qps:,}/s" if qps else "20/s, their default"
             held.append(compare(bench, limit, given.pods, given.rounds))
             if qps:
-                own_time(bench, given.pods, given.rounds)
                 held.append(status(bench, [size for size in STATUS_SIZES if size <= given.pods]))
     return 0 if all(held) else 1
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from allranks import names
-from allranks.cli import rendering
-from allranks.cluster import rights
+from allranks.cli import ending, following, rendering, statusview
+from allranks.cluster import definitions, paths, rights
 from allranks.errors import EXIT_INTERRUPTED, EXIT_OK, AllranksError, TakenError
 from allranks.helm import releases
 
@@ -67,8 +67,6 @@ def run(console: Console, prepared: Prepared, home: Home, site: Site, plan: Plan
     for note in prepared.notes:
         console.note(note)
     if plan.replace:
-        from allranks.cli import ending  # noqa: PLC0415 - only where a run is replaced
-
         ending.remove(site.cluster, home)
     install(console, rendered, home)
     if not detach:
@@ -92,11 +90,7 @@ def _check_status(prepared: Prepared, home: Home, site: Site, rules: Rules) -> N
     if (prepared.loaded.values.get("status") or {}).get("enabled") != "auto":
         return  # what the values say was rendered, and looked at
     lacking = rights.missing(rules, rights.TO_HAVE_A_STATUS)
-    if not lacking:
-        return
-    from allranks.cluster import definitions, paths  # noqa: PLC0415 - only where it is missing
-
-    if definitions.serves(site.cluster, paths.TRAINING_RUNS):
+    if lacking and definitions.serves(site.cluster, paths.TRAINING_RUNS):
         refusal = rights.refusal(site.cluster.where, home.namespace, lacking)
         raise type(refusal)(
             refusal.problem.message,
@@ -122,8 +116,6 @@ def install(console: Console, rendered: Rendered, home: Home) -> None:
 
 
 def _follow(console: Console, home: Home, site: Site, plan: Plan, kinds: tuple[str, ...]) -> int:
-    from allranks.cli import following, statusview  # noqa: PLC0415 - a detached run needs neither
-
     how = following.How(
         logs=plan.logs, timeout=plan.timeout, json=plan.output == "json", kinds=kinds
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from allranks import names, postrender, resources
 from allranks.helm import driver
+from allranks.sweep.values import plain
 from allranks.values import trials
 from allranks.yamlio import load
 
@@ -84,8 +85,6 @@ def chart_values(prepared: Prepared, user: Mapping[str, Any] | None = None) -> d
     """
     given = prepared.loaded.user if user is None else user
     if prepared.loaded.workload == trials.SWEEP:
-        from allranks.sweep.values import plain  # noqa: PLC0415 - only a sweep needs it
-
         given = plain.as_typed(given, prepared.loaded.token)
     layout = prepared.layout.to_values()
     # A trial of a sweep, as helm was given it, says here that it is one, and what it was told.

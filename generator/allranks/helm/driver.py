@@ -1,24 +1,35 @@
-"""Calling helm as a process of its own: the words, what it reads, and its failures in our words.
+"""Calling helm through pyhelm3, with what pyhelm3 leaves open closed.
 
-- The program itself is started, without a shell, so no word of a person's can become shell.
-- Values are sent as JSON. Helm reads JSON as YAML, where an escaped surrogate pair (an emoji) is an
-  error; such characters are sent as they are.
-- `template` returns the text: whoever needs the manifests reads them without re-typing a scalar.
+pyhelm3 (0.5) knows helm's commands and their JSON, and is kept for that. Around it:
 
-pyhelm3, whose client turns helm's JSON into objects, costs 0.2 s to import by itself, less beside
-the kubernetes library, which brings pydantic as well. It is in `allranks.helm.client`.
+- It starts helm through a shell string; we start the program itself, so no word of a person's can
+  become shell.
+- It sends values as JSON with every non-ASCII character escaped; helm reads JSON as YAML, where an
+  escaped surrogate pair (an emoji) is an error. We send such characters as they are.
+- It cannot name a post-renderer, and it reads helm's version as strict SemVer, which a helm built
+  by a plain `go install` does not print.
+- `wait=True` would wait for the training to end (`--wait-for-jobs`), and `disable_validation=True`
+  adds a flag letter by letter. Both are put right on the way out.
+- It parses rendered manifests with a loader that re-types scalars. `template` returns the text.
+
+Importing pyhelm3 costs 0.15 s: only commands that call helm import this module.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
-import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pyhelm3
+import pyhelm3.command
+import pyhelm3.errors
+import semver
 
 from allranks import names
 from allranks.errors import ToolError
@@ -26,9 +37,11 @@ from allranks.helm import failures, tied
 from allranks.helm.locate import HelmBinary, environment
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Coroutine, Mapping, Sequence
 
+_T = TypeVar("_T")
 _RENDERING = ("template", "install", "upgrade")
+_LETTERS = list("--disable-openapi-validation")
 _GAPS = re.compile(r"\n{2,}(?=---\n)")
 _ESCAPES = re.compile(r"\\(?:u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})|.)")
 
@@ -48,91 +61,92 @@ class PostRenderer:
     plugins: Path | None = None
 
 
-class HelmError(Exception):
-    """Helm ended with another exit code than 0.
+class Command(pyhelm3.command.Command):  # type: ignore[misc] # pyhelm3 has no types
+    """pyhelm3's command runner, without a shell and with a post-renderer."""
 
-    Attributes:
-        code: its exit code.
-        stdout: what it printed.
-        stderr: why, in its own words.
-    """
+    def __init__(
+        self,
+        binary: HelmBinary,
+        *,
+        post_renderer: PostRenderer | None = None,
+        is_tied: bool = False,
+        **options: Any,
+    ) -> None:
+        super().__init__(executable=str(binary.path), **options)
+        self._binary = binary
+        self._is_tied = is_tied
+        self._post_renderer = post_renderer
 
-    def __init__(self, code: int, stdout: bytes, stderr: bytes) -> None:
-        super().__init__(code, stdout, stderr)
-        self.code = code
-        self.stdout = stdout
-        self.stderr = stderr
+    def client_version(self) -> semver.Version:
+        """The version of the helm that was found, whatever form it prints it in."""
+        return semver.Version.parse(self._binary.version, optional_minor_and_patch=True)
 
-    @property
-    def no_release(self) -> bool:
-        """Whether helm knows no release of that name."""
-        return b"release: not found" in self.stderr.lower()
+    def argv(self, command: Sequence[Any]) -> list[str]:
+        """The full argument vector for a command as pyhelm3 builds it."""
+        words = [str(word) for word in command if word != "--wait-for-jobs"]
+        if words[-len(_LETTERS) :] == _LETTERS:
+            words[-len(_LETTERS) :] = ["--disable-openapi-validation"]
+        words.insert(0, self._executable)
+        if self._kubeconfig:
+            words += ["--kubeconfig", str(self._kubeconfig)]
+        if self._kubecontext:
+            words += ["--kube-context", str(self._kubecontext)]
+        if self._post_renderer is not None and command[0] in _RENDERING:
+            words += ["--post-renderer", self._post_renderer.program]
+            for arg in self._post_renderer.args:
+                words += ["--post-renderer-args", arg]
+        return words
 
-
-@dataclass(frozen=True, slots=True)
-class Command:
-    """How helm is called.
-
-    Attributes:
-        binary: the helm.
-        post_renderer: what it pipes its manifests through; None for nothing.
-        is_tied: helm ends with this process; see `allranks.helm.tied`.
-        kubeconfig: the file; None is helm's own search, which is kubectl's.
-        kubecontext: its context; None is the current one.
-    """
-
-    binary: HelmBinary
-    post_renderer: PostRenderer | None = None
-    is_tied: bool = False
-    kubeconfig: Path | str | None = None
-    kubecontext: str | None = None
-
-    def argv(self, words: Sequence[str]) -> list[str]:
-        """The full argument vector for a command of helm's."""
-        argv = [str(self.binary.path), *words]
-        if self.kubeconfig:
-            argv += ["--kubeconfig", str(self.kubeconfig)]
-        if self.kubecontext:
-            argv += ["--kube-context", self.kubecontext]
-        if self.post_renderer is not None and words[0] in _RENDERING:
-            argv += ["--post-renderer", self.post_renderer.program]
-            for arg in self.post_renderer.args:
-                argv += ["--post-renderer-args", arg]
-        return argv
-
-    def run(self, words: Sequence[str], body: bytes | None = None) -> bytes:
+    async def run(
+        self,
+        command: Sequence[Any],
+        input: bytes | None = None,  # noqa: A002 - pyhelm3's name for it
+    ) -> bytes:
         """Run helm; return its standard output.
 
-        Args:
-            words: the command and its flags.
-            body: values as JSON, for helm's standard input.
-
         Raises:
-            HelmError: helm failed.
-            OSError: it cannot be started.
+            pyhelm3.errors.Error: helm failed; it carries the exit code and both outputs.
         """
-        env = environment(os.environ, plugins=self.post_renderer is not None)
-        if self.post_renderer is not None and self.post_renderer.plugins is not None:
-            env["HELM_PLUGINS"] = str(self.post_renderer.plugins)
-        if self.is_tied:
+        env = environment(os.environ, plugins=self._post_renderer is not None)
+        if self._post_renderer is not None and self._post_renderer.plugins is not None:
+            env["HELM_PLUGINS"] = str(self._post_renderer.plugins)
+        if self._is_tied:
             env = tied.environment(env)
-        process: subprocess.Popen[bytes] = subprocess.Popen(  # noqa: S603 - the helm that was found, without a shell
-            self.argv(words),
-            stdin=subprocess.DEVNULL if body is None else subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+        process = await asyncio.create_subprocess_exec(
+            *self.argv(command),
+            stdin=asyncio.subprocess.DEVNULL if input is None else asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
             env=env,
-            **(tied.options() if self.is_tied else {}),
+            **(tied.options() if self._is_tied else {}),
         )
         try:
-            stdout, stderr = process.communicate(None if body is None else _plain(body))
-        except BaseException:  # Ctrl-C: helm takes back what it can, and no helm is left behind
+            stdout, stderr = await process.communicate(None if input is None else _plain(input))
+        except asyncio.CancelledError:
             process.terminate()
-            process.communicate()
+            await process.wait()
             raise
-        if process.returncode:
-            raise HelmError(process.returncode, stdout, stderr)
-        return stdout
+        if process.returncode == 0:
+            return stdout
+        gone = b"release: not found" in stderr.lower()
+        kind = pyhelm3.errors.ReleaseNotFoundError if gone else pyhelm3.errors.Error
+        raise kind(process.returncode, stdout, stderr)
+
+
+class Client(pyhelm3.Client):  # type: ignore[misc] # pyhelm3 has no types
+    """pyhelm3's client on the helm that was found; it never makes a namespace unasked."""
+
+    def __init__(
+        self, binary: HelmBinary, *, post_renderer: PostRenderer | None = None, **options: Any
+    ) -> None:
+        super().__init__(
+            Command(binary, post_renderer=post_renderer, **options), executable=str(binary.path)
+        )
+
+    async def install_or_upgrade_release(self, *args: Any, **options: Any) -> Any:
+        """As pyhelm3's, but `create_namespace` is off unless it is asked for."""
+        options.setdefault("create_namespace", False)
+        return await super().install_or_upgrade_release(*args, **options)
 
 
 def template(
@@ -159,37 +173,33 @@ def template(
     Raises:
         AllranksError: helm refused, in our words.
     """
-    words = ["template", release, str(chart), "--skip-crds", "--values", "-"]
+    command: list[str] = ["template", release, str(chart), "--skip-crds", "--values", "-"]
     if namespace:
-        words += ["--namespace", namespace]
+        command += ["--namespace", namespace]
     body = json.dumps(values, allow_nan=False).encode()
     if post_renderer is None:
-        return _text(binary, call(Command(binary, is_tied=is_tied), words, body))
+        return _text(binary, call(Command(binary, is_tied=is_tied).run(command, body)))
     with tempfile.TemporaryDirectory(prefix="allranks-") as folder:
         # Helm 4 hides a post-renderer's standard error; ours also writes to this file.
         report = Path(folder) / "report"
         piped = PostRenderer(post_renderer.program, (*post_renderer.args, f"--report={report}"))
         helm = Command(binary, post_renderer=piped, is_tied=is_tied)
-        return _text(binary, call(helm, words, body, report))
+        return _text(binary, call(helm.run(command, body), report))
 
 
-def call(
-    command: Command, words: Sequence[str], body: bytes | None = None, report: Path | None = None
-) -> bytes:
-    """Run helm; turn its failure into ours.
+def call(running: Coroutine[Any, Any, _T], report: Path | None = None) -> _T:
+    """Wait for one call of a client or a command; turn its failure into ours.
 
     Args:
-        command: how it is called.
-        words: the command and its flags.
-        body: values as JSON, for helm's standard input.
+        running: the call, for example `client.list_releases()`.
         report: the post-renderer's report file, where one was named.
 
     Raises:
         AllranksError: helm failed, or could not be started.
     """
     try:
-        return command.run(words, body)
-    except HelmError as error:
+        return asyncio.run(running)
+    except pyhelm3.errors.Error as error:
         written = report.read_text("utf-8") if report is not None and report.exists() else ""
         raise failures.parse(error.stderr.decode("utf-8", "replace"), written) from error
     except OSError as error:

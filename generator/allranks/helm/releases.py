@@ -14,10 +14,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyhelm3.errors
+
 from allranks import names
 from allranks.errors import AllranksError, ToolError, UnknownKindError
 from allranks.helm import plugins
-from allranks.helm.driver import Command, HelmError, PostRenderer, call
+from allranks.helm.driver import Command, PostRenderer, call
 from allranks.yamlio.load import load_all
 
 if TYPE_CHECKING:
@@ -221,7 +223,7 @@ def _apply(
     body = json.dumps(given, allow_nan=False).encode()
     words = [*words, "--namespace", home.namespace]
     if not post_render:
-        call(home.command(), words, body)
+        call(home.command().run(words, body))
         return
     with (
         tempfile.TemporaryDirectory(prefix="allranks-") as folder,
@@ -230,7 +232,7 @@ def _apply(
         # Helm 4 hides a post-renderer's standard error; ours also writes to this file.
         report = Path(folder) / "report"
         reporting = replace(renderer, args=(f"--report={report}",))
-        call(home.command(reporting), words, body, report)
+        call(home.command(reporting).run(words, body), report)
 
 
 @contextmanager
@@ -245,8 +247,8 @@ def _post_renderer(binary: HelmBinary) -> Iterator[PostRenderer]:
 
 def _call(home: Home, words: Sequence[str]) -> bytes:
     try:
-        return call(home.command(), [*words, "--namespace", home.namespace])
+        return call(home.command().run([*words, "--namespace", home.namespace]))
     except ToolError as error:
-        if isinstance(error.__cause__, HelmError) and error.__cause__.no_release:
+        if isinstance(error.__cause__, pyhelm3.errors.ReleaseNotFoundError):
             raise _GoneError(str(error)) from error
         raise

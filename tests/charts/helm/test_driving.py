@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import subprocess
 import sys
@@ -14,7 +13,6 @@ from hypothesis import strategies as st
 
 from allranks.errors import InputError, InvalidValues, RunError
 from allranks.helm import driver, failures, plugins
-from allranks.helm.client import Client
 from allranks.yamlio import load
 
 if TYPE_CHECKING:
@@ -132,8 +130,8 @@ def test_a_plugin_of_helm_4_does_not_reach_what_helm_3_renders(
 
 def test_pyhelm3_reads_a_chart_through_our_command(binary: HelmBinary, chart: Path) -> None:
     """pyhelm3's own client works on our command runner, on both majors."""
-    client = Client(binary)
-    found = asyncio.run(client.get_chart(chart))
+    client = driver.Client(binary)
+    found = driver.call(client.get_chart(chart))
     assert ("probe", "0.1.0") == (found.metadata.name, found.metadata.version)
     assert binary.major == client.version.major
 

@@ -56,13 +56,6 @@ def test_a_command_imports_what_it_needs(arguments: list[str], allowed: set[str]
     assert not (set(HEAVY) - allowed) & loaded
 
 
-def test_a_run_on_a_cluster_imports_what_it_needs() -> None:
-    """Helm is called without pyhelm3 and asyncio, and nothing asks a cluster before it must."""
-    code = "import sys, allranks.cli.run, allranks.cli.clusterrun\nprint(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert not {"asyncio", "kubernetes", "pydantic", "pyhelm3", "rich"} & set(done.stdout.split())
-
-
 def raising(error: BaseException) -> Callable[..., None]:
     """A program that fails like this."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 from pathlib import Path
@@ -12,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allranks.errors import InvalidValues, ToolError
-from allranks.helm import client as pyhelm
 from allranks.helm import driver
 from allranks.helm.locate import HelmBinary
 
@@ -100,8 +98,8 @@ def test_an_escaped_backslash_is_not_a_surrogate() -> None:
 
 def test_waiting_never_waits_for_the_training(helm: HelmBinary) -> None:
     """pyhelm3's wait=True also waits for jobs; that flag is taken out again."""
-    client = pyhelm.Client(helm)
-    asyncio.run(
+    client = driver.Client(helm)
+    driver.call(
         client._command.install_or_upgrade("r", "/c", {}, wait=True, create_namespace=False)
     )
     assert "--wait" in argv(helm)
@@ -110,15 +108,15 @@ def test_waiting_never_waits_for_the_training(helm: HelmBinary) -> None:
 
 def test_disabling_validation_is_one_flag(helm: HelmBinary) -> None:
     """pyhelm3 adds this flag letter by letter; it goes out as one word."""
-    client = pyhelm.Client(helm)
-    asyncio.run(client._command.install_or_upgrade("r", "/c", {}, disable_validation=True))
+    client = driver.Client(helm)
+    driver.call(client._command.install_or_upgrade("r", "/c", {}, disable_validation=True))
     assert argv(helm)[-1] == "--disable-openapi-validation"
     assert "-" not in argv(helm)[-2:]
 
 
 def test_a_helm_without_patch_number_is_read(helm: HelmBinary) -> None:
     """A helm that calls itself v4.3 does not stop pyhelm3."""
-    client = pyhelm.Client(helm)
+    client = driver.Client(helm)
     assert client.version.to_tuple()[:3] == (4, 3, 0)
 
 
@@ -169,17 +167,3 @@ def test_a_helm_that_prints_what_is_not_utf_8(tmp_path: Path) -> None:
     helm = HelmBinary(path, "4.3", 4, supported=True)
     with pytest.raises(ToolError, match=r"line 2 of what .* the byte 0xe9, .* not UTF-8"):
         driver.template(helm, "r", "", Path("chart"), {})
-
-
-def test_an_interrupt_ends_helm(tmp_path: Path) -> None:
-    """Ctrl-C while helm runs: helm is told to end, and has ended when the interrupt goes on."""
-    path = tmp_path / "helm"
-    path.write_text(
-        "#!/bin/sh\ntrap 'echo ended > \"$0.ended\"; exit 1' TERM\n"
-        "cat > /dev/null\nkill -INT $PPID\nwhile :; do sleep 0.05; done\n"
-    )
-    path.chmod(0o755)
-    binary = HelmBinary(path, "4.3.1", 4, supported=True)
-    with pytest.raises(KeyboardInterrupt):
-        driver.template(binary, "r", "", Path("/c"), {"a": 1})
-    assert (tmp_path / "helm.ended").read_text() == "ended\n"

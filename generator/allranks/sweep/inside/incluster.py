@@ -169,7 +169,9 @@ def _chart(prepared: Prepared, home: Home) -> bytes:
     if chart.is_file():
         return chart.read_bytes()
     with tempfile.TemporaryDirectory(prefix="allranks-") as folder:
-        driver.call(driver.Command(home.binary), ["package", str(chart), "--destination", folder])
+        driver.call(
+            driver.Command(home.binary).run(["package", str(chart), "--destination", folder])
+        )
         (packed,) = Path(folder).glob("*.tgz")
         return packed.read_bytes()
 

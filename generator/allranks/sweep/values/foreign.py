@@ -61,7 +61,7 @@ def defaults(chart: str, binary: HelmBinary | None = None) -> Mapping[str, Any]:
 
     found = binary or locate.find()
     try:
-        text = call(Command(found), ["show", "values", chart])
+        text = call(Command(found).run(["show", "values", chart]))
     except (RunError, ToolError) as error:
         raise unfetched(error, chart) from error
     return _mapping(text, chart)
