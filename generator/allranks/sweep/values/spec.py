@@ -237,7 +237,7 @@ def _trials(reading: Reading, parameters: tuple[Parameter, ...], search: str, tr
     elif not trials and search == model.GRID and total is not None and total > UNBOUNDED_MAX:
         reading.refuse(
             path,
-            f"the grid has {_trials(total)}",
+            f"the grid has {_count(total)}",
             "set trials to how many of them to run, or use `search: random` or `search: tpe` "
             "with a number of trials",
         )
@@ -250,7 +250,7 @@ def _trials(reading: Reading, parameters: tuple[Parameter, ...], search: str, tr
     return 0
 
 
-def _trials(count: int) -> str:
+def _count(count: int) -> str:
     number = f"{count:,}" if count < _COUNTED else "10^12 or more"
     return f"{number} {number_of(count, 'trial', 'trials')}"
 
