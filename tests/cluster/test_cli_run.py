@@ -170,7 +170,8 @@ def test_what_needs_the_post_renderer_gets_it(
     assert [] == list(allranks.home.rglob("*postrender*"))
     said = allranks("suspend", "demo")
     assert "note: queue research (Kueue) decides over this run" in said
-    allranks("upgrade", "demo", values=values | {"runPolicy": {"ttlSecondsAfterFinished": 60}})
+    policy = {"backoffLimit": 0, "ttlSecondsAfterFinished": 60}
+    allranks("upgrade", "demo", values=values | {"runPolicy": policy})
     assert 60 == allranks.get("batch/v1/jobs", "demo")["spec"]["ttlSecondsAfterFinished"]
     allranks("delete", "demo")
     assert [] == allranks.left("demo")

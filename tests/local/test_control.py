@@ -289,12 +289,15 @@ def test_a_finished_run_is_forgotten_after_its_ttl(machine: Machine) -> None:
     assert not machine.folder().exists()
 
 
-def test_logs_of_one_rank(machine: Machine) -> None:
-    """A rank's lines alone; a rank that is not there is refused with those that are."""
-    machine.run(job("run", container("echo rank $JOB_COMPLETION_INDEX"), nodes=2))
-    assert ["rank 1"] == [line.text for line in control.logs("run", "lab", rank=1)]
-    with pytest.raises(InputError, match="its ranks are 0, 1"):
-        control.logs("run", "lab", rank=2)
+def test_logs_of_one_node(machine: Machine) -> None:
+    """A pod's lines alone; one that is not there is refused with those that are."""
+    machine.run(job("run", container("echo node $JOB_COMPLETION_INDEX"), nodes=2))
+    assert ["node 1"] == [line.text for line in control.logs("run", "lab", node=1)]
+    with pytest.raises(InputError, match="run 'run' has no node 2") as refused:
+        control.logs("run", "lab", node=2)
+    assert refused.value.problem.hint.endswith("0 and 1")
+    with pytest.raises(InputError, match="nothing says how its processes are numbered"):
+        control.logs("run", "lab", rank=1)
 
 
 def test_an_unknown_run_is_refused(machine: Machine) -> None:

@@ -165,9 +165,11 @@ def _sweep(
         if error.more:
             raise
         # What the sweep's own reading did not come to is told in the same run.
-        more = [problem for _, problem in resolve.located(loaded, release, namespace)]
+        located = resolve.located(loaded, release, namespace, is_local=is_local)
+        more = [problem for _, problem in located]
         raise InvalidValues(_ordered(loaded, [*error.problems, *more])) from error
-    limits = [problem for _, problem in plainhelm.limits(loaded, ready, release, namespace)]
+    reasons = plainhelm.limits(loaded, ready, release, namespace, is_local=is_local)
+    limits = [problem for _, problem in reasons]
     if limits and by_helm:
         raise InvalidValues(_ordered(loaded, limits))
     job = trials.of(loaded.values, defaults)

@@ -52,7 +52,7 @@ def test_a_sweep_in_sqlite(laptop: Laptop) -> None:
     """Its name alone finds it from any folder, and the commands that are recommended name it."""
     shown = laptop.run("--journal", "sqlite:///sweeps.db", "--trials", "1").stdout
     url = f"sqlite:///{laptop.folder}/sweeps.db"
-    assert f"`allranks sweep results s --journal {url} --best -o yaml`" in shown
+    assert "`allranks sweep results s --best -o yaml`" in shown
     assert "s  Completed, 1 of 1 trial ended" in laptop("status", "s").stdout
     same(journals.keeper(url, "s").read(), study(url))
 
@@ -73,7 +73,7 @@ def test_a_sweep_in_postgresql(laptop: Laptop, server: Server) -> None:
         if file.is_file():
             assert PASSWORD.encode() not in file.read_bytes(), file
     interrupted = laptop("status", "s").stdout
-    assert f"`allranks sweep resume s --journal {url}` goes on" in interrupted
+    assert "`allranks sweep resume s` goes on" in interrupted
     (laptop.folder / "go").touch()
     told = json.loads(laptop("resume", "s", "-o", "json").stdout)
     assert {"succeeded": 3} == told["counts"]

@@ -39,7 +39,12 @@ _Limit = tuple["ValuesPath", str, str]
 
 
 def limits(
-    loaded: Loaded, prepared: Prepared, release: str = "", namespace: str = ""
+    loaded: Loaded,
+    prepared: Prepared,
+    release: str = "",
+    namespace: str = "",
+    *,
+    is_local: bool = False,
 ) -> list[tuple[ValuesPath, Problem]]:
     """Why plain Helm cannot run a sweep.
 
@@ -48,6 +53,7 @@ def limits(
         prepared: the sweep, which is good in itself.
         release: the release's name; "" where none is given.
         namespace: its namespace; "" where none is given.
+        is_local: the chart is rendered for a run on this machine.
 
     Returns:
         Each reason with its path as keys; empty where plain Helm can run it.
@@ -64,7 +70,7 @@ def limits(
     ]
     if not section["trial"]["chart"] and not section["trial"]["file"]:
         # What all trials share must be good by itself: the chart judges it before any parameter.
-        out += resolve.located(loaded, release, namespace)
+        out += resolve.located(loaded, release, namespace, is_local=is_local)
     return out
 
 
