@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # A pod's template in a job is some fifteen deep.
 DEPTH_MAX = 64
 TOO_DEEP = "it is nested too deep to be read"
-# All that etcd takes (1.5 MiB) in entries of some length, but no list of a hundred thousand nothings.
+# All that etcd takes (1.5 MiB), but no list of a hundred thousand nothings.
 WEIGHT_MAX = 2 << 20
 # Of the objects of one kind in one namespace together.
 SPACE_MAX = 32 << 20
