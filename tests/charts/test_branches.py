@@ -55,6 +55,13 @@ _ELASTIC: list[dict[str, Any]] = [
 _LONG = {"a": {"values": ["x" * 9000, *"abcdefghij"], "env": "A"}}
 _SWEEP: list[dict[str, Any]] = [
     {
+        "nodes": 2,
+        "sweep": {
+            "trial": {"workload": "torchrun"},
+            "parameters": {"a": {"values": ["1"], "env": "A"}},
+        },
+    },
+    {
         "sweep": {
             "parameters": {"a": {"values": [f"{n}" + "x" * 1500 for n in range(500)], "env": "A"}}
         }

@@ -5,6 +5,7 @@
 # Job does not count as a failure: the loss is counted where it happened, in the worker's own Job.
 
 # shellcheck source=charts/mpi/files/blame.sh
+# shellcheck disable=SC2034,SC2154 # variables that blame.sh reads and sets
 . "$ALLRANKS_FILES/blame.sh"
 
 allranks_lost_code=214
