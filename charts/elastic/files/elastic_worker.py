@@ -275,13 +275,18 @@ class Worker:
         message = str(answer.get("message") or "")
         if code:
             record(self.settings, message)
-        say(message if code else "the job has ended: %s" % (message or "succeeded"))
+        # The last lines of the rank stand in its pod's log already.
+        say(
+            message.split("\n", 1)[0]
+            if code
+            else "the job has ended: %s" % (message or "succeeded")
+        )
         return code
 
     def done(self, code, message):
         """Tell how the training ended here; the exit code, or None to join again."""
         if code:
-            say(message)
+            say(message.split("\n", 1)[0])
             record(self.settings, message)
         body = {
             "pod": self.settings.pod,

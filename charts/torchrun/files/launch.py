@@ -294,7 +294,8 @@ def conclude(settings, watch, found):
     else:
         code, reason = 1, failures.PEER_LOST + "another node has given up, and said no more"
         rejoins = True
-    say(reason)
+    own_lines = verdict is None or verdict.node == attempt.node
+    say(reason.split("\n", 1)[0] if own_lines else reason)  # this log has the last lines already
     record(settings, reason)
     # From here on the end is known, however this pod is stopped.
     signal.signal(signal.SIGTERM, lambda *_: os._exit(code))
