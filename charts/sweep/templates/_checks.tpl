@@ -238,7 +238,7 @@ of the trials what the torchrun chart refuses of a job.
 {{- $trials := include "sweep.count" . | int64 -}}
 {{- if eq (include "sweep.mode" .) "sets" -}}
 {{- if gt $trials 100 -}}
-{{- $problems = append $problems (printf "sweep.parameters: each of %s has objects of its own here, and one release has room for 100; set sweep.trials, or run it with helm sweep" (include "allranks.words.count" (list $trials "trial"))) -}}
+{{- $problems = append $problems (printf "sweep.parameters: each of the %s has objects of its own here, and one release has room for 100; set sweep.trials, or run it with helm sweep" (include "allranks.words.count" (list $trials "trial"))) -}}
 {{- end -}}
 {{- if and (gt (int64 $sweep.parallel) 0) (lt (int64 $sweep.parallel) $trials) -}}
 {{- $problems = append $problems "sweep.parallel: trials with objects of their own all start at once in plain Helm; use 0, a queue, or helm sweep" -}}

@@ -60,5 +60,5 @@ def test_longest_name(
 def test_more_hosts_than_a_config_map_holds(refusal: Refusal) -> None:
     """The names of all hosts stand in one file, and that has its limit."""
     said = refusal(nodes=30000)
-    assert "ERROR: nodes: the names of 30000 hosts have" in said
+    assert "ERROR: nodes: the names of 30000 hosts take" in said
     assert "use fewer hosts, or shorter names of release and namespace" in said
