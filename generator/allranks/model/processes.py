@@ -59,6 +59,11 @@ class Processes:
         return node if rank >= 0 and node < self.known else None
 
 
+def consecutive(node: int, per_node: int) -> range:
+    """The ranks of a node whose job starts the same number of processes in each."""
+    return range(node * per_node, (node + 1) * per_node)
+
+
 def hostfile(text: str) -> tuple[tuple[str, ...], Processes]:
     """An MPI host file: the pods it names, in order, and the processes that each has room for."""
     found = [match for line in text.splitlines() if (match := _HOST.match(line.strip()))]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
-from allranks.model.processes import Processes
+from allranks.model.processes import consecutive
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -78,7 +78,7 @@ class Wanted:
             return self.rank in {None, node}
         if node is None or not writers.fixed:
             return not writers.fixed
-        return self.rank in (Processes.even(node + 1, writers.count).ranks(node) or ())
+        return self.rank in consecutive(node, writers.count)
 
     def has_line(self, role: str, writers: Writers, process: int | None) -> bool:
         """Whether a line of such a pod is among them."""

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 _FLAG = re.compile(r"--(set|set-string|set-json|set-literal|set-file) ")
 _SPECIAL = re.compile(r"([\\.,=\[\]{}])")
+# In a value only these mean something.
+_SPECIAL_VALUE = re.compile(r"([\\,]|^\{)")
+_ESCAPE = r"\\\1"
 # What --set takes for something else than text.
 _GUESSED = re.compile(r"true|false|null|0|[-+]?[1-9][0-9]*", re.IGNORECASE)
 # The fixes that say a value: as JSON, or as plain text.
@@ -82,8 +85,3 @@ def flag(kind: str, path: ValuesPath, value: str) -> str:
         value: the value in that flag's own syntax.
     """
     return f"--{kind} {shlex.quote(f'{shown(path)}={value}')}"
-
-
-_ESCAPE = r"\\\1"
-# In a value only these mean something.
-_SPECIAL_VALUE = re.compile(r"([\\,]|^\{)")

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from allranks.model.status import Failure, PodStatus
 
-# As our launcher and torch's errors begin.
 # Variables of a user's by which an MPI places ranks otherwise.
 _MAPPING = ("_rmaps_", "RANKFILE", "MPIR_CVAR_RANK")
+# As our launcher and torch's errors begin.
 _RANK = re.compile(r"(?:.*: )?rank (?P<rank>\d+) ")
 
 
