@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 from collections import Counter
@@ -18,6 +19,7 @@ from allranks.sweep.trials import localtrials
 from ..conftest import until  # noqa: TID252 - the tier's own
 
 if TYPE_CHECKING:
+    from allranks.model.status import RunStatus
     from allranks.sweep.trials.ports import Said
 
     from .stand import Stand
@@ -276,6 +278,41 @@ def test_a_runner_killed_while_it_ends_trials_loses_none(stand: Stand) -> None:
         state = runner.run(prepared, stand.trials(prepared), journal)
     assert (actions.COMPLETED, 2) == (state.outcome, state.counts[model.SUCCEEDED]), state.reasons()
     assert {1} == {one.attempts for one in state.trials.values()}
+
+
+def test_a_trial_ended_for_an_earlier_runner_has_not_failed(
+    stand: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where its record tells the end while its supervisor still puts things away."""
+    process = stand.process(stand.values('echo "$2" >>"$OUT/began"; sleep 60 & wait', _grid(1)))
+    until(lambda: stand.notes("began"), "a trial")
+    process.kill()
+    process.communicate()
+    (folder,) = store.run_folders()
+    name = folder.path.name
+    control.stop(name, "lab")
+    descriptor = folder.lock()  # as its supervisor has it until the last
+    stop = control.stop
+
+    def stop_once_it_ends(name: str, namespace: str) -> RunStatus:
+        os.close(descriptor)
+        return stop(name, namespace)
+
+    monkeypatch.setattr(control, "stop", stop_once_it_ends)
+    prepared, journal = runner.open_sweep(runner.locate("s"))
+    with journal:
+        trials = stand.trials(prepared)
+        assert actions.REMOVING == trials.observe()[name].phase
+        seen: set[str] = set()
+
+        def gone() -> bool:
+            observed = trials.observe()
+            seen.update(there.phase for there in observed.values())
+            return not observed
+
+        until(gone, "the trial's run to be removed")
+        trials.close()
+    assert {actions.REMOVING} >= seen
 
 
 def test_another_process_stops_a_sweep(stand: Stand) -> None:

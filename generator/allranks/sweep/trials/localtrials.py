@@ -255,6 +255,7 @@ class LocalTrials:
     def remove(self, name: str) -> None:
         """Begin to end a run, or to remove the record of one that has ended."""
         if self._refused.pop(name, None) is None:
+            self._asked.add(name)
             known = self._known.get(name)
             # One that has ended since the last look, perhaps well, is to be looked at once more.
             self._begin_end(name, forget=known is None or known.has_ended)
@@ -277,7 +278,6 @@ class LocalTrials:
 
     def _begin_end(self, name: str, *, forget: bool) -> None:
         if name not in self._ending:
-            self._asked.add(name)
             self._ending[name] = self._submit(self._enders, self._end, name, forget)
 
     def _submit(self, pool: ThreadPoolExecutor, call: Any, *arguments: Any) -> Future[Any]:
