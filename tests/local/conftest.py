@@ -238,6 +238,19 @@ def command_line(tmp_path: Path, helm4: Any) -> CommandLine:
     return run
 
 
+def status_of_failed_run(
+    command_line: CommandLine, folder: Path, values: dict[str, Any], code: int
+) -> dict[str, Any]:
+    """What `status -o json` says of a run `ex` that has ended with an exit code."""
+    path = folder / "values.json"
+    path.write_text(json.dumps(values))
+    command_line("run", "ex", "--on", "local", "-f", path, code=code)
+    status: dict[str, Any] = json.loads(
+        command_line("status", "ex", "--on", "local", "-o", "json").stdout
+    )
+    return status
+
+
 def metrics(log: str) -> list[dict[str, Any]]:
     """The JSON lines of a log whose lines may have a rank before them."""
     return [json.loads(line[line.index("{") :]) for line in log.splitlines() if '{"' in line]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +13,7 @@ from allranks.local import control
 from allranks.model.status import Phase
 from allranks.yamlio.load import load_all
 
-from .conftest import port_base
+from .conftest import port_base, status_of_failed_run
 
 if TYPE_CHECKING:
     from .conftest import CommandLine, Machine
@@ -64,11 +63,7 @@ def test_a_run_ends_with_the_code_of_the_rank_that_failed_first(
         "runPolicy": {"backoffLimit": 0},
         "torchrun": {"maxRestarts": 0, "port": control.free_port(port_base())},
     }
-    path = tmp_path / "values.json"
-    path.write_text(json.dumps(values))
-    command_line("run", "ex", "--on", "local", "-f", path, code=37)
-    done = command_line("status", "ex", "--on", "local", "-o", "json")
-    status = json.loads(done.stdout)
+    status = status_of_failed_run(command_line, tmp_path, values, code=37)
     assert 37 == status["exitCode"]
     assert ("ex-1", 37) == (status["failure"]["pod"], status["failure"]["exitCode"])
     assert status["failure"]["message"].startswith("rank 3 ended with exit code 37")

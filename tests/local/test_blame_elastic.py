@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from .conftest import status_of_failed_run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -83,11 +84,7 @@ def test_a_run_ends_with_the_code_of_the_worker_that_failed_first(
         "elastic": elastic,
         "runPolicy": {"backoffLimit": 0},
     }
-    path = tmp_path / "values.json"
-    path.write_text(json.dumps(values))
-    command_line("run", "ex", "--on", "local", "-f", path, code=37)
-    done = command_line("status", "ex", "--on", "local", "-o", "json")
-    status = json.loads(done.stdout)
+    status = status_of_failed_run(command_line, tmp_path, values, code=37)
     assert 37 == status["exitCode"]
     failure = status["failure"]
     expected = {"static": "ex-worker-1", "auto": "ex-edljob-worker-1"}[mode]

@@ -124,12 +124,12 @@ def _ranks(release: Release) -> Mapping[str, range | None]:
         files = release.configmaps.get(release.name) or {}
         hosts = files.get("hostfile", b"").decode("utf-8", "replace")
         return processes.mpi(launcher.pods[0].spec, hosts)
-    found: dict[str, range | None] = {}
-    for one in release.controllers:
-        nodes = [pod for pod in one.pods if pod.role == names.ROLE_NODE]
+    ranks: dict[str, range | None] = {}
+    for controller in release.controllers:
+        nodes = [pod for pod in controller.pods if pod.role == names.ROLE_NODE]
         job = processes.torchrun(nodes[0].spec, len(nodes)) if nodes else None
-        found |= {pod.name: job.ranks(pod.index) for pod in nodes if job is not None}
-    return found
+        ranks |= {pod.name: job.ranks(pod.index) for pod in nodes if job is not None}
+    return ranks
 
 
 def _phase(progress: Progress, newest: Mapping[str, PodRun]) -> Phase:

@@ -66,9 +66,9 @@ def consecutive(node: int, per_node: int) -> range:
 
 def hostfile(text: str) -> tuple[tuple[str, ...], Processes]:
     """An MPI host file: the pods it names, in order, and the processes that each has room for."""
-    found = [match for line in text.splitlines() if (match := _HOST.match(line.strip()))]
-    pods = tuple(match["host"].partition(".")[0] for match in found)
-    slots = tuple(int(match["slots"] or match["count"] or 1) for match in found)
+    hosts = [match for line in text.splitlines() if (match := _HOST.match(line.strip()))]
+    pods = tuple(match["host"].partition(".")[0] for match in hosts)
+    slots = tuple(int(match["slots"] or match["count"] or 1) for match in hosts)
     return pods, Processes(slots, len(slots))
 
 

@@ -31,8 +31,8 @@ _ON_ITS_WAY = frozenset({Order.START, Order.READINESS, Order.END, Order.SCHEDULE
 
 def services(pods: Iterable[PodFacts]) -> tuple[PodFacts, ...]:
     """The pods of a release's Deployments, by role and name, but those that are replaced."""
-    found = [pod for pod in pods if pod.owner is not None and pod.owner.kind == _REPLICA_SET]
-    return tuple(sorted((pod for pod in found if _is_current(pod)), key=_order))
+    owned = [pod for pod in pods if pod.owner is not None and pod.owner.kind == _REPLICA_SET]
+    return tuple(sorted((pod for pod in owned if _is_current(pod)), key=_order))
 
 
 def _is_current(pod: PodFacts) -> bool:
@@ -85,7 +85,7 @@ def _of_services(serving: Iterable[PodFacts]) -> Iterator[str]:
 
 def _of_evictions(standings: Sequence[Standing], failure: Failure | None) -> Iterator[str]:
     """The last evictions, each with the node's own words."""
-    found = [
+    evicted = [
         pod
         for standing in standings
         for place in standing.places
@@ -93,10 +93,10 @@ def _of_evictions(standings: Sequence[Standing], failure: Failure | None) -> Ite
         if pod is not None and pod.reason == EVICTED and not pod.active
     ]
     if failure is not None:
-        found = [pod for pod in found if pod.name != failure.pod]
-    found.sort(key=lambda pod: (-(pod.ended_at or pod.created_at), pod.name))
-    for pod in found[:_SHOWN]:
+        evicted = [pod for pod in evicted if pod.name != failure.pod]
+    evicted.sort(key=lambda pod: (-(pod.ended_at or pod.created_at), pod.name))
+    for pod in evicted[:_SHOWN]:
         words = said(pod.message)
         yield f"pod {pod.name} was evicted{': ' if words else ''}{words}"
-    if len(found) > _SHOWN:
-        yield f"{plural(len(found) - _SHOWN, 'more pod')} had been evicted before"
+    if len(evicted) > _SHOWN:
+        yield f"{plural(len(evicted) - _SHOWN, 'more pod')} had been evicted before"

@@ -29,17 +29,17 @@ _NAMES = frozenset({"name", "namespace", "uid", "resourceVersion"})
 
 def items(data: bytes) -> tuple[list[bytes], Manifest] | None:
     """The items of a list as their own texts, and the list's metadata; None where it is no list."""
-    found: list[bytes] | None = None
+    texts: list[bytes] | None = None
     head: Any = {}
     try:
         for key, start, end in _members(data, 0):
             if key == "items":
-                found = [data[at:to] for at, to in _elements(data, start)]
+                texts = [data[at:to] for at, to in _elements(data, start)]
             elif key == "metadata":
                 head = orjson.loads(data[start:end])
     except ValueError:
         return None
-    return (found, head) if found is not None and isinstance(head, dict) else None
+    return (texts, head) if texts is not None and isinstance(head, dict) else None
 
 
 def event(line: bytes) -> tuple[str, Manifest] | None:
@@ -61,16 +61,16 @@ def name(data: bytes) -> Manifest | None:
 
     None where it has no name.
     """
-    found: dict[str, str] = {}
+    metadata: dict[str, str] = {}
     try:
         for key, start, _ in _members(data, 0):
             if key == "metadata":
                 for part, at, to in _members(data, start):
                     if part in _NAMES and data[at : at + 1] == b'"':
-                        found[part] = orjson.loads(data[at:to])
+                        metadata[part] = orjson.loads(data[at:to])
     except ValueError:
         return None
-    return {"metadata": found} if found.get("name") else None
+    return {"metadata": metadata} if metadata.get("name") else None
 
 
 def _members(data: bytes, start: int) -> Iterator[tuple[str, int, int]]:
@@ -103,27 +103,27 @@ def _elements(data: bytes, start: int) -> Iterator[tuple[int, int]]:
 
 
 def _enter(data: bytes, start: int, bracket: bytes) -> int:
-    found = _OPEN.match(data, start)
-    if found is None or found[1] != bracket:
+    opening = _OPEN.match(data, start)
+    if opening is None or opening[1] != bracket:
         raise ValueError(start)
-    return found.end()
+    return opening.end()
 
 
 def _step(data: bytes, end: int) -> int:
     """Where the next member stands, or the bracket that ends them."""
-    found = _NEXT.match(data, end)
-    if found is None:
+    separator = _NEXT.match(data, end)
+    if separator is None:
         raise ValueError(end)
-    return found.end() if found[1] == b"," else found.start(1)
+    return separator.end() if separator[1] == b"," else separator.start(1)
 
 
 def _end(data: bytes, start: int) -> int:
     """Where the value that begins here ends."""
     if data[start : start + 1] not in (b"{", b"["):
-        found = _TOKEN.match(data, start) or _SCALAR.match(data, start)
-        if found is None:
+        value = _TOKEN.match(data, start) or _SCALAR.match(data, start)
+        if value is None:
             raise ValueError(start)
-        return found.end()
+        return value.end()
     depth = 0
     for token in _TOKEN.finditer(data, start):
         if token["open"]:
