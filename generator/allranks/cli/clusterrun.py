@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from allranks import names
-from allranks.cli import ending, following, rendering, statusview
+from allranks.cli import ending, rendering
 from allranks.cluster import definitions, paths, rights
 from allranks.errors import EXIT_INTERRUPTED, EXIT_OK, AllranksError, TakenError
 from allranks.helm import releases
@@ -116,6 +116,9 @@ def install(console: Console, rendered: Rendered, home: Home) -> None:
 
 
 def _follow(console: Console, home: Home, site: Site, plan: Plan, kinds: tuple[str, ...]) -> int:
+    # Who only starts a job does not wait for what reads its status.
+    from allranks.cli import following, statusview  # noqa: PLC0415 - 30 ms
+
     how = following.How(
         logs=plan.logs, timeout=plan.timeout, json=plan.output == "json", kinds=kinds
     )
