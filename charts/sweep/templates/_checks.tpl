@@ -50,6 +50,14 @@ of the trials what the torchrun chart refuses of a job.
 {{- /* An empty choice before it matches any text, so none is left but a pattern that is none. */ -}}
 {{- if not (regexMatch (printf "|%s" $sweep.metrics.regex) "") -}}
 {{- $problems = append $problems (printf "sweep.metrics.regex: %s is no regular expression of RE2's, which has no lookahead, lookbehind and back-references; put it right" $sweep.metrics.regex) -}}
+{{- else if $sweep.metrics.regex -}}
+{{- $groups := list -}}
+{{- range regexFindAll `\(\?P?<\w+>` $sweep.metrics.regex -1 -}}
+{{- $groups = append $groups (. | trimPrefix "(?" | trimPrefix "P" | trimPrefix "<" | trimSuffix ">") -}}
+{{- end -}}
+{{- if not (without $groups "step" "name") -}}
+{{- $problems = append $problems "sweep.metrics.regex: has no named group that holds a value; name it after the metric, or value, such as acc (?P<accuracy>[0-9.]+)" -}}
+{{- end -}}
 {{- end -}}
 {{- range .Values.runPolicy.fatalExitCodes -}}
 {{- if and (gt $missed 0) (eq $missed (int .)) -}}
