@@ -52,7 +52,7 @@ OURS_ALONE = frozenset(
 )
 # What a parameter sets in a trial is held against the schema by the command line alone: a template
 # cannot, and the API server refuses it in plain Helm.
-_OF_A_TRIAL = re.compile(r"error: sweep\.parameters\.[^:]+: at [^:]+: ")
+_OF_A_TRIAL = re.compile(r"error: (?:sweep\.parameters\.[^:]+: at [^:]+|(?P<path>[^:]+)): ")
 # What the command line resolves or overwrites, so that Helm alone sees other values.
 _OURS = ("preset", "layout", "global", "allranks-library")
 
@@ -158,7 +158,7 @@ def _difference(verdict: Verdict, file: Path) -> str:
         return "validate and render differ"
     if verdict.helm is None or (verdict.helm != 0) == (verdict.render != 0):
         return ""
-    if verdict.helm == 0 and (_ours_alone(file) or _is_of_trials(verdict.said)):
+    if verdict.helm == 0 and (_ours_alone(file) or _is_of_trials(verdict.said, file)):
         return ""
     return "Helm differs"
 
@@ -167,10 +167,17 @@ def _has_fixes(said: str) -> bool:
     return said.count("error: ") <= said.count("\n  fix: ")
 
 
-def _is_of_trials(said: str) -> bool:
+def _is_of_trials(said: str, file: Path) -> bool:
     """Whether all that is refused is what a parameter sets in a trial."""
-    problems = [line for line in said.splitlines() if line.startswith("error: ")]
-    return bool(problems) and all(_OF_A_TRIAL.match(line) for line in problems)
+    try:
+        parameters = load(Sources(files=(str(file),))).values["sweep"]["parameters"]
+    except (InputError, KeyError, TypeError):
+        return False
+    problems = [_OF_A_TRIAL.match(line) for line in said.splitlines() if line.startswith("error: ")]
+    return bool(problems) and all(
+        problem is not None and (problem["path"] is None or problem["path"] in parameters)
+        for problem in problems
+    )
 
 
 def _ours_alone(file: Path) -> bool:
