@@ -32,9 +32,12 @@ _KINDS = {
 }
 # Maps of a user's own keys, where a missing key is the user's and not a default removed by null.
 _OWN = ("env", "envFrom", "podTemplate", "layout")
-NUMBER = "write a number, without quotes"
-_WHOLE_NUMBER = "write a whole number, without quotes"
+_UNQUOTED = ", without quotes"
+NUMBER = f"write a number{_UNQUOTED}"
+_WHOLE_NUMBER = f"write a whole number{_UNQUOTED}"
 _TIME = re.compile(r"([0-9]{1,9}) *(s|sec|m|min|h|d)")
+_HEXADECIMAL = re.compile(r"0[xX][0-9a-fA-F]{1,12}")
+_FRACTION = re.compile(r"-?[0-9]{1,16}(?:\.[0-9]{1,16})?(?:[eE]\+?[0-9]{1,2})?")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _LONG_NUMBER = 16  # digits; a float64, which Helm keeps numbers in, holds fewer exactly
 
@@ -53,6 +56,11 @@ def explain(engine: Engine, violation: Violation, typed: Typed) -> _Words:
     else:
         message, hint = special(engine, violation, typed)
     return message, hint or f"write {_one_of_choices(violation) or _wanted(violation)}"
+
+
+def without_quotes(hint: str) -> str:
+    """A fix for where there are no quotes to leave out, as in a flag."""
+    return hint.removesuffix(_UNQUOTED)
 
 
 def _one_of_choices(violation: Violation) -> str:
@@ -118,7 +126,7 @@ def _type_hint(  # noqa: PLR0911 - one for each pair of types
 ) -> str:
     value = violation.instance
     if isinstance(value, str):
-        return _string_hint(violation, value, types)
+        return _string_hint(engine, violation, value, types)
     if isinstance(value, (dict, list)):
         return _container_hint(engine, violation, types)
     if "string" in types:
@@ -153,28 +161,35 @@ def _container_hint(engine: Engine, violation: Violation, types: list[str]) -> s
 
 def _inside(value: dict[str, Any] | list[Any]) -> list[Any]:
     """What a list or a map may have been put around by mistake."""
-    items = list(value.values()) if isinstance(value, dict) else value
+    if isinstance(value, dict):
+        items = list(value.values()) if value.keys() <= {"name", "value"} else []
+    else:
+        items = value
     if len(items) == 1 and not isinstance(items[0], dict | list):
         return [items[0], str(items[0])] if isinstance(items[0], int | float) else items
     return []
 
 
 def _string_hint(  # noqa: PLR0911 - one for each type
-    violation: Violation, value: str, types: list[str]
+    engine: Engine, violation: Violation, value: str, types: list[str]
 ) -> str:
     """A string where something else is meant."""
     bare = value.strip()
     if "integer" in types and bare.lstrip("-").isdecimal() and len(bare) < _LONG_NUMBER:
         if not bare.isascii():
             return f"write {_decimal(bare)}, in the digits 0 to 9"
-        return f"remove the quotes: {_decimal(bare)} (--set rather than --set-string)"
-    if {"integer", "number"} & set(types):
-        return _seconds(violation, bare) or (_WHOLE_NUMBER if "integer" in types else NUMBER)
+        return f"remove the quotes: {_decimal(bare)}"
+    if "integer" in types:
+        return _seconds(violation, bare) or _digits(bare) or _WHOLE_NUMBER
+    if "number" in types:
+        return _seconds(violation, bare) or NUMBER
     if "boolean" in types:
         meant = suggest.flag(value)
         return "write true or false" if meant is None else f"write {quoted(meant)} without quotes"
     if "array" in types:
-        return f"write it as a list: {_words(value)}"
+        words = _split(value)
+        fits = engine.accepts(violation.schema, words)
+        return f"write it as a list: {short(words)}" if fits else ""
     if violation.path == ("image",):
         return f"write {repair.image(value)}"
     return _map_hint(violation) if "object" in types else ""
@@ -188,6 +203,18 @@ def _decimal(text: str) -> str:
         return text.lstrip("-")
 
 
+def _digits(text: str) -> str:
+    """How to write a whole number that was given in another way: 0x10, 1e3, 2.0."""
+    if _HEXADECIMAL.fullmatch(text):
+        number = float(int(text, 16))
+    elif _FRACTION.fullmatch(text):
+        number = float(text)
+    else:
+        return ""
+    whole = number.is_integer() and abs(number) < 10**_LONG_NUMBER
+    return f"write {int(number)}, in digits alone" if whole else ""
+
+
 def _seconds(violation: Violation, bare: str) -> str:
     """How to write a time with a unit where a number of seconds is meant."""
     time = _TIME.fullmatch(bare.lower())
@@ -197,16 +224,18 @@ def _seconds(violation: Violation, bare: str) -> str:
 
 
 def _map_hint(violation: Violation) -> str:
+    if violation.path[:1] == ("layout",):
+        return "remove it: it is computed from the other values"
     keys = ", ".join(sorted(violation.schema.get("properties", ())))
     return f"write a map with {keys}" if keys else ""
 
 
-def _words(text: str) -> str:
+def _split(text: str) -> list[str]:
+    """A text as the words that a shell makes of it."""
     try:
-        words = shlex.split(text)
+        return shlex.split(text)
     except ValueError:
-        words = text.split()
-    return short(words)
+        return text.split()
 
 
 def _unknown(engine: Engine, violation: Violation, _: Typed) -> _Words:

@@ -88,13 +88,29 @@ def _problem(
 ) -> Problem:
     message, hint = explain.explain(judge, violation, typed)
     source = where(violation.path)
-    flag = setflags.written(source, violation.path, hint)
-    if flag:
-        hint = flag
-    elif source.startswith("--set ") and hint == explain.NUMBER and _number(violation):
-        number = setflags.flag("set-json", violation.path, violation.instance)
-        hint = f"write {number} in place of --set"
+    if setflags.is_flag(source):
+        hint = _as_flag(judge, violation, source, hint)
     return Problem(paths.show(violation.path), message, hint, source)
+
+
+def _as_flag(judge: Engine, violation: Violation, source: str, hint: str) -> str:
+    """The fix of a value that a flag gave: a flag as well, where the fix says a value or a key."""
+    path = violation.path
+    if violation.keyword == "additionalProperties":
+
+        def is_allowed(key: ValuesPath, value: Any) -> bool:
+            return bool(node := judge.at(key)) and judge.accepts(node, value)
+
+        return setflags.moved(source, hint, violation.instance, is_allowed) or hint
+    if violation.keyword == "propertyNames":
+        return hint
+    if source.startswith("--set ") and hint == explain.NUMBER and _number(violation):
+        return f"write {setflags.flag('set-json', path, violation.instance)} in place of --set"
+    flag = setflags.written(source, path, hint)
+    if flag or violation.keyword != "type" or violation.expected not in ("object", ["object"]):
+        return flag or explain.without_quotes(hint)
+    is_written = path[:1] != ("layout",)
+    return f"{hint}; in a flag: --set {setflags.shown(path)}.KEY=VALUE" if is_written else hint
 
 
 def _unworded(violation: Violation) -> Problem:

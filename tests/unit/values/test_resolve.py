@@ -164,6 +164,30 @@ def test_raw_kubernetes_pieces_crash_nothing(place: tuple[Any, ...]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("flag", "fix"),
+    [
+        (("set", "torchrun.maxRestart=3"), "write --set torchrun.maxRestarts=3"),
+        (("set-string", "image.tagg=1.4"), "write --set-string image.tag=1.4"),
+        (("set-json", 'comand=["a"]'), "write --set-json 'command=[\"a\"]'"),
+        (("set", '"nodes"=3'), "write --set nodes=3"),
+        (("set", "nodse=many"), "write nodes"),  # which would be refused: no flag to paste
+        (("set", "env=x"), 'write a map such as {NAME: "value"}; in a flag: --set env.KEY=VALUE'),
+        (("set", "layout=3"), "remove it: it is computed from the other values"),
+        (("set", "scheduling.tolerations=x"), "write a list of tolerations"),
+        (("set", "torchrun.maxRestarts="), "write a whole number"),
+    ],
+)
+def test_the_fix_of_a_flag_names_the_key_that_is_meant(
+    folder: Path, flag: tuple[str, str], fix: str
+) -> None:
+    """A misspelt key is written right with its value, and nothing speaks of quotes in a flag."""
+    (folder / "a.yaml").write_text(GOOD)
+    with pytest.raises(InvalidValues) as caught:
+        resolve(Sources(("a.yaml",), (flag,)))
+    assert fix == caught.value.problems[0].hint
+
+
+@pytest.mark.parametrize(
     "flag",
     [
         ("set", "env.C=8"),
@@ -181,6 +205,9 @@ def test_raw_kubernetes_pieces_crash_nothing(place: tuple[Any, ...]) -> None:
         ("set-json", "args=[1.5]"),
         ("set-json", 'args=["a",["b, c"]]'),
         ("set-json", 'workingDir="src, more"'),
+        ("set", "nodes=0x10"),
+        ("set", "nodes=2.0"),
+        ("set-string", "nodes=1e3"),
     ],
 )
 def test_the_flag_that_a_fix_writes_mends_it(folder: Path, flag: tuple[str, str]) -> None:
