@@ -62,6 +62,8 @@ allranks_hush() {
 # first is empty where it names none, and the last where it does not say.
 allranks_find_rank() {
   allranks_rank='' allranks_rank_code='' allranks_rank_host=''
+  allranks_read_ends alone
+  [ -z "$allranks_rank" ] || return 0
   [ -n "$allranks_tees" ] || return 0
   # shellcheck disable=SC2016 # sed's own
   cat "$ALLRANKS_STATE/said/err" "$ALLRANKS_STATE/said/out" | tr -d '\000' | sed -n \
@@ -92,6 +94,16 @@ allranks_find_rank() {
       esac ;;
     esac
   done <"$ALLRANKS_STATE/said/words"
+}
+
+# Read what ranks reported of their ends (rank.sh), in the order of its arrival.
+#   allranks_read_ends HOW
+allranks_read_ends() {
+  [ -s "$ALLRANKS_STATE/ends" ] || return 0
+  while read -r allranks_place allranks_name allranks_first allranks_second; do
+    [ "$allranks_second" != "$1" ] || [ "$allranks_name" = - ] ||
+      allranks_blame "$allranks_name" "$allranks_first" "$allranks_place"
+  done <"$ALLRANKS_STATE/ends"
 }
 
 # Keep the first that is named.

@@ -135,6 +135,7 @@ def run(job: Lab, situation: Situation, seed: int) -> str:
             launcher.kill()
         return f"no end after {SECONDS_MAX:g} s"
     code = launcher.end()
+    print(situation.name, (launcher.state / "ends").read_text().split("\n"), flush=True)
     if code == situation.code and any(_names(launcher.message, situation)):
         return ""
     return f"exit code {code}, expected {situation.code}; message {launcher.message!r}"
