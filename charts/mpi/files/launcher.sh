@@ -9,7 +9,7 @@
 . "$ALLRANKS_FILES/blame.sh"
 
 allranks_lost_code=214
-allranks_aftermath=10 # seconds that mpirun has to end the others when a rank has failed
+allranks_aftermath=5 # seconds that mpirun has to end the others when a rank has failed
 allranks_denied_seconds=15 # how long a host may refuse our key
 
 # allranks_launcher COUNT MPIRUN-ARG... COMMAND WORD...

@@ -5,11 +5,11 @@
 # mpirun ends ranks itself and hears of ends late, so that it may name one that only followed. This
 # shell is the command's parent, and so knows how it ended before any MPI does: it writes
 # "HOST RANK CODE HOW" to $ALLRANKS_MPI_ENDS, a file of the launcher's or a pipe of remote.sh's, and
-# then ends with the same code. HOW is "told" where a signal had come to end it, and else "alone".
+# then ends as the command did, by a code or a signal. HOW is "told" where a signal had come to end it, and else "alone".
 #
 # The command is in the foreground: its stdin, its group and its signals are those of a command that
 # mpirun starts. Every MPI signals the whole group; so this shell passes nothing on, and only
-# remembers that a signal came. Its exit code is 128 and the signal where a signal ended the command.
+# remembers that a signal came.
 
 allranks_how=alone
 trap 'allranks_how=told' HUP INT QUIT TERM
@@ -45,4 +45,13 @@ elif [ -f "$ALLRANKS_MPI_ENDS" ]; then
   read -r allranks_launcher <"${ALLRANKS_MPI_ENDS%/*}/pid" &&
     kill -s USR2 "$allranks_launcher"
 fi
+# mpirun shall see what it saw without this shell: Hydra lets ranks go on whose peer ended with a code.
+# Of an exit code it cannot be told whether it stands for a signal; a signal that ends is safe.
+case $((allranks_code - 128)) in
+  [1-9] | 1[1345] | 2[45])
+    ulimit -c 0 # the core is the command's
+    trap - HUP INT QUIT TERM ALRM
+    kill -"$((allranks_code - 128))" "$$"
+    ;;
+esac
 exit "$allranks_code"
