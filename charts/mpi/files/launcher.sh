@@ -355,7 +355,7 @@ allranks_find_lost() {
 allranks_judge() {
   [ -z "$allranks_told" ] || exit "$allranks_code" # the pod is to go, not the job
   allranks_what="${1##*/} ended with exit code $allranks_code" allranks_lines=''
-  [ "$allranks_code" -eq 0 ] || allranks_ask_mpirun "${1##*/}"
+  [ "$allranks_code" -eq 0 ] || allranks_name_rank "${1##*/}"
   if allranks_listed "$allranks_code" "${ALLRANKS_FATAL_EXIT_CODES:-}"; then
     allranks_finish "$allranks_code" "$allranks_what, which is fatal: no retry"
   fi
@@ -372,9 +372,9 @@ allranks_judge() {
   allranks_finish "$allranks_code" "$allranks_what"
 }
 
-# Name the rank that failed first in $allranks_what, and give its exit code: Intel's mpirun ends with
-# 255, whatever the rank gave.
-allranks_ask_mpirun() {
+# Name the rank that failed first in $allranks_what, and give its exit code: mpirun has one of its own
+# now and then, and Intel's ends with 255 whatever the rank gave.
+allranks_name_rank() {
   allranks_find_rank
   [ -n "$allranks_rank" ] || return 0
   case $1 in

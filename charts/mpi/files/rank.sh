@@ -49,7 +49,8 @@ fi
 # Of an exit code it cannot be told whether it stands for a signal; a signal that ends is safe.
 case $((allranks_code - 128)) in
   [1-9] | 1[1345] | 2[45])
-    ulimit -c 0 # the core is the command's
+    # shellcheck disable=SC3045 # every shell that images bring has it
+    ulimit -c 0 2>/dev/null # the core is the command's
     trap - HUP INT QUIT TERM ALRM
     kill -"$((allranks_code - 128))" "$$"
     ;;

@@ -33,10 +33,13 @@ allranks_end_leftovers() {
   done
 }
 
-# Whether a process is a rank of this host: its MPI has numbered it, and it was started from here.
+# Whether a process is a rank of this host: its MPI has numbered it, and it was started from here; in
+# the launcher's own pod by no command that came in.
 allranks_is_rank() {
   allranks_variables=$({ tr '\0' '\n' <"$1/environ"; } 2>/dev/null) || return 1
-  case "$allranks_newline$allranks_variables$allranks_newline" in
+  case "${ALLRANKS_ROLE:-worker}$allranks_newline$allranks_variables$allranks_newline" in
+    launcher*"${allranks_newline}ALLRANKS_MPI_SESSION="*) return 1 ;;
+    launcher*"${allranks_newline}ALLRANKS_STATE=$ALLRANKS_STATE$allranks_newline"*) ;;
     *"${allranks_newline}ALLRANKS_MPI_SESSION=$ALLRANKS_STATE$allranks_newline"*) ;;
     *) return 1 ;;
   esac

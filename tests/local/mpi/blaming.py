@@ -135,10 +135,10 @@ def run(job: Lab, situation: Situation, seed: int) -> str:
             launcher.kill()
         return f"no end after {SECONDS_MAX:g} s"
     code = launcher.end()
-    print(situation.name, (launcher.state / "ends").read_text().split("\n"), flush=True)
     if code == situation.code and any(_names(launcher.message, situation)):
         return ""
-    return f"exit code {code}, expected {situation.code}; message {launcher.message!r}"
+    ends = (launcher.state / "ends").read_text()
+    return f"exit code {code}, expected {situation.code}; message {launcher.message!r}, ends {ends!r}"
 
 
 def _names(message: str, situation: Situation) -> Iterator[bool]:
