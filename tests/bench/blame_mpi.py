@@ -42,7 +42,9 @@ def _measure(family: str, indexes: list[int], runs: range) -> int:
     for index in indexes:
         name, how = blaming.SITUATIONS[index].name, blaming.SITUATIONS[index].how
         mean = seconds[index] / len(runs)
-        print(f"{right[index]:4} of {len(runs)}  {family:9} {index + 1:2}. {name} ({how}), {mean:.1f} s")
+        print(
+            f"{right[index]:4} of {len(runs)}  {family:9} {index + 1:2}. {name} ({how}), {mean:.1f} s"
+        )
     total = sum(right.values())
     print(f"{family}: {total} of {len(runs) * len(indexes)} right", flush=True)
     return total

@@ -170,8 +170,9 @@ allranks_host_of() {
   done <"$ALLRANKS_MPI_HOSTFILE"
 }
 
-# What the ranks wrote to stderr before mpirun spoke.
+# What the ranks wrote to stderr before mpirun spoke, without what an MPI says of a lost peer.
 allranks_last_lines() {
   tr -d '\000' <"$ALLRANKS_STATE/said/err" | sed -E "/$allranks_mark/,\$d" |
-    grep -v '^[-= ]*$' | grep -vE '^\[[^]]*\] (plm:|\*\*\* )' | tail -n 12 | tail -c 800
+    sed '/^An MPI communication peer process has unexpectedly/,/^ *Peer host:/d' |
+    grep -v '^[-= ]*$' | grep -vE '^ *\[[^]]*\] (plm:|\*\*\* )' | tail -n 12 | tail -c 800
 }

@@ -138,7 +138,9 @@ def run(job: Lab, situation: Situation, seed: int) -> str:
     if code == situation.code and any(_names(launcher.message, situation)):
         return ""
     ends = (launcher.state / "ends").read_text()
-    return f"exit code {code}, expected {situation.code}; message {launcher.message!r}, ends {ends!r}"
+    return (
+        f"exit code {code}, expected {situation.code}; message {launcher.message!r}, ends {ends!r}"
+    )
 
 
 def _names(message: str, situation: Situation) -> Iterator[bool]:
