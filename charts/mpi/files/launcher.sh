@@ -46,6 +46,7 @@ allranks_launcher() {
     set -- mpirun -np "$ALLRANKS_MPI_NP" "$@"
   else
     shift $(($1 + 1))
+    for allranks_word; do allranks_read_option "$allranks_word"; done
   fi
   allranks_check_mpi "$1"
   allranks_run "$@"
