@@ -22,7 +22,7 @@ from tests.local.mpi import blaming, implementations
 def _measure(family: str, indexes: list[int], runs: range) -> int:
     """Run the situations with an MPI, print what came of it, and return how many were right."""
     right: Counter[int] = Counter()
-    seconds: Counter[int] = Counter()
+    seconds = dict.fromkeys(indexes, 0.0)
     job = blaming.make_lab(family)
     try:
         for run in runs:
@@ -41,10 +41,9 @@ def _measure(family: str, indexes: list[int], runs: range) -> int:
         shutil.rmtree(job.folder, ignore_errors=True)
     for index in indexes:
         name, how = blaming.SITUATIONS[index].name, blaming.SITUATIONS[index].how
-        mean = seconds[index] / len(runs)
-        print(
-            f"{right[index]:4} of {len(runs)}  {family:9} {index + 1:2}. {name} ({how}), {mean:.1f} s"
-        )
+        mean = f"{seconds[index] / len(runs):.1f} s"
+        count = f"{right[index]:4} of {len(runs)}"
+        print(f"{count}  {family:9} {index + 1:2}. {name} ({how}), {mean}")
     total = sum(right.values())
     print(f"{family}: {total} of {len(runs) * len(indexes)} right", flush=True)
     return total

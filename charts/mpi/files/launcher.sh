@@ -377,12 +377,12 @@ allranks_judge() {
 # now and then, and Intel's ends with 255 whatever the rank gave.
 allranks_name_rank() {
   allranks_find_rank
+  [ -z "$allranks_tees" ] || allranks_lines=$(allranks_last_lines)
   [ -n "$allranks_rank" ] || return 0
   case $1 in
     mpirun | mpiexec | mpiexec.hydra | orterun | prterun) allranks_code=$allranks_rank_code ;;
     *) [ "$allranks_code" = "$allranks_rank_code" ] || return 0 ;; # a script has decided otherwise
   esac
-  allranks_lines=$(allranks_last_lines)
   if [ -n "$allranks_rank_host" ]; then
     allranks_what="failed first: rank $allranks_rank in pod $allranks_rank_host ended with exit code \
 $allranks_code"

@@ -1,4 +1,4 @@
-"""Whatever mpirun says, the launcher names the rank that failed first, with its code and its pod."""
+"""Whatever mpirun says, the launcher names the rank that failed first, its code and its pod."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def test_a_program_that_cannot_be_started_is_named(tmp_path: Path, shell: list[s
 
 @_in_each_shell
 def test_a_rank_that_was_told_to_end_did_not_fail(tmp_path: Path, shell: list[str]) -> None:
-    """A signal to the group reaches the rank once; its end is reported as one that was asked for."""
+    """A signal to the group reaches the rank once; its end is reported as that of a told one."""
     program = (
         "import signal, sys, time\n"
         "told = []\n"
