@@ -171,7 +171,7 @@ def test_the_exit_code_of_a_rank_is_the_runs(machine: Machine, chart: Chart) -> 
 def test_a_rank_that_ends_while_others_wait_in_init(
     machine: Machine, chart: Chart, transport: str
 ) -> None:
-    """MPICH's mpirun would wait for ever: the rank's own report ends the run, with ssh and without."""
+    """MPICH's mpirun would wait for ever: the report ends the run, with and without ssh."""
     script = "import os\nif os.environ['PMI_RANK'] == '3':\n    os._exit(37)\n"
     script += "from mpi4py import MPI\n"
     mpich = implementations.find("mpich")
