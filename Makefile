@@ -125,7 +125,7 @@ cluster-status: $(VENV)/.installed ## what runs, and the kubeconfig of each
 	@$(BIN)/python -m tests.kube status
 
 ##@ measure
-.PHONY: bench bench-cluster bench-operator bench-sweep blame
+.PHONY: bench bench-cluster bench-operator bench-sweep blame blame-mpi
 bench-cluster: setup-test kube-programs ## a 1,000-pod job beside a bare one: time and API requests
 	@$(BIN)/python -m tests.bench.cluster
 bench-operator: setup-test kube-programs ## the watcher: plan to pods, reaction, memory, idle load
@@ -134,6 +134,8 @@ bench-sweep: setup-test kube-programs ## sweeps: a grid, 1,000 releases, memory,
 	@$(BIN)/python -m tests.bench.sweep
 blame: setup-test ## is the rank that failed first the one that is named: 12 situations, 50 times each (half an hour)
 	@$(BIN)/python -m tests.bench.blame
+blame-mpi: setup-test ## the same of an MPI job, with each MPI (needs root; half an hour)
+	@$(BIN)/python -m tests.bench.blame_mpi
 bench: setup-test ## measure: post-renderer, CLI, layout, local training step (tables)
 	@for script in postrender cli layout local_step; do \
 	  echo; echo "== $$script"; $(BIN)/python tests/bench/$$script.py; done

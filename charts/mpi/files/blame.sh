@@ -1,11 +1,15 @@
 # shellcheck shell=sh
 # shellcheck disable=SC2034 # what is set here is read by who sources it
-# Which rank mpirun says failed first. Sourced by launcher.sh.
+# Which rank failed first. Sourced by launcher.sh.
 #
-# Each MPI says it in words of its own, on its stdout or stderr, where the ranks write too. So the
-# command writes into pipes; `tee` passes all on as it comes, and `tail` keeps the end. A rank is
-# named only where mpirun knows: Hydra also reports ranks that it killed itself, and Open MPI 5 one
-# that aborted because it lost its peer.
+# Where the launcher put mpirun before the command, each rank's rank.sh has reported how it ended, and
+# the first of these that nobody had told to end is blamed. A rank that is blamed last is one whose MPI
+# said that it lost a peer: its end may arrive before that of the peer.
+#
+# Else mpirun is asked. Each says it in words of its own, on its stdout or stderr, where the ranks
+# write too. So the command writes into pipes; `tee` passes all on as it comes, and `tail` keeps the
+# end. A rank is named only where mpirun knows: Hydra also reports ranks that it killed itself, and
+# Open MPI 5 one that aborted because it lost its peer.
 
 allranks_kept=262144 # bytes of each stream; mpirun speaks last
 allranks_mark='mpirun detected that one or more|prterun detected that one or more|^Primary job +termin'
@@ -58,11 +62,54 @@ allranks_hush() {
   kill "$allranks_impatient" 2>/dev/null
 }
 
-# Read what mpirun said: $allranks_rank, $allranks_rank_code and $allranks_rank_host, of which the
-# first is empty where it names none, and the last where it does not say.
+# Find the rank that failed first: $allranks_rank, $allranks_rank_code and $allranks_rank_host, of
+# which the first is empty where none is known, and the last where it is not known.
 allranks_find_rank() {
-  allranks_rank='' allranks_rank_code='' allranks_rank_host=''
-  [ -n "$allranks_tees" ] || return 0
+  allranks_rank='' allranks_rank_code='' allranks_rank_host='' allranks_followers=' '
+  [ -z "$allranks_tees" ] || allranks_find_followers
+  allranks_read_ends
+  [ -n "$allranks_rank" ] || [ -z "$allranks_tees" ] || allranks_ask_mpirun
+  allranks_followers=' '
+  allranks_read_ends
+}
+
+# Read what ranks reported of their ends (rank.sh), in the order in which they arrived.
+allranks_read_ends() {
+  [ -s "$ALLRANKS_STATE/ends" ] || return 0
+  while read -r allranks_place allranks_name allranks_first allranks_second; do
+    [ "$allranks_second" != told ] || continue
+    case $allranks_followers in *" $allranks_name "*) continue ;; esac
+    [ "$allranks_name" = - ] || allranks_blame "$allranks_name" "$allranks_first" "$allranks_place"
+  done <"$ALLRANKS_STATE/ends"
+}
+
+# Read whose MPI said that it ends because it lost a peer: their numbers are in $allranks_followers.
+# Open MPI 5 says it before the number or after, MPICH and Intel MPI after.
+allranks_find_followers() {
+  cat "$ALLRANKS_STATE/said/err" "$ALLRANKS_STATE/said/out" | tr -d '\000' | sed -n -E \
+    -e 's/^.*\*\*\* An error occurred in Socket closed.*$/closed/p' \
+    -e 's/^.*\*\*\* reported by process \[[0-9]+,([0-9]+)\].*$/by \1/p' \
+    -e 's/^.*\*\*\* MPI_ERR_(PROC_FAILED|PROC_ABORTED|REVOKED).*$/lost/p' \
+    -e 's/^.*Abort\([-0-9]+\) on node ([0-9]+) \(rank [0-9]+ in comm [0-9]+\): Fatal error.*$/by \1/p' \
+    -e 's/^.*(Communication error with rank|Connection (reset|closed|refused)|Broken pipe).*$/lost/p' \
+    -e 's/^.*(process failed|PROC_FAILED|endpoint is not connected|OFI poll failed).*$/lost/p' \
+    >"$ALLRANKS_STATE/said/words"
+  allranks_closed='' allranks_name=''
+  while read -r allranks_word allranks_first; do
+    case $allranks_word in
+      closed) allranks_closed=yes ;;
+      by)
+        allranks_name=$allranks_first
+        [ -z "$allranks_closed" ] || allranks_followers="$allranks_followers$allranks_name "
+        allranks_closed=''
+        ;;
+      lost) [ -z "$allranks_name" ] || allranks_followers="$allranks_followers$allranks_name " ;;
+    esac
+  done <"$ALLRANKS_STATE/said/words"
+}
+
+# Read what mpirun said of the rank that failed first.
+allranks_ask_mpirun() {
   # shellcheck disable=SC2016 # sed's own
   cat "$ALLRANKS_STATE/said/err" "$ALLRANKS_STATE/said/out" | tr -d '\000' | sed -n \
     -e 's/^ *Process name: \[.*,\([0-9]*\)\].*$/name \1/p' \
@@ -123,8 +170,9 @@ allranks_host_of() {
   done <"$ALLRANKS_MPI_HOSTFILE"
 }
 
-# What the ranks wrote to stderr before mpirun spoke.
+# What the ranks wrote to stderr before mpirun spoke, without what an MPI says of a lost peer.
 allranks_last_lines() {
   tr -d '\000' <"$ALLRANKS_STATE/said/err" | sed -E "/$allranks_mark/,\$d" |
-    grep -v '^[-= ]*$' | grep -vE '^\[[^]]*\] (plm:|\*\*\* )' | tail -n 12 | tail -c 800
+    sed '/^An MPI communication peer process has unexpectedly/,/^ *Peer host:/d' |
+    grep -v '^[-= ]*$' | grep -vE '^ *\[[^]]*\] (plm:|\*\*\* )' | tail -n 12 | tail -c 800
 }

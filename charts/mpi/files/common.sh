@@ -130,7 +130,9 @@ allranks_awaited() {
 #   allranks_ask FOLDER HOST WORD
 allranks_ask() {
   if [ "$2" = "${ALLRANKS_MPI_LAUNCHER:-}" ]; then
-    echo self >"$1/$2.id" # the launcher's own pod, where it has ranks
+    # The launcher's own pod, where it has ranks.
+    case $3 in "allranks:end "*) /bin/sh "$ALLRANKS_FILES/remote.sh" "$3" >/dev/null 2>&1 ;; esac
+    echo self >"$1/$2.id"
     return
   fi
   : >"$1/$2.asked"

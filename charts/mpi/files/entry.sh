@@ -6,7 +6,8 @@
 #
 #   common.sh          what both need: hosts, keys, asking many hosts at once, ending with a reason
 #   worker.sh launcher.sh
-#   blame.sh           which rank mpirun says failed first
+#   blame.sh           which rank failed first
+#   rank.sh            around each rank: reports how it ended
 #   rsh.sh             the agent that every MPI starts its daemons with (and `ssh` on PATH)
 #   remote.sh          the other end of it, on the worker
 #   exec.py            the agent's way through the Kubernetes API
@@ -14,9 +15,9 @@
 #
 # Files under $ALLRANKS_STATE, a volume that lives as long as the pod:
 #   worker    env, folder (after setup), instance (new at each start), pid, stop (told to stop),
-#             used (a command came in), ssh_key, authorized_keys, sshd_config, sshd.log
+#             used (a command came in), ends.PID (a pipe: how ranks ended), ssh_key, authorized_keys, sshd_config, sshd.log
 #   launcher  pid, ssh_key, known_hosts, ssh_config, bin/ssh, hosts/ (what each host answered), lost/,
-#             said/ (the end of what the command wrote)
+#             said/ (the end of what the command wrote), ends (how ranks ended, in order)
 #
 # What each MPI must find in its environment (the chart sets it). Real runs of Open MPI 4.1 and 5.0,
 # MPICH 5.0 and Intel MPI 2021 say:

@@ -9,14 +9,16 @@
 . "$ALLRANKS_FILES/blame.sh"
 
 allranks_lost_code=214
+allranks_aftermath=5 # seconds that mpirun has to end the others when a rank has failed
 allranks_denied_seconds=15 # how long a host may refuse our key
 
 # allranks_launcher COUNT MPIRUN-ARG... COMMAND WORD...
 allranks_launcher() {
-  allranks_child='' allranks_told='' allranks_lost='' allranks_looking=''
+  allranks_child='' allranks_told='' allranks_lost='' allranks_looking='' allranks_tolerant=''
   allranks_lane_pids=''
   trap allranks_on_term TERM
   trap allranks_on_lost USR1
+  trap allranks_on_end USR2
   allranks_record ""
   rm -rf "$ALLRANKS_STATE/lost"
   echo $$ >"$ALLRANKS_STATE/pid" || allranks_fail 1 "cannot write to $ALLRANKS_STATE: disk full?"
@@ -27,16 +29,38 @@ allranks_launcher() {
   allranks_mapped=yes # by options of the user's, perhaps
   if [ "${ALLRANKS_MPI_WRAP:-}" = 1 ]; then
     [ "$1" -ne 0 ] || allranks_mapped=''
-    shift
     command -v mpirun >/dev/null 2>&1 || allranks_finish 127 \
       "this image has no mpirun on PATH: install an MPI, or set PATH in env or setup to where it is"
+    # mpirun's own words, then a program around each rank, then what the rank runs.
+    allranks_words=$1 allranks_index=0
+    shift
+    allranks_count=$#
+    while [ "$allranks_index" -lt "$allranks_count" ]; do
+      [ "$allranks_index" -ne "$allranks_words" ] || set -- "$@" /bin/sh "$ALLRANKS_FILES/rank.sh"
+      [ "$allranks_index" -ge "$allranks_words" ] || allranks_read_option "$1"
+      allranks_word=$1
+      shift
+      set -- "$@" "$allranks_word"
+      allranks_index=$((allranks_index + 1))
+    done
     set -- mpirun -np "$ALLRANKS_MPI_NP" "$@"
   else
     shift $(($1 + 1))
+    for allranks_word; do allranks_read_option "$allranks_word"; done
   fi
   allranks_check_mpi "$1"
   allranks_run "$@"
   allranks_judge "$1"
+}
+
+# Look at a word for mpirun: with some, a job goes on when a rank has failed.
+allranks_read_option() {
+  case $1 in
+    -disable-auto-cleanup | --disable-auto-cleanup | *enable-recovery | *enable_recovery | \
+      --with-ft | *recoverable | *continuous | *abort_on_non_zero_status | *abort-on-non-zero-status)
+      allranks_tolerant=yes
+      ;;
+  esac
 }
 
 # --- before ---------------------------------------------------------------------------------------
@@ -189,7 +213,8 @@ allranks_run() {
   case ${ALLRANKS_MPI_IMPLEMENTATION:-} in MPICH | Intel) unset HOSTNAME ;; esac
   grep -qxF "${ALLRANKS_MPI_LAUNCHER:-}" "$ALLRANKS_STATE/hostlist" ||
     unset NVIDIA_VISIBLE_DEVICES NVIDIA_DRIVER_CAPABILITIES
-  allranks_killer='' allranks_ender=''
+  allranks_killer='' allranks_ender='' allranks_patience=''
+  : >"$ALLRANKS_STATE/ends"
   if allranks_listen; then
     "$@" >"$ALLRANKS_STATE/said/out.in" 2>"$ALLRANKS_STATE/said/err.in" &
   else
@@ -208,9 +233,10 @@ allranks_run() {
     [ -n "$allranks_trapped" ] || break
   done
   allranks_child=''
-  trap '' USR1 TERM # what is left to do is short, and must not be told otherwise
-  [ -z "$allranks_killer$allranks_ender" ] ||
-    kill ${allranks_killer:+"$allranks_killer"} ${allranks_ender:+"$allranks_ender"} 2>/dev/null
+  trap '' USR1 USR2 TERM # what is left to do is short, and must not be told otherwise
+  # shellcheck disable=SC2086 # process ids
+  [ -z "$allranks_killer$allranks_ender$allranks_patience" ] ||
+    kill $allranks_killer $allranks_ender $allranks_patience 2>/dev/null
   allranks_hush
   rm -rf "$ALLRANKS_STATE/lost.seen" && mv "$ALLRANKS_STATE/lost" "$ALLRANKS_STATE/lost.seen"
 }
@@ -222,17 +248,36 @@ allranks_on_term() {
     exit 143
   fi
   [ -z "$allranks_ender" ] || return 0
-  # The ranks first, on their hosts: every mpirun that is told to end kills them after a second.
-  (
-    ALLRANKS_MPI_CONNECT_SECONDS=3
-    # shellcheck disable=SC2034 # used by allranks_ask_all_and_wait
-    allranks_lanes=512 # one that waits for its ranks must not hold up the next
-    export ALLRANKS_MPI_CONNECT_SECONDS
-    allranks_ask_all_and_wait "$ALLRANKS_STATE/ended" "allranks:end $(allranks_time_to_end)" 1 \
-      <"$ALLRANKS_STATE/hostlist"
-    allranks_signal TERM "$allranks_child"
-  ) &
+  allranks_end_command &
   allranks_ender=$!
+}
+
+# End the ranks first, on their hosts: every mpirun that is told to end kills them after a second.
+allranks_end_command() {
+  ALLRANKS_MPI_CONNECT_SECONDS=3
+  # shellcheck disable=SC2034 # used by allranks_ask_all_and_wait
+  allranks_lanes=512 # one that waits for its ranks must not hold up the next
+  export ALLRANKS_MPI_CONNECT_SECONDS
+  allranks_ask_all_and_wait "$ALLRANKS_STATE/ended" "allranks:end $(allranks_time_to_end)" 1 \
+    <"$ALLRANKS_STATE/hostlist"
+  allranks_signal TERM "$allranks_child"
+}
+
+# A rank has failed, says rsh.sh or the rank's own rank.sh. An mpirun ends the others then; but
+# Hydra waits for ever for those that wait in MPI_Init for one that never came there.
+allranks_on_end() {
+  allranks_trapped=yes
+  [ -n "$allranks_child" ] && [ -z "$allranks_patience$allranks_ender$allranks_tolerant" ] || return 0
+  (
+    trap 'kill "$!" 2>/dev/null; exit 0' TERM
+    allranks_nap "$allranks_aftermath"
+    allranks_say "a rank has failed, and mpirun has not ended the others for $allranks_aftermath s; \
+ending them"
+    allranks_end_command
+    allranks_nap 10
+    allranks_signal KILL "$allranks_child"
+  ) &
+  allranks_patience=$!
 }
 
 # Send a signal to a command. A shell that waits for its child passes none on (Intel's mpirun is such
@@ -311,7 +356,7 @@ allranks_find_lost() {
 allranks_judge() {
   [ -z "$allranks_told" ] || exit "$allranks_code" # the pod is to go, not the job
   allranks_what="${1##*/} ended with exit code $allranks_code" allranks_lines=''
-  [ "$allranks_code" -eq 0 ] || allranks_ask_mpirun "${1##*/}"
+  [ "$allranks_code" -eq 0 ] || allranks_name_rank "${1##*/}"
   if allranks_listed "$allranks_code" "${ALLRANKS_FATAL_EXIT_CODES:-}"; then
     allranks_finish "$allranks_code" "$allranks_what, which is fatal: no retry"
   fi
@@ -328,16 +373,16 @@ allranks_judge() {
   allranks_finish "$allranks_code" "$allranks_what"
 }
 
-# Name the rank that failed first in $allranks_what, and give its exit code: Intel's mpirun ends with
-# 255, whatever the rank gave.
-allranks_ask_mpirun() {
+# Name the rank that failed first in $allranks_what, and give its exit code: mpirun has one of its own
+# now and then, and Intel's ends with 255 whatever the rank gave.
+allranks_name_rank() {
   allranks_find_rank
+  [ -z "$allranks_tees" ] || allranks_lines=$(allranks_last_lines)
   [ -n "$allranks_rank" ] || return 0
   case $1 in
     mpirun | mpiexec | mpiexec.hydra | orterun | prterun) allranks_code=$allranks_rank_code ;;
     *) [ "$allranks_code" = "$allranks_rank_code" ] || return 0 ;; # a script has decided otherwise
   esac
-  allranks_lines=$(allranks_last_lines)
   if [ -n "$allranks_rank_host" ]; then
     allranks_what="failed first: rank $allranks_rank in pod $allranks_rank_host ended with exit code \
 $allranks_code"

@@ -33,10 +33,13 @@ allranks_end_leftovers() {
   done
 }
 
-# Whether a process is a rank of this host: its MPI has numbered it, and it was started from here.
+# Whether a process is a rank of this host: its MPI has numbered it, and it was started from here; in
+# the launcher's own pod by no command that came in.
 allranks_is_rank() {
   allranks_variables=$({ tr '\0' '\n' <"$1/environ"; } 2>/dev/null) || return 1
-  case "$allranks_newline$allranks_variables$allranks_newline" in
+  case "${ALLRANKS_ROLE:-worker}$allranks_newline$allranks_variables$allranks_newline" in
+    launcher*"${allranks_newline}ALLRANKS_MPI_SESSION="*) return 1 ;;
+    launcher*"${allranks_newline}ALLRANKS_STATE=$ALLRANKS_STATE$allranks_newline"*) ;;
     *"${allranks_newline}ALLRANKS_MPI_SESSION=$ALLRANKS_STATE$allranks_newline"*) ;;
     *) return 1 ;;
   esac
@@ -69,6 +72,31 @@ allranks_end_ranks() {
   done
 }
 
+# Run the daemon of an MPI. What its ranks report of their ends (rank.sh) goes over the connection
+# that it was started by: on stderr, as lines of our own, which rsh.sh takes out on the other side.
+allranks_run_daemon() {
+  ALLRANKS_MPI_ENDS=$ALLRANKS_STATE/ends.$$
+  export ALLRANKS_MPI_ENDS
+  if ! mkfifo "$ALLRANKS_MPI_ENDS" 2>/dev/null; then
+    ALLRANKS_MPI_ENDS=/dev/null
+    return
+  fi
+  trap ':' TERM HUP INT # they are the daemon's; this shell has an end of its own to see to
+  (
+    while read -r allranks_end && [ "$allranks_end" != over ]; do
+      printf 'allranks-end: %s\n' "$allranks_end"
+    done <>"$ALLRANKS_MPI_ENDS" >&2
+  ) &
+  allranks_relay=$!
+  exec 3>&2 2>/dev/null # a shell has words of its own for a child that a signal ended
+  /bin/sh -c "$allranks_command" 2>&3 3>&-
+  allranks_code=$?
+  echo over 1<>"$ALLRANKS_MPI_ENDS"
+  wait "$allranks_relay"
+  rm -f "$ALLRANKS_MPI_ENDS"
+  exit "$allranks_code"
+}
+
 case $allranks_command in
   "allranks:end "*)
     allranks_end_ranks "${allranks_command#* }"
@@ -97,4 +125,7 @@ unset SSH_ORIGINAL_COMMAND
 if [ -z "$allranks_command" ]; then
   exec /bin/sh -i # someone looks around
 fi
+case $allranks_command in
+  *orted* | *prted* | *hydra_*proxy*) [ -n "${ALLRANKS_MPI_ENDS:-}" ] || allranks_run_daemon ;;
+esac
 exec /bin/sh -c "$allranks_command"

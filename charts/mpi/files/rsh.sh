@@ -74,12 +74,46 @@ if [ -n "$full" ] && [ "$host" = "$full" ]; then
   exec /bin/sh -c "$command" # this very pod, where the launcher has ranks
 fi
 
+# Pass a daemon's stderr on, but for the ends of ranks, which are written down for the launcher. What
+# it reads is the order in which they arrived.
+pass_on() {
+  trap '' TERM HUP INT
+  while IFS= read -r line || [ -n "$line" ]; do
+    case $line in
+      *'allranks-end: '*)
+        printf '%s' "${line%%allranks-end: *}" >&2
+        line=${line#*allranks-end: }
+        printf '%s\n' "$host ${line#* }" >>"$ALLRANKS_STATE/ends"
+        read -r launcher <"$ALLRANKS_STATE/pid" && kill -s USR2 "$launcher"
+        ;;
+      *) printf '%s\n' "$line" >&2 ;;
+    esac
+  done
+}
+
+# Make a pipe for the stderr of a command that starts ranks: $errors is empty where there is none.
+open_errors() {
+  errors=''
+  case $command in *orted* | *prted* | *hydra_*proxy*) ;; *) return ;; esac
+  [ -f "$ALLRANKS_STATE/ends" ] || return 0
+  errors=$ALLRANKS_STATE/errors.$$
+  mkfifo "$errors" 2>/dev/null || errors=''
+}
+
 # Start the words given, wait for them, and tell the launcher when the connection was lost: the
 # daemons of Hydra outlive it unseen, and mpirun would wait for ever. What ends this ends them.
 run() {
   [ -z "$no_stdin" ] || exec </dev/null
+  open_errors
   exec 3<&0
-  "$@" <&3 3<&- & # a shell gives what it starts in the background no stdin of its own accord
+  # A shell gives what it starts in the background no stdin of its own accord.
+  if [ -n "$errors" ]; then
+    pass_on <"$errors" 3<&- &
+    passing=$!
+    "$@" <&3 3<&- 2>"$errors" &
+  else
+    "$@" <&3 3<&- &
+  fi
   child=$!
   exec 3<&- </dev/null
   trap 'kill -s TERM "$child" 2>/dev/null' TERM HUP INT
@@ -89,6 +123,10 @@ run() {
     kill -0 "$child" 2>/dev/null || break
   done
   case $command in allranks:*) exit "$code" ;; esac # the launcher itself asked
+  if [ -n "$errors" ]; then
+    wait "$passing"
+    rm -f "$errors"
+  fi
   if [ "$code" -eq 255 ] && [ -d "$ALLRANKS_STATE/lost" ]; then
     # In a shell of its own: the folder goes when the command has ended.
     (: >"$ALLRANKS_STATE/lost/$host") 2>/dev/null && read -r launcher <"$ALLRANKS_STATE/pid" &&
@@ -101,8 +139,8 @@ run_local() {
   tab=$(printf '\t')
   while IFS=$tab read -r local_host local_state local_words || [ -n "$local_host" ]; do
     [ "$local_host" = "$host" ] || continue
-    ALLRANKS_STATE=$local_state
-    export ALLRANKS_STATE
+    ALLRANKS_MPI_ENDS=$ALLRANKS_STATE/ends ALLRANKS_MPI_HOST=$host ALLRANKS_STATE=$local_state
+    export ALLRANKS_STATE ALLRANKS_MPI_ENDS ALLRANKS_MPI_HOST
     IFS=$tab
     set -f
     # shellcheck disable=SC2086 # its tabs separate words

@@ -167,6 +167,23 @@ def test_the_exit_code_of_a_rank_is_the_runs(machine: Machine, chart: Chart) -> 
     assert [0, 0] == _codes(done, "worker")
 
 
+@pytest.mark.parametrize("transport", ["ssh", "exec"])
+def test_a_rank_that_ends_while_others_wait_in_init(
+    machine: Machine, chart: Chart, transport: str
+) -> None:
+    """MPICH's mpirun would wait for ever: the report ends the run, with and without ssh."""
+    script = "import os\nif os.environ['PMI_RANK'] == '3':\n    os._exit(37)\n"
+    script += "from mpi4py import MPI\n"
+    mpich = implementations.find("mpich")
+    told = {"implementation": "MPICH", "transport": transport}
+    setup = f"PATH={mpich.python.parent}:$PATH"
+    done = machine.run(*chart(script, setup=setup, mpi=told))
+    assert (Phase.FAILED, 37) == (done.status.phase, done.status.exit_code), done.texts
+    assert done.status.failure is not None
+    assert "run-worker-1" == done.status.failure.pod
+    assert done.status.failure.message.startswith("rank 3 ended with exit code 37")
+
+
 def test_a_lost_worker_costs_a_try(machine: Machine, chart: Chart) -> None:
     """The launcher ends within seconds, both are replaced, and the second try ends well."""
     handle = machine.start(*chart(_WAIT, runPolicy={"backoffLimit": 2}))

@@ -29,6 +29,16 @@ pytestmark = [pytest.mark.local, pytest.mark.timeout(600)]
 _EXEC = REPO / "charts" / "mpi" / "files" / "exec.py"
 _SERVER = Path(__file__).with_name("fake_api.py")
 _POD = "job-worker-0"
+_KILLED = """
+import os
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+world.Barrier()
+if world.rank == 2:
+    os.kill(os.getpid(), 9)
+while True:
+    world.Barrier()
+"""
 
 
 @dataclass(slots=True)
@@ -297,6 +307,19 @@ def test_ranks_run_without_sshd(cluster: Any, family: str) -> None:
     assert launcher.end() == 0, launcher.log
     assert [0, 0, 1, 1] == [int(found) for found in re.findall(r"on job-worker-(\d)", launcher.log)]
     assert [0, 0] == [worker.end() for worker in workers]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_rank_that_failed_first_over_the_api(cluster: Any, shell: str) -> None:
+    """Its report takes the connection that its daemon was started by; mpirun names no rank here."""
+    job, api = cluster("mpich", shell=shell)
+    job.all_workers()
+    _known(job, api)
+    launcher = job.launcher(str(job.mpi.python), "-c", _KILLED)
+    assert launcher.end() == 137, launcher.log
+    first = "failed first: rank 2 in pod job-worker-1 ended with exit code 137"
+    assert launcher.message.startswith(first)
+    assert "allranks-end" not in launcher.log
 
 
 @pytest.mark.parametrize("shell", SHELLS)

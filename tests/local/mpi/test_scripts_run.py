@@ -183,16 +183,12 @@ def test_any_user_without_capabilities(lab: MakeLab, shell: str) -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_exit_code_of_a_rank_is_the_jobs(lab: MakeLab, family: str) -> None:
-    """A rank's exit code is the launcher's, with a reason; this was the last try: workers end.
-
-    Intel's mpirun gives 255 now and then, whatever the rank gave.
-    """
+    """A rank's exit code is the launcher's, with a reason; this was the last try: workers end."""
     job = lab(family)
     workers = job.all_workers()
     launcher = job.launcher(str(job.mpi.python), "-c", _EXIT)
-    code = launcher.end()
-    assert code in ({3, 255} if family == "intel" else {3}), launcher.log
-    assert f"ended with exit code {code}" in launcher.message
+    assert launcher.end() == 3, launcher.log
+    assert "ended with exit code 3" in launcher.message
     assert [0, 0] == [worker.end() for worker in workers]
 
 

@@ -1,0 +1,58 @@
+#!/bin/sh
+# A rank, as the launcher's mpirun starts it: run the command, and report its end where it failed.
+#   rank.sh COMMAND WORD...
+#
+# mpirun ends ranks itself and hears of ends late, so that it may name one that only followed. This
+# shell is the command's parent, and so knows how it ended before any MPI does: it writes
+# "HOST RANK CODE HOW" to $ALLRANKS_MPI_ENDS, a file of the launcher's or a pipe of remote.sh's, and
+# then ends as the command did, by a code or a signal. HOW is "told" where a signal had come to end it, and else "alone".
+#
+# The command is in the foreground: its stdin, its group and its signals are those of a command that
+# mpirun starts. Every MPI signals the whole group; so this shell passes nothing on, and only
+# remembers that a signal came.
+
+allranks_how=alone
+trap 'allranks_how=told' HUP INT QUIT TERM
+trap ':' USR1 USR2 ALRM
+
+# A shell has words of its own for a child that a signal ended ("Killed"). They are none of the
+# command's: its stderr waits in another descriptor, one that the MPI does not use.
+allranks_fd=''
+for allranks_number in 9 8 7 6 5 4 3; do
+  [ -e "/proc/$$/fd/$allranks_number" ] || allranks_fd=$allranks_number
+done
+# `exec` takes no builtin for the program, and a group of its own would not be signalled.
+if [ -n "$allranks_fd" ]; then
+  eval "exec $allranks_fd>&2 2>/dev/null"
+  eval "(exec \"\$@\" 2>&$allranks_fd $allranks_fd>&-)"
+else
+  (exec "$@")
+fi
+allranks_code=$?
+[ "$allranks_code" -ne 0 ] || exit 0
+
+allranks_rank=${OMPI_COMM_WORLD_RANK:-${PMIX_RANK:-${PMI_RANK:-}}}
+if [ -z "${ALLRANKS_MPI_ENDS:-}" ]; then # this is the launcher's own pod
+  ALLRANKS_MPI_ENDS=${ALLRANKS_STATE:-/var/run/allranks}/ends
+  ALLRANKS_MPI_HOST=${ALLRANKS_MPI_LAUNCHER:-}
+fi
+allranks_end="${ALLRANKS_MPI_HOST:--} ${allranks_rank:--} $allranks_code $allranks_how"
+if [ -p "$ALLRANKS_MPI_ENDS" ]; then
+  # Opened for both ways: a pipe that nobody reads any more must not hold this up.
+  printf '%s\n' "$allranks_end" 1<>"$ALLRANKS_MPI_ENDS"
+elif [ -f "$ALLRANKS_MPI_ENDS" ]; then
+  printf '%s\n' "$allranks_end" >>"$ALLRANKS_MPI_ENDS"
+  read -r allranks_launcher <"${ALLRANKS_MPI_ENDS%/*}/pid" &&
+    kill -s USR2 "$allranks_launcher"
+fi
+# mpirun shall see what it saw without this shell: Hydra lets ranks go on whose peer ended with a code.
+# Of an exit code it cannot be told whether it stands for a signal; a signal that ends is safe.
+case $((allranks_code - 128)) in
+  [1-9] | 1[1345] | 2[45])
+    # shellcheck disable=SC3045 # every shell that images bring has it
+    ulimit -c 0 2>/dev/null # the core is the command's
+    trap - HUP INT QUIT TERM ALRM
+    kill -"$((allranks_code - 128))" "$$"
+    ;;
+esac
+exit "$allranks_code"

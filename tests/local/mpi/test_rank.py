@@ -1,0 +1,190 @@
+"""The program around each rank of an MPI job: what it passes on, and what it reports."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from .pods import REPO, until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.local
+
+_RANK = REPO / "charts" / "mpi" / "files" / "rank.sh"
+_SHELLS = (["dash"], ["bash", "--posix"], ["busybox", "sh"])
+_in_each_shell = pytest.mark.parametrize("shell", _SHELLS, ids=" ".join)
+_LAUNCHER = {"OMPI_COMM_WORLD_RANK": "3", "ALLRANKS_MPI_LAUNCHER": "job-launcher-0.job.lab.svc"}
+
+
+def _environment(folder: Path, **env: str) -> dict[str, str]:
+    """Of a rank in the launcher's own pod, whose launcher is a process that nobody misses."""
+    (folder / "ends").touch()
+    return {**os.environ, "ALLRANKS_STATE": str(folder), **_LAUNCHER, **env}
+
+
+def _run(
+    shell: list[str], folder: Path, *command: str, text: str = "", **env: str
+) -> tuple[int, str, str, str]:
+    """Run a command as a rank; its exit code, stdout, stderr and what was reported."""
+    done = subprocess.run(
+        [*shell, _RANK, *command],
+        input=text,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=_environment(folder, **env),
+        timeout=60,
+    )
+    return done.returncode, done.stdout, done.stderr, (folder / "ends").read_text()
+
+
+def _python(text: str) -> tuple[str, str, str]:
+    return sys.executable, "-c", text
+
+
+@_in_each_shell
+def test_an_exit_code_is_kept_and_reported(tmp_path: Path, shell: list[str]) -> None:
+    """Host, rank and code are written down; stdout and stderr are the command's, byte for byte."""
+    program = "import sys; print('a b', flush=True); sys.stderr.write('no end'); sys.exit(37)"
+    assert (37, "a b\n", "no end", "job-launcher-0.job.lab.svc 3 37 alone\n") == _run(
+        shell, tmp_path, *_python(program)
+    )
+
+
+@_in_each_shell
+def test_a_good_end_is_not_reported(tmp_path: Path, shell: list[str]) -> None:
+    """Stdin is the rank's own, and a success leaves nothing behind."""
+    assert (0, "all of it", "", "") == _run(shell, tmp_path, "cat", text="all of it")
+
+
+@_in_each_shell
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT, signal.SIGTERM])
+def test_the_signal_that_ended_a_rank_is_what_mpirun_sees(
+    tmp_path: Path, shell: list[str], number: signal.Signals
+) -> None:
+    """The report has 128 and the number; the program ends by it, and no shell says a word of it."""
+    program = f"import os; os.kill(os.getpid(), {int(number)})"
+    report = f"job-launcher-0.job.lab.svc 3 {128 + number} alone\n"
+    assert (-number, "", "", report) == _run(shell, tmp_path, *_python(program))
+
+
+@_in_each_shell
+@pytest.mark.parametrize("code", [129 + signal.SIGSTOP, 128 + signal.SIGSTOP, 200, 255])
+def test_a_high_exit_code_is_no_signal(tmp_path: Path, shell: list[str], code: int) -> None:
+    """A code that would stand for a signal that does not end a process is passed on as it is."""
+    assert code == _run(shell, tmp_path, *_python(f"raise SystemExit({code})"))[0]
+
+
+@_in_each_shell
+def test_a_program_is_never_the_shells_own(tmp_path: Path, shell: list[str]) -> None:
+    """`echo` and `exit` are programs on PATH, and arguments arrive as they are."""
+    program = tmp_path / "exit"
+    program.write_text('#!/bin/sh\nprintf "<%s>" "$@"\nexit 5\n')
+    program.chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    code, text, _, _ = _run(shell, tmp_path, "exit", "a\\tb", "", "*", "$HOME", PATH=path)
+    assert (5, "<a\\tb><><*><$HOME>") == (code, text)
+
+
+@_in_each_shell
+def test_a_program_that_cannot_be_started_is_named(tmp_path: Path, shell: list[str]) -> None:
+    """127 for one that is not there, 126 for one that cannot be run."""
+    code, _, error, report = _run(shell, tmp_path, "no-such-program")
+    assert (127, True) == (code, "no-such-program" in error)
+    assert report.endswith(" 3 127 alone\n")
+    plain = tmp_path / "plain"
+    plain.write_text("no program\n")
+    code, _, error, _ = _run(shell, tmp_path, str(plain))
+    assert (126, True) == (code, str(plain) in error)
+
+
+@_in_each_shell
+def test_a_rank_that_was_told_to_end_did_not_fail(tmp_path: Path, shell: list[str]) -> None:
+    """A signal to the group reaches the rank once; its end is reported as that of a told one."""
+    program = (
+        "import signal, sys, time\n"
+        "told = []\n"
+        "signal.signal(signal.SIGTERM, lambda *_: told.append(1))\n"
+        "print('up', flush=True)\n"
+        "while not told: time.sleep(0.01)\n"
+        "time.sleep(0.2)\n"
+        "sys.exit(40 + len(told))\n"
+    )
+    rank = subprocess.Popen(
+        [*shell, _RANK, *_python(program)],
+        stdout=subprocess.PIPE,
+        env=_environment(tmp_path),
+        start_new_session=True,
+    )
+    assert rank.stdout is not None
+    assert b"up\n" == rank.stdout.readline()
+    os.killpg(rank.pid, signal.SIGTERM)
+    assert 41 == rank.wait(60)
+    assert "job-launcher-0.job.lab.svc 3 41 told\n" == (tmp_path / "ends").read_text()
+
+
+@_in_each_shell
+def test_a_signal_of_the_users_ends_nothing(tmp_path: Path, shell: list[str]) -> None:
+    """What mpirun passes on to a rank's group, as SIGUSR1, is the rank's."""
+    program = (
+        "import signal, sys, time\n"
+        "signal.signal(signal.SIGUSR1, lambda *_: sys.exit(9))\n"
+        "print('up', flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    rank = subprocess.Popen(
+        [*shell, _RANK, *_python(program)],
+        stdout=subprocess.PIPE,
+        env=_environment(tmp_path),
+        start_new_session=True,
+    )
+    assert rank.stdout is not None
+    assert b"up\n" == rank.stdout.readline()
+    os.killpg(rank.pid, signal.SIGUSR1)
+    assert 9 == rank.wait(60)
+    assert "job-launcher-0.job.lab.svc 3 9 alone\n" == (tmp_path / "ends").read_text()
+
+
+@_in_each_shell
+def test_a_report_that_nobody_reads_holds_nothing_up(tmp_path: Path, shell: list[str]) -> None:
+    """A pipe whose reader is gone, and a place that is not there, are no reason to wait."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for place in (pipe, tmp_path / "nowhere", "/dev/null"):
+        env = {"ALLRANKS_MPI_ENDS": str(place)}
+        assert (7, "", "") == _run(shell, tmp_path, *_python("raise SystemExit(7)"), **env)[:3]
+
+
+@_in_each_shell
+def test_a_report_through_a_pipe(tmp_path: Path, shell: list[str]) -> None:
+    """On a worker the host is left to the launcher's side; the number is that of any MPI."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        env = {"ALLRANKS_MPI_ENDS": str(pipe), "OMPI_COMM_WORLD_RANK": "", "PMI_RANK": "12"}
+        assert 1 == _run(shell, tmp_path, "false", **env)[0]
+        assert b"- 12 1 alone\n" == os.read(reader, 100)
+    finally:
+        os.close(reader)
+
+
+@_in_each_shell
+def test_the_launcher_is_told_at_once(tmp_path: Path, shell: list[str]) -> None:
+    """It gets SIGUSR2 when the report is written."""
+    launcher = subprocess.Popen(["sleep", "600"])
+    try:
+        (tmp_path / "pid").write_text(f"{launcher.pid}\n")
+        _run(shell, tmp_path, "false")
+        until(lambda: launcher.poll() is not None, "the signal")
+        assert -signal.SIGUSR2 == launcher.wait()
+    finally:
+        launcher.kill()
+        launcher.wait()
