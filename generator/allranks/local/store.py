@@ -365,7 +365,7 @@ def registry() -> Iterator[None]:
 def is_locked(path: Path) -> bool:
     """Whether another process, or another handle of this one, holds a file's lock for itself."""
     try:
-        descriptor = os.open(path, os.O_RDONLY)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except FileNotFoundError:
         return False
     try:

@@ -9,7 +9,9 @@ and whoever reads or asks for a stop needs not be the writer.
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -171,6 +173,28 @@ def keeper(where: str, name: str = "") -> Keeper:
     if scheme is not None:
         raise _unknown(scheme[1], where.removeprefix(scheme[0]))
     return FileKeeper(Path(where).absolute(), name)
+
+
+def is_own(where: str) -> bool:
+    """Whether nobody but this user can have written a journal: it is a file of theirs alone.
+
+    Args:
+        where: of `Keeper.where`; "" is none.
+    """
+    if not where or where.startswith(PREFIX) or databaseurl.is_one(where):
+        return False
+    return _SCHEME.match(where) is None and is_mine(Path(where))
+
+
+def is_mine(path: Path) -> bool:
+    """Whether a file is this user's or the system's, and nobody else may write to it."""
+    try:
+        seen = path.stat()
+    except (OSError, ValueError):
+        return False
+    others = stat.S_IWGRP | stat.S_IWOTH
+    is_plain = stat.S_ISREG(seen.st_mode) and not seen.st_mode & others
+    return is_plain and seen.st_uid in (0, os.geteuid())
 
 
 def _unknown(scheme: str, rest: str) -> InputError:
