@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from allranks import names
+from allranks import names, trust
 from allranks.cli.console import clean
 from allranks.cli.target import CLUSTER, LOCAL, Target
 from allranks.errors import AllranksError, InputError
@@ -89,7 +89,7 @@ class Place:
         if not journals.is_own(where):
             known.pop("helm", None)
             config = known.get("kubeconfig", "")
-            if config and not known.get("inside") and not journals.is_mine(Path(config)):
+            if config and not known.get("inside") and not trust.is_own_file(Path(config)):
                 raise InputError(
                     f"the sweep's journal names the kubeconfig {clean(config)!r}, which is not a "
                     "file of yours alone",

@@ -51,6 +51,8 @@ class FileKeeper:
         try:
             # One that a person has named is theirs to keep from others.
             own = store.root() in self.path.parents
+            if own:
+                store.make_root()
             self.path.parent.mkdir(0o700 if own else 0o777, parents=True, exist_ok=True)
         except OSError as error:
             raise InputError(

@@ -84,11 +84,13 @@ class Journal(Closing):
             head: of `records.head`.
 
         Raises:
-            InputError: there is one already, or another process writes it.
+            InputError: there is one already, another process writes it, or the file is another
+                user's.
             RunError: it cannot be written.
         """
         handle = _open(path, os.O_RDWR | os.O_CREAT)
         try:
+            _check_owner(handle, path)
             lines.check_new(_load(handle, path)[0].state, str(path))
             os.ftruncate(handle, 0)
             _write(handle, lines.line(head), path)
@@ -200,6 +202,19 @@ def _open(path: Path, flags: int) -> int:
             hint="watch it with `allranks sweep status`, or end that process first",
         )
     return handle
+
+
+def _check_owner(handle: int, path: Path) -> None:
+    """Refuse to write values, and passwords in them, into a file that somebody has made ahead.
+
+    Raises:
+        InputError: it is another user's.
+    """
+    if os.fstat(handle).st_uid != os.geteuid():
+        raise InputError(
+            f"{path} is another user's file, who could read the sweep's values and change them",
+            hint="name another with --journal",
+        )
 
 
 def _lock(handle: int) -> bool:

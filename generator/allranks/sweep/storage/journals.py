@@ -9,12 +9,11 @@ and whoever reads or asks for a stop needs not be the writer.
 
 from __future__ import annotations
 
-import os
 import re
-import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from allranks import trust
 from allranks.errors import InputError
 from allranks.sweep.storage import databaseurl
 from allranks.sweep.storage.filekeeper import FileKeeper
@@ -183,18 +182,7 @@ def is_own(where: str) -> bool:
     """
     if not where or where.startswith(PREFIX) or databaseurl.is_one(where):
         return False
-    return _SCHEME.match(where) is None and is_mine(Path(where))
-
-
-def is_mine(path: Path) -> bool:
-    """Whether a file is this user's or the system's, and nobody else may write to it."""
-    try:
-        seen = path.stat()
-    except (OSError, ValueError):
-        return False
-    others = stat.S_IWGRP | stat.S_IWOTH
-    is_plain = stat.S_ISREG(seen.st_mode) and not seen.st_mode & others
-    return is_plain and seen.st_uid in (0, os.geteuid())
+    return _SCHEME.match(where) is None and trust.is_own_file(Path(where))
 
 
 def _unknown(scheme: str, rest: str) -> InputError:
