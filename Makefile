@@ -159,7 +159,7 @@ GENERATED := schemas docs cli
 gen: $(GENERATED:%=gen-%) ## write every derived file
 check: $(GENERATED:%=check-%) ## fail when a derived file is stale
 
-.PHONY: gen-schemas check-schemas gen-docs check-docs gen-cli check-cli gen-pins
+.PHONY: gen-schemas check-schemas gen-docs check-docs gen-cli check-cli gen-pins gen-images
 gen-schemas: $(VENV)/.installed ## charts/*/values.schema.json from schemas/
 	@$(BIN)/python tools/gen/schemas.py
 check-schemas: $(VENV)/.installed
@@ -182,9 +182,13 @@ gen-pins: $(VENV)/.installed ## requirements/*.txt: newest versions and their ha
 	  -o requirements/operator.txt
 	@$(BIN)/uv pip compile -q -U --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --no-header --no-annotate pyproject.toml --extra plot --extra postgres --extra regex --extra search -c requirements/dev.txt -o requirements/sweep.txt
+	@$(BIN)/uv pip compile -q -U --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	  --no-header --no-annotate --group build -c requirements/dev.txt -o requirements/build.txt
 	@for name in dlrover mxnet tensorflow; do $(BIN)/uv pip compile -q -U --universal --python-version 3.11 \
 	  --generate-hashes --no-emit-index-url --no-header --no-annotate requirements/$$name.in \
 	  -o requirements/$$name.txt; done
+gen-images: $(VENV)/.installed ## the digests of the base images in all Containerfiles (needs skopeo and a network)
+	@$(BIN)/python tools/gen/images.py
 
 ##@ package
 .PHONY: dist
