@@ -111,6 +111,14 @@ kube-programs: $(VENV)/.installed
 kube-image: kube-programs
 	@$(BIN)/python -m tests.kube image
 
+.PHONY: attack attack-node
+attack: setup-test needs-cluster kube-programs ## what somebody who means harm would try, in all tiers that this machine can have
+	@tools/tier.sh attack $(PYTEST) -m attack tests/unit tests/charts tests/local tests/cluster
+	@if ! $(BIN)/python -m tests.kube host --tier test-node; then \
+	  echo "without a real node: tests/node was not attacked"; else $(MAKE) attack-node; fi
+attack-node: needs-node kube-image
+	@tools/tier.sh attack-node $(PYTEST) -m attack tests/node
+
 .PHONY: fuzz
 fuzz: setup-test ## 20,000 mutated values files: validate, render and Helm agree on each (an hour on two cores)
 	@$(BIN)/python -m tests.fuzz $(FUZZ)
