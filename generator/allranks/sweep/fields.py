@@ -53,6 +53,8 @@ def whole(value: Any, what: str, least: int = -_WHOLE_MAX, most: int = _WHOLE_MA
 
 def number(value: Any, what: str) -> float:
     """A number that is finite."""
+    if type(value) is float and math.isfinite(value):  # nearly all are
+        return value
     if not isinstance(value, int | float) or isinstance(value, bool):
         raise _mistyped(value, what, "a number")
     if not -_WHOLE_MAX <= value <= _WHOLE_MAX and isinstance(value, int):
@@ -64,7 +66,8 @@ def number(value: Any, what: str) -> float:
 
 def measured(value: Any, what: str) -> float:
     """What a program reported, which may be no number at all."""
-    return float(value) if value in _NO_NUMBERS else number(value, what)
+    is_text = isinstance(value, str) and value in _NO_NUMBERS
+    return float(value) if is_text else number(value, what)
 
 
 def time(value: Any, what: str) -> float:

@@ -139,7 +139,7 @@ def _load(text: bytes) -> Any:
     # Few lines have so many brackets; of the others they are counted only where they may be deep.
     if text.count(b"[") + text.count(b"{") > MAX_DEPTH and _depth(text) > MAX_DEPTH:
         raise ValueError(f"it is nested deeper than {MAX_DEPTH} levels")
-    return json.loads(text, parse_constant=_refuse)
+    return _DECODER.decode(text.decode("utf-8"))
 
 
 def _depth(text: bytes) -> int:
@@ -153,6 +153,10 @@ def _depth(text: bytes) -> int:
 
 def _refuse(constant: str) -> Any:
     raise ValueError(f"{constant} is no number of JSON")
+
+
+# Made once: a journal has as many lines as its trials have measures.
+_DECODER = json.JSONDecoder(parse_constant=_refuse)
 
 
 def check_unfinished(text: bytes, where: str) -> None:
