@@ -111,6 +111,14 @@ kube-programs: $(VENV)/.installed
 kube-image: kube-programs
 	@$(BIN)/python -m tests.kube image
 
+.PHONY: attack attack-node
+attack: setup-test needs-cluster kube-programs ## what somebody who means harm would try, in all tiers that this machine can have
+	@tools/tier.sh attack $(PYTEST) -m attack tests/unit tests/charts tests/local tests/cluster
+	@if ! $(BIN)/python -m tests.kube host --tier test-node; then \
+	  echo "without a real node: tests/node was not attacked"; else $(MAKE) attack-node; fi
+attack-node: needs-node kube-image
+	@tools/tier.sh attack-node $(PYTEST) -m attack tests/node
+
 .PHONY: fuzz
 fuzz: setup-test ## 20,000 mutated values files: validate, render and Helm agree on each (an hour on two cores)
 	@$(BIN)/python -m tests.fuzz $(FUZZ)
@@ -161,7 +169,7 @@ GENERATED := schemas docs cli
 gen: $(GENERATED:%=gen-%) ## write every derived file
 check: $(GENERATED:%=check-%) ## fail when a derived file is stale
 
-.PHONY: gen-schemas check-schemas gen-docs check-docs gen-cli check-cli gen-pins
+.PHONY: gen-schemas check-schemas gen-docs check-docs gen-cli check-cli gen-pins gen-images
 gen-schemas: $(VENV)/.installed ## charts/*/values.schema.json from schemas/
 	@$(BIN)/python tools/gen/schemas.py
 check-schemas: $(VENV)/.installed
@@ -184,9 +192,13 @@ gen-pins: $(VENV)/.installed ## requirements/*.txt: newest versions and their ha
 	  -o requirements/operator.txt
 	@$(BIN)/uv pip compile -q -U --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --no-header --no-annotate pyproject.toml --extra plot --extra postgres --extra regex --extra search -c requirements/dev.txt -o requirements/sweep.txt
+	@$(BIN)/uv pip compile -q -U --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	  --no-header --no-annotate --group build -c requirements/dev.txt -o requirements/build.txt
 	@for name in dlrover mxnet tensorflow; do $(BIN)/uv pip compile -q -U --universal --python-version 3.11 \
 	  --generate-hashes --no-emit-index-url --no-header --no-annotate requirements/$$name.in \
 	  -o requirements/$$name.txt; done
+gen-images: $(VENV)/.installed ## the digests of the base images in all Containerfiles (needs skopeo and a network)
+	@$(BIN)/python tools/gen/images.py
 
 ##@ package
 .PHONY: dist

@@ -46,6 +46,15 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark what is tried by somebody who means harm: `make attack` runs these alone.
+
+    All of a file that is called so are attacks; other tests carry the mark themselves.
+    """
+    if item.path.name.startswith(("test_attacks", "test_hostile")):
+        item.add_marker(pytest.mark.attack)
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep tests of one `xdist_group` on one worker.

@@ -36,6 +36,10 @@ def clean(text: str) -> str:
     return _CONTROL.sub(_visible, text)
 
 
+def _escaped(match: re.Match[str]) -> str:
+    return f"\\u{ord(match[0]):04x}"
+
+
 def _visible(match: re.Match[str]) -> str:
     code = ord(match[0])
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"  # noqa: PLR2004 - two digits
@@ -60,7 +64,9 @@ class Console:
         _write(sys.stdout, text + "\n")
 
     def raw(self, text: str) -> None:
-        """The result as it is, byte for byte: no colour is stripped, nothing is added."""
+        """The result as it is, byte for byte; a terminal gets its colours and no other orders."""
+        if sys.stdout.isatty():
+            text = terminal.line(text)
         sys.stdout.flush()
         stream = sys.stdout.buffer
         stream.write(text.encode())
@@ -68,7 +74,9 @@ class Console:
 
     def json(self, data: Any) -> None:
         """The result for a program."""
-        _write(sys.stdout, json.dumps(data, indent=2, ensure_ascii=False) + "\n")
+        text = json.dumps(data, indent=2, ensure_ascii=False)
+        # JSON leaves some as they are that a terminal obeys, or reads in another order.
+        _write(sys.stdout, _CONTROL.sub(_escaped, text) + "\n")
 
     def table(
         self,

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from allranks import names
+from allranks import names, trust
+from allranks.cli.console import clean
 from allranks.cli.target import CLUSTER, LOCAL, Target
 from allranks.errors import AllranksError, InputError
 from allranks.schema import suggest
@@ -71,12 +72,30 @@ class Place:
     def of(cls, kept: Mapping[str, str], helm: str | None = None, where: str = "") -> Place:
         """The place that a journal keeps.
 
+        Who else can write the journal names no program here, and no kubeconfig of theirs, in which
+        a program may stand as well.
+
         Args:
             kept: of `as_dict`.
             helm: one that is named now; it goes before the one that is kept.
             where: the journal; a sweep that a pod runs is where its journal is.
+
+        Raises:
+            InputError: the kubeconfig that it names is another user's, or not there.
         """
+        from allranks.sweep.storage import journals  # noqa: PLC0415 - `--help` does not need it
+
         known = {key: str(value) for key, value in kept.items() if key in cls.__slots__}
+        if not journals.is_own(where):
+            known.pop("helm", None)
+            config = known.get("kubeconfig", "")
+            if config and not known.get("inside") and not trust.is_own_file(Path(config)):
+                raise InputError(
+                    f"the sweep's journal names the kubeconfig {clean(config)!r}, which is not a "
+                    "file of yours alone",
+                    hint="others may have written that journal: look at the file; if it is right, "
+                    "make it yours and `chmod go-w` it",
+                )
         if known.get("inside") and where:
             from allranks.sweep.storage.secretkeeper import Address  # noqa: PLC0415 - for these alone
 

@@ -100,7 +100,7 @@ def results_command(
     if one:
         chosen = found.require_best() if best else found.find(trial or "")
         if manifest:
-            console.raw(manifests(state, chosen, helm))
+            console.raw(manifests(state, chosen, helm, kept.where))
         else:
             _show_one(console, state, found, chosen, output, exact=values)
     elif output == "json":
@@ -160,8 +160,14 @@ def _show_one(
             console.text(line)
 
 
-def manifests(state: SweepState, trial: Trial, helm: str | None) -> str:
+def manifests(state: SweepState, trial: Trial, helm: str | None, where: str) -> str:
     """What a trial's release consists of, as it was applied.
+
+    Args:
+        state: the sweep.
+        trial: one of its trials.
+        helm: the helm that was named; None for none.
+        where: the journal, for `Place.of`.
 
     Raises:
         AllranksError: the chart is not there any more, or helm or the post-renderer refused.
@@ -173,7 +179,7 @@ def manifests(state: SweepState, trial: Trial, helm: str | None) -> str:
     from allranks.values.merge import merge  # noqa: PLC0415
 
     prepared = prepare.restore(state)
-    place = Place.of(state.place, helm)
+    place = Place.of(state.place, helm, where)
     given = prepared.values(trial)
     ours_here = place.on == LOCAL and bool(prepared.workload)
     if ours_here:

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from allranks import names, resources
+from allranks import names, resources, trust
 from allranks.errors import InputError, MissingToolError, RunError, unwritable
 from allranks.helm.locate import environment
 
@@ -82,7 +82,7 @@ def install(binary: HelmBinary, name: str = names.POSTRENDER) -> Path:
         --post-renderer.
 
     Raises:
-        InputError: the folder holds our plugins for the other major.
+        InputError: the folder holds our plugins for the other major, or others may write to it.
         RunError: helm's plugin folder cannot be written to.
         MissingToolError: this installation has no executable to name.
     """
@@ -95,6 +95,7 @@ def install(binary: HelmBinary, name: str = names.POSTRENDER) -> Path:
     _refuse_other_major(target.parent, binary)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
+        _refuse_shared(target.parent)
         with tempfile.TemporaryDirectory(prefix=".allranks-", dir=target.parent) as scratch:
             fresh = Path(scratch) / name
             shutil.copytree(source, fresh, symlinks=False)
@@ -261,6 +262,21 @@ def _refuse_foreign(target: Path) -> None:
             "is in the way, and is not the plugin of allranks",
             path=str(target),
             hint="move it away, or set HELM_PLUGINS to another folder",
+        )
+
+
+def _refuse_shared(within: Path) -> None:
+    """Put no program where others can put theirs in its place: helm would start it.
+
+    Raises:
+        InputError: the folder is another user's, or any user may write to it.
+    """
+    if not trust.is_own_folder(within):
+        raise InputError(
+            "is another user's folder, or any user may write to it: helm would start what they "
+            "put there",
+            path=str(within),
+            hint=f"`chmod o-w {within}`, or set HELM_PLUGINS to a folder of your own",
         )
 
 

@@ -34,7 +34,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from allranks import names
+from allranks import names, trust
 from allranks.errors import FULL, InputError, RunError, unwritable
 from allranks.local.addresses import Block
 from allranks.local.mpi import Arrangement
@@ -58,7 +58,8 @@ def root() -> Path:
     """The folder that holds all runs of this user.
 
     Raises:
-        InputError: its path has characters that a shell would need quotes for, or is a file.
+        InputError: its path has characters that a shell would need quotes for, is a file, or is a
+            folder that another user owns or can write to.
     """
     path = Path(os.environ.get(names.ENV_STATE) or _home() / names.CLI).absolute()
     if not _PLAIN_PATH.fullmatch(str(path)):
@@ -71,6 +72,24 @@ def root() -> Path:
             f"the place of local runs, {str(path)!r}, is not a folder",
             hint=f"set {names.ENV_STATE} to a folder",
         )
+    if path.exists() and not trust.is_own_folder(path):
+        raise InputError(
+            f"the folder for local runs, {str(path)!r}, is another user's, or any user may write "
+            "to it: they could put a run of theirs in place of yours",
+            hint=f"set {names.ENV_STATE} to a folder of your own, or `chmod go-w {path}`",
+        )
+    return path
+
+
+def make_root() -> Path:
+    """The folder of `root`, made for this user alone where it is not there.
+
+    Raises:
+        InputError: as `root`.
+        OSError: it cannot be made.
+    """
+    path = root()
+    path.mkdir(0o700, parents=True, exist_ok=True)
     return path
 
 
@@ -336,7 +355,7 @@ def registry() -> Iterator[None]:
     """Held while runs are created or removed, so that two commands do not meet."""
     path = root()
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        make_root()
         descriptor = _open_lock(path / "lock")
     except OSError as error:
         raise InputError(
@@ -365,7 +384,7 @@ def registry() -> Iterator[None]:
 def is_locked(path: Path) -> bool:
     """Whether another process, or another handle of this one, holds a file's lock for itself."""
     try:
-        descriptor = os.open(path, os.O_RDONLY)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except FileNotFoundError:
         return False
     try:
@@ -384,7 +403,9 @@ def _open_lock(path: Path) -> int:
 
 def _replace(path: Path, data: object) -> None:
     partial = path.with_name(f".{path.name}.new")
-    partial.write_text(json.dumps(data))
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(partial, flags, 0o600), "w", encoding="utf-8") as stream:
+        json.dump(data, stream)
     partial.replace(path)
 
 

@@ -14,6 +14,13 @@ from typing import Any, Final
 
 Scalar = bool | int | float | str
 
+# No sweep has more trials; its journal and its report would be of no use.
+TRIALS_MAX: Final = 100_000
+# As the schema has it; who starts again more often than that starts for ever.
+RETRIES_MAX: Final = 1000
+# So many values may a range have: more differ in digits that nobody reads.
+VALUES_MAX: Final = 10**30
+
 # How a parameter reaches the trial.
 ARG: Final = "arg"
 ENV: Final = "env"
@@ -38,6 +45,9 @@ MEDIAN: Final = "median"
 AUTO: Final = "auto"
 TERMINATION: Final = "termination"
 STDOUT: Final = "stdout"
+
+# Whose releases stay after their end.
+KEEP: Final = ("none", "failed", "all")
 
 # The states of a trial.
 PENDING: Final = "pending"  # proposed and written down, not started

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from typing import TYPE_CHECKING
+
+from allranks import names
 
 if TYPE_CHECKING:
     from collections.abc import Container
@@ -19,6 +22,10 @@ if TYPE_CHECKING:
 DIGITS = 8
 # Two of ten thousand trials share eight digits once in a hundred sweeps; twelve make it never.
 MORE_DIGITS = 12
+# Names of sweeps and of trials, which are names of releases, of objects and of folders.
+NAME = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?", re.ASCII)
+# So much of a release's name is the trial's own: a dash and eight digits, or twelve of them.
+NAME_MAX = names.HELM_RELEASE_NAME_MAX - 1 - MORE_DIGITS
 
 
 def canonical(assignment: Assignment) -> str:
@@ -39,3 +46,9 @@ def trial_name(sweep: str, assignment: Assignment, taken: Container[str] = ()) -
     digest = hashlib.sha256(text).hexdigest()
     short = f"{sweep}-{digest[:DIGITS]}"
     return f"{sweep}-{digest[:MORE_DIGITS]}" if short in taken else short
+
+
+def is_trial(name: str, sweep: str) -> bool:
+    """Whether a name is one of those that trials of a sweep have."""
+    own = name.startswith(f"{sweep}-") and len(name) <= names.HELM_RELEASE_NAME_MAX
+    return own and NAME.fullmatch(name) is not None

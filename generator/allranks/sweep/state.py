@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from allranks.sweep import naming, written
+from allranks.sweep import fields, naming, written
 from allranks.sweep.model import (
     CANCELLED,
     ENDED,
@@ -19,6 +19,7 @@ from allranks.sweep.model import (
     OPEN,
     PENDING,
     RUNNING,
+    STOPPED,
     SUCCEEDED,
     Measure,
     Trial,
@@ -99,7 +100,7 @@ class SweepState:
         try:
             before = self.at
             # A clock may be set back; what came later in the journal still came later.
-            self.at = max(self.at, float(record["at"]))
+            self.at = max(self.at, fields.time(record["at"], "at"))
             kind = record["t"]
             if kind in _OF_TRIALS:
                 self._apply_to_trial(kind, record)
@@ -112,11 +113,12 @@ class SweepState:
             elif kind == "runner":
                 self._begin_runner(before)
             elif kind == "request":
-                self.requested = str(record["why"])
+                self.requested = fields.text(record["why"], "why")
             elif kind == "exhausted":
-                self.exhausted = str(record["why"])
+                self.exhausted = fields.text(record["why"], "why")
             elif kind == "finish":
-                self.outcome, self.reason = str(record["outcome"]), str(record["why"])
+                self.outcome = fields.text(record["outcome"], "outcome")
+                self.reason = fields.text(record["why"], "why")
             else:
                 raise ValueError(f"there is no record {kind!r}")
         except (KeyError, TypeError) as error:
@@ -153,7 +155,10 @@ class SweepState:
         return [trial for trial in found if trial.state == state]
 
     def _add(self, record: Mapping[str, Any]) -> None:
-        number, name = record["n"], str(record["name"])
+        number = fields.whole(record["n"], "n")
+        name = fields.text(record["name"], "name")
+        if not naming.is_trial(name, self.spec.name):
+            raise ValueError(f"{name[:60]!r} is no name of a trial of {self.spec.name}")
         if number != len(self.trials) or name in self.by_name:
             raise ValueError(f"trial {number}, {name}, is not the next one")
         assignment = written.restore_assignment(record["p"])
@@ -162,7 +167,7 @@ class SweepState:
         self._put(Trial(number, name, assignment))
 
     def _apply_to_trial(self, kind: str, record: Mapping[str, Any]) -> None:
-        trial = self.trials[record["n"]]
+        trial = self.trials[fields.whole(record["n"], "n")]
         if trial.state not in _OF_TRIALS[kind]:
             raise ValueError(
                 f"trial {trial.number} is {trial.state}, and {kind!r} is recorded of it"
@@ -170,15 +175,16 @@ class SweepState:
         if kind == "m":
             self._measure(trial, record)
         elif kind == "start":
-            self._start(trial, int(record["attempt"]))
+            self._start(trial, fields.whole(record["attempt"], "attempt"))
         elif kind == "wait":
-            self._put(replace(trial, waiting=True, reason=str(record["why"])))
+            self._put(replace(trial, waiting=True, reason=fields.text(record["why"], "why")))
         elif kind == "seen":
             self._see(trial, record.get("began"))
         elif kind == "stop":
-            self._put(replace(trial, stopping=str(record["to"]), reason=str(record["why"])))
+            to = fields.text(record["to"], "to", (STOPPED, CANCELLED))
+            self._put(replace(trial, stopping=to, reason=fields.text(record["why"], "why")))
         elif kind == "retry":
-            reason = str(record["why"])
+            reason = fields.text(record["why"], "why")
             self._put(
                 replace(
                     trial, state=PENDING, reason=reason, stopping="", measures=(), waiting=False
@@ -188,14 +194,14 @@ class SweepState:
             self._end(trial, record)
 
     def _measure(self, trial: Trial, record: Mapping[str, Any]) -> None:
-        index = int(record["i"])
+        index = fields.whole(record["i"], "i")
         if index <= self._newest.get(trial.number, -1):
             return  # Read again after a restart.
         self._newest[trial.number] = index
-        value, step = float(record["v"]), record["s"]
+        value, step = fields.measured(record["v"], "v"), record["s"]
         self.measured = self.measured or math.isfinite(value)
         metric = self.spec.objective.metric
-        found = Measure(metric, value, None if step is None else int(step), self.at)
+        found = Measure(metric, value, None if step is None else fields.whole(step, "s"), self.at)
         self._put(replace(trial, measures=(*trial.measures, found)))
 
     def _start(self, trial: Trial, attempt: int) -> None:
@@ -224,7 +230,7 @@ class SweepState:
         self._put(replace(trial, seen=True))
 
     def _end(self, trial: Trial, record: Mapping[str, Any]) -> None:
-        state, value, cpu = str(record["state"]), record["v"], record["cpu"]
+        state, value, cpu = fields.text(record["state"], "state"), record["v"], record["cpu"]
         if state not in ENDED:
             raise ValueError(f"{state!r} is no end of a trial")
         self._newest.pop(trial.number, None)
@@ -234,10 +240,10 @@ class SweepState:
             # Of one whose release was never made there is no time that it took.
             started=None if trial.waiting else trial.started,
             state=state,
-            value=None if value is None else float(value),
+            value=None if value is None else fields.measured(value, "v"),
             ended=self._time_of(trial, record.get("ended")),
-            reason=str(record["why"]),
-            cpu_seconds=None if cpu is None else float(cpu),
+            reason=fields.text(record["why"], "why"),
+            cpu_seconds=None if cpu is None else fields.number(cpu, "cpu"),
             stopping="",
             waiting=False,
         )
@@ -249,7 +255,10 @@ class SweepState:
         """When a trial began or ended: now, unless it is told otherwise, by whatever clock."""
         if told is None:
             return self.at
-        return min(self.at, max(float(told), self.at if trial.started is None else trial.started))
+        return min(
+            self.at,
+            max(fields.number(told, "a time"), self.at if trial.started is None else trial.started),
+        )
 
     def _is_best(self, value: float) -> bool:
         if self.best is None:
@@ -320,8 +329,11 @@ def begin(record: Mapping[str, Any]) -> SweepState:
     try:
         if record["t"] != "sweep":
             raise ValueError("the first record is not that of a sweep")
-        spec, at = written.restore(record["spec"]), float(record["at"])
-        owner = Owner.of(record.get("owner"))
-        return SweepState(spec, at, record.get("defaults"), record.get("place"), owner)
+        spec, at = written.restore(record["spec"]), fields.time(record["at"], "at")
+        owner = Owner.of(fields.texts(record.get("owner") or {}, "owner"))
+        defaults = fields.mapping(record.get("defaults") or {}, "defaults")
+        return SweepState(
+            spec, at, defaults, fields.texts(record.get("place") or {}, "place"), owner
+        )
     except (KeyError, TypeError) as error:
         raise ValueError(f"not the head of a sweep: {error}") from error

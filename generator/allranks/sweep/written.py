@@ -7,13 +7,33 @@ a time and when to give up may.
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import fields, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from allranks import names
 from allranks.errors import InputError
+from allranks.sweep import fields as typed
+from allranks.sweep import naming
 from allranks.sweep.model import (
-    Choice,
+    ARG,
+    AUTO,
+    ENV,
+    HALVING,
+    KEEP,
+    MAXIMIZE,
+    MEDIAN,
+    MINIMIZE,
+    OVERLAY,
+    PATH,
+    PLACEHOLDER,
+    RETRIES_MAX,
+    STDOUT,
+    TERMINATION,
+    TRIALS_MAX,
+    VALUES_MAX,
     EarlyStopping,
     IntUniform,
     LogUniform,
@@ -36,6 +56,10 @@ if TYPE_CHECKING:
 # What may be set anew when a sweep is resumed; and within `objective`, the goal.
 _FREE = ("trials", "parallel", "max_failed", "retries", "early", "keep")
 
+_REACHES = (ARG, ENV, PATH, PLACEHOLDER, OVERLAY)
+# The text of a decimal as `_dump_space` has it; an exponent has as many digits as a float's.
+_DECIMAL = re.compile(r"[-+]?[0-9]{1,400}(\.[0-9]{1,400})?([eE][-+]?[0-9]{1,3})?", re.ASCII)
+
 
 def dump(spec: SweepSpec) -> dict[str, Any]:
     """A sweep as JSON-ready data."""
@@ -56,24 +80,36 @@ def dump(spec: SweepSpec) -> dict[str, Any]:
     }
 
 
-def restore(data: Mapping[str, Any]) -> SweepSpec:
-    """The sweep of `dump`.
+def restore(data: Any) -> SweepSpec:
+    """The sweep of `dump`, whoever has written it: every field is of its type and within bounds.
 
     Raises:
         KeyError: a field is missing.
-        TypeError: a field is unknown, or not of its type.
-        ValueError: a field holds what it cannot.
+        ValueError: a field is unknown, is not of its type, or holds what it cannot.
     """
-    given = dict(data)
+    given = typed.mapping(data, "spec")
+    typed.exactly(given, "spec", [field.name for field in fields(SweepSpec)])
+    name = typed.text(given["name"], "spec.name")
+    if not naming.NAME.fullmatch(name) or len(name) > naming.NAME_MAX:
+        raise ValueError(f"spec.name is {name[:40]!r}, which is no name of a sweep")
+    failed, early = given["max_failed"], given["early"]
+    whole = typed.whole
     return SweepSpec(
-        **{
-            **given,
-            "parameters": tuple(_restore_parameter(item) for item in given["parameters"]),
-            "objective": Objective(**given["objective"]),
-            "trial": TrialSpec(**given["trial"]),
-            "early": None if given["early"] is None else EarlyStopping(**given["early"]),
-            "metrics": MetricsSpec(**given["metrics"]),
-        }
+        name=name,
+        parameters=tuple(
+            _restore_parameter(item) for item in typed.items(given["parameters"], "parameters")
+        ),
+        objective=_restore_objective(given["objective"]),
+        trial=_restore_trial(given["trial"]),
+        search=typed.text(given["search"], "spec.search"),
+        seed=whole(given["seed"], "spec.seed", 0),
+        trials=whole(given["trials"], "spec.trials", 0, TRIALS_MAX),
+        parallel=whole(given["parallel"], "spec.parallel", 0),
+        max_failed=None if failed is None else whole(failed, "spec.max_failed", 0),
+        retries=whole(given["retries"], "spec.retries", 0, RETRIES_MAX),
+        early=None if early is None else _restore_early(early),
+        metrics=_restore_metrics(given["metrics"]),
+        keep=typed.text(given["keep"], "spec.keep", KEEP),
     )
 
 
@@ -82,13 +118,16 @@ def dump_assignment(assignment: Assignment) -> dict[str, list[Any]]:
     return {name: [choice.text, choice.data] for name, choice in assignment.items()}
 
 
-def restore_assignment(data: Mapping[str, Any]) -> Assignment:
+def restore_assignment(data: Any) -> Assignment:
     """The parameters of `dump_assignment`.
 
     Raises:
         ValueError: a parameter has not a text and data.
     """
-    return {name: Choice(text, value) for name, (text, value) in data.items()}
+    return {
+        name: typed.choice(value, name)
+        for name, value in typed.mapping(data, "the parameters").items()
+    }
 
 
 def resumed(before: SweepSpec, asked: SweepSpec) -> SweepSpec:
@@ -130,9 +169,66 @@ def _dump_parameter(parameter: Parameter) -> dict[str, Any]:
     return {**made, "overlays": overlays} if overlays else made
 
 
-def _restore_parameter(data: Mapping[str, Any]) -> Parameter:
-    reaches = tuple(Reach(kind, to) for kind, to in data["reaches"])
-    return Parameter(data["name"], _restore_space(data["space"]), reaches, data.get("overlays", {}))
+def _restore_parameter(data: Any) -> Parameter:
+    given = typed.mapping(data, "a parameter")
+    name = typed.text(given["name"], "a parameter's name")
+    reaches = []
+    for reach in typed.items(given["reaches"], f"{name}.reaches"):
+        kind, to = typed.items(reach, f"{name}.reaches", 2)
+        reached = typed.text(to, f"{name}.reaches")
+        reaches.append(Reach(typed.text(kind, f"{name}.reaches", _REACHES), reached))
+    overlays = {
+        text: typed.mapping(values, f"{name}.overlays")
+        for text, values in typed.mapping(given.get("overlays", {}), f"{name}.overlays").items()
+    }
+    return Parameter(name, _restore_space(given["space"], name), tuple(reaches), overlays)
+
+
+def _restore_objective(data: Any) -> Objective:
+    given = _known(data, Objective)
+    goal = given["goal"]
+    return Objective(
+        typed.text(given["metric"], "objective.metric"),
+        typed.text(given["direction"], "objective.direction", (MAXIMIZE, MINIMIZE)),
+        None if goal is None else typed.number(goal, "objective.goal"),
+    )
+
+
+def _restore_trial(data: Any) -> TrialSpec:
+    given = _known(data, TrialSpec)
+    charts = [name for name in names.WORKLOADS if name != "sweep"]
+    return TrialSpec(
+        typed.text(given["workload"], "trial.workload", ("", *charts)),
+        typed.text(given["chart"], "trial.chart"),
+        typed.mapping(given["values"], "trial.values"),
+        typed.text(given["file"], "trial.file", ("",)),  # it was read before it was written down
+    )
+
+
+def _restore_early(data: Any) -> EarlyStopping:
+    given = _known(data, EarlyStopping)
+    return EarlyStopping(
+        typed.text(given["kind"], "early.kind", (HALVING, MEDIAN)),
+        typed.whole(given["min_steps"], "early.min_steps", 1),
+        typed.whole(given["reduction_factor"], "early.reduction_factor", 2),
+        typed.whole(given["warmup_trials"], "early.warmup_trials", 0),
+    )
+
+
+def _restore_metrics(data: Any) -> MetricsSpec:
+    given = _known(data, MetricsSpec)
+    return MetricsSpec(
+        typed.text(given["source"], "metrics.source", (AUTO, TERMINATION, STDOUT)),
+        typed.text(given["regex"], "metrics.regex"),
+        typed.text(given["step"], "metrics.step"),
+    )
+
+
+def _known(data: Any, kind: type[Any]) -> Mapping[str, Any]:
+    """The fields of one of the records above, and no others."""
+    given = typed.mapping(data, kind.__name__)
+    typed.exactly(given, kind.__name__, [field.name for field in fields(kind)])
+    return given
 
 
 def _dump_space(space: Space) -> list[Any]:
@@ -150,19 +246,45 @@ def _dump_space(space: Space) -> list[Any]:
             return ["intUniform", [least, most]]
 
 
-def _restore_space(data: Any) -> Space:
-    form, given = data
+def _restore_space(data: Any, name: str) -> Space:
+    form, given = typed.items(data, f"{name}.space", 2)
+    ends = typed.items(given, f"{name}.space")
     if form == "values":
-        return Values(tuple(Choice(text, value) for text, value in given))
+        if not ends:
+            raise ValueError(f"{name}.space has no values")
+        return Values(tuple(typed.choice(choice, f"{name}.space") for choice in ends))
     if form == "range":
-        low, high, step = (Decimal(text) for text in given)
-        return Range(low, high, step)
-    made: dict[str, type[Uniform | LogUniform | IntUniform]] = {
-        "uniform": Uniform,
-        "logUniform": LogUniform,
-        "intUniform": IntUniform,
-    }
-    return made[form](*given)
+        return _restore_range(ends, name)
+    low, high = typed.items(given, f"{name}.space", 2)
+    if form == "intUniform":
+        least, most = typed.whole(low, f"{name}.space"), typed.whole(high, f"{name}.space")
+        if least > most:
+            raise ValueError(f"{name}.space ends before it begins")
+        return IntUniform(least, most)
+    if form not in ("uniform", "logUniform"):
+        raise ValueError(f"{name}.space is of no form that is known")
+    least_, most_ = typed.number(low, f"{name}.space"), typed.number(high, f"{name}.space")
+    if least_ > most_ or not math.isfinite(most_ - least_):
+        raise ValueError(f"{name}.space ends before it begins, or is too wide")
+    if form == "uniform":
+        return Uniform(least_, most_)
+    if least_ <= 0:
+        raise ValueError(f"{name}.space is logarithmic, and begins at {least_}")
+    return LogUniform(least_, most_)
+
+
+def _restore_range(ends: list[Any], name: str) -> Range:
+    """Numbers at equal distances, whose ends are texts; see `_dump_space`."""
+    found = []
+    for end in typed.items(ends, f"{name}.space", 3):
+        text = typed.text(end, f"{name}.space")
+        if not _DECIMAL.fullmatch(text):
+            raise ValueError(f"{name}.space has an end {text[:40]!r}, which is no number")
+        found.append(Decimal(text))
+    low, high, step = found
+    if step <= 0 or low > high or (high - low) / step >= VALUES_MAX:
+        raise ValueError(f"{name}.space goes on for ever, or ends before it begins")
+    return Range(low, high, step)
 
 
 def _fields(value: Any) -> dict[str, Any]:

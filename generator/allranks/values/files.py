@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from allranks.errors import InputError
 
+if TYPE_CHECKING:
+    from typing import BinaryIO
+
 STDIN = "-"
+# No file of values is larger: a release has room for 1 MiB. What has no end, as /dev/zero, is one.
+BYTES_MAX = 16 << 20
 _NEAR = 0.75  # one slip of the keyboard in a name of four letters
 
 
@@ -18,11 +24,11 @@ def read(name: str) -> bytes:
         name: the path as the user gave it.
 
     Raises:
-        InputError: there is no such file, or it cannot be read.
+        InputError: there is no such file, it cannot be read, or it is larger than `BYTES_MAX`.
     """
     if name.strip() == STDIN:
         try:
-            return sys.stdin.buffer.read()
+            return _bounded(sys.stdin.buffer, "standard input")
         except OSError as error:
             raise InputError(
                 f"standard input cannot be read: {error.strerror}",
@@ -32,7 +38,8 @@ def read(name: str) -> bytes:
         raise InputError("the name of a file is empty", hint="name a file, or - for standard input")
     path = Path(name)
     try:
-        return path.read_bytes()
+        with path.open("rb") as stream:
+            return _bounded(stream, name)
     except FileNotFoundError:
         raise _missing(name, path) from None
     except IsADirectoryError:
@@ -42,6 +49,44 @@ def read(name: str) -> bytes:
         raise InputError(
             f"{name!r} cannot be read: {reason}", hint="check the path and its rights"
         ) from error
+
+
+def inside(folder: Path, name: str) -> Path:
+    """The file that a file of values names, which is beside it or in a folder below.
+
+    Who wrote the values need not be who uses them: such a file cannot reach for one of the user's,
+    nor keep the program waiting at a pipe.
+
+    Args:
+        folder: that of the file with the values.
+        name: what stands in it.
+
+    Raises:
+        InputError: it leads out of the folder, by its name or by a link, or is no plain file.
+    """
+    try:
+        path = (folder / name).resolve()
+        if not path.is_relative_to(folder.resolve()):
+            raise InputError(
+                f"{name!r} leads out of {folder}",
+                hint="name a file in that folder, or below it; or name yours on the command line",
+            )
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise InputError(f"{name!r} is a pipe or a device", hint="name a file")
+    except (OSError, ValueError, RuntimeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"{name!r} cannot be read: {reason}", hint="check the path") from error
+    return folder / name
+
+
+def _bounded(stream: BinaryIO, name: str) -> bytes:
+    data = stream.read(BYTES_MAX + 1)
+    if len(data) > BYTES_MAX:
+        raise InputError(
+            f"{name} has more than {BYTES_MAX >> 20} MiB",
+            hint="values go into a release, which has room for 1 MiB: put data on a volume",
+        )
+    return data
 
 
 def read_text(name: str) -> str:

@@ -213,3 +213,39 @@ def test_progress_is_silent_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> Non
     with Console().progress(lambda _: pytest.fail("asked for a line")):
         pass
     assert capsys.readouterr() == ("", "")
+
+
+class Screen(io.TextIOWrapper):
+    """A terminal that keeps what it gets."""
+
+    def __init__(self) -> None:
+        self.bytes = io.BytesIO()
+        super().__init__(self.bytes, "utf-8", write_through=True)
+
+    def isatty(self) -> bool:
+        """Yes."""
+        return True
+
+
+# Sets the clipboard, clears, the same by characters of C1, and turns the order of reading.
+_ORDERS = "a\x1b]52;c;aGk=\x07\x1b[2J\u009b2J\u009d0;x\u009c\u202eb"
+
+
+@pytest.mark.attack
+def test_data_gives_a_terminal_no_orders(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of values, a manifest or a table may hold what a pod or a stranger wrote."""
+    screen = Screen()
+    monkeypatch.setattr("sys.stdout", screen)
+    Console().raw(f"{_ORDERS}\n")
+    Console().json({_ORDERS: [_ORDERS]})
+    shown = screen.bytes.getvalue().decode()
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]", shown)
+
+
+@pytest.mark.attack
+def test_data_in_a_pipe_is_as_it_is(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    """Byte for byte; JSON says the same in other words."""
+    Console().raw(_ORDERS)
+    assert _ORDERS.encode() == capsysbinary.readouterr().out
+    Console().json({"a": _ORDERS})
+    assert {"a": _ORDERS} == json.loads(capsysbinary.readouterr().out)

@@ -9,6 +9,7 @@ import pytest
 
 from allranks import names
 from allranks.cli.sweepplace import Place, journal_of
+from allranks.errors import InputError
 from allranks.sweep import records, taken
 from allranks.sweep.model import Objective, SweepSpec, TrialSpec
 from allranks.sweep.owner import Owner
@@ -32,10 +33,32 @@ def test_a_helm_that_is_gone_is_not_asked_for(tmp_path: Path) -> None:
     helm.write_text("#!/bin/sh\n")
     helm.chmod(0o755)
     kept = {"on": "cluster", "namespace": "lab", "helm": str(helm)}
-    assert str(helm) == Place.of(kept).helm
+    mine = tmp_path / "journal"
+    mine.touch(0o600)
+    assert str(helm) == Place.of(kept, where=str(mine)).helm
     helm.unlink()
-    assert "" == Place.of(kept).helm
-    assert "/named" == Place.of(kept, "/named").helm
+    assert "" == Place.of(kept, where=str(mine)).helm
+    assert "/named" == Place.of(kept, "/named", str(mine)).helm
+
+
+@pytest.mark.attack
+@pytest.mark.parametrize("place", ["sqlite:///{}/s.db", "postgresql://db/s", "secret:a/b", "{}/j"])
+def test_a_journal_of_others_names_no_program(tmp_path: Path, place: str) -> None:
+    """Who can write it would have it started here, by whoever looks at the sweep."""
+    (tmp_path / "j").touch()
+    (tmp_path / "j").chmod(0o666)
+    program, config = tmp_path / "helm", tmp_path / "config"
+    for file in (program, config):
+        file.write_text("#!/bin/sh\n")
+        file.chmod(0o777)
+    where = place.format(tmp_path)
+    kept = {"on": "cluster", "namespace": "lab", "helm": str(program)}
+    assert "" == Place.of(kept, where=where).helm
+    # A kubeconfig has programs in it that make its tokens.
+    with pytest.raises(InputError, match="not a file of yours alone"):
+        Place.of({**kept, "kubeconfig": str(config)}, where=where)
+    config.chmod(0o600)
+    assert str(config) == Place.of({**kept, "kubeconfig": str(config)}, where=where).kubeconfig
 
 
 def test_a_sweep_that_its_name_finds_needs_no_journal() -> None:

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from allranks.cli import terminal
 from allranks.cli.console import Console
 
+pytestmark = pytest.mark.attack
+
 _ALLOWED = re.compile(r"\x1b\[[0-9;:]{0,64}m")
 _ORDERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 

@@ -194,3 +194,45 @@ def test_both_trees_start_helm_sweep_in_the_same_way() -> None:
         assert three.read_bytes() == four.read_bytes()
         assert os.access(three, os.X_OK)
         assert os.access(four, os.X_OK)
+
+
+@pytest.mark.attack
+@pytest.mark.usefixtures("tree")
+def test_install_writes_through_no_link(helm: HelmBinary, tmp_path: Path) -> None:
+    """A link in the plugin's place, or within an older copy, is taken away; its target stays."""
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "plugin.yaml").write_text(f"name: {NAME}\nversion: 9.9.9\n")
+    (mine / plugins.INTERPRETER).write_text("precious\n")
+    within = tmp_path / "data" / "installed"
+    within.mkdir(parents=True)
+    (within / NAME).symlink_to(mine)
+    path = plugins.install(helm)
+    assert not path.is_symlink()
+    assert "precious\n" == (mine / plugins.INTERPRETER).read_text()
+    for name in (plugins.INTERPRETER, "plugin.yaml", "run.sh"):
+        text = (path / name).read_text()
+        (path / name).unlink()
+        (mine / name).write_text(text + "precious\n")
+        (path / name).symlink_to(mine / name)
+    assert path == plugins.install(helm)
+    assert not any(entry.is_symlink() for entry in path.iterdir())
+    assert (mine / plugins.INTERPRETER).read_text().endswith("precious\n")
+    # Taking it away takes a link away, too, and not what it points to.
+    plugins.uninstall(helm)
+    (within / NAME).symlink_to(mine)
+    plugins.uninstall(helm)
+    assert (mine / "plugin.yaml").exists()
+
+
+@pytest.mark.attack
+@pytest.mark.usefixtures("tree")
+def test_install_puts_no_program_where_all_may_write(helm: HelmBinary, tmp_path: Path) -> None:
+    """Another user would put theirs in its place, and helm would start it."""
+    within = tmp_path / "data" / "installed"
+    within.mkdir(parents=True)
+    within.chmod(0o777)
+    with pytest.raises(InputError, match="any user may write to it") as caught:
+        plugins.install(helm)
+    assert f"chmod o-w {within}" in str(caught.value.problem.hint)
+    assert [] == list(within.iterdir())

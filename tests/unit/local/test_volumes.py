@@ -95,6 +95,7 @@ def test_sub_paths(tmp_path: Path, manifests: Manifests) -> None:
     assert (tmp_path / "claims" / "ckpt" / "runs" / "t-1").is_dir()
 
 
+@pytest.mark.attack
 @pytest.mark.parametrize("path", ["../x", "/etc", "a/../../b"])
 def test_a_sub_path_cannot_leave_its_volume(
     tmp_path: Path, manifests: Manifests, path: str
@@ -233,6 +234,7 @@ def test_the_termination_message_is_a_file_of_the_container(
 _OUT = "../../../../out"
 
 
+@pytest.mark.attack
 @pytest.mark.parametrize(
     "source",
     [
@@ -268,6 +270,7 @@ def test_no_name_of_a_manifest_leaves_its_folder(
     assert [] == list(tmp_path.iterdir())
 
 
+@pytest.mark.attack
 @pytest.mark.parametrize("name", ["../x", "..", "a/b", ""])
 def test_a_container_is_called_like_a_file(manifests: Manifests, name: str) -> None:
     """Its log is one."""

@@ -24,6 +24,8 @@ from tests.unit.operator.test_reflector import reflecting, watch
 if TYPE_CHECKING:
     from allranks_operator.kube.api import Api
 
+pytestmark = pytest.mark.attack
+
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.text(max_size=20),
     lambda inner: (

@@ -193,7 +193,7 @@ def test_a_full_disk_ends_the_writing(tmp_path: Path, monkeypatch: pytest.Monkey
         ('{"t": "wish", "at": 1}', "there is no record 'wish'"),
         ('{"t": "start", "n": 9, "attempt": 1, "at": 1}', "not a record of a sweep"),
         ('{"t": "start", "n": 1, "attempt": 1, "at": 1}', "trial 1 is running"),
-        ('{"t": "trial", "n": 7, "name": "x", "p": {}, "at": 1}', "is not the next one"),
+        ('{"t": "trial", "n": 7, "name": "s-x", "p": {}, "at": 1}', "is not the next one"),
         ('{"t": "end", "n": 1, "state": "won", "v": 1, "why": "", "cpu": 1, "at": 1}', "no end"),
     ],
 )

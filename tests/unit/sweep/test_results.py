@@ -142,6 +142,7 @@ def harmless(text: str) -> str:
     return text
 
 
+@pytest.mark.attack
 @example(name="a\rb", value="\n", reason='","')
 @example(name="=1+1", value='=HYPERLINK("http://x","y")', reason="@SUM(A1)")
 @example(name="lr", value="-1e-3", reason="-rf")

@@ -278,7 +278,7 @@ SPACES = st.one_of(
     ).map(lambda ends: Range(*ends)),
     st.tuples(st.floats(0, 1), st.floats(1, 2)).map(lambda ends: Uniform(*ends)),
     st.tuples(st.floats(1e-9, 1), st.floats(1, 2)).map(lambda ends: LogUniform(*ends)),
-    st.tuples(st.integers(), st.integers()).map(lambda ends: IntUniform(*ends)),
+    st.tuples(st.integers(), st.integers()).map(lambda ends: IntUniform(*sorted(ends))),
 )
 
 

@@ -75,7 +75,7 @@ def begun(url: str, trials: int = 2, **changes: Any) -> Journal:
     journal = journals.keeper(url, of.name).create(records.head(of, 1.0))
     for number in range(trials):
         chosen = space.assignment(of.parameters, number)
-        journal.append(records.trial(number, f"s-{number}", chosen, 2.0))
+        journal.append(records.trial(number, f"{of.name}-{number}", chosen, 2.0))
         journal.append({"t": "start", "n": number, "attempt": 1, "at": 3.0})
     return journal
 

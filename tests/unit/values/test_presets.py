@@ -96,6 +96,7 @@ def test_a_wrong_name_gets_the_nearest_and_the_list() -> None:
         assert all(name in caught.value.problem.hint for name in NAMES)
 
 
+@pytest.mark.attack
 @pytest.mark.parametrize("name", ["../charts/torchrun/values", "/etc/passwd", "", "sites", "\x00"])
 def test_only_what_ships_is_a_preset(name: str) -> None:
     """No name reaches a file outside the folder of presets."""

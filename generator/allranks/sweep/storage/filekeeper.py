@@ -51,6 +51,8 @@ class FileKeeper:
         try:
             # One that a person has named is theirs to keep from others.
             own = store.root() in self.path.parents
+            if own:
+                store.make_root()
             self.path.parent.mkdir(0o700 if own else 0o777, parents=True, exist_ok=True)
         except OSError as error:
             raise InputError(
@@ -84,7 +86,11 @@ class FileKeeper:
         file = journal.stop_file(self.path)
         partial = file.with_name(f".{file.name}.{os.getpid()}")
         try:
-            partial.write_text(why, "utf-8")
+            # In a folder that others write a name may be theirs already, such as a link's.
+            partial.unlink(missing_ok=True)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            with os.fdopen(os.open(partial, flags, 0o666), "w", encoding="utf-8") as stream:
+                stream.write(why)
             partial.replace(file)
         except OSError as error:
             raise RunError(f"{file} cannot be written: {error.strerror}") from error

@@ -8,6 +8,7 @@ is locked, and the kernel lets go of the lock of a process that is gone. Readers
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import stat
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 _CHUNK = 1 << 20  # bytes that are read at a time
 _STOP = ".stop"
+_REQUEST_MAX = 4096  # bytes of a reason that are read
 _MODE = 0o600  # values stand in it, and passwords may stand in them
 _LOCK_SECONDS = 1.0
 _POLL = 0.02
@@ -42,7 +44,7 @@ def read(path: Path) -> SweepState:
         RunError: it cannot be read.
     """
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         raise _refused(path, error) from error
     try:
@@ -82,11 +84,13 @@ class Journal(Closing):
             head: of `records.head`.
 
         Raises:
-            InputError: there is one already, or another process writes it.
+            InputError: there is one already, another process writes it, or the file is another
+                user's.
             RunError: it cannot be written.
         """
         handle = _open(path, os.O_RDWR | os.O_CREAT)
         try:
+            _check_owner(handle, path)
             lines.check_new(_load(handle, path)[0].state, str(path))
             os.ftruncate(handle, 0)
             _write(handle, lines.line(head), path)
@@ -126,7 +130,7 @@ class Journal(Closing):
         """Why the sweep was asked to end since the last call; "" where it was not."""
         file = stop_file(self.path)
         try:
-            why = file.read_text("utf-8", "replace")
+            why = _request(file)
             file.unlink()
         except FileNotFoundError:
             return ""
@@ -160,9 +164,30 @@ class Journal(Closing):
             self._handle = -1
 
 
+def _request(file: Path) -> str:
+    """What stands in a request, as far as a person reads; "" of what is no plain file.
+
+    The journal may be in a folder that others write: no link is followed, and no pipe waited for.
+
+    Raises:
+        FileNotFoundError: there is none.
+    """
+    try:
+        handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno == errno.ENOENT:
+            raise
+        return ""
+    try:
+        plain = stat.S_ISREG(os.fstat(handle).st_mode)
+        return os.read(handle, _REQUEST_MAX).decode("utf-8", "replace") if plain else ""
+    finally:
+        os.close(handle)
+
+
 def _open(path: Path, flags: int) -> int:
     try:
-        handle = os.open(path, flags | os.O_APPEND | os.O_CLOEXEC, _MODE)
+        handle = os.open(path, flags | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC, _MODE)
     except OSError as error:
         raise _refused(path, error) from error
     try:
@@ -177,6 +202,19 @@ def _open(path: Path, flags: int) -> int:
             hint="watch it with `allranks sweep status`, or end that process first",
         )
     return handle
+
+
+def _check_owner(handle: int, path: Path) -> None:
+    """Refuse to write values, and passwords in them, into a file that somebody has made ahead.
+
+    Raises:
+        InputError: it is another user's.
+    """
+    if os.fstat(handle).st_uid != os.geteuid():
+        raise InputError(
+            f"{path} is another user's file, who could read the sweep's values and change them",
+            hint="name another with --journal",
+        )
 
 
 def _lock(handle: int) -> bool:

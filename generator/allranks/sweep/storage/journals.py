@@ -13,6 +13,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from allranks import trust
 from allranks.errors import InputError
 from allranks.sweep.storage import databaseurl
 from allranks.sweep.storage.filekeeper import FileKeeper
@@ -171,6 +172,17 @@ def keeper(where: str, name: str = "") -> Keeper:
     if scheme is not None:
         raise _unknown(scheme[1], where.removeprefix(scheme[0]))
     return FileKeeper(Path(where).absolute(), name)
+
+
+def is_own(where: str) -> bool:
+    """Whether nobody but this user can have written a journal: it is a file of theirs alone.
+
+    Args:
+        where: of `Keeper.where`; "" is none.
+    """
+    if not where or where.startswith(PREFIX) or databaseurl.is_one(where):
+        return False
+    return _SCHEME.match(where) is None and trust.is_own_file(Path(where))
 
 
 def _unknown(scheme: str, rest: str) -> InputError:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from allranks.errors import InputError
 from allranks.sweep import records
 from allranks.sweep.state import begin
+from allranks.yamlio.load import MAX_DEPTH
 
 if TYPE_CHECKING:
     from allranks.sweep.records import Record
@@ -19,6 +21,7 @@ LINE_MAX = 8 << 20
 
 # How each journal begins, as `line` writes the record of `records.head`.
 _BEGINNING = b'{"t":"sweep",'
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
 
 
 class EmptyError(InputError):
@@ -99,7 +102,7 @@ class Reader:
 
     def _record(self, text: bytes) -> dict[str, Any]:
         try:
-            record = json.loads(text)
+            record = _load(text)
         except (ValueError, RecursionError) as error:
             if self._number == 1:
                 raise _foreign(self._where) from error
@@ -125,6 +128,35 @@ class Reader:
             hint=f"it was changed by other hands; put the line right{cut}",
             source=f"{self._where}:{self._number}",
         )
+
+
+def _load(text: bytes) -> Any:
+    """What a line says.
+
+    Raises:
+        ValueError: it is not JSON, or is nested deeper than values may be.
+    """
+    # Few lines have so many brackets; of the others they are counted only where they may be deep.
+    if text.count(b"[") + text.count(b"{") > MAX_DEPTH and _depth(text) > MAX_DEPTH:
+        raise ValueError(f"it is nested deeper than {MAX_DEPTH} levels")
+    return _DECODER.decode(text.decode("utf-8"))
+
+
+def _depth(text: bytes) -> int:
+    """How deep a line of JSON is nested."""
+    deepest = level = 0
+    for bracket in re.finditer(rb"[\[{]|[\]}]", _STRING.sub(b"", text)):
+        level += 1 if bracket[0] in b"[{" else -1
+        deepest = max(deepest, level)
+    return deepest
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is no number of JSON")
+
+
+# Made once: a journal has as many lines as its trials have measures.
+_DECODER = json.JSONDecoder(parse_constant=_refuse)
 
 
 def check_unfinished(text: bytes, where: str) -> None:

@@ -19,7 +19,7 @@ from optuna.study import StudyDirection
 from allranks.errors import InputError
 from allranks.sweep.model import MAXIMIZE
 from allranks.sweep.storage.lease import Lease
-from allranks.sweep.storage.lines import Reader
+from allranks.sweep.storage.lines import LINE_MAX, Reader
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -81,7 +81,9 @@ def read(session: Session, study: int, where: str) -> tuple[Reader, int]:
         rest += _text(piece, where)
         *whole, rest = rest.split("\n")
         for line in whole:
-            reader.take(line.encode())
+            reader.take(line.encode("utf-8", "surrogatepass"))
+        if len(rest) > LINE_MAX:
+            raise _changed(where)
     return reader, count
 
 
@@ -91,11 +93,15 @@ def _text(piece: str, where: str) -> str:
     except ValueError:
         text = None
     if not isinstance(text, str):
-        raise InputError(
-            f"the journal in {where} was changed by other hands",
-            hint="bring the database back from a copy, or delete the sweep",
-        )
+        raise _changed(where)
     return text
+
+
+def _changed(where: str) -> InputError:
+    return InputError(
+        f"the journal in {where} was changed by other hands",
+        hint="bring the database back from a copy, or delete the sweep",
+    )
 
 
 def lease_of(session: Session, study: int) -> Lease:

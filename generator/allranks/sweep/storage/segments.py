@@ -32,6 +32,8 @@ FULL = 96 << 10
 MOST = 64
 # Bytes of one piece; a Secret may have 1 MiB, counted before base64.
 PIECE_MAX = 640 << 10
+# Bytes of one piece as it was before; nothing but a bomb packs so much into a Secret.
+UNPACKED_MAX = 64 << 20
 # Bytes of the head and of a packed chart together: helm keeps each of them twice in one object.
 PACKED_MAX = 350 << 10
 
@@ -62,10 +64,27 @@ def unpack_head(secret: Manifest) -> bytes:
         ValueError: it is none.
     """
     packed = (secret.get("data") or {}).get(_HEAD, "")
+    unzip = zlib.decompressobj()
     try:
-        return zlib.decompress(b64decode(packed, validate=True))
+        line = _unpacked(unzip, b64decode(packed, validate=True))
     except zlib.error as error:
         raise ValueError(str(error)) from error
+    if not unzip.eof:
+        raise ValueError("it is not whole")
+    return line
+
+
+def _unpacked(unzip: Any, piece: bytes) -> bytes:
+    """A piece's text, as long as it is no longer than any that was packed here.
+
+    Raises:
+        ValueError: it is longer: 1 MiB of a Secret can become 1 GiB of memory.
+        zlib.error: it is not packed.
+    """
+    text: bytes = unzip.decompress(piece, UNPACKED_MAX)
+    if unzip.unconsumed_tail:
+        raise ValueError(f"a piece is longer than {UNPACKED_MAX >> 20} MiB when it is unpacked")
+    return text
 
 
 def head_manifest(sweep: str, record: Record) -> Manifest:
@@ -171,6 +190,6 @@ class Unpacker:
             self._seen.add(key)
             self.size += len(piece)
             try:
-                yield from self._unzip.decompress(piece).splitlines()
+                yield from _unpacked(self._unzip, piece).splitlines()
             except zlib.error as error:
                 raise ValueError(f"{key} cannot be unpacked: {error}") from error

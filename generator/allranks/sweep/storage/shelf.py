@@ -153,6 +153,7 @@ def note(kept: Keeper, place: Mapping[str, str], owner: Owner) -> None:
         return
     told = json.dumps({"place": dict(place), "owner": owner.as_dict()})
     with suppress(OSError):
+        store.make_root()
         folder.mkdir(0o700, parents=True, exist_ok=True)
         _write(folder / _RELEASES, told)
         if not is_known(kept):
@@ -176,7 +177,7 @@ def marks(kept: Keeper) -> tuple[Mapping[str, str], Owner | None]:
 
 def _write(file: Path, text: str) -> None:
     partial = file.with_name(f".{file.name}.{os.getpid()}")
-    partial.touch(0o600)
+    partial.touch(0o600)  # in a folder of this user's alone
     partial.write_text(f"{text}\n", "utf-8")
     partial.replace(file)
 

@@ -18,6 +18,7 @@ from allranks.errors import InputError, InvalidValues
 from allranks.schema import paths
 from allranks.schema.validate import located as schema_problems
 from allranks.sweep.values import foreign, forms, over, places
+from allranks.values import files
 from allranks.values import sources as gathering
 from allranks.values.merge import overlay
 from allranks.values.resolve import typed
@@ -274,7 +275,17 @@ def _trial_file(
     name = str(trial.get("file") or "")
     if not name:
         return (), {}
-    path = _folder(source) / name
+    folder = _folder(source)
+    try:
+        # Of a flag it is the person's own.
+        path = files.inside(folder, name) if not source.startswith("--") else folder / name
+    except InputError as error:
+        raise InputError(
+            error.problem.message,
+            path="sweep.trial.file",
+            hint=error.problem.hint,
+            source=source,
+        ) from error
     only = Sources(files=(str(path),))
     if workload:
         loaded = gathering.load(only, workload)

@@ -19,6 +19,7 @@ from allranks.sweep.model import (
     ARG,
     ENV,
     PATH,
+    VALUES_MAX,
     Choice,
     IntUniform,
     LogUniform,
@@ -48,8 +49,6 @@ _FLAG_NAME = re.compile(
     r'[A-Za-z_](?:[A-Za-z0-9_./-]|\\.|\[[0-9]{1,5}\]|\["(?:[^"\\\x00-\x1f]|\\.){1,99}"\]){0,199}',
     re.ASCII,
 )
-# So many values may a range have: more differ in digits that nobody reads.
-_MOST = 10**30
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*", re.ASCII)
 _FORMS = ("values", "range", "quantized", "uniform", "logUniform", "intUniform")
 _REACHES = {"arg": ARG, "env": ENV, "path": PATH}
@@ -243,7 +242,7 @@ def _range(reading: Reading, path: ValuesPath, ends: Mapping[str, Any]) -> Space
     if low > high:
         _crossed(reading, path, low, high)
         return None
-    if (high - low) / step >= _MOST:
+    if (high - low) / step >= VALUES_MAX:
         reading.refuse(
             path, "there are more than 10^30 values", "take a larger step, or give the values"
         )

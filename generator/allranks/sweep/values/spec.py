@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from allranks import names
 from allranks.errors import InputError, MissingToolError
-from allranks.sweep import model, pattern, sampling, space
+from allranks.sweep import model, naming, pattern, sampling, space
 from allranks.sweep.model import (
     EarlyStopping,
     MetricsSpec,
@@ -38,14 +38,7 @@ UNBOUNDED_MAX = 10_000
 _COUNTED = 10**12  # where a count is no more than "very many"; the chart says the same
 # Searches that go by no metric, and what stands for one that there is not.
 _PLAIN = ("", model.GRID, model.RANDOM)
-# No sweep has more trials; its journal and its report would be of no use.
-TRIALS_MAX = 100_000
-# As the schema has it; who starts again more often than that starts for ever.
-RETRIES_MAX = 1000
-# So much of a release's name is the trial's own: a dash and eight digits, or twelve of them.
-NAME_MAX = names.HELM_RELEASE_NAME_MAX - 13
 
-_NAME = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?", re.ASCII)
 _KEYS = (
     "parameters",
     "search",
@@ -63,7 +56,6 @@ _KEYS = (
     "tensorboard",  # the chart's business alone
 )
 _ROW_MAJOR = "row-major"
-_KEEP = ("none", "failed", "all")
 _NUMBER = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?", re.ASCII)
 _SAMPLER = re.compile(r"[A-Za-z][A-Za-z0-9]*", re.ASCII)
 
@@ -99,11 +91,11 @@ def parse(
         key: reading.whole((*path, key), given[key], 0) if given.get(key) is not None else 0
         for key in ("trials", "parallel", "retries", "seed")
     }
-    if (counts["retries"] or 0) > RETRIES_MAX:
+    if (counts["retries"] or 0) > model.RETRIES_MAX:
         reading.refuse(
             (*path, "retries"),
-            f"must be at most {RETRIES_MAX}, not {given['retries']}",
-            f"write {RETRIES_MAX}, or fewer",
+            f"must be at most {model.RETRIES_MAX}, not {given['retries']}",
+            f"write {model.RETRIES_MAX}, or fewer",
         )
     failed = given.get("maxFailedTrials")
     unset = failed is None or failed == ""
@@ -114,7 +106,7 @@ def parse(
     metrics = _metrics(reading, (*path, "metrics"), given.get("metrics"))
     trial = _trial(reading, (*path, "trial"), given.get("trial"))
     reading.text((*path, "order"), given.get("order"), ("", _ROW_MAJOR))
-    keep = reading.text((*path, "keep"), given.get("keep"), ("", *_KEEP))
+    keep = reading.text((*path, "keep"), given.get("keep"), ("", *model.KEEP))
     if not objective.metric and (early is not None or search not in _PLAIN):
         user = "earlyStopping" if early is not None else f"search: {search}"
         reading.refuse(
@@ -136,22 +128,22 @@ def parse(
         retries=counts["retries"] or 0,
         early=early,
         metrics=metrics,
-        keep=keep or _KEEP[0],
+        keep=keep or model.KEEP[0],
     )
 
 
 def _check_name(reading: Reading, name: str) -> None:
-    if not _NAME.fullmatch(name):
+    if not naming.NAME.fullmatch(name):
         reading.refuse(
             (),
             f"{name!r} is no name of a sweep: its trials could not be named after it",
             "use lower-case letters, digits and -, a letter first",
         )
-    elif len(name) > NAME_MAX:
+    elif len(name) > naming.NAME_MAX:
         reading.refuse(
             (),
             f"the sweep's name is {len(name)} characters long; with what its trials add, at most "
-            f"{NAME_MAX} are allowed",
+            f"{naming.NAME_MAX} are allowed",
             "shorten it",
         )
 
@@ -226,8 +218,8 @@ def _trials(reading: Reading, parameters: tuple[Parameter, ...], search: str, tr
         if loose:
             return 0
     total = space.combinations(parameters)
-    if trials > TRIALS_MAX:
-        reading.refuse(path, f"at most {TRIALS_MAX:,} trials are possible", "set fewer")
+    if trials > model.TRIALS_MAX:
+        reading.refuse(path, f"at most {model.TRIALS_MAX:,} trials are possible", "set fewer")
     elif total is not None and trials > total:
         reading.refuse(
             path,

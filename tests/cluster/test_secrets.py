@@ -1,0 +1,175 @@
+"""A marked secret, searched for everywhere after a run of each workload.
+
+Two are marked. One stands in a Secret of the namespace, and the values only name it. The other one
+a careless person has typed into `env` of the values: it is in the pod's environment then, and in
+helm's record, which is a Secret. Neither may be anywhere else.
+"""
+
+from __future__ import annotations
+
+import json
+import stat
+from base64 import b64decode, b64encode
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.kube import kwok
+
+from .program import KINDS, Program, job, program
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.kube.cluster import Cluster
+
+    from .conftest import MakeNodes
+
+pytestmark = [pytest.mark.attack, pytest.mark.timeout(900)]
+
+_NAMED, _TYPED = "named-sicrit-4711", "typed-sicrit-4712"
+# Of a helm that writes down how it is called, as `ps` would show it to all users.
+_WRAPPER = """#!/bin/sh
+tr '\\0' '\\n' </proc/$$/cmdline >>{log}
+env >>{environment}
+exec {helm} "$@"
+"""
+_ELASTIC = {"framework": "tensorflow", "roles": {"chief": {"replicas": 1}, "ps": {"replicas": 1}}}
+
+
+@pytest.fixture
+def allranks(
+    cluster: Cluster, namespace: str, helm4: Any, tmp_path: Path, make_nodes: MakeNodes
+) -> Program:
+    """The program, whose helm writes down its arguments."""
+    make_nodes(2)
+    made = program(cluster, namespace, helm4, tmp_path)
+    wrapper = tmp_path / "helm"
+    log, environment = tmp_path / "ps.log", tmp_path / "env.log"
+    wrapper.write_text(_WRAPPER.format(log=log, environment=environment, helm=helm4.path))
+    wrapper.chmod(0o755)
+    return Program(cluster, namespace, wrapper, made.home)
+
+
+def _values(workload: str) -> dict[str, Any]:
+    """Of a job with both secrets."""
+    secret = {"valueFrom": {"secretKeyRef": {"name": "mine", "key": "token"}}}
+    values = job(workload=workload, ends="1s", env={"TYPED": _TYPED, "NAMED": secret})
+    values["podTemplate"]["metadata"]["annotations"][kwok.SAYS] = '{"accuracy": 0.5}'
+    if workload == "elastic":
+        values |= {"nodes": 1, "elastic": _ELASTIC}
+    if workload == "sweep":
+        sweep = {"parameters": {"lr": {"values": [1, 2], "arg": "--lr"}}, "keep": "all"}
+        values |= {"nodes": 1, "sweep": {**sweep, "objective": {"metric": "accuracy"}}}
+    return values
+
+
+def _commands(workload: str) -> list[tuple[str, ...]]:
+    """All that show something of a run that has ended."""
+    if workload == "sweep":
+        return [
+            ("sweep", "status", "s"),
+            ("sweep", "status", "s", "-o", "json"),
+            ("sweep", "results", "s"),
+            ("sweep", "results", "s", "-o", "json"),
+            ("sweep", "results", "s", "-o", "csv"),
+            ("sweep", "results", "s", "--trial", "0"),
+            ("sweep", "results", "s", "--report", "-"),
+        ]
+    words = ("status", "events")  # a fake node has no logs
+    named = [(word, "s", *form) for word in words for form in ((), ("-o", "json"))]
+    return [*named, ("list",), ("list", "-o", "json"), ("wait", "s")]
+
+
+def _forms(secret: str) -> tuple[str, str]:
+    """How a secret may stand somewhere: as it is, or in base64 as a Secret has it."""
+    return secret, b64encode(secret.encode()).decode()
+
+
+def _texts(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
+    """All texts within an object, keys included, each with its path."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield (*path, key), key
+            yield from _texts(item, (*path, key))
+    elif isinstance(value, list):
+        for item in value:
+            # An item that has a name is known by it.
+            name = str(item.get("name", "")) if isinstance(item, dict) else ""
+            yield from _texts(item, (*path, f"[{name}]"))
+    else:
+        yield path, str(value)
+
+
+def _may_have(kind: str, item: dict[str, Any], path: tuple[str, ...], secret: str) -> bool:
+    """Whether a secret belongs where it was seen."""
+    if kind == "v1/secrets":
+        is_release = item["type"] == "helm.sh/release.v1"
+        return is_release if secret == _TYPED else item["metadata"]["name"] == "mine"
+    return secret == _TYPED and path[-3:] == ("env", "[TYPED]", "value")
+
+
+def _leaks(allranks: Program) -> list[str]:
+    """Where in the namespace a secret is that does not belong there."""
+    kinds = (*KINDS, "v1/events", "events.k8s.io/v1/events", "v1/serviceaccounts")
+    return [
+        f"{kind} {item['metadata']['name']} {'.'.join(path)}"
+        for kind in kinds
+        for item in allranks.items(kind)
+        for path, text in _texts(item)
+        for secret in (_NAMED, _TYPED)
+        if any(form in text for form in _forms(secret)) and not _may_have(kind, item, path, secret)
+    ]
+
+
+@pytest.mark.parametrize("workload", ["torchrun", "mpi", "elastic", "sweep"])
+def test_a_secret_is_nowhere_but_where_it_belongs(
+    allranks: Program, tmp_path: Path, workload: str
+) -> None:
+    """No argument, ConfigMap, note, log, label, event, report or command line has it."""
+    body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "mine"}}
+    body |= {"stringData": {"token": _NAMED}}
+    allranks.cluster.api("POST", allranks.root("v1/secrets"), body)
+    values = _values(workload)
+    file = tmp_path / "values.yaml"
+    file.write_text(json.dumps(values))
+    if workload == "sweep":
+        where = ("-n", allranks.namespace, "--on", "cluster")
+        said = allranks("sweep", "run", "s", *where, "-f", file)
+    else:
+        said = allranks("run", "s", "-f", file)
+    for words in _commands(workload):
+        said += allranks(*words)
+    # A refusal says what is wrong, and not what else there is.
+    wrong = ("--set", "nodes=many")
+    verb = ("sweep", "run", "t", "--on", "cluster") if workload == "sweep" else ("run", "t")
+    said += allranks(*verb, "-f", file, *wrong, code=2)
+    assert not [secret for secret in (_NAMED, _TYPED) if secret in said], said
+    assert [] == _leaks(allranks)
+    for log in ("ps.log", "env.log"):
+        written = (tmp_path / log).read_text()
+        assert "install" in written or log == "env.log"
+        assert not [secret for secret in (_NAMED, _TYPED) if secret in written], log
+    for path in allranks.home.rglob("*"):
+        if path.is_file() and _TYPED in path.read_text("utf-8", "replace"):
+            # A sweep's values are in its journal, so that it can be gone on with.
+            assert "journal.jsonl" == path.name
+            assert 0o600 == stat.S_IMODE(path.stat().st_mode)
+
+
+def test_the_key_of_an_mpi_job_is_in_its_secret_alone(allranks: Program) -> None:
+    """Whoever has it can start programs in the job's pods."""
+    said = allranks("run", "s", values=_values("mpi"))
+    key = allranks.get("v1/secrets", "s-ssh")["data"]["ssh-privatekey"]
+    body = b64decode(key).decode().splitlines()[1]
+    said += "".join(allranks(*words) for words in _commands("mpi"))
+    assert body not in said
+    seen = {
+        f"{kind} {item['metadata']['name']}"
+        for kind in KINDS
+        for item in allranks.items(kind)
+        for _, text in _texts(item)
+        if key in text or body in text
+    }
+    assert {"v1/secrets s-ssh"} == seen
