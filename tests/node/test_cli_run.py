@@ -224,7 +224,9 @@ def test_status_says_what_a_pod_was_evicted_for(
     status = until(look, lambda: f"an eviction\n{allranks('status', 'full')}")
     assert "Evicted" == status["failure"]["reason"]
     assert words in status["failure"]["message"]
-    assert words in allranks("status", "full")
+    said = allranks("status", "full")
+    assert words in said
+    assert "unable to retrieve container logs" not in said
 
 
 def test_status_says_that_a_service_of_the_release_does_not_come_up(
