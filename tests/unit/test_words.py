@@ -88,3 +88,21 @@ def test_no_template_counts_one_in_the_plural() -> None:
         if not match[0].startswith("}}") or path.name == "NOTES.txt"
     ]
     assert [] == found
+
+
+# The same in what runs in the pods, which has no library of ours.
+_SAID_MANY = re.compile(
+    r"%d (?:more )?names\b|(?:%d|\$\{?[a-z_]+\}?) (?:more )?"
+    r"(?:hosts|leads|pods|nodes|processes|ranks|workers|trials|slots)\b"
+)
+
+
+def test_no_script_counts_one_in_the_plural() -> None:
+    """Also what a pod says of itself has numbers with their nouns."""
+    charts = Path(__file__).parents[2] / "charts"
+    found = [
+        f"{path.relative_to(charts)}: {match[0]}"
+        for path in sorted(charts.glob("*/files/*"))
+        for match in _SAID_MANY.finditer(path.read_text())
+    ]
+    assert [] == found
