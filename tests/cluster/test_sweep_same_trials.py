@@ -54,7 +54,7 @@ def field(
 
 
 def _write(field: Field) -> Path:
-    """The values file: what a trial measures is the same each time, and follows from a parameter."""
+    """The values file: a trial measures the same each time, as follows from its parameter."""
     rungs = [f"0 {json.dumps({'accuracy': 1 - abs(rung - 29.3) / 50})}" for rung in range(50)]
     values, _ = field.write(
         [],

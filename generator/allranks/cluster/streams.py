@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 _CHUNK = 65_536
 # A program that never ends its line must not fill our memory.
 _LONGEST_LINE = 1 << 20
-# What a kubelet answers, with 200, in place of the log of a container that was removed, as an evicted
-# pod's is (kuberuntime's GetContainerLogs). A program's own line of these words has an end.
+# What a kubelet answers, with 200, in place of the log of a container that was removed, as that of
+# an evicted pod (kuberuntime's GetContainerLogs). A program's own line of these words has an end.
 _LOG_IS_GONE = b"unable to retrieve container logs for "
 
 
