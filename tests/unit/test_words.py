@@ -41,6 +41,8 @@ _NOUNS = "pods|nodes|workers|processes|ranks|trials|indexes|watchers|jobs|names|
 _ALWAYS_MANY = re.compile(
     r"\{(?!plural|some|number_of)[a-z_.()\[\] -]*"
     rf"({_NUMBERS})[a-z_.()]*(:,)?\}} (more )?({_NOUNS})\b"
+    # The size of a run, where it is no range: "has {nodes} nodes", "keeps {planned.nodes} nodes".
+    r"|(?:has|keeps|have) \{[a-z_.]*(?:nodes|workers|pods|ranks|hosts)\} "
 )
 
 
