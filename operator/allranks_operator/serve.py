@@ -10,7 +10,7 @@ import threading
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from allranks_operator.listening import Handler, Listener
+from allranks_operator.httpserver import Handler, Listener
 
 if TYPE_CHECKING:
     from collections.abc import Callable

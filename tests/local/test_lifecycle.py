@@ -198,6 +198,26 @@ def test_a_met_success_policy_ends_the_others(machine: Machine) -> None:
     assert (Phase.SUCCEEDED, 0) == (done.status.phase, done.status.exit_code)
     assert done.status.reason == "SuccessPolicy"
     assert done.status.failure is None
+    assert [("Succeeded", ""), ("Succeeded", "Stopped")] == [
+        (pod.phase, pod.reason) for pod in done.status.pods
+    ]
+
+
+def test_a_pod_that_ends_well_when_a_success_policy_is_met_has_succeeded(machine: Machine) -> None:
+    """Told to end while it was about to, it was not stopped: its exit code is 0."""
+    script = """
+        trap 'exit 0' TERM
+        [ $JOB_COMPLETION_INDEX = 0 ] || touch $WORK/there
+        until [ -e $WORK/there ]; do sleep 0.01; done
+        if [ $JOB_COMPLETION_INDEX = 0 ]; then exit 0; fi
+        while :; do sleep 0.01; done
+    """.replace("$WORK", str(machine.workdir))
+    policy = {"rules": [{"succeededIndexes": "0"}]}
+    done = machine.run(job("run", container(script), nodes=2, successPolicy=policy))
+    assert (Phase.SUCCEEDED, "SuccessPolicy") == (done.status.phase, done.status.reason)
+    assert [("Succeeded", "", 0)] * 2 == [
+        (pod.phase, pod.reason, pod.containers[-1].exit_code) for pod in done.status.pods
+    ]
 
 
 def test_limits_per_index(machine: Machine) -> None:

@@ -176,21 +176,42 @@ def test_a_long_save_is_finished_when_a_run_is_stopped_or_deleted(
     machine: Machine, helm4: Any, repo: Path
 ) -> None:
     """Of a grace of 60 s there are 45 s for a checkpoint."""
-    for name in ("ended", "gone"):
-        values = {"nodes": 1, "command": [], "script": _SAVES}
-        grace = {"backoffLimit": 0, "terminationGracePeriodSeconds": 60}
-        machine.start(*_chart(helm4, repo, name, **values, runPolicy=grace), name=name)
-    for name in ("ended", "gone"):
+    for name in _ENDS:
+        machine.start(*_saving(helm4, repo, name), name=name)
+    for name in _ENDS:
         until(lambda name=name: _ready(name) == {0, 1}, f"both ranks of {name}")
     with ThreadPoolExecutor() as pool:
         ends = [pool.submit(end, name, "lab") for name, end in _ENDS.items()]
         for end in ends:
             end.result(240)
-    saved = {path.name for path in machine.workdir.glob("saved.*")}
-    assert saved == {f"saved.{name}-0.{rank}" for name in _ENDS for rank in range(2)}
+    assert _saved(machine) == {f"saved.{name}-0.{rank}" for name in _ENDS for rank in range(2)}
 
 
 _ENDS = {"ended": control.stop, "gone": control.delete}
+
+
+def test_a_long_save_is_finished_after_the_deadline(
+    machine: Machine, helm4: Any, repo: Path
+) -> None:
+    """A run that is ended at its deadline has its grace for a checkpoint, and has failed."""
+    # Torch may take long to load: where the ranks had not begun, nothing is shown yet.
+    for seconds in (15, 60, 180):
+        name = f"late{seconds}"
+        policy = {"activeDeadlineSeconds": seconds}
+        status = machine.start(*_saving(helm4, repo, name, **policy), name=name).wait()
+        assert (Phase.FAILED, "DeadlineExceeded") == (status.phase, status.reason)
+        if _ready(name) == {0, 1}:
+            break
+    assert _saved(machine) >= {f"saved.{name}-0.{rank}" for rank in range(2)}
+
+
+def _saving(helm4: Any, repo: Path, name: str, **policy: Any) -> list[dict[str, Any]]:
+    grace = {"backoffLimit": 0, "terminationGracePeriodSeconds": 60, **policy}
+    return _chart(helm4, repo, name, nodes=1, command=[], script=_SAVES, runPolicy=grace)
+
+
+def _saved(machine: Machine) -> set[str]:
+    return {path.name for path in machine.workdir.glob("saved.*")}
 
 
 def _ready(name: str) -> set[int | None]:

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
+from allranks import names
 from tests.kube import image_recipe, node_volumes
 
-from .conftest import small
+from .conftest import small, until
+from .test_status import container, job
 
 if TYPE_CHECKING:
     from .conftest import Lab
@@ -177,3 +179,101 @@ def test_run_ends_with_the_code_of_the_rank_that_failed_first(allranks: Allranks
     assert status["failure"]["pod"].startswith("first-1")
     assert status["failure"]["message"].startswith("rank 3 ended with exit code 37")
     assert "disk of rank 3 is full" in status["failure"]["message"]
+
+
+_FILLS = """
+import time
+with open("/scratch/big", "wb") as big:
+    big.write(bytes(8 << 20))
+print("full", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize(
+    ("scratch", "own", "words"),
+    [
+        ({"sizeLimit": "1Mi"}, {}, 'Usage of EmptyDir volume "scratch" exceeds the limit "1Mi".'),
+        ({}, {"ephemeral-storage": "1Mi"}, "ephemeral local storage"),
+    ],
+    ids=["volume", "limit"],
+)
+def test_status_says_what_a_pod_was_evicted_for(
+    allranks: Allranks, scratch: dict[str, str], own: dict[str, str], words: str
+) -> None:
+    """A pod that writes more than it may: the kubelet's own words are the failure's."""
+    trainer = {
+        "name": "trainer",
+        "volumeMounts": [{"name": "scratch", "mountPath": "/scratch"}],
+        "resources": {"limits": own},
+    }
+    volumes = [{"name": "scratch", "emptyDir": scratch}]
+    allranks(
+        *("run", "full", "--detach"),
+        nodes=1,
+        script=_FILLS,
+        podTemplate={"spec": {"containers": [trainer], "volumes": volumes}},
+        runPolicy={"backoffLimit": 0},
+        torchrun={"maxRestarts": 0},
+    )
+
+    def look() -> dict[str, Any] | None:
+        status: dict[str, Any] = json.loads(allranks("status", "full", "-o", "json"))
+        return status if status["failure"] else None
+
+    status = until(look, lambda: f"an eviction\n{allranks('status', 'full')}")
+    assert "Evicted" == status["failure"]["reason"]
+    assert words in status["failure"]["message"]
+    said = allranks("status", "full")
+    assert words in said
+    assert "unable to retrieve container logs" not in said
+
+
+def test_status_says_that_a_service_of_the_release_does_not_come_up(
+    lab: Lab, allranks: Allranks
+) -> None:
+    """Whatever runs beside the training in a Deployment: who, which pod, and the exit code."""
+    allranks("run", "beside", "--detach", nodes=1, script="import time\ntime.sleep(600)\n")
+    labels = lab.pod("beside")["metadata"]["labels"]
+    labels = {key: labels[key] for key in labels if key.startswith("app.kubernetes.io/")}
+    labels |= {"app.kubernetes.io/component": "tensorboard", names.ROLE: "tensorboard"}
+    program = container("echo there is no log; exit 3") | {"name": "tensorboard"}
+    spec = job(program)["spec"]["template"]["spec"] | {"restartPolicy": "Always"}
+    deployment = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "beside-tensorboard", "labels": labels},
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": spec},
+        },
+    }
+    lab.cluster.api("POST", lab.path("apps/v1/deployments"), deployment)
+
+    def look() -> str | None:
+        said = allranks("status", "beside")
+        return said if "tensorboard is not up" in said else None
+
+    said: str = until(look, lambda: f"the service\n{allranks('status', 'beside')}")
+    assert "Running" in said
+    (line,) = [line for line in said.splitlines() if "tensorboard is not up" in line]
+    assert "pod beside-tensorboard-" in line
+    assert "(exit code 3)" in line
+
+
+def test_logs_of_a_stateful_set_show_the_training_after_its_end(
+    lab: Lab, allranks: Allranks
+) -> None:
+    """Its container was started again once it had ended: the log before that is read first."""
+    values = {"nodes": 1, "script": "print('trained well')\n"}
+    allranks("run", "set", torchrun={"controller": "StatefulSet"}, **values)
+    name = lab.pod("set")["metadata"]["name"]
+
+    def restarted() -> bool:
+        pod = lab.get("pods", name) or {}
+        return any(one["restartCount"] for one in pod["status"]["containerStatuses"])
+
+    until(restarted, lambda: f"a second start\n{lab.logs('set')}")
+    said = allranks("logs", "set")
+    assert 1 <= said.count("trained well")
+    assert "Succeeded" == json.loads(allranks("status", "set", "-o", "json"))["phase"]

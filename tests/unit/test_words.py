@@ -41,6 +41,8 @@ _NOUNS = "pods|nodes|workers|processes|ranks|trials|indexes|watchers|jobs|names|
 _ALWAYS_MANY = re.compile(
     r"\{(?!plural|some|number_of)[a-z_.()\[\] -]*"
     rf"({_NUMBERS})[a-z_.()]*(:,)?\}} (more )?({_NOUNS})\b"
+    # The size of a run, where it is no range: "has {nodes} nodes", "keeps {planned.nodes} nodes".
+    r"|(?:has|keeps|have) \{[a-z_.]*(?:nodes|workers|pods|ranks|hosts)\} "
 )
 
 
@@ -86,5 +88,23 @@ def test_no_template_counts_one_in_the_plural() -> None:
         for path in sorted(charts.glob("*/templates/*"))
         for match in _PRINTED_MANY.finditer(path.read_text())
         if not match[0].startswith("}}") or path.name == "NOTES.txt"
+    ]
+    assert [] == found
+
+
+# The same in what runs in the pods, which has no library of ours.
+_SAID_MANY = re.compile(
+    r"%d (?:more )?names\b|(?:%d|\$\{?[a-z_]+\}?) (?:more )?"
+    r"(?:hosts|leads|pods|nodes|processes|ranks|workers|trials|slots)\b"
+)
+
+
+def test_no_script_counts_one_in_the_plural() -> None:
+    """Also what a pod says of itself has numbers with their nouns."""
+    charts = Path(__file__).parents[2] / "charts"
+    found = [
+        f"{path.relative_to(charts)}: {match[0]}"
+        for path in sorted(charts.glob("*/files/*"))
+        for match in _SAID_MANY.finditer(path.read_text())
     ]
     assert [] == found

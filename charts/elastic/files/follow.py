@@ -102,6 +102,11 @@ def record(settings, message):
             say("cannot write %s: %s" % (settings.termination_log, error))
 
 
+def more(words, items):
+    """The words with how many items there are besides the first; "" where there are no others."""
+    return words % (len(items) - 1) if items[1:] else ""
+
+
 def address_of(host):
     """The address of a name, "" where it has none."""
     try:
@@ -215,12 +220,15 @@ class Role:
             if waited >= self.settings.wait_seconds:
                 return self._fail(
                     1,
-                    "the name %s had no address within %.0f s (and %d more): its pod is not "
+                    "the name %s had no address within %.0f s%s: its pod is not "
                     "running yet (pending? pulling?), or the cluster's DNS does not answer"
-                    % (missing[0], waited, len(missing) - 1),
+                    % (missing[0], waited, more(" (nor had %d more)", missing)),
                 )
             if waited >= next_word:
-                say("waiting for %d names, first %s (%.0f s)" % (len(missing), missing[0], waited))
+                say(
+                    "waiting for the name %s to have an address%s (%.0f s)"
+                    % (missing[0], more(", and for %d more", missing), waited)
+                )
                 next_word = waited * 2
             time.sleep(min(pause, max(0.0, self.settings.wait_seconds - waited)))
             pause = min(pause * 1.5, 2.0)
@@ -268,7 +276,7 @@ class Role:
             return 0
         self.meeting.own_end()
         if set(self.place.leads) - self.state.ended:
-            say("done; the other leads are not yet, and ask here")
+            say("done; waiting here for the other leads")
         with self.state.changed:
             while not self._interrupted():
                 self.state.changed.wait(1.0)
@@ -319,11 +327,12 @@ class Role:
             if waited >= HEAR_SECONDS and not spoken:
                 spoken = True
                 say(
-                    "%s; staying until %s has heard of it, for at most %.0f s in all "
+                    "%s; staying until %s%s heard of it, for at most %.0f s in all "
                     "(elastic.leadLostSeconds)"
                     % (
                         self.state.why,
-                        late[0] + (" and %d more" % (len(late) - 1) if late[1:] else ""),
+                        late[0],
+                        more(" and %d more have", late) or " has",
                         self.settings.lost_seconds,
                     )
                 )

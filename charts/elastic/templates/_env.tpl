@@ -22,7 +22,7 @@ the pod's index is known; in mode auto the watcher adds what it knows.
 {{- include "elastic.env.list" $vars -}}
 {{- end -}}
 
-{{/* Of a pod of the ElasticJob: (dict "ctx" $ "layout" $layout). JSON list. */}}
+{{/* Of a pod of the ElasticJob: (dict "ctx" $ "layout" $layout "role" "worker"). JSON list. */}}
 {{- define "elastic.env.auto" -}}
 {{- $vars := include "elastic.env.shared" .ctx | fromJson -}}
 {{- if eq (include "elastic.strategy" .ctx) "AllreduceStrategy" -}}
@@ -37,9 +37,11 @@ the pod's index is known; in mode auto the watcher adds what it knows.
 {{- end -}}
 
 {{/* How long a program has between SIGTERM and SIGKILL: of the pod's grace period a little less, so that
-     who ends it is not killed before it. A pod's own SIGKILL comes from the kubelet. */}}
+     who ends it is not killed before it. A pod's own SIGKILL comes from the kubelet. Takes a dict with
+     `ctx` and `role`. */}}
 {{- define "elastic.grace" -}}
-{{- $grace := include "allranks.pod.grace" . | int -}}
+{{- $own := get .ctx.Values.elastic.roles .role -}}
+{{- $grace := include "allranks.pod.grace" (dict "ctx" .ctx "own" $own) | int -}}
 {{- sub $grace (min 5 (max 1 (div $grace 10))) | max 1 -}}
 {{- end -}}
 

@@ -71,6 +71,17 @@ allranks_resolves() {
   fi
 }
 
+# How many of how many: `allranks_of 2 3 host answers answer` is "2 of 3 hosts answer", and of one
+# alone "the host answers". The verbs may be left out.
+allranks_of() {
+  case $1/$2 in
+    0/*) echo "no $3${4:+ $4}" ;;
+    1/1) echo "the $3${4:+ $4}" ;;
+    1/*) echo "1 of $2 ${3}s${4:+ $4}" ;;
+    *) echo "$1 of $2 ${3}s${5:+ $5}" ;;
+  esac
+}
+
 # How many seconds of the pod's grace period the ranks have: the rest is for mpirun and our scripts.
 allranks_time_to_end() {
   allranks_grace=${ALLRANKS_GRACE_SECONDS:-30}

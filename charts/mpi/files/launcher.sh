@@ -137,7 +137,7 @@ allranks_wait_for_workers() {
     allranks_nap 0.2
   done
   allranks_end_lanes
-  allranks_say "$allranks_answered of $allranks_all hosts answer; starting"
+  allranks_say "$(allranks_of "$allranks_answered" "$allranks_all" host answers answer); starting"
 }
 
 # Look at the hosts that have not answered: end when too many never will, say a word now and then.
@@ -161,15 +161,15 @@ allranks_survey() {
   done <"$allranks_answers/hosts"
   if [ $((allranks_all - allranks_overdue)) -lt "$allranks_need" ]; then
     allranks_end_lanes
-    allranks_finish 1 "$allranks_overdue of $allranks_all hosts did not answer within \
+    allranks_finish 1 "$(allranks_of "$allranks_overdue" "$allranks_all" host) did not answer within \
 $((allranks_time - allranks_began)) s: $allranks_hopeless"
   fi
   if [ "$allranks_time" -ge "$allranks_word_at" ]; then
     allranks_waited=$((allranks_time - allranks_began))
     # After 1 s, 5 s, and then whenever twice as much time has passed.
     allranks_word_at=$((allranks_began + (allranks_waited < 3 ? 5 : 2 * allranks_waited)))
-    allranks_say "waiting for $allranks_open of $allranks_all hosts ($allranks_waited s): \
-$allranks_names"
+    allranks_say "waiting for $(allranks_of "$allranks_open" "$allranks_all" host) \
+($allranks_waited s): $allranks_names"
   fi
 }
 
@@ -349,7 +349,8 @@ allranks_find_lost() {
     allranks_gone=$((allranks_gone + 1))
     allranks_name_it "$allranks_gone" "$allranks_host: $allranks_text"
   done <"$allranks_check/hosts"
-  [ "$allranks_gone" -eq 0 ] || allranks_lost="lost $allranks_gone of $allranks_all hosts: $allranks_names"
+  [ "$allranks_gone" -eq 0 ] ||
+    allranks_lost="lost $(allranks_of "$allranks_gone" "$allranks_all" host): $allranks_names"
 }
 
 # Decide what the command's end means for the job.
@@ -431,5 +432,5 @@ until the release is deleted"
   export ALLRANKS_MPI_CONNECT_SECONDS
   allranks_ask_all_and_wait "$ALLRANKS_STATE/stopped" allranks:stop 2 <"$ALLRANKS_STATE/hostlist"
   allranks_count_answers "$ALLRANKS_STATE/stopped"
-  allranks_say "$allranks_answered of $allranks_count workers were told to stop"
+  allranks_say "$(allranks_of "$allranks_answered" "$allranks_count" worker was were) told to stop"
 }

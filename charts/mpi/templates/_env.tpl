@@ -21,7 +21,7 @@ file. The commands of `mpirun` run on the workers with the environment that thei
       "ALLRANKS_MPI_LAUNCHER" (include "mpi.address" (dict "ctx" .ctx "pod" (include "mpi.launcher" .ctx)))
       "ALLRANKS_MPI_LOST_SECONDS" (int $mpi.launcherLostSeconds | toString)
       "ALLRANKS_MPI_CLEAN" $mpi.cleanPodPolicy
-      "ALLRANKS_GRACE_SECONDS" (include "allranks.pod.grace" .)
+      "ALLRANKS_GRACE_SECONDS" (include "allranks.pod.grace" (dict "ctx" .ctx "own" (get $mpi .role)))
       "ALLRANKS_MPI_CONTROLLER" (include "mpi.controller" .ctx)
       "ALLRANKS_MPI_WAIT_FOR_PODS" (ternary "bounded" "scheduler" (eq .ctx.Values.scheduling.dialect "none")) -}}
 {{- toJson $vars -}}

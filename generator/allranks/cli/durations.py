@@ -27,7 +27,7 @@ class Duration(click.ParamType[float]):
             return float(value)
         match = _SHAPE.fullmatch(str(value).strip())
         if match is None or not any(match.groups()):
-            self.fail(f"{value!r} is no length of time; write 90s, 10m or 1h30m", param, ctx)
+            self.fail(f"{value!r} is not a length of time; write 90s, 10m or 1h30m", param, ctx)
         return sum(
             float(number) * unit
             for number, unit in zip(match.groups(), _UNITS, strict=True)

@@ -260,7 +260,7 @@ class _Follower:
             return
         run = f"{status.name} -n {status.namespace}"
         raise RunError(
-            f"{status.name} does not get on: it waits for {status.waiting_for}",
+            f"{status.name} cannot go on: it waits for {status.waiting_for}",
             hint=f"mend the cause, or the values with `{names.CLI} upgrade {run} --recreate -f "
             f"FILE`; `{names.CLI} delete {run}` gives it up",
         )

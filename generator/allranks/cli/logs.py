@@ -270,7 +270,7 @@ def checked(wanted: Wanted) -> Wanted:
     if wanted.rank is not None and (wanted.node is not None or wanted.role):
         raise InputError(
             "--rank names one process of the whole job, and "
-            f"{'--role' if wanted.role else '--node'} other pods than its own",
+            f"{'--role' if wanted.role else '--node'} may name pods that it is not in",
             path="--rank",
             hint="leave --rank out, and name the pod by --role and --node"
             if wanted.role

@@ -13,6 +13,7 @@ from allranks.cli import durations, options, statusview
 from allranks.cli.target import run_argument, target_options
 from allranks.elastic.wish import Wish
 from allranks.errors import EXIT_INTERRUPTED, InputError, NotFoundError, RunError
+from allranks.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -184,7 +185,7 @@ def _nodes(console: Console, name: str, site: Site, nodes: int, output: str) -> 
     planned, launcher_works = layout(name, site)
     if planned.max_nodes <= planned.min_nodes:
         raise InputError(
-            f"run {name!r} is not elastic: it has {planned.nodes} nodes from its start to its end",
+            f"run {name!r} is not elastic: it keeps its {plural(planned.nodes, 'node')}",
             hint="set elastic.minNodes and elastic.maxNodes under its workload in the values, and "
             f"`{names.CLI} upgrade {name} --recreate`",
         )
@@ -200,13 +201,16 @@ def _nodes(console: Console, name: str, site: Site, nodes: int, output: str) -> 
         if one["metadata"]["labels"].get(names.ROLE) != names.ROLE_LAUNCHER
     ]
     if len(resized) != 1:
-        raise InputError(f"run {name!r} has {len(resized)} groups of workers; one can be scaled")
+        raise InputError(
+            f"run {name!r} has {len(resized) or 'no'} groups of workers; one can be scaled",
+            hint=f"set the number in the values, and `{names.CLI} upgrade {name}`",
+        )
     sizing.resize(site.cluster, site.namespace, resized[0], nodes - launcher_works)
     item = f"{resized[0]['kind']}/{resized[0]['metadata']['name']}"
     if output == "json":
         console.json({"name": name, "nodes": nodes, "changed": [item]})
     else:
-        console.text(f"{name} has {nodes} nodes now ({item})")
+        console.text(f"{name} has {plural(nodes, 'node')} now ({item})")
     about_queue(console, found, "the queue must have room for more")
 
 
@@ -324,7 +328,8 @@ def _carried(console: Console, asked: _Asked, timeout: float) -> Answer:
     after = statusview.length(time.monotonic() - began)
     if not found.phase:
         raise RunError(
-            f"nobody has seen plan {asked.plan} for {after}; it is carried out as soon as one does",
+            f"no watcher or master has seen plan {asked.plan} in {after}; "
+            "one that comes carries it out",
             hint=asked.unseen,
         )
     raise RunError(

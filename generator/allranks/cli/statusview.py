@@ -10,7 +10,7 @@ from allranks import names
 from allranks.cli.console import clean
 from allranks.errors import EXIT_FAILED, EXIT_OK
 from allranks.model import processes
-from allranks.model.status import Phase, PodPhase
+from allranks.model.status import STOPPED, Phase, PodPhase
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -133,16 +133,19 @@ def counts(status: RunStatus) -> str:
     """How many pods run and are done, per role where there are several.
 
     A pod that is missing when its run has ended was stopped with it; one that is there is pending
-    still.
+    still. One that was told to end because nothing was left for it to do is not called done: the
+    table has its exit code.
     """
     texts = []
     late = Counter(pod.role for pod in status.pods if status.finished and _is_late(pod))
+    stopped = Counter(pod.role for pod in status.pods if _is_stopped(pod))
     for role in status.roles:
         states = {
             _absent(status): role.pending - late[role.role],
             **({"pending": late[role.role]} if late[role.role] else {}),
             "ending" if status.finished else "running": role.running,
-            "done": role.succeeded,
+            "done": role.succeeded - stopped[role.role],
+            "stopped": stopped[role.role],
             "failed": role.failed,
         }
         text = ", ".join(f"{count} {state}" for state, count in states.items() if count)
@@ -155,6 +158,11 @@ def _is_late(pod: PodStatus) -> bool:
     """Whether a pod is there and has not started, and nobody has told it to end."""
     waits = pod.phase is PodPhase.PENDING and pod.started_at is not None
     return waits and pod.reason != "Terminating"
+
+
+def _is_stopped(pod: PodStatus) -> bool:
+    """Whether a pod was stopped at a good end of the run, before it had ended by itself."""
+    return pod.phase is PodPhase.SUCCEEDED and pod.reason == STOPPED
 
 
 def _absent(status: RunStatus) -> str:

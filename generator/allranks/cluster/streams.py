@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 _CHUNK = 65_536
 # A program that never ends its line must not fill our memory.
 _LONGEST_LINE = 1 << 20
+# What a kubelet answers, with 200, in place of the log of a container that was removed, as that of
+# an evicted pod (kuberuntime's GetContainerLogs). A program's own line of these words has an end.
+_LOG_IS_GONE = b"unable to retrieve container logs for "
 
 
 class Lines:
@@ -43,7 +46,7 @@ class Lines:
             pass
         finally:
             self._response.close()
-        if rest:
+        if rest and not rest.startswith(_LOG_IS_GONE):
             yield rest.decode("utf-8", "replace")
 
     def close(self) -> None:

@@ -106,7 +106,7 @@ class Journal:
                         write(self._path, about, said, at)
             if pod.stopped and pod.uid not in self._stopped:
                 self._stopped.add(pod.uid)
-                why = "nothing is left for it to do" if pod.done else "it is to go"
+                why = "nothing is left for it to do" if pod.done else "it was told to end"
                 write(self._path, about, Said(NORMAL, "Stopping", why), now)
 
     def end(self, status: RunStatus, now: float) -> None:

@@ -22,7 +22,7 @@ from allranks.local.plan import ContainerPlan, Kind, PodPlan, Restart
 from allranks.local.podlife import ContainerState, Life
 from allranks.local.rewrite import Names, Rewriter, pod_names
 from allranks.model.ranklines import Writers
-from allranks.model.status import Failure, PodPhase
+from allranks.model.status import STOPPED, Failure, PodPhase
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -220,7 +220,7 @@ class PodRun:
             return
         self.stopped, self.done = True, self.done or done
         if self._kill_at is None:
-            self.reason = "" if self.done and self.ended_well else "Stopped"
+            self.reason = "" if self.done and self.ended_well else STOPPED
             self._terminate(now, self._processes)
         if at_once:
             self._kill_at = now
@@ -264,6 +264,8 @@ class PodRun:
 
     def _final_phase(self) -> PodPhase:
         if self.done:
+            if self.ended_well:
+                self.reason = ""  # it was ending by itself when it was told to
             return PodPhase.SUCCEEDED
         if self.stopped or self.reason:
             return PodPhase.FAILED

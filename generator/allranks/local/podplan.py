@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from allranks import names
 from allranks.errors import InputError
-from allranks.local import inside
+from allranks.local import safepaths
 from allranks.local.plan import ContainerPlan, Kind, PodPlan, Restart
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def pod_plan(template: Manifest, owner: Ownership, identity: Identity) -> PodPla
     Raises:
         InputError: a container cannot run here.
     """
-    inside.segment(identity.name, "pod", owner.path)
+    safepaths.segment(identity.name, "pod", owner.path)
     metadata = template.get("metadata") or {}
     labels = {**(metadata.get("labels") or {}), **identity.labels}
     annotations = {**(metadata.get("annotations") or {}), **identity.annotations}
@@ -108,7 +108,7 @@ def _containers(spec: Mapping[str, Any], owner: Ownership) -> tuple[ContainerPla
 
 
 def _container(manifest: Manifest, path: str, kind: Kind, restart: Restart) -> ContainerPlan:
-    name = inside.segment(str(manifest.get("name", "")), "container", path)
+    name = safepaths.segment(str(manifest.get("name", "")), "container", path)
     if not manifest.get("command"):
         raise InputError(
             f"container {name!r} has no command, and an image's entrypoint cannot run "

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from allranks import names
 from allranks.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
 from allranks.model.status import (
+    STOPPED,
     ContainerStatus,
     Failure,
     Phase,
@@ -160,7 +161,7 @@ def _is_restarting(newest: Collection[PodRun]) -> bool:
 
 def _reason(progress: Progress) -> str:
     if progress.interrupted:
-        return "Stopped"
+        return STOPPED
     return progress.verdict.reason if progress.verdict else ""
 
 

@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from allranks.errors import InputError
-from allranks.local import inside
+from allranks.local import safepaths
 from allranks.local.expansion import expand
 from allranks.local.fields import Placed, field_value, resource_value
 
@@ -159,7 +159,7 @@ class Mounts:
 
     def _within(self, files: dict[str, _File]) -> dict[str, _File]:
         for path in files:
-            inside.relative(path, "path", self._where())
+            safepaths.relative(path, "path", self._where())
         return files
 
     def _where(self) -> str:
@@ -181,13 +181,13 @@ class Mounts:
 
     def _base(self, volume: Mapping[str, Any]) -> Path:
         where = self._where()
-        name = inside.segment(str(volume["name"]), "volume", where)
-        inside.segment(self.container.name, "container", where)
+        name = safepaths.segment(str(volume["name"]), "volume", where)
+        safepaths.segment(self.container.name, "container", where)
         kind = _source(self.pod.plan, volume)
         if kind in _FILE_SOURCES:
             return self.folders.pod / "mounts" / self.container.name / name
         if kind == "persistentVolumeClaim":
-            claim = inside.segment(str(volume[kind]["claimName"]), "claimName", where)
+            claim = safepaths.segment(str(volume[kind]["claimName"]), "claimName", where)
             return self.folders.claims / claim
         if kind == "hostPath":
             return Path(str(volume[kind]["path"]))

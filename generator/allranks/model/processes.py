@@ -11,8 +11,13 @@ import re
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from itertools import accumulate
+from typing import TYPE_CHECKING
 
+from allranks import names
 from allranks.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 # "host slots=4" as Open MPI reads it, "host:4" as MPICH and Intel MPI do.
 _HOST = re.compile(r"(?P<host>[^\s:#]+)(?:\s+slots=(?P<slots>\d+)|:(?P<count>\d+))?")
@@ -62,6 +67,26 @@ class Processes:
 def consecutive(node: int, per_node: int) -> range:
     """The ranks of a node whose job starts the same number of processes in each."""
     return range(node * per_node, (node + 1) * per_node)
+
+
+def fixed_nodes(env: Mapping[str, str], nodes: int) -> int:
+    """How many nodes of a torchrun job, from the first, always have the same ranks.
+
+    It is all of them where our launcher gives each node its rank (files/launch.py), or torchrun's
+    static rendezvous does. Where the number of nodes is a range, a node gets its ranks when it
+    joins, but for the first, which keeps the store and whose name sorts first. Where the nodes meet
+    in a store of the user's own, or are not started by our launcher, no order is known.
+
+    Args:
+        env: the variables of a node's container; one of the downward API is there without a value.
+        nodes: how many nodes there are.
+    """
+    ranged = ":" in env.get(names.ENV_NODES, "")
+    if names.ENV_STATIC_RANK in env or (nodes == 1 and not ranged):
+        return nodes
+    if names.ENV_NODE_RANK not in env or names.ENV_LOCAL_ADDRESS in env:
+        return 0
+    return 1 if ranged else nodes
 
 
 def hostfile(text: str) -> tuple[tuple[str, ...], Processes]:

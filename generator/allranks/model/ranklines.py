@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
-from allranks.model.processes import consecutive
+from allranks.model.processes import consecutive, fixed_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,18 +36,24 @@ class Writers:
     @classmethod
     def of(cls, container: Mapping[str, Any]) -> Writers:
         """Those of a container, by its environment."""
-        env = {one.get("name"): str(one.get("value") or "") for one in container.get("env") or ()}
-        count = env.get(names.ENV_PROCESSES, "")
+        variables = container.get("env") or ()
+        env = {str(one.get("name")): str(one.get("value") or "") for one in variables}
+        nodes = _number(env.get(names.ENV_NODES, "").rpartition(":")[2])
         return cls(
-            int(count) if count.isdecimal() and count.isascii() else 1,
+            _number(env.get(names.ENV_PROCESSES, "")),
             env.get(names.ENV_RANK_PREFIX) == "1",
-            ":" not in env.get(names.ENV_NODES, "") and names.ENV_LOCAL_ADDRESS not in env,
+            fixed_nodes(env, nodes) == nodes,
         )
 
     def split(self, text: str) -> tuple[int | None, str]:
         """The rank that wrote a line, None where it does not say so, and the line itself."""
         match = _PREFIX.match(text) if self.prefixed else None
         return (int(match["rank"]), text[match.end() :]) if match else (None, text)
+
+
+def _number(text: str) -> int:
+    """A number that is written out, and 1 where there is none."""
+    return int(text) if text.isdecimal() and text.isascii() else 1
 
 
 ONE = Writers()

@@ -47,6 +47,8 @@ class PodPhase(StrEnum):
 
 
 FINAL = frozenset({Phase.SUCCEEDED, Phase.FAILED, Phase.UNKNOWN})
+# The reason of a run, or of a pod of it, that was told to end before it had by itself.
+STOPPED = "Stopped"
 
 
 @dataclass(frozen=True, slots=True)

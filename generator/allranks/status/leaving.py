@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from allranks.model.status import RunStatus
 
 _REPLACED, _NONE_YET = "Replacing", "NoJob"
-_GOING = "it is being deleted, and is no more, or begins anew, when its pods are gone"
+_GOING = "it is being deleted: when its pods are gone it has ended, or begins anew"
 _GONE = "its Job or its ElasticJob was deleted, and no other has come yet"
 _UNSEEN = "it has no Job and no ElasticJob, and nobody has seen one of it"
 _REMOVED = "its Job or its ElasticJob was removed before it ended"

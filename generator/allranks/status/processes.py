@@ -1,9 +1,4 @@
-"""Which processes run in the pods of a controller, read off its pod template.
-
-The charts fix the order of torchrun's nodes: pod N is node N (files/launch.py). It is not fixed
-where the number of nodes is a range, for then a node gets its ranks when it joins; nor where the
-nodes meet in a store of the user's own, or are not started by our launcher.
-"""
+"""Which processes run in the pods of a controller, read off its pod template."""
 
 from __future__ import annotations
 
@@ -38,20 +33,9 @@ def torchrun(spec: Mapping[str, Any], nodes: int) -> Processes | None:
         env = {text(one, "name"): text(one, "value") for one in items(container, "env")}
         per_node = digits(env.get(names.ENV_PROCESSES))
         if per_node:
-            return Processes.even(nodes, per_node, known=_known(env, nodes))
+            known = processes.fixed_nodes(env, nodes)
+            return Processes.even(nodes, per_node, known=known)
     return None
-
-
-def _known(env: Mapping[str, str], nodes: int) -> int:
-    """Of how many nodes the ranks are fixed; a variable of the downward API has no value here."""
-    if nodes == 1 and ":" not in env.get(names.ENV_NODES, ""):
-        return nodes
-    if names.ENV_STATIC_RANK in env:
-        return nodes
-    if names.ENV_NODE_RANK not in env or names.ENV_LOCAL_ADDRESS in env:
-        return 0
-    # The first node keeps the store, and its name sorts first.
-    return 1 if ":" in env.get(names.ENV_NODES, "") else nodes
 
 
 def failed(failure: Failure, pods: Iterable[PodStatus]) -> int | None:

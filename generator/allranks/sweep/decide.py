@@ -257,7 +257,7 @@ def _removals(
             # The next runner reads what a kept release has said once more.
             runs = there.phase == actions.RUNNING and not there.is_over
             if runs or not _kept(trial, spec):
-                yield Remove(name, f"trial {trial.number} has {trial.state}")
+                yield Remove(name, f"trial {trial.number} has ended ({trial.state})")
         elif trial.state == PENDING:
             yield Remove(name, f"an earlier attempt of trial {trial.number}")
 

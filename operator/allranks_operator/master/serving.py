@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
 from allranks.errors import InputError, RunError
-from allranks_operator.listening import Handler, Listener
+from allranks_operator.httpserver import Handler, Listener
 from allranks_operator.master import requests
 from allranks_operator.master.leading import NotKnown
 

@@ -78,6 +78,15 @@ def test_workers_of_torchrun(values: dict[str, Any], no_python: str | None, rend
     assert no_python == found.get("PET_NO_PYTHON")
 
 
+def test_workers_have_the_grace_period_of_their_own_pods(render: Render) -> None:
+    """Torchrun's ranks are killed a little before the pod, whoever set the pod's time."""
+    own = {"podTemplate": {"spec": {"terminationGracePeriodSeconds": 300}}}
+    made = render(**auto(roles={"worker": own}))
+    template = made[JOB]["spec"]["replicaSpecs"]["worker"]["template"]
+    assert 300 == template["spec"]["terminationGracePeriodSeconds"]
+    assert "295" == variables(template)["ALLRANKS_GRACE_SECONDS"]
+
+
 def test_a_limit_of_gpus_is_split_over_nodes(render: Render) -> None:
     """12 GPUs on nodes of 8: a worker asks for six, and runs a process for each."""
     job = render(nodeShape={"gpus": 8}, **auto(auto={"maxWorkers": 8, "limits": {"gpu": 12}}))[JOB]

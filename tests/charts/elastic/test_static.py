@@ -207,6 +207,23 @@ def test_roles_have_settings_of_their_own(render: Render) -> None:
         assert {"zone": "a"} | selected == template["spec"]["nodeSelector"]
 
 
+def test_a_role_has_the_grace_period_of_its_own_pod(render: Render) -> None:
+    """A role's program is killed a little before its own pod, whoever set the pod's time."""
+    own = {"podTemplate": {"spec": {"terminationGracePeriodSeconds": 300}}}
+    made = render(
+        runPolicy={"terminationGracePeriodSeconds": 60},
+        elastic={"roles": {"ps": own | {"replicas": 1}}},
+    )
+    graces = {
+        name.removeprefix("Job/demo-"): (
+            template["spec"]["terminationGracePeriodSeconds"],
+            variables(template)["ALLRANKS_GRACE_SECONDS"],
+        )
+        for name, template in templates(made).items()
+    }
+    assert {"ps": (300, "295"), "worker": (60, "55")} == graces
+
+
 def test_one_gang_of_all_roles(render: Render) -> None:
     """They start together or not at all, and stay in one domain; only GPUs have a fabric."""
     made = render(

@@ -282,6 +282,15 @@ def test_pod_template_of_a_role_comes_last(render: Render) -> None:
     assert {"name": "x", "hostPath": {"path": "/x"}} in spec(made, WORKER)["volumes"]
 
 
+def test_ranks_have_the_grace_period_of_their_own_role(render: Render) -> None:
+    """The scripts are told the time that their own pod has, whoever set it."""
+    own = {"podTemplate": {"spec": {"terminationGracePeriodSeconds": 300}}}
+    made = render(runPolicy={"terminationGracePeriodSeconds": 60}, mpi={"worker": own})
+    assert ("300", "60") == tuple(
+        env(made, name)["ALLRANKS_GRACE_SECONDS"] for name in (WORKER, LAUNCHER)
+    )
+
+
 def test_spread_is_by_role(render: Render) -> None:
     """A constraint without a selector is about the pods of the same role."""
     bare = {"maxSkew": 1, "topologyKey": "x", "whenUnsatisfiable": "DoNotSchedule"}

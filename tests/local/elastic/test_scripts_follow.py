@@ -143,7 +143,7 @@ def test_all_workers_must_be_done(cast: MakeCast) -> None:
     server = job.start("ps", 0, FOR_EVER)
     first, second = job.start("worker", 0, "exit 0"), job.start("worker", 1, "exit 0")
     third = job.start("worker", 2, "while [ ! -e end ]; do sleep 0.02; done")
-    first.says("done; the other leads are not yet")
+    first.says("done; waiting here for the other leads")
     assert 0 == second.code()
     assert None is first.process.poll() is server.process.poll()
     (third.folder / "end").touch()
@@ -236,7 +236,7 @@ def test_told_to_stop_before_the_program_starts(cast: MakeCast) -> None:
     """Also while it waits for names."""
     job = cast(counts={"chief": 1, "ps": 1})
     pod = job.start("ps", 0, "echo up", plan={"needs": ["x"], "hosts": _hosts(job, "no.invalid:1")})
-    pod.says("waiting for 1 names, first no.invalid")
+    pod.says("waiting for the name no.invalid to have an address (")
     pod.process.terminate()
     assert STOPPED == pod.code()
     assert "up" not in pod.log

@@ -137,7 +137,7 @@ def test_what_only_a_person_can_mend_ends_the_following(
     }
     with pytest.raises(RunError) as caught:
         following.follow(Console(), cluster, "demo", "lab", How(logs="none", kinds=("Job",)))
-    assert "demo does not get on: it waits for" in caught.value.problem.message
+    assert "demo cannot go on: it waits for" in caught.value.problem.message
     assert "`allranks upgrade demo -n lab --recreate -f FILE`" in caught.value.problem.hint
 
 

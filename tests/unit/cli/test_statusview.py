@@ -9,6 +9,7 @@ import pytest
 from allranks.cli import statusview
 from allranks.cli.console import Console
 from allranks.model.status import (
+    STOPPED,
     ContainerStatus,
     Failure,
     Phase,
@@ -191,3 +192,19 @@ def test_a_pod_missing_at_the_end_is_not_pending(capsys: pytest.CaptureFixture[s
     shown = capsys.readouterr().out.splitlines()
     assert shown[0].startswith("demo  Failed, 1 gone, 1 failed,")
     assert shown[2].split()[:4] == ["0", "-", "demo-0", "Gone"]
+
+
+def test_a_pod_that_was_stopped_at_a_good_end_is_not_called_done(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """It was still ending when the run was done: the first line and the table say the same."""
+    exit_code = ContainerStatus("trainer", "terminated", exit_code=143)
+    pods = (
+        PodStatus("demo-0", "node", 0, PodPhase.SUCCEEDED),
+        PodStatus("demo-1", "node", 1, PodPhase.SUCCEEDED, STOPPED, containers=(exit_code,)),
+    )
+    done = run(phase=Phase.SUCCEEDED, pods=pods, roles=count_roles(pods), failure=None)
+    statusview.show(Console(), done, 999.0)
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0].startswith("demo  Succeeded, 1 done, 1 stopped,")
+    assert shown[3].split()[:4] == ["1", "demo-1", "Stopped", "143"]

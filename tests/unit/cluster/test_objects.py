@@ -132,6 +132,17 @@ def test_a_log_is_lines(api: Any, fake_api: Any, cluster: KubeCluster) -> None:
     } == api.requests[0].query
 
 
+def test_the_kubelets_word_that_a_log_is_gone_is_no_line_of_it(
+    api: Any, fake_api: Any, cluster: KubeCluster
+) -> None:
+    """Of a container that was removed, as an evicted pod's is, there is nothing to read."""
+    text = "unable to retrieve container logs for containerd://4174d9"
+    api.routes[f"{PODS}/p/log"] = lambda _: fake_api.Answer(text=text)
+    assert [] == list(cluster.logs("p", namespace="lab"))
+    api.routes[f"{PODS}/p/log"] = lambda _: fake_api.Answer(text=f"{text}\n")
+    assert [text] == list(cluster.logs("p", namespace="lab"))
+
+
 def test_a_log_that_is_not_there(api: Any, fake_api: Any, cluster: KubeCluster) -> None:
     """A container that has not started yet is told, and a pod that is gone."""
     said = "container is waiting to start: ContainerCreating"

@@ -91,7 +91,7 @@ def test_a_pod_that_is_stopped_and_the_end_of_the_run(journal: Journal, tmp_path
     journal.look(pods, 2.0)
     journal.end(RunStatus("j", "lab", Phase.FAILED, reason="Stopped", message="by Ctrl-C"), 3.0)
     assert [
-        ("Normal", "Stopping", "it is to go"),
+        ("Normal", "Stopping", "it was told to end"),
         ("Normal", "Stopping", "nothing is left for it to do"),
         ("Warning", "RunFailed", "by Ctrl-C"),
     ] == told(tmp_path)

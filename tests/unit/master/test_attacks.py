@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from allranks import names
-from allranks_operator import listening
+from allranks_operator import httpserver
 from allranks_operator.master.membership import Membership, Node, Timing, World
 from allranks_operator.master.serving import Server
 from tests.unit.master.test_master import Job
@@ -128,7 +128,7 @@ def test_an_odd_path_is_refused(job: Job, path: str, capsys: pytest.CaptureFixtu
 
 def test_what_is_sent_slowly_is_not_waited_for(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     """A head that comes byte by byte has its time, however it goes on; others are answered."""
-    monkeypatch.setattr(listening, "ASK_SECONDS", 0.3)
+    monkeypatch.setattr(httpserver, "ASK_SECONDS", 0.3)
     over = threading.Event()
     with socket.create_connection(("127.0.0.1", job.server.port), timeout=60) as connection:
         connection.sendall(b"POST /v1/join HTTP/1.1\r\n")

@@ -4,6 +4,7 @@ import pytest
 
 from allranks.model.processes import Processes
 from allranks.model.ranklines import ONE, Wanted, Writers, who
+from allranks.status.processes import torchrun
 
 _FOUR = Writers(count=4, prefixed=True)
 
@@ -30,10 +31,32 @@ def test_the_processes_of_a_container() -> None:
     """Its environment says how many there are, and whether their lines bear a rank."""
     env = {"PET_NPROC_PER_NODE": "4", "ALLRANKS_RANK_PREFIX": "1", "PET_NNODES": "2"}
     listed = [{"name": name, "value": value} for name, value in env.items()]
+    listed.append({"name": "ALLRANKS_NODE_RANK", "valueFrom": {}})
     assert Writers.of({"env": listed}) == _FOUR
     assert Writers.of({"env": [*listed, {"name": "PET_NNODES", "value": "2:4"}]}).fixed is False
     assert Writers.of({"env": [{"name": "PET_NPROC_PER_NODE", "valueFrom": {}}]}) == ONE
     assert Writers.of({}) == ONE
+
+
+_RANK_OF_NODE, _STATIC = "ALLRANKS_NODE_RANK", "PET_NODE_RANK"
+
+
+@pytest.mark.parametrize("nodes", ["1", "2", "1:1", "1:2", "2:4"])
+@pytest.mark.parametrize("own_store", [[], ["PET_LOCAL_ADDR"]])
+@pytest.mark.parametrize("ranks", [[], [_RANK_OF_NODE], [_STATIC], [_RANK_OF_NODE, _STATIC]])
+def test_the_status_and_the_log_know_the_same_ranks(
+    nodes: str, own_store: list[str], ranks: list[str]
+) -> None:
+    """Where `status` shows the ranks of all nodes, `logs` reads a rank in its own node alone."""
+    env: list[dict[str, object]] = [
+        {"name": "PET_NPROC_PER_NODE", "value": "2"},
+        {"name": "PET_NNODES", "value": nodes},
+        *({"name": name, "valueFrom": {}} for name in (*own_store, *ranks)),
+    ]
+    number = int(nodes.rpartition(":")[2])
+    shown = torchrun({"containers": [{"env": env}]}, number)
+    assert shown is not None
+    assert Writers.of({"env": env}).fixed == (shown.known == number)
 
 
 def test_the_pod_of_a_process() -> None:

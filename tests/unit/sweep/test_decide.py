@@ -141,7 +141,7 @@ def test_how_a_trial_ends(values: tuple[float, ...], there: Observed, expected: 
     found = decide(state, spec(), {"s-0": there}, 0.0)
     assert [expected] == found
     carry_out(state, found)
-    assert [Remove("s-0", f"trial 0 has {expected.state}")] == decide(
+    assert [Remove("s-0", f"trial 0 has ended ({expected.state})")] == decide(
         state, spec(), {"s-0": there}, 0.0
     )[:1]
 
@@ -259,7 +259,7 @@ def test_the_end_of_a_sweep_calls_off_what_runs_and_what_waits() -> None:
     found = decide(state, of, {**there, "s-2": Observed(actions.STARTING)}, 0.0)
     assert [
         Stop(1, "s-1", CANCELLED, why),
-        Remove("s-0", "trial 0 has succeeded"),
+        Remove("s-0", "trial 0 has ended (succeeded)"),
         End(3, CANCELLED, None, why),
     ] == found
     carry_out(state, found)
@@ -435,7 +435,7 @@ def test_whose_releases_stay(keep: str, state: str, kept: bool) -> None:
     there = Observed(actions.SUCCEEDED if state == SUCCEEDED else actions.FAILED)
     found = decide(sweeping, of, {"s-0": there}, 0.0)
     assert kept == (not any(isinstance(action, Remove) for action in found))
-    assert Remove("s-0", f"trial 0 has {state}") in decide(sweeping, of, {"s-0": HERE}, 0.0)
+    assert Remove("s-0", f"trial 0 has ended ({state})") in decide(sweeping, of, {"s-0": HERE}, 0.0)
     unread = {"s-0": replace(HERE, is_over=True)}
     assert kept == (not any(isinstance(one, Remove) for one in decide(sweeping, of, unread, 0.0)))
 

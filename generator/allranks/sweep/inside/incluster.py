@@ -141,10 +141,10 @@ def values(prepared: Prepared, head: Record, trials: Trials, home: Home) -> dict
     chart = b64encode(_chart(prepared, home)).decode("ascii")
     size = (len(packed) + len(chart)) * 3 // 4
     if size > segments.PACKED_MAX:
-        what = "the chart of the trials" if len(chart) > len(packed) else "the sweep's own values"
+        large = "the chart" if len(chart) > len(packed) else "the values"
         raise InputError(
-            f"{what} and its values have {size >> 10} KiB packed, and {segments.PACKED_MAX >> 10} "
-            "KiB fit into a release",
+            f"the chart of the trials and the sweep's values have {size >> 10} KiB packed, most of "
+            f"it {large}, and {segments.PACKED_MAX >> 10} KiB fit into a release",
             path="--in-cluster",
             hint="name the chart by an oci:// reference, take out what is not needed with "
             ".helmignore, or leave --in-cluster out",

@@ -11,6 +11,7 @@ from allranks.names import ROLE_MASTER
 from allranks.values import frameworks
 from allranks.values.rules.rule import Finding, Rule, View, path
 from allranks.values.rules.size import SIZE, numbers
+from allranks.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -179,8 +180,7 @@ def _no_bound(view: View) -> Iterator[Finding]:
     stays = max(1, asked.least, asked.nodes)
     yield Finding(
         path("elastic.auto"),
-        f"nothing says how far the job may grow, so its master keeps {stays} "
-        f"worker{'s' * (stays != 1)}",
+        f"nothing says how far the job may grow, so its master keeps {plural(stays, 'worker')}",
         "set elastic.auto.maxWorkers, or elastic.auto.limits",
     )
 

@@ -248,8 +248,8 @@ RULES = (
     ),
     Rule(
         "mpi-fatal",
-        f"`runPolicy.fatalExitCodes` has not {LOST_WORKER}, by which the launcher reports a lost "
-        "worker.",
+        f"`runPolicy.fatalExitCodes` does not hold {LOST_WORKER}, by which the launcher reports a "
+        "lost worker.",
         ("runPolicy",),
         _fatal,
         workload="mpi",

@@ -20,7 +20,7 @@ def segment(text: str, what: str, where: str) -> str:
     """
     if text in {"", ".", ".."} or "/" in text or "\0" in text:
         raise InputError(
-            f"{what} {text!r} is no name of a file", path=where, hint="use a name without slashes"
+            f"{what} {text!r} is not a file name", path=where, hint="use a name without slashes"
         )
     return text
 
