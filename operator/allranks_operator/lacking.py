@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _FORBIDDEN = 403
 _CANNOT = re.compile(r'cannot (?P<verb>\S+) resource "(?P<resource>[^"]+)"')
+# A Role for others gives what its maker has; what that lacks is named (see `model.grants`).
+_WITHHELD = re.compile(r"grants rights that the user does not have: (?P<rights>.+)", re.DOTALL)
 _TOLD_MAX = 20
 
 
@@ -38,11 +40,11 @@ class Lacking:
             action: what the metrics call it.
             error: the refusal.
         """
-        found = _CANNOT.search(error.said) if error.status == _FORBIDDEN else None
-        if found is None:
+        right = _right(error.said) if error.status == _FORBIDDEN else ""
+        if not right:
             return
         with self._lock:
-            self._known[namespace, action] = f"{found['verb']} {found['resource']}"
+            self._known[namespace, action] = right
             self._metric.labels(namespace, action).set(1)
 
     def worked(self, namespace: str, action: str) -> None:
@@ -67,3 +69,11 @@ class Lacking:
         for namespace, right in known[:_TOLD_MAX]:
             rights.setdefault(namespace, {})[right] = None
         return "; ".join(f"in {namespace}: {', '.join(each)}" for namespace, each in rights.items())
+
+
+def _right(said: str) -> str:
+    """The right that a refusal is for want of; "" where it is another refusal."""
+    cannot, withheld = _CANNOT.search(said), _WITHHELD.search(said)
+    if cannot is not None:
+        return f"{cannot['verb']} {cannot['resource']}"
+    return withheld["rights"] if withheld is not None else ""

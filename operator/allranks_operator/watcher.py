@@ -128,7 +128,12 @@ class Watcher:
             logs=Logs(self._api) if settings.pod_logs else None,
         )
         unread = UnreadObjects(self._world, actor, teller, self._log)
-        return actor, runs, Jobs(*shared, master_image=settings.master_image), unread
+        jobs = Jobs(
+            *shared,
+            master_image=settings.master_image,
+            own_accounts=settings.master_accounts,
+        )
+        return actor, runs, jobs, unread
 
     @property
     def port(self) -> int:
