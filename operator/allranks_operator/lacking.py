@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -21,6 +22,15 @@ _CANNOT = re.compile(r'cannot (?P<verb>\S+) resource "(?P<resource>[^"]+)"')
 # A Role for others gives what its maker has; what that lacks is named (see `model.grants`).
 _WITHHELD = re.compile(r"grants rights that the user does not have: (?P<rights>.+)", re.DOTALL)
 _TOLD_MAX = 20
+
+
+# How a request ended that a run can do without: the namespace, what the metrics call it, and the
+# refusal; None where it was answered.
+Heard = Callable[[str, str, "ApiError | None"], None]
+
+
+def unheard(namespace: str, action: str, error: ApiError | None) -> None:
+    """Leave it at that: nobody listens."""
 
 
 class Lacking:
