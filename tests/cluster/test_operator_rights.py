@@ -21,7 +21,7 @@ from allranks import names
 from tests.kube import kwok
 from tests.kube.api import ApiError
 
-from .waiting import until
+from .waiting import PATIENCE, until
 from .watchers import Zygote
 from .watching import Lab, release_job, replicas
 
@@ -75,11 +75,11 @@ def token_kubeconfig(lab: Lab, account: str, folder: Path) -> Path:
     return made
 
 
-def masters_account(lab: Lab, job: str) -> str:
-    """The account that the watcher has made for the master of a job."""
+def masters_account(lab: Lab, job: str, seconds: float = PATIENCE) -> str:
+    """The account that the watcher has made for the master of a job, waited for so long."""
     uid = until(lambda: lab.get(names.ELASTIC_JOBS, job), f"job {job}")["metadata"]["uid"]
     found = f"elasticjob-{job}-dlrover-master-{uid[:8]}"
-    until(lambda: lab.get("rolebindings", found), f"the rights of {found}")
+    until(lambda: lab.get("rolebindings", found), f"the rights of {found}", seconds)
     return found
 
 
