@@ -35,6 +35,7 @@ from allranks.elastic.actions import (
     WritePlanStatus,
 )
 from allranks.elastic.sights import owned
+from allranks_operator import accounts, reasons
 from allranks_operator.kube import resources
 from allranks_operator.kube.applied import plain
 from allranks_operator.kube.errors import (
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
     from allranks.elastic.actions import Action
+    from allranks.elastic.pods.account import Account
     from allranks.model.manifest import Manifest
     from allranks_operator.kube.api import Api
     from allranks_operator.kube.resources import Resource
@@ -240,6 +242,8 @@ class Actor:
             case CreatePod():
                 if action.secret is not None:
                     self._draw(namespace, action.secret)
+                if action.account is not None and not accounts.make(self._api, job, action.account):
+                    self._tell(namespace, _no_history(job, action.account))
                 self._create(resources.PODS, namespace, action.manifest)
             case CreateService():
                 self._create(resources.SERVICES, namespace, action.manifest)
@@ -360,6 +364,18 @@ def word_of(error: ApiError) -> str:
         if isinstance(error, kind):
             return word
     return REFUSED
+
+
+def _no_history(job: Manifest, account: Account) -> Tell:
+    """That the name of a history is another's, which the master is to leave alone."""
+    metadata = job["metadata"]
+    name = account.history["metadata"]["name"]
+    message = (
+        f"ConfigMap {name} is no history of elastic jobs: the master does not see it, and keeps "
+        "nothing for the next job of this name"
+    )
+    about = names.ELASTIC_JOB, metadata["name"], metadata["uid"]
+    return Tell(*about, "Warning", reasons.NAME_TAKEN, message)
 
 
 def stamp() -> str:

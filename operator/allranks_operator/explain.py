@@ -10,10 +10,11 @@ import threading
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from allranks.cluster import observe
+from allranks.cluster import observe, paths
 from allranks.errors import ForbiddenError, NotFoundError, RunError
 from allranks_operator.kube.api import metadata, pairs
 from allranks_operator.kube.errors import ExpiredError, GoneError, RefusedError
+from allranks_operator.lacking import unheard
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,13 +22,14 @@ if TYPE_CHECKING:
     from allranks.cluster.port import Manifests
     from allranks.model.manifest import Manifest
     from allranks_operator.kube.api import Api
+    from allranks_operator.lacking import Heard
 
 _PAGE = 500
 _PAGES_MAX = 20
 _SECONDS = 20.0
 # How long an answer is good for, and a refusal.
 FRESH_SECONDS = 5.0
-_REFUSED_SECONDS = 300.0
+_REFUSED_SECONDS = 60.0
 _KEPT = 1000
 
 
@@ -41,9 +43,15 @@ class _Question(NamedTuple):
 class Explainer:
     """Asks for what explains a run; as `allranks.cluster.port.Lister` for `observe`."""
 
-    def __init__(self, api: Api) -> None:
-        """Nothing is asked yet."""
+    def __init__(self, api: Api, heard: Heard = unheard) -> None:
+        """Nothing is asked yet.
+
+        Args:
+            api: the API server.
+            heard: told how each question ended.
+        """
         self._api = api
+        self._heard = heard
         self._lock = threading.Lock()
         self._known: dict[_Question, tuple[float, Manifests | NotFoundError | ForbiddenError]] = {}
 
@@ -113,6 +121,7 @@ class Explainer:
     def _ask(self, asked: _Question) -> Manifests | NotFoundError | ForbiddenError:
         found: Manifests = []
         token = ""
+        action = f"list_{paths.plural(asked.path)}"
         try:
             for _ in range(_PAGES_MAX):
                 query = pairs(
@@ -131,5 +140,7 @@ class Explainer:
         except GoneError as error:
             return NotFoundError(error.problem.message)
         except RefusedError as error:
+            self._heard(asked.namespace, action, error)
             return ForbiddenError(error.problem.message)
+        self._heard(asked.namespace, action, None)
         return found

@@ -74,6 +74,7 @@ class Jobs:
         metrics: Metrics,
         *,
         master_image: str,
+        own_accounts: bool = False,
     ) -> None:
         """Nothing is looked at yet.
 
@@ -84,6 +85,7 @@ class Jobs:
             actor: carries out what was decided.
             metrics: counts.
             master_image: of our own masters.
+            own_accounts: whether they get accounts of their jobs' own.
         """
         self._api = api
         self._world = world
@@ -91,6 +93,7 @@ class Jobs:
         self._actor = actor
         self._metrics = metrics
         self._master_image = master_image
+        self._own_accounts = own_accounts
         self._pace = Pace(1.0)
         self._commits = Burst(_COMMIT_SECONDS, _COMMITS_AT_ONCE)
         self._backoff = Backoff()
@@ -157,6 +160,7 @@ class Jobs:
             services=services,
             now=time.time(),
             master_image=self._master_image,
+            own_accounts=self._own_accounts,
             refused=self._refusals.get((key, _MAKING), ""),
             master_refused=self._refusals.get((key, _LEADING), ""),
             read_plan=self._plans.reader(key),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,7 +19,18 @@ if TYPE_CHECKING:
 
 _FORBIDDEN = 403
 _CANNOT = re.compile(r'cannot (?P<verb>\S+) resource "(?P<resource>[^"]+)"')
+# A Role for others gives what its maker has; what that lacks is named (see `model.grants`).
+_WITHHELD = re.compile(r"grants rights that the user does not have: (?P<rights>.+)", re.DOTALL)
 _TOLD_MAX = 20
+
+
+# How a request ended that a run can do without: the namespace, what the metrics call it, and the
+# refusal; None where it was answered.
+Heard = Callable[[str, str, "ApiError | None"], None]
+
+
+def unheard(namespace: str, action: str, error: ApiError | None) -> None:
+    """Leave it at that: nobody listens."""
 
 
 class Lacking:
@@ -38,11 +50,11 @@ class Lacking:
             action: what the metrics call it.
             error: the refusal.
         """
-        found = _CANNOT.search(error.said) if error.status == _FORBIDDEN else None
-        if found is None:
+        right = _right(error.said) if error.status == _FORBIDDEN else ""
+        if not right:
             return
         with self._lock:
-            self._known[namespace, action] = f"{found['verb']} {found['resource']}"
+            self._known[namespace, action] = right
             self._metric.labels(namespace, action).set(1)
 
     def worked(self, namespace: str, action: str) -> None:
@@ -67,3 +79,11 @@ class Lacking:
         for namespace, right in known[:_TOLD_MAX]:
             rights.setdefault(namespace, {})[right] = None
         return "; ".join(f"in {namespace}: {', '.join(each)}" for namespace, each in rights.items())
+
+
+def _right(said: str) -> str:
+    """The right that a refusal is for want of; "" where it is another refusal."""
+    cannot, withheld = _CANNOT.search(said), _WITHHELD.search(said)
+    if cannot is not None:
+        return f"{cannot['verb']} {cannot['resource']}"
+    return withheld["rights"] if withheld is not None else ""

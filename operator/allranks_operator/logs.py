@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 from allranks.status import reduce
 from allranks_operator.kube.api import pairs
 from allranks_operator.kube.errors import ApiError
+from allranks_operator.lacking import unheard
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from allranks.status.observation import Observation
     from allranks_operator.kube.api import Api
+    from allranks_operator.lacking import Heard
 
 _LINES = 20
 _LINE_MAX = 400
@@ -22,9 +24,15 @@ _KEPT = 1000
 class Logs:
     """Reads the ends of logs."""
 
-    def __init__(self, api: Api) -> None:
-        """Nothing is read yet."""
+    def __init__(self, api: Api, heard: Heard = unheard) -> None:
+        """Nothing is read yet.
+
+        Args:
+            api: the API server.
+            heard: told how each reading ended.
+        """
         self._api = api
+        self._heard = heard
         self._known: dict[tuple[str, str, str], tuple[str, ...]] = {}
 
     def of(self, seen: Observation) -> Mapping[str, tuple[str, ...]]:
@@ -47,6 +55,8 @@ class Logs:
         )
         try:
             text = self._api.log(namespace, pod, query)
-        except ApiError:
+        except ApiError as error:
+            self._heard(namespace, "read_log", error)
             return ()  # the pod or its node is gone, or it may not be read
+        self._heard(namespace, "read_log", None)
         return tuple(line[:_LINE_MAX] for line in text.splitlines()[-_LINES:])

@@ -28,6 +28,7 @@ TABLE: Mapping[str, str] = {
     FAILED_CREATE: "pods cannot be made; it has the API server's words, and it is tried again",
     PODS_CREATED: "pods can be created again, after they could not be",
     ACTION_REFUSED: "the API server does not take what the job needs; it is tried again rarely",
-    NAME_TAKEN: "a Service that the job needs is somebody else's, and is used as it stands",
+    NAME_TAKEN: "a Service that the job needs is somebody else's, and is used as it stands; or the "
+    "ConfigMap of its history is, and is left alone",
     NOT_READ: "an object is nested too deep or too large, and nothing is done for it",
 }

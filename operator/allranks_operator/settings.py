@@ -25,6 +25,7 @@ _LEASE_MAX = 3600
 _SPACES = "ALLRANKS_WATCH_NAMESPACES"
 _CLUSTER = "ALLRANKS_WATCH_CLUSTER"
 _MASTER = "ALLRANKS_MASTER_IMAGE"
+_ACCOUNTS = "ALLRANKS_MASTER_ACCOUNTS"
 _LISTEN = "ALLRANKS_LISTEN"
 _LEVEL = "ALLRANKS_LOG_LEVEL"
 _WORKERS = "ALLRANKS_CONCURRENCY"
@@ -44,6 +45,7 @@ class Settings:
         namespaces: which are watched; () is the one of the kubeconfig or of its own pod.
         cluster: all namespaces are watched.
         master_image: the image of our own masters; "" where there is none to be had.
+        master_accounts: each of our masters gets an account of its job's own.
         listen: host and port of /healthz, /readyz and /metrics.
         lease_namespace: where the Lease lies; "" is the one of the kubeconfig or of its own pod.
         lease_name: its name.
@@ -59,6 +61,7 @@ class Settings:
     namespaces: tuple[str, ...] = ()
     cluster: bool = False
     master_image: str = ""
+    master_accounts: bool = False
     listen: tuple[str, int] = ("", 8080)
     lease_namespace: str = ""
     lease_name: str = names.WATCHER
@@ -94,6 +97,7 @@ def read(words: Sequence[str], environment: Mapping[str, str] = os.environ) -> S
         namespaces=() if found.all_namespaces else tuple(dict.fromkeys(named)),
         cluster=found.all_namespaces,
         master_image=found.master_image,
+        master_accounts=found.master_accounts,
         listen=(host.strip("[]"), _number("--listen", port, 0, _PORT_MAX)),
         lease_namespace=found.lease_namespace,
         lease_name=found.lease_name,
@@ -153,6 +157,11 @@ def parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
 
 _SWITCHES = (
     ("--all-namespaces", _CLUSTER, "watch all namespaces"),
+    (
+        "--master-accounts",
+        _ACCOUNTS,
+        "make an account of its own for each job's master, with a right to its own history",
+    ),
     ("--pod-logs", _LOGS, "read the last lines of a failed rank's log"),
 )
 _TEXTS = (

@@ -18,7 +18,7 @@ from allranks_operator.agenda import Agenda
 from allranks_operator.explain import Explainer
 from allranks_operator.jobs import Jobs
 from allranks_operator.kube.api import Api
-from allranks_operator.kube.errors import ApiError, GoneError
+from allranks_operator.kube.errors import ApiError, GoneError, RefusedError
 from allranks_operator.kube.reflector import Reflector, Waits
 from allranks_operator.kube.resources import WATCHED
 from allranks_operator.lease import Election, Terms
@@ -124,11 +124,16 @@ class Watcher:
         runs = Runs(
             *shared,
             teller=teller,
-            explainer=Explainer(self._api),
-            logs=Logs(self._api) if settings.pod_logs else None,
+            explainer=Explainer(self._api, self._heard),
+            logs=Logs(self._api, self._heard) if settings.pod_logs else None,
         )
         unread = UnreadObjects(self._world, actor, teller, self._log)
-        return actor, runs, Jobs(*shared, master_image=settings.master_image), unread
+        jobs = Jobs(
+            *shared,
+            master_image=settings.master_image,
+            own_accounts=settings.master_accounts,
+        )
+        return actor, runs, jobs, unread
 
     @property
     def port(self) -> int:
@@ -215,6 +220,14 @@ class Watcher:
         missing = isinstance(error, GoneError) and resource.extension
         tell = self._log.info if missing else self._log.warning
         tell("a watch failed", resource=resource.plural, namespace=namespace, why=str(error))
+
+    def _heard(self, namespace: str, action: str, error: ApiError | None) -> None:
+        if error is None:
+            self._actor.lacking.worked(namespace, action)
+            return
+        self._actor.lacking.refused(namespace, action, error)
+        if isinstance(error, RefusedError):
+            self._log.warning("a request was refused", action=action, why=str(error))
 
     def _failed(self, what: str, error: ApiError) -> None:
         self._log.warning(f"{what} failed", why=str(error))

@@ -10,6 +10,8 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,8 +19,9 @@ import yaml
 
 from allranks import names
 from tests.kube import kwok
+from tests.kube.api import ApiError
 
-from .waiting import until
+from .waiting import PATIENCE, until
 from .watchers import Zygote
 from .watching import Lab, release_job, replicas
 
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.timeout(900)
 
 RELEASE, ACCOUNT = "allranks", "allranks-watcher"
+FLAGS = ("--lease-name", ACCOUNT, "--master-image", "my/master:1", "--master-accounts")
 _FORBIDDEN = 403
 # Server-side apply of what is not there yet: one request, which needs two rights.
 _APPLIED = {"trainingruns"}
@@ -48,15 +52,21 @@ def lab(lab: Lab, helm4: Any, repo: Path, tmp_path: Path) -> Iterator[Lab]:
     lab.zygote.close()
 
 
-def token_kubeconfig(lab: Lab, account: str, folder: Path) -> Path:
-    """A kubeconfig with a token of an account, as its pods have one."""
+def token_of(lab: Lab, account: str) -> str:
+    """A token of an account, as its pods have one."""
     path = f"{lab.path('serviceaccounts', account)}/token"
     body = {
         "apiVersion": "authentication.k8s.io/v1",
         "kind": "TokenRequest",
         "spec": {"expirationSeconds": 3600},
     }
-    token = lab.cluster.api("POST", path, body)["status"]["token"]
+    token: str = lab.cluster.api("POST", path, body)["status"]["token"]
+    return token
+
+
+def token_kubeconfig(lab: Lab, account: str, folder: Path) -> Path:
+    """A kubeconfig with a token of an account."""
+    token = token_of(lab, account)
     config = yaml.safe_load(lab.cluster.kubeconfig.read_text("utf-8"))
     config["users"] = [{"name": account, "user": {"token": token}}]
     config["contexts"][0]["context"]["user"] = account
@@ -65,14 +75,21 @@ def token_kubeconfig(lab: Lab, account: str, folder: Path) -> Path:
     return made
 
 
+def masters_account(lab: Lab, job: str, seconds: float = PATIENCE) -> str:
+    """The account that the watcher has made for the master of a job, waited for so long."""
+    uid = until(lambda: lab.get(names.ELASTIC_JOBS, job), f"job {job}")["metadata"]["uid"]
+    found = f"elasticjob-{job}-dlrover-master-{uid[:8]}"
+    until(lambda: lab.get("rolebindings", found), f"the rights of {found}", seconds)
+    return found
+
+
 def granted(lab: Lab, account: str) -> set[tuple[str, str]]:
     """What the Role of an account gives it, as (resource, verb).
 
     The audit log leaves Leases out; without the rights to its own the watcher would not act.
     """
-    root = "/apis/rbac.authorization.k8s.io/v1"
     found = set()
-    role = lab.cluster.api("GET", f"{root}/namespaces/{lab.namespace}/roles/{account}")
+    role = lab.cluster.api("GET", lab.path("roles", account))
     for rule in role["rules"]:
         found |= {(plural, verb) for plural in rule["resources"] for verb in rule["verbs"]}
     return found
@@ -143,14 +160,15 @@ def _merge(lab: Lab, path: str, body: dict[str, Any]) -> None:
 
 
 def test_the_watcher_works_with_exactly_its_rights(lab: Lab) -> None:
-    """Nothing that it does is forbidden, and there is no right that it has no use for."""
-    lab.watch("--lease-name", ACCOUNT, "--pod-logs", "--master-image", "my/master:1")
-    # The pods of a master of ours have a token of their job's.
+    """Nothing that it does is forbidden, and there is no right that it does not use or pass on."""
+    lab.watch(*FLAGS, "--pod-logs")
+    # The pods of a master of ours have a token of their job's, and it has an account.
     lab.job("own", annotations={names.MASTER: "own"})
     _runs(lab)
     _elastic(lab)
 
-    rights = granted(lab, ACCOUNT)
+    # Kubernetes lets nobody give a right that they do not have.
+    rights = granted(lab, ACCOUNT) - granted(lab, masters_account(lab, "own"))
 
     def unused() -> set[tuple[str, str]]:
         found = asked(lab, ACCOUNT)[0]
@@ -162,13 +180,15 @@ def test_the_watcher_works_with_exactly_its_rights(lab: Lab) -> None:
 
 def test_a_master_works_with_exactly_its_rights(lab: Lab, tmp_path: Path) -> None:
     """It reads its job, asks for workers, says why, and keeps what the job used."""
-    lab.watch("--lease-name", ACCOUNT)
+    lab.watch(*FLAGS)
     ends = {kwok.ENDS_AFTER: "1s", kwok.EXIT_CODE: "0"}
-    lab.job("led", specs={"worker": replicas(2, annotations=ends)})
+    own = {names.MASTER: "own"}
+    lab.job("led", annotations=own, specs={"worker": replicas(2, annotations=ends)})
+    account = masters_account(lab, "led")
     environment = {
         "PATH": os.environ["PATH"],
         "HOME": str(tmp_path),
-        "KUBECONFIG": str(token_kubeconfig(lab, names.MASTER_ACCOUNT, tmp_path)),
+        "KUBECONFIG": str(token_kubeconfig(lab, account, tmp_path)),
         names.ENV_NAMESPACE: lab.namespace,
         names.ENV_JOB: "led",
         names.ENV_MASTER_PORT: "0",
@@ -182,8 +202,51 @@ def test_a_master_works_with_exactly_its_rights(lab: Lab, tmp_path: Path) -> Non
         timeout=90,
     )
     assert 0 == master.returncode, master.stdout + master.stderr
-    assert lab.get("configmaps", "led-history") is not None
-    used, refused = asked(lab, names.MASTER_ACCOUNT)
+    assert "history.json" in (lab.get("configmaps", "led-history") or {})["data"]
+    used, refused = asked(lab, account)
     assert set() == refused
     # A plan is only looked for by name where one of that name is there already.
-    assert {("scaleplans", "get")} >= granted(lab, names.MASTER_ACCOUNT) - used
+    assert {("scaleplans", "get")} >= granted(lab, account) - used
+
+
+def test_a_masters_account_is_no_way_to_anything_else(lab: Lab) -> None:
+    """Who names the image of a master has one history and one job, and nothing of others."""
+    theirs = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "taken-history"}}
+    lab.cluster.api("POST", lab.path("configmaps"), {**theirs, "data": {"secret": "plan"}})
+    lab.watch(*FLAGS)
+    for name in ("mine", "other", "taken"):
+        lab.job(name, annotations={names.MASTER: "own"})
+    users = {
+        name: replace(lab.cluster.admin, token=token_of(lab, masters_account(lab, name)))
+        for name in ("mine", "other", "taken")
+    }
+
+    def status(user: str, method: str, path: str, body: dict[str, Any] | None = None) -> int:
+        """How a request of an account ends."""
+        try:
+            users[user].request(method, path, body, content_type="application/merge-patch+json")
+        except ApiError as error:
+            return error.status
+        return HTTPStatus.OK
+
+    change = {"data": {"history.json": "{}"}}
+    own, root = lab.path("configmaps", "mine-history"), lab.path("configmaps", "kube-root-ca.crt")
+    taken, other = (lab.path("configmaps", f"{name}-history") for name in ("taken", "other"))
+    job = lab.path(names.ELASTIC_JOBS, "mine")
+    assert {HTTPStatus.OK} == {status("mine", "GET", path) for path in (own, job)}
+    assert HTTPStatus.OK == status("mine", "PATCH", own, change)
+    # The name of a job is its author's choice: it makes no ConfigMap of somebody else's the job's.
+    for user, path in (("mine", other), ("mine", root), ("mine", taken), ("taken", taken)):
+        assert [_FORBIDDEN] * 2 == [status(user, "GET", path), status(user, "PATCH", path, change)]
+    for path in (
+        lab.path("configmaps"),
+        lab.path("secrets"),
+        lab.path(names.ELASTIC_JOBS, "other"),
+    ):
+        assert _FORBIDDEN == status("mine", "GET", path)
+    assert "plan" == (lab.get("configmaps", "taken-history") or {})["data"]["secret"]
+    until(lambda: "taken" in _told_of(lab, "NameTaken"), "an Event that names the job")
+
+
+def _told_of(lab: Lab, reason: str) -> set[str]:
+    return {event["involvedObject"]["name"] for event in lab.events(reason)}

@@ -38,6 +38,8 @@ _ROOTS = {
     names.TRAINING_RUNS: STATUS,
     "jobs": "/apis/batch/v1",
     "leases": "/apis/coordination.k8s.io/v1",
+    "roles": "/apis/rbac.authorization.k8s.io/v1",
+    "rolebindings": "/apis/rbac.authorization.k8s.io/v1",
 }
 
 

@@ -23,6 +23,7 @@ Environment, set by the chart:
     ALLRANKS_POD_IP           this pod's address
     ALLRANKS_WAIT_SECONDS     how long to wait for names
     ALLRANKS_FOLLOW_PORT      where the leads tell
+    ALLRANKS_FOLLOW_TOKEN     what the pods show there; without it anyone may be a pod
     ALLRANKS_LOST_SECONDS     how long to go on without a lead
     ALLRANKS_FAILURES, ALLRANKS_BACKOFF_LIMIT  how often this pod has failed, and may
     ALLRANKS_FATAL_EXIT_CODES comma separated
@@ -67,6 +68,7 @@ class Settings:
         self.ip = env.get("ALLRANKS_POD_IP", "")
         self.wait_seconds = float(env["ALLRANKS_WAIT_SECONDS"])
         self.port = int(env["ALLRANKS_FOLLOW_PORT"])
+        self.token = env.get("ALLRANKS_FOLLOW_TOKEN", "")
         self.lost_seconds = float(env["ALLRANKS_LOST_SECONDS"])
         spent = int(env.get("ALLRANKS_FAILURES") or 0)
         self.last_try = spent >= int(env["ALLRANKS_BACKOFF_LIMIT"])
@@ -177,7 +179,12 @@ class Role:
         self.meeting = self.attendance = None
         if place.is_meeting:
             self.meeting = meeting.Meeting(
-                place, self.state, settings.ip, settings.port, last=settings.last_if_killed
+                place,
+                self.state,
+                settings.ip,
+                settings.port,
+                last=settings.last_if_killed,
+                token=settings.token,
             )
         else:
             self.attendance = meeting.Attendance(
@@ -187,6 +194,7 @@ class Role:
                 settings.lost_seconds,
                 last=settings.last_if_killed and place.is_vital,
                 say=say,
+                token=settings.token,
             )
 
     def stop(self, *_):

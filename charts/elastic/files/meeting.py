@@ -11,7 +11,8 @@ side has said before whether it would be replaced. One that would not, and does 
 failed for good. A node that is lost closes nothing, and its pods are replaced.
 
 One JSON object a line, both ways:
-    to the meeting    {"pod": "ps-1", "known": ["worker-0"]}   at first; known: whose end was heard
+    to the meeting    {"pod": "ps-1", "known": ["worker-0"]}   at first; known: whose end was heard;
+                      with "token" where the job has one
                       {"last": true}      when this pod is killed, nobody replaces it
                       {"failing": true}   its program has failed for good, maybe of another's end
                       {"ended": 0}        this pod's program has ended well, or failed for good
@@ -24,6 +25,8 @@ Python 3.8 or newer, standard library.
 from __future__ import annotations
 
 import asyncio
+import collections
+import hmac
 import json
 import socket
 import threading
@@ -32,9 +35,11 @@ import time
 BEAT_SECONDS = 3.0
 SILENCE_SECONDS = 15.0  # without a word from the meeting: the connection is dead
 BACK_SECONDS = 10.0  # after its connection was closed, a pod that lives has long come back
-LINE_MAX = 1 << 20
+LINE_MAX, LINE_EACH = 4096, 64  # bytes of a line, and for each pod, which it may name
 HELLO_SECONDS = 15.0  # for a connection to say which pod it is of
 STRANGERS_MAX = 4096  # connections that have not; all pods may call at once
+STRANGERS_EACH = 256  # of one address: all pods of one node, where they share its network
+PLACES_MAX = 4  # connections of one pod: those that were lost are not seen to be at once
 
 
 class State:
@@ -64,9 +69,13 @@ class State:
 class Meeting:
     """Kept by the first lead, in a thread of its own."""
 
-    def __init__(self, place, state, address, port, *, last):
-        """Open the port at once; an OSError where it is taken. `last`: as in `Attendance`."""
+    def __init__(self, place, state, address, port, *, last, token=""):
+        """Open the port at once; an OSError where it is taken.
+
+        `last` and `token`: as in `Attendance`; without a token anyone may be a pod of the job.
+        """
         self._place = place
+        self._token = token
         self._state = state
         self._last = last
         self._last_tries = set()
@@ -75,7 +84,7 @@ class Meeting:
         self._loop = asyncio.new_event_loop()
         self._attending = {}  # writer of each connection -> the pod's name
         self._met = set()  # pods that have been here
-        self._strangers = 0
+        self._strangers = collections.Counter()  # connections by address
         self._heard = set()
         self._at_fault = ""  # who has failed for good: it ends before the others do
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
@@ -120,7 +129,8 @@ class Meeting:
 
     def _run(self):
         asyncio.set_event_loop(self._loop)
-        start = asyncio.start_server(self._attend, sock=self._socket, limit=LINE_MAX)
+        limit = LINE_MAX + LINE_EACH * len(self._place.everybody)
+        start = asyncio.start_server(self._attend, sock=self._socket, limit=limit)
         self._loop.run_until_complete(start)
         self._loop.create_task(self._beat())
         self._loop.run_forever()
@@ -135,23 +145,22 @@ class Meeting:
         """One connection: the pod's words, until it goes."""
         known = set(self._place.everybody)
         closed = True  # by the other side, or by its kernel
+        address = (writer.get_extra_info("peername") or ("",))[0]
         try:
             # Anyone may reach this port: who is no pod of the job has little time, and little room.
-            self._strangers += 1
-            if self._strangers > STRANGERS_MAX:
+            self._strangers[address] += 1
+            if self._has_too_many(address):
                 closed = False
                 return
             line = await asyncio.wait_for(reader.readline(), HELLO_SECONDS)
             while line:
                 word = json.loads(line)
-                name = word.get("pod", self._attending.get(writer))
+                name = self._attending.get(writer) or self._introduced(word)
                 if name not in known:
+                    closed = False
                     return
-                with self._state.changed:
-                    if writer not in self._attending:
-                        self._strangers -= 1
-                    self._attending[writer] = name
-                    self._met.add(name)
+                if writer not in self._attending:
+                    self._greet(writer, address, name)
                 self._take(name, word)
                 self._judge()
                 line = await reader.readline()
@@ -169,13 +178,41 @@ class Meeting:
             return  # out of sight, or none of ours
         finally:
             if writer not in self._attending:
-                self._strangers -= 1
+                self._leave(address)
             with self._state.changed:
                 name = self._attending.pop(writer, None)
                 self._state.changed.notify_all()
             if closed and name in self._last_tries - set(self._attending.values()):
                 self._missed[name] = time.monotonic()
             writer.close()
+
+    def _has_too_many(self, address):
+        """Whether no more connections are taken that have not said whose they are."""
+        everybody = sum(self._strangers.values())
+        return everybody > STRANGERS_MAX or self._strangers[address] > STRANGERS_EACH
+
+    def _introduced(self, word):
+        """The pod that a first word is of; "" for one that does not show the job's token."""
+        shown = str(word.get("token", "")).encode("utf-8", "replace")
+        if self._token and not hmac.compare_digest(shown, self._token.encode()):
+            return ""
+        return word.get("pod")
+
+    def _greet(self, writer, address, name):
+        """Know a connection as a pod's; of one pod the oldest make room."""
+        self._leave(address)
+        with self._state.changed:
+            self._attending[writer] = name
+            self._met.add(name)
+        own = [each for each, pod in self._attending.items() if pod == name]
+        for each in own[:-PLACES_MAX]:
+            each.close()
+
+    def _leave(self, address):
+        """One connection of an address less that has not said whose it is."""
+        self._strangers[address] -= 1
+        if not self._strangers[address]:
+            del self._strangers[address]
 
     def _miss(self):
         """A pod that was killed, and that nobody replaces, has failed for good."""
@@ -220,7 +257,7 @@ class Meeting:
 class Attendance:
     """Kept by every other pod, in a thread of its own."""
 
-    def __init__(self, place, state, port, lost_seconds, *, last, say):
+    def __init__(self, place, state, port, lost_seconds, *, last, say, token=""):
         """Begin at once to look for the meeting.
 
         Args:
@@ -230,7 +267,9 @@ class Attendance:
             lost_seconds: how long to look for it.
             last: whether nobody replaces this pod when it is killed.
             say: gets words for the log.
+            token: what the pods of the job show to the meeting; "" where it has none.
         """
+        self._token = token
         self._place = place
         self._state = state
         self._port = port
@@ -308,6 +347,8 @@ class Attendance:
         with socket.create_connection(where, timeout=5) as self._socket:
             self._socket.settimeout(SILENCE_SECONDS)
             told = {"pod": self._place.name, "known": self._state.told()["ended"]}
+            if self._token:
+                told["token"] = self._token
             self._send(dict(told, last=self._last))
             if self._ended is not None:
                 self._send({"ended": self._ended})

@@ -16,6 +16,9 @@ the pod's index is known; in mode auto the watcher adds what it knows.
       "ALLRANKS_LOST_SECONDS" (int .ctx.Values.elastic.leadLostSeconds | toString)
       "ALLRANKS_FAILURES" $count
       "ALLRANKS_BACKOFF_LIMIT" (int .ctx.Values.runPolicy.backoffLimit | toString)) -}}
+{{- with .ctx.Values.elastic.existingSecret -}}
+{{- $_ := set $vars "ALLRANKS_FOLLOW_TOKEN" (dict "secretKeyRef" (dict "name" . "key" "token")) -}}
+{{- end -}}
 {{- with include "allranks.controllers.fatal" .ctx -}}
 {{- $_ := set $vars "ALLRANKS_FATAL_EXIT_CODES" . -}}
 {{- end -}}

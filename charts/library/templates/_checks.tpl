@@ -178,6 +178,13 @@ stand for who uses plain Helm.
 {{- $problems = append $problems (printf "annotations.%s: this annotation is the chart's own or Helm's; use another key" $key) -}}
 {{- end -}}
 {{- end -}}
+{{- $policy := .ctx.Values.networkPolicy -}}
+{{- if and $policy.from (not $policy.enabled) -}}
+{{- $problems = append $problems "networkPolicy.from: there is no NetworkPolicy; set networkPolicy.enabled" -}}
+{{- end -}}
+{{- if and $policy.enabled .ctx.Values.network.hostNetwork -}}
+{{- $problems = append $problems "networkPolicy.enabled: no NetworkPolicy holds for pods in the node's own network; leave out one of it and network.hostNetwork" -}}
+{{- end -}}
 {{- if and .ctx.Values.serviceAccount.annotations (not .ctx.Values.serviceAccount.create) -}}
 {{- $problems = append $problems "serviceAccount.annotations: the chart does not create the account; set serviceAccount.create" -}}
 {{- end -}}

@@ -28,6 +28,26 @@ automountServiceAccountToken: {{ .ctx.Values.serviceAccount.automountToken }}
 {{- end }}
 {{- end -}}
 
+{{/* Who reaches the release's pods: these themselves, and whom the values name. What the pods ask of
+     others (DNS, data, an API server) is left alone. (dict "ctx" $ "role" "node"). */}}
+{{- define "allranks.objects.networkPolicy" -}}
+{{- $policy := .ctx.Values.networkPolicy -}}
+{{- if $policy.enabled -}}
+{{- $own := dict "matchLabels" (include "allranks.labels.selector" (dict "ctx" (.ctx.Whole | default .ctx)) | fromJson) -}}
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata:
+  {{- include "allranks.objects.metadata" (dict "ctx" .ctx "role" .role "name" (include "allranks.names.release" .ctx)) | nindent 2 }}
+spec:
+  podSelector:
+    {{- include "allranks.yaml" (dict "value" $own) | nindent 4 }}
+  policyTypes: [Ingress]
+  ingress:
+    - from:
+        {{- include "allranks.yaml" (dict "value" (prepend $policy.from (dict "podSelector" $own))) | nindent 8 }}
+{{- end }}
+{{- end -}}
+
 {{/* No cluster serves this kind. Where the values ask for what only the post-renderer does, the
      document stops `helm install` before anything is applied; the post-renderer removes it. Takes the
      root context. */}}

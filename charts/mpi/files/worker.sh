@@ -42,7 +42,8 @@ allranks_save() {
 
 # Write sshd's settings. It runs as this container's own user, on a port that any user may open, and
 # asks no PAM and no file of the system's. The job's key is also the host's, so that each end knows
-# the other. Where pods share one machine's network, ALLRANKS_MPI_ADDRESS is this one's own.
+# the other. Where pods share one machine's network, ALLRANKS_MPI_ADDRESS is this one's own. Each
+# connection is a process of sshd's before it has shown a key: one address has some of them, not all.
 allranks_sshd_config() {
   # shellcheck disable=SC2154 # set by allranks_key
   printf '%s\n' "$allranks_public" >"$ALLRANKS_STATE/authorized_keys"
@@ -61,6 +62,7 @@ X11Forwarding no
 PermitTunnel no
 LoginGraceTime 60
 MaxStartups 4096
+PerSourceMaxStartups 128
 MaxSessions 4096
 ClientAliveInterval 10
 ClientAliveCountMax 3
@@ -78,8 +80,16 @@ allranks_sshd() {
   allranks_user
   allranks_key
   allranks_sshd_config
-  # As root it wants a folder that the package's start script would have made.
+  # Before OpenSSH 8.5 there is no limit for each address.
   allranks_said=$("$allranks_program" -t -f "$ALLRANKS_STATE/sshd_config" 2>&1)
+  case $allranks_said in
+    *'PerSourceMaxStartups'*)
+      allranks_settings=$(grep -v PerSourceMaxStartups "$ALLRANKS_STATE/sshd_config")
+      printf '%s\n' "$allranks_settings" >"$ALLRANKS_STATE/sshd_config"
+      allranks_said=$("$allranks_program" -t -f "$ALLRANKS_STATE/sshd_config" 2>&1)
+      ;;
+  esac
+  # As root it wants a folder that the package's start script would have made.
   case $allranks_said in
     *'Missing privilege separation directory: '*)
       allranks_missing=${allranks_said##*'directory: '}

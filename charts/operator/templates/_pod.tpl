@@ -9,6 +9,7 @@ The watcher's pod.
       (dict "name" "ALLRANKS_WATCH_NAMESPACES" "value" (include "operator.watched" . | fromJsonArray | join ","))
       (dict "name" "ALLRANKS_WATCH_CLUSTER" "value" (toString .Values.watch.cluster))
       (dict "name" "ALLRANKS_MASTER_IMAGE" "value" (.Values.master.image | default (include "operator.image" .)))
+      (dict "name" "ALLRANKS_MASTER_ACCOUNTS" "value" (toString .Values.master.history))
       (dict "name" "ALLRANKS_LISTEN" "value" (printf ":%d" (int .Values.port)))
       (dict "name" "ALLRANKS_LOG_LEVEL" "value" .Values.logLevel)
       (dict "name" "ALLRANKS_CONCURRENCY" "value" (toString (int .Values.concurrency)))

@@ -46,6 +46,22 @@ each of them is needed, and a test holds the two equal.
 - apiGroups: [scheduling.x-k8s.io, scheduling.run.ai, scheduling.volcano.sh]
   resources: [podgroups]
   verbs: [list]
+{{- if .Values.master.history }}
+# Each master runs as an account of its job's own, with a right to that job's history alone. Kubernetes
+# lets nobody give a right that they do not have: those to get and to patch are had for that.
+- apiGroups: [""]
+  resources: [serviceaccounts]
+  verbs: [create]
+- apiGroups: [rbac.authorization.k8s.io]
+  resources: [roles, rolebindings]
+  verbs: [create]
+- apiGroups: [""]
+  resources: [configmaps]
+  verbs: [get, create, patch]
+- apiGroups: [elastic.iml.github.io]
+  resources: [elasticjobs, scaleplans]
+  verbs: [get]
+{{- end }}
 {{- if .Values.podLogs }}
 - apiGroups: [""]
   resources: [pods/log]
@@ -65,7 +81,7 @@ each of them is needed, and a test holds the two equal.
   verbs: [get, update]
 {{- end -}}
 
-{{/* The masters of elastic jobs. Takes the root context. */}}
+{{/* The masters of elastic jobs that have no account of their own. Takes the root context. */}}
 {{- define "operator.rules.master" -}}
 - apiGroups: [elastic.iml.github.io]
   resources: [elasticjobs]
@@ -79,11 +95,6 @@ each of them is needed, and a test holds the two equal.
 - apiGroups: [""]
   resources: [events]
   verbs: [create]
-{{- if .Values.master.history }}
-- apiGroups: [""]
-  resources: [configmaps]
-  verbs: [get, create, patch]
-{{- end }}
 {{- end -}}
 
 {{/* People who may edit or view a namespace: (dict "verbs" $list). */}}

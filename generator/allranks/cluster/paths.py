@@ -35,6 +35,7 @@ SCALE_PLANS = f"apis/{names.ELASTIC_API_VERSION}/{names.SCALE_PLANS}"
 DEPLOYMENTS = "apis/apps/v1/deployments"
 LEASES = "apis/coordination.k8s.io/v1/leases"
 DEFINITIONS = "apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+NETWORK_POLICIES = "apis/networking.k8s.io/v1/networkpolicies"
 ROLES = "apis/rbac.authorization.k8s.io/v1/roles"
 ROLE_BINDINGS = "apis/rbac.authorization.k8s.io/v1/rolebindings"
 

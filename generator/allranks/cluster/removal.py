@@ -36,6 +36,7 @@ _KINDS = (
     paths.SERVICE_ACCOUNTS,
     paths.ROLE_BINDINGS,
     paths.ROLES,
+    paths.NETWORK_POLICIES,
     *paths.POD_GROUPS,
 )
 _WORKLOADS = (paths.JOBS, paths.STATEFUL_SETS)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from allranks.elastic.pods.account import Account
     from allranks.model.manifest import Manifest
 
 
@@ -24,10 +25,12 @@ class CreatePod:
         manifest: the pod.
         secret: a Secret that is made first, where it is not there; who makes it draws the token
             that it holds under the key `token`. None for none.
+        account: what a master runs as, which is made before its pod; None for what is there.
     """
 
     manifest: Manifest
     secret: Manifest | None = None
+    account: Account | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,7 +77,7 @@ def lead(job: ElasticJob, target: Target, sights: Sights, view: JobView) -> Mast
         end = replace(end, at=int(view.now))
     found = replace(target, master=state, end=end)
     sight = _current(sights, state)
-    create = _create(job, found, sights, view.master_image)
+    create = _create(job, found, sights, view)
     held = _held(job, create)
     before = condition(items(job.status, "conditions"), "Ready")
     if held and text(before, "reason") != reasons.MASTER_NO_IMAGE:
@@ -265,16 +265,23 @@ def _actions(
             yield DeletePod(one.name, one.uid, why=why or "another master has taken over")
 
 
-def _create(job: ElasticJob, target: Target, sights: Sights, image: str) -> CreatePod | None:
+def _create(job: ElasticJob, target: Target, sights: Sights, view: JobView) -> CreatePod | None:
     """The pod of the master, where it is to be made."""
     name = pods.master_name(job.name, target.master.attempt)
     held = _current(sights, target.master) is not None or name in sights.passing
     if target.end is not None or job.suspend or held:
         return None
-    return CreatePod(
-        pods.master(job, target.master.attempt, image),
-        pods.token(job) if job.master == "own" else None,
-    )
+    attempt = target.master.attempt
+    if job.master != "own":
+        return CreatePod(pods.master(job, attempt, view.master_image))
+    account = pods.account(job) if view.own_accounts else None
+    if account is None:
+        return CreatePod(pods.master(job, attempt, view.master_image), pods.token(job))
+    own = text(account.account, "metadata", "name")
+    manifest = pods.master(job, attempt, view.master_image, own)
+    # An account that the job's template names is there, or is not.
+    is_own = text(manifest, "spec", "serviceAccountName") == own
+    return CreatePod(manifest, pods.token(job), account if is_own else None)
 
 
 def _held(job: ElasticJob, create: CreatePod | None) -> str:

@@ -30,6 +30,8 @@ class JobView:
             for one of somebody else's, which is used as it stands and never deleted.
         now: seconds since the epoch.
         master_image: what runs `allranks-master`, where the job's template names no image.
+        own_accounts: whether a master of ours gets an account of its job's own, where the job's
+            template names none; else it is `allranks-master`, which somebody else has made.
         refused: the API server's words where the pods of its trainers could not be made when that
             was tried last; "" where they could.
         master_refused: the same of its master's pod.
@@ -42,6 +44,7 @@ class JobView:
     services: Mapping[str, str] = field(default_factory=dict)
     now: float = 0.0
     master_image: str = ""
+    own_accounts: bool = False
     refused: str = ""
     master_refused: str = ""
     read_plan: Callable[[Manifest], ScalePlan] = plan.read

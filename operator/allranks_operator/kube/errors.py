@@ -27,6 +27,7 @@ from allranks.cluster.refusals import (
     short,
 )
 from allranks.errors import RunError
+from allranks.model import grants
 
 _QUOTA = "exceeded quota"
 _EXISTS = "AlreadyExists"
@@ -108,7 +109,8 @@ def of_answer(asked: str, status: int, body: bytes, retry_after: str = "") -> Ap
         retry_after: the header of that name.
     """
     data = _object(body)
-    said = short(str(data.get("message") or "").strip()) or f"status {status}"
+    told = str(data.get("message") or "").strip()
+    said = grants.refused(told) or short(told) or f"status {status}"
     reason = str(data.get("reason") or "")
     about: dict[str, Any] = {"status": status, "reason": reason, "said": said}
     message = f"the API server refused to {asked}: {said}"

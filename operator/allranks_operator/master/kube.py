@@ -76,18 +76,12 @@ class Kubernetes:
         return text(found, "data", _HISTORY_KEY)
 
     def keep(self, history: str) -> None:
-        """Keep something of the job, where that is allowed."""
+        """Keep something of the job, where that is allowed.
+
+        Who makes the account of a master makes the ConfigMap: a right to create has no name.
+        """
         data = {"data": {_HISTORY_KEY: history}}
-        try:
-            self._cluster.patch(paths.CONFIG_MAPS, self._history, data, namespace=self._namespace)
-        except NotFoundError:
-            labels = {names.APP_PART_OF: names.PART_OF, names.EDL_NAME: self._job}
-            body = {
-                "apiVersion": "v1",
-                "kind": "ConfigMap",
-                "metadata": {"name": self._history, "labels": labels},
-            }
-            self._cluster.create(paths.CONFIG_MAPS, body | data, namespace=self._namespace)
+        self._cluster.patch(paths.CONFIG_MAPS, self._history, data, namespace=self._namespace)
 
     @property
     def _history(self) -> str:

@@ -30,7 +30,7 @@ def of_role(manifests: dict[str, Any], role: str) -> Rights:
 
 
 def of_guide(guide: Path) -> list[Rights]:
-    """The guide's tables of rights, in their order: watcher, lease, master, people."""
+    """The guide's tables of rights: watcher, lease, a master's own, the masters' shared, people."""
     tables: list[Rights] = []
     inside = False
     for line in guide.read_text("utf-8").splitlines():

@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
+from allranks.elastic.job import read
+from allranks.elastic.pods import account
 from tests.charts.operator import rights
 
 if TYPE_CHECKING:
@@ -14,6 +17,7 @@ if TYPE_CHECKING:
 
 Render = Any
 _ROLES = ("Role", "ClusterRole")
+JOB = {"metadata": {"name": "led", "namespace": "default", "uid": "u-led"}, "spec": {}}
 
 
 @pytest.fixture(scope="module")
@@ -57,14 +61,53 @@ def test_the_lease_is_the_watchers_own(
     assert ["create"] == rules[0]["verbs"]
 
 
-def test_a_masters_rights_are_those_of_the_guide(
+def test_a_masters_own_rights_are_those_of_the_guide(told: list[rights.Rights]) -> None:
+    """What has a name is given by name, and nothing is made that nobody's name is known of."""
+    rules = account(read(JOB)).role["rules"]
+    assert told[2] == rights.of_rules(rules)
+    named = {
+        rule["resources"][0]: rule["resourceNames"] for rule in rules if "resourceNames" in rule
+    }
+    assert {"elasticjobs": ["led"], "configmaps": ["led-history"]} == named
+
+
+def test_both_who_make_a_masters_account_give_it_the_same(template: Any, repo: Path) -> None:
+    """The watcher to a job that names none, and the elastic chart to those of its releases."""
+    values = yaml.safe_load((repo / "charts/elastic/ci/auto-values.yaml").read_text("utf-8"))
+    made = template(repo / "charts/elastic", values=values, name="led")
+    (role,) = (each for each in made if each["kind"] == "Role")
+    assert role["rules"] == account(read(JOB)).role["rules"]
+
+
+def test_the_masters_shared_rights_are_those_of_the_guide(
     render: Callable[..., Render], told: list[rights.Rights]
 ) -> None:
-    """ConfigMaps only where history is kept."""
-    role = "Role/allranks-master"
-    assert told[2] == rights.of_role(render(), role)
-    without_history = render(master={"history": False})
-    assert without(told[2], "configmaps") == rights.of_role(without_history, role)
+    """Whoever names a master's image has them: nobody's ConfigMap or Secret is among them."""
+    for history in (True, False):
+        made = render(master={"history": history})
+        assert told[3] == rights.of_role(made, "Role/allranks-master")
+    assert not {"configmaps", "secrets"} & {resource for _, resource in told[3]}
+
+
+def test_only_who_makes_accounts_may(
+    render: Callable[..., Render], told: list[rights.Rights]
+) -> None:
+    """Without history no account is made, no role is given and no ConfigMap is touched."""
+    made = render(master={"history": False})
+    found = rights.of_role(made, "Role/allranks-watcher")
+    making = {"serviceaccounts", "roles", "rolebindings", "configmaps"}
+    assert not making & {resource for _, resource in found}
+    assert all("get" not in verbs for verbs in found.values())
+    given = {(key, verb) for key, verbs in told[2].items() for verb in verbs}
+    had = rights.of_role(render(), "Role/allranks-watcher")
+    assert given <= {(key, verb) for key, verbs in had.items() for verb in verbs}
+
+
+def test_nobody_may_give_more_than_they_have(ci: dict[str, Any]) -> None:
+    """Kubernetes holds the watcher to its own rights, as long as it has neither of these."""
+    for each in ci.values():
+        for rule in each.get("rules") or ():
+            assert not {"escalate", "bind", "impersonate", "*"} & {*rule["verbs"]}
 
 
 def test_peoples_rights_are_those_of_the_guide(
@@ -72,10 +115,10 @@ def test_peoples_rights_are_those_of_the_guide(
 ) -> None:
     """Who edits writes, who views reads, each through Kubernetes' own role of that name."""
     made = render()
-    assert told[3] == rights.of_role(made, "ClusterRole/default-allranks-edit")
+    assert told[4] == rights.of_role(made, "ClusterRole/default-allranks-edit")
     viewed = rights.of_role(made, "ClusterRole/default-allranks-view")
     assert {"get", "list", "watch"} == set.union(*viewed.values())
-    assert set(without(told[3], "elasticjobs/scale")) == set(viewed)
+    assert set(without(told[4], "elasticjobs/scale")) == set(viewed)
     prefix = "rbac.authorization.k8s.io/aggregate-to-"
     for part, into in (("edit", {"edit", "admin"}), ("view", {"view"})):
         labels = made[f"ClusterRole/default-allranks-{part}"]["metadata"]["labels"]

@@ -10,6 +10,7 @@ import yaml
 from kubernetes.client.models.v1_config_map import V1ConfigMap
 from kubernetes.client.models.v1_deployment import V1Deployment
 from kubernetes.client.models.v1_job import V1Job
+from kubernetes.client.models.v1_network_policy import V1NetworkPolicy
 from kubernetes.client.models.v1_persistent_volume_claim import V1PersistentVolumeClaim
 from kubernetes.client.models.v1_role import V1Role
 from kubernetes.client.models.v1_role_binding import V1RoleBinding
@@ -27,6 +28,7 @@ _MODELS: dict[str, Any] = {
     "batch/v1/Job": V1Job,
     "apps/v1/Deployment": V1Deployment,
     "apps/v1/StatefulSet": V1StatefulSet,
+    "networking.k8s.io/v1/NetworkPolicy": V1NetworkPolicy,
     "rbac.authorization.k8s.io/v1/Role": V1Role,
     "rbac.authorization.k8s.io/v1/RoleBinding": V1RoleBinding,
 }

@@ -170,6 +170,7 @@ FITTING: dict[str, dict[str, Any]] = {
     },
     "network.rdma.resources": {"network": {"rdma": {"enabled": True}}},
     "serviceAccount.annotations": {"serviceAccount": {"create": True}},
+    "networkPolicy.from": {"networkPolicy": {"enabled": True}},
 }
 for _volume in ("workspace", "datasets", "checkpoints"):
     for _key in ("mountPath", "subPath", "readOnly", "keep", "storageClassName", "accessModes"):
@@ -178,6 +179,8 @@ for _volume in ("workspace", "datasets", "checkpoints"):
 
 OTHER: dict[str, Any] = {
     "image.tag": "2.0",
+    "networkPolicy.enabled": True,
+    "networkPolicy.from": [{"podSelector": {}}],
     "script": "print(2)",
     "procsPerNode": 2,
     "nodes": 3,

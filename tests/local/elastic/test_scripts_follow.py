@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import select
 import signal
 import socket
 import subprocess
@@ -321,6 +322,68 @@ def test_strangers_at_the_meeting_are_ignored(cast: MakeCast) -> None:
             one.shutdown(socket.SHUT_WR)
             assert b"" == one.recv(100)
     assert None is chief.process.poll()
+
+
+def _said(job: Cast, words: bytes) -> bytes:
+    """The first that the meeting answers to a line; nothing where it closes the connection."""
+    with socket.create_connection((job.address("chief", 0), job.port), timeout=60) as one:
+        one.sendall(words)
+        try:
+            return one.recv(100)
+        except ConnectionResetError:
+            return b""
+
+
+def test_without_the_jobs_token_nobody_is_a_pod_of_it(cast: MakeCast) -> None:
+    """Who guesses the name of a pod ends nothing; the pods themselves meet as ever."""
+    job = cast(counts={"chief": 1, "ps": 1})
+    token = {"ALLRANKS_FOLLOW_TOKEN": "a" * 64}
+    program = "echo up; while [ ! -e end ]; do sleep 0.02; done"
+    chief = job.start("chief", 0, program, **token)
+    chief.says("up")
+    for shown in ({}, {"token": ""}, {"token": "a" * 63}, {"token": None}, {"token": "\ud800"}):
+        for ended in (0, 1):
+            word = {"pod": "ps-0", "known": ["chief-0"], "ended": ended, **shown}
+            assert b"" == _said(job, json.dumps(word).encode() + b"\n")
+    assert None is chief.process.poll()
+    server = job.start("ps", 0, "echo up;" + FOR_EVER, **token)
+    server.says("up")
+    until(lambda: _connected(server), "the server at the meeting")
+    (chief.folder / "end").touch()
+    assert [0, 0] == [chief.code(), server.code()]
+
+
+def test_one_address_does_not_take_all_places(cast: MakeCast) -> None:
+    """Whoever says nothing there keeps nobody out, and a line is as long as all names at most."""
+    job = cast(counts={"chief": 1, "ps": 1})
+    chief = job.start("chief", 0, "echo up; while [ ! -e end ]; do sleep 0.02; done")
+    chief.says("up")
+    assert b"" == _said(job, b"1" * 20_000 + b"\n")
+    silent: list[socket.socket] = []
+    try:
+        where = job.address("chief", 0), job.port
+        silent.extend(socket.create_connection(where, timeout=60) for _ in range(300))
+        # All come from one address, which may have so many: those beyond are closed.
+        closed = until(lambda: _closed(silent), "the end of those that are too many")
+        assert closed >= len(silent) - 256
+        hello = b'{"pod": "ps-0"}\n'
+        address = ("127.77.9.9", 0)
+        with socket.create_connection(where, timeout=60, source_address=address) as one:
+            one.sendall(hello)
+            assert one.recv(100).startswith(b'{"ended"')
+    finally:
+        for each in silent:
+            each.close()
+    server = job.start("ps", 0, "echo up;" + FOR_EVER)
+    server.says("up")
+    (chief.folder / "end").touch()
+    assert [0, 0] == [chief.code(), server.code()]
+
+
+def _closed(connections: list[socket.socket]) -> int:
+    """How many of them the other side has closed."""
+    ready, _, _ = select.select(connections, [], [], 0)
+    return len(ready)
 
 
 # ---------------------------------------------------------------- who was first, and who is gone

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import signal
 from typing import TYPE_CHECKING
 
@@ -131,6 +132,30 @@ def test_image_without_sshd(lab: MakeLab, shell: str) -> None:
     worker = job.worker(0)
     assert worker.end() == 127
     assert "this image has no sshd: install openssh-server" in worker.message
+
+
+# What an sshd says that does not know a limit for each address, and does otherwise.
+OLD_SSHD = """#!/bin/sh
+for file; do
+  [ ! -f "$file" ] || ! grep -q PerSourceMaxStartups "$file" || {
+    echo "$file: line 17: Bad configuration option: PerSourceMaxStartups" >&2
+    exit 255
+  }
+done
+exec REAL "$@"
+"""
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_image_with_an_old_sshd(lab: MakeLab, shell: str) -> None:
+    """A limit that it does not know is left out: the ranks run."""
+    job = lab("openmpi4", workers=1, shell=shell)
+    real = job.folder / "real-sshd"
+    shutil.copy("/usr/sbin/sshd", real)
+    job.lay_over("/usr/sbin/sshd", OLD_SSHD.replace("REAL", str(real)))
+    job.overlays["/usr/sbin/sshd"].chmod(0o755)
+    job.all_workers()
+    assert job.launcher("true").end() == 0
 
 
 def test_image_without_ssh(lab: MakeLab) -> None:

@@ -11,6 +11,7 @@ from allranks import names
 from allranks.elastic import reasons
 from allranks.elastic.actions import CreatePod, CreateService
 from allranks.elastic.decide import decide
+from allranks.elastic.view import JobView
 from tests.unit.elastic.simcluster import MASTER, NAME, START, SimCluster, job, template
 
 PS = "ParameterServerStrategy"
@@ -654,3 +655,25 @@ def test_a_master_is_made_before_anything_is_known() -> None:
     cluster = SimCluster()
     then = decide(cluster.view()).then
     assert {CreatePod, CreateService} == {type(one) for one in then}
+
+
+@pytest.mark.parametrize(
+    ("own_accounts", "named", "account"),
+    [
+        (False, "", "allranks-master"),
+        (True, "", f"{POD}-u-demo"),
+        (True, "theirs", "theirs"),
+        (False, "theirs", "theirs"),
+    ],
+)
+def test_a_masters_account_is_its_jobs_own_where_it_names_none(
+    named: str, account: str, *, own_accounts: bool
+) -> None:
+    """What a job's template names is there, or is not: nothing is made for it."""
+    template = {"spec": {"serviceAccountName": named}} if named else {}
+    manifest = job({"worker": {}, "dlrover-master": {"template": template}}, master="own")
+    manifest["metadata"]["uid"] = "u-demo"
+    view = JobView(manifest, master_image="i", own_accounts=own_accounts)
+    (made,) = [each for each in decide(view).then if isinstance(each, CreatePod)]
+    assert account == made.manifest["spec"]["serviceAccountName"]
+    assert (own_accounts and not named) == (made.account is not None)

@@ -165,3 +165,39 @@ def test_a_masters_template_alone_says_where_it_runs() -> None:
     specs = {"worker": {"template": template(**WHERE)}, "dlrover-master": {"template": template()}}
     made = pods.master(job(specs=specs), 0, IMAGE)["spec"]
     assert not set(WHERE) & set(made)
+
+
+def test_an_account_of_a_jobs_own_is_bound_to_that_job() -> None:
+    """By name where Kubernetes has names for it; it goes with the job, and the history stays."""
+    own = pods.account(job())
+    name = "elasticjob-jar-dlrover-master-uid-jar"
+    objects = (own.account, own.role, own.binding)
+    assert {name} == {each["metadata"]["name"] for each in objects}
+    assert {"uid-jar"} == {each["metadata"]["ownerReferences"][0]["uid"] for each in objects}
+    assert "ownerReferences" not in own.history["metadata"]
+    named = {
+        resource: rule["resourceNames"]
+        for rule in own.role["rules"]
+        for resource in rule["resources"]
+        if "resourceNames" in rule
+    }
+    assert {"elasticjobs": ["jar"], "configmaps": ["jar-history"]} == named
+    role = own.binding["roleRef"]
+    assert ("Role", name) == (role["kind"], role["name"])
+    assert [{"kind": "ServiceAccount", "name": name, "namespace": "lab"}] == own.binding["subjects"]
+    assert "configmaps" not in str(own.role_without_history)
+
+
+@pytest.mark.parametrize(
+    ("labels", "is_history"),
+    [
+        ({"elasticjob.dlrover/name": "jar", "app.kubernetes.io/part-of": "allranks"}, True),
+        ({"app.kubernetes.io/instance": "jar", "app.kubernetes.io/part-of": "allranks"}, True),
+        ({"app.kubernetes.io/instance": "other", "app.kubernetes.io/part-of": "allranks"}, False),
+        ({"app.kubernetes.io/instance": "jar"}, False),
+        (None, False),
+    ],
+)
+def test_whose_a_history_is(labels: dict[str, str] | None, *, is_history: bool) -> None:
+    """Who creates a job chooses its name, and so which ConfigMap its history would be."""
+    assert is_history == pods.is_history_of({"metadata": {"labels": labels}}, "jar")

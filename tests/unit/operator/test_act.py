@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from allranks import names
+from allranks.elastic import pods
 from allranks.elastic.actions import (
     CreatePlan,
     CreatePod,
@@ -19,10 +20,19 @@ from allranks.elastic.actions import (
     Tell,
     WritePlanStatus,
 )
+from allranks.elastic.job import read
 from allranks_operator import act
 from allranks_operator.kube import resources
 from tests.unit.operator.fakes import FakeServer, listed, refused, until
-from tests.unit.operator.parts import JOB_KEY, PLANS_PATH, PODS_PATH, Parts, job, made, pod
+from tests.unit.operator.parts import (
+    JOB_KEY,
+    PLANS_PATH,
+    PODS_PATH,
+    Parts,
+    job,
+    made,
+    pod,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -252,3 +262,60 @@ def test_a_jobs_token_is_drawn_before_its_first_pod(parts: Parts) -> None:
     other = {"metadata": {"name": "v", "namespace": "lab"}}
     assert {"refused": 1} == words(parts, [CreatePod(pod("j-edljob-worker-9"), other)])
     assert 4 == len(parts.sent("POST", PODS_PATH))
+
+
+ACCOUNTS = ("configmaps", "serviceaccounts", "roles", "rolebindings")
+
+
+def paths_of_account(parts: Parts) -> dict[str, str]:
+    """Where the parts of an account are made, all of which the server takes."""
+    core, rbac = "/api/v1", "/apis/rbac.authorization.k8s.io/v1"
+    found = {
+        plural: f"{rbac if plural.startswith('role') else core}/namespaces/lab/{plural}"
+        for plural in ACCOUNTS
+    }
+    for path in found.values():
+        parts.server.routes["POST", path] = lambda _, body: made(body)
+    return found
+
+
+def leading(parts: Parts) -> str:
+    """Make the pod of a master that has an account of its job's own; what became of it."""
+    own = pods.account(read(job()))
+    (word,) = words(parts, [CreatePod(pod("m"), account=own)])
+    return word
+
+
+def test_a_masters_account_is_made_before_its_pod(parts: Parts) -> None:
+    """The history first, whose name the role says; what is there already is as good."""
+    paths = paths_of_account(parts)
+    assert "done" == leading(parts)
+    order = [path for _, path, _, _ in parts.server.requests]
+    assert [*paths.values(), PODS_PATH] == order
+    for path in list(paths.values())[1:]:
+        parts.server.routes["POST", path] = refused(409, "AlreadyExists")
+    assert "done" == leading(parts)
+
+
+@pytest.mark.parametrize("is_ours", [False, True])
+def test_a_config_map_of_somebody_elses_is_not_given_away(parts: Parts, *, is_ours: bool) -> None:
+    """Who creates a job chooses its name, and so the name of its history."""
+    paths = paths_of_account(parts)
+    parts.server.routes["POST", paths["configmaps"]] = refused(409, "AlreadyExists")
+    labels = {names.APP_PART_OF: names.PART_OF, names.EDL_NAME: "j"} if is_ours else {}
+    metadata = {"name": "j-history", "labels": labels}
+    history = f"{paths['configmaps']}/j-history"
+    parts.server.routes["GET", history] = lambda *_: (200, {"metadata": metadata})
+    assert "done" == leading(parts)
+    (role,) = parts.sent("POST", paths["roles"])
+    assert is_ours == any("configmaps" in rule["resources"] for rule in role["rules"])
+    assert ([] if is_ours else ["NameTaken"]) == parts.events()
+
+
+@pytest.mark.parametrize("plural", ACCOUNTS)
+def test_without_the_account_there_is_no_pod(parts: Parts, plural: str) -> None:
+    """A master that runs as nobody would only fail."""
+    paths = paths_of_account(parts)
+    parts.server.routes["POST", paths[plural]] = refused(403, "Forbidden")
+    assert "refused" == leading(parts)
+    assert [] == parts.sent("POST", PODS_PATH)

@@ -48,3 +48,17 @@ def test_other_refusals_are_not(server: FakeServer, api: Api, status: int, said:
     error = ApiError("no", status=status, said=said)
     parts.actor.lacking.refused("lab", "create_pod", error)
     assert "" == parts.actor.lacking.told()
+
+
+def test_a_right_that_cannot_be_given_is_one_that_is_lacking(server: FakeServer, api: Api) -> None:
+    """Kubernetes names it in Go's notation, behind a sentence about the role."""
+    parts = Parts(server, api)
+    said = (
+        'roles.rbac.authorization.k8s.io "m" is forbidden: user "system:serviceaccount:team:w" '
+        '(groups=["system:authenticated"]) is attempting to grant RBAC permissions not currently '
+        'held:\n{APIGroups:[""], Resources:["configmaps"], ResourceNames:["j-history"], '
+        'Verbs:["patch"]}'
+    )
+    server.routes["POST", PODS_PATH] = refused(403, "Forbidden", said)
+    parts.actor.perform(job(), [CreatePod(pod("a"))])
+    assert "in lab: patch configmaps" == parts.actor.lacking.told()

@@ -84,7 +84,7 @@ def test_help_names_every_variable(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         settings.read(["--help"], {})
     said = capsys.readouterr().out
-    assert 11 == said.count("[ALLRANKS_")
+    assert 12 == said.count("[ALLRANKS_")
 
 
 def test_a_watcher_without_a_masters_image_says_so() -> None:

@@ -30,6 +30,12 @@ REFUSED = [
         "podTemplate.metadata.labels.job-name",
     ),
     ("no-hooks", "annotations: {helm.sh/hook: test}", 'annotations["helm.sh/hook"]'),
+    ("network-policy", "networkPolicy: {from: [{podSelector: {}}]}", "networkPolicy.from"),
+    (
+        "network-policy",
+        "networkPolicy: {enabled: true}\nnetwork: {hostNetwork: true}",
+        "networkPolicy.enabled",
+    ),
     ("service-account", 'serviceAccount: {annotations: {a: "b"}}', "serviceAccount.annotations"),
     ("command-or-script", "script: x", "script"),
     ("command-or-script", "command: []", "command"),

@@ -11,9 +11,10 @@ are shared with it, not copied; a manifest is read and sent, never written to.
     templates  the template of a replica type, and what is filled in where it says nothing
     env        what the processes are told; tfconfig: TF_CONFIG, dense and sparse
     trainer    a trainer's pod; services: a Service per rank
-    master     the master's pod and its Service
+    master     the master's pod and its Service; account: who it runs as
 """
 
+from allranks.elastic.pods.account import account, is_history_of
 from allranks.elastic.pods.master import master, token
 from allranks.elastic.pods.naming import (
     master_name,
@@ -26,7 +27,9 @@ from allranks.elastic.pods.templates import template_of
 from allranks.elastic.pods.trainer import build
 
 __all__ = [
+    "account",
     "build",
+    "is_history_of",
     "master",
     "master_name",
     "master_service",

@@ -52,13 +52,16 @@ _LOCKED: Mapping[str, Any] = {
 }
 
 
-def master(job: ElasticJob, attempt: int, image: str = "") -> Manifest:
+def master(
+    job: ElasticJob, attempt: int, image: str = "", account: str = names.MASTER_ACCOUNT
+) -> Manifest:
     """The pod of a job's master.
 
     Args:
         job: the job.
         attempt: how many masters it has had.
         image: of our master, where the job's template names none.
+        account: of our master, where the job's template names none.
     """
     spec = job.replicas.get(names.EDL_MASTER)
     template = mapping(spec.template if spec is not None else None)
@@ -70,7 +73,7 @@ def master(job: ElasticJob, attempt: int, image: str = "") -> Manifest:
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": labels.metadata(job, name, own, mapping(template, "metadata")),
-        "spec": made(job, said, image),
+        "spec": made(job, said, image, account),
     }
 
 
@@ -94,8 +97,8 @@ def _beside(job: ElasticJob) -> Manifest:
     return {**where, "affinity": {"nodeAffinity": near}} if near else where
 
 
-def _own(job: ElasticJob, said: Mapping[str, Any], image: str) -> Manifest:
-    spec = templates.filled({"serviceAccountName": names.MASTER_ACCOUNT, **said})
+def _own(job: ElasticJob, said: Mapping[str, Any], image: str, account: str) -> Manifest:
+    spec = templates.filled({"serviceAccountName": account, **said})
     spec.setdefault("automountServiceAccountToken", True)
     spec["securityContext"] = {"runAsNonRoot": True, **spec["securityContext"]}
     container = _main(said)
@@ -120,7 +123,7 @@ def _own(job: ElasticJob, said: Mapping[str, Any], image: str) -> Manifest:
     return _with(job, spec, container, [*env.token(job), *env.plain(told)], _OWN_SMALL)
 
 
-def _given(job: ElasticJob, said: Mapping[str, Any], _: str) -> Manifest:
+def _given(job: ElasticJob, said: Mapping[str, Any], *_: str) -> Manifest:
     # Its rights are those of the account that its template names.
     spec = templates.filled({"automountServiceAccountToken": True, **said})
     container = _main(said)

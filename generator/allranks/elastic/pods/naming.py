@@ -77,6 +77,11 @@ def token_name(job: ElasticJob) -> str:
     return f"{master_service_name(job.name)}-{job.uid[:8].lower()}"
 
 
+def account_name(job: ElasticJob) -> str:
+    """The account, role and binding of a master that are its job's own; see `token_name`."""
+    return token_name(job)
+
+
 def master_address(job: ElasticJob) -> str:
     """Where the master is reached, as ``host:port``."""
     return f"{master_service_name(job.name)}:{MASTER_PORT}"

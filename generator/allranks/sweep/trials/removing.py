@@ -33,6 +33,7 @@ _KNOWN = frozenset(
         ("v1", "ServiceAccount"),
         ("apps/v1", "StatefulSet"),
         ("batch/v1", "Job"),
+        ("networking.k8s.io/v1", "NetworkPolicy"),
         ("rbac.authorization.k8s.io/v1", "Role"),
         ("rbac.authorization.k8s.io/v1", "RoleBinding"),
         (names.API_VERSION, "TrainingRun"),

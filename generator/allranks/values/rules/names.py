@@ -154,6 +154,22 @@ def _account(view: View) -> Iterator[Finding]:
         )
 
 
+def _network_policy(view: View) -> Iterator[Finding]:
+    enabled = view["networkPolicy.enabled"]
+    if view["networkPolicy.from"] and not enabled:
+        yield Finding(
+            path("networkPolicy.from"),
+            "others are let in by a NetworkPolicy, and enabled is false",
+            "set networkPolicy.enabled: true, or leave it out",
+        )
+    if enabled and view["network.hostNetwork"]:
+        yield Finding(
+            path("networkPolicy.enabled"),
+            "no NetworkPolicy holds for pods in the node's own network",
+            "leave out one of networkPolicy.enabled and network.hostNetwork",
+        )
+
+
 RULES = (
     Rule(
         "release-name",
@@ -192,5 +208,11 @@ RULES = (
         "`serviceAccount.annotations` need `serviceAccount.create`.",
         ("serviceAccount",),
         _account,
+    ),
+    Rule(
+        "network-policy",
+        "`networkPolicy.from` needs `networkPolicy.enabled`, which excludes `network.hostNetwork`.",
+        ("networkPolicy", "network.hostNetwork"),
+        _network_policy,
     ),
 )
