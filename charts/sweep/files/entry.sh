@@ -46,8 +46,10 @@ allranks_fill() {
   allranks_filled=$allranks_filled$allranks_rest
 }
 
-# Copy a file with the choices filled in; what is mounted cannot be written to.
+# Copy a file with the choices filled in; what is mounted cannot be written to. A container that was
+# started before has left its own copy, which only root could write to.
 allranks_fill_file() {
+  rm -f "$2"
   {
     while IFS= read -r allranks_line; do
       allranks_fill "$allranks_line"
@@ -95,7 +97,10 @@ done
 
 allranks_mounted=$allranks_here
 for allranks_file in ${ALLRANKS_FILL:-}; do
-  allranks_fill_file "$allranks_mounted/$allranks_file" "$ALLRANKS_FILLED/$allranks_file"
+  if ! allranks_fill_file "$allranks_mounted/$allranks_file" "$ALLRANKS_FILLED/$allranks_file"; then
+    allranks_say "the parameters could not be filled into $allranks_file"
+    exit 1
+  fi
   [ "$allranks_file" != setup.sh ] || allranks_here=$ALLRANKS_FILLED
 done
 allranks_setup

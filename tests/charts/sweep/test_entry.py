@@ -187,6 +187,24 @@ def test_script_and_setup_are_filled_in(render: Render, pods: Pods) -> None:
     assert "x y\nz|2|2|end" == pods.run(made, 1).stdout
 
 
+def test_a_program_that_cannot_be_filled_in_is_not_run(render: Render, pods: Pods) -> None:
+    """No trial runs a program without its choices, or with those of another one."""
+    made = render(
+        script="#!/bin/sh\nprintf '%s|' '${sweep.a}'",
+        sweep=grid(a={"values": ["1", "2"]}),
+    )
+    done = pods.run(made, 0)
+    assert (0, "1|") == (done.returncode, done.stdout)
+    (filled,) = [
+        path for path in pods.folder.glob("*/script") if b"${sweep" not in path.read_bytes()
+    ]
+    filled.unlink()
+    filled.mkdir()
+    done = pods.run(made, 1)
+    assert (1, "") == (done.returncode, done.stdout)
+    assert "could not be filled into script" in done.stderr
+
+
 def test_an_index_beyond_the_grid(render: Render, pods: Pods) -> None:
     """A pod that has no line says so, and does not run."""
     made = render(command=TELL, sweep=grid(a={"values": ["x"], "arg": "--a"}))

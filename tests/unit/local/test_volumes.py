@@ -263,9 +263,9 @@ def test_no_name_of_a_manifest_leaves_its_folder(
         {"kind": "Secret", "metadata": {"name": "s"}, "stringData": {"k": "x"}},
     ]
     box = Box(tmp_path, manifests, source, *documents)
-    with pytest.raises(InputError, match=r"leaves its volume|no name of a file"):
+    with pytest.raises(InputError, match=r"leaves its volume|not a file name"):
         box.mounts().check()
-    with pytest.raises(InputError, match=r"leaves its volume|no name of a file"):
+    with pytest.raises(InputError, match=r"leaves its volume|not a file name"):
         box.make()
     assert [] == list(tmp_path.iterdir())
 
@@ -275,5 +275,5 @@ def test_no_name_of_a_manifest_leaves_its_folder(
 def test_a_container_is_called_like_a_file(manifests: Manifests, name: str) -> None:
     """Its log is one."""
     job = manifests.job(pod={"containers": [manifests.container(name)]})
-    with pytest.raises(InputError, match="no name of a file"):
+    with pytest.raises(InputError, match="not a file name"):
         expand([job], name="train", namespace="lab")
