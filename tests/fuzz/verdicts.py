@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import re
 import subprocess
 import tempfile
 from dataclasses import dataclass, replace
@@ -50,9 +49,6 @@ OURS_ALONE = frozenset(
         "units",
     }
 )
-# What a parameter sets in a trial is held against the schema by the command line alone: a template
-# cannot, and the API server refuses it in plain Helm.
-_OF_A_TRIAL = re.compile(r"error: (?:sweep\.parameters\.[^:]+: at [^:]+|(?P<path>[^:]+)): ")
 # What the command line resolves or overwrites, so that Helm alone sees other values.
 _OURS = ("preset", "layout", "global", "allranks-library")
 
@@ -158,26 +154,13 @@ def _difference(verdict: Verdict, file: Path) -> str:
         return "validate and render differ"
     if verdict.helm is None or (verdict.helm != 0) == (verdict.render != 0):
         return ""
-    if verdict.helm == 0 and (_ours_alone(file) or _is_of_trials(verdict.said, file)):
+    if verdict.helm == 0 and _ours_alone(file):
         return ""
     return "Helm differs"
 
 
 def _has_fixes(said: str) -> bool:
     return said.count("error: ") <= said.count("\n  fix: ")
-
-
-def _is_of_trials(said: str, file: Path) -> bool:
-    """Whether all that is refused is what a parameter sets in a trial."""
-    try:
-        parameters = load(Sources(files=(str(file),))).values["sweep"]["parameters"]
-    except (InputError, KeyError, TypeError):
-        return False
-    problems = [_OF_A_TRIAL.match(line) for line in said.splitlines() if line.startswith("error: ")]
-    return bool(problems) and all(
-        problem is not None and (problem["path"] is None or problem["path"] in parameters)
-        for problem in problems
-    )
 
 
 def _ours_alone(file: Path) -> bool:

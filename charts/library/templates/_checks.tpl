@@ -156,10 +156,20 @@ stand for who uses plain Helm.
 {{- if and .ctx.Values.queue (has $scheduling.dialect (list "none" "coscheduling")) -}}
 {{- $problems = append $problems (printf "queue: scheduling.dialect %s has no queues; use kueue, kai or volcano" $scheduling.dialect) -}}
 {{- end -}}
+{{- if and (eq $scheduling.dialect "kueue") (not .ctx.Values.queue) -}}
+{{- $problems = append $problems "queue: empty, and Kueue admits a job through its queue only; name a LocalQueue of the namespace" -}}
+{{- end -}}
+{{- $isPlaced := ne $scheduling.topology.mode "none" -}}
+{{- if and $isPlaced (eq $scheduling.dialect "kai") (not (get .ctx.Values.annotations "kai.scheduler/topology")) -}}
+{{- $problems = append $problems (printf "scheduling.topology.mode: %s needs the name of KAI's Topology object; set annotations: {kai.scheduler/topology: NAME}" $scheduling.topology.mode) -}}
+{{- end -}}
+{{- if and (eq $scheduling.topology.mode "required") (eq $scheduling.dialect "volcano") (not (has $scheduling.topology.level (list "rack" "block"))) -}}
+{{- $problems = append $problems (printf "scheduling.topology.level: Volcano places by tiers of HyperNodes, and %s is none that we know; use rack or block, or mode: preferred" $scheduling.topology.level) -}}
+{{- end -}}
 {{- if and $scheduling.gangTimeoutSeconds (eq $scheduling.dialect "none") -}}
 {{- $problems = append $problems "scheduling.gangTimeoutSeconds: scheduling.dialect none has no gangs; name a dialect, or leave it 0" -}}
 {{- end -}}
-{{- if and (ne $scheduling.topology.mode "none") (not (get $scheduling.topology.labels $scheduling.topology.level)) -}}
+{{- if and $isPlaced (not (get $scheduling.topology.labels $scheduling.topology.level)) -}}
 {{- $problems = append $problems (printf "scheduling.topology.level: %q has no node label in scheduling.topology.labels; use one of %s" $scheduling.topology.level (keys $scheduling.topology.labels | sortAlpha | join ", ")) -}}
 {{- end -}}
 {{- toJson $problems -}}

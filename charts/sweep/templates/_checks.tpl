@@ -19,6 +19,7 @@ of the trials what the torchrun chart refuses of a job.
 {{- include "torchrun.checks" $trial.ctx -}}
 {{- $problems = include "sweep.checks.mode" . | fromJsonArray -}}
 {{- $problems = concat $problems (include "sweep.checks.tensorboard" . | fromJsonArray) -}}
+{{- $problems = concat $problems (include "sweep.checks.choices" . | fromJsonArray) -}}
 {{- include "allranks.checks.report" (dict "problems" $problems) -}}
 {{- end -}}
 
@@ -259,10 +260,17 @@ of the trials what the torchrun chart refuses of a job.
 {{- end -}}
 {{- $trial := dict -}}
 {{- include "sweep.context" (dict "ctx" . "result" $trial) -}}
-{{- $nodes := int64 (include "allranks.layout" $trial.ctx | fromJson).maxNodes -}}
-{{- if and (gt $nodes 1) (ne $sweep.trial.workload "torchrun") -}}
-{{- $problems = append $problems (printf "nodes: a trial of %s needs something that runs it; set sweep.trial.workload to torchrun, or use one node" (include "allranks.words.count" (list $nodes "pod"))) -}}
+{{- $problems = concat $problems (include "sweep.checks.pods" $trial.ctx | fromJsonArray) -}}
 {{- end -}}
+{{- toJson $problems -}}
+{{- end -}}
+
+{{/* What a good job may have, and no trial of it. JSON list; takes the context of a trial. */}}
+{{- define "sweep.checks.pods" -}}
+{{- $problems := list -}}
+{{- $nodes := int64 (include "allranks.layout" . | fromJson).maxNodes -}}
+{{- if and (gt $nodes 1) (ne .Whole.Values.sweep.trial.workload "torchrun") -}}
+{{- $problems = append $problems (printf "nodes: a trial of %s needs something that runs it; set sweep.trial.workload to torchrun, or use one node" (include "allranks.words.count" (list $nodes "pod"))) -}}
 {{- end -}}
 {{- toJson $problems -}}
 {{- end -}}

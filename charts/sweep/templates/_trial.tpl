@@ -69,6 +69,7 @@ a set of objects for each trial.
 {{- range $key, $value := . -}}{{- $_ := set $of $key $value -}}{{- end -}}
 {{- $_ := set $of "Release" .Whole.Release -}}
 {{- include "torchrun.checks" $of -}}
+{{- include "allranks.checks.report" (dict "problems" (include "sweep.checks.pods" $of | fromJsonArray)) -}}
 {{- end -}}
 
 {{/* The values of one trial: placeholders outside of its program, then paths. JSON. */}}
@@ -78,7 +79,7 @@ a set of objects for each trial.
 {{- $chosen := list -}}
 {{- range $parameter := include "sweep.parameters" .ctx | fromJsonArray -}}
 {{- $choice := include "sweep.choice" (dict "parameter" $parameter "index" $.index) | fromJson -}}
-{{- $chosen = append $chosen (dict "name" $parameter.name "paths" $parameter.paths "choice" $choice) -}}
+{{- $chosen = append $chosen (dict "paths" $parameter.paths "choice" $choice) -}}
 {{- /* What a choice says is taken as it is: a placeholder in it is none for those that follow. */ -}}
 {{- $written := toJson $choice.text | trimPrefix "\"" | trimSuffix "\"" | replace "${sweep." "\\u0024{sweep." -}}
 {{- $text = replace (printf "${sweep.%s}" $parameter.name) $written $text -}}
@@ -87,14 +88,14 @@ a set of objects for each trial.
 {{- range $key, $value := $program -}}{{- $_ := set $values $key $value -}}{{- end -}}
 {{- range $one := $chosen -}}
 {{- range $path := $one.paths -}}
-{{- include "sweep.put" (dict "into" $values "path" (splitList "." $path) "choice" $one.choice "name" $one.name "all" $path) -}}
+{{- include "sweep.put" (dict "into" $values "path" (splitList "." $path) "choice" $one.choice "all" $path) -}}
 {{- end -}}
 {{- end -}}
 {{- toJson $values -}}
 {{- end -}}
 
-{{/* Sets a path, in place: (dict "into" $map "path" (list "torchrun" "port") "choice" $choice "name"
-     "port" "all" "torchrun.port"). Where there is a number or a yes or no now, the choice must be one. */}}
+{{/* Sets a path, in place: (dict "into" $map "path" (list "torchrun" "port") "choice" $choice "all"
+     "torchrun.port"). */}}
 {{- define "sweep.put" -}}
 {{- $key := first .path -}}
 {{- $now := get .into $key -}}
@@ -102,16 +103,24 @@ a set of objects for each trial.
 {{- if not (kindIs "map" $now) -}}{{- $_ := set .into $key dict -}}{{- end -}}
 {{- include "sweep.put" (merge (dict "into" (get .into $key) "path" (rest .path)) (omit . "into" "path")) -}}
 {{- else -}}
-{{- $kind := kindIs "bool" $now | ternary "true or false" (or (kindIs "float64" $now) (kindIs "int64" $now) | ternary "a number" "") -}}
+{{- $fitted := include "sweep.fitted" (dict "now" $now "path" .all "choice" .choice) | fromJson -}}
+{{- $_ := set .into $key $fitted.value -}}
+{{- end -}}
+{{- end -}}
+
+{{/* A choice as the value of a path: a number, or a yes or no, where there is one now.
+     (dict "now" 29400 "path" "torchrun.port" "choice" $choice); JSON {value}, or {value, kind} where
+     it is not of the kind that stands there. */}}
+{{- define "sweep.fitted" -}}
+{{- $kind := kindIs "bool" .now | ternary "true or false" (or (kindIs "float64" .now) (kindIs "int64" .now) | ternary "a number" "") -}}
 {{- $form := eq $kind "a number" | ternary "^-?(0|[1-9][0-9]*)([.][0-9]+)?([eE][-+]?[0-9]+)?$" "^(true|false)$" -}}
 {{- if not $kind -}}
 {{- /* A map of the user's own has texts, but for the pod template. */ -}}
-{{- $_ := set .into $key (hasPrefix "podTemplate." .all | ternary .choice.data .choice.text) -}}
+{{- dict "value" (hasPrefix "podTemplate." .path | ternary .choice.data .choice.text) | toJson -}}
 {{- else if regexMatch $form .choice.text -}}
-{{- $_ := set .into $key (printf "[%s]" .choice.text | fromJsonArray | first) -}}
+{{- dict "value" (printf "[%s]" .choice.text | fromJsonArray | first) | toJson -}}
 {{- else -}}
-{{- include "allranks.checks.report" (dict "problems" (list (printf "sweep.parameters.%s: %s is %s, and %q is none; choose others, or another path" .name .all $kind .choice.text))) -}}
-{{- end -}}
+{{- dict "value" .choice.text "kind" $kind | toJson -}}
 {{- end -}}
 {{- end -}}
 

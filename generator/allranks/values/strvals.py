@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from allranks.errors import InputError
 from allranks.values import files
 from allranks.values.merge import copy
-from allranks.yamlio.load import MAX_DEPTH
+from allranks.yamlio.load import MAX_DEPTH, MAX_EXACT_INT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +35,6 @@ KINDS = (SET_JSON, SET, SET_STRING, SET_FILE, SET_LITERAL)
 MAX_INDEX = 65536
 MAX_LEVELS = 30
 SHOWN_MAX = 500
-MAX_EXACT_INT = 2**53
 _INT64_DIGITS = 19
 
 _INDEX = re.compile(r"[-+]?[0-9]+", re.ASCII)

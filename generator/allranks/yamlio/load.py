@@ -42,8 +42,8 @@ MAX_ALIASED = 400_000
 # So much may a values file have, and so many values: a release, which keeps them, has 1 MiB.
 MAX_BYTES = 4 * 2**20
 MAX_VALUES = 250_000
-# Helm holds numbers of a values file as 64-bit floats.
-MAX_EXACT_INT = 2**53
+# Helm holds numbers of a values file as 64-bit floats, in which 2^53 is 2^53 + 1 as well.
+MAX_EXACT_INT = 2**53 - 1
 
 _OPEN = object()
 # What Python makes of bytes in arguments and file names that are not UTF-8.

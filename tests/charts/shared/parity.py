@@ -158,7 +158,7 @@ FITTING: dict[str, dict[str, Any]] = {
     "gpuResource": GPUS,
     "resources.perGpu": GPUS,
     "shm.sizePerGpu": GPUS,
-    "queue": {"scheduling": {"dialect": "kueue"}},
+    "queue": {"scheduling": {"dialect": "kai"}},
     "gpuType.label": GPUS | {"gpuType": {"value": "A100"}},
     "scheduling.gangTimeoutSeconds": {"scheduling": {"dialect": "volcano"}},
     "scheduling.topology": {"scheduling": {"topology": {"mode": "preferred"}}},
