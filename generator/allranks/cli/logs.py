@@ -434,8 +434,14 @@ def _event_row(event: Manifest, seen: float | None, now: float) -> tuple[object,
         event.get("reason") or "",
         f"{about.get('kind', '')}/{about.get('name', '')}",
         event.get("count") or (event.get("series") or {}).get("count") or 1,
-        " ".join(str(event.get("message") or "").split()),
+        in_a_row(str(event.get("message") or "")),
     )
+
+
+def in_a_row(message: str) -> str:
+    """A message in one line: what stood in lines of its own is set off."""
+    lines = (" ".join(line.split()) for line in message.splitlines())
+    return " | ".join(line for line in lines if line)
 
 
 @click.command(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from allranks.cli.logs import checked, chosen_pods
+from allranks.cli.logs import checked, chosen_pods, in_a_row
 from allranks.errors import InputError
 from allranks.model.ranklines import Wanted
 from tests.unit.cluster.fake_cluster import FakeCluster
@@ -168,3 +168,8 @@ def test_where_an_mpirun_of_the_users_own_places_ranks_nothing_is_said(site: Any
     with pytest.raises(InputError, match="is not known: its mpirun decides") as caught:
         chosen_pods("d", site, Wanted(rank=1))
     assert "--role worker --node N" in (caught.value.problem.hint or "")
+
+
+def test_an_event_of_several_lines_is_told_in_one() -> None:
+    """What stood in a line of its own does not run into the one before."""
+    assert "a b | c" == in_a_row(" a  b\n\n c \n")
