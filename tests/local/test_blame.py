@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -53,7 +54,10 @@ def test_every_pod_names_the_rank_that_failed_first() -> None:
 def test_a_run_ends_with_the_code_of_the_rank_that_failed_first(
     command_line: CommandLine, tmp_path: Path
 ) -> None:
-    """The command's exit code, and what `status` tells, are rank 3's: code, pod, last lines."""
+    """The command's exit code, and what `status` tells, are rank 3's: code, pod, last lines.
+
+    Every pod ends with that code, names the pod as it is called, and leaves the lines to it.
+    """
     values = {
         "workload": "torchrun",
         "image": {"repository": "any"},
@@ -68,6 +72,17 @@ def test_a_run_ends_with_the_code_of_the_rank_that_failed_first(
     assert ("ex-1", 37) == (status["failure"]["pod"], status["failure"]["exitCode"])
     assert status["failure"]["message"].startswith("rank 3 ended with exit code 37")
     assert "disk of rank 3 is full" in status["failure"]["message"]
+    assert [37, 37] == [pod["containers"][0]["exitCode"] for pod in status["pods"]]
+    out = command_line("logs", "ex", "--on", "local", "-o", "json").stdout
+    lines = [(one["who"], one["text"]) for one in map(json.loads, out.splitlines())]
+    assert [("3", "disk of rank 3 is full")] == [one for one in lines if "disk" in one[1]]
+    told = "allranks: failed first: rank 3 in pod ex-1 ended with exit code 37"
+    assert [("node-0", told)] == [one for one in lines if "failed first" in one[1]]
+    events = command_line("events", "ex", "--on", "local").stdout
+    assert "rank 3 ended with exit code 37 | disk of rank 3 is full" in events
+    shown = command_line("status", "ex", "--on", "local").stdout
+    assert 1 == shown.count("disk of rank 3 is full") == shown.count("rank 3 ended with")
+    assert "[2]" not in shown
 
 
 @pytest.mark.parametrize("backend", ["static", "c10d"])

@@ -174,7 +174,7 @@ def test_a_detached_run_outlives_its_command_line(machine: Machine) -> None:
     lines = control.logs("run", "lab", follow=True)
     assert next(lines).text == "listening"
     stopped = control.stop("run", "lab")
-    assert (Phase.FAILED, "Stopped", 130) == (stopped.phase, stopped.reason, stopped.exit_code)
+    assert (Phase.FAILED, "Stopped", 143) == (stopped.phase, stopped.reason, stopped.exit_code)
     assert list(lines) == []
     assert machine.leftovers() == []
     assert _port_is_free(port)

@@ -31,7 +31,7 @@ Environment, set by the chart:
     ALLRANKS_RANK_PREFIX     1 where each line gets the rank that wrote it
     ALLRANKS_LOGS_SPECS, ALLRANKS_NUMA_BINDING  torchrun options without a variable of their own
     ALLRANKS_FINISHED_MARKER StatefulSet only: a file that says this pod's training has ended
-    POD_NAME                 name of this pod; not set is its host name
+    POD_NAME                 name of this pod; not set is its host name (HOSTNAME, by Kubernetes)
 """
 
 from __future__ import annotations
@@ -69,10 +69,11 @@ class Settings:
         self.backend = env.get("PET_RDZV_BACKEND", "static")
         self.termination_log = env.get("ALLRANKS_TERMINATION_LOG", "")
         self.marker = env.get("ALLRANKS_FINISHED_MARKER", "")
-        self.pod = env.get("POD_NAME") or socket.gethostname()
+        self.pod = env.get("POD_NAME") or env.get("HOSTNAME") or socket.gethostname()
         self.grace = float(env.get("ALLRANKS_GRACE_SECONDS") or 30)
         self.shutdown = float(env.get("PET_SHUTDOWN_TIMEOUT") or time_to_end(self.grace))
         self.prefixed = env.get("ALLRANKS_RANK_PREFIX") == "1"
+        self.code_when_told = EXIT_TERMINATED  # until it is known how the job ends
 
 
 def time_to_end(grace):
@@ -267,6 +268,8 @@ def conclude(settings, watch, found):
         (exit code, may_rejoin), as `train`.
     """
     attempt = watch.attempt
+    # What the end is comes before being told to stop; `end_when_told` sees to it that it comes.
+    signal.signal(signal.SIGTERM, lambda *_: None)
     verdict = attempt.judge() if attempt is not None else None
     own = attempt.failures() if attempt is not None else []
     others = [one.rank for one in own] or list(found)
@@ -294,10 +297,10 @@ def conclude(settings, watch, found):
     else:
         code, reason = 1, failures.PEER_LOST + "another node has given up, and said no more"
         rejoins = True
-    own_lines = verdict is None or verdict.node == attempt.node
-    say(reason.split("\n", 1)[0] if own_lines else reason)  # this log has the last lines already
+    say(reason.split("\n", 1)[0])  # the last lines stand in the log of their own pod
     record(settings, reason)
     # From here on the end is known, however this pod is stopped.
+    settings.code_when_told = code
     signal.signal(signal.SIGTERM, lambda *_: os._exit(code))
     if attempt is not None and not rejoins:
         attempt.part()
@@ -333,7 +336,9 @@ def train(settings, output, argv):
     except failures.JobEnded:
         return conclude(settings, watch, {})
     except SignalException as error:
-        return 128 + int(error.sigval), False
+        # A Job that has failed stops its other pods before each of them has seen why.
+        known = watch.gave_up()
+        return (conclude(settings, watch, {})[0] if known else 128 + int(error.sigval)), False
     except (FileNotFoundError, PermissionError) as error:
         # The codes of a shell, which runPolicy.fatalExitCodes may name.
         code = 127 if isinstance(error, FileNotFoundError) else 126
@@ -369,7 +374,7 @@ def has_children():
         return True
 
 
-def end_when_told(output):
+def end_when_told(settings, output):
     """Let a SIGTERM end this process even where Python cannot handle it.
 
     When its own ranks are done, torchrun waits for the other nodes inside C++ for up to five
@@ -389,7 +394,7 @@ def end_when_told(output):
             quiet = 0 if has_children() else quiet + 1
         if output:
             output.finish()
-        os._exit(EXIT_TERMINATED)
+        os._exit(settings.code_when_told)
 
     threading.Thread(target=watch, daemon=True).start()
 
@@ -426,7 +431,7 @@ def main(argv):
     options = node_options(settings, os.environ)
     output = own_output(settings)
     give_time_to_end(settings.shutdown)
-    end_when_told(output)
+    end_when_told(settings, output)
     code, may_rejoin = train(settings, output, [*options, "--", *as_typed(argv, os.environ)])
     if output:
         output.finish()
@@ -438,4 +443,7 @@ def main(argv):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    exit_code = main(sys.argv[1:])
+    # Python gives its handlers back before it has ended, and torch takes a second to go.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(exit_code)

@@ -193,7 +193,7 @@ def _stopping(console: Console) -> Iterator[_Interrupted]:
             state.code = EXIT_TERMINATED if terminated else EXIT_INTERRUPTED
             again = "SIGTERM" if terminated else "Ctrl-C"
             console.note(f"stopping; a second {again} stops at once")
-        state.handle.stop(at_once=state.times > 1)
+        state.handle.stop(at_once=state.times > 1, terminated=terminated)
 
     before = {number: signal.signal(number, interrupt) for number in _STOP_SIGNALS}
     try:

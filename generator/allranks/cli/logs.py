@@ -295,15 +295,15 @@ def located(site: Site, seen: Observation, wanted: Wanted, *, by_line: bool) -> 
         return wanted
     from allranks.cluster import paths, pods  # noqa: PLC0415 - only for a cluster
 
-    hostfile = ""
-    if any(
-        fields.text(one, "metadata", "labels", names.ROLE) == "launcher" for one in seen.objects
-    ):
+    hostfile, plan = "", ""
+    roles = {fields.text(one, "metadata", "labels", names.ROLE) for one in seen.objects}
+    if roles - {"", names.ROLE_NODE}:
         with suppress(NotFoundError, ForbiddenError):
             found = site.cluster.get(paths.CONFIG_MAPS, seen.release, namespace=seen.namespace)
             hostfile = fields.text(found, "data", "hostfile")
+            plan = fields.text(found, "data", "plan.json")
     try:
-        who = pods.with_rank(wanted.rank, seen.release, seen.objects, hostfile)
+        who = pods.with_rank(wanted.rank, seen.release, seen.objects, hostfile, plan)
     except InputError:
         if by_line and any(not one.fixed for one in map(pods.writers, seen.pods) if one.prefixed):
             return wanted
@@ -434,8 +434,14 @@ def _event_row(event: Manifest, seen: float | None, now: float) -> tuple[object,
         event.get("reason") or "",
         f"{about.get('kind', '')}/{about.get('name', '')}",
         event.get("count") or (event.get("series") or {}).get("count") or 1,
-        " ".join(str(event.get("message") or "").split()),
+        in_a_row(str(event.get("message") or "")),
     )
+
+
+def in_a_row(message: str) -> str:
+    """A message in one line: what stood in lines of its own is set off."""
+    lines = (" ".join(line.split()) for line in message.splitlines())
+    return " | ".join(line for line in lines if line)
 
 
 @click.command(

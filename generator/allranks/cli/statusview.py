@@ -10,10 +10,11 @@ from allranks import names
 from allranks.cli.console import clean
 from allranks.errors import EXIT_FAILED, EXIT_OK
 from allranks.model import processes
+from allranks.model.ranklines import Writers
 from allranks.model.status import STOPPED, Phase, PodPhase
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from allranks.cli.console import Console
     from allranks.model.status import ContainerStatus, Failure, PodStatus, RunStatus
@@ -87,9 +88,33 @@ def _failed_first(status: RunStatus, failure: Failure) -> list[str]:
     log = list(failure.log)
     if _are_its_end(said, log):
         said = []  # who leaves no message leaves the end of its log
+    ranks = next((one.ranks for one in status.pods if one.name == failure.pod), None)
+    log = list(_untold(log, said, ranks, failure.process))
     if len(said) == 1:
         first, said = f"{first}: {said[0].strip()}", []
     return [first, *(f"  | {line}" for line in (*said, *log))]
+
+
+def _untold(
+    log: Iterable[str], said: Sequence[str], ranks: range | None, rank: int | None
+) -> Iterator[str]:
+    """The lines of a pod's log that its message has not told, and that no other rank wrote.
+
+    Args:
+        log: the last lines.
+        said: the message.
+        ranks: of the pod's processes; None where they are not known.
+        rank: the process that failed; None where that is not known.
+    """
+    count = 1 if ranks is None else len(ranks)
+    writers = Writers(count, prefixed=count > 1)
+    known = {line.strip() for line in said}
+    known |= {f"{names.CLI}: {line}" for line in known}  # as our launcher says it in the log
+    for line in log:
+        writer, text = writers.split(line)
+        theirs = rank is not None and ranks is not None and writer in ranks and writer != rank
+        if not theirs and text.strip() not in known:
+            yield line
 
 
 def _are_its_end(said: Sequence[str], log: Sequence[str]) -> bool:

@@ -137,7 +137,9 @@ class Ranks:
         return 0
 
 
-def with_rank(rank: int, run: str, objects: Iterable[Manifest], hostfile: str) -> Identity:
+def with_rank(
+    rank: int, run: str, objects: Iterable[Manifest], hostfile: str, plan: str = ""
+) -> Identity:
     """The pod that the process of a rank runs in.
 
     Args:
@@ -145,6 +147,7 @@ def with_rank(rank: int, run: str, objects: Iterable[Manifest], hostfile: str) -
         run: the run's name, for messages.
         objects: the run's controllers.
         hostfile: the hosts of an MPI job; "" where it is none, or they cannot be read.
+        plan: plan.json of an elastic job; "" likewise.
 
     Raises:
         InputError: there is no such rank, or which pod it runs in is not fixed.
@@ -162,6 +165,13 @@ def with_rank(rank: int, run: str, objects: Iterable[Manifest], hostfile: str) -
         raise not_fixed(rank, run, "its nodes get their ranks when they join", "--node N")
     launcher = next((one for one in known if _role(one) == names.ROLE_LAUNCHER), None)
     if launcher is None:
+        places = processes.elastic(plan)
+        for pod, ranks in places.items():
+            who = Ranks(known).numbered(pod) if rank in ranks else None
+            if who is not None:
+                return who
+        if places:
+            raise no_rank(rank, run, len(places))
         roles = sorted({one.role for one in facts} - {NODE}) or [NODE]
         raise not_fixed(rank, run, "nothing says how many processes its pods have", _fix(roles))
     spec = mapping(launcher, "spec", "template", "spec")

@@ -31,7 +31,7 @@ from allranks.local import (
     tree,
 )
 from allranks.local.elastic.wishes import check_changes, plan_answer, resume, scale, suspend
-from allranks.local.events import AT_ONCE, SAY_AT_ONCE, SAY_STOP, SIGNALS
+from allranks.local.events import AT_ONCE, SAY_AT_ONCE, SAY_INTERRUPT, SAY_TERMINATE, SIGNALS
 from allranks.local.expand import expand, well_formed
 from allranks.local.logfiles import LogLine
 from allranks.local.looking import events, goes_on, list_runs, logs, status
@@ -134,17 +134,20 @@ class Handle:
                 exit_code=EXIT_INTERRUPTED,
             )
 
-    def stop(self, *, at_once: bool = False) -> None:
+    def stop(self, *, at_once: bool = False, terminated: bool = False) -> None:
         """Ask it to end: SIGTERM to the pods, and SIGKILL after their grace period.
 
         Args:
             at_once: without the grace period.
+            terminated: whether a SIGTERM asks for it, and not a person at the keyboard.
         """
         if self._pipe is None:
-            ending.signal_supervisor(self._folder, AT_ONCE if at_once else signal.SIGINT)
+            number = signal.SIGTERM if terminated else signal.SIGINT
+            ending.signal_supervisor(self._folder, AT_ONCE if at_once else number)
             return
+        word = SAY_TERMINATE if terminated else SAY_INTERRUPT
         with suppress(BrokenPipeError):  # it has ended
-            os.write(self._pipe, SAY_AT_ONCE if at_once else SAY_STOP)
+            os.write(self._pipe, SAY_AT_ONCE if at_once else word)
 
     def cpu_seconds(self) -> float | None:
         """Processor time of all its processes together, once its supervisor has ended."""

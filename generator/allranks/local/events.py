@@ -6,13 +6,43 @@ import os
 import select
 import signal
 import time
+from typing import NamedTuple
+
+from allranks.errors import EXIT_INTERRUPTED, EXIT_TERMINATED
 
 # Blocked until there is a handler: who starts a run may stop it at once.
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 # Of these, the one that does not wait for grace periods.
 AT_ONCE = signal.SIGQUIT
 # What the command line says through its pipe instead of sending a signal.
-SAY_STOP, SAY_AT_ONCE = b"s", b"k"
+SAY_INTERRUPT, SAY_TERMINATE, SAY_AT_ONCE = b"s", b"t", b"k"
+_SIGNAL_OF = {SAY_INTERRUPT: signal.SIGINT, SAY_TERMINATE: signal.SIGTERM, SAY_AT_ONCE: AT_ONCE}
+# A person at the keyboard sends these.
+_BY_HAND = (signal.SIGINT, AT_ONCE)
+
+
+class Interruption(NamedTuple):
+    """What ends a run from outside.
+
+    Attributes:
+        why: in words.
+        code: the run's exit code, where it had not reached its own end.
+        at_once: whether its pods get no grace period.
+    """
+
+    why: str
+    code: int
+    at_once: bool = False
+
+    @classmethod
+    def by(cls, number: signal.Signals, *, at_once: bool = False) -> Interruption:
+        """That of a signal."""
+        code = EXIT_INTERRUPTED if number in _BY_HAND else EXIT_TERMINATED
+        return cls(f"interrupted by {number.name}", code, at_once or number == AT_ONCE)
+
+
+# A terminal that was closed, or a command line that was killed.
+_LEFT = Interruption("the command line that ran it has ended", EXIT_TERMINATED)
 
 
 class Events:
@@ -34,14 +64,14 @@ class Events:
     def _on_signal(self, number: int, _frame: object) -> None:
         self._signals.append(signal.Signals(number))
 
-    def wait(self, until: float | None) -> str:
+    def wait(self, until: float | None) -> Interruption | None:
         """Wait for the next event.
 
         Args:
             until: wake up then at the latest; None for whenever.
 
         Returns:
-            Why the run must be ended; "" when it must not.
+            What ends the run; None when nothing does.
         """
         watched = [self._wakeup] if self._parent is None else [self._wakeup, self._parent]
         timeout = None if until is None else max(0.0, until - time.time())
@@ -49,20 +79,15 @@ class Events:
         if self._wakeup in ready:
             os.read(self._wakeup, 4096)
         if self._signals:
-            return stopped_by(self._signals.pop(0))
+            return Interruption.by(self._signals.pop(0))
         if self._parent is not None and self._parent in ready:
             return self._hear(self._parent)
-        return ""
+        return None
 
-    def _hear(self, parent: int) -> str:
-        said = os.read(parent, 64)
-        if said:
-            return stopped_by(AT_ONCE if SAY_AT_ONCE in said else signal.SIGINT)
+    def _hear(self, parent: int) -> Interruption:
+        words = os.read(parent, 64)
+        if words:
+            return Interruption.by(_SIGNAL_OF[words[:1]], at_once=SAY_AT_ONCE in words)
         os.close(parent)
         self._parent = None
-        return "stopped: the command line that ran it has ended"
-
-
-def stopped_by(number: signal.Signals) -> str:
-    """Why a run was ended, where a signal did it."""
-    return f"stopped by {number.name}"
+        return _LEFT

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 from allranks.errors import InputError
 from allranks.local import happenings, logfiles, records, store
 from allranks.local.elastic import board
+from allranks.local.expand import expand
 from allranks.model.processes import no_rank, not_fixed
 from allranks.model.ranklines import Wanted
 from allranks.names import ROLE_LAUNCHER, ROLE_NODE
 from allranks.status import events as reading
+from allranks.status import processes
 from allranks.words import some
 
 if TYPE_CHECKING:
@@ -111,6 +113,15 @@ def _with_rank(name: str, rank: int, pods: Sequence[PodStatus], folder: store.Ru
     ends = [pod.ranks.stop for pod in pods if pod.ranks is not None]
     if ends and all(pod.ranks is not None for pod in pods if pod.role == ROLE_NODE):
         raise no_rank(rank, name, max(ends))
+    spec = folder.spec()
+    files = expand(spec.manifests, name=spec.name, namespace=spec.namespace).configmaps
+    plan = (files.get(name) or {}).get("plan.json", b"").decode("utf-8", "replace")
+    places = processes.elastic(plan)
+    for pod in pods:
+        if rank in places.get(pod.name, ()):
+            return Wanted(None, pod.rank, pod.role)
+    if places:
+        raise no_rank(rank, name, len(places))
     if any(not one.writers.fixed for one in logfiles.files(folder.logs) if one.writers.prefixed):
         return Wanted(rank)
     roles = sorted({pod.role for pod in pods} - {ROLE_NODE, ROLE_LAUNCHER})

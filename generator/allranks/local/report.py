@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from allranks import names
-from allranks.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
+from allranks.errors import EXIT_FAILED, EXIT_OK
 from allranks.model.status import (
     STOPPED,
     ContainerStatus,
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from allranks.local.controller import Verdict
+    from allranks.local.events import Interruption
     from allranks.local.plan import PodPlan, Release
     from allranks.local.pod import PodRun
 
@@ -45,7 +46,7 @@ class Progress:
         started_at: when the run began.
         finished_at: when its last process ended; None before.
         verdict: how it ends, once that is known.
-        interrupted: why a person or a signal ended it; "" when none did.
+        interruption: what ended it from outside; None when nothing did.
         waiting: what its controllers wait for.
         notes: see `RunStatus.notes`.
         phase: while it goes on, where an elastic job says its own; None where none does.
@@ -58,7 +59,7 @@ class Progress:
     started_at: float
     finished_at: float | None = None
     verdict: Verdict | None = None
-    interrupted: str = ""
+    interruption: Interruption | None = None
     waiting: Sequence[str] = ()
     notes: tuple[str, ...] = ()
     phase: Phase | None = None
@@ -135,7 +136,7 @@ def _ranks(release: Release) -> Mapping[str, range | None]:
 
 def _phase(progress: Progress, newest: Mapping[str, PodRun]) -> Phase:
     if progress.finished_at is not None:
-        if progress.interrupted or progress.verdict is None:
+        if progress.interruption is not None or progress.verdict is None:
             return Phase.FAILED
         return {
             Outcome.COMPLETE: Phase.SUCCEEDED,
@@ -160,14 +161,14 @@ def _is_restarting(newest: Collection[PodRun]) -> bool:
 
 
 def _reason(progress: Progress) -> str:
-    if progress.interrupted:
+    if progress.interruption is not None:
         return STOPPED
     return progress.verdict.reason if progress.verdict else ""
 
 
 def _message(progress: Progress, pods: Sequence[PodStatus], failure: Failure | None) -> str:
-    if progress.interrupted:
-        return progress.interrupted
+    if progress.interruption is not None:
+        return progress.interruption.why
     if progress.verdict is not None:
         return blame.sentence(progress.verdict.message, progress.verdict.exit_code, failure)
     if progress.said:
@@ -199,7 +200,7 @@ def _failure(progress: Progress) -> Failure | None:
 
 
 def _ended_at(progress: Progress) -> float | None:
-    if progress.interrupted:
+    if progress.interruption is not None:
         return math.inf  # whatever has been replaced has nothing to do with it
     if progress.verdict is None:
         return None
@@ -256,8 +257,8 @@ def _exit_code(phase: Phase, progress: Progress, failure: Failure | None) -> int
         return EXIT_OK
     if phase is not Phase.FAILED:
         return None
-    if progress.interrupted:
-        return EXIT_INTERRUPTED
+    if progress.interruption is not None:
+        return progress.interruption.code
     return failure.exit_code if failure is not None else EXIT_FAILED
 
 

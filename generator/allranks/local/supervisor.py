@@ -29,7 +29,7 @@ from allranks.local import addresses, controller, gpus, losing, mpi, process, re
 from allranks.local.backoff import Backoff
 from allranks.local.elastic.run import ElasticRun
 from allranks.local.environ import Surroundings
-from allranks.local.events import AT_ONCE, SIGNALS, Events, stopped_by
+from allranks.local.events import SIGNALS, Events
 from allranks.local.expand import expand
 from allranks.local.happenings import Journal
 from allranks.local.pod import Context, PodRun
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from allranks.local.controller import Verdict
+    from allranks.local.events import Interruption
     from allranks.local.plan import Controller, Release
 
 # How often the state is written at most; its last change always is.
@@ -90,7 +91,7 @@ class Supervisor:
         self._managed = [_Managed(plan) for plan in plans]
         self._leave_at: float | None = None  # the leads have ended: who still runs is stopped then
         self._stop_at: float | None = None  # what the leads wait for has failed, and they are told
-        self._interrupted = ""
+        self._interruption: Interruption | None = None
         self._ending = False  # no controller decides any more
         self._stopping = False  # what runs is being stopped
         self._events = Events(parent)
@@ -105,7 +106,7 @@ class Supervisor:
             self._collect(now)
             self._advance(now)
             verdict = self._verdict()
-            over = verdict is not None or self._interrupted
+            over = verdict is not None or self._interruption is not None
             if over and not any(pod.active for pod in self._pods):
                 self._finish(verdict)
                 return
@@ -230,15 +231,15 @@ class Supervisor:
                 pod, name = pids[pid]
                 pod.ended(name, exit_code(status), now)
 
-    def _interrupt(self, reason: str) -> None:
-        if not reason:
+    def _interrupt(self, interruption: Interruption | None) -> None:
+        if interruption is None:
             return
         if self._verdict() is None:
-            self._interrupted = self._interrupted or reason  # else it had its end before
+            self._interruption = self._interruption or interruption  # else it had its end before
         now = time.time()
         if self._elastic is not None:
             self._elastic.end(now)
-        self._stop(now, at_once=reason == stopped_by(AT_ONCE))
+        self._stop(now, at_once=interruption.at_once)
 
     # ------------------------------------------------------------ telling
 
@@ -265,7 +266,7 @@ class Supervisor:
             addresses=self._context.surroundings.addresses,
             started_at=self._started_at,
             verdict=verdict,
-            interrupted=self._interrupted,
+            interruption=self._interruption,
             waiting=[one.waiting for one in self._managed if one.waiting],
             notes=self._notes,
             phase=None if elastic is None else elastic.phase,

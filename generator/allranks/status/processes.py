@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING
 
 from allranks import names
 from allranks.model import processes
 from allranks.model.processes import Processes
-from allranks.status.fields import digits, items, text
+from allranks.status.fields import digits, items, mapping, text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -80,3 +81,20 @@ def mpi(launcher: Mapping[str, Any], hostfile: str) -> Mapping[str, range]:
         for pod, one in zip(pods, ranks, strict=True)
         if one.start < most
     }
+
+
+def elastic(plan: str) -> Mapping[str, range]:
+    """The rank of each pod of an elastic job that gives its pods RANK; empty for others.
+
+    Args:
+        plan: plan.json of its ConfigMap; "" where there is none.
+    """
+    try:
+        job = json.loads(plan or "{}")
+    except ValueError:
+        return {}
+    if "RANK" not in mapping(job, "env"):
+        return {}
+    hosts = mapping(job, "hosts")
+    ranked = [str(host) for role in job.get("ranks") or () for host in hosts.get(role) or ()]
+    return {host.partition(".")[0]: range(rank, rank + 1) for rank, host in enumerate(ranked)}

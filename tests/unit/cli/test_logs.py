@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
-from allranks.cli.logs import checked, chosen_pods
+from allranks.cli.logs import checked, chosen_pods, in_a_row
 from allranks.errors import InputError
 from allranks.model.ranklines import Wanted
 from tests.unit.cluster.fake_cluster import FakeCluster
@@ -168,3 +169,35 @@ def test_where_an_mpirun_of_the_users_own_places_ranks_nothing_is_said(site: Any
     with pytest.raises(InputError, match="is not known: its mpirun decides") as caught:
         chosen_pods("d", site, Wanted(rank=1))
     assert "--role worker --node N" in (caught.value.problem.hint or "")
+
+
+def test_an_event_of_several_lines_is_told_in_one() -> None:
+    """What stood in a line of its own does not run into the one before."""
+    assert "a b | c" == in_a_row(" a  b\n\n c \n")
+
+
+def test_a_rank_of_an_elastic_job_with_ranks_is_found_by_its_plan() -> None:
+    """PyTorch's ranks begin with the servers; where the framework has none, nothing is said."""
+    servers, workers = _job("d-ps", 1, "ps", {}, []), _job("d-worker", 2, "worker", {}, [])
+    hosts = {"ps": ["d-ps-0.d.lab.svc:1"], "worker": ["d-worker-0.d:1", "d-worker-1.d:1"]}
+    plan = {"hosts": hosts, "ranks": ["ps", "worker"], "env": {"RANK": "{{ rank }}"}}
+
+    def site(text: str) -> Any:
+        config = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "d", "labels": servers["metadata"]["labels"]},
+            "data": {"plan.json": text},
+        }
+        pods = [_pod_of(servers, 0), _pod_of(workers, 0), _pod_of(workers, 1)]
+        return _site(servers, workers, config, *pods)
+
+    ranked = site(json.dumps(plan))
+    found = [chosen_pods("d", ranked, Wanted(rank=rank))[0][0] for rank in range(3)]
+    names = [pod["metadata"]["name"] for pod in found]
+    assert ["d-ps-0-x", "d-worker-0-x", "d-worker-1-x"] == names
+    with pytest.raises(InputError, match="has no rank 3"):
+        chosen_pods("d", ranked, Wanted(rank=3))
+    for text in (json.dumps({**plan, "env": {}}), "no JSON", ""):
+        with pytest.raises(InputError, match="nothing says how many processes"):
+            chosen_pods("d", site(text), Wanted(rank=0))

@@ -107,6 +107,37 @@ def test_last_words_are_told_once(
     assert expected == [line.rstrip() for line in found.rstrip("\n").split("\n")]
 
 
+def test_of_several_ranks_only_those_lines_are_told_that_the_failed_one_wrote(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """What a message has told is not told again after its rank, nor what a sibling said."""
+    failure = Failure(
+        "demo-1",
+        1,
+        "trainer",
+        37,
+        130.0,
+        message="rank 3 ended with exit code 37\ndying",
+        log=(
+            "[3] dying",
+            "[2] connection closed",
+            "torch: 3 failed",
+            "allranks: rank 3 ended with exit code 37",
+            "[9] is no rank of this pod",
+        ),
+        process=3,
+    )
+    statusview.show(Console(), run(failure=failure), 999.0)
+    assert capsys.readouterr().out.partition("failed first: ")[2].split("\n") == [
+        "rank 3, pod demo-1: Error, exit code 37",
+        "  | rank 3 ended with exit code 37",
+        "  | dying",
+        "  | torch: 3 failed",
+        "  | [9] is no rank of this pod",
+        "",
+    ]
+
+
 def test_of_several_roles_each_counts_its_own_pods(capsys: pytest.CaptureFixture[str]) -> None:
     """Their numbers are no ranks; the column stays where one role is all that is left."""
     pods = (PodStatus("demo-ps-0", "ps", 0, PodPhase.RUNNING), replace(PODS[1], role="worker"))

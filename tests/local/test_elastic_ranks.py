@@ -1,0 +1,37 @@
+"""Whose lines a rank of an elastic job's are, where the framework gives its pods ranks."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .conftest import CommandLine
+
+pytestmark = [pytest.mark.local, pytest.mark.timeout(600)]
+
+
+def test_the_log_of_a_rank_is_that_of_the_pod_which_has_it(
+    command_line: CommandLine, tmp_path: Path
+) -> None:
+    """PyTorch's ranks begin with the servers; one beyond the last is refused with the last."""
+    roles = {"ps": {"replicas": 1}, "worker": {"replicas": 2}}
+    values = {
+        "workload": "elastic",
+        "image": {"repository": "any"},
+        "script": "import os\nprint('rank', os.environ['RANK'], flush=True)",
+        "elastic": {"framework": "pytorch", "mode": "static", "roles": roles},
+    }
+    path = tmp_path / "values.json"
+    path.write_text(json.dumps(values))
+    command_line("run", "ex", "--on", "local", "-f", path)
+    for rank, pod in enumerate(("ps-0", "worker-0", "worker-1")):
+        lines = command_line("logs", "ex", "--on", "local", "--rank", str(rank)).stdout
+        assert f"[{pod}] rank {rank}\n" in lines
+        assert 1 == lines.count(" rank ")
+    refused = command_line("logs", "ex", "--on", "local", "--rank", "3", code=2)
+    assert "its ranks are 0 to 2" in refused.stderr

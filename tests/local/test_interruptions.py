@@ -1,0 +1,97 @@
+"""What a run that was ended from outside says of it: the same code and cause everywhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from allranks import names
+from allranks.local import control
+from allranks.model.status import Phase
+
+from .conftest import container, job, port_base, until
+
+if TYPE_CHECKING:
+    from .conftest import CommandLine, Machine
+
+pytestmark = [pytest.mark.local, pytest.mark.timeout(600)]
+
+_WAITS = "import time; print('up', flush=True)\nwhile True: time.sleep(1)"
+_LEFT = "the command line that ran it has ended"
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        (signal.SIGINT, 130, 130, "interrupted by SIGINT"),
+        (signal.SIGTERM, 143, 143, "interrupted by SIGTERM"),
+        (signal.SIGHUP, -signal.SIGHUP, 143, _LEFT),
+    ],
+    ids=["SIGINT", "SIGTERM", "SIGHUP"],
+)
+def test_the_signal_that_ended_a_run_is_told_as_it_was(
+    command_line: CommandLine,
+    tmp_path: Path,
+    helm4: Any,
+    case: tuple[signal.Signals, int, int, str],
+) -> None:
+    """The command's exit code, its summary, `status` and `events` agree."""
+    number, ended, code, why = case
+    values = {
+        "workload": "torchrun",
+        "image": {"repository": "any"},
+        "script": _WAITS,
+        "torchrun": {"port": control.free_port(port_base())},
+    }
+    file = tmp_path / "values.json"
+    file.write_text(json.dumps(values))
+    words: list[str | Path] = [
+        Path(sys.executable).parent / names.CLI,
+        "run",
+        "ex",
+        "--on",
+        "local",
+        "-f",
+        file,
+    ]
+    env = {**os.environ, names.ENV_STATE: str(tmp_path), names.ENV_HELM: str(helm4.path)}
+    with subprocess.Popen(words, env=env, stdout=subprocess.PIPE, text=True) as run:
+        assert run.stdout is not None
+        assert any("up" in line for line in run.stdout)
+        run.send_signal(number)
+        summary = run.stdout.read()
+    assert ended == run.returncode
+
+    def status() -> dict[str, Any]:
+        out = command_line("status", "ex", "--on", "local", "-o", "json").stdout
+        found: dict[str, Any] = json.loads(out)
+        return found
+
+    until(lambda: status()["phase"] == Phase.FAILED, "the run's end")
+    assert (code, "Stopped", why) == tuple(
+        status()[key] for key in ("exitCode", "reason", "message")
+    )
+    told = command_line("status", "ex", "--on", "local").stdout
+    for text in (told, *([summary] if ended > 0 else [])):
+        assert f"exit code {code}\n  Stopped: {why}\n" in text
+    assert why in command_line("events", "ex", "--on", "local").stdout
+
+
+def test_the_first_signal_is_the_cause_when_a_second_stops_at_once(machine: Machine) -> None:
+    """A person who loses patience after a SIGTERM does not turn it into a Ctrl-C."""
+    stubborn = "trap '' TERM; echo up; while :; do sleep 0.01; done"
+    pod = {"terminationGracePeriodSeconds": 3600}
+    handle = machine.start(job("run", container(stubborn), pod=pod))
+    machine.line("up")
+    handle.stop(terminated=True)
+    until(lambda: "processes to end" in handle.status().waiting_for, "the orderly stop")
+    handle.stop(terminated=True, at_once=True)
+    status = handle.wait()
+    assert (143, "interrupted by SIGTERM") == (status.exit_code, status.message)
