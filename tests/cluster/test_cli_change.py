@@ -74,7 +74,7 @@ def test_what_kubernetes_forbids_is_named_and_nothing_is_sent(allranks: Program)
     path = "Job/demo spec.template.spec.containers[trainer]"
     assert f"{path}.image: cannot change while it is there: my/trainer:1 -> my/trainer:2" in said
     assert f"{path}.env[LR]: cannot change while it is there: not set -> 1e-5" in said
-    assert "fix: `allranks upgrade demo --recreate` replaces it" in said
+    assert f"fix: `allranks upgrade demo --recreate -n {allranks.namespace}" in said
     assert "2 problems" in said
     assert before == allranks.get(JOBS, "demo")["metadata"]["generation"]
     assert secrets == len(allranks.items("v1/secrets"))
@@ -87,7 +87,7 @@ def test_retries_of_a_running_job_are_named(allranks: Program) -> None:
     said = allranks("upgrade", "demo", code=2, values=values)
     path = "Job/demo spec.backoffLimitPerIndex"
     assert f"{path}: cannot change while it is there: 3 -> 7" in said
-    assert "fix: `allranks upgrade demo --recreate` replaces it" in said
+    assert f"fix: `allranks upgrade demo --recreate -n {allranks.namespace}" in said
     assert 3 == allranks.get(JOBS, "demo")["spec"]["backoffLimitPerIndex"]
     allranks("upgrade", "demo", "--recreate", values=values)
     assert 7 == allranks.get(JOBS, "demo")["spec"]["backoffLimitPerIndex"]
@@ -111,7 +111,7 @@ def test_a_job_of_one_limit_for_all_pods_is_named(allranks: Program) -> None:
     allranks.cluster.api("POST", allranks.root(JOBS), body)
     said = allranks("upgrade", "demo", code=2, values=job())
     assert "spec.backoffLimitPerIndex: cannot change while it is there: not set -> 0" in said
-    assert "fix: `allranks upgrade demo --recreate` replaces it" in said
+    assert f"fix: `allranks upgrade demo --recreate -n {allranks.namespace}" in said
 
 
 def test_recreate_replaces_the_job_and_keeps_its_volume(allranks: Program) -> None:

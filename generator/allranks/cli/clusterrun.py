@@ -77,7 +77,7 @@ def run(console: Console, prepared: Prepared, home: Home, site: Site, plan: Plan
         return EXIT_OK
     console.text(f"started {home.name}{' (suspended)' if suspended else ''}")
     for line in ("resume" if suspended else "attach", "status", "delete"):
-        console.text(f"  {names.CLI} {line} {home.name}{_where(home)}")
+        console.command(f"{names.CLI} {line} {home.name}{_where(home)}")
     return EXIT_OK
 
 

@@ -55,6 +55,8 @@ class Console:
 
     def __init__(self) -> None:
         self.json_errors = False
+        # Makes what a message names a command that leads to where the person was; see `typed`.
+        self.pasteable: Callable[[str], str] = str
         self._live: Any = None  # rich's console while a progress line is shown
 
     # --- results ----------------------------------------------------------------------------------
@@ -62,6 +64,10 @@ class Console:
     def text(self, text: str) -> None:
         """A line of the result."""
         _write(sys.stdout, text + "\n")
+
+    def command(self, line: str) -> None:
+        """A command to go on with, with what leads to where the person is now."""
+        self.text(f"  {self.pasteable(f'`{line}`')[1:-1]}")
 
     def raw(self, text: str) -> None:
         """The result as it is, byte for byte; a terminal gets its colours and no other orders."""
@@ -143,19 +149,19 @@ class Console:
 
     def note(self, text: str) -> None:
         """Something a person should know; never part of the result."""
-        _write(sys.stderr, f"{_word(sys.stderr, 'note')} {clean(text)}\n")
+        _write(sys.stderr, f"{_word(sys.stderr, 'note')} {clean(self.pasteable(text))}\n")
 
     def check(self, status: str, name: str, detail: str, fix: str, width: int) -> None:
         """One line of a check list, and what to do about it."""
         word = click.style(f"{status:<4}", fg=_STATUS_COLOURS[status], bold=True)
         _write(sys.stdout, f"{word}  {name:<{width}}  {clean(detail)}\n")
         if fix:
-            _write(sys.stdout, f"{'':<{width + 8}}fix: {clean(fix)}\n")
+            _write(sys.stdout, f"{'':<{width + 8}}fix: {clean(self.pasteable(fix))}\n")
 
     def error(self, error: AllranksError) -> None:
         """The error block a person reads, or its JSON."""
         if self.json_errors:
-            problems = [problem.as_dict() for problem in error.problems]
+            problems = [self._pasteable(problem).as_dict() for problem in error.problems]
             more = {"moreProblems": error.more} if error.more else {}
             self.json({"ok": False, "exitCode": error.exit_code, "problems": problems, **more})
             return
@@ -170,8 +176,14 @@ class Console:
 
     def problem(self, problem: Problem) -> None:
         """One `error:` block: the place, what is wrong, and the fix below it."""
-        block = str(problem).replace("\n", "\n  ").replace("\n    fix: ", "\n  fix: ")
+        block = (
+            str(self._pasteable(problem)).replace("\n", "\n  ").replace("\n    fix: ", "\n  fix: ")
+        )
         _write(sys.stderr, f"{_word(sys.stderr, 'error')} {clean(block)}\n")
+
+    def _pasteable(self, problem: Problem) -> Problem:
+        """The same problem with commands that can be pasted."""
+        return problem.at(hint=self.pasteable(problem.hint)) if problem.hint else problem
 
     def crash(self, error: BaseException) -> None:
         """An error that is ours to mend, in one line."""

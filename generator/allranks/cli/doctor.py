@@ -25,7 +25,7 @@ from allranks.cli import options
 from allranks.cli.plugin import spoken
 from allranks.cli.target import Target, cluster_options
 from allranks.cluster.kube import KubeCluster
-from allranks.errors import EXIT_FAILED, AllranksError
+from allranks.errors import EXIT_FAILED, AllranksError, unwritable
 from allranks.helm import locate, plugins
 from allranks.local import store
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 OLDEST_PYTHON = (3, 11)
 _SECONDS = 4.0
+_PROBE_BYTES = 64 * 1024  # more than the record of a run needs
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,14 +162,19 @@ def _state() -> Check:
     while not existing.exists() and existing != existing.parent:
         existing = existing.parent
     try:
-        with tempfile.TemporaryFile(dir=existing):
-            pass
+        with tempfile.TemporaryFile(dir=existing) as probe:
+            probe.write(bytes(_PROBE_BYTES))  # a full disk still takes the name of a file
+            probe.flush()
     except OSError as error:
         return Check(
             "state folder",
             "fail",
             f"{path}: {error.strerror or error}",
-            f"make it writable, or set {names.ENV_STATE} to a folder that is",
+            unwritable(
+                error.errno,
+                str(existing),
+                f"set {names.ENV_STATE} to a folder that can be written to",
+            ),
         )
     return Check("state folder", "ok", str(path))
 

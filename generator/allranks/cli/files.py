@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from allranks.errors import InputError, unwritable
+from allranks.errors import FULL, AllranksError, InputError, RunError, unwritable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,6 +35,7 @@ def write(path: Path, text: str | bytes) -> bool:
 
     Raises:
         InputError: the place cannot be written to.
+        RunError: there is no room left in it.
     """
     body = text.encode() if isinstance(text, str) else text
     try:
@@ -51,9 +52,7 @@ def write(path: Path, text: str | bytes) -> bool:
             return True
         return _replace(Path(os.path.realpath(path)), body)
     except OSError as error:
-        raise InputError(
-            f"cannot be written: {error.strerror or error}", path=str(path), hint=fix(error, path)
-        ) from error
+        raise refusal(error, path) from error
 
 
 def fix(error: OSError, path: Path) -> str:
@@ -64,6 +63,21 @@ def fix(error: OSError, path: Path) -> str:
         path: the place.
     """
     return unwritable(error.errno, str(path if path.is_dir() else path.parent))
+
+
+def refusal(error: OSError, path: Path, what: str = "written") -> AllranksError:
+    """The error for a place that cannot be written to.
+
+    Another place would be right input; a full disk is nobody's input, but a failure.
+
+    Args:
+        error: why.
+        path: the place.
+        what: what cannot be done with it.
+    """
+    kind = RunError if error.errno in FULL else InputError
+    message = f"cannot be {what}: {error.strerror or error}"
+    return kind(message, path=str(path), hint=fix(error, path))
 
 
 def _special(path: Path) -> bool:

@@ -56,11 +56,7 @@ def write(target: Path, owner: str, text: str) -> Changes:
     try:
         target.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(
-            f"cannot be made: {error.strerror}",
-            path=str(target),
-            hint=files.fix(error, target),
-        ) from error
+        raise files.refusal(error, target, "made") from error
     # The list first: after a crash half-way every file of ours is known to be ours.
     owners[owner] = sorted(mine | set(wanted))
     _write_list(target, owners)

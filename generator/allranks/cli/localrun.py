@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from allranks import names
 from allranks.cli import rendering, statusview
 from allranks.cluster.pods import Identity
 from allranks.errors import EXIT_INTERRUPTED, EXIT_TERMINATED, InputError
@@ -131,8 +132,8 @@ def _started(console: Console, handle: control.Handle, output: str) -> None:
     for note in handle.notes:
         console.note(note)
     console.text(f"started {status.name}")
-    console.text(f"  allranks logs {status.name} --on local --follow")
-    console.text(f"  allranks status {status.name} --on local")
+    console.command(f"{names.CLI} logs {status.name} --on local --follow")
+    console.command(f"{names.CLI} status {status.name} --on local")
 
 
 def _follow(console: Console, handle: control.Handle, output: str) -> RunStatus:

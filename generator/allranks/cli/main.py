@@ -96,7 +96,10 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """As click's, with the nearest command named where there is none of that name."""
-        name = args[0]
+        name, arguments = args[0], tuple(args)
+        console = ctx.find_object(Console)
+        if console is not None:
+            console.pasteable = lambda text: _pasteable(self, arguments, text)
         if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
             near = difflib.get_close_matches(name, COMMANDS, n=1)
             raise InputError(
@@ -175,6 +178,14 @@ def main(arguments: list[str] | None = None, name: str = "") -> int:
         console.crash(error)
         return EXIT_FAILED
     return code if isinstance(code, int) else 0
+
+
+def _pasteable(root: click.Command, arguments: tuple[str, ...], text: str) -> str:
+    if f"`{names.CLI} " not in text:
+        return text
+    from allranks.cli import typed  # noqa: PLC0415 - only where a message names a command
+
+    return typed.pasteable(root, arguments, text)
 
 
 def _tell(console: Console, error: AllranksError) -> None:

@@ -36,7 +36,7 @@ def show(console: Console, status: RunStatus, now: float) -> None:
         status: the run.
         now: seconds since the epoch.
     """
-    console.text(headline(status, now))
+    console.text(console.pasteable(headline(status, now)))
     if status.pods:
         _pods(console, status, now)
     if status.services:
@@ -46,7 +46,7 @@ def show(console: Console, status: RunStatus, now: float) -> None:
             right=["EXIT", "RESTARTS", "TIME"],
         )
     for remark in status.remarks:
-        console.text(clean(remark))
+        console.text(clean(console.pasteable(remark)))
     if status.failure is not None and status.phase is not Phase.SUCCEEDED:
         for line in _failed_first(status, status.failure):
             console.text(clean(line))

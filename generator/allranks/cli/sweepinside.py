@@ -176,7 +176,7 @@ def _detached(console: Console, kept: SecretKeeper, output: str) -> int:
     # The name may be that of a sweep of this machine's own.
     more = "" if shelf.is_known(kept) else f" {journal}"
     for word in ("status", "results", "stop", "delete"):
-        console.text(f"  {names.CLI} sweep {word} {kept.name}{more}")
+        console.command(f"{names.CLI} sweep {word} {kept.name}{more}")
     console.note(f"from another machine: add {journal}")
     return EXIT_OK
 

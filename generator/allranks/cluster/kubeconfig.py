@@ -60,6 +60,7 @@ def find(explicit: str | None, context: str | None) -> Kubeconfig:
         named = explicit or os.environ.get(ENV)
         if not named and not context and os.environ.get(IN_CLUSTER_ENV):
             return Kubeconfig((), "", _pod_namespace())
+        _refuse_nothing(candidates)
         _refuse_folders(candidates, "--kubeconfig" if explicit else f"${ENV}")
         raise InputError(
             f"there is no kubeconfig at {', '.join(candidates)}",
@@ -86,6 +87,7 @@ def has_context(explicit: str | None = None) -> bool:
     """
     files, looked = _files(explicit)
     if not files and not explicit and os.environ.get(ENV):
+        _refuse_nothing(looked)
         _refuse_folders(looked, f"${ENV}")
         raise InputError(
             f"${ENV} names {', '.join(looked)}, and there is no such file",
@@ -99,12 +101,14 @@ def has_context(explicit: str | None = None) -> bool:
 def _files(explicit: str | None) -> tuple[list[str], list[str]]:
     """The files that are there, and the places that were looked at."""
     named = explicit or os.environ.get(ENV, "")
-    candidates = [each for each in named.split(os.pathsep) if each] if named else []
-    if not candidates:
+    candidates = [each for each in named.split(os.pathsep) if each]
+    if not named:
         with suppress(RuntimeError):  # neither HOME nor the system names a home folder
             candidates = [str(Path.home() / ".kube" / "config")]
-    found = [str(path) for path in map(_expanded, candidates) if path.is_file()]
-    return found, candidates or ["~/.kube/config"]
+    # /dev/null is a usual way to say "no cluster": an empty file to kubectl, too.
+    paths = map(_expanded, candidates)
+    found = [str(path) for path in paths if path.is_file() or path.is_char_device()]
+    return found, candidates or ([] if named else ["~/.kube/config"])
 
 
 def _expanded(name: str) -> Path:
@@ -112,6 +116,15 @@ def _expanded(name: str) -> Path:
         return Path(name).expanduser()
     except RuntimeError:  # a ~ of nobody
         return Path(name)
+
+
+def _refuse_nothing(named: list[str]) -> None:
+    """Say it where the variable is set and names no file at all; kubectl then has no cluster."""
+    if not named:
+        raise InputError(
+            f"${ENV} is {os.environ.get(ENV, '')!r}, which names no file",
+            hint="mend or unset it; for a run on this machine add --on local",
+        )
 
 
 def _refuse_folders(named: list[str], origin: str) -> None:
@@ -202,6 +215,8 @@ def _read(file: str) -> dict[str, Any]:
             source=file,
         ) from error
     data = documents[0] if documents else None
+    if data is None and Path(file).is_char_device():
+        data = {}  # /dev/null: no entries, as kubectl reads it
     if not isinstance(data, dict) or not all(_named(data.get(key)) for key in _SECTIONS):
         raise InputError(
             "this is no kubeconfig: clusters, contexts and users must be lists of named entries",

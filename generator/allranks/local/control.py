@@ -210,7 +210,7 @@ def start(
         if folder.alive():
             raise InputError(
                 f"a local run {name!r} is already going on in namespace {namespace!r}",
-                hint=f"choose another name, or end it: {names.CLI} delete {name} --on local",
+                hint=f"choose another name, or end it: `{names.CLI} delete {name} --on local`",
             )
         live = _live()
         with well_formed("Pod"):
@@ -338,7 +338,7 @@ def _check_whose(folder: store.RunFolder, labels: Mapping[str, str]) -> None:
     if folder.exists() and dict(folder.spec().labels) != dict(labels):
         raise InputError(
             f"its name is taken by another local run, {folder.path.name!r}",
-            hint=f"remove that one: {names.CLI} delete {folder.path.name} --on local",
+            hint=f"`{names.CLI} delete {folder.path.name} --on local` removes that one",
         )
 
 

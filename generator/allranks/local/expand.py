@@ -176,7 +176,7 @@ def _refusals(documents: Iterable[Manifest]) -> Iterator[Problem]:
             yield Problem(
                 "",
                 "these manifests were not post-rendered",
-                f"render them with '{names.CLI} render'",
+                f"render them with `{names.CLI} render`",
             )
         elif kind not in _KNOWN_KINDS:
             yield Problem(

@@ -28,7 +28,7 @@ def existing(name: str, namespace: str) -> store.RunFolder:
         return folder
     known = [one.path.name for one in store.run_folders() if one.path.parent.name == namespace]
     near = get_close_matches(name, known, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"see them all: {names.CLI} list --on local"
+    hint = f"did you mean {near[0]!r}?" if near else f"`{names.CLI} list --on local` shows them all"
     raise InputError(f"there is no local run {name!r} in namespace {namespace!r}", hint=hint)
 
 
@@ -76,8 +76,8 @@ def read_status(folder: store.RunFolder) -> RunStatus:
     if is_over(folder, last):
         return last
     message = (
-        "its supervisor was killed; what it left behind is ended by: "
-        f"{names.CLI} delete {last.name} --on local"
+        "its supervisor was killed; what it left behind is ended by "
+        f"`{names.CLI} delete {last.name} --on local`"
     )
     return losing.lost(last, message, at)
 

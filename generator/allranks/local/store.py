@@ -278,7 +278,7 @@ class RunFolder:
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise RunError(
                 f"the record of the local run {self.path.name!r} is broken: {self.path / name}",
-                hint=f"remove it: {names.CLI} delete {self.path.name} --on local",
+                hint=f"`{names.CLI} delete {self.path.name} --on local` removes it",
             ) from error
 
     def lock(self) -> int:

@@ -24,7 +24,7 @@ from allranks.postrender.stream import BREAKS, Document, split
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
     from typing import Any
 
     from allranks.postrender.asks import Scheduling
@@ -61,13 +61,37 @@ def process(
         InputError: the stream is not YAML where it has to be read, or asks what cannot be done.
     """
     if names.VALUES_DIGEST not in text and not _may_change(text, options):
+        if note is not None:
+            for line in _unmatched(options, frozenset(), frozenset()):
+                note(line)
         return text
     run = _Run(split(text), options)
     result = run.process()
     if note is not None:
-        for line in run.notes:
+        for line in (*run.notes, *_unmatched(options, run.kinds, run.object_names)):
             note(line)
     return result
+
+
+def _unmatched(
+    options: Options, kinds: Collection[str], object_names: Collection[str]
+) -> tuple[str, ...]:
+    """What to say where --kind and --name leave nothing of what the options ask.
+
+    Args:
+        options: the options.
+        kinds: the kinds of the objects that could change and that the options are for.
+        object_names: their names.
+    """
+    if not (options.touches_workloads or options.touches_everything):
+        return ()
+    what = "no object that these options can change"
+    if not options.names:
+        missing = [kind for kind in options.kinds if kind not in kinds]
+        return tuple(f"--kind {kind}: {what} is of that kind" for kind in missing)
+    of_kind = " and of that --kind" if options.kinds else ""
+    missing = [name for name in options.names if name not in object_names]
+    return tuple(f"--name {name}: {what} is of that name{of_kind}" for name in missing)
 
 
 def _may_change(text: str, options: Options) -> bool:
@@ -91,6 +115,9 @@ class _Run:
         self._groups: dict[tuple[str, str, str], dict[str, Any]] | None = None
         self._shared: list[tuple[Workload, Scheduling]] = []
         self.notes: list[str] = []
+        # Of the objects that the options are for and that may change.
+        self.kinds: set[str] = set()
+        self.object_names: set[str] = set()
 
     def process(self) -> str:
         pieces: list[str] = []
@@ -144,9 +171,13 @@ class _Run:
             return []
         kind = str(edit.manifest.get("kind"))
         options = self._options
-        if not options.selects(kind, workloads.name_of(edit.manifest)):
-            options = DEFAULTS
+        name = workloads.name_of(edit.manifest)
         workload = workloads.workload(edit)
+        if not options.selects(kind, name):
+            options = DEFAULTS
+        elif workload is not None or options.touches_everything:
+            self.kinds.add(kind)
+            self.object_names.add(name)
         added: list[dict[str, Any]] = []
         labels.apply(edit, workload, options)
         if workload is not None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from allranks.cli import files
-from allranks.errors import InputError
+from allranks.errors import AllranksError, InputError, RunError
 
 
 def test_write_keeps_ordinary_permissions(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_what_is_no_file_stays_what_it_is(tmp_path: Path) -> None:
     finally:
         os.close(reader)
     assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
-    with pytest.raises(InputError, match="No space left"):
+    with pytest.raises(RunError, match="No space left"):
         files.write(Path("/dev/full"), "text")
     assert stat.S_ISCHR(Path("/dev/full").stat().st_mode)
     assert files.write(Path("/dev/null"), b"bytes")
@@ -117,7 +117,7 @@ def test_the_fix_is_for_what_is_wrong_with_a_place(number: int, fix: str) -> Non
 
 def test_a_full_disk_is_told_with_its_place() -> None:
     """The path, the system's words, and what to do."""
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(RunError) as caught:
         files.write(Path("/dev/full"), "text")
     problem = caught.value.problem
     assert ("/dev/full", "cannot be written: No space left on device") == (
@@ -125,3 +125,20 @@ def test_a_full_disk_is_told_with_its_place() -> None:
         problem.message,
     )
     assert "free some space" in problem.hint
+
+
+def test_a_full_disk_is_a_failure_and_no_wrong_input(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Exit code 1, with the path and what to do; no right to write there stays wrong input."""
+    for number, code in ((errno.ENOSPC, 1), (errno.EDQUOT, 1), (errno.EACCES, 2)):
+
+        def refuse(*_: object, number: int = number, **__: object) -> None:
+            raise OSError(number, os.strerror(number))
+
+        monkeypatch.setattr(files.tempfile, "mkstemp", refuse)
+        with pytest.raises(AllranksError) as caught:
+            files.write(tmp_path / "x.yaml", "text")
+        assert code == caught.value.exit_code
+        assert str(tmp_path / "x.yaml") == caught.value.problem.path
+        assert str(tmp_path) in caught.value.problem.hint

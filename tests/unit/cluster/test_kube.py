@@ -308,3 +308,20 @@ def test_a_kubeconfig_that_is_a_folder(
     if not explicit:
         with pytest.raises(InputError, match=re.escape(message)):
             kubeconfig.has_context()
+
+
+def test_no_cluster_is_a_usual_kubeconfig(monkeypatch: pytest.MonkeyPatch) -> None:
+    """KUBECONFIG=/dev/null is an empty file, as it is to kubectl: no context, and no error."""
+    monkeypatch.setenv("KUBECONFIG", "/dev/null")
+    assert not kubeconfig.has_context()
+    with pytest.raises(InputError) as caught:
+        kubeconfig.find(None, None)
+    assert "no such file" not in str(caught.value)
+
+
+def test_a_variable_that_names_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Is quoted, and no other file is named in its place."""
+    monkeypatch.setenv("KUBECONFIG", "::")
+    for ask in (kubeconfig.has_context, lambda: kubeconfig.find(None, None)):
+        with pytest.raises(InputError, match="'::', which names no file"):
+            ask()

@@ -158,3 +158,31 @@ def test_the_program_prints_the_note_and_succeeds() -> None:
     assert "schedulerName: volcano" in done.stdout
     assert done.stderr.startswith('allranks-postrender: note: stdin:1, StatefulSet "db": no gang')
     assert 1 == done.stderr.count("\n")
+
+
+@pytest.mark.parametrize(
+    ("choice", "expected"),
+    [
+        ({"names": ("nope",)}, ["--name nope: no object that these options can change is of"]),
+        ({"names": ("ps", "nope")}, ["--name nope: "]),
+        ({"names": ("ps",)}, []),
+        ({"kinds": ("CronJob",)}, ["--kind CronJob: no object that these options can change is"]),
+        ({"kinds": ("CronJob",), "names": ("ps",)}, ["--name ps: "]),
+    ],
+)
+def test_options_for_an_object_that_is_not_there(
+    choice: dict[str, Any], expected: list[str]
+) -> None:
+    """A name or a kind that nothing has is said: a mistyped name would have no effect."""
+    manifest = stateful()
+    manifest["metadata"]["name"] = "ps"
+    _, notes = rendered(manifest, scheduler_name="mine", **choice)
+    assert len(expected) == len(notes)
+    assert all(note.startswith(start) for note, start in zip(notes, expected, strict=True))
+
+
+def test_options_for_a_stream_without_workloads() -> None:
+    """The name that nothing has is said there, too."""
+    manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "ps"}}
+    _, notes = rendered(manifest, scheduler_name="mine", names=("ps",))
+    assert 1 == len(notes)
