@@ -66,6 +66,11 @@ def observe(cluster: Lister, release: str, namespace: str) -> Observation:
     remains: Manifests = []
     if not controllers and not pods:
         remains = look.remains(release, selector)
+        if remains and look.has_sweep_runner(release):
+            raise NotFoundError(
+                f"{release!r} in namespace {namespace!r} is a sweep inside the cluster, not a run",
+                hint=f"`{names.CLI} sweep status {release}` shows how it is doing",
+            )
         if not remains:
             raise look.missing(release)
     beside, events = look.beside(controllers, pods, over=bool(remains))
@@ -222,6 +227,11 @@ class _Look:
             return record
         maps = self.perhaps(paths.CONFIG_MAPS, selector, metadata_only=True)
         return [one for one in maps if not removal.is_kept(one)]
+
+    def has_sweep_runner(self, release: str) -> bool:
+        """Whether a release is of what stays with a sweep: a Job that is no run."""
+        runner = f"{names.APP_NAME}={names.SWEEP_RUNNER},{names.APP_INSTANCE}={release}"
+        return bool(self.perhaps(paths.JOBS, runner, metadata_only=True))
 
     def missing(self, release: str) -> NotFoundError:
         """Why nothing was found: no such release, or no such namespace."""

@@ -55,6 +55,25 @@ def test_a_trial_that_has_not_begun(role: str) -> None:
     assert "its pods are trial-0, trial-1" == caught.value.problem.hint
 
 
+def test_a_sweep_inside_the_cluster_is_no_run() -> None:
+    """It is not said to be removed while its runner is there: the fix leads to `sweep status`."""
+    own = {"app.kubernetes.io/name": "sweep-runner", "app.kubernetes.io/instance": "ic"}
+    runner = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "ic-runner", "namespace": "lab", "labels": own},
+    }
+    part = {"app.kubernetes.io/instance": "ic", "app.kubernetes.io/part-of": "allranks"}
+    record = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "ic", "namespace": "lab", "labels": part},
+    }
+    with pytest.raises(InputError, match="is a sweep inside the cluster") as caught:
+        chosen_pods("ic", _site(runner, record), Wanted())
+    assert "`allranks sweep status ic`" in caught.value.problem.hint
+
+
 def _job(name: str, pods: int, role: str, env: dict[str, str], args: list[str]) -> dict[str, Any]:
     labels = {**_LABELS, "app.kubernetes.io/instance": "d", "allranks.dev/role": role}
     variables = [{"name": key, "value": value} for key, value in env.items()]

@@ -336,7 +336,7 @@ def test_a_release_whose_job_is_gone_is_still_one() -> None:
     cluster = Lists({paths.SECRETS: [record], paths.EVENTS: [ended]})
     status = reduce(observe(cluster, "demo", NAMESPACE))
     assert Phase.SUCCEEDED == status.phase
-    assert [*ALWAYS, paths.ELASTIC_JOBS, paths.SECRETS, paths.EVENTS] == cluster.asked
+    assert [*ALWAYS, paths.ELASTIC_JOBS, paths.SECRETS, paths.JOBS, paths.EVENTS] == cluster.asked
     assert cluster.queries[paths.SECRETS]["metadata_only"] is True
     assert "involvedObject.kind=Job" == cluster.queries[paths.EVENTS]["field_selector"]
 
