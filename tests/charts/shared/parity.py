@@ -178,6 +178,7 @@ for _volume in ("workspace", "datasets", "checkpoints"):
 
 OTHER: dict[str, Any] = {
     "image.tag": "2.0",
+    "scheduling.dialect": "volcano",
     "script": "print(2)",
     "procsPerNode": 2,
     "nodes": 3,
