@@ -181,6 +181,7 @@ OTHER: dict[str, Any] = {
     "image.tag": "2.0",
     "networkPolicy.enabled": True,
     "networkPolicy.from": [{"podSelector": {}}],
+    "scheduling.dialect": "volcano",
     "script": "print(2)",
     "procsPerNode": 2,
     "nodes": 3,
