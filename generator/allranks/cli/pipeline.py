@@ -35,7 +35,8 @@ class Trials:
         trials = plural(self.number, "trial")
         if self.number == 1:
             return trials
-        return f"{trials}, {'all' if self.parallel >= self.number else self.parallel} at a time"
+        together = "all at once" if self.parallel >= self.number else f"{self.parallel} at a time"
+        return f"{trials}, {together}"
 
     def as_dict(self) -> dict[str, int]:
         """The same as data."""
