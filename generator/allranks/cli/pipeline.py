@@ -204,7 +204,8 @@ def summary(prepared: Prepared) -> str:
     what = command(trials.of(prepared.loaded.values, defaults))
     each = f"{nodes}{gpus}, {processes}"
     if prepared.trials is not None:
-        each = f"{prepared.trials}, {'it' if prepared.trials.number == 1 else 'each'} with {each}"
+        joint = " with" if prepared.trials.number == 1 else ", each with"
+        each = f"{prepared.trials}{joint} {each}"
     return f"{prepared.loaded.workload}: {each}: {what}"
 
 
