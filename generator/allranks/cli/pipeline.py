@@ -35,7 +35,8 @@ class Trials:
         trials = plural(self.number, "trial")
         if self.number == 1:
             return trials
-        return f"{trials}, {'all' if self.parallel >= self.number else self.parallel} at a time"
+        together = "all at once" if self.parallel >= self.number else f"{self.parallel} at a time"
+        return f"{trials}, {together}"
 
     def as_dict(self) -> dict[str, int]:
         """The same as data."""
@@ -203,7 +204,8 @@ def summary(prepared: Prepared) -> str:
     what = command(trials.of(prepared.loaded.values, defaults))
     each = f"{nodes}{gpus}, {processes}"
     if prepared.trials is not None:
-        each = f"{prepared.trials}, {'it' if prepared.trials.number == 1 else 'each'} with {each}"
+        joint = " with" if prepared.trials.number == 1 else ", each with"
+        each = f"{prepared.trials}{joint} {each}"
     return f"{prepared.loaded.workload}: {each}: {what}"
 
 

@@ -37,7 +37,7 @@ def test_a_sweep_is_counted(cli: Any) -> None:
     ("trials", "text"),
     [
         (Trials(1, 4), "1 trial"),
-        (Trials(3, 3), "3 trials, all at a time"),
+        (Trials(3, 3), "3 trials, all at once"),
         (Trials(3, 1), "3 trials, 1 at a time"),
     ],
 )
