@@ -149,7 +149,7 @@ def test_a_name_that_is_taken(allranks: Program) -> None:
     allranks("run", "demo", "--detach", values=job())
     said = allranks("run", "demo", code=2, values=job())
     assert "error: a release of this name is already there" in said
-    assert "`allranks delete NAME`" in said
+    assert f"`allranks delete demo -n {allranks.namespace}" in said
     first = allranks.get("batch/v1/jobs", "demo")["metadata"]["uid"]
     wrong = job() | {"nodez": 1}
     allranks("run", "demo", "--replace", code=2, values=wrong)
