@@ -144,6 +144,15 @@ def test_a_detached_run_is_followed_by_another(allranks: Program) -> None:
     assert ("Failed", 5) == (status["phase"], status["exitCode"])
 
 
+def test_pods_that_have_written_nothing(allranks: Program) -> None:
+    """`logs` of pods that no node takes is empty, and says where the reason stands."""
+    nowhere = {"podTemplate": {"spec": {"nodeSelector": {"stands": "nowhere"}}}}
+    allranks("run", "demo", "--detach", values=job() | nowhere)
+    until(lambda: allranks.items("v1/pods"), "the pods")
+    said = allranks("logs", "demo")
+    assert f"no such line is there: `allranks status demo -n {allranks.namespace}" in said
+
+
 def test_a_name_that_is_taken(allranks: Program) -> None:
     """Without --replace it is refused; with it the old run goes first."""
     allranks("run", "demo", "--detach", values=job())

@@ -102,7 +102,9 @@ def logs_command(
         return
     else:
         lines = _cluster_lines(name, site, unread, wanted, tail=tail)
+    is_empty = True
     for data in lines:
+        is_empty = False
         if output == "json":
             console.raw(json.dumps(data, ensure_ascii=False) + "\n")
         else:
@@ -114,6 +116,8 @@ def logs_command(
             f"{len(unread)} of the logs cannot be read",
             hint=f"`{names.CLI} status {name}` shows whether their pods and nodes are well",
         )
+    if is_empty:
+        console.note(f"no such line is there: `{names.CLI} status {name}` shows how its pods are")
 
 
 def _local_lines(

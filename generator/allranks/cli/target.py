@@ -144,12 +144,34 @@ def target_options(function: Callable[..., Any]) -> Callable[..., Any]:
         "--on",
         type=click.Choice([LOCAL, CLUSTER]),
         help="Where: 'local' is this machine. Default: the cluster of your kubeconfig, else here.",
-    )(only_cluster_options(function))
+    )(_with_target(function))
 
 
 def only_cluster_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add -n, --context and --kubeconfig, for what only a cluster has; also as `target`."""
+    """Add -n, --context and --kubeconfig, for what only a cluster has; also as `target`.
 
+    `--on cluster` may be said all the same, and `--on local` is told what to use in its place.
+    """
+    return click.option(
+        "--on", type=click.Choice([LOCAL, CLUSTER]), default=CLUSTER, hidden=True, callback=_remote
+    )(_with_target(function))
+
+
+def _remote(context: click.Context, _: click.Parameter, place: str) -> str:
+    if place == LOCAL:
+        of_run = any(parameter.name == "name" for parameter in context.command.params)
+        look = (
+            f"`{names.CLI} logs NAME --on local --follow` shows what a run of this machine writes"
+        )
+        raise InputError(
+            f"{context.info_name} is for what runs on a cluster",
+            path="--on",
+            hint=look if of_run else "leave it out",
+        )
+    return place
+
+
+def _with_target(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def with_target(*args: Any, **options: Any) -> Any:
         target = Target(

@@ -12,6 +12,7 @@ import pytest
 from allranks.cli import target as module
 from allranks.cli.console import Console
 from allranks.cli.durations import Duration
+from allranks.cli.main import main
 from allranks.cli.target import Target
 from allranks.errors import InputError
 
@@ -89,6 +90,26 @@ def test_flags_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="runs on a cluster"):
         Target("local").on_cluster()
     assert "research" == Target(kubeconfig=kubeconfig(tmp_path)).on_cluster().namespace
+
+
+@pytest.mark.parametrize(
+    ("words", "fix"),
+    [
+        (["attach", "demo"], "allranks logs demo --on local --follow"),
+        (["exec", "demo", "--", "ls"], "allranks logs demo --on local --follow"),
+        (["operator", "status"], "leave it out"),
+    ],
+)
+def test_what_only_a_cluster_has_says_so(
+    words: list[str], fix: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--on local` is no unknown option: who gives it hears what there is for this machine."""
+    at = 2 if words[0] == "operator" else 1
+    assert 2 == main([*words[:at], "--on", "local", *words[at:]])
+    said = capsys.readouterr().err
+    assert "--on: " in said
+    assert "is for what runs on a cluster" in said
+    assert fix in said
 
 
 def test_completion_never_waits_for_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
