@@ -253,13 +253,16 @@ def status_command(console: Console, /, *, target: Target, release: str, output:
     leads = found is not None and watchers.acts(
         site.cluster, release, site.namespace, found, now=time.time(), patience=watchers.PATIENCE
     )
+    waits = ""
+    if found is not None and not found.whole:
+        waits = watchers.holds_back(site.cluster, release, site.namespace)
     well = found is not None and found.whole and leads is not False and not found.lacks
     well = well and all(one.state == "current" for one in kinds)
     if output == "json":
         data = _as_data(site, release, installed, found, kinds)
-        console.json(data | {"acts": leads, "ok": well})
+        console.json(data | {"acts": leads, "waitsFor": waits, "ok": well})
     else:
-        _show(console, release, installed, found, kinds, leads=leads)
+        _show(console, release, installed, found, kinds, leads=leads, waits=waits)
     raise click.exceptions.Exit(0 if well else EXIT_FAILED)
 
 
@@ -297,6 +300,7 @@ def _show(
     kinds: Sequence[Found],
     *,
     leads: bool | None,
+    waits: str,
 ) -> None:
     from allranks.cli.console import facts  # noqa: PLC0415 - only for a person
 
@@ -305,6 +309,8 @@ def _show(
         lines["watchers"] = "there is no Deployment"
     else:
         lines["watchers"] = f"{found.ready} of {found.wanted} ready, {found.image}"
+        if waits:
+            lines["wait for"] = waits
         lines["watches"] = ", ".join(found.namespaces) or "every namespace"
         lines["acts"] = _acting(found, leads=leads)
         if found.lacks:
@@ -357,7 +363,7 @@ def _ready(console: Console, site: Site, release: str, timeout: float, *, wait: 
 
     if not wait:
         return
-    found = watchers.wait(site.cluster, release, site.namespace, timeout=timeout)
+    found = watchers.wait(site.cluster, release, site.namespace, timeout=timeout, tell=console.note)
     where = ", ".join(found.namespaces) or "every namespace"
     console.text(f"  {found.ready} of {plural(found.wanted, 'watcher')} ready; watching {where}")
 

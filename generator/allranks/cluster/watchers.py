@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,12 +14,14 @@ from allranks.status.fields import condition, items, mapping, number, text, when
 from allranks.words import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from allranks.cluster.port import Cluster
     from allranks.model.manifest import Manifest
 
 _LOOK_SECONDS = 0.5
+# What every start waits for, for a moment, is told to nobody.
+_QUIET_LOOKS = 6
 _HELD_SECONDS = 15.0
 # A leader renews its Lease every two seconds.
 PATIENCE = 6.0
@@ -191,7 +194,14 @@ def acts(
     return False
 
 
-def wait(cluster: Cluster, release: str, namespace: str, *, timeout: float) -> Watchers:
+def wait(
+    cluster: Cluster,
+    release: str,
+    namespace: str,
+    *,
+    timeout: float,
+    tell: Callable[[str], None] = lambda _: None,
+) -> Watchers:
     """The watchers once all of them are ready.
 
     Args:
@@ -199,25 +209,47 @@ def wait(cluster: Cluster, release: str, namespace: str, *, timeout: float) -> W
         release: the release.
         namespace: its namespace.
         timeout: seconds to wait.
+        tell: hears once of each thing that holds them back.
 
     Raises:
         RunError: they are not ready in time; what holds them back is named.
         ToolError: the cluster does not answer, or forbids it (ForbiddenError).
     """
     deadline = time.monotonic() + timeout
-    while True:
+    told = {""}
+    for look in itertools.count():
         found = find(cluster, release, namespace)
         if found is not None and found.whole:
-            return found
+            break
+        ready, wanted = (found.ready, found.wanted) if found else (0, 0)
+        standing = f"{ready} of {plural(wanted, 'watcher')} ready"
+        why = holds_back(cluster, release, namespace)
         if time.monotonic() >= deadline:
-            ready, wanted = (found.ready, found.wanted) if found else (0, 0)
-            why = _why(cluster, release, namespace)
             raise RunError(
-                f"{ready} of {plural(wanted, 'watcher')} ready after {timeout:.0f} s{why}",
+                f"{standing} after {timeout:.0f} s{': ' if why else ''}{why}",
                 hint=f"`kubectl -n {namespace} describe pods -l {_selector(release)}` says more; "
                 f"`{names.CLI} operator upgrade` with other values mends it",
             )
+        if look >= _QUIET_LOOKS and why not in told:
+            told.add(why)
+            tell(f"{standing}: {why}")
         time.sleep(_LOOK_SECONDS)
+    return found
+
+
+def holds_back(cluster: Cluster, release: str, namespace: str) -> str:
+    """What the watchers' pods wait for; "" where nothing is known, or may be seen.
+
+    Raises:
+        ToolError: the cluster does not answer.
+    """
+    try:
+        pods = cluster.list(paths.PODS, namespace=namespace, label_selector=_selector(release))
+    except ForbiddenError:
+        return ""
+    if not pods:
+        return "it has no pods yet"
+    return "; ".join(dict.fromkeys(reason for pod in pods for reason in _waits(pod)))
 
 
 def forget(cluster: Cluster, release: str, namespace: str) -> None:
@@ -260,16 +292,6 @@ def _lease(cluster: Cluster, release: str, namespace: str) -> Manifest | None:
 
 def _renewed_at(lease: Manifest | None) -> float | None:
     return when(lease or {}, "spec", "renewTime")
-
-
-def _why(cluster: Cluster, release: str, namespace: str) -> str:
-    """What the pods wait for, as far as the user may see it."""
-    try:
-        pods = cluster.list(paths.PODS, namespace=namespace, label_selector=_selector(release))
-    except ForbiddenError:
-        return ""
-    said = dict.fromkeys(one for pod in pods for one in _waits(pod))
-    return f": {'; '.join(said)}" if said else ": it has no pods yet" if not pods else ""
 
 
 def _waits(pod: Manifest) -> Iterable[str]:

@@ -200,6 +200,38 @@ def test_what_holds_it_back_is_told(fake: Any, pods: list[dict[str, Any]], said:
     assert f"0 of 2 watchers ready after 0 s: {said}" == refused.value.problem.message
 
 
+def test_what_holds_it_back_is_told_while_it_lasts(
+    fake: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each reason once and soon, and not only when the patience is at its end.
+
+    What every start waits for, for a moment, is not.
+    """
+    reasons = ["ContainerCreating"] * 5
+    reasons += ["ErrImagePull", "ErrImagePull", "ImagePullBackOff", "ErrImagePull"]
+    cluster = fake.FakeCluster(deployment())
+    notes: list[str] = []
+
+    def next_look(_: float) -> None:
+        for key in [key for key in cluster.objects if key[0] == paths.PODS]:
+            del cluster.objects[key]
+        if not reasons:
+            cluster.objects[paths.DEPLOYMENTS, "allranks-watcher"] = deployment(
+                updatedReplicas=2, availableReplicas=2
+            )
+            return
+        waiting = {"state": {"waiting": {"reason": reasons.pop(0)}}}
+        made = pod(containerStatuses=[waiting])
+        cluster.objects[paths.PODS, made["metadata"]["name"]] = made
+
+    monkeypatch.setattr(watchers.time, "sleep", next_look)
+    assert watchers.wait(cluster, "allranks", "lab", timeout=600, tell=notes.append).whole
+    assert [
+        "0 of 2 watchers ready: ErrImagePull",
+        "0 of 2 watchers ready: ImagePullBackOff",
+    ] == notes
+
+
 def test_there_may_be_none(fake: Any) -> None:
     """A release whose Deployment is gone."""
     assert watchers.find(fake.FakeCluster(), "allranks", "lab") is None
