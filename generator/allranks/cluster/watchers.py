@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -217,10 +216,11 @@ def wait(
     """
     deadline = time.monotonic() + timeout
     told = {""}
-    for look in itertools.count():
+    looks = 0
+    while True:
         found = find(cluster, release, namespace)
         if found is not None and found.whole:
-            break
+            return found
         ready, wanted = (found.ready, found.wanted) if found else (0, 0)
         standing = f"{ready} of {plural(wanted, 'watcher')} ready"
         why = holds_back(cluster, release, namespace)
@@ -230,11 +230,11 @@ def wait(
                 hint=f"`kubectl -n {namespace} describe pods -l {_selector(release)}` says more; "
                 f"`{names.CLI} operator upgrade` with other values mends it",
             )
-        if look >= _QUIET_LOOKS and why not in told:
+        looks += 1
+        if looks > _QUIET_LOOKS and why not in told:
             told.add(why)
             tell(f"{standing}: {why}")
         time.sleep(_LOOK_SECONDS)
-    return found
 
 
 def holds_back(cluster: Cluster, release: str, namespace: str) -> str:
