@@ -143,7 +143,8 @@ def test_torchrun_is_the_charts_own(sweep: Path) -> None:
     """What a trial of torchrun runs is linked from the torchrun chart, so it is never stale."""
     torchrun = sweep.parent / "torchrun"
     links = {path.resolve() for path in sweep.glob("t*/*") if path.is_symlink()}
-    files = {torchrun / "values.yaml", *torchrun.glob("files/*.*")}
+    given = {torchrun / "values.yaml", torchrun / "values.schema.json"}
+    files = {*given, *torchrun.glob("files/*.*")}
     assert files | set(torchrun.glob("templates/_*.tpl")) == links
     assert not [path for path in sweep.glob("templates/_torchrun*") if not path.is_symlink()]
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 TRAINER = "trainer"
 _PRIVILEGED_PORTS = 1024
+# What $patch may say of a map or an item of a list.
+_DIRECTIVES = ("delete", "replace", "merge")
 # Fields of the pod that the job's own names and ends depend on, and what to use instead.
 _FIXED = {
     "restartPolicy": "remove it; see runPolicy, and the controller and restarts of the workload",
@@ -91,7 +93,9 @@ def _more_than_restricted(context: dict[str, Any]) -> Iterator[tuple[ValuesPath,
 
 def _template(view: View) -> Iterator[Finding]:
     for dotted in ("podTemplate", *(f"{role}.podTemplate" for role in roles(view))):
-        spec = view.get(dotted, {}).get("spec") or {}
+        template = view.get(dotted, {})
+        yield from _directives(template, view.path(dotted))
+        spec = template.get("spec") or {}
         for field, hint in _FIXED.items():
             if field in spec:
                 where = view.path(f"{dotted}.spec", field)
@@ -99,6 +103,27 @@ def _template(view: View) -> Iterator[Finding]:
         for index, container in enumerate(spec.get("containers") or ()):
             where = view.path(f"{dotted}.spec.containers", index)
             yield from _container(container, where, view)
+
+
+def _directives(node: Any, where: ValuesPath) -> Iterator[Finding]:
+    """What is no directive of a strategic merge; `library/templates/_merge.tpl` judges alike."""
+    if isinstance(node, list):
+        for index, item in enumerate(node):
+            yield from _directives(item, (*where, index))
+    if not isinstance(node, dict) or node.get("$patch") == "delete":
+        return
+    for key, value in node.items():
+        if not str(key).startswith("$"):
+            yield from _directives(value, (*where, key))
+        elif key != "$patch":
+            yield Finding(
+                (*where, key),
+                "is a directive that is not supported",
+                "use $patch, or the whole list",
+            )
+        elif value and value not in _DIRECTIVES:
+            fix = f"write {', '.join(_DIRECTIVES[:-1])} or {_DIRECTIVES[-1]}"
+            yield Finding((*where, key), f"{value!r} is not a directive", fix)
 
 
 def _container(container: dict[str, Any], where: ValuesPath, view: View) -> Iterator[Finding]:
@@ -148,7 +173,8 @@ RULES = (
     Rule(
         "pod-template",
         "`podTemplate` leaves alone what the job depends on: restart policy, host name, DNS and "
-        "host network of the pod; command, args and reserved variables of the trainer.",
+        "host network of the pod; command, args and reserved variables of the trainer. Its "
+        "directives are those of a strategic merge.",
         ("podTemplate", *ROLES),
         _template,
     ),
