@@ -53,6 +53,8 @@ def test_the_signal_that_ended_a_run_is_told_as_it_was(
     file = tmp_path / "values.json"
     file.write_text(json.dumps(values))
     words: list[str | Path] = [
+        "env",
+        "--default-signal=HUP",  # it may be ignored, as under nohup, and that is handed down
         Path(sys.executable).parent / names.CLI,
         "run",
         "ex",
