@@ -258,6 +258,11 @@ class Connection:
             raise refusals.refusal(self.where, asked, *said) from error
         except HTTPError as error:
             raise refusals.unreachable(self.where, error) from error
+        except RecursionError:
+            raise ToolError(
+                f"cannot {asked}: {self.where} has an object that is nested too deep to be read",
+                hint="somebody has made it so: find it with kubectl, and delete it",
+            ) from None
 
 
 def _as_is(_client: object, data: Any) -> Any:

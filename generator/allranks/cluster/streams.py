@@ -90,6 +90,6 @@ class Watch:
 def _event(line: str) -> tuple[str, Manifest] | None:
     try:
         data = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):  # no event, or one of an object that nobody can read
         return None
     return str(data.get("type") or ""), data.get("object") or {}

@@ -290,7 +290,10 @@ def test_command_that_is_missing(lab: MakeLab) -> None:
     job.all_workers()
     keep = {"ALLRANKS_MPI_CLEAN": "None"}
     launcher = job.launcher("no-such-program", ALLRANKS_MPI_WRAP="", **keep)
-    assert (127, "no-such-program ended with exit code 127") == (launcher.end(), launcher.message)
+    assert 127 == launcher.end()
+    what, last = launcher.message.splitlines()
+    assert "no-such-program ended with exit code 127" == what
+    assert "no-such-program: not found" in last
     job.lay_over("/usr/bin/orterun", "")
     launcher = job.launcher("true", **keep)
     assert launcher.end() == 127

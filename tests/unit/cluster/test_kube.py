@@ -172,6 +172,14 @@ def test_a_login_page_is_not_taken_for_a_cluster(api: Any, tmp_path: Path, text:
         cluster_at(tmp_path, api.url).version()
 
 
+def test_an_object_that_is_nested_too_deep_is_told(api: Any, tmp_path: Path) -> None:
+    """Who may write objects makes no command of ours crash for others."""
+    deep = '{"items": [{"spec": ' + '{"a": ' * 5_000 + "1" + "}" * 5_000 + "}]}"
+    api.routes["/api/v1/nodes"] = lambda _: fake_api.Answer(text=deep)
+    with pytest.raises(ToolError, match=r"list nodes: .* nested too deep"):
+        cluster_at(tmp_path, api.url).inventory(GPU)
+
+
 def test_a_refusal_without_a_status_object_is_still_told(api: Any, tmp_path: Path) -> None:
     """A load balancer's plain 503 gives its reason, not its HTML."""
     api.routes["/version"] = lambda _: fake_api.Answer(503, text="<html>down</html>")

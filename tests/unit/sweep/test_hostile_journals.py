@@ -295,6 +295,7 @@ _SPOILT = [
     '"\\u0000\\ud800"',
     json.dumps(json.dumps({**some()[0], "at": []}) + "\n"),
     json.dumps('{"t":' * 100_000 + "\n"),
+    "[" * 100_000,
 ]
 
 
@@ -312,3 +313,18 @@ def test_a_database_is_believed_no_more_than_a_file(tmp_path: Path, value: str) 
         )
     with pytest.raises(InputError):
         journals.keeper(url, "s").read()
+
+
+def test_a_lease_of_any_depth_is_none(tmp_path: Path) -> None:
+    """Who holds a sweep cannot hide it by what the lease says."""
+    url = f"sqlite:///{tmp_path}/sweeps.db"
+    head, *rest = some()
+    with journals.keeper(url, "s").create(head) as made:
+        made.append(*rest)
+    with sqlite3.connect(tmp_path / "sweeps.db") as database:
+        database.execute(
+            "UPDATE study_system_attributes SET value_json = ? WHERE key LIKE '%lease%'",
+            ("[" * 100_000,),
+        )
+        assert 1 == database.total_changes
+    assert journals.keeper(url, "s").read().trials

@@ -60,7 +60,7 @@ class Lease:
             found: dict[str, Any] = json.loads(text or "{}")
             kept = {key: found[key] for key in cls.__slots__ if key in found}
             return cls(**{**kept, "until": float(kept.get("until", 0.0))})
-        except (ValueError, TypeError, AttributeError):
+        except (ValueError, TypeError, AttributeError, RecursionError):
             return cls()
 
     def text(self) -> str:

@@ -78,7 +78,7 @@ def read(session: Session, study: int, where: str) -> tuple[Reader, int]:
     reader, rest, count = Reader(where), "", 0
     for (piece,) in query:
         count += 1
-        rest += _text(piece, where)
+        rest += text_of(piece, where)
         *whole, rest = rest.split("\n")
         for line in whole:
             reader.take(line.encode("utf-8", "surrogatepass"))
@@ -87,10 +87,15 @@ def read(session: Session, study: int, where: str) -> tuple[Reader, int]:
     return reader, count
 
 
-def _text(piece: str, where: str) -> str:
+def text_of(piece: str, where: str) -> str:
+    """The text that a row holds.
+
+    Raises:
+        InputError: it holds none, or what nobody of ours has written.
+    """
     try:
         text = json.loads(piece)
-    except ValueError:
+    except (ValueError, RecursionError):
         text = None
     if not isinstance(text, str):
         raise _changed(where)

@@ -171,7 +171,7 @@ def marks(kept: Keeper) -> tuple[Mapping[str, str], Owner | None]:
     try:
         told = json.loads((_folder(kept.name) / _RELEASES).read_text("utf-8"))
         return dict(told["place"]), Owner.of(told["owner"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return {}, None
 
 

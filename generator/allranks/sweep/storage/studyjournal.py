@@ -8,7 +8,6 @@ is not, nothing is taken any more.
 
 from __future__ import annotations
 
-import json
 import shlex
 import threading
 import time
@@ -101,7 +100,7 @@ class StudyJournal(Closing):
                 if found is None:
                     return ""
                 self._prove(session)  # else it is for another process
-                why = str(json.loads(found.value_json))
+                why = rows.text_of(found.value_json, self._database.shown)
                 session.delete(found)
         except AwayError:
             return ""  # It is still there when the database is.
