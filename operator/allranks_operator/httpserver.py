@@ -1,8 +1,9 @@
 """What anyone who reaches a port can cost: connections, time and threads of a small HTTP server.
 
 Each connection is a thread. There are so many at once, and from one address so many; one that has
-not asked its question in time is closed, however slowly it goes on sending. What is read of a
-question is for who answers it.
+not asked its question in time is closed, however slowly it goes on sending. Where all places are
+taken, the oldest connection of a stranger makes room for the next one: strangers push out each
+other, and nobody whom the server believes. What is read of a question is for who answers it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import IPv6Address, ip_address
@@ -44,31 +46,52 @@ class Listener(ThreadingHTTPServer):
         self._from: Counter[str] = Counter()
         self._open: dict[socket.socket, str] = {}
         self._due: dict[socket.socket, float] = {}
+        self._believed: set[socket.socket] = set()
         super().__init__(address, handler)
 
     def verify_request(self, request: Any, client_address: Any) -> bool:
         """Whether there is room for another connection; `shutdown_request` closes it where not."""
         source = str(client_address[0])
         most = self.most
+        stranger = None
         with self._lock:
             few = self._from[source] < most // _FAR_SHARE or _is_near(source)
-            if len(self._open) >= most or not few:
+            if not few:
                 return False
+            if len(self._open) >= most:
+                # In the order in which they came.
+                strangers = (each for each in self._open if each not in self._believed)
+                stranger = next(strangers, None)
+                if stranger is None:
+                    return False
+                self._free(stranger)
             self._open[request] = source
             self._from[source] += 1
             self._due[request] = time.monotonic() + ASK_SECONDS
+        if stranger is not None:
+            _end(stranger)
         return True
+
+    def believe(self, request: Any) -> None:
+        """Keep a connection that has shown whose it is, whoever else comes."""
+        with self._lock:
+            if request in self._open:
+                self._believed.add(request)
 
     def shutdown_request(self, request: Any) -> None:
         """Close a connection; its place is free."""
         with self._lock:
-            source = self._open.pop(request, None)
-            self._due.pop(request, None)
-            if source is not None:
-                self._from[source] -= 1
-                if not self._from[source]:
-                    del self._from[source]
+            self._free(request)
         super().shutdown_request(request)
+
+    def _free(self, request: socket.socket) -> None:
+        source = self._open.pop(request, None)
+        self._due.pop(request, None)
+        self._believed.discard(request)
+        if source is not None:
+            self._from[source] -= 1
+            if not self._from[source]:
+                del self._from[source]
 
     def expect(self, request: Any, seconds: float | None) -> None:
         """Close a connection that has not asked in time; None: it has, and is being answered."""
@@ -86,10 +109,7 @@ class Listener(ThreadingHTTPServer):
             for one in late:
                 del self._due[one]
         for one in late:
-            try:
-                one.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                continue  # it is gone already
+            _end(one)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Leave an error to `threading`'s report, but for a caller that is gone: pods die."""
@@ -137,6 +157,12 @@ class Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         """Say nothing of each call."""
+
+
+def _end(connection: socket.socket) -> None:
+    """Let the thread of a connection see its end."""
+    with suppress(OSError):  # it is gone already
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 def _is_near(source: str) -> bool:

@@ -115,6 +115,7 @@ class _Handler(Handler):
         self.asked()
         path, _, query = self.path.partition("?")
         if path == _HEALTH:
+            self.close_connection = True  # anybody may ask, and nobody needs to stay for it
             stale = self.clock() - self.master.beat > STALE_SECONDS
             status = HTTPStatus.SERVICE_UNAVAILABLE if stale else HTTPStatus.OK
             self._send(status, {"ok": not stale})
@@ -149,6 +150,7 @@ class _Handler(Handler):
         shown = (self.headers.get("Authorization") or "").encode("utf-8", "replace")
         wanted = f"Bearer {self.token}".encode()
         if not self.token or hmac.compare_digest(shown, wanted):
+            self.server.believe(self.connection)
             return True
         return self.master.open
 
@@ -202,6 +204,8 @@ class _Handler(Handler):
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(content)))
+            if self.close_connection:
+                self.send_header("Connection", "close")
             self.end_headers()
             self.wfile.write(content)
         except OSError:

@@ -153,23 +153,56 @@ def test_what_is_sent_slowly_is_not_waited_for(job: Job, monkeypatch: pytest.Mon
     assert 200 == job.call("GET", "/healthz")[0]
 
 
+def connections(job: Job, count: int, question: bytes = b"") -> list[socket.socket]:
+    """Connections that stay, each after the answer to a question."""
+    held = []
+    for _ in range(count):
+        held.append(socket.create_connection(("127.0.0.1", job.server.port), timeout=60))
+        if question:
+            held[-1].sendall(question)
+            assert held[-1].recv(12).endswith(b"200")
+    return held
+
+
 def test_there_are_so_many_connections_and_no_more(
-    job: Job, monkeypatch: pytest.MonkeyPatch
+    guarded: Guarded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One too many is closed; a place that is free is had again."""
-    monkeypatch.setattr(type(job.server._server), "most", 5)
-    held = [socket.create_connection(("127.0.0.1", job.server.port), timeout=60) for _ in range(5)]
-    for one in held:
-        one.sendall(b"GET /healthz HTTP/1.1\r\n\r\n")
-        assert one.recv(12).endswith(b"200")
-    assert b"" == sent(job.server.port, b"")
+    """One too many is closed, where all are of the job's; a place that is free is had again."""
+    monkeypatch.setattr(type(guarded.server._server), "most", 5)
+    shown = f"GET /v1/status HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode()
+    held = connections(guarded, 5, shown)
+    assert b"" == sent(guarded.server.port, b"")
     for one in held:
         one.close()
     for _ in range(1000):
-        if sent(job.server.port, b"GET /healthz HTTP/1.0\r\n\r\n"):
+        if sent(guarded.server.port, b"GET /healthz HTTP/1.0\r\n\r\n"):
             break
     else:
         pytest.fail("no place was free again")
+
+
+def test_strangers_who_stay_keep_no_worker_out(
+    guarded: Guarded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The oldest of them makes room for the next, and whoever has shown the token stays."""
+    monkeypatch.setattr(type(guarded.server._server), "most", 5)
+    shown = f"GET /v1/status HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode()
+    (worker,) = connections(guarded, 1, shown)
+    for _ in range(3):
+        strangers = connections(guarded, 7)
+        assert b"" == strangers[0].recv(1)
+        assert 200 == guarded.call("GET", "/v1/status")[0]
+    while b"workers" not in worker.recv(65536):  # the rest of the first answer
+        pass
+    worker.sendall(shown)
+    assert worker.recv(12).endswith(b"200")
+
+
+def test_who_asks_for_health_alone_does_not_stay(guarded: Guarded) -> None:
+    """The connection ends with the answer, whatever the caller would like."""
+    answer = sent(guarded.server.port, b"GET /healthz HTTP/1.1\r\nConnection: keep-alive\r\n\r\n")
+    assert b" 200 " in answer[:16]
+    assert b"Connection: close" in answer
 
 
 @pytest.mark.parametrize("token", ["", "b" * 64, TOKEN[:-1], "ä"])
