@@ -23,7 +23,7 @@ from tests.kube.api import ApiError
 
 from .waiting import PATIENCE, until
 from .watchers import Zygote
-from .watching import Lab, release_job, replicas
+from .watching import CLAIM, Lab, release_job, replicas
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -110,17 +110,7 @@ def _runs(lab: Lab) -> None:
     fails = {kwok.ENDS_AFTER: "100ms", kwok.EXIT_CODE: "3"}
     post("POST", lab.path("jobs"), release_job("good", pods=ends))
     post("POST", lab.path("jobs"), release_job("bad", pods=fails))
-    claim = {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {"name": "data"},
-        "spec": {
-            "accessModes": ["ReadWriteOnce"],
-            "storageClassName": "",
-            "resources": {"requests": {"storage": "1Gi"}},
-        },
-    }
-    post("POST", lab.path("persistentvolumeclaims"), claim)
+    post("POST", lab.path("persistentvolumeclaims"), CLAIM)
     volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
     for dialect in ("coscheduling", "kai", "volcano"):
         stuck = release_job(

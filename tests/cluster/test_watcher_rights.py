@@ -21,7 +21,7 @@ from tests.kube import kwok
 
 from .test_operator_rights import masters_account, token_kubeconfig
 from .waiting import until
-from .watching import REPO, Lab, laboratory, release_job, replicas
+from .watching import CLAIM, REPO, Lab, laboratory, release_job, replicas
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -172,17 +172,7 @@ def _account(lab: Lab) -> None:
 
 def _before(lab: Lab) -> None:
     """An elastic job of three pods, from which pods and Services can be taken away, and a claim."""
-    claim = {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {"name": "data"},
-        "spec": {
-            "accessModes": ["ReadWriteOnce"],
-            "storageClassName": "",
-            "resources": {"requests": {"storage": "1Gi"}},
-        },
-    }
-    lab.cluster.api("POST", lab.path("persistentvolumeclaims"), claim)
+    lab.cluster.api("POST", lab.path("persistentvolumeclaims"), CLAIM)
     specs = {"worker": replicas(), "ps": replicas()}
     lab.job("edl", distributionStrategy="ParameterServerStrategy", specs=specs)
     lab.plan("edl", 1, worker=2, ps=1)

@@ -42,6 +42,18 @@ _ROOTS = {
     "rolebindings": "/apis/rbac.authorization.k8s.io/v1",
 }
 
+# A claim that no volume is bound to.
+CLAIM = {
+    "apiVersion": "v1",
+    "kind": "PersistentVolumeClaim",
+    "metadata": {"name": "data"},
+    "spec": {
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": "",
+        "resources": {"requests": {"storage": "1Gi"}},
+    },
+}
+
 
 @dataclass(slots=True)
 class Lab:

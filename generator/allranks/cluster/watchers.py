@@ -215,24 +215,28 @@ def wait(
         ToolError: the cluster does not answer, or forbids it (ForbiddenError).
     """
     deadline = time.monotonic() + timeout
-    told = {""}
+    reasons = {""}
     looks = 0
     while True:
         found = find(cluster, release, namespace)
         if found is not None and found.whole:
             return found
+        looks += 1
+        is_late = time.monotonic() >= deadline
+        if looks <= _QUIET_LOOKS and not is_late:
+            time.sleep(_LOOK_SECONDS)
+            continue
         ready, wanted = (found.ready, found.wanted) if found else (0, 0)
         standing = f"{ready} of {plural(wanted, 'watcher')} ready"
         why = holds_back(cluster, release, namespace)
-        if time.monotonic() >= deadline:
+        if is_late:
             raise RunError(
                 f"{standing} after {timeout:.0f} s{': ' if why else ''}{why}",
                 hint=f"`kubectl -n {namespace} describe pods -l {_selector(release)}` says more; "
                 f"`{names.CLI} operator upgrade` with other values mends it",
             )
-        looks += 1
-        if looks > _QUIET_LOOKS and why not in told:
-            told.add(why)
+        if why not in reasons:
+            reasons.add(why)
             tell(f"{standing}: {why}")
         time.sleep(_LOOK_SECONDS)
 

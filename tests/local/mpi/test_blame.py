@@ -10,6 +10,7 @@ import pytest
 
 from . import blaming
 from .implementations import FAMILIES
+from .pods import SAVES
 
 if TYPE_CHECKING:
     from .conftest import MakeLab
@@ -98,27 +99,12 @@ def test_a_job_that_goes_on_without_a_rank(lab: MakeLab, option: str) -> None:
     assert ("has not ended the others" in launcher.log) == (not goes_on)
 
 
-_SAVES = """
-import os, signal, sys, time
-from mpi4py import MPI
-world, told = MPI.COMM_WORLD, []
-signal.signal(signal.SIGTERM, lambda *_: told.append(1))
-world.Barrier()
-if world.rank == 0:
-    print("all ranks are up", flush=True)
-while not world.allreduce(len(told)):
-    time.sleep(0.05)
-time.sleep(5)
-open(sys.argv[1] + "/saved.%d.%d" % (world.rank, len(told)), "w").close()
-"""
-
-
 @pytest.mark.parametrize("family", FAMILIES)
 def test_ranks_of_the_launchers_own_pod_may_save(lab: MakeLab, family: str) -> None:
     """They are told with those of the workers, before mpirun is, and have the same grace."""
     job = lab(family, leads=True, workers=1, env={"ALLRANKS_GRACE_SECONDS": "60"})
     job.all_workers()
-    launcher = job.launcher(str(job.mpi.python), "-c", _SAVES, str(job.folder))
+    launcher = job.launcher(str(job.mpi.python), "-c", SAVES, str(job.folder))
     launcher.says("all ranks are up")
     launcher.signal(signal.SIGTERM)
     launcher.end()

@@ -45,6 +45,19 @@ def _run(
     return done.returncode, done.stdout, done.stderr, (folder / "ends").read_text()
 
 
+def _up(shell: list[str], folder: Path, program: str) -> subprocess.Popen[bytes]:
+    """A rank in a group of its own, whose program has said that it is up."""
+    rank = subprocess.Popen(
+        [*shell, _RANK, *_python(program)],
+        stdout=subprocess.PIPE,
+        env=_environment(folder),
+        start_new_session=True,
+    )
+    assert rank.stdout is not None
+    assert b"up\n" == rank.stdout.readline()
+    return rank
+
+
 def _python(text: str) -> tuple[str, str, str]:
     return sys.executable, "-c", text
 
@@ -117,14 +130,7 @@ def test_a_rank_that_was_told_to_end_did_not_fail(tmp_path: Path, shell: list[st
         "time.sleep(0.2)\n"
         "sys.exit(40 + len(told))\n"
     )
-    rank = subprocess.Popen(
-        [*shell, _RANK, *_python(program)],
-        stdout=subprocess.PIPE,
-        env=_environment(tmp_path),
-        start_new_session=True,
-    )
-    assert rank.stdout is not None
-    assert b"up\n" == rank.stdout.readline()
+    rank = _up(shell, tmp_path, program)
     os.killpg(rank.pid, signal.SIGTERM)
     assert 41 == rank.wait(60)
     assert "job-launcher-0.job.lab.svc 3 41 told\n" == (tmp_path / "ends").read_text()
@@ -139,14 +145,7 @@ def test_a_signal_of_the_users_ends_nothing(tmp_path: Path, shell: list[str]) ->
         "print('up', flush=True)\n"
         "time.sleep(60)\n"
     )
-    rank = subprocess.Popen(
-        [*shell, _RANK, *_python(program)],
-        stdout=subprocess.PIPE,
-        env=_environment(tmp_path),
-        start_new_session=True,
-    )
-    assert rank.stdout is not None
-    assert b"up\n" == rank.stdout.readline()
+    rank = _up(shell, tmp_path, program)
     os.killpg(rank.pid, signal.SIGUSR1)
     assert 9 == rank.wait(60)
     assert "job-launcher-0.job.lab.svc 3 9 alone\n" == (tmp_path / "ends").read_text()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from .implementations import FAMILIES
-from .pods import SHELLS, until
+from .pods import SAVES, SHELLS, until
 
 if TYPE_CHECKING:
     from .conftest import MakeLab
@@ -198,29 +198,13 @@ def test_sigterm_reaches_mpirun(lab: MakeLab, family: str) -> None:
     assert [None, None] == [worker.outer.poll() for worker in workers]
 
 
-# Ranks that save for longer than any MPI waits by itself, and end together.
-_SAVES = """
-import signal, sys, time
-from mpi4py import MPI
-world, told = MPI.COMM_WORLD, []
-signal.signal(signal.SIGTERM, lambda *_: told.append(1))
-world.Barrier()
-if world.rank == 0:
-    print("all ranks are up", flush=True)
-while not world.allreduce(len(told)):
-    time.sleep(0.05)
-time.sleep(5)
-open(sys.argv[1] + "/saved.%d.%d" % (world.rank, len(told)), "w").close()
-"""
-
-
 @pytest.mark.parametrize("gone", ["launcher", "all"])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_ranks_may_save_before_they_end(lab: MakeLab, family: str, gone: str) -> None:
     """When the launcher's pod goes, or all of them, each rank is told once and has the grace."""
     job = lab(family)
     workers = job.all_workers(ALLRANKS_GRACE_SECONDS="60")
-    command = (str(job.mpi.python), "-c", _SAVES, str(job.folder))
+    command = (str(job.mpi.python), "-c", SAVES, str(job.folder))
     launcher = job.launcher(*command, ALLRANKS_GRACE_SECONDS="60")
     launcher.says("all ranks are up")
     told = [launcher, *(workers if gone == "all" else [])]

@@ -299,32 +299,29 @@ _SPOILT = [
 ]
 
 
-@pytest.mark.parametrize("value", _SPOILT)
-def test_a_database_is_believed_no_more_than_a_file(tmp_path: Path, value: str) -> None:
-    """Whatever its rows hold, it is refused in words."""
-    url = f"sqlite:///{tmp_path}/sweeps.db"
+def _spoilt(folder: Path, key: str, value: str) -> str:
+    """The URL of a database with a sweep, one of whose rows somebody has written anew."""
+    url = f"sqlite:///{folder}/sweeps.db"
     head, *rest = some()
     with journals.keeper(url, "s").create(head) as made:
         made.append(*rest)
-    with sqlite3.connect(tmp_path / "sweeps.db") as database:
+    with sqlite3.connect(folder / "sweeps.db") as database:
         database.execute(
-            "UPDATE study_system_attributes SET value_json = ? WHERE key LIKE '%journal%0'",
-            (value,),
+            "UPDATE study_system_attributes SET value_json = ? WHERE key LIKE ?", (value, key)
         )
+        assert 1 == database.total_changes
+    return url
+
+
+@pytest.mark.parametrize("value", _SPOILT)
+def test_a_database_is_believed_no_more_than_a_file(tmp_path: Path, value: str) -> None:
+    """Whatever its rows hold, it is refused in words."""
+    url = _spoilt(tmp_path, "%journal%0", value)
     with pytest.raises(InputError):
         journals.keeper(url, "s").read()
 
 
 def test_a_lease_of_any_depth_is_none(tmp_path: Path) -> None:
     """Who holds a sweep cannot hide it by what the lease says."""
-    url = f"sqlite:///{tmp_path}/sweeps.db"
-    head, *rest = some()
-    with journals.keeper(url, "s").create(head) as made:
-        made.append(*rest)
-    with sqlite3.connect(tmp_path / "sweeps.db") as database:
-        database.execute(
-            "UPDATE study_system_attributes SET value_json = ? WHERE key LIKE '%lease%'",
-            ("[" * 100_000,),
-        )
-        assert 1 == database.total_changes
+    url = _spoilt(tmp_path, "%lease%", "[" * 100_000)
     assert journals.keeper(url, "s").read().trials

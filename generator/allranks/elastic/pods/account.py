@@ -89,9 +89,9 @@ def is_history_of(found: Manifest, name: str) -> bool:
         found: the ConfigMap, under the name of that history.
         name: the job's.
     """
-    said: Mapping[str, object] = mapping(found, "metadata", "labels")
-    owners = (said.get(names.EDL_NAME), said.get(names.APP_INSTANCE))
-    return said.get(names.APP_PART_OF) == names.PART_OF and name in owners
+    own: Mapping[str, object] = mapping(found, "metadata", "labels")
+    owners = (own.get(names.EDL_NAME), own.get(names.APP_INSTANCE))
+    return own.get(names.APP_PART_OF) == names.PART_OF and name in owners
 
 
 def _history(job: ElasticJob) -> Manifest:
