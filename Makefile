@@ -15,11 +15,14 @@ HELM4_VERSION := $(shell awk '$$1 == "helm.sh/helm/v4" {print $$2}' tools/helm4/
 HELM3_VERSION := $(shell awk '$$1 == "helm.sh/helm/v3" {print $$2}' tools/helm3/go.mod)
 HELM4 := $(TOOLS)/helm/$(HELM4_VERSION)/helm
 HELM3 := $(TOOLS)/helm/$(HELM3_VERSION)/helm
-# Two workers on any machine: tests of real processes and clusters are made for two cores. What only
-# computes takes up to four.
-PYTEST := $(BIN)/pytest -q -n 2 --dist loadgroup
+# `helm template` for the tests, many times in one process.
+TEMPLATE4 := $(TOOLS)/helm/$(HELM4_VERSION)/template
+TEMPLATE3 := $(TOOLS)/helm/$(HELM3_VERSION)/template
+# Two workers on any machine: tests of real processes and clusters are made for two cores. Tiers that
+# wait more than they compute ask for more. What only computes takes up to four.
+PYTEST := $(BIN)/pytest -q --durations=20 --durations-min=3 -n 2 --dist loadgroup
 CORES := $(shell nproc 2>/dev/null || echo 2)
-PYTEST_WIDE := $(BIN)/pytest -q -n $(shell echo $$(($(CORES) > 4 ? 4 : $(CORES) < 2 ? 2 : $(CORES)))) --dist loadgroup
+PYTEST_WIDE := $(BIN)/pytest -q --durations=20 --durations-min=3 -n $(shell echo $$(($(CORES) > 4 ? 4 : $(CORES) < 2 ? 2 : $(CORES)))) --dist loadgroup
 
 .PHONY: help
 help: ## list the commands
@@ -30,7 +33,7 @@ help: ## list the commands
 setup: $(VENV)/.installed $(VENV)/.examples helm-if-missing ## make .venv (the CLI is .venv/bin/allranks) and a helm where none is
 
 .PHONY: setup-test
-setup-test: setup $(HELM4) $(HELM3) ## setup, and both helm majors for the tests
+setup-test: setup $(HELM4) $(HELM3) $(TEMPLATE4) $(TEMPLATE3) ## setup, and both helm majors for the tests
 
 .PHONY: envs
 envs: $(VENV)/.installed ## environments of their own for TensorFlow and MXNet (about 45 s, 1.9 GB)
@@ -57,7 +60,7 @@ $(VENV)/.examples: $(VENV)/.installed requirements/examples.txt
 # The program itself knows which helm it works with, and where it looks for one.
 .PHONY: helm-if-missing
 helm-if-missing: $(VENV)/.installed
-	@$(BIN)/python -c 'from allranks.helm.locate import find; find()' 2>/dev/null || $(MAKE) -s $(HELM4)
+	@$(BIN)/python -c 'from allranks.helm.binary import find; find()' 2>/dev/null || $(MAKE) -s $(HELM4)
 
 # Built from the Go module, whose go.sum pins every byte. The version is stamped in: helm built
 # without it reports "v4.3", which is not SemVer and which its callers refuse.
@@ -65,6 +68,10 @@ $(HELM4): tools/helm4/go.mod tools/helm4/go.sum
 	@tools/build-helm.sh 4 $(HELM4_VERSION) $@
 $(HELM3): tools/helm3/go.mod tools/helm3/go.sum
 	@tools/build-helm.sh 3 $(HELM3_VERSION) $@
+$(TEMPLATE4): tools/helm4/template/main.go tools/helm4/go.mod tools/helm4/go.sum
+	@tools/build-helm.sh 4 $(HELM4_VERSION) $@ ./template
+$(TEMPLATE3): tools/helm3/template/main.go tools/helm3/go.mod tools/helm3/go.sum
+	@tools/build-helm.sh 3 $(HELM3_VERSION) $@ ./template
 
 ##@ use
 .PHONY: run
@@ -86,11 +93,12 @@ test-unit: setup-test ## pure logic, seconds
 	@tools/tier.sh unit $(PYTEST_WIDE) tests/unit
 test-charts: setup-test ## what real helm 4 and helm 3 make of the charts
 	@GOGC=400 tools/tier.sh charts $(PYTEST_WIDE) tests/charts # helm lives 0.2 s: little garbage to collect
+# A third worker has the cores while two wait for a grace period, a back-off or a peer.
 test-local: setup-test envs ## real torchrun and mpirun processes on loopback
-	@tools/tier.sh local $(PYTEST) tests/local --ignore-glob='*/test_scripts_*'
+	@tools/tier.sh local $(PYTEST) -n 3 tests/local --ignore-glob='*/test_scripts_*'
 .PHONY: test-mpi
 test-mpi: setup-test ## what MPI pods run, with each MPI, in namespaces of this machine (needs root)
-	@tools/tier.sh mpi $(PYTEST) tests/local/mpi/test_scripts_*.py
+	@tools/tier.sh mpi $(PYTEST) -n 5 tests/local/mpi/test_scripts_*.py
 
 .PHONY: test-browser
 test-browser: setup-test ## a sweep's report in a headless Chromium
@@ -98,7 +106,7 @@ test-browser: setup-test ## a sweep's report in a headless Chromium
 
 .PHONY: test-cluster test-node needs-cluster needs-node kube-programs kube-image
 test-cluster: setup-test needs-cluster kube-programs ## a real control plane, and fake nodes by the thousand
-	@tools/tier.sh cluster $(PYTEST) tests/cluster
+	@tools/tier.sh cluster $(PYTEST) -n 3 tests/cluster
 test-node: setup-test needs-node kube-image ## one real node: pods that really train (needs root)
 	@tools/tier.sh node $(PYTEST) -n 4 tests/node
 # What this machine lacks is named at once, and not after Kubernetes has been built.
@@ -123,6 +131,10 @@ attack-node: needs-node kube-image
 fuzz: setup-test ## 20,000 mutated values files: validate, render and Helm agree on each (an hour on two cores)
 	@$(BIN)/python -m tests.fuzz $(FUZZ)
 
+.PHONY: mutations
+mutations: setup-test ## 60 small faults, one at a time in a copy: a test catches each (ten minutes)
+	@$(BIN)/python -m tests.mutations $(MUTATIONS)
+
 ##@ a cluster of your own: nothing of it is left after cluster-down
 .PHONY: cluster-up cluster-down cluster-status
 cluster-up: $(if $(NODE),needs-node kube-image,needs-cluster kube-programs) ## control plane and fake nodes; with NODE=1 a real node too (needs root)
@@ -136,7 +148,7 @@ cluster-status: $(VENV)/.installed ## what runs, and the kubeconfig of each
 .PHONY: bench bench-cluster bench-operator bench-sweep blame blame-mpi
 bench-cluster: setup-test kube-programs ## a 1,000-pod job beside a bare one: time and API requests
 	@$(BIN)/python -m tests.bench.cluster
-bench-operator: setup-test kube-programs ## the watcher: plan to pods, reaction, memory, idle load
+bench-operator: setup-test kube-programs ## the operator: plan to pods, reaction, memory, idle load
 	@$(BIN)/python -m tests.bench.operator
 bench-sweep: setup-test kube-programs ## sweeps: a grid, 1,000 releases, memory, a search (ten minutes)
 	@$(BIN)/python -m tests.bench.sweep
@@ -163,13 +175,13 @@ format: $(VENV)/.installed ## ruff's formatter and safe fixes
 	@$(BIN)/ruff format .
 
 ##@ derived files: gen-X writes, check-X fails when X is stale
-GENERATED := schemas docs cli
+GENERATED := schemas docs cli architecture adr
 
 .PHONY: gen check
 gen: $(GENERATED:%=gen-%) ## write every derived file
 check: $(GENERATED:%=check-%) ## fail when a derived file is stale
 
-.PHONY: gen-schemas check-schemas gen-docs check-docs gen-cli check-cli gen-pins gen-images
+.PHONY: gen-schemas check-schemas gen-docs check-docs gen-cli check-cli gen-architecture check-architecture gen-adr check-adr gen-pins gen-images
 gen-schemas: $(VENV)/.installed ## charts/*/values.schema.json from schemas/
 	@$(BIN)/python tools/gen/schemas.py
 check-schemas: $(VENV)/.installed
@@ -182,6 +194,14 @@ gen-cli: $(VENV)/.installed ## docs/reference/cli.md from the commands' own help
 	@$(BIN)/python tools/gen/cli_reference.py
 check-cli: $(VENV)/.installed
 	@$(BIN)/python tools/gen/cli_reference.py --check
+gen-architecture: $(VENV)/.installed ## the picture of the packages in docs/architecture.md, from the imports
+	@$(BIN)/python tools/gen/architecture.py
+check-architecture: $(VENV)/.installed
+	@$(BIN)/python tools/gen/architecture.py --check
+gen-adr: $(VENV)/.installed ## docs/adr/README.md, the index of the decisions
+	@$(BIN)/python tools/gen/adr_index.py
+check-adr: $(VENV)/.installed
+	@$(BIN)/python tools/gen/adr_index.py --check
 gen-pins: $(VENV)/.installed ## requirements/*.txt: newest versions and their hashes, no addresses
 	@$(BIN)/uv pip compile -q -U --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --no-header --no-annotate pyproject.toml --group dev --extra operator --extra plot --extra postgres --extra regex --extra search -o requirements/dev.txt
@@ -201,7 +221,9 @@ gen-images: $(VENV)/.installed ## the digests of the base images in all Containe
 	@$(BIN)/python tools/gen/images.py
 
 ##@ package
-.PHONY: dist
+.PHONY: dist release-check
+release-check: setup-test ## what has to hold before a release, a line each (RELEASE.md)
+	@$(BIN)/python tools/release_check.py
 dist: $(VENV)/.installed ## the wheel, with charts, schemas, presets and plugins inside
 	@$(BIN)/python -m hatchling build -t wheel
 

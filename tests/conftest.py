@@ -20,11 +20,12 @@ from _pytest.nodeid import NodeId
 from hypothesis import settings
 
 from allranks.yamlio.load import load_all
+from tests import template_server
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from allranks.model.manifest import Manifest
+    from allranks.k8s.manifest import Manifest
 
 REPO = Path(__file__).parents[1]
 
@@ -39,6 +40,10 @@ _PERSONAL = ("ALLRANKS_", "HELM_", "XDG_", "KUBECONFIG", "KUBERNETES_", "NO_COLO
 for _name in list(os.environ):
     if _name.startswith((*_PERSONAL, "COLUMNS", "LINES", "TERM")) and not _name.startswith(_KEPT):
         del os.environ[_name]
+
+# Where no program keeps what it has compiled, each of hundreds compiles all of ours once more: half
+# of what a supervisor costs.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # A shell that runs a command in the background has it ignore Ctrl-C, and so all its children; tests
 # that press it would then wait for ever.
@@ -77,10 +82,12 @@ class Helm:
     Attributes:
         major: 3 or 4.
         path: the binary.
+        server: the program that renders in its place; None where each render is the binary's own.
     """
 
     major: int
     path: Path
+    server: Path | None = None
 
     def run(
         self, *args: str | Path, stdin: str = "", check: bool = True
@@ -92,11 +99,21 @@ class Helm:
             stdin: what it reads.
             check: fail the test, with helm's own words, where helm fails.
         """
+        done = None
+        if self.server is not None and args[0] == "template":
+            done = template_server.server(self.server).run([*map(str, args[1:])], stdin)
+        if done is None:
+            done = self._start(*args, stdin=stdin)
+        if check and done.returncode:
+            pytest.fail(f"helm {' '.join(map(str, args))} failed:\n{done.stderr}", pytrace=False)
+        return done
+
+    def _start(self, *args: str | Path, stdin: str) -> subprocess.CompletedProcess[str]:
         env = {name: value for name, value in os.environ.items() if not name.startswith("HELM_")}
         env["HELM_PLUGINS"] = os.devnull
         # A helm lives for a moment: a third of it would go into collecting garbage.
         env |= {"GOGC": "off", "GOMEMLIMIT": "1GiB"}
-        done = subprocess.run(
+        return subprocess.run(
             [self.path, *map(str, args)],
             input=stdin,
             env=env,
@@ -104,9 +121,6 @@ class Helm:
             text=True,
             check=False,
         )
-        if check and done.returncode:
-            pytest.fail(f"helm {' '.join(map(str, args))} failed:\n{done.stderr}", pytrace=False)
-        return done
 
     def render(
         self,
@@ -185,7 +199,12 @@ def find_helm(major: int) -> Helm:
             f"or name one with ALLRANKS_TEST_HELM{major}",
             pytrace=False,
         )
-    return Helm(major, path)
+    if os.environ.get(f"ALLRANKS_TEST_HELM{major}"):
+        return Helm(major, path)
+    server = path.with_name("template")
+    if not os.access(server, os.X_OK):
+        pytest.fail(f"{server} is missing: run `make setup-test`", pytrace=False)
+    return Helm(major, path, server)
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ import errno
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import NoReturn
+    from typing import Any, NoReturn
 
 EXIT_OK = 0
 EXIT_FAILED = 1
@@ -216,35 +216,99 @@ class MissingToolError(InputError):
     """A program that was asked for is not there, or its version is not supported."""
 
 
-class TakenError(InputError):
+class NameTakenError(InputError):
     """What was to be made has a name that another release's object has."""
 
 
-class ReleaseTakenError(TakenError):
+class ReleaseTakenError(NameTakenError):
     """There is a release of this name."""
 
 
-class NotFoundError(InputError):
-    """What was named is not on the cluster: a run, an object, a namespace."""
+# --- what an API server answers -------------------------------------------------------------------
+#
+# A person needs the sentence and its fix, a program needs to know how to go on; so each class is a
+# way to go on. `allranks.cluster.errors` makes them of answers.
 
 
-class ConflictError(ToolError):
-    """Somebody else has changed or made the object since it was read."""
+class ApiError(AllranksError):
+    """A request that an API server did not carry out.
+
+    Attributes:
+        status: the HTTP status; 0 where no answer came.
+        reason: the server's word for it, as `AlreadyExists`.
+        detail: the server's own sentence; "" where it has none.
+    """
+
+    def __init__(
+        self, message: str, *, status: int = 0, reason: str = "", detail: str = "", **place: str
+    ) -> None:
+        super().__init__(message, **place)
+        self.status = status
+        self.reason = reason
+        self.detail = detail
 
 
-class ForbiddenError(ToolError):
-    """The API server does not let this user do it; the verb and the resource are named."""
+class NotFoundError(ApiError, InputError):
+    """What was named is not there: a run, an object, a namespace, a kind (404)."""
 
 
-class RejectedError(RunError):
-    """The API server does not take an object as it is.
+class ConflictError(ApiError, ToolError):
+    """Somebody else has changed or made the object since it was read (409): read it again."""
+
+
+class ExistsError(ConflictError):
+    """There is an object of this name already (409, `AlreadyExists`)."""
+
+
+class ExpiredError(ApiError, ToolError):
+    """The server no longer knows the place of a list or a watch (410): begin anew."""
+
+
+class QuotaError(ApiError, RunError):
+    """A quota of the namespace is used up (403): try again when something has ended."""
+
+
+class BusyError(ApiError, ToolError):
+    """The server gives no verdict now (401, 429, 5xx, no answer): the same may succeed later.
+
+    Attributes:
+        retry_after: seconds that the server wants to be left alone; 0 where it does not say.
+    """
+
+    def __init__(self, message: str, *, retry_after: float = 0.0, **about: Any) -> None:
+        super().__init__(message, **about)
+        self.retry_after = retry_after
+
+
+class TooLongError(ApiError, ToolError):
+    """A page of a list is longer than is read: ask for fewer objects."""
+
+
+class TooDeepError(ApiError, ToolError):
+    """An answer is nested too deep; `allranks.cluster.outline` finds its parts."""
+
+
+class RefusedError(ApiError, ToolError):
+    """The server does not carry out the request as it is (4xx): asking again changes nothing."""
+
+
+class ForbiddenError(RefusedError):
+    """The API server does not let this user do it (403); the verb and the resource are named."""
+
+
+class TerminatingError(ForbiddenError):
+    """The namespace is being removed, takes nothing new, and goes with all that is in it (403)."""
+
+
+class RejectedError(RefusedError):
+    """The API server does not take an object as it is (400, 422).
 
     Attributes:
         causes: the fields at fault and what is said of each, as ``(field, message)``.
     """
 
     def __init__(
-        self, message: str, *, causes: tuple[tuple[str, str], ...] = (), hint: str = ""
+        self, message: str, *, causes: tuple[tuple[str, str], ...] = (), **about: Any
     ) -> None:
-        super().__init__(message, hint=hint)
+        super().__init__(message, **about)
         self.causes = causes

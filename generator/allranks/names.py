@@ -1,6 +1,6 @@
 """Every label, annotation, reason and well-known name, in one place.
 
-Charts, post-renderer, local runtime and watcher meet in these strings; a string that two of them
+Charts, post-renderer, local runtime and operator meet in these strings; a string that two of them
 share stands here and nowhere else in Python. The charts' copies are held equal by a test.
 """
 
@@ -68,7 +68,7 @@ HOSTNAME = "kubernetes.io/hostname"
 # Workloads and the chart of each.
 ELASTIC = "elastic"
 WORKLOADS = ("torchrun", "mpi", ELASTIC, "sweep")
-# Charts that are no workload: the watcher, and what stays with a sweep inside a cluster.
+# Charts that are no workload: the operator, and what stays with a sweep inside a cluster.
 OPERATOR = "operator"
 SWEEP_RUNNER = "sweep-runner"
 OTHER_CHARTS = (OPERATOR, SWEEP_RUNNER)
@@ -87,6 +87,7 @@ SWEEP_PLUGIN = "sweep"
 # Environment the command line reads.
 ENV_HELM = "ALLRANKS_HELM"
 ENV_STATE = "ALLRANKS_STATE"
+ENV_COMPLETION_SECONDS = "ALLRANKS_COMPLETION_SECONDS"
 ENV_REPORT = "ALLRANKS_REPORT"
 ENV_CHARTS = "ALLRANKS_CHARTS"
 ENV_IDENTITY = "ALLRANKS_IDENTITY"  # who writes a journal, for a person; the pod inside a cluster
@@ -114,7 +115,7 @@ RESERVED_ENV = (
 RESERVED_ENV_PREFIXES_MPI = ("ALLRANKS_", "OMPI_COMM_WORLD_", "PMI_", "PMIX_RANK")
 RESERVED_ENV_MPI = ("JOB_COMPLETION_INDEX", "K_MPI_JOB_ROLE")
 
-# The same for an elastic job, besides what its framework reads; in mode auto what the watcher sets.
+# The same for an elastic job, besides what its framework reads; in mode auto the operator's.
 RESERVED_ENV_PREFIXES_ELASTIC = ("ALLRANKS_",)
 RESERVED_ENV_ELASTIC_JOB = (
     *("TF_CONFIG", "RANK", "WORLD_SIZE", "POD_NAME", "POD_IP", "NODE_IP"),
@@ -169,8 +170,10 @@ ELASTIC_API_VERSION = f"{ELASTIC_GROUP}/v1alpha1"
 ELASTIC_JOB, ELASTIC_JOBS = "ElasticJob", "elasticjobs"
 SCALE_PLAN, SCALE_PLANS = "ScalePlan", "scaleplans"
 
-# The watcher: its server-side apply, its lease, and where its own master's pods get their rights.
-WATCHER = "allranks-watcher"
+# The operator. What it signs with keeps the program's old name: field manager, managed-by, source
+# of its Events, and its own Lease, which two versions must not hold at once.
+OPERATOR_PROGRAM = "allranks-operator"
+OPERATOR_MANAGER = "allranks-watcher"
 LACKS = f"{DOMAIN}/lacks"  # on its Lease: the rights that it should have and has not
 MASTER_PROGRAM = MASTER_ACCOUNT = "allranks-master"
 
@@ -205,15 +208,13 @@ EDL_INDEX = "elasticjob.dlrover/replica-index"
 EDL_RANK = "elasticjob.dlrover/rank-index"
 EDL_RELAUNCHES = "elasticjob.dlrover/relaunch-count"
 EDL_NAME_OLD = "elasticjob-name"  # on plans of old samples
-EDL_RESTARTS_OLD = "elasticjob.dlrover/restart-count"
 HISTORY_SUFFIX = "-history"  # of the ConfigMap in which our master keeps how a job went
 SCALE_TYPE = "scale-type"  # on plans: auto | manual
 
 # The replica types of an elastic job; the master's is written so in a job's replicaSpecs.
 EDL_MASTER = "dlrover-master"
 ROLE_MASTER, ROLE_WORKER, ROLE_PS, ROLE_CHIEF = "master", "worker", "ps", "chief"
-ROLE_EVALUATOR, ROLE_SCHEDULER, ROLE_SERVER = "evaluator", "scheduler", "server"
-ROLE_TRIAL, ROLE_TENSORBOARD = "trial", "tensorboard"
+ROLE_EVALUATOR, ROLE_TRIAL = "evaluator", "trial"
 
 # A pod of a static elastic job ends with it because another one has failed (files/follow.py).
 EXIT_TRAINING_LOST = 216

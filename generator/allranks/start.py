@@ -3,6 +3,11 @@
 Nothing is imported here that a bare Python has not loaded already, because the programs' modules
 take most of their start: a Ctrl-C meanwhile ends the process with 130 and without a traceback, and
 a standard stream that is closed or full is told apart from every other failure.
+
+Before this module is there, Python itself starts, for some hundredths of a second: its own handler
+answers a Ctrl-C then, with a traceback of `KeyboardInterrupt`. Only whoever starts Python could
+keep that back: a shell in front of it, which would have to ignore the Ctrl-C, and would lose it; or
+a `.pth` file, which all programs of that Python would run. Nothing has been done by then.
 """
 
 from __future__ import annotations
@@ -68,8 +73,8 @@ def program(module: str) -> Callable[[], int]:
         module: has the function `main`, which gives the exit code.
     """
     _streams()
-    taken = _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler
-    if taken:  # and not ignored, as behind a shell's "&"
+    is_default = _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler
+    if is_default:  # and not ignored, as behind a shell's "&"
         # No exception: an import may catch one, and go on.
         _signal.signal(_signal.SIGINT, lambda *_: os._exit(_INTERRUPTED))
     __import__(module)
@@ -77,7 +82,7 @@ def program(module: str) -> Callable[[], int]:
 
     def run() -> int:
         try:
-            if taken:
+            if is_default:
                 _signal.signal(_signal.SIGINT, _signal.default_int_handler)
             try:
                 return main()
@@ -91,7 +96,7 @@ def program(module: str) -> Callable[[], int]:
             sys.stderr.write(f"error: the output could not be written: {error.strerror}\n")
             return _FAILED
         finally:
-            if taken:  # the interpreter's own end says nothing either
+            if is_default:  # the interpreter's own end says nothing either
                 _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
 
     return run
@@ -115,7 +120,7 @@ def postrender() -> NoReturn:
 
 def sweep() -> int:
     """`allranks-sweep`, which is `helm sweep`."""
-    return program("allranks.cli.helmsweep")()
+    return program("allranks.cli.commands.sweep.helm_plugin")()
 
 
 def _streams() -> None:

@@ -1,5 +1,5 @@
-"""The watcher: observes releases, decides, acts and keeps their status.
+"""The operator: observes releases, decides, acts, and keeps the status of runs.
 
 The package is a sibling of `allranks`, not a part of it: the command line never imports the
-watcher, and the watcher imports only the lower layers of `allranks`.
+operator, and the operator imports only the lower layers of `allranks`.
 """

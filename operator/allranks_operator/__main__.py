@@ -1,4 +1,4 @@
-"""`allranks-watcher`: the process.
+"""`allranks-operator`: the process.
 
 Exit codes: 0 ended as asked (SIGTERM, SIGINT), 1 failed, 2 wrong settings.
 """
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from allranks.errors import EXIT_FAILED, EXIT_OK, AllranksError, InputError
 from allranks_operator import log as logs
-from allranks_operator import settings as wanted
-from allranks_operator.watcher import Watcher
+from allranks_operator import settings as operator_settings
+from allranks_operator.app import Operator
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,28 +30,28 @@ _COLLECT = (50_000, 20, 50)
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Run the watcher.
+    """Run the operator.
 
     Args:
         words: the command line, without the program; None is this process's own.
     """
     try:
-        code = _run(wanted.read(sys.argv[1:] if words is None else words))
+        code = _run(operator_settings.read(sys.argv[1:] if words is None else words))
     except AllranksError as error:
         sys.stderr.write(f"error: {error}\n")
         code = error.exit_code
     sys.exit(code)
 
 
-def _run(settings: wanted.Settings) -> int:
+def _run(settings: operator_settings.OperatorSettings) -> int:
     sys.setswitchinterval(_SWITCH_SECONDS)
     gc.set_threshold(*_COLLECT)
     log = logs.setup(settings.log_level)
-    what, hint = wanted.lacking(settings)
-    if what:
-        log.warning(what, hint=hint)
+    requirement, hint = operator_settings.lacking(settings)
+    if requirement:
+        log.warning(requirement, hint=hint)
     try:
-        watcher = Watcher(settings, log)
+        operator = Operator(settings, log)
     except OSError as error:
         host, port = settings.listen
         raise InputError(
@@ -60,7 +60,7 @@ def _run(settings: wanted.Settings) -> int:
 
     def stop(number: int, _frame: object) -> None:
         log.info("stopping", signal=signal.Signals(number).name)
-        watcher.stop()
+        operator.stop()
         # What does not end by then hangs in a request; a restart is clean at any instant.
         timer = threading.Timer(_GRACE_SECONDS, os._exit, (EXIT_FAILED,))
         timer.daemon = True
@@ -68,7 +68,7 @@ def _run(settings: wanted.Settings) -> int:
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
-    watcher.run()
+    operator.run()
     return EXIT_OK
 
 

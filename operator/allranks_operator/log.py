@@ -1,4 +1,4 @@
-"""One line of JSON for each thing that happens, to standard error.
+"""The log: one line of JSON per event, to standard error.
 
 Words come first (`event`), then what they are about as fields: `namespace`, `run` or `job`, `plan`,
 `pod`. A field that several lines share has one name in all of them.
@@ -16,7 +16,7 @@ LEVELS = ("debug", "info", "warning", "error")
 
 
 def setup(level: str, stream: TextIO | None = None) -> structlog.typing.FilteringBoundLogger:
-    """Make the logger.
+    """Return the logger.
 
     Args:
         level: the least that is written, one of `LEVELS`.

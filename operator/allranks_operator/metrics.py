@@ -1,4 +1,4 @@
-"""What the watcher counts, in Prometheus' form; docs/guides/watcher.md says what each means.
+"""The operator's Prometheus metrics; docs/guides/operator-process.md explains each.
 
 Every metric of ours stands in `TABLE`, which a test holds against the guide. `process_*` and
 `python_*` are the library's own.
@@ -24,10 +24,10 @@ TABLE = {
     "allranks_action_seconds": (("action",), "How long a request to the API server took."),
     "allranks_reaction_seconds": ((), "From a change of the cluster to the status that tells it."),
     "allranks_watch_restarts_total": (("resource", "reason"), "Watches that began again, and why."),
-    "allranks_leader": ((), "1 where this watcher acts, 0 where it stands by."),
+    "allranks_leader": ((), "1 where this replica acts, 0 where it stands by."),
     "allranks_rights_missing": (
         ("namespace", "action"),
-        "1 where the watcher lacks a right for what it is to do.",
+        "1 where the operator lacks a right for what it is to do.",
     ),
     "allranks_queue_depth": ((), "Runs and jobs that wait to be looked at."),
 }
@@ -35,10 +35,10 @@ _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 
 class Metrics:
-    """The metrics of one watcher, in a registry of their own."""
+    """The metrics of one operator, in a registry of their own."""
 
     def __init__(self) -> None:
-        """All are there from the start, so that an alert on a missing one means what it says."""
+        """Create all metrics, so that an alert on a missing one means what it says."""
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
@@ -59,10 +59,10 @@ class Metrics:
         self.queue_depth = Gauge(*self._of("allranks_queue_depth"), registry=self.registry)
 
     def text(self) -> bytes:
-        """All of them as Prometheus reads them."""
+        """All metrics in Prometheus' text format."""
         return generate_latest(self.registry)
 
     @staticmethod
     def _of(name: str) -> tuple[str, str, tuple[str, ...]]:
-        labels, what = TABLE[name]
-        return name, what, labels
+        labels, description = TABLE[name]
+        return name, description, labels

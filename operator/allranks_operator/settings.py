@@ -1,4 +1,4 @@
-"""How the watcher is started: flags, each with a variable of the environment as its default.
+"""The operator's settings: flags, each with an environment variable as its default.
 
 In a cluster the chart sets the variables; at a terminal one gives flags. A value that makes no
 sense is refused before anything is asked of a cluster.
@@ -33,13 +33,15 @@ _LOGS = "ALLRANKS_POD_LOGS"
 _LEASE_SPACE = "ALLRANKS_LEASE_NAMESPACE"
 _LEASE = "ALLRANKS_LEASE_NAME"
 _IDENTITY = "ALLRANKS_IDENTITY"
+_ACCOUNT = "ALLRANKS_OPERATOR_ACCOUNT"
+_ACCOUNT_SPACE = "ALLRANKS_OPERATOR_NAMESPACE"
 _LEASE_SECONDS = "ALLRANKS_LEASE_SECONDS"
 _TRUE, _FALSE = ("1", "true", "yes"), ("", "0", "false", "no")
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
-    """How the watcher works.
+class OperatorSettings:
+    """The settings of an operator.
 
     Attributes:
         namespaces: which are watched; () is the one of the kubeconfig or of its own pod.
@@ -50,7 +52,10 @@ class Settings:
         lease_namespace: where the Lease lies; "" is the one of the kubeconfig or of its own pod.
         lease_name: its name.
         lease_seconds: how long it is held without being renewed.
-        identity: who this watcher is; unlike any other.
+        identity: who this operator is; unlike any other.
+        account: the ServiceAccount that it runs as; "" where it is none.
+        account_namespace: the account's namespace; "" is the one of the kubeconfig or of its own
+            pod.
         concurrency: requests to the API server at once, at most.
         pod_logs: the last lines of a failed rank's log are read.
         log_level: the least that is logged.
@@ -64,9 +69,11 @@ class Settings:
     master_accounts: bool = False
     listen: tuple[str, int] = ("", 8080)
     lease_namespace: str = ""
-    lease_name: str = names.WATCHER
+    lease_name: str = names.OPERATOR_MANAGER
     lease_seconds: int = 15
     identity: str = ""
+    account: str = ""
+    account_namespace: str = ""
     concurrency: int = 64
     pod_logs: bool = False
     log_level: str = "info"
@@ -74,7 +81,7 @@ class Settings:
     context: str = ""
 
 
-def read(words: Sequence[str], environment: Mapping[str, str] = os.environ) -> Settings:
+def read(words: Sequence[str], environment: Mapping[str, str] = os.environ) -> OperatorSettings:
     """The settings of a command line and an environment.
 
     Args:
@@ -85,34 +92,36 @@ def read(words: Sequence[str], environment: Mapping[str, str] = os.environ) -> S
         InputError: a value makes no sense.
         SystemExit: `--help`, or a flag that there is not.
     """
-    found = parser(environment).parse_args(words)
-    spaces = found.namespace or [environment.get(_SPACES, "")]
-    named = [one.strip() for each in spaces for one in each.split(",") if one.strip()]
-    if found.namespace and found.all_namespaces:
+    options = parser(environment).parse_args(words)
+    spaces = options.namespace or [environment.get(_SPACES, "")]
+    namespaces = [space.strip() for text in spaces for space in text.split(",") if space.strip()]
+    if options.namespace and options.all_namespaces:
         raise InputError(
             "--namespace and --all-namespaces exclude each other", hint="give one of them"
         )
-    host, _, port = found.listen.rpartition(":")
-    return Settings(
-        namespaces=() if found.all_namespaces else tuple(dict.fromkeys(named)),
-        cluster=found.all_namespaces,
-        master_image=found.master_image,
-        master_accounts=found.master_accounts,
+    host, _, port = options.listen.rpartition(":")
+    return OperatorSettings(
+        namespaces=() if options.all_namespaces else tuple(dict.fromkeys(namespaces)),
+        cluster=options.all_namespaces,
+        master_image=options.master_image,
+        master_accounts=options.master_accounts,
         listen=(host.strip("[]"), _number("--listen", port, 0, _PORT_MAX)),
-        lease_namespace=found.lease_namespace,
-        lease_name=found.lease_name,
-        lease_seconds=_number("--lease-seconds", found.lease_seconds, 3, _LEASE_MAX),
-        identity=found.identity or f"{socket.gethostname()}-{os.getpid()}",
-        concurrency=_number("--concurrency", found.concurrency, 1, _CONCURRENCY_MAX),
-        pod_logs=found.pod_logs,
-        log_level=found.log_level,
-        kubeconfig=found.kubeconfig,
-        context=found.context,
+        lease_namespace=options.lease_namespace,
+        lease_name=options.lease_name,
+        lease_seconds=_number("--lease-seconds", options.lease_seconds, 3, _LEASE_MAX),
+        identity=options.identity or f"{socket.gethostname()}-{os.getpid()}",
+        account=options.operator_account,
+        account_namespace=options.operator_namespace,
+        concurrency=_number("--concurrency", options.concurrency, 1, _CONCURRENCY_MAX),
+        pod_logs=options.pod_logs,
+        log_level=options.log_level,
+        kubeconfig=options.kubeconfig,
+        context=options.context,
     )
 
 
-def lacking(settings: Settings) -> tuple[str, str]:
-    """What is not set and will be missed, and what to do about it; two "" where nothing is."""
+def lacking(settings: OperatorSettings) -> tuple[str, str]:
+    """A missing setting and its fix; two "" where nothing is missing."""
     if settings.master_image:
         return "", ""
     fix = "give --master-image; until then only jobs that name one themselves get a master"
@@ -120,39 +129,39 @@ def lacking(settings: Settings) -> tuple[str, str]:
 
 
 def parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
-    """The command line; `allranks-watcher --help` prints it.
+    """The parser of the command line; `allranks-operator --help` prints it.
 
     Raises:
         InputError: a switch of the environment is neither true nor false.
     """
-    made = argparse.ArgumentParser(
-        prog=names.WATCHER,
+    result = argparse.ArgumentParser(
+        prog=names.OPERATOR_PROGRAM,
         description="Keeps the status of every release, and does what elastic jobs ask for.",
         epilog="A flag's default is the variable of the environment in [brackets], where it has "
         "one.",
     )
-    made.add_argument(
+    result.add_argument(
         "-n",
         "--namespace",
         action="append",
         default=[],
         help=f"a namespace to watch; for several repeat it, or use commas [{_SPACES}]",
     )
-    for flag, variable, what in _SWITCHES:
-        made.add_argument(
+    for flag, variable, description in _SWITCHES:
+        result.add_argument(
             flag,
             action="store_true",
             default=_is_true(variable, environment.get(variable, "")),
-            help=f"{what} [{variable}]",
+            help=f"{description} [{variable}]",
         )
-    for flag, variable, default, what in _TEXTS:
-        made.add_argument(
+    for flag, variable, default, description in _TEXTS:
+        result.add_argument(
             flag,
             default=(environment.get(variable) if variable else "") or default,
-            help=f"{what} [{variable}]" if variable else what,
+            help=f"{description} [{variable}]" if variable else description,
             choices=LEVELS if variable == _LEVEL else None,
         )
-    return made
+    return result
 
 
 _SWITCHES = (
@@ -173,9 +182,16 @@ _TEXTS = (
     ),
     ("--listen", _LISTEN, ":8080", "host:port of /healthz, /readyz and /metrics"),
     ("--lease-namespace", _LEASE_SPACE, "", "where the Lease lies; else the pod's own namespace"),
-    ("--lease-name", _LEASE, names.WATCHER, "the Lease's name"),
+    ("--lease-name", _LEASE, names.OPERATOR_MANAGER, "the Lease's name"),
     ("--lease-seconds", _LEASE_SECONDS, "15", "how long it is held without being renewed"),
-    ("--identity", _IDENTITY, "", "who this watcher is; else its host and process"),
+    ("--identity", _IDENTITY, "", "who this replica is; else its host and process"),
+    (
+        "--operator-account",
+        _ACCOUNT,
+        "",
+        "the account that it runs as itself: no pod of an elastic job gets it",
+    ),
+    ("--operator-namespace", _ACCOUNT_SPACE, "", "that account's; else the pod's own namespace"),
     ("--concurrency", _WORKERS, "64", "requests to the API server at once, at most"),
     ("--log-level", _LEVEL, "info", "the least that is logged"),
     ("--kubeconfig", "", "", "a kubeconfig; else as kubectl finds it, or the pod's account"),

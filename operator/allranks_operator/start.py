@@ -1,15 +1,15 @@
-"""How the watcher and the master start: as every program of ours does."""
+"""The entry points of the operator and the master."""
 
 from __future__ import annotations
 
 from allranks.start import program
 
 
-def watcher() -> int:
-    """`allranks-watcher`."""
+def operator() -> int:
+    """Start `allranks-operator`."""
     return program("allranks_operator.__main__")()
 
 
 def master() -> int:
-    """`allranks-master`."""
+    """Start `allranks-master`."""
     return program("allranks_operator.master.__main__")()

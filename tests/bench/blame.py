@@ -41,8 +41,8 @@ def main() -> int:
     parser.add_argument("--only", default="", help="numbers of situations, from 1")
     parser.add_argument("--at-once", type=int, default=2)
     options = parser.parse_args()
-    chosen = [int(word) - 1 for word in options.only.split(",") if word]
-    indexes = chosen or range(len(blaming.SITUATIONS))
+    numbers = [int(word) - 1 for word in options.only.split(",") if word]
+    indexes = numbers or range(len(blaming.SITUATIONS))
     folder = Path(tempfile.mkdtemp(prefix="allranks-blame-"))
     waiting = [
         (index, run)

@@ -57,8 +57,8 @@ def main() -> int:
     parser.add_argument("--only", default="", help="numbers of situations, from 1")
     parser.add_argument("--mpi", default=",".join(implementations.FAMILIES))
     options = parser.parse_args()
-    chosen = [int(word) - 1 for word in options.only.split(",") if word]
-    indexes = chosen or list(range(len(blaming.SITUATIONS)))
+    numbers = [int(word) - 1 for word in options.only.split(",") if word]
+    indexes = numbers or list(range(len(blaming.SITUATIONS)))
     runs = range(options.first, options.first + options.runs)
     families = options.mpi.split(",")
     right = sum(_measure(family, indexes, runs) for family in families)

@@ -60,14 +60,14 @@ def cases(folder: Path) -> list[Case]:
 
 def seconds(case: Case, runs: int) -> list[float]:
     """The wall time of each run."""
-    found = []
+    times = []
     for _ in range(runs + 1):
         start = time.perf_counter()
-        done = subprocess.run(case.command, capture_output=True, check=False)
-        found.append(time.perf_counter() - start)
-        if done.returncode != case.code:
-            sys.exit(f"{case.name}: exit code {done.returncode}\n{done.stderr.decode()}")
-    return found[1:]  # the first one fills the caches
+        process = subprocess.run(case.command, capture_output=True, check=False)
+        times.append(time.perf_counter() - start)
+        if process.returncode != case.code:
+            sys.exit(f"{case.name}: exit code {process.returncode}\n{process.stderr.decode()}")
+    return times[1:]  # the first one fills the caches
 
 
 def main() -> int:

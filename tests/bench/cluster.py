@@ -91,7 +91,7 @@ class Bench:
 
     def run(self, *command: str | Path, namespace: str) -> str:
         """What a program prints; a failure of it ends the bench."""
-        done = subprocess.run(
+        process = subprocess.run(
             (*command, "--namespace", namespace),
             env={
                 "PATH": os.environ["PATH"],
@@ -103,9 +103,9 @@ class Bench:
             text=True,
             check=False,
         )
-        if done.returncode:
-            sys.exit(f"{' '.join(map(str, command))} failed:\n{done.stderr}")
-        return done.stdout
+        if process.returncode:
+            sys.exit(f"{' '.join(map(str, command))} failed:\n{process.stderr}")
+        return process.stdout
 
     def namespace(self, name: str) -> str:
         """Make a namespace."""
@@ -132,8 +132,8 @@ class Bench:
         """The Job that the chart makes of these values, alone."""
         path = self.folder / f"{namespace}.yaml"
         text = self.run(PROGRAM, "render", NAME, "-f", self.values(pods), namespace=namespace)
-        documents = [f"apiVersion:{one}" for one in text.split("\napiVersion:")]
-        (job,) = [one for one in documents if "\nkind: Job\n" in one]
+        documents = [f"apiVersion:{part}" for part in text.split("\napiVersion:")]
+        (job,) = [document for document in documents if "\nkind: Job\n" in document]
         path.write_text(job, encoding="utf-8")
         return path
 
@@ -190,11 +190,11 @@ class Bench:
         pods = f"/api/v1/namespaces/{namespace}/pods"
         kind = {"verb": "create", "resource": "pods", "namespace": namespace}
         before = len(self.cluster.audit.times(**kind))
-        lost = self.cluster.items(pods)[:LOST]
+        victims = self.cluster.items(pods)[:LOST]
         start = time.time()
-        for pod in lost:
+        for pod in victims:
             status = f"{pods}/{pod['metadata']['name']}/status"
-            self.cluster.api("PATCH", status, _ended(pod, disrupted=how == EVICTED))
+            self.cluster.api("PATCH", status, _terminated(pod, disrupted=how == EVICTED))
         created: list[float] = []
         while len(created) < LOST and time.time() - start < _LOSS_PATIENCE:
             time.sleep(0.2)
@@ -208,11 +208,11 @@ class Bench:
             ours = request.user == "admin" or request.namespace == namespace
             return ours and request.agent != AGENT
 
-        found: Counter[tuple[str, str, str]] = Counter()
+        requests: Counter[tuple[str, str, str]] = Counter()
         for request, count in self.cluster.audit.read().items():
             if counts(request):
-                found[request.user, request.verb, request.resource] += count
-        return found
+                requests[request.user, request.verb, request.resource] += count
+        return requests
 
     def settle(self, namespace: str) -> None:
         """Wait until nothing is asked for a while: every limiter is idle then."""
@@ -222,43 +222,47 @@ class Bench:
             if (now := self.asked(namespace)) != last:
                 last, since = now, time.monotonic()
 
-    def until(self, check: Any, what: str) -> None:
+    def until(self, check: Any, expectation: str) -> None:
         """Wait for a condition."""
         deadline = time.monotonic() + _PATIENCE
         while not check():
             if time.monotonic() > deadline:
-                sys.exit(f"{what} did not come within {_PATIENCE:g} s")
+                sys.exit(f"{expectation} did not come within {_PATIENCE:g} s")
             time.sleep(0.1)
 
 
 def spread(values: Sequence[float], form: str) -> str:
     """Least, median and most."""
     return "".join(
-        f"{one:>{form}}" for one in (min(values), statistics.median(values), max(values))
+        f"{value:>{form}}" for value in (min(values), statistics.median(values), max(values))
     )
 
 
 def compare(bench: Bench, limit: str, pods: int, rounds: int) -> bool:
     """Measure both ways in turn and print a table; whether the bounds hold."""
-    found: dict[str, list[Run]] = {BARE: [], OURS: []}
+    runs_of: dict[str, list[Run]] = {BARE: [], OURS: []}
     for number in range(rounds):
         order = (BARE, OURS) if number % 2 == 0 else (OURS, BARE)
         for place, way in enumerate(order):
-            found[way].append(bench.measure(way, pods, f"round-{number}-{place}"))
+            runs_of[way].append(bench.measure(way, pods, f"round-{number}-{place}"))
     print(f"\n{pods:,} pods, controllers limited to {limit} ({rounds} rounds)")
     print(f"{'':<14}{'seconds':>10}{'':>16}{'requests':>13}")
     print(f"{'':<14}{'min':>8}{'median':>9}{'max':>9}{'min':>9}{'median':>9}{'max':>9}")
-    for way, taken in found.items():
-        times = spread([one.seconds for one in taken], "9.2f")
-        totals = spread([one.total for one in taken], "9.0f")
+    for way, measured_runs in runs_of.items():
+        times = spread([run.seconds for run in measured_runs], "9.2f")
+        totals = spread([run.total for run in measured_runs], "9.0f")
         print(f"{way:<13}{times}{totals}")
-    fastest = {way: min(one.seconds for one in taken) for way, taken in found.items()}
-    fewest = {way: min(one.total for one in taken) for way, taken in found.items()}
-    ratio, more = fastest[OURS] / fastest[BARE], fewest[OURS] - fewest[BARE]
-    late, many = ratio > TIME_BOUND, more > REQUESTS_BOUND
+    fastest = {
+        way: min(run.seconds for run in measured_runs) for way, measured_runs in runs_of.items()
+    }
+    fewest = {
+        way: min(run.total for run in measured_runs) for way, measured_runs in runs_of.items()
+    }
+    ratio, surplus = fastest[OURS] / fastest[BARE], fewest[OURS] - fewest[BARE]
+    late, many = ratio > TIME_BOUND, surplus > REQUESTS_BOUND
     print(f"time: {ratio:.2f} x the bare Job's (bound {TIME_BOUND}){'  over' if late else ''}")
-    print(f"requests: {more:+} (bound +{REQUESTS_BOUND}){'  over' if many else ''}")
-    explain(found[BARE][-1], found[OURS][-1])
+    print(f"requests: {surplus:+} (bound +{REQUESTS_BOUND}){'  over' if many else ''}")
+    explain(runs_of[BARE][-1], runs_of[OURS][-1])
     return not (late or many)
 
 
@@ -269,8 +273,8 @@ def explain(bare: Run, ours: Run) -> None:
     for kind in kinds:
         if bare.requests[kind] != ours.requests[kind]:
             user, verb, resource = kind
-            what = f"{user} {verb} {resource or '(a path)'}"
-            print(f"  {what:<55}{bare.requests[kind]:>7}{ours.requests[kind]:>7}")
+            label = f"{user} {verb} {resource or '(a path)'}"
+            print(f"  {label:<55}{bare.requests[kind]:>7}{ours.requests[kind]:>7}")
 
 
 def status(bench: Bench, sizes: Sequence[int]) -> bool:
@@ -290,12 +294,12 @@ def status(bench: Bench, sizes: Sequence[int]) -> bool:
     return constant
 
 
-def _ended(pod: dict[str, Any], *, disrupted: bool) -> dict[str, Any]:
+def _terminated(pod: dict[str, Any], *, disrupted: bool) -> dict[str, Any]:
     """The status that a kubelet gives a pod that was told to stop."""
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     statuses = [
-        {**one, "ready": False, "state": {"terminated": {"exitCode": 143, "finishedAt": now}}}
-        for one in pod["status"]["containerStatuses"]
+        {**status, "ready": False, "state": {"terminated": {"exitCode": 143, "finishedAt": now}}}
+        for status in pod["status"]["containerStatuses"]
     ]
     conditions = [{"type": "Ready", "status": "False", "lastTransitionTime": now}]
     if disrupted:
@@ -305,7 +309,7 @@ def _ended(pod: dict[str, Any], *, disrupted: bool) -> dict[str, Any]:
 
 def losses(bench: Bench) -> bool:
     """Lose most pods of a job at once and print a table; whether ours are made again in time."""
-    held = True
+    in_bounds = True
     print(f"\n{LOST} of {OF} pods lost at once")
     print(f"{'':<24}{'':<10}{'made again':>12}{'seconds':>10}")
     for way in (SHARED, OURS):
@@ -313,9 +317,9 @@ def losses(bench: Bench) -> bool:
             namespace = f"lost-{how}-{'ours' if way == OURS else 'shared'}"
             again, seconds = bench.lose(way, how, namespace)
             late = way == OURS and (again < LOST or seconds > LOSS_BOUND)
-            held = held and not late
+            in_bounds = in_bounds and not late
             print(f"{way:<24}{how:<10}{again:>9}/{LOST}{seconds:>10.1f}{'  over' if late else ''}")
-    return held
+    return in_bounds
 
 
 def main() -> int:
@@ -325,10 +329,10 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--raised-only", action="store_true", help="leave the default limit out")
     parser.add_argument("--losses-only", action="store_true", help="only lose pods")
-    given = parser.parse_args()
-    held = []
+    arguments = parser.parse_args()
+    verdicts = []
     shape = kwok.Shape(gpus=0, cpus=10_000, pods=100_000)
-    for qps in (RAISED,) if given.raised_only or given.losses_only else (None, RAISED):
+    for qps in (RAISED,) if arguments.raised_only or arguments.losses_only else (None, RAISED):
         with (
             tempfile.TemporaryDirectory() as folder,
             kube.start(name="measure", kwok=True, controller_qps=qps) as cluster,
@@ -336,14 +340,16 @@ def main() -> int:
             kwok.create(cluster.admin, _NODES, shape=shape)
             bench = Bench(cluster, Path(folder))
             if qps:
-                held.append(losses(bench))
-            if given.losses_only:
+                verdicts.append(losses(bench))
+            if arguments.losses_only:
                 continue
             limit = f"{qps:,}/s" if qps else "20/s, their default"
-            held.append(compare(bench, limit, given.pods, given.rounds))
+            verdicts.append(compare(bench, limit, arguments.pods, arguments.rounds))
             if qps:
-                held.append(status(bench, [size for size in STATUS_SIZES if size <= given.pods]))
-    return 0 if all(held) else 1
+                verdicts.append(
+                    status(bench, [size for size in STATUS_SIZES if size <= arguments.pods])
+                )
+    return 0 if all(verdicts) else 1
 
 
 if __name__ == "__main__":

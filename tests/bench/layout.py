@@ -14,11 +14,11 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from allranks.errors import CapacityError
-from allranks.layout import draw, screening
+from allranks.layout import feasible, render
 from allranks.layout.compute import compute
-from allranks.layout.objects import from_objects
+from allranks.layout.inventory_objects import from_objects
 from allranks.model.inventory import Amount, Inventory, Node, Taint
-from allranks.model.jobspec import JobSpec, Pod, Topology
+from allranks.model.job_spec import JobSpec, Pod, Topology
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -93,7 +93,7 @@ def best(action: Callable[[], Result]) -> tuple[Result, float]:
 
 def outcome(spec: JobSpec, inventory: Inventory) -> bool:
     """Whether the job fits."""
-    screening.natural.cache_clear()  # a command line starts with nothing remembered
+    feasible.natural.cache_clear()  # a command line starts with nothing remembered
     try:
         compute(spec, inventory)
     except CapacityError:
@@ -105,9 +105,9 @@ def measured(inventory: Inventory) -> dict[str, dict[bool, float]]:
     """The worst time by topology, and by whether the job fits."""
     table: dict[str, dict[bool, float]] = {}
     for name, spec in jobs():
-        fits, taken = best(partial(outcome, spec, inventory))
+        fits, seconds = best(partial(outcome, spec, inventory))
         row = table.setdefault(name, {})
-        row[fits] = max(row.get(fits, 0.0), taken)
+        row[fits] = max(row.get(fits, 0.0), seconds)
     return table
 
 
@@ -135,7 +135,7 @@ def main() -> int:
     inventory = cluster(32, 512, busy=True)
     spec = JobSpec(gpus=2048, gpu_resource=GPU, tolerations=({"operator": "Exists"},))
     layout = compute(spec, inventory)
-    print(f"{'picture (SVG)':32}{best(lambda: draw.svg(layout, inventory, 'a'))[1]:8.3f}")
+    print(f"{'picture (SVG)':32}{best(lambda: render.svg(layout, inventory, 'a'))[1]:8.3f}")
     print(f"{'inventory from API objects':32}{conversion():8.3f}")
     print(f"worst layout {worst:.3f} s, budget {BUDGET} s: {'ok' if worst <= BUDGET else 'OVER'}")
     return int(worst > BUDGET)

@@ -20,7 +20,7 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
-from allranks.local import control
+from allranks.local import runs as local_runs
 
 GOAL = 1.03
 _WARM_UP = 50
@@ -55,8 +55,8 @@ dist.destroy_process_group()
 
 
 def _result(lines: list[str]) -> dict[str, float]:
-    found = next(line for line in lines if line.startswith("result "))
-    result: dict[str, float] = json.loads(found.removeprefix("result "))
+    line = next(line for line in lines if line.startswith("result "))
+    result: dict[str, float] = json.loads(line.removeprefix("result "))
     return result
 
 
@@ -101,7 +101,7 @@ def _local(folder: Path, port: int) -> dict[str, float]:
             "template": {"spec": pod},
         },
     }
-    with control.start(
+    with local_runs.start(
         [job], name="bench", namespace="bench", workdir=folder, foreground=True
     ) as handle:
         lines = [line.text for line in handle.follow()]
@@ -125,16 +125,18 @@ def main() -> int:
         os.environ["ALLRANKS_STATE"] = str(folder / "state")
         (folder / "train.py").write_text(_SCRIPT)
         for number in range(arguments.rounds):
-            port = control.free_port(25000)
+            port = local_runs.free_port(25000)
             turns = [("bare torchrun", _bare), ("local runtime", _local)]
             for label, train in turns if number % 2 else reversed(turns):
                 results[label].append(train(folder, port))
     print(f"{'':16}{'best':>10}{'median':>10}{'p90':>10}   per run, ms")
     for label, runs in results.items():
-        each = [run["median"] * 1000 for run in runs]
-        figures = (min(each), median(each), median(run["p90"] * 1000 for run in runs))
+        medians = [run["median"] * 1000 for run in runs]
+        figures = (min(medians), median(medians), median(run["p90"] * 1000 for run in runs))
         columns = "".join(f"{figure:10.2f}" for figure in figures)
-        print(f"{label:16}{columns}   {' '.join(f'{one:.2f}' for one in each)}")
+        print(
+            f"{label:16}{columns}   {' '.join(f'{milliseconds:.2f}' for milliseconds in medians)}"
+        )
     bare, local = (min(run["median"] for run in runs) for runs in results.values())
     verdict = "met" if local / bare <= GOAL else "MISSED"
     print(f"local / bare = {local / bare:.3f} (goal {GOAL:.2f}: {verdict})")

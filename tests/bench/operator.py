@@ -1,4 +1,4 @@
-"""What the watcher costs, and how fast it is, on a real control plane with fake nodes.
+"""What the operator costs, and how fast it is, on a real control plane with fake nodes.
 
     make bench-operator    or    .venv/bin/python -m tests.bench.operator [--rounds N]
 
@@ -58,14 +58,14 @@ _LABELS = {"bench.allranks.dev/nodes": "operator"}
 ELASTIC, STATUS = f"/apis/{names.ELASTIC_API_VERSION}", f"/apis/{names.API_VERSION}"
 
 
-def until(check: Callable[[], Any], what: str) -> Any:
+def until(check: Callable[[], Any], expectation: str) -> Any:
     """Wait for something; its failure ends the bench."""
     deadline = time.monotonic() + _PATIENCE
-    while not (found := check()):
+    while not (result := check()):
         if time.monotonic() > deadline:
-            sys.exit(f"{what} did not happen within {_PATIENCE:g} s")
+            sys.exit(f"{expectation} did not happen within {_PATIENCE:g} s")
         time.sleep(0.05)
-    return found
+    return result
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Bench:
     """A cluster with fake nodes, and a folder for logs.
 
     Attributes:
-        cluster: the cluster; it knows the watcher's kinds.
+        cluster: the cluster; it knows the operator's kinds.
         folder: the folder.
     """
 
@@ -89,8 +89,8 @@ class Bench:
         return name
 
     @contextmanager
-    def watcher(self, namespace: str) -> Iterator[int]:
-        """The watcher of a namespace, as a process; once it acts, its process id."""
+    def operator(self, namespace: str) -> Iterator[int]:
+        """The operator of a namespace, as a process; once it acts, its process id."""
         log = self.folder / f"{namespace}.log"
         with log.open("wb") as file:
             process = subprocess.Popen(
@@ -107,7 +107,7 @@ class Bench:
                 stderr=file,
             )
         try:
-            until(lambda: '"acting"' in log.read_text(), "the watcher's first action")
+            until(lambda: '"acting"' in log.read_text(), "the operator's first action")
             yield process.pid
         finally:
             process.terminate()
@@ -136,9 +136,9 @@ class Bench:
             "metadata": {"name": f"big-plan-{number}"},
             "spec": {"ownerJob": "big", "replicaResourceSpecs": {"worker": {"replicas": workers}}},
         }
-        started = time.time()
+        start = time.time()
         self.cluster.api("POST", f"{ELASTIC}/namespaces/{namespace}/{names.SCALE_PLANS}", body)
-        return started
+        return start
 
     def created(self, namespace: str) -> list[float]:
         """When pods were created there, by the API server's own log."""
@@ -148,12 +148,12 @@ class Bench:
         """Wait until so many pods run there; return them."""
 
         def enough() -> list[dict[str, Any]]:
-            found = self.cluster.items(f"/api/v1/namespaces/{namespace}/pods")
-            ready = sum((one.get("status") or {}).get("phase") == "Running" for one in found)
-            return found if ready == count == len(found) else []
+            pods = self.cluster.items(f"/api/v1/namespaces/{namespace}/pods")
+            ready = sum((pod.get("status") or {}).get("phase") == "Running" for pod in pods)
+            return pods if ready == count == len(pods) else []
 
-        found: list[dict[str, Any]] = until(enough, f"{count} running pods")
-        return found
+        pods: list[dict[str, Any]] = until(enough, f"{count} running pods")
+        return pods
 
 
 def pod_spec() -> dict[str, Any]:
@@ -176,7 +176,7 @@ def pod_spec() -> dict[str, Any]:
 def bare(bench: Bench, namespace: str, pods: Sequence[Mapping[str, Any]]) -> float:
     """Create these pods with nothing but a socket per thread; return the seconds it takes."""
     owner = bench.elastic_job(namespace)
-    bodies = [json.dumps(_again(one, owner)).encode() for one in pods]
+    bodies = [json.dumps(_again(pod, owner)).encode() for pod in pods]
     api = bench.cluster.admin
     own = threading.local()
     headers = {"Authorization": f"Bearer {api.token}", "Content-Type": "application/json"}
@@ -190,51 +190,60 @@ def bare(bench: Bench, namespace: str, pods: Sequence[Mapping[str, Any]]) -> flo
         if answer.status != http.client.CREATED:
             sys.exit(f"the bare client got {answer.status}")
 
-    started = time.time()
+    start = time.time()
     with ThreadPoolExecutor(THREADS) as pool:
         list(pool.map(send, bodies))
-    return max(bench.created(namespace)) - started
+    return max(bench.created(namespace)) - start
 
 
 def _again(pod: Mapping[str, Any], owner: Mapping[str, Any]) -> dict[str, Any]:
     """A pod as it was sent, for another owner of the same name."""
     metadata = pod["metadata"]
-    owners = [{**one, "uid": owner["metadata"]["uid"]} for one in metadata["ownerReferences"]]
-    kept = {key: metadata[key] for key in ("name", "labels", "annotations") if key in metadata}
+    owners = [
+        {**ownerReference, "uid": owner["metadata"]["uid"]}
+        for ownerReference in metadata["ownerReferences"]
+    ]
+    metadata_of_pod = {
+        key: metadata[key] for key in ("name", "labels", "annotations") if key in metadata
+    }
     spec = {
-        key: each
-        for key, each in pod["spec"].items()
+        key: value
+        for key, value in pod["spec"].items()
         if key not in {"nodeName", "serviceAccount", "serviceAccountName", "volumes"}
     }
     spec["tolerations"] = [kwok.TOLERATION]
     spec["containers"] = [
-        {key: each for key, each in one.items() if key != "volumeMounts"}
-        for one in spec["containers"]
+        {key: value for key, value in container.items() if key != "volumeMounts"}
+        for container in spec["containers"]
     ]
-    body = {"apiVersion": "v1", "kind": "Pod", "metadata": {**kept, "ownerReferences": owners}}
+    body = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {**metadata_of_pod, "ownerReferences": owners},
+    }
     return {**body, "spec": spec}
 
 
 def ours(bench: Bench, namespace: str) -> tuple[float, list[dict[str, Any]]]:
-    """Let the watcher create 1,000 workers; the seconds it takes, and the pods."""
-    with bench.watcher(namespace):
+    """Let the operator create 1,000 workers; the seconds it takes, and the pods."""
+    with bench.operator(namespace):
         bench.elastic_job(namespace)
-        started = bench.plan(namespace, 0, WORKERS)
-        made = until(lambda: _enough(bench.created(namespace), WORKERS), "all pods")
-        return made[WORKERS - 1] - started, bench.running(namespace, WORKERS)
+        start = bench.plan(namespace, 0, WORKERS)
+        times = until(lambda: _enough(bench.created(namespace), WORKERS), "all pods")
+        return times[WORKERS - 1] - start, bench.running(namespace, WORKERS)
 
 
 def scale_up(
     bench: Bench, number: int, pods: Sequence[Mapping[str, Any]]
 ) -> tuple[float, float, float]:
-    """One round: seconds of the watcher, of the bare client, and to replace lost pods."""
-    taken: dict[str, float] = {}
+    """One round: seconds of the operator, of the bare client, and to replace lost pods."""
+    seconds: dict[str, float] = {}
     order = ("ours", "bare") if number % 2 else ("bare", "ours")
     for who in order:
         space = bench.namespace(f"{who}-{number}")
-        taken[who] = ours(bench, space)[0] if who == "ours" else bare(bench, space, pods)
+        seconds[who] = ours(bench, space)[0] if who == "ours" else bare(bench, space, pods)
         _remove(bench, space)
-    return taken["ours"], taken["bare"], lost(bench, number)
+    return seconds["ours"], seconds["bare"], loss(bench, number)
 
 
 def _remove(bench: Bench, namespace: str) -> None:
@@ -244,22 +253,22 @@ def _remove(bench: Bench, namespace: str) -> None:
     until(lambda: not bench.cluster.items(path), "the pods' end")
 
 
-def lost(bench: Bench, number: int) -> float:
+def loss(bench: Bench, number: int) -> float:
     """Seconds from the deletion of 30 of 32 pods to the thirtieth new one."""
     space = bench.namespace(f"lost-{number}")
-    with bench.watcher(space):
+    with bench.operator(space):
         bench.elastic_job(space)
         bench.plan(space, 0, OF)
         pods = bench.running(space, OF)
         job = f"{ELASTIC}/namespaces/{space}/{names.ELASTIC_JOBS}/big"
         until(lambda: _active(bench.cluster.api("GET", job)) == OF, "the job's counts")
-        started = time.time()
+        start = time.time()
         with ThreadPoolExecutor(8) as pool:
             path = f"/api/v1/namespaces/{space}/pods"
-            doomed = [f"{path}/{one['metadata']['name']}" for one in pods[:LOST]]
-            list(pool.map(lambda one: bench.cluster.api("DELETE", one), doomed))
-        made = until(lambda: _enough(bench.created(space), OF + LOST), "the new pods")
-    return float(made[OF + LOST - 1] - started)
+            doomed = [f"{path}/{pod['metadata']['name']}" for pod in pods[:LOST]]
+            list(pool.map(lambda path: bench.cluster.api("DELETE", path), doomed))
+        times = until(lambda: _enough(bench.created(space), OF + LOST), "the new pods")
+    return float(times[OF + LOST - 1] - start)
 
 
 def _enough(times: list[float], count: int) -> list[float]:
@@ -276,20 +285,20 @@ def _active(job: Mapping[str, Any]) -> int:
 
 
 @dataclass(slots=True)
-class Seen:
+class WatchedStatuses:
     """The statuses of runs as a watch of the bench's own tells them.
 
     Attributes:
-        said: by run and progress, when it was first told.
+        first_seen: by run and progress, when it was first told.
     """
 
-    said: dict[tuple[str, str], float] = field(default_factory=dict)
+    first_seen: dict[tuple[str, str], float] = field(default_factory=dict)
 
 
 @contextmanager
-def seeing(bench: Bench, namespace: str) -> Iterator[Seen]:
+def seeing(bench: Bench, namespace: str) -> Iterator[WatchedStatuses]:
     """Watch the runs while the block runs."""
-    seen = Seen()
+    observed = WatchedStatuses()
     form = "{.metadata.name} {.status.progress.text}{'\\n'}"
     process = subprocess.Popen(
         [
@@ -305,13 +314,13 @@ def seeing(bench: Bench, namespace: str) -> Iterator[Seen]:
         assert process.stdout is not None
         for line in process.stdout:
             name, _, progress = line.strip().partition(" ")
-            seen.said.setdefault((name, progress), time.monotonic())
+            observed.first_seen.setdefault((name, progress), time.monotonic())
 
     reader = threading.Thread(target=read)
     reader.start()
     time.sleep(2.0)  # kubectl's watch is open by then
     try:
-        yield seen
+        yield observed
     finally:
         with suppress(ProcessLookupError):
             process.kill()
@@ -356,63 +365,63 @@ def make_runs(bench: Bench, namespace: str) -> None:
     full = f"{PODS_EACH}/{PODS_EACH}"
 
     def ready() -> bool:
-        found = bench.cluster.items(path)
-        return all((one.get("status") or {}).get("ready") == full for one in found)
+        runs_of_training = bench.cluster.items(path)
+        return all((run.get("status") or {}).get("ready") == full for run in runs_of_training)
 
     until(ready, "every run's readiness")
 
 
-def report_progress(bench: Bench, namespace: str, seen: Seen) -> list[float]:
+def report_progress(bench: Bench, namespace: str, observed: WatchedStatuses) -> list[float]:
     """Let pods report their progress; return the seconds until each status told it."""
     first = {}
-    for one in bench.cluster.items(
+    for item in bench.cluster.items(
         f"/api/v1/namespaces/{namespace}/pods?labelSelector={names.JOB_COMPLETION_INDEX}%3D0"
     ):
-        first[one["metadata"]["labels"][names.APP_INSTANCE]] = one["metadata"]["name"]
+        first[item["metadata"]["labels"][names.APP_INSTANCE]] = item["metadata"]["name"]
     dice = random.Random(11)  # noqa: S311 - the same pods in every run
     runs = sorted(first)
-    told: dict[tuple[str, str], float] = {}
+    sent_at: dict[tuple[str, str], float] = {}
 
     def report(number: int) -> None:
         run, word = dice.choice(runs), f"step {number}"
         body = {"metadata": {"annotations": {names.PROGRESS: word}}}
         bench.cluster.api("PATCH", f"/api/v1/namespaces/{namespace}/pods/{first[run]}", body)
-        told[run, word] = time.monotonic()
+        sent_at[run, word] = time.monotonic()
 
-    started = time.monotonic()
+    start = time.monotonic()
     with ThreadPoolExecutor(8) as pool:
         for number in range(CHANGES):
-            time.sleep(max(0.0, started + number / CHANGES_PER_SECOND - time.monotonic()))
+            time.sleep(max(0.0, start + number / CHANGES_PER_SECOND - time.monotonic()))
             pool.submit(report, number)
     time.sleep(3.0)  # what is told later than that has missed its bound
-    return list(_reactions(told, seen.said))
+    return list(_reactions(sent_at, observed.first_seen))
 
 
 def _reactions(
-    told: Mapping[tuple[str, str], float], said: Mapping[tuple[str, str], float]
+    sent_at: Mapping[tuple[str, str], float], seen_at: Mapping[tuple[str, str], float]
 ) -> Iterator[float]:
     """Seconds until each report, or a later one of the same run, stood in the status."""
     by_run: dict[str, list[tuple[float, float]]] = {}
-    for key, at in told.items():
-        by_run.setdefault(key[0], []).append((at, said.get(key, float("inf"))))
+    for key, at in sent_at.items():
+        by_run.setdefault(key[0], []).append((at, seen_at.get(key, float("inf"))))
     for reports in by_run.values():
-        shown = float("inf")
+        earliest = float("inf")
         for at, when in sorted(reports, reverse=True):
-            shown = min(shown, when)
-            yield shown - at
+            earliest = min(earliest, when)
+            yield earliest - at
 
 
 def _writes(bench: Bench, namespace: str) -> dict[str, list[float]]:
     """By run, when the API server was asked to write its status."""
-    found: dict[str, list[float]] = {}
+    writes: dict[str, list[float]] = {}
     for line in bench.cluster.run.audit_log.read_bytes().splitlines():
         event = json.loads(line)
         about = event.get("objectRef") or {}
-        asked = (about.get("resource"), about.get("subresource"), about.get("namespace"))
-        if asked == (names.TRAINING_RUNS, "status", namespace) and event["verb"] == "patch":
+        target = (about.get("resource"), about.get("subresource"), about.get("namespace"))
+        if target == (names.TRAINING_RUNS, "status", namespace) and event["verb"] == "patch":
             at = datetime.fromisoformat(event["requestReceivedTimestamp"]).timestamp()
-            found.setdefault(about["name"], []).append(at)
-    return {run: sorted(times) for run, times in found.items()}
+            writes.setdefault(about["name"], []).append(at)
+    return {run: sorted(times) for run, times in writes.items()}
 
 
 def cpu_seconds(pid: int) -> float:
@@ -421,10 +430,10 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def memory(pid: int, what: str) -> float:
+def memory(pid: int, field: str) -> float:
     """MiB of a process: VmRSS now, or VmHWM at most."""
     for line in Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines():
-        if line.startswith(f"{what}:"):
+        if line.startswith(f"{field}:"):
             return int(line.split()[1]) / 1024
     return 0.0
 
@@ -432,14 +441,14 @@ def memory(pid: int, what: str) -> float:
 def many_runs(bench: Bench) -> list[tuple[str, str, str, bool]]:
     """The rows of the second table: what, measured, bound, held."""
     space = bench.namespace("runs")
-    with bench.watcher(space) as pid, seeing(bench, space) as seen:
+    with bench.operator(space) as pid, seeing(bench, space) as observed:
         make_runs(bench, space)
         time.sleep(5.0)  # the last statuses
-        begun, before = time.monotonic(), cpu_seconds(pid)
+        start, before = time.monotonic(), cpu_seconds(pid)
         time.sleep(IDLE_SECONDS)
-        idle = 100 * (cpu_seconds(pid) - before) / (time.monotonic() - begun)
+        idle = 100 * (cpu_seconds(pid) - before) / (time.monotonic() - start)
         before = cpu_seconds(pid)
-        reactions = sorted(report_progress(bench, space, seen))
+        reactions = sorted(report_progress(bench, space, observed))
         busy = 100 * (cpu_seconds(pid) - before) / (CHANGES / CHANGES_PER_SECOND)
         resident, most = memory(pid, "VmRSS"), memory(pid, "VmHWM")
     gaps = [
@@ -447,7 +456,7 @@ def many_runs(bench: Bench) -> list[tuple[str, str, str, bool]]:
         for times in _writes(bench, space).values()
         for earlier, later in itertools.pairwise(times)
     ]
-    early = sum(one < 1 for one in gaps)
+    early = sum(gap < 1 for gap in gaps)
     p99 = reactions[int(0.99 * len(reactions))]
     half = statistics.median(reactions)
     return [
@@ -465,7 +474,7 @@ def many_runs(bench: Bench) -> list[tuple[str, str, str, bool]]:
 
 def main() -> None:
     """Measure, print, and say by the exit code whether all bounds hold."""
-    words = argparse.ArgumentParser(description="Measure the watcher.")
+    words = argparse.ArgumentParser(description="Measure the operator.")
     words.add_argument("--rounds", type=int, default=5, help="of the 1,000 workers")
     rounds = words.parse_args().rounds
     with (
@@ -482,20 +491,20 @@ def main() -> None:
         space = bench.namespace("warm")
         _, pods = ours(bench, space)
         _remove(bench, space)
-        held = _print_scale([scale_up(bench, number, pods) for number in range(rounds)])
+        in_bounds = _print_scale([scale_up(bench, number, pods) for number in range(rounds)])
         print(f"\n{RUNS} runs of {PODS_EACH} pods")
-        for what, found, bound, fine in many_runs(bench):
-            held = held and fine
-            print(f"  {what:38} {found:>22}   {bound:>8} {'' if fine else 'MISSED'}")
-    sys.exit(not held)
+        for label, value, bound, fine in many_runs(bench):
+            in_bounds = in_bounds and fine
+            print(f"  {label:38} {value:>22}   {bound:>8} {'' if fine else 'MISSED'}")
+    sys.exit(not in_bounds)
 
 
-def _print_scale(found: Sequence[tuple[float, float, float]]) -> bool:
+def _print_scale(scales: Sequence[tuple[float, float, float]]) -> bool:
     print(f"{'':8} {'0 -> 1,000':>12} {'bare client':>12} {'ratio':>7} {'30 of 32':>10}")
-    for number, (ours, theirs, again) in enumerate(found):
+    for number, (ours, theirs, again) in enumerate(scales):
         print(f"round {number} {ours:10.2f} s {theirs:10.2f} s {ours / theirs:7.2f} {again:8.2f} s")
-    ratio = statistics.median(ours / theirs for ours, theirs, _ in found)
-    again = statistics.median(one[2] for one in found)
+    ratio = statistics.median(ours / theirs for ours, theirs, _ in scales)
+    again = statistics.median(scale[2] for scale in scales)
     print(f"median {'':25} {ratio:9.2f} {again:8.2f} s   bounds {RATIO_BOUND} and {LOST_BOUND:g} s")
     return ratio <= RATIO_BOUND and again < LOST_BOUND
 

@@ -98,13 +98,13 @@ def renderers(major: int, folder: Path) -> dict[str, list[str]]:
 def seconds(command: list[str], env: dict[str, str]) -> float:
     """How long a command takes; it must succeed."""
     start = time.perf_counter()
-    done = subprocess.run(
+    process = subprocess.run(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=env, check=False
     )
-    taken = time.perf_counter() - start
-    if done.returncode:
-        sys.exit(f"{' '.join(command)} failed:\n{done.stderr.decode()}")
-    return taken
+    elapsed = time.perf_counter() - start
+    if process.returncode:
+        sys.exit(f"{' '.join(command)} failed:\n{process.stderr.decode()}")
+    return elapsed
 
 
 def measure(case: Case, major: int, helm: Path) -> dict[str, float]:
@@ -119,11 +119,11 @@ def measure(case: Case, major: int, helm: Path) -> dict[str, float]:
         for run in range(case.runs + 1):
             for way, arguments in ways.items():
                 own = options if way == "allranks" else []
-                taken = seconds([*command, *arguments, *own], env)
+                elapsed = seconds([*command, *arguments, *own], env)
                 # The first round warms the caches.
                 if run:
-                    times[way].append(taken)
-    return {way: statistics.median(taken) for way, taken in times.items()}
+                    times[way].append(elapsed)
+    return {way: statistics.median(values) for way, values in times.items()}
 
 
 def main() -> int:
@@ -136,13 +136,13 @@ def main() -> int:
             if major == 3 and "install" in case.command:
                 # Helm 3 asks a cluster even for a dry run on the client.
                 continue
-            found = measure(case, major, helm)
-            to_plain, to_cat = (found["allranks"] / found[way] for way in ("plain", "cat"))
-            floor = found["cat"] / found["plain"]
+            medians = measure(case, major, helm)
+            to_plain, to_cat = (medians["allranks"] / medians[way] for way in ("plain", "cat"))
+            floor = medians["cat"] / medians["plain"]
             against, ratio = ("cat", to_cat) if floor > case.goal else ("plain", to_plain)
             over = bool(case.goal) and ratio > case.goal
             missed += over
-            figures = "".join(f"{taken * 1000:8.1f}" for taken in found.values())
+            figures = "".join(f"{median * 1000:8.1f}" for median in medians.values())
             verdict = "OVER" if over else "ok"
             goal = f"{case.goal:.1f} {verdict} (against {against})" if case.goal else "-"
             print(f"helm {major}: {case.title:40}{figures}{to_plain:8.2f}{to_cat:6.2f}  {goal}")

@@ -1,8 +1,8 @@
 """How long it takes to reduce a run of 10,000 pods to its status.
 
-The watcher does this on every change and `allranks status` once, in each of the states that a large
-run is in. The code only computes, so its processor time is what it takes on an idle machine; each
-figure is the best of a few runs. Fails when the worst is over the budget.
+The operator does this on every change and `allranks status` once, in each of the states that a
+large run is in. The code only computes, so its processor time is what it takes on an idle machine;
+each figure is the best of a few runs. Fails when the worst is over the budget.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ def observation(pods: list[dict[str, Any]]) -> Observation:
     return samples.observe(samples.job(pods=PODS), pods=json.loads(json.dumps(pods)))
 
 
-def seconds(seen: Observation) -> float:
+def seconds(observation_: Observation) -> float:
     """The best of a few runs."""
     best = float("inf")
     for _ in range(RUNS):
         began = time.process_time()
-        reduce(seen)
+        reduce(observation_)
         best = min(best, time.process_time() - began)
     return best
 
@@ -65,10 +65,10 @@ def main() -> int:
     worst = 0.0
     print(f"{'state of ' + format(PODS, ',') + ' pods':<28}{'seconds':>8}  phase")
     for name, pods in cases():
-        seen = observation(pods)
-        took = seconds(seen)
+        sample = observation(pods)
+        took = seconds(sample)
         worst = max(worst, took if len(pods) <= PODS else took / 2)
-        print(f"{name:<28}{took:>8.3f}  {reduce(seen).phase}")
+        print(f"{name:<28}{took:>8.3f}  {reduce(sample).phase}")
     print(f"worst for {PODS:,} pods: {worst:.3f} s of {BUDGET} s")
     return int(worst > BUDGET)
 

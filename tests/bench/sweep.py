@@ -58,16 +58,16 @@ class Row:
     """A line of the table.
 
     Attributes:
-        what: what was measured.
-        found: what it is.
+        subject: what was measured.
+        value: what it is.
         bound: what it may be; "" is no bound.
-        held: whether it is.
+        in_bounds: whether it is.
     """
 
-    what: str
-    found: str
+    subject: str
+    value: str
     bound: str = ""
-    held: bool = True
+    in_bounds: bool = True
 
 
 def grid() -> list[Row]:
@@ -91,13 +91,17 @@ def grid() -> list[Row]:
         line = (*PROGRAM, "render", "s", "-f", str(values))
         times = []
         for _ in range(_RUNS):
-            started = time.perf_counter()
-            done = subprocess.run(line, check=True, capture_output=True)
-            times.append(time.perf_counter() - started)
-    jobs = [one for one in yaml.safe_load_all(done.stdout) if one and one["kind"] == "Job"]
-    if [GRID] != [one["spec"]["completions"] for one in jobs]:
+            start = time.perf_counter()
+            process = subprocess.run(line, check=True, capture_output=True)
+            times.append(time.perf_counter() - start)
+    jobs = [
+        document
+        for document in yaml.safe_load_all(process.stdout)
+        if document and document["kind"] == "Job"
+    ]
+    if [GRID] != [job["spec"]["completions"] for job in jobs]:
         sys.exit("the grid is not one Job of 1,000 trials")
-    best, size = min(times), len(done.stdout) / 1024
+    best, size = min(times), len(process.stdout) / 1024
     return [
         Row("grid of 1,000: validated, rendered", f"{best:.2f} s", "1.5 s", best <= GRID_SECONDS),
         Row("grid of 1,000: all its objects", f"{size:.0f} KiB", "200 KiB", size < GRID_KIB),
@@ -106,7 +110,7 @@ def grid() -> list[Row]:
 
 def releases(rounds: int) -> list[Row]:
     """1,000 releases by a sweep, and some by a loop."""
-    found = []
+    rates_of_rounds = []
     with (
         tempfile.TemporaryDirectory() as folder,
         kube.start(name="bench-sweep", kwok=True, controller_qps=_FAST) as cluster,
@@ -115,9 +119,9 @@ def releases(rounds: int) -> list[Row]:
         place.round(0, trials=20, loop=4)  # for nothing but a warm API server
         for number in range(1, rounds + 1):
             rates = place.round(number)
-            found.append(rates)
-            print(_told(number, rates), flush=True)
-    best = max(found, key=lambda one: one.sweep / one.loop)
+            rates_of_rounds.append(rates)
+            print(_line(number, rates), flush=True)
+    best = max(rates_of_rounds, key=lambda rates: rates.sweep / rates.loop)
     ratio = best.sweep / best.loop
     return [
         Row(f"shell loop, {sweep_releases.LOOP} releases", f"{best.loop:.0f} a minute"),
@@ -126,7 +130,7 @@ def releases(rounds: int) -> list[Row]:
     ]
 
 
-def _told(number: int, rates: sweep_releases.Rates) -> str:
+def _line(number: int, rates: sweep_releases.Rates) -> str:
     cpu = ", ".join(f"{name} {spent:.0f}" for name, spent in rates.cpu.items())
     return (
         f"round {number}: loop {rates.loop:.0f} a minute, sweep {rates.sweep:.0f}; processor "
@@ -137,12 +141,12 @@ def _told(number: int, rates: sweep_releases.Rates) -> str:
 def memory() -> list[Row]:
     """The runner with 10,000 trials."""
     line = (sys.executable, "-m", "tests.bench.sweep_memory", str(MANY))
-    done = subprocess.run(line, cwd=REPO, check=True, capture_output=True, text=True)
-    count, most = done.stdout.split()
+    process = subprocess.run(line, cwd=REPO, check=True, capture_output=True, text=True)
+    count, most = process.stdout.split()
     if int(count) != MANY:
         sys.exit(f"{count} of {MANY} trials have ended")
-    found = float(most)
-    return [Row("runner, 10,000 trials", f"{found:.0f} MiB", "250 MiB", found < MANY_MIB)]
+    peak = float(most)
+    return [Row("runner, 10,000 trials", f"{peak:.0f} MiB", "250 MiB", peak < MANY_MIB)]
 
 
 def search() -> list[Row]:
@@ -151,20 +155,20 @@ def search() -> list[Row]:
     os.sched_setaffinity(0, sorted(cores)[-2:])
     with tempfile.TemporaryDirectory() as folder:
         whole = _swept("grid", Path(folder))
-        tried = _swept("tpe", Path(folder))
+        results = _swept("tpe", Path(folder))
     os.sched_setaffinity(0, cores)
     best = max(trial["value"] for trial in whole["trials"])
-    reached = [one for one in tried["trials"] if one["state"] == "succeeded"]
-    ends = [one["ended"] for one in reached if one["value"] >= best]
+    reached = [trial for trial in results["trials"] if trial["state"] == "succeeded"]
+    ends = [trial["ended"] for trial in reached if trial["value"] >= best]
     spent = float("inf")
     if ends:
-        begun = [one for one in tried["trials"] if one["started"] <= min(ends)]
-        spent = sum(one["cpuSeconds"] for one in begun)
+        early_trials = [trial for trial in results["trials"] if trial["started"] <= min(ends)]
+        spent = sum(trial["cpuSeconds"] for trial in early_trials)
     share = spent / whole["cpuSeconds"]
     return [
         Row("grid of digits: best accuracy", f"{best:.4f}"),
         Row("grid of digits: processor time", f"{whole['cpuSeconds']:.0f} s"),
-        Row("search: all of it", f"{tried['cpuSeconds']:.0f} s"),
+        Row("search: all of it", f"{results['cpuSeconds']:.0f} s"),
         Row("search: until it has the grid's best", f"{100 * share:.0f} %", "60 %", share <= SHARE),
     ]
 
@@ -175,10 +179,10 @@ def _swept(name: str, folder: Path) -> Mapping[str, Any]:
     env = {**os.environ, names.ENV_STATE: str(folder)}
     words = ("sweep", "run", name, "-f", str(values), "--on", "local")
     subprocess.run((*PROGRAM, *words), env=env, check=True, stdout=subprocess.DEVNULL)
-    asked = (*PROGRAM, "sweep", "results", name, "-o", "json")
-    done = subprocess.run(asked, env=env, check=True, capture_output=True)
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    query = (*PROGRAM, "sweep", "results", name, "-o", "json")
+    process = subprocess.run(query, env=env, check=True, capture_output=True)
+    content: dict[str, Any] = json.loads(process.stdout)
+    return content
 
 
 def main() -> None:
@@ -186,20 +190,25 @@ def main() -> None:
     words = argparse.ArgumentParser(description="Measure sweeps.")
     words.add_argument("--rounds", type=int, default=2, help="of the 1,000 releases")
     words.add_argument("--only", choices=("grid", "releases", "memory", "search"), action="append")
-    asked = words.parse_args()
+    arguments = words.parse_args()
     measures: Mapping[str, Callable[[], Sequence[Row]]] = {
         "grid": grid,
         "memory": memory,
         "search": search,
-        "releases": lambda: releases(asked.rounds),
+        "releases": lambda: releases(arguments.rounds),
     }
     rows = [
-        row for name, each in measures.items() if name in (asked.only or measures) for row in each()
+        row
+        for name, measure in measures.items()
+        if name in (arguments.only or measures)
+        for row in measure()
     ]
     print()
     for row in rows:
-        print(f"{row.what:40} {row.found:>14} {row.bound:>10} {'' if row.held else 'MISSED'}")
-    sys.exit(not all(row.held for row in rows))
+        print(
+            f"{row.subject:40} {row.value:>14} {row.bound:>10} {'' if row.in_bounds else 'MISSED'}"
+        )
+    sys.exit(not all(row.in_bounds for row in rows))
 
 
 if __name__ == "__main__":

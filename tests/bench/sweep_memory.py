@@ -21,12 +21,14 @@ import kubernetes.dynamic  # noqa: F401
 import yaml
 
 from allranks import names
-from allranks.cli import sweeprun, sweepview  # noqa: F401
+from allranks.cli.commands.sweep import (
+    view,  # noqa: F401
+)
 from allranks.sweep import actions, model, runner
 from allranks.sweep.actions import Observed
-from allranks.sweep.trials import clustertrials  # noqa: F401
-from allranks.sweep.trials.ports import Said
-from allranks.sweep.values import prepare
+from allranks.sweep.spec import prepare
+from allranks.sweep.trials import cluster  # noqa: F401
+from allranks.sweep.trials.base import TrialOutput
 from allranks.values.sources import Sources
 
 if TYPE_CHECKING:
@@ -40,7 +42,7 @@ _SIDE = 100
 
 
 class AtOnce:
-    """Trials that end when they begin; see `allranks.sweep.trials.ports.Trials`."""
+    """Trials that end when they begin; see `allranks.sweep.trials.base.TrialReleases`."""
 
     def __init__(self) -> None:
         """None runs."""
@@ -70,17 +72,17 @@ class AtOnce:
         """Forget one."""
         self._there.pop(name, None)
 
-    def read(self, trial: Trial) -> Said:
+    def read(self, trial: Trial) -> TrialOutput:
         """A measure for each step, once."""
         if trial.name not in self._unread:
-            return Said()
+            return TrialOutput()
         self._unread.remove(trial.name)
         value = (trial.number * 7919 % 10_007) / 10_007
         lines = [
             f'{{"step": {step}, "accuracy": {value * step / _MEASURES}}}'
             for step in range(1, _MEASURES + 1)
         ]
-        return Said(lines, "")
+        return TrialOutput(lines, "")
 
     def wait(self, seconds: float) -> None:
         """There is nothing to wait for."""
@@ -115,11 +117,11 @@ def main() -> None:
         os.environ[names.ENV_STATE] = folder
         values = Path(folder) / "values.yaml"
         values.write_text(yaml.safe_dump(content), encoding="utf-8")
-        prepared = prepare.prepare(prepare.Request("big", Sources(files=(str(values),))))
+        prepared = prepare.prepare(prepare.SweepFlags("big", Sources(files=(str(values),))))
         with runner.begin(prepared, runner.locate("big"), {"on": "cluster"}) as journal:
             state = runner.run(prepared, AtOnce(), journal)
-    told = Path("/proc/self/status").read_text(encoding="ascii").split()
-    print(state.counts[model.SUCCEEDED], int(told[told.index("VmHWM:") + 1]) / 1024)
+    fields = Path("/proc/self/status").read_text(encoding="ascii").split()
+    print(state.counts[model.SUCCEEDED], int(fields[fields.index("VmHWM:") + 1]) / 1024)
 
 
 if __name__ == "__main__":

@@ -20,13 +20,14 @@ import psutil
 import yaml
 
 from allranks import names
-from allranks.helm import locate, plugins
+from allranks.helm import binary as helm_binary
+from allranks.helm import plugins
 from tests.kube import kwok
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from allranks.helm.locate import HelmBinary
+    from allranks.helm.binary import HelmBinary
     from tests.kube.cluster import Cluster
 
 REPO = Path(__file__).parents[2]
@@ -75,7 +76,7 @@ class Releases:
         self._values = folder / "values.yaml"
         self._values.write_text(yaml.safe_dump(_VALUES), encoding="utf-8")
         os.environ["HELM_PLUGINS"] = str(folder / "plugins")
-        self._helm: HelmBinary = locate.find()
+        self._helm: HelmBinary = helm_binary.find()
         plugins.install(self._helm, names.SWEEP_PLUGIN)
         self._env = {
             **os.environ,
@@ -114,11 +115,11 @@ class Releases:
             "--set-string 'args={--seed,'$i'}'"
         )
         script = f"for i in $(seq {numbers.start} {numbers.stop - 1}); do {line} || exit 1; done"
-        started = time.monotonic()
+        start = time.monotonic()
         subprocess.run(
             ["/bin/sh", "-c", script], env=self._env, check=True, stdout=subprocess.DEVNULL
         )
-        return time.monotonic() - started
+        return time.monotonic() - start
 
     def _sweep(self, space: str, name: str, trials: int) -> tuple[float, float]:
         """Seconds of so many trials, and the processor seconds of all that we start for them."""
@@ -126,13 +127,15 @@ class Releases:
             f"{self._helm.path} sweep {name} {CHART} -n {space} -f {self._values} "
             f"--set-range seed=1..{trials} --parallel {PARALLEL}"
         )
-        before, started = _children_seconds(), time.monotonic()
-        done = subprocess.run(line, env=self._env, check=False, capture_output=True, text=True)
-        taken = time.monotonic() - started
-        said = f"{trials} succeeded"
-        if done.returncode or said not in done.stdout:
-            raise SystemExit(f"the sweep has failed:\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
-        return taken, _children_seconds() - before
+        before, start = _children_seconds(), time.monotonic()
+        process = subprocess.run(line, env=self._env, check=False, capture_output=True, text=True)
+        elapsed = time.monotonic() - start
+        summary = f"{trials} succeeded"
+        if process.returncode or summary not in process.stdout:
+            raise SystemExit(
+                f"the sweep has failed:\n{process.stdout[-2000:]}\n{process.stderr[-2000:]}"
+            )
+        return elapsed, _children_seconds() - before
 
 
 def _children_seconds() -> float:
@@ -143,11 +146,11 @@ def _children_seconds() -> float:
 
 def _server_seconds(cluster: Cluster) -> dict[str, float]:
     """Processor seconds of the control plane of a run, by program."""
-    found = dict.fromkeys(_SERVERS, 0.0)
+    seconds = dict.fromkeys(_SERVERS, 0.0)
     folder = str(cluster.data)
     for process in psutil.process_iter(["name", "cmdline", "cpu_times"]):
         words = process.info["cmdline"] or ()
         name = Path(words[0]).name if words else ""
-        if name in found and any(folder in word for word in words):
-            found[name] += process.info["cpu_times"].user + process.info["cpu_times"].system
-    return found
+        if name in seconds and any(folder in word for word in words):
+            seconds[name] += process.info["cpu_times"].user + process.info["cpu_times"].system
+    return seconds

@@ -167,12 +167,12 @@ class Browser:
 
     def _receive(self) -> dict[str, Any]:
         while b"\0" not in self._rest:
-            read = os.read(self._back, 1 << 16)
-            assert read, "the browser has ended"
-            self._rest += read
+            chunk = os.read(self._back, 1 << 16)
+            assert chunk, "the browser has ended"
+            self._rest += chunk
         message, _, self._rest = self._rest.partition(b"\0")
-        found: dict[str, Any] = json.loads(message)
-        return found
+        message_object: dict[str, Any] = json.loads(message)
+        return message_object
 
 
 @contextmanager

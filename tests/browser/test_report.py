@@ -53,7 +53,7 @@ def page(browser: Browser) -> Iterator[Page]:
     opened.close()
 
 
-def written(folder: Path, results: Results) -> Path:
+def report_page(folder: Path, results: Results) -> Path:
     """The report as a file."""
     path = folder / "report.html"
     path.write_text(report.html(results), encoding="utf-8")
@@ -64,7 +64,7 @@ def written(folder: Path, results: Results) -> Path:
 @pytest.mark.parametrize("width", [WIDE, NARROW])
 def test_the_report_fits_its_window(page: Page, tmp_path: Path, width: int, dark: bool) -> None:
     """Nothing stands out of the window or of its picture; light is light and dark is dark."""
-    page.open(written(tmp_path, digits()), width, dark=dark)
+    page.open(report_page(tmp_path, digits()), width, dark=dark)
     assert width == page.run("document.documentElement.scrollWidth")
     assert [] == page.run(OUTSIDE)
     assert [] == page.run(CUT)
@@ -89,7 +89,7 @@ def test_the_report_fits_its_window(page: Page, tmp_path: Path, width: int, dark
 def test_a_heading_sorts_its_column_both_ways(page: Page, tmp_path: Path) -> None:
     """By number where it has numbers; trials without a value stay last; the address keeps it."""
     results = digits()
-    page.open(written(tmp_path, results), WIDE)
+    page.open(report_page(tmp_path, results), WIDE)
     assert [str(trial.number) for trial in results.trials] == page.run(FIRST_ROWS)
     values = {str(trial.number): trial.value for trial in results.trials}
     for down in (True, False):
@@ -98,10 +98,10 @@ def test_a_heading_sorts_its_column_both_ways(page: Page, tmp_path: Path) -> Non
         assert {"7", "12"} == set(order[-2:])
         ranked = [values[number] or 0.0 for number in order[:-2]]
         assert sorted(ranked, reverse=down) == ranked
-        kept = page.run("location.hash")
-        assert ("#sort=2-down" if down else "#sort=2") == kept
+        fragment = page.run("location.hash")
+        assert ("#sort=2-down" if down else "#sort=2") == fragment
     other = Page(page._browser)
-    other.open(tmp_path / "report.html", WIDE, fragment=kept)
+    other.open(tmp_path / "report.html", WIDE, fragment=fragment)
     assert page.run(FIRST_ROWS) == other.run(FIRST_ROWS)
     other.close()
 
@@ -110,7 +110,7 @@ def test_the_pointer_finds_a_trial_everywhere(page: Page, tmp_path: Path) -> Non
     """A mark says whose it is and lights up the trial in every picture; a click keeps it."""
     results = digits()
     best = results.require_best().number
-    page.open(written(tmp_path, results), WIDE)
+    page.open(report_page(tmp_path, results), WIDE)
     page.point(f'svg.history [data-t="{best}"]')
     assert page.run("document.getElementById('tip').textContent").startswith(f"trial {best}, ended")
     assert not page.run("document.getElementById('tip').hidden")
@@ -130,16 +130,16 @@ def test_the_pointer_finds_a_trial_everywhere(page: Page, tmp_path: Path) -> Non
 
 def test_a_finger_finds_a_trial_too(page: Page, tmp_path: Path) -> None:
     """A tap on a mark says whose it is and shows its row; another one lets go."""
-    page.open(written(tmp_path, digits()), NARROW)
+    page.open(report_page(tmp_path, digits()), NARROW)
     page.tap('svg.history [data-t="7"]')
-    said = page.run("document.getElementById('tip').textContent")
-    assert said.startswith("trial 7, failed")
-    seen = """(() => {
+    tip = page.run("document.getElementById('tip').textContent")
+    assert tip.startswith("trial 7, failed")
+    script = """(() => {
       const row = document.querySelector('#rows tr.on').getBoundingClientRect();
       const frame = document.querySelector('.rows').getBoundingClientRect();
       return row.top >= frame.top && row.bottom <= frame.bottom;
     })()"""
-    assert page.run(seen)
+    assert page.run(script)
     page.tap('svg.history [data-t="7"]')
     assert page.run("document.getElementById('tip').hidden")
     assert 0 == page.run("document.querySelectorAll('.on').length")
@@ -156,13 +156,13 @@ SWIPE = "getComputedStyle(document.querySelector('.swipe')).display != 'none'"
 @pytest.mark.parametrize("width", [WIDE, NARROW])
 def test_rows_are_low_whatever_they_hold(page: Page, tmp_path: Path, width: int) -> None:
     """A long choice is cut until its row is clicked; notes have room; nothing scrolls inside."""
-    why = "stopped at step 3: accuracy 0.8808 is not among the best third of 7 trials there"
+    reason = "stopped at step 3: accuracy 0.8808 is not among the best third of 7 trials there"
     trials = [
-        trial_of(at, at / 90, STOPPED if at else SUCCEEDED, given={"opt": Choice(LONG, LONG)})
+        trial_of(at, at / 90, STOPPED if at else SUCCEEDED, assignment={"opt": Choice(LONG, LONG)})
         for at in range(90)
     ]
-    trials = [replace(each, reason=why if each.number else "") for each in trials]
-    page.open(written(tmp_path, collect(spec_of("opt"), trials)), width)
+    trials = [replace(trial, reason=reason if trial.number else "") for trial in trials]
+    page.open(report_page(tmp_path, collect(spec_of("opt"), trials)), width)
     heights = page.run(HEIGHTS)
     assert heights[0] <= 40
     assert max(heights) <= (70 if width == WIDE else 40)
@@ -171,31 +171,31 @@ def test_rows_are_low_whatever_they_hold(page: Page, tmp_path: Path, width: int)
     room = page.run("document.querySelector('#rows tr:last-child td.note').offsetWidth")
     assert room >= 160
     page.click('#rows tr[data-t="1"] td:first-child')
-    shown = page.run("document.querySelector('#rows tr.on').offsetHeight")
-    assert shown > max(heights)
+    height = page.run("document.querySelector('#rows tr.on').offsetHeight")
+    assert height > max(heights)
 
 
 def test_a_state_can_be_left_out(page: Page, tmp_path: Path) -> None:
     """Its chip takes the rows away, and brings them back."""
-    page.open(written(tmp_path, digits()), NARROW)
-    seen = "[...document.querySelectorAll('#rows tr')].filter((row) => !row.hidden).length"
-    assert 40 == page.run(seen)
+    page.open(report_page(tmp_path, digits()), NARROW)
+    script = "[...document.querySelectorAll('#rows tr')].filter((row) => !row.hidden).length"
+    assert 40 == page.run(script)
     page.click('.chips [data-state="failed"]')
-    assert 39 == page.run(seen)
+    assert 39 == page.run(script)
     page.click('.chips [data-state="failed"]')
-    assert 40 == page.run(seen)
+    assert 40 == page.run(script)
 
 
 @pytest.mark.parametrize("width", [WIDE, NARROW])
 def test_what_users_wrote_stays_text(page: Page, tmp_path: Path, width: int) -> None:
     """Markup in names, values and reasons neither runs nor breaks the page, however long it is."""
-    given = {HOSTILE: Choice(HOSTILE, HOSTILE), "x" * 200: Choice("y" * 2000, "y" * 2000)}
+    parameters = {HOSTILE: Choice(HOSTILE, HOSTILE), "x" * 200: Choice("y" * 2000, "y" * 2000)}
     trials = [
-        trial_of(0, 0.5, given=given, curve=[0.4, 0.5]),
-        trial_of(1, None, FAILED, given=given, reason=HOSTILE + "z" * 5000),
+        trial_of(0, 0.5, assignment=parameters, curve=[0.4, 0.5]),
+        trial_of(1, None, FAILED, assignment=parameters, reason=HOSTILE + "z" * 5000),
     ]
-    spec = spec_of(*given, metric=HOSTILE, name=HOSTILE, goal=0.5)
-    page.open(written(tmp_path, collect(spec, trials)), width)
+    spec = spec_of(*parameters, metric=HOSTILE, name=HOSTILE, goal=0.5)
+    page.open(report_page(tmp_path, collect(spec, trials)), width)
     assert (0, 2) == (page.run("document.images.length"), page.run("document.scripts.length"))
     assert HOSTILE == page.run("document.querySelector('h1').textContent")
     assert width == page.run("document.documentElement.scrollWidth")
@@ -211,10 +211,10 @@ def test_what_users_wrote_stays_text(page: Page, tmp_path: Path, width: int) -> 
 def test_a_large_sweep_answers_at_once(page: Page, tmp_path: Path) -> None:
     """Ten thousand trials: sorting all rows takes less than a second, on any machine."""
     trials = [
-        trial_of(at, at / 10_000, given={"lr": Choice(str(at), at)}, curve=[0.1, at / 10_000])
+        trial_of(at, at / 10_000, assignment={"lr": Choice(str(at), at)}, curve=[0.1, at / 10_000])
         for at in range(10_000)
     ]
-    page.open(written(tmp_path, collect(spec_of("lr"), trials)), WIDE)
+    page.open(report_page(tmp_path, collect(spec_of("lr"), trials)), WIDE)
     assert report.MOST_ROWS == page.run("document.querySelectorAll('#rows tr').length")
     spent = page.run(
         "(() => { const before = performance.now();"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from allranks.yamlio.load import load
 from tests.charts.shared import rendered
 from tests.charts.shared.branches import Instrumented
-from tests.charts.shared.refusals import refused
+from tests.charts.shared.refusals import refusal_cases
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -110,24 +110,26 @@ _STATEFUL = {
 
 def test_every_branch_is_rendered(repo: Path, helm4: Any, tmp_path: Path) -> None:
     """No template has a branch that no test renders."""
-    found = Instrumented(repo / "charts", tmp_path, ("library", "operator", "sweep-runner", *_MORE))
-    assert len(found.left) > 400
-    for chart, more in _MORE.items():
+    charts = Instrumented(
+        repo / "charts", tmp_path, ("library", "operator", "sweep-runner", *_MORE)
+    )
+    assert len(charts.left) > 400
+    for chart, extra_values in _MORE.items():
         minimal = rendered.minimal(chart)
         for path in sorted((repo / f"charts/{chart}/ci").glob("*-values.yaml")):
-            found.reach_all(helm4, chart, load(path.read_bytes(), path.name).data)
-        for values in [*(case["values"] for case in refused(chart)), *more]:
-            found.reach(helm4, chart, minimal | values)
-        found.reach(helm4, chart, minimal, name="1x")
-        found.reach(helm4, chart, minimal | _STATEFUL[chart], name="a" * 53)
+            charts.reach_all(helm4, chart, load(path.read_bytes(), path.name).data)
+        for values in [*(case["values"] for case in refusal_cases(chart)), *extra_values]:
+            charts.reach(helm4, chart, minimal | values)
+        charts.reach(helm4, chart, minimal, name="1x")
+        charts.reach(helm4, chart, minimal | _STATEFUL[chart], name="a" * 53)
     # Open MPI 4 cannot shorten such a name.
-    found.reach(helm4, "mpi", rendered.minimal("mpi"), name="a" * 42)
+    charts.reach(helm4, "mpi", rendered.minimal("mpi"), name="a" * 42)
     for chart in ("operator", "sweep-runner"):
         for path in sorted((repo / f"charts/{chart}/ci").glob("*-values.yaml")):
-            found.reach(helm4, chart, load(path.read_bytes(), path.name).data)
+            charts.reach(helm4, chart, load(path.read_bytes(), path.name).data)
     for values in _RUNNER:
-        found.reach(helm4, "sweep-runner", values)
+        charts.reach(helm4, "sweep-runner", values)
     for values in _OPERATOR:
-        found.reach(helm4, "operator", values)
-    found.reach(helm4, "operator", {}, name="1x")
-    assert not found.where()
+        charts.reach(helm4, "operator", values)
+    charts.reach(helm4, "operator", {}, name="1x")
+    assert not charts.where()

@@ -22,11 +22,11 @@ def test_mutated_values_have_one_verdict(
 ) -> None:
     """Exit code 0 or 2, no traceback, a fix for each problem, and no verdict unlike another."""
     monkeypatch.setenv("ALLRANKS_HELM", str(helm4.path))
-    known = mutations.bases()
+    bases = mutations.bases()
     for number in range(part, SAMPLE, PARTS):
-        verdict = verdicts.judge(mutations.case(SEED, number, known), helm4.path, tmp_path)
+        verdict = verdicts.judge(mutations.case(SEED, number, bases), helm4.path, tmp_path)
         if verdict.fault:
-            case, verdict = verdicts.minimal(mutations.case(SEED, number, known), helm4.path)
+            case, verdict = verdicts.minimal(mutations.case(SEED, number, bases), helm4.path)
             changes = "\n  ".join(map(str, case.changes))
             pytest.fail(
                 f"{verdict.fault}: seed {SEED}, case {number} of {case.base}:\n  {changes}\n"
@@ -38,11 +38,11 @@ def test_mutated_values_have_one_verdict(
 
 def test_a_case_follows_from_its_seed_and_number() -> None:
     """The same two give the same file, and other numbers give others."""
-    known = mutations.bases()
-    first, again, other = (mutations.case(SEED, number, known) for number in (7, 7, 8))
+    bases = mutations.bases()
+    first, again, other = (mutations.case(SEED, number, bases) for number in (7, 7, 8))
     assert first == again
     assert first.mutated() != other.mutated()
-    assert {case.workload for case in (mutations.case(1, n, known) for n in range(len(known)))} == {
+    assert {case.workload for case in (mutations.case(1, n, bases) for n in range(len(bases)))} == {
         "torchrun",
         "mpi",
         "elastic",

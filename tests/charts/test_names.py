@@ -24,10 +24,10 @@ def _text(repo: Path, *charts: str) -> str:
 def test_strings_are_those_of_names(repo: Path) -> None:
     """The charts' labels and annotations are those in allranks.names, and no other is made up."""
     text = _text(repo, "library", *names.WORKLOADS)
-    known = {value for key, value in vars(names).items() if key.isupper() and type(value) is str}
+    strings = {value for key, value in vars(names).items() if key.isupper() and type(value) is str}
     used = set(re.findall(r'"(allranks\.dev/[a-z-]+)"', text))
     used |= {f"{names.DOMAIN}/{key}" for key in ("scheduling", "placement", "fabric")}
-    assert used <= known
+    assert used <= strings
 
 
 @pytest.mark.parametrize(
@@ -43,16 +43,16 @@ def test_reserved_variables(
     """A chart refuses the variables that the command line refuses."""
     text = _text(repo, chart)
     for key, expected in (("reserved", reserved), ("reservedPrefixes", prefixes)):
-        found = re.search(rf'"{key}" \(list ([^)]*)\)', text)
-        assert found is not None
-        assert set(expected) == set(json.loads(f"[{found[1].replace(' ', ',')}]"))
+        match = re.search(rf'"{key}" \(list ([^)]*)\)', text)
+        assert match is not None
+        assert set(expected) == set(json.loads(f"[{match[1].replace(' ', ',')}]"))
 
 
 def test_reserved_variables_of_an_elastic_job(repo: Path) -> None:
-    """The same for what the watcher sets; a framework's own stand in its recipe, for both."""
-    found = re.search(r"\$reserved := list ([^}]*?) -", _text(repo, "elastic"))
-    assert found is not None
-    assert set(names.RESERVED_ENV_ELASTIC_JOB) == set(json.loads(f"[{found[1].replace(' ', ',')}]"))
+    """The same for what the operator sets; a framework's own stand in its recipe, for both."""
+    match = re.search(r"\$reserved := list ([^}]*?) -", _text(repo, "elastic"))
+    assert match is not None
+    assert set(names.RESERVED_ENV_ELASTIC_JOB) == set(json.loads(f"[{match[1].replace(' ', ',')}]"))
 
 
 def test_versions_agree(repo: Path) -> None:
@@ -63,6 +63,6 @@ def test_versions_agree(repo: Path) -> None:
     }
     versions = {chart["version"] for chart in about.values()}
     for name in names.WORKLOADS:
-        versions |= {each["version"] for each in about[name]["dependencies"]}
+        versions |= {dependency["version"] for dependency in about[name]["dependencies"]}
         versions.add(about[name]["appVersion"])
     assert {allranks.__version__} == versions

@@ -16,9 +16,9 @@ def test_no_port_is_forwarded() -> None:
 
 def test_nobody_takes_all_of_an_sshd() -> None:
     """Who has shown no key yet has a share of what may have shown none, and a minute for it."""
-    found = dict(
+    options = dict(
         line.split()
         for line in WORKER.read_text(encoding="utf-8").splitlines()
         if line.startswith(("MaxStartups ", "PerSourceMaxStartups ", "LoginGraceTime "))
     )
-    assert {"MaxStartups": "4096", "PerSourceMaxStartups": "128", "LoginGraceTime": "60"} == found
+    assert {"MaxStartups": "4096", "PerSourceMaxStartups": "128", "LoginGraceTime": "60"} == options

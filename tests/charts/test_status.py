@@ -23,16 +23,22 @@ def chart(request: pytest.FixtureRequest, repo: Path) -> Path:
 
 def runs(manifests: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The TrainingRuns among manifests."""
-    return [each for each in manifests if each and each["kind"] == names.TRAINING_RUN]
+    return [
+        manifest for manifest in manifests if manifest and manifest["kind"] == names.TRAINING_RUN
+    ]
 
 
 def controllers(manifests: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """What makes pods."""
-    return [each for each in manifests if each and each["kind"] in {"Job", "StatefulSet"}]
+    return [
+        manifest
+        for manifest in manifests
+        if manifest and manifest["kind"] in {"Job", "StatefulSet"}
+    ]
 
 
 @pytest.mark.parametrize(
-    ("enabled", "known", "expected"),
+    ("enabled", "has_crd", "expected"),
     [
         ("auto", False, 0),
         ("auto", True, 1),
@@ -43,12 +49,12 @@ def controllers(manifests: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ],
 )
 def test_a_run_is_rendered_where_it_is_wanted(
-    *, enabled: bool | str, known: bool, expected: int, chart: Path, template: Any
+    *, enabled: bool | str, has_crd: bool, expected: int, chart: Path, template: Any
 ) -> None:
     """By default where the cluster knows the kind; else as the values say."""
     values = minimal(chart.name) | {"nodes": 2, "status": {"enabled": enabled}}
-    made = template(chart, *(_KNOWN if known else ()), values=values)
-    assert expected == len(runs(made))
+    manifests = template(chart, *(_KNOWN if has_crd else ()), values=values)
+    assert expected == len(runs(manifests))
 
 
 def test_a_run_says_what_it_is_of(chart: Path, template: Any) -> None:
@@ -60,15 +66,15 @@ def test_a_run_says_what_it_is_of(chart: Path, template: Any) -> None:
     assert "status" not in run
 
 
-def test_no_run_is_told_to_the_watcher(chart: Path, template: Any) -> None:
+def test_no_run_is_told_to_the_operator(chart: Path, template: Any) -> None:
     """Where the values want none, each controller says so, and only there."""
     for enabled in (False, True, "auto"):
         values = minimal(chart.name) | {"nodes": 2, "status": {"enabled": enabled}}
-        made = template(chart, values=values)
-        assert controllers(made)
-        for each in controllers(made):
-            said = each["metadata"]["annotations"].get(names.STATUS)
-            assert ("off" if enabled is False else None) == said
+        manifests = template(chart, values=values)
+        assert controllers(manifests)
+        for controller in controllers(manifests):
+            status = controller["metadata"]["annotations"].get(names.STATUS)
+            assert ("off" if enabled is False else None) == status
 
 
 def test_everything_else_is_the_same(chart: Path, template: Any) -> None:
@@ -76,4 +82,4 @@ def test_everything_else_is_the_same(chart: Path, template: Any) -> None:
     own = {"mpi": {"ssh": {"existingSecret": "key"}}} if chart.name == "mpi" else {}
     values = minimal(chart.name) | own
     without, beside = (template(chart, *words, values=values) for words in ((), _KNOWN))
-    assert without == [each for each in beside if each not in runs(beside)]
+    assert without == [manifest for manifest in beside if manifest not in runs(beside)]

@@ -39,10 +39,10 @@ def test_wheel_renders_a_job_without_the_checkout(
         code = f"import sys; sys.path.insert(0, {str(path)!r}); {run}"
         command = [sys.executable, "-c", code, *words]
         env = {**os.environ, "PYTHONPATH": str(path)}
-        done = subprocess.run(
+        process = subprocess.run(
             command, cwd=tmp_path, env=env, check=True, capture_output=True, text=True, timeout=60
         )
-        return done.stdout
+        return process.stdout
 
     rendered = render(unpacked)
     assert "kind: Job" in rendered
@@ -52,11 +52,11 @@ def test_wheel_renders_a_job_without_the_checkout(
 def test_wheel_holds_every_data_file(unpacked: Path) -> None:
     """No chart, schema, preset or plugin file of the checkout is missing from the wheel."""
     for kind in ("charts", "schemas", "values", "plugins"):
-        listed = subprocess.run(
+        process = subprocess.run(
             ["git", "ls-files", kind], cwd=REPO, check=True, capture_output=True, text=True
         )
-        wanted = {name for name in listed.stdout.split() if not (REPO / name).is_symlink()}
+        data_files = {name for name in process.stdout.split() if not (REPO / name).is_symlink()}
         packed = unpacked / "allranks/_data"
-        missing = {name for name in wanted if not (packed / name).is_file()}
+        missing = {name for name in data_files if not (packed / name).is_file()}
         assert set() == missing
     assert (packed / "charts/torchrun/charts/allranks-library/Chart.yaml").is_file()

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 import yaml
 
+from allranks import names
 from tests.kube import cluster as kube
 from tests.kube import kwok
 from tests.kube.api import ApiError
 from tests.kube.errors import BenchError
 
 from . import watching
+from .sweeping import Field
 from .waiting import until
 
 if TYPE_CHECKING:
@@ -49,29 +51,29 @@ class MakeNamespace(Protocol):
 class MakeNodes(Protocol):
     """Makes fake nodes."""
 
-    def __call__(self, count: int, **options: Any) -> dict[str, str]:
-        """The node selector that finds them; `options` are those of `kwok.create`."""
+    def __call__(self, count: int) -> dict[str, str]:
+        """The node selector that finds so many of them."""
 
 
 @pytest.fixture(scope="session")
 def cluster(testrun_uid: str) -> Iterator[Cluster]:
     """A control plane and KWOK, shared by all workers; it knows the schedulers' kinds."""
     try:
-        with kube.share(f"cluster-{testrun_uid[:8]}", kwok=True, controller_qps=_FAST) as found:
-            _add_kinds(found, CRDS)
-            yield found
+        with kube.share(f"cluster-{testrun_uid[:8]}", kwok=True, controller_qps=_FAST) as shared:
+            _add_kinds(shared, CRDS)
+            yield shared
     except BenchError as error:
         pytest.fail(str(error), pytrace=False)
 
 
 @pytest.fixture(scope="session")
 def elastic_cluster(testrun_uid: str) -> Iterator[Cluster]:
-    """Another one, that knows the watcher's kinds: the other tests are to see none of them."""
+    """Another one, that knows the operator's kinds: the other tests are to see none of them."""
     try:
-        with kube.share(f"elastic-{testrun_uid[:8]}", kwok=True, controller_qps=_FAST) as found:
-            _add_kinds(found, CRDS)
-            _add_kinds(found, ELASTIC_CRDS)
-            yield found
+        with kube.share(f"elastic-{testrun_uid[:8]}", kwok=True, controller_qps=_FAST) as shared:
+            _add_kinds(shared, CRDS)
+            _add_kinds(shared, ELASTIC_CRDS)
+            yield shared
     except BenchError as error:
         pytest.fail(str(error), pytrace=False)
 
@@ -106,7 +108,7 @@ def _served(cluster: Cluster, crd: dict[str, Any]) -> bool:
 @pytest.fixture
 def make_namespace(cluster: Cluster) -> Iterator[MakeNamespace]:
     """Namespaces that go with the test."""
-    made = []
+    namespaces = []
 
     def make(level: str = "restricted") -> str:
         name = f"lab-{secrets.token_hex(4)}"
@@ -117,13 +119,13 @@ def make_namespace(cluster: Cluster) -> Iterator[MakeNamespace]:
             "metadata": {"name": name, "labels": labels},
         }
         cluster.api("POST", "/api/v1/namespaces", body)
-        made.append(name)
+        namespaces.append(name)
         account = f"/api/v1/namespaces/{name}/serviceaccounts"
         until(lambda: cluster.items(account), "the namespace's service account")
         return name
 
     yield make
-    for name in made:
+    for name in namespaces:
         cluster.api("DELETE", f"/api/v1/namespaces/{name}")
 
 
@@ -134,18 +136,29 @@ def namespace(make_namespace: MakeNamespace) -> str:
 
 
 @pytest.fixture
-def make_nodes(cluster: Cluster) -> Iterator[MakeNodes]:
-    """Fake nodes that go with the test; their pods need `kwok.TOLERATION`."""
-    made = []
+def field(
+    cluster: Cluster, namespace: str, helm4: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Field:
+    """Where sweeps run, with helm 4."""
+    monkeypatch.setenv(names.ENV_STATE, str(tmp_path / "state"))
+    return Field(cluster, namespace, helm4.path, tmp_path)
 
-    def make(count: int, **options: Any) -> dict[str, str]:
-        prefix = f"fake-{secrets.token_hex(3)}"
-        made.append(prefix)
-        selector = {"bench.allranks.dev/nodes": prefix}
-        labels = {**selector, **options.pop("labels", {})}
-        kwok.create(cluster.admin, count, prefix=prefix, labels=labels, **options)
-        return selector
 
-    yield make
-    for prefix in made:
-        kwok.delete(cluster.admin, prefix)
+@pytest.fixture(scope="session")
+def make_nodes(cluster: Cluster) -> MakeNodes:
+    """Fake nodes that stay as long as the cluster; their pods need `kwok.TOLERATION`.
+
+    A pod that names no node may be on those of another test. If they went with that test, the pod
+    would neither run to its end nor go before Kubernetes collects it, most of a minute later.
+    """
+    selectors: dict[int, dict[str, str]] = {}
+
+    def make(count: int) -> dict[str, str]:
+        if count not in selectors:
+            prefix = f"fake-{secrets.token_hex(3)}"
+            selector = {"bench.allranks.dev/nodes": prefix}
+            kwok.create(cluster.admin, count, prefix=prefix, labels=selector)
+            selectors[count] = selector
+        return dict(selectors[count])
+
+    return make

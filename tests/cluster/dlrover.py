@@ -40,10 +40,10 @@ PATIENCE = 120.0
 def python() -> Path:
     """The Python of the environment that has the master, built where it is not there yet."""
     command = [sys.executable, _REPO / "tools/env.py", "dlrover"]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
-    if done.returncode:
+    process = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    if process.returncode:
         pytest.fail("the environment of DLRover's master cannot be made", pytrace=False)
-    return Path(done.stdout.strip()) / "bin/python"
+    return Path(process.stdout.strip()) / "bin/python"
 
 
 def replicas(count: int, requests: Mapping[str, str] | None = None) -> dict[str, Any]:
@@ -54,11 +54,11 @@ def replicas(count: int, requests: Mapping[str, str] | None = None) -> dict[str,
         requests: of each; None is `REQUESTS`, and {} none at all.
     """
     # With autoScale the master of a PS job asks for 16 CPUs in the place of the template's.
-    made = watching.replicas(count, autoScale=False)
-    container = made["template"]["spec"]["containers"][0]
-    wanted = REQUESTS if requests is None else requests
-    container["resources"] = {"requests": dict(wanted)} if wanted else {}
-    return made
+    specs = watching.replicas(count, autoScale=False)
+    container = specs["template"]["spec"]["containers"][0]
+    amounts = REQUESTS if requests is None else requests
+    container["resources"] = {"requests": dict(amounts)} if amounts else {}
+    return specs
 
 
 @dataclass(slots=True)
@@ -130,7 +130,9 @@ class Master:
         """
         words = [f"{self.job}-edljob-{pod} status change: " for pod in pods]
         until(
-            lambda: all(self._runs(one) for one in words), lambda: f"{pods}\n{self.log()}", PATIENCE
+            lambda: all(self._runs(word) for word in words),
+            lambda: f"{pods}\n{self.log()}",
+            PATIENCE,
         )
 
     def _runs(self, words: str) -> bool:
@@ -231,19 +233,19 @@ class Job:
 
     def plans(self) -> dict[str, dict[str, Any]]:
         """The plans that are there for this job, by name."""
-        found = self.cluster.items(self.path(names.SCALE_PLANS))
-        mine = [one for one in found if one["spec"].get("ownerJob") == self.name]
-        return {one["metadata"]["name"]: one for one in mine}
+        plans = self.cluster.items(self.path(names.SCALE_PLANS))
+        mine = [plan for plan in plans if plan["spec"].get("ownerJob") == self.name]
+        return {plan["metadata"]["name"]: plan for plan in mine}
 
     def pods(self) -> dict[str, dict[str, Any]]:
         """The job's pods that are not on their way out, by the end of their names: `worker-0`."""
         query = f"?labelSelector={names.EDL_NAME}%3D{self.name}"
-        found = self.cluster.items(self.path("pods") + query)
+        pods = self.cluster.items(self.path("pods") + query)
         prefix = f"{self.name}-edljob-"
         return {
-            one["metadata"]["name"].removeprefix(prefix): one
-            for one in found
-            if "deletionTimestamp" not in one["metadata"]
+            pod["metadata"]["name"].removeprefix(prefix): pod
+            for pod in pods
+            if "deletionTimestamp" not in pod["metadata"]
         }
 
     def alive(self) -> set[str]:
@@ -252,10 +254,10 @@ class Job:
 
     def runs(self, *pods: str, seconds: float = 90.0) -> None:
         """Wait until exactly these pods run; others may have ended."""
-        wanted = set(pods)
+        expected = set(pods)
         until(
-            lambda: wanted == self.alive(),
-            lambda: f"{sorted(wanted)} run (there is {self.seen()}, {self.get()['status']})",
+            lambda: expected == self.alive(),
+            lambda: f"{sorted(expected)} run (there is {self.seen()}, {self.get()['status']})",
             seconds,
         )
 
@@ -285,8 +287,8 @@ class Job:
 
     def requests(self, pod: str) -> dict[str, str]:
         """What a pod's container asks for."""
-        found: dict[str, str] = self.pods()[pod]["spec"]["containers"][0]["resources"]["requests"]
-        return found
+        amounts: dict[str, str] = self.pods()[pod]["spec"]["containers"][0]["resources"]["requests"]
+        return amounts
 
     def label(self, pod: str, key: str) -> str:
         """A label of a pod."""

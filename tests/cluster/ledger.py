@@ -36,7 +36,7 @@ class Ledger:
 @contextmanager
 def note(lab: Lab) -> Iterator[Ledger]:
     """Note every pod while the block runs."""
-    noted = Ledger()
+    ledger = Ledger()
     format_ = "{.metadata.name} {.metadata.uid}{'\\n'}"
     process = subprocess.Popen(
         (
@@ -57,12 +57,12 @@ def note(lab: Lab) -> Iterator[Ledger]:
         for line in process.stdout:
             name, _, uid = line.strip().partition(" ")
             if uid:
-                noted.uids.setdefault(name, set()).add(uid)
+                ledger.uids.setdefault(name, set()).add(uid)
 
     reader = threading.Thread(target=read)
     reader.start()
     try:
-        yield noted
+        yield ledger
     finally:
         with suppress(ProcessLookupError):
             process.kill()

@@ -62,7 +62,7 @@ class Program:
             code: the expected exit code.
             values: given as a values file.
         """
-        done = subprocess.run(
+        process = subprocess.run(
             self.line(*words, values=values),
             env=self.environment(),
             stdin=subprocess.DEVNULL,
@@ -71,14 +71,14 @@ class Program:
             check=False,
             timeout=_SECONDS,
         )
-        said = done.stdout + done.stderr
-        assert code == done.returncode, f"{words}: {done.returncode}\n{said}"
-        assert "Traceback" not in said
-        return said
+        output = process.stdout + process.stderr
+        assert code == process.returncode, f"{words}: {process.returncode}\n{output}"
+        assert "Traceback" not in output
+        return output
 
     def json(self, *words: str | Path, **how: Any) -> Any:
         """What it prints as data; notes go elsewhere."""
-        done = subprocess.run(
+        process = subprocess.run(
             self.line(*words, "-o", "json", values=how.get("values")),
             env=self.environment(),
             stdin=subprocess.DEVNULL,
@@ -87,8 +87,8 @@ class Program:
             check=False,
             timeout=_SECONDS,
         )
-        assert how.get("code", 0) == done.returncode, done.stdout + done.stderr
-        return json.loads(done.stdout)
+        assert how.get("code", 0) == process.returncode, process.stdout + process.stderr
+        return json.loads(process.stdout)
 
     def start(
         self, *words: str | Path, values: Mapping[str, Any] | None = None
@@ -105,15 +105,33 @@ class Program:
 
     def line(self, *words: str | Path, values: Mapping[str, Any] | None = None) -> list[str | Path]:
         """The whole command line."""
-        given: list[str | Path] = []
+        files: list[str | Path] = []
         if values is not None:
             path = self.home / f"values-{len(list(self.home.iterdir()))}.yaml"
             path.write_text(json.dumps(values), encoding="utf-8")
-            given = ["-f", path]
+            files = ["-f", path]
         first, *rest = words
         if first == "sweep":  # Most of its commands take no namespace.
-            return [SCRIPTS / names.CLI, first, *rest, *given]
-        return [SCRIPTS / names.CLI, first, "-n", self.namespace, *given, *rest]
+            return [SCRIPTS / names.CLI, first, *rest, *files]
+        return [SCRIPTS / names.CLI, first, "-n", self.namespace, *files, *rest]
+
+    def complete(self, words: str) -> list[str]:
+        """What a shell is offered for the last of some words, however busy this machine is."""
+        env = {
+            "_ALLRANKS_COMPLETE": "bash_complete",
+            "COMP_WORDS": words,
+            "COMP_CWORD": str(words.count(" ")),
+            names.ENV_COMPLETION_SECONDS: "60",
+        }
+        process = subprocess.run(
+            [SCRIPTS / names.CLI],
+            env=self.environment() | env,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=120,
+        )
+        return process.stdout.split()
 
     def environment(self) -> dict[str, str]:
         """The environment of a call: this cluster, and nothing else of this machine's."""
@@ -136,10 +154,10 @@ class Program:
     def left(self, release: str) -> list[str]:
         """What there is of a release, as `kind/name`; what is going already is not named."""
         return [
-            f"{kind.rpartition('/')[2]}/{one['metadata']['name']}"
+            f"{kind.rpartition('/')[2]}/{item['metadata']['name']}"
             for kind in KINDS
-            for one in self.items(kind)
-            if release in _owners(one) and not one["metadata"].get("deletionTimestamp")
+            for item in self.items(kind)
+            if release in _owners(item) and not item["metadata"].get("deletionTimestamp")
         ]
 
     def root(self, kind: str) -> str:

@@ -39,9 +39,9 @@ class Stories:
             stage: what each is told with.
         """
         tests = {
-            found.story
-            for found in (getattr(item, "function", None) for item in items)
-            if hasattr(found, "story") and found.__module__ == module
+            function.story
+            for function in (getattr(item, "function", None) for item in items)
+            if hasattr(function, "story") and function.__module__ == module
         }
         self._pool = ThreadPoolExecutor(max(1, len(tests)))
         self._running: dict[Callable[[Any], None], Future[None]] = {

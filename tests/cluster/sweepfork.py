@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING
 import kubernetes.dynamic  # noqa: F401
 
 from allranks import names
-from allranks.cluster.kube import KubeCluster
-from allranks.helm.locate import HelmBinary, inspect
-from allranks.helm.releases import Home
+from allranks.cluster.client import KubeCluster
+from allranks.helm.binary import HelmBinary, inspect
+from allranks.helm.releases import ReleaseRef
 from allranks.sweep import runner
-from allranks.sweep.trials import clustertrials
-from allranks.sweep.values import prepare
+from allranks.sweep.spec import prepare
+from allranks.sweep.trials import cluster
 from allranks.values.sources import Sources
 
 if TYPE_CHECKING:
@@ -71,8 +71,8 @@ def of(name: str, values: Path, helm: Path, namespace: str, **places: Path) -> S
         namespace: where.
         places: `kubeconfig`, `state` and `log`.
     """
-    told = {key: str(path) for key, path in places.items()}
-    return Sweep(name, str(values), inspect(helm), namespace, **told)
+    texts = {key: str(path) for key, path in places.items()}
+    return Sweep(name, str(values), inspect(helm), namespace, **texts)
 
 
 def _run(sweep: Sweep) -> None:
@@ -80,14 +80,14 @@ def _run(sweep: Sweep) -> None:
     with Path(sweep.log).open("ab") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
-    kept = runner.locate(sweep.name)
-    if kept.exists():
-        prepared, journal = runner.open_sweep(kept)
+    journal_place = runner.locate(sweep.name)
+    if journal_place.exists():
+        prepared, journal = runner.open_sweep(journal_place)
     else:
-        prepared = prepare.prepare(prepare.Request(sweep.name, Sources(files=(sweep.values,))))
-        journal = runner.begin(prepared, kept, {"on": "cluster"})
-    home = Home(sweep.helm, sweep.name, sweep.namespace, sweep.kubeconfig)
-    trials = clustertrials.ClusterTrials(prepared, KubeCluster(sweep.kubeconfig), home)
+        prepared = prepare.prepare(prepare.SweepFlags(sweep.name, Sources(files=(sweep.values,))))
+        journal = runner.begin(prepared, journal_place, {"on": "cluster"})
+    home = ReleaseRef(sweep.helm, sweep.name, sweep.namespace, sweep.kubeconfig)
+    trials = cluster.ClusterTrials(prepared, KubeCluster(sweep.kubeconfig), home)
     with journal:
         state = runner.run(prepared, trials, journal)
     sys.stdout.write(f"{state.outcome} {state.reason}\n")

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from allranks import names
-from allranks.cluster.kube import KubeCluster
-from allranks.helm.locate import inspect
-from allranks.helm.releases import Home
+from allranks.cluster.client import KubeCluster
+from allranks.helm.binary import inspect
+from allranks.helm.releases import ReleaseRef
 from allranks.sweep import runner
-from allranks.sweep.trials import clustertrials
-from allranks.sweep.values.prepare import Prepared, Request, prepare
+from allranks.sweep.spec.prepare import PreparedSweep, SweepFlags, prepare
+from allranks.sweep.storage.journal import read_state
+from allranks.sweep.trials import cluster as cluster_trials
 from allranks.values.sources import Sources
 from tests.kube import kwok
 
@@ -30,12 +31,12 @@ if TYPE_CHECKING:
 _RUNNER = """
 import sys
 from pathlib import Path
-from allranks.cluster.kube import KubeCluster
-from allranks.helm.locate import inspect
-from allranks.helm.releases import Home
+from allranks.cluster.client import KubeCluster
+from allranks.helm.binary import inspect
+from allranks.helm.releases import ReleaseRef
 from allranks.sweep import runner
-from allranks.sweep.trials import clustertrials
-from allranks.sweep.values import prepare
+from allranks.sweep.trials import cluster
+from allranks.sweep.spec import prepare
 from allranks.values.sources import Sources
 
 name, values, over, helm, namespace, kubeconfig = sys.argv[1:]
@@ -43,13 +44,13 @@ path = runner.locate(name)
 if path.exists():
     prepared, journal = runner.open_sweep(path)
 else:
-    request = prepare.Request(name, Sources(files=(values,)), overs=(over,) if over else ())
+    request = prepare.SweepFlags(name, Sources(files=(values,)), overs=(over,) if over else ())
     prepared = prepare.prepare(request)
     journal = runner.begin(prepared, path, {"on": "cluster"})
-home = Home(inspect(Path(helm)), name, namespace, kubeconfig)
-trials = clustertrials.ClusterTrials(prepared, KubeCluster(kubeconfig), home)
+home = ReleaseRef(inspect(Path(helm)), name, namespace, kubeconfig)
+trials = cluster.ClusterTrials(prepared, KubeCluster(kubeconfig), home)
 with journal:
-    state = runner.run(prepared, trials, journal, tell=print)
+    state = runner.run(prepared, trials, journal, notify=print)
 print(state.outcome, state.reason)
 """
 
@@ -121,18 +122,18 @@ class Field:
         values.write_text(yaml.safe_dump(content))
         return values, f"end={over}"
 
-    def prepare(self, values: Path, over: str, name: str = "s") -> Prepared:
+    def prepare(self, values: Path, over: str, name: str = "s") -> PreparedSweep:
         """The sweep."""
         overs = (over,) if over else ()
-        return prepare(Request(name, Sources(files=(str(values),)), overs=overs))
+        return prepare(SweepFlags(name, Sources(files=(str(values),)), overs=overs))
 
-    def trials(self, prepared: Prepared) -> clustertrials.ClusterTrials:
+    def trials(self, prepared: PreparedSweep) -> cluster_trials.ClusterTrials:
         """What its trials run on."""
         kubeconfig = str(self.cluster.kubeconfig)
-        home = Home(inspect(self.helm), prepared.spec.name, self.namespace, kubeconfig)
-        return clustertrials.ClusterTrials(prepared, KubeCluster(kubeconfig), home)
+        home = ReleaseRef(inspect(self.helm), prepared.spec.name, self.namespace, kubeconfig)
+        return cluster_trials.ClusterTrials(prepared, KubeCluster(kubeconfig), home)
 
-    def run(self, prepared: Prepared) -> SweepState:
+    def run(self, prepared: PreparedSweep) -> SweepState:
         """Run it to its end, in this process."""
         path = runner.locate(prepared.spec.name)
         with runner.begin(prepared, path, {"on": "cluster"}) as journal:
@@ -151,20 +152,20 @@ class Field:
 
     def look(self, name: str = "s") -> SweepState:
         """The sweep as its journal tells it now."""
-        return runner.locate(name).read()
+        return read_state(runner.locate(name))
 
     def items(self, kind: str) -> list[dict[str, Any]]:
         """The objects of a kind in the namespace that are not going."""
         version, _, plural = kind.rpartition("/")
         group = "api" if "/" not in version else "apis"
-        found = self.cluster.items(f"/{group}/{version}/namespaces/{self.namespace}/{plural}")
-        return [one for one in found if not one["metadata"].get("deletionTimestamp")]
+        items = self.cluster.items(f"/{group}/{version}/namespaces/{self.namespace}/{plural}")
+        return [item for item in items if not item["metadata"].get("deletionTimestamp")]
 
     def releases(self) -> list[str]:
         """The releases that helm knows."""
         records = self.items("v1/secrets")
         return sorted(
-            one["metadata"]["labels"]["name"]
-            for one in records
-            if one["metadata"].get("labels", {}).get("owner") == "helm"
+            record["metadata"]["labels"]["name"]
+            for record in records
+            if record["metadata"].get("labels", {}).get("owner") == "helm"
         )

@@ -101,9 +101,9 @@ def test_amounts_stay_as_they_were_written(
     try:
         kubectl("apply", *flags, file, namespace=namespace)
         assert "" == kubectl("diff", *flags, file, namespace=namespace)
-        written = kubectl(*specs, file, namespace=namespace)
+        amounts = kubectl(*specs, file, namespace=namespace)
         again = kubectl("apply", *flags, file, namespace=namespace).splitlines()
-        assert written == kubectl(*specs, file, namespace=namespace)
+        assert amounts == kubectl(*specs, file, namespace=namespace)
         # Only the client compares texts; it is why the guide says `--server-side`.
         configured = [line.split()[0] for line in again if line.endswith(" configured")]
         clients = ["job.batch/demo", "persistentvolumeclaim/demo-workspace"]

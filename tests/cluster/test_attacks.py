@@ -1,51 +1,28 @@
-"""What somebody who may write ElasticJobs in one namespace can do to everybody's watcher."""
+"""What somebody who may write ElasticJobs in one namespace can do to everybody's operator."""
 
 from __future__ import annotations
 
-import http.client
-import ssl
-from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from allranks import names
 
-from . import watching
+from . import deep, watching
+from .program import program
 from .waiting import until
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from .watching import Lab
 
 pytestmark = pytest.mark.timeout(600)
 
-_LEVELS = 1_030
-
-
-def _send(lab: Lab, method: str, path: str, body: str) -> None:
-    """Send text as it is, and read nothing of the answer: no parser of ours takes it."""
-    admin = lab.cluster.admin
-    context = ssl.create_default_context(cafile=str(admin.authority))
-    connection = http.client.HTTPSConnection("127.0.0.1", admin.port, context=context, timeout=60)
-    kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
-    headers = {"Authorization": f"Bearer {admin.token}", "Content-Type": kind}
-    connection.request(method, path, body, headers)
-    answer = connection.getresponse()
-    said = answer.read()
-    connection.close()
-    assert answer.status in (HTTPStatus.OK, HTTPStatus.CREATED), said[:500]
-
-
-def _nested(levels: int) -> str:
-    return '{"a":' * levels + "1" + "}" * levels
-
 
 def test_a_job_nested_too_deep_stops_nobody(lab: Lab) -> None:
-    """In the list that a watcher begins with, and in its watch; it is named by an Event on it."""
-    head = f'"apiVersion":"{names.ELASTIC_API_VERSION}","kind":"{names.ELASTIC_JOB}"'
-    spec = f'{{"distributionStrategy":"AllreduceStrategy","x":{_nested(_LEVELS)}}}'
-    body = f'{{{head},"metadata":{{"name":"bad"}},"spec":{spec}}}'
-    _send(lab, "POST", lab.path(names.ELASTIC_JOBS), body)
+    """In the list that an operator begins with, and in its watch; it is named by an Event on it."""
+    deep.send(lab.cluster, "POST", lab.path(names.ELASTIC_JOBS), deep.job("bad"))
     lab.job("first", specs={"worker": watching.replicas(2)})
     lab.plan("first", 1, worker=2)
     lab.watch()
@@ -56,9 +33,28 @@ def test_a_job_nested_too_deep_stops_nobody(lab: Lab) -> None:
     lab.job("second", specs={"worker": watching.replicas(1)})
     lab.plan("second", 1, worker=1)
     lab.running("second", 1)
-    patch = f'{{"spec":{{"y":{_nested(_LEVELS)}}}}}'
-    _send(lab, "PATCH", lab.path(names.ELASTIC_JOBS, "second"), patch)
+    patch = f'{{"spec":{{"y":{deep.nested()}}}}}'
+    deep.send(lab.cluster, "PATCH", lab.path(names.ELASTIC_JOBS, "second"), patch)
     until(lambda: len(lab.events("NotRead")) > 1, "an Event that names the changed job")
     lab.plan("first", 2, worker=3)
     lab.running("first", 3)
     assert 1 == len(lab.pods("second"))
+
+
+def test_a_job_nested_too_deep_hides_no_other(lab: Lab, helm4: Any, tmp_path: Path) -> None:
+    """`list` and `top` show the other runs of its namespace, and of all, and name it on stderr."""
+    deep.send(lab.cluster, "POST", lab.path(names.ELASTIC_JOBS), deep.job("bad"))
+    lab.job("first", specs={"worker": watching.replicas(2)})
+    lab.plan("first", 1, worker=2)
+    lab.watch()
+    lab.running("first", 2)
+    allranks = program(lab.cluster, lab.namespace, helm4, tmp_path)
+    kind = "elasticjobs.elastic.iml.github.io"
+    note = f"{kind} bad in namespace {lab.namespace} is nested too deep to be read; `kubectl -n"
+    for words in (("list",), ("list", "-A"), ("top", "--once")):
+        output = allranks(*words)
+        assert (True, 1) == ("first" in output, output.count(note)), output
+    # Data is data: the note is beside it.
+    assert ["first"] == [run["name"] for run in allranks.json("list")]
+    assert note in allranks("status", "bad", code=1)
+    assert "first" in allranks("status", "first")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -38,7 +39,7 @@ PARTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 
 
 @pytest.fixture
-def held() -> Iterator[tuple[subprocess.Popen[str], runs.Record]]:
+def detached_run() -> Iterator[tuple[subprocess.Popen[str], runs.Record]]:
     """Another process that holds a cluster of its own, and the cluster's record."""
     with subprocess.Popen(
         [sys.executable, "-c", HOLD],
@@ -85,10 +86,10 @@ def fake_job(name: str, selector: dict[str, str], **annotations: str) -> dict[st
 
 
 def test_a_killed_run_leaves_nothing(
-    held: tuple[subprocess.Popen[str], runs.Record],
+    detached_run: tuple[subprocess.Popen[str], runs.Record],
 ) -> None:
     """SIGKILL of the process that started a cluster: no process and no file of it is left."""
-    process, record = held
+    process, record = detached_run
     assert [] != living(record)
     process.kill()
     until(lambda: not living(record), "the end of every process")
@@ -96,10 +97,10 @@ def test_a_killed_run_leaves_nothing(
 
 
 def test_a_killed_guardian_takes_all_with_it(
-    held: tuple[subprocess.Popen[str], runs.Record],
+    detached_run: tuple[subprocess.Popen[str], runs.Record],
 ) -> None:
     """SIGKILL of the guardian itself: the kernel ends the parts; the next run sweeps the folder."""
-    _, record = held
+    _, record = detached_run
     os.kill(record.guardian.pid, signal.SIGKILL)
     until(lambda: not living(record), "the end of every process")
     runs.sweep()
@@ -107,38 +108,38 @@ def test_a_killed_guardian_takes_all_with_it(
 
 
 def test_two_runs_do_not_meet(
-    cluster: Cluster, held: tuple[subprocess.Popen[str], runs.Record]
+    cluster: Cluster, detached_run: tuple[subprocess.Popen[str], runs.Record]
 ) -> None:
     """Each has ports, addresses, a folder and objects of its own, and accepts no other's token."""
-    mine, other = cluster.run, held[1].run
+    mine, other = cluster.run, detached_run[1].run
     assert len({run.slot for run in (mine, other)}) == 2
     for name in ("api", "etcd", "kubelet"):
         assert mine.port(name) != other.port(name)
-    for what in ("folder", "node_ip", "pod_cidr", "service_cidr"):
-        assert getattr(mine, what) != getattr(other, what)
+    for field in ("folder", "node_ip", "pod_cidr", "service_cidr"):
+        assert getattr(mine, field) != getattr(other, field)
 
     name = f"only-{mine.slot}"
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
     cluster.api("POST", "/api/v1/namespaces", body)
-    listed = subprocess.run(
+    process = subprocess.run(
         [binaries.find("kubectl"), "--kubeconfig", other.kubeconfig, "get", "namespace", name],
         capture_output=True,
         text=True,
         check=False,
     )
-    assert "NotFound" in listed.stderr
+    assert "NotFound" in process.stderr
     config = json.loads(mine.kubeconfig.read_text())
     config["clusters"] = json.loads(other.kubeconfig.read_text())["clusters"]
     config["contexts"][0]["context"]["cluster"] = other.name
     crossed = other.folder / "crossed"
     crossed.write_text(json.dumps(config))
-    refused = subprocess.run(
+    refusal = subprocess.run(
         [binaries.find("kubectl"), "--kubeconfig", crossed, "get", "namespace"],
         capture_output=True,
         text=True,
         check=False,
     )
-    assert 0 != refused.returncode
+    assert 0 != refusal.returncode
     cluster.api("DELETE", f"/api/v1/namespaces/{name}")
 
 
@@ -205,9 +206,9 @@ def test_it_is_a_real_kubernetes(cluster: Cluster, namespace: str) -> None:
     jobs = f"/apis/batch/v1/namespaces/{namespace}/jobs"
     job = fake_job("real", {"no": "node"})
     job["spec"]["template"]["spec"]["containers"][0]["imagee"] = "typo"
-    with pytest.raises(ApiError, match="unknown field") as caught:
+    with pytest.raises(ApiError, match="unknown field") as excinfo:
         cluster.api("POST", f"{jobs}?fieldValidation=Strict&dryRun=All", job)
-    assert 400 == caught.value.status
+    assert 400 == excinfo.value.status
     version = json.loads(cluster.kubectl("version", "-o", "json"))
     assert version["clientVersion"]["gitVersion"] == version["serverVersion"]["gitVersion"]
 
@@ -217,9 +218,9 @@ def test_pod_security_is_enforced(cluster: Cluster, namespace: str) -> None:
     job = fake_job("root", {})
     spec = job["spec"]["template"]["spec"]
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "root"}, "spec": spec}
-    with pytest.raises(ApiError, match="violates PodSecurity") as caught:
+    with pytest.raises(ApiError, match="violates PodSecurity") as excinfo:
         cluster.api("POST", f"/api/v1/namespaces/{namespace}/pods", pod)
-    assert "Forbidden" == caught.value.reason
+    assert "Forbidden" == excinfo.value.reason
     jobs = f"/apis/batch/v1/namespaces/{namespace}/jobs?dryRun=All"
     assert any(
         "would violate PodSecurity" in warning
@@ -237,11 +238,11 @@ def test_fake_pods_end_as_they_are_told(
     jobs = f"/apis/batch/v1/namespaces/{namespace}/jobs"
     cluster.api("POST", jobs, fake_job("told", make_nodes(2), **annotations))
 
-    def ended() -> bool:
+    def has_ended() -> bool:
         status = cluster.api("GET", f"{jobs}/told")["status"]
-        return condition in {one["type"] for one in status.get("conditions", ())}
+        return condition in {entry["type"] for entry in status.get("conditions", ())}
 
-    until(ended, f"the Job being {condition}")
+    until(has_ended, f"the Job being {condition}")
     pods = cluster.items(f"/api/v1/namespaces/{namespace}/pods")
     ends = [pod["status"]["containerStatuses"][0]["state"]["terminated"] for pod in pods]
     assert {int(code)} == {end["exitCode"] for end in ends}
@@ -261,12 +262,12 @@ def test_fake_pods_run_or_wait(
     def states(job: str) -> list[dict[str, Any]]:
         query = f"labelSelector=job-name%3D{job}"
         pods = cluster.items(f"/api/v1/namespaces/{namespace}/pods?{query}")
-        found = [pod["status"].get("containerStatuses") for pod in pods]
-        return [one[0] for one in found if one]
+        statuses = [pod["status"].get("containerStatuses") for pod in pods]
+        return [container_statuses[0] for container_statuses in statuses if container_statuses]
 
-    until(lambda: [True, True] == [one["ready"] for one in states("runs")], "two ready pods")
+    until(lambda: [True, True] == [state["ready"] for state in states("runs")], "two ready pods")
     waiting = until(lambda: len(states("waits")) == 2 and states("waits"), "two waiting pods")
-    assert {"ErrImagePull"} == {one["state"]["waiting"]["reason"] for one in waiting}
+    assert {"ErrImagePull"} == {state["state"]["waiting"]["reason"] for state in waiting}
 
 
 def test_a_pod_without_the_toleration_never_lands_on_a_fake_node(
@@ -280,11 +281,19 @@ def test_a_pod_without_the_toleration_never_lands_on_a_fake_node(
 
     def reasons() -> list[str]:
         pods = cluster.items(f"/api/v1/namespaces/{namespace}/pods")
-        conditions = [one for pod in pods for one in pod["status"].get("conditions", ())]
-        return [one.get("message", "") for one in conditions if one["type"] == "PodScheduled"]
+        conditions = [
+            condition for pod in pods for condition in pod["status"].get("conditions", ())
+        ]
+        return [
+            condition.get("message", "")
+            for condition in conditions
+            if condition["type"] == "PodScheduled"
+        ]
 
-    said = until(lambda: len(reasons()) == 2 and reasons(), "the scheduler's verdict on two pods")
-    assert all("untolerated taint" in reason for reason in said)
+    reasons_given = until(
+        lambda: len(reasons()) == 2 and reasons(), "the scheduler's verdict on two pods"
+    )
+    assert all("untolerated taint" in reason for reason in reasons_given)
 
 
 def test_requests_are_counted(cluster: Cluster, namespace: str) -> None:
@@ -299,6 +308,30 @@ def test_requests_are_counted(cluster: Cluster, namespace: str) -> None:
     assert 1 == cluster.requests(user="admin", agent="kubectl", namespace=namespace)
 
 
+def test_a_watch_is_counted_when_it_begins(cluster: Cluster, namespace: str) -> None:
+    """Once, and not at its end, which may be minutes away."""
+
+    def watches() -> int:
+        counts = cluster.audit.read()
+        return sum(counts[kind] for kind in counts if (kind.verb, kind.namespace) == mine)
+
+    mine = ("watch", namespace)
+    process = subprocess.Popen(
+        [
+            *(binaries.find("kubectl"), "--kubeconfig", cluster.kubeconfig, "get", "configmaps"),
+            *("--namespace", namespace, "--watch-only"),
+        ],
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+        assert 1 == until(watches, "the watch in the audit log")
+    finally:
+        process.kill()
+        process.wait()
+    cluster.api("GET", f"/api/v1/namespaces/{namespace}/configmaps?watch=1&timeoutSeconds=1")
+    assert 2 == watches()
+
+
 def test_a_guest_has_no_rights_until_given_some(cluster: Cluster, namespace: str) -> None:
     """The second kubeconfig is refused with the missing verb and resource named."""
     where = ("--kubeconfig", cluster.guest_kubeconfig, "--namespace", namespace)
@@ -309,4 +342,11 @@ def test_a_guest_has_no_rights_until_given_some(cluster: Cluster, namespace: str
     cluster.kubectl(
         "create", "rolebinding", "look", "--role=look", "--user=guest", namespace=namespace
     )
-    assert "" == cluster.kubectl("get", "pods", *where)
+
+    def may_list() -> bool:
+        # The API server hears of its own objects a moment later.
+        with contextlib.suppress(BenchError):
+            return cluster.kubectl("get", "pods", *where) == ""
+        return False
+
+    until(may_list, "the guest's right")

@@ -19,7 +19,7 @@ from tests.kube.api import ApiError
 from tests.kube.objects import Objects
 
 if TYPE_CHECKING:
-    from allranks.model.manifest import Manifest
+    from allranks.k8s.manifest import Manifest
     from tests.kube.cluster import Cluster
 
 POST_RENDERER = Path(sysconfig.get_path("scripts")) / names.POSTRENDER
@@ -38,20 +38,22 @@ def rendered(helm: Any, chart: Path, namespace: str, scheduling: dict[str, Any])
     queue = {} if scheduling["dialect"] == "coscheduling" else {"queue": "research"}
     values = {**BASE, **queue, "scheduling": scheduling}
     text = helm.render(chart, "--namespace", namespace, values=values)
-    done = subprocess.run([POST_RENDERER], input=text, capture_output=True, text=True, check=False)
-    assert 0 == done.returncode, done.stderr
-    return [manifest for manifest in load_all(done.stdout) if manifest]
+    process = subprocess.run(
+        [POST_RENDERER], input=text, capture_output=True, text=True, check=False
+    )
+    assert 0 == process.returncode, process.stderr
+    return [manifest for manifest in load_all(process.stdout) if manifest]
 
 
-def kept(cluster: Cluster, manifests: list[Manifest], namespace: str) -> dict[str, Manifest]:
+def apply(cluster: Cluster, manifests: list[Manifest], namespace: str) -> dict[str, Manifest]:
     """Make every object; kind -> the object as the server has kept it."""
     objects = Objects(cluster.admin)
-    found = {}
+    manifests_by_kind = {}
     for manifest in manifests:
         answer = objects.apply(manifest, namespace)
         assert () == answer.warnings
-        found[manifest["kind"]] = answer.body
-    return found
+        manifests_by_kind[manifest["kind"]] = answer.body
+    return manifests_by_kind
 
 
 @pytest.fixture
@@ -62,38 +64,38 @@ def torchrun(repo: Path) -> Path:
 
 def test_volcano(cluster: Cluster, namespace: str, helm4: Any, torchrun: Path) -> None:
     """A PodGroup with gang, queue, priority and topology, named by the pods' annotation."""
-    asked = {
+    scheduling = {
         "dialect": "volcano",
         "priorityClassName": "high",
         "topology": {"mode": "required", "level": "rack"},
     }
-    found = kept(cluster, rendered(helm4, torchrun, namespace, asked), namespace)
+    manifests = apply(cluster, rendered(helm4, torchrun, namespace, scheduling), namespace)
     expected = {
         "minMember": 2,
         "queue": "research",
         "priorityClassName": "high",
         "networkTopology": {"mode": "hard", "highestTierAllowed": 1},
     }
-    assert expected == found["PodGroup"]["spec"]
-    annotations = found["Job"]["spec"]["template"]["metadata"]["annotations"]
+    assert expected == manifests["PodGroup"]["spec"]
+    annotations = manifests["Job"]["spec"]["template"]["metadata"]["annotations"]
     assert "demo" == annotations["scheduling.k8s.io/group-name"]
 
 
 def test_coscheduling(cluster: Cluster, namespace: str, helm4: Any, torchrun: Path) -> None:
     """A PodGroup with gang and time limit, named by the pods' label."""
-    asked = {"dialect": "coscheduling", "gangTimeoutSeconds": 90}
-    found = kept(cluster, rendered(helm4, torchrun, namespace, asked), namespace)
-    assert {"minMember": 2, "scheduleTimeoutSeconds": 90} == found["PodGroup"]["spec"]
-    labels = found["Job"]["spec"]["template"]["metadata"]["labels"]
+    scheduling = {"dialect": "coscheduling", "gangTimeoutSeconds": 90}
+    manifests = apply(cluster, rendered(helm4, torchrun, namespace, scheduling), namespace)
+    assert {"minMember": 2, "scheduleTimeoutSeconds": 90} == manifests["PodGroup"]["spec"]
+    labels = manifests["Job"]["spec"]["template"]["metadata"]["labels"]
     assert "demo" == labels["scheduling.x-k8s.io/pod-group"]
 
 
 def test_kai(cluster: Cluster, namespace: str, helm4: Any, torchrun: Path) -> None:
     """Labels and annotations of the Job; KAI's own objects are taken, too."""
-    asked = {"dialect": "kai"}
-    found = kept(cluster, rendered(helm4, torchrun, namespace, asked), namespace)
-    assert "2" == found["Job"]["metadata"]["annotations"]["kai.scheduler/batch-min-member"]
-    assert "research" == found["Job"]["metadata"]["labels"]["kai.scheduler/queue"]
+    scheduling = {"dialect": "kai"}
+    manifests = apply(cluster, rendered(helm4, torchrun, namespace, scheduling), namespace)
+    assert "2" == manifests["Job"]["metadata"]["annotations"]["kai.scheduler/batch-min-member"]
+    assert "research" == manifests["Job"]["metadata"]["labels"]["kai.scheduler/queue"]
     group = {
         "apiVersion": "scheduling.run.ai/v2alpha2",
         "kind": "PodGroup",
@@ -109,14 +111,14 @@ def test_kai(cluster: Cluster, namespace: str, helm4: Any, torchrun: Path) -> No
             ],
         },
     }
-    assert group["spec"] == kept(cluster, [group], namespace)["PodGroup"]["spec"]
+    assert group["spec"] == apply(cluster, [group], namespace)["PodGroup"]["spec"]
 
 
 def test_kueue(cluster: Cluster, namespace: str, helm4: Any, torchrun: Path) -> None:
     """A suspended Job with the queue's label; a Workload of it is taken."""
-    asked = {"dialect": "kueue", "topology": {"mode": "preferred", "level": "rack"}}
-    found = kept(cluster, rendered(helm4, torchrun, namespace, asked), namespace)
-    job = found["Job"]
+    scheduling = {"dialect": "kueue", "topology": {"mode": "preferred", "level": "rack"}}
+    manifests = apply(cluster, rendered(helm4, torchrun, namespace, scheduling), namespace)
+    job = manifests["Job"]
     assert job["spec"]["suspend"]
     assert "research" == job["metadata"]["labels"][names.KUEUE_QUEUE]
     annotations = job["spec"]["template"]["metadata"]["annotations"]
@@ -144,13 +146,13 @@ def test_kueue(cluster: Cluster, namespace: str, helm4: Any, torchrun: Path) -> 
             ],
         },
     }
-    made = kept(cluster, [queue, workload], namespace)
-    assert spec == made["LocalQueue"]["spec"]
-    assert workload["spec"]["podSets"] == made["Workload"]["spec"]["podSets"]
+    objects = apply(cluster, [queue, workload], namespace)
+    assert spec == objects["LocalQueue"]["spec"]
+    assert workload["spec"]["podSets"] == objects["Workload"]["spec"]["podSets"]
 
 
 @pytest.mark.parametrize(
-    ("api_version", "spec", "said"),
+    ("api_version", "spec", "message"),
     [
         ("scheduling.volcano.sh/v1beta1", {"minMembers": 2}, "unknown field"),
         ("scheduling.volcano.sh/v1beta1", {"minMember": "2"}, "must be of type integer"),
@@ -164,7 +166,7 @@ def test_kueue(cluster: Cluster, namespace: str, helm4: Any, torchrun: Path) -> 
     ],
 )
 def test_a_wrong_gang_is_refused(
-    cluster: Cluster, namespace: str, api_version: str, spec: dict[str, Any], said: str
+    cluster: Cluster, namespace: str, api_version: str, spec: dict[str, Any], message: str
 ) -> None:
     """The schemas mean something: a typo, a wrong type, a value of another scheduler."""
     manifest = {
@@ -173,5 +175,5 @@ def test_a_wrong_gang_is_refused(
         "metadata": {"name": "wrong"},
         "spec": spec,
     }
-    with pytest.raises(ApiError, match=said):
+    with pytest.raises(ApiError, match=message):
         Objects(cluster.admin).judge(manifest, namespace)

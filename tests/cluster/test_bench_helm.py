@@ -70,9 +70,9 @@ class Helm:
 
     def run(self, *words: str, values: Mapping[str, Any] | None = None) -> str:
         """What helm prints; fails the test, with helm's own words, where helm fails."""
-        given = () if values is None else ("--values", "-")
-        done = subprocess.run(
-            (self.path, *words, *given),
+        flags = () if values is None else ("--values", "-")
+        process = subprocess.run(
+            (self.path, *words, *flags),
             input="" if values is None else json.dumps(values),
             env={
                 "PATH": os.environ["PATH"],
@@ -85,26 +85,26 @@ class Helm:
             text=True,
             check=False,
         )
-        if done.returncode:
-            pytest.fail(f"helm {' '.join(words)} failed:\n{done.stderr}", pytrace=False)
-        return done.stdout
+        if process.returncode:
+            pytest.fail(f"helm {' '.join(words)} failed:\n{process.stderr}", pytrace=False)
+        return process.stdout
 
     def objects(self, release: str) -> set[str]:
         """The objects of a release: `jobs/demo`."""
-        found = set()
+        result = set()
         for kind in _KINDS:
             group, _, plural = kind.rpartition("/")
             root = f"/apis/{group}" if "/" in group else f"/api/{group}"
             query = f"labelSelector={names.APP_INSTANCE.replace('/', '%2F')}%3D{release}"
             path = f"{root}/namespaces/{self.namespace}/{plural}?{query}"
-            found |= {f"{plural}/{one['metadata']['name']}" for one in self.cluster.items(path)}
-        return found
+            result |= {f"{plural}/{item['metadata']['name']}" for item in self.cluster.items(path)}
+        return result
 
     def secret(self, name: str) -> dict[str, str]:
         """The data of a Secret of the namespace."""
         path = f"/api/v1/namespaces/{self.namespace}/secrets/{name}"
-        found: dict[str, str] = self.cluster.api("GET", path)["data"]
-        return found
+        data: dict[str, str] = self.cluster.api("GET", path)["data"]
+        return data
 
     def job(self, name: str) -> dict[str, Any]:
         """A Job of the namespace."""
@@ -120,7 +120,7 @@ def at_work(helm: Any, cluster: Cluster, namespace: str, repo: Path, tmp_path: P
     return Helm(helm.path, helm.major, cluster, namespace, tmp_path)
 
 
-def values(selector: Mapping[str, str], *, ends: str = "", **more: Any) -> dict[str, Any]:
+def values(selector: Mapping[str, str], *, ends: str = "", **fields: Any) -> dict[str, Any]:
     """A job of two fake pods; `ends` is when they end."""
     annotations = {kwok.ENDS_AFTER: ends} if ends else {}
     scheduling = {"tolerations": [kwok.TOLERATION], "nodeSelector": selector}
@@ -130,8 +130,8 @@ def values(selector: Mapping[str, str], *, ends: str = "", **more: Any) -> dict[
         "nodes": 2,
         "gpusPerNode": 8,
         "podTemplate": {"metadata": {"annotations": annotations}},
-        **more,
-        "scheduling": {**scheduling, **more.get("scheduling", {})},
+        **fields,
+        "scheduling": {**scheduling, **fields.get("scheduling", {})},
     }
 
 
@@ -145,8 +145,8 @@ def test_a_release_is_installed_upgraded_and_removed(
     assert {"jobs/demo", "services/demo", "configmaps/demo"} == at_work.objects("demo")
     until(lambda: at_work.job("demo")["status"].get("succeeded") == 2, "the end of both pods")
 
-    kept = {"runPolicy": {"ttlSecondsAfterFinished": 3600}}
-    at_work.run("upgrade", "demo", chart, values=values(selector, ends="100ms", **kept))
+    policy = {"runPolicy": {"ttlSecondsAfterFinished": 3600}}
+    at_work.run("upgrade", "demo", chart, values=values(selector, ends="100ms", **policy))
     after = at_work.job("demo")
     assert before["metadata"]["uid"] == after["metadata"]["uid"]
     assert 3600 == after["spec"]["ttlSecondsAfterFinished"]
@@ -169,13 +169,13 @@ def test_a_release_goes_through_the_post_renderer(
     """The gang's object is there beside the Job, and goes with the release."""
     chart = str(repo / "charts/torchrun")
     gang = {"scheduling": {"dialect": "volcano"}, "queue": "research"}
-    asked = values(make_nodes(2), **gang)
-    at_work.run("install", "demo", chart, *at_work.post_rendered, values=asked)
+    chart_values = values(make_nodes(2), **gang)
+    at_work.run("install", "demo", chart, *at_work.post_rendered, values=chart_values)
     assert "podgroups/demo" in at_work.objects("demo")
     assert "volcano" == at_work.job("demo")["spec"]["template"]["spec"]["schedulerName"]
 
-    asked["runPolicy"] = {"activeDeadlineSeconds": 600}
-    at_work.run("upgrade", "demo", chart, *at_work.post_rendered, values=asked)
+    chart_values["runPolicy"] = {"activeDeadlineSeconds": 600}
+    at_work.run("upgrade", "demo", chart, *at_work.post_rendered, values=chart_values)
     assert 600 == at_work.job("demo")["spec"]["activeDeadlineSeconds"]
     at_work.run("uninstall", "demo", "--wait")
     until(lambda: not at_work.objects("demo"), "the removal of every object")
@@ -225,8 +225,8 @@ def test_an_mpi_release_through_the_api_has_rights_on_its_own_pods(
 ) -> None:
     """The launcher's account may exec into the workers by name, and into nothing else."""
     chart = str(repo / "charts/mpi")
-    asked = values(make_nodes(3), mpi={"transport": "exec"})
-    at_work.run("install", "demo", chart, values=asked)
+    chart_values = values(make_nodes(3), mpi={"transport": "exec"})
+    at_work.run("install", "demo", chart, values=chart_values)
     account = f"system:serviceaccount:{at_work.namespace}:demo-launcher"
 
     def may(verb: str, resource: str, name: str, subresource: str = "") -> bool:

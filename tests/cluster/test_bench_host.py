@@ -29,20 +29,20 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_every_tier_that_cannot_run_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     """Each with all of its reasons, and one line that installs what is missing."""
     assert 1 == host.report()
-    said = capsys.readouterr().out
-    assert "test-cluster cannot run here: openssl is missing (Debian's openssl)" in said
-    assert "test-node cannot run here: a real node needs root; " in said
+    output = capsys.readouterr().out
+    assert "test-cluster cannot run here: openssl is missing (Debian's openssl)" in output
+    assert "test-node cannot run here: a real node needs root; " in output
     packages = sorted({need.package for need in host.NEEDS})
-    assert said.endswith(f"  fix: apt-get install {' '.join(packages)}\n")
+    assert output.endswith(f"  fix: apt-get install {' '.join(packages)}\n")
 
 
 @pytest.mark.usefixtures("bare")
 def test_one_tier_is_judged_alone(capsys: pytest.CaptureFixture[str]) -> None:
     """Only what this tier needs is named."""
     assert 1 == host.report("test-mpi")
-    said = capsys.readouterr().out
-    assert "sshd is missing" in said
-    assert "runc" not in said
+    output = capsys.readouterr().out
+    assert "sshd is missing" in output
+    assert "runc" not in output
 
 
 @pytest.mark.usefixtures("bare")
@@ -78,13 +78,13 @@ def test_without_go_and_programs_the_build_says_so(
     """The programs that are there are used without go; the ones that are not need it."""
     assert binaries.find("kubectl").is_file()
     monkeypatch.setattr(binaries, "CACHE", tmp_path)
-    with pytest.raises(BenchError, match="go, which builds them, is not on PATH") as caught:
+    with pytest.raises(BenchError, match="go, which builds them, is not on PATH") as excinfo:
         binaries.build(binaries.MODULES[0])
-    assert "install Go 1.26 or newer" == caught.value.hint
+    assert "install Go 1.26 or newer" == excinfo.value.hint
 
 
 def test_an_unknown_program_is_refused() -> None:
     """With all that are pinned named."""
-    with pytest.raises(BenchError, match="no program 'kubecontrol' is pinned") as caught:
+    with pytest.raises(BenchError, match="no program 'kubecontrol' is pinned") as excinfo:
         binaries.find("kubecontrol")
-    assert "kube-apiserver, kube-controller-manager" in caught.value.hint
+    assert "kube-apiserver, kube-controller-manager" in excinfo.value.hint

@@ -70,12 +70,12 @@ def test_what_kubernetes_forbids_is_named_and_nothing_is_sent(allranks: Program)
     before = allranks.get(JOBS, "demo")["metadata"]["generation"]
     secrets = len(allranks.items("v1/secrets"))
     values = job(image={"repository": "my/trainer", "tag": "2"}, env={"LR": "1e-5"})
-    said = allranks("upgrade", "demo", code=2, values=values)
+    output = allranks("upgrade", "demo", code=2, values=values)
     path = "Job/demo spec.template.spec.containers[trainer]"
-    assert f"{path}.image: cannot change while it is there: my/trainer:1 -> my/trainer:2" in said
-    assert f"{path}.env[LR]: cannot change while it is there: not set -> 1e-5" in said
-    assert f"fix: `allranks upgrade demo --recreate -n {allranks.namespace}" in said
-    assert "2 problems" in said
+    assert f"{path}.image: cannot change while it is there: my/trainer:1 -> my/trainer:2" in output
+    assert f"{path}.env[LR]: cannot change while it is there: not set -> 1e-5" in output
+    assert f"fix: `allranks upgrade demo --recreate -n {allranks.namespace}" in output
+    assert "2 problems" in output
     assert before == allranks.get(JOBS, "demo")["metadata"]["generation"]
     assert secrets == len(allranks.items("v1/secrets"))
 
@@ -84,10 +84,10 @@ def test_retries_of_a_running_job_are_named(allranks: Program) -> None:
     """Each pod has its retries, and Kubernetes never changes them; a job made anew has others."""
     allranks("run", "demo", "--detach", values=job(runPolicy={"backoffLimit": 3}))
     values = job(runPolicy={"backoffLimit": 7})
-    said = allranks("upgrade", "demo", code=2, values=values)
+    output = allranks("upgrade", "demo", code=2, values=values)
     path = "Job/demo spec.backoffLimitPerIndex"
-    assert f"{path}: cannot change while it is there: 3 -> 7" in said
-    assert f"fix: `allranks upgrade demo --recreate -n {allranks.namespace}" in said
+    assert f"{path}: cannot change while it is there: 3 -> 7" in output
+    assert f"fix: `allranks upgrade demo --recreate -n {allranks.namespace}" in output
     assert 3 == allranks.get(JOBS, "demo")["spec"]["backoffLimitPerIndex"]
     allranks("upgrade", "demo", "--recreate", values=values)
     assert 7 == allranks.get(JOBS, "demo")["spec"]["backoffLimitPerIndex"]
@@ -109,9 +109,9 @@ def test_a_job_of_one_limit_for_all_pods_is_named(allranks: Program) -> None:
     spec |= {"backoffLimit": 0, "template": template}
     body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
     allranks.cluster.api("POST", allranks.root(JOBS), body)
-    said = allranks("upgrade", "demo", code=2, values=job())
-    assert "spec.backoffLimitPerIndex: cannot change while it is there: not set -> 0" in said
-    assert f"fix: `allranks upgrade demo --recreate -n {allranks.namespace}" in said
+    output = allranks("upgrade", "demo", code=2, values=job())
+    assert "spec.backoffLimitPerIndex: cannot change while it is there: not set -> 0" in output
+    assert f"fix: `allranks upgrade demo --recreate -n {allranks.namespace}" in output
 
 
 def test_recreate_replaces_the_job_and_keeps_its_volume(allranks: Program) -> None:
@@ -120,28 +120,28 @@ def test_recreate_replaces_the_job_and_keeps_its_volume(allranks: Program) -> No
     allranks("run", "demo", "--detach", values=values)
     claims = "v1/persistentvolumeclaims"
     claim = allranks.get(claims, "demo-checkpoints")["metadata"]["uid"]
-    old = {one["metadata"]["uid"] for one in until(lambda: allranks.items("v1/pods"), "the pods")}
+    old = {pod["metadata"]["uid"] for pod in until(lambda: allranks.items("v1/pods"), "the pods")}
     new = values | {"image": {"repository": "my/trainer", "tag": "2"}}
     assert "would replace Job/demo" in allranks(
         "upgrade", "demo", "--recreate", "--dry-run", values=new
     )
-    said = allranks("upgrade", "demo", "--recreate", values=new)
-    assert "upgraded demo\n  replaced Job/demo\n" == said
-    assert not old & {one["metadata"]["uid"] for one in allranks.items("v1/pods")}
+    output = allranks("upgrade", "demo", "--recreate", values=new)
+    assert "upgraded demo\n  replaced Job/demo\n" == output
+    assert not old & {item["metadata"]["uid"] for item in allranks.items("v1/pods")}
     (container,) = allranks.get(JOBS, "demo")["spec"]["template"]["spec"]["containers"]
     assert "my/trainer:2" == container["image"]
     assert claim == allranks.get(claims, "demo-checkpoints")["metadata"]["uid"]
     smaller = new | {"storage": {"checkpoints": {"size": "1Mi", "keep": True}}}
-    said = allranks("upgrade", "demo", "--recreate", code=2, values=smaller)
-    assert "PersistentVolumeClaim/demo-checkpoints" in said
-    assert "1Gi -> 1Mi" in said
-    assert "its data would be lost" in said
+    output = allranks("upgrade", "demo", "--recreate", code=2, values=smaller)
+    assert "PersistentVolumeClaim/demo-checkpoints" in output
+    assert "1Gi -> 1Mi" in output
+    assert "its data would be lost" in output
 
 
 def test_an_upgrade_without_a_run(allranks: Program) -> None:
     """A mistyped name is told, with where the runs are."""
-    said = allranks("upgrade", "demo", code=2, values=job())
-    assert f"there is no run 'demo' in namespace {allranks.namespace}" in said
+    output = allranks("upgrade", "demo", code=2, values=job())
+    assert f"there is no run 'demo' in namespace {allranks.namespace}" in output
 
 
 def test_suspend_and_resume_and_a_later_helm_upgrade(allranks: Program, repo: Path) -> None:
@@ -180,8 +180,8 @@ def test_an_elastic_run_is_scaled_within_its_range(allranks: Program, repo: Path
     assert "demo has 3 nodes now (Job/demo)\n" == allranks("scale", "demo", "--nodes", "3")
     spec = allranks.get(JOBS, "demo")["spec"]
     assert (3, 3) == (spec["completions"], spec["parallelism"])
-    said = allranks("scale", "demo", "--nodes", "9", code=2)
-    assert "--nodes: 9 is outside of 2 to 4" in said
+    output = allranks("scale", "demo", "--nodes", "9", code=2)
+    assert "--nodes: 9 is outside of 2 to 4" in output
     helm_upgrade(allranks, repo, "--set", "runPolicy.activeDeadlineSeconds=500")
     assert 500 == allranks.get(JOBS, "demo")["spec"]["activeDeadlineSeconds"]
 
@@ -189,18 +189,18 @@ def test_an_elastic_run_is_scaled_within_its_range(allranks: Program, repo: Path
 def test_a_fixed_run_is_not_scaled(allranks: Program) -> None:
     """With what would make it elastic."""
     allranks("run", "demo", "--detach", values=job())
-    said = allranks("scale", "demo", "--nodes", "3", code=2)
-    assert "is not elastic" in said
-    assert "elastic.minNodes" in said
+    output = allranks("scale", "demo", "--nodes", "3", code=2)
+    assert "is not elastic" in output
+    assert "elastic.minNodes" in output
 
 
 def test_delete_keeps_what_was_asked_to_be_kept(allranks: Program) -> None:
     """It says what stays and how that is removed; a second delete finds no run."""
     allranks("run", "demo", "--detach", values=job(storage=CHECKPOINTS))
-    said = allranks("delete", "demo")
+    output = allranks("delete", "demo")
     claim = "persistentvolumeclaims/demo-checkpoints"
-    assert f"deleted demo\n  kept {claim}\n" in said
-    assert f"kubectl delete -n {allranks.namespace} {claim}" in said
+    assert f"deleted demo\n  kept {claim}\n" in output
+    assert f"kubectl delete -n {allranks.namespace} {claim}" in output
     assert [claim] == allranks.left("demo")
     again = allranks("delete", "demo", code=2)
     assert "there is no run 'demo'" in again
@@ -210,8 +210,8 @@ def test_delete_keeps_what_was_asked_to_be_kept(allranks: Program) -> None:
 def test_delete_works_without_helms_record(allranks: Program) -> None:
     """Objects whose release is gone, or that were never one, go all the same."""
     allranks("run", "demo", "--detach", values=job())
-    for one in allranks.items("v1/secrets"):
-        name = one["metadata"]["name"]
+    for item in allranks.items("v1/secrets"):
+        name = item["metadata"]["name"]
         allranks.cluster.api("DELETE", f"{allranks.root('v1/secrets')}/{name}")
     assert "deleted demo\n" == allranks("delete", "demo")
     assert [] == allranks.left("demo")
@@ -231,9 +231,9 @@ def test_another_release_is_not_a_run(allranks: Program, tmp_path: Path) -> None
         capture_output=True,
         check=True,
     )
-    said = allranks("delete", "other", code=2)
-    assert "release 'other'" in said
-    assert "is not a run of allranks" in said
+    output = allranks("delete", "other", code=2)
+    assert "release 'other'" in output
+    assert "is not a run of allranks" in output
     assert "other" == allranks.get("v1/configmaps", "other")["metadata"]["name"]
 
 
@@ -241,9 +241,9 @@ def test_an_upgrade_that_would_take_running_pods_away(allranks: Program) -> None
     """Another controller means other pods: refused by name, and done with --recreate."""
     allranks("run", "demo", "--detach", values=job())
     stateful = job(torchrun={"controller": "StatefulSet"})
-    said = allranks("upgrade", "demo", code=2, values=stateful)
-    assert "Job/demo" in said
-    assert "its pods would be deleted" in said
+    output = allranks("upgrade", "demo", code=2, values=stateful)
+    assert "Job/demo" in output
+    assert "its pods would be deleted" in output
     assert allranks.get(JOBS, "demo")["metadata"]["name"] == "demo"
     allranks("upgrade", "demo", "--recreate", values=stateful)
     assert 2 == allranks.get(SETS, "demo")["spec"]["replicas"]

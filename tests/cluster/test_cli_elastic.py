@@ -1,4 +1,4 @@
-"""Elastic releases by the command line: the chart makes an ElasticJob, the real watcher its pods.
+"""Elastic releases by the command line: the chart makes an ElasticJob, the real operator its pods.
 
 Fake nodes run the pods. The master's pod runs there too and so says nothing: the plans are a
 person's own, by `allranks scale`.
@@ -28,7 +28,7 @@ _LEFT = (names.ELASTIC_JOBS, names.SCALE_PLANS, names.TRAINING_RUNS, "pods", "se
 
 @pytest.fixture
 def lab(lab: Lab) -> Lab:
-    """A namespace of the test's own, with a watcher."""
+    """A namespace of the test's own, with an operator."""
     lab.watch("--master-image", "allranks/operator:1")
     return lab
 
@@ -39,9 +39,9 @@ def allranks(lab: Lab, helm4: Any, tmp_path: Path) -> Program:
     return program(lab.cluster, lab.namespace, helm4, tmp_path)
 
 
-def values(**more: Any) -> dict[str, Any]:
+def values(**fields: Any) -> dict[str, Any]:
     """Values of an elastic job of one to six workers, whose pods are fake."""
-    auto = {"minWorkers": 1, "maxWorkers": 6, **more.pop("auto", {})}
+    auto = {"minWorkers": 1, "maxWorkers": 6, **fields.pop("auto", {})}
     return {
         "workload": "elastic",
         "image": {"repository": "my/trainer", "tag": "1"},
@@ -49,7 +49,7 @@ def values(**more: Any) -> dict[str, Any]:
         "security": {"podSecurityContext": {"runAsUser": 1000}},
         "scheduling": {"tolerations": [kwok.TOLERATION]},
         "elastic": {"mode": "auto", "framework": "pytorch", "auto": auto},
-        **more,
+        **fields,
     }
 
 
@@ -61,13 +61,13 @@ def workers(lab: Lab, count: int) -> list[str]:
 def test_an_elastic_run_from_start_to_end(lab: Lab, allranks: Program) -> None:
     """It is scaled, looked at, suspended and resumed like any run; delete leaves nothing."""
     assert "started demo" in allranks("run", "demo", "--detach", values=values())
-    said = allranks("scale", "demo", "--worker", "3")
-    assert said.startswith("asked for worker 3 (plan demo-scale-")
+    output = allranks("scale", "demo", "--worker", "3")
+    assert output.startswith("asked for worker 3 (plan demo-scale-")
     workers(lab, 3)
 
     status = allranks.json("status", "demo")
     assert "elastic" == status["workload"]
-    (role,) = [one for one in status["roles"] if one["role"] == names.ROLE_WORKER]
+    (role,) = [role for role in status["roles"] if role["role"] == names.ROLE_WORKER]
     assert (3, 3) == (role["expected"], role["running"])
     (row,) = allranks.json("list")
     assert ("demo", "elastic") == (row["name"], row["workload"])
@@ -90,21 +90,37 @@ def test_an_elastic_run_from_start_to_end(lab: Lab, allranks: Program) -> None:
         assert [] == lab.cluster.items(lab.path(plural)), plural
 
 
+def test_an_elastic_job_applied_by_hand_is_a_run(lab: Lab, allranks: Program) -> None:
+    """`list`, `top` and a shell's completion show it by its name, though it has no pods yet."""
+    lab.job("by-hand", suspend=True)
+    allranks("run", "demo", "--detach", values=values())
+    for words in (["list"], ["list", "-A"], ["top"], ["top", "-A"]):
+        runs = [run for run in allranks.json(*words) if run["namespace"] == lab.namespace]
+        assert {"by-hand": True, "demo": False} == {
+            run["name"]: run["unreleased"] for run in runs
+        }, words
+    (row,) = [line for line in allranks("list").splitlines() if line.startswith("by-hand")]
+    assert "elastic (no release)" in row
+    assert allranks.json("status", "by-hand")["unreleased"]
+    words = f"{names.CLI} status -n {lab.namespace} "
+    assert ["plain,by-hand", "plain,demo"] == allranks.complete(words)
+
+
 def test_scale_knows_what_the_job_allows(lab: Lab, allranks: Program) -> None:
     """Range, roles and memory; what is refused makes no plan."""
     allranks("run", "demo", "--detach", values=values())
-    said = allranks("scale", "demo", "--worker", "9", code=2)
-    assert "--worker: 9 is outside of 1 to 6" in said
-    said = allranks("scale", "demo", "--ps", "1", code=2)
-    assert "elastic job demo has no role ps" in said
-    said = allranks("scale", "demo", "--nodes", "2", code=2)
-    assert "allranks scale demo --worker 2" in said
-    said = allranks("scale", "demo", "--memory", "much", code=2)
-    assert "--memory: " in said
+    output = allranks("scale", "demo", "--worker", "9", code=2)
+    assert "--worker: 9 is outside of 1 to 6" in output
+    output = allranks("scale", "demo", "--ps", "1", code=2)
+    assert "elastic job demo has no role ps" in output
+    output = allranks("scale", "demo", "--nodes", "2", code=2)
+    assert "allranks scale demo --worker 2" in output
+    output = allranks("scale", "demo", "--memory", "much", code=2)
+    assert "--memory: " in output
     assert "no size was given" in allranks("scale", "demo", code=2)
     assert [] == lab.cluster.items(lab.path(names.SCALE_PLANS))
-    made = allranks.json("scale", "demo", "--worker", "2", "--memory", "3Gi")
-    assert ({"worker": 2}, {"memory": "3Gi"}) == (made["replicas"], made["resource"])
+    request = allranks.json("scale", "demo", "--worker", "2", "--memory", "3Gi")
+    assert ({"worker": 2}, {"memory": "3Gi"}) == (request["replicas"], request["resource"])
     workers(lab, 2)
     for pod in lab.pods("demo", names.ROLE_WORKER):
         assert "3Gi" == pod["spec"]["containers"][0]["resources"]["requests"]["memory"]
@@ -115,8 +131,8 @@ def test_a_job_without_a_release_is_scaled_too(lab: Lab, allranks: Program) -> N
     lab.job("bare")
     allranks("scale", "bare", "--worker", "2")
     lab.running("bare", 2)
-    said = allranks("scale", "nothing", "--worker", "2", code=2)
-    assert "there is no run 'nothing'" in said
+    output = allranks("scale", "nothing", "--worker", "2", code=2)
+    assert "there is no run 'nothing'" in output
 
 
 def test_the_end_of_an_elastic_run_is_waited_for(lab: Lab, allranks: Program) -> None:
@@ -133,7 +149,7 @@ def test_the_end_of_an_elastic_run_is_waited_for(lab: Lab, allranks: Program) ->
             {"metadata": {"annotations": marks}},
             content_type="application/merge-patch+json",
         )
-        said, trouble = waiting.communicate(timeout=60)
-    assert (0, "demo succeeded\n") == (waiting.returncode, said), trouble
+        output, trouble = waiting.communicate(timeout=60)
+    assert (0, "demo succeeded\n") == (waiting.returncode, output), trouble
     assert "Succeeded" == allranks.json("status", "demo")["phase"]
     until(lambda: lab.run("demo").get("phase") == "Succeeded", "the run's own status")

@@ -82,14 +82,14 @@ def test_without_rights_the_missing_ones_are_named_and_nothing_is_sent(
     allranks: Program, researcher: Program
 ) -> None:
     """The verb, the resource and the namespace; and what to ask for."""
-    said = researcher("run", "demo", "--detach", code=1, values=job())
-    assert "does not let you list secrets, get secrets, create secrets" in said
-    assert f"in namespace {allranks.namespace}; nothing was sent" in said
-    assert "ask for a Role" in said
+    output = researcher("run", "demo", "--detach", code=1, values=job())
+    assert "does not let you list secrets, get secrets, create secrets" in output
+    assert f"in namespace {allranks.namespace}; nothing was sent" in output
+    assert "ask for a Role" in output
     assert [] == allranks.left("demo")
-    said = researcher("status", "demo", code=1)
-    assert f"forbids to list jobs.batch in namespace {allranks.namespace}" in said
-    assert "ask for a Role with list on jobs.batch" in said
+    output = researcher("status", "demo", code=1)
+    assert f"forbids to list jobs.batch in namespace {allranks.namespace}" in output
+    assert "ask for a Role with list on jobs.batch" in output
 
 
 def test_the_documented_role_is_enough(
@@ -131,8 +131,8 @@ def test_one_right_less_is_named(allranks: Program, researcher: Program, repo: P
         if rule["resources"] == ["jobs"]:
             rule["verbs"].remove("create")
     grant(allranks, role)
-    said = researcher("run", "demo", code=1, values=job())
-    assert "does not let you create jobs.batch in namespace" in said
+    output = researcher("run", "demo", code=1, values=job())
+    assert "does not let you create jobs.batch in namespace" in output
     assert [] == allranks.left("demo")
 
 
@@ -141,9 +141,9 @@ def test_a_namespace_that_is_not_there(allranks: Program) -> None:
     other = Program(allranks.cluster, "nowhere", allranks.helm, allranks.home)
     for words in (["run", "x"], ["status", "x"], ["list"], ["delete", "x"], ["suspend", "x"]):
         values = job() if words[0] == "run" else None
-        said = other(*words, code=2, values=values)
-        assert "error: there is no namespace 'nowhere'\n" in said, words
-        assert "kubectl create namespace nowhere" in said
+        output = other(*words, code=2, values=values)
+        assert "error: there is no namespace 'nowhere'\n" in output, words
+        assert "kubectl create namespace nowhere" in output
 
 
 @pytest.mark.parametrize(
@@ -163,10 +163,10 @@ def test_a_namespace_that_is_not_there(allranks: Program) -> None:
 )
 def test_a_run_that_is_not_there(allranks: Program, words: list[str]) -> None:
     """Each command names it and its namespace."""
-    said = allranks(words[0], "nope", *words[1:], code=2)
-    assert "nope" in said
-    assert allranks.namespace in said
-    assert "  fix: " in said
+    output = allranks(words[0], "nope", *words[1:], code=2)
+    assert "nope" in output
+    assert allranks.namespace in output
+    assert "  fix: " in output
 
 
 def test_a_quota_on_objects_takes_the_install_back(allranks: Program) -> None:
@@ -178,8 +178,8 @@ def test_a_quota_on_objects_takes_the_install_back(allranks: Program) -> None:
     )
     quota = f"{allranks.root('v1/resourcequotas')}/few"
     until(lambda: "hard" in allranks.cluster.api("GET", quota).get("status", {}), "the quota")
-    said = allranks("run", "demo", code=1, values=job())
-    assert "quota forbids it: exceeded quota: few" in said
+    output = allranks("run", "demo", code=1, values=job())
+    assert "quota forbids it: exceeded quota: few" in output
     assert [] == allranks.left("demo")
 
 
@@ -192,9 +192,9 @@ def test_a_quota_on_pods_is_what_the_run_waits_for(allranks: Program) -> None:
     )
     quota = f"{allranks.root('v1/resourcequotas')}/few"
     until(lambda: "hard" in allranks.cluster.api("GET", quota).get("status", {}), "the quota")
-    said = allranks("run", "demo", "--timeout", "3s", code=1, values=job())
-    assert "demo is Pending after 3s and waits for" in said
-    assert "quota" in said
+    output = allranks("run", "demo", "--timeout", "3s", code=1, values=job())
+    assert "demo is Pending after 3s and waits for" in output
+    assert "quota" in output
     assert "quota" in allranks("status", "demo")
 
 
@@ -220,9 +220,9 @@ def test_credentials_that_have_expired(allranks: Program, tmp_path: Path) -> Non
     stale = _kubeconfig(allranks, tmp_path, bearer="stale")
     for words in (["run", "x"], ["status", "x"], ["delete", "x"]):
         values = job() if words[0] == "run" else None
-        said = stale(*words, code=1, values=values)
-        assert "does not accept the credentials" in said
-        assert "log in to the cluster again" in said
+        output = stale(*words, code=1, values=values)
+        assert "does not accept the credentials" in output
+        assert "log in to the cluster again" in output
 
 
 def test_a_cluster_that_does_not_answer(allranks: Program, tmp_path: Path) -> None:
@@ -230,21 +230,21 @@ def test_a_cluster_that_does_not_answer(allranks: Program, tmp_path: Path) -> No
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         mute = _kubeconfig(allranks, tmp_path, cluster={"server": f"https://127.0.0.1:{port}"})
-        said = mute("run", "x", code=1, values=job())
-        assert "does not answer: it timed out" in said
-    said = mute("status", "x", code=1)
-    assert f"127.0.0.1:{port} does not answer: Connection refused" in said
+        output = mute("run", "x", code=1, values=job())
+        assert "does not answer: it timed out" in output
+    output = mute("status", "x", code=1)
+    assert f"127.0.0.1:{port} does not answer: Connection refused" in output
 
 
 def test_wrong_values_send_nothing(allranks: Program) -> None:
     """They are refused before the cluster is asked."""
     before = allranks.cluster.requests(namespace=allranks.namespace)
-    said = allranks("run", "demo", code=2, values=job() | {"nodez": 2})
-    assert "nodez: unknown key" in said
+    output = allranks("run", "demo", code=2, values=job() | {"nodez": 2})
+    assert "nodez: unknown key" in output
     assert before == allranks.cluster.requests(namespace=allranks.namespace)
 
 
 def test_what_a_flag_of_this_machine_means_here(allranks: Program) -> None:
     """--workdir is for --on local, and said so."""
-    said = allranks("run", "demo", "--workdir", ".", code=2, values=job())
-    assert "--workdir: is for --on local" in said
+    output = allranks("run", "demo", "--workdir", ".", code=2, values=job())
+    assert "--workdir: is for --on local" in output

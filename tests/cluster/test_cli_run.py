@@ -40,16 +40,18 @@ def _nodes(make_nodes: MakeNodes) -> None:
 
 def test_a_run_from_its_start_to_its_removal(allranks: Program) -> None:
     """It is followed to its end, is a Helm release, and nothing of it stays."""
-    said = allranks("run", "demo", values=job(ends="1s"))
-    assert "demo  Succeeded, 2 done" in said
-    assert "note: Succeeded: 2 done" in said
+    output = allranks("run", "demo", values=job(ends="1s"))
+    assert "demo  Succeeded, 2 done" in output
+    assert "note: Succeeded: 2 done" in output
     status = allranks.json("status", "demo")
     assert ("Succeeded", 0, 2) == (status["phase"], status["exitCode"], len(status["pods"]))
-    (listed,) = allranks.json("list")
-    assert ("demo", "torchrun") == (listed["name"], listed["workload"])
+    (listed_run,) = allranks.json("list")
+    assert ("demo", "torchrun") == (listed_run["name"], listed_run["workload"])
     assert "demo succeeded\n" == allranks("wait", "demo")
     assert "Job completed" in allranks("events", "demo")
-    assert any(one["involvedObject"]["kind"] == "Pod" for one in allranks.json("events", "demo"))
+    assert any(
+        event["involvedObject"]["kind"] == "Pod" for event in allranks.json("events", "demo")
+    )
     assert "secrets/sh.helm.release.v1.demo.v1" in allranks.left("demo")
     assert "deleted demo\n" == allranks("delete", "demo")
     assert [] == allranks.left("demo")
@@ -57,9 +59,9 @@ def test_a_run_from_its_start_to_its_removal(allranks: Program) -> None:
 
 def test_the_exit_code_is_the_jobs(allranks: Program) -> None:
     """A script can go on from it, and so it can from `wait`."""
-    said = allranks("run", "demo", code=3, values=job(ends="1s", code=3))
-    assert "demo  Failed" in said
-    assert "failed first: rank " in said
+    output = allranks("run", "demo", code=3, values=job(ends="1s", code=3))
+    assert "demo  Failed" in output
+    assert "failed first: rank " in output
     assert "demo failed" in allranks("wait", "demo", "--for", "failed")
     assert "demo  Failed" in allranks("wait", "demo", "--for", "succeeded", code=1)
 
@@ -84,8 +86,8 @@ def test_a_program_that_fails_is_tried_as_often_as_asked(
     values = job(workload=workload, ends="1s", code=3, runPolicy={"backoffLimit": 1})
     if workload == "elastic":
         values |= {"nodes": 1, "elastic": _FLOW}
-    said = allranks("run", "demo", code=3, values=values)
-    assert "no retry is left (backoffLimit 1)" in said
+    output = allranks("run", "demo", code=3, values=values)
+    assert "no retry is left (backoffLimit 1)" in output
     tries = Counter(
         (labels["job-name"], labels["batch.kubernetes.io/job-completion-index"])
         for labels in (pod["metadata"]["labels"] for pod in allranks.items("v1/pods"))
@@ -99,9 +101,9 @@ def test_who_failed_is_told_and_not_the_lead_that_heard_of_it(allranks: Program)
     roles = {"chief": _ends("4s", 216), "ps": _ends("1s", 7), "worker": {"replicas": 1}}
     elastic = {"framework": "tensorflow", "roles": roles}
     values = job(workload="elastic", nodes=0, elastic=elastic)
-    said = allranks("run", "demo", code=7, values=values)
-    assert "failed first: ps 0, pod demo-ps-0-" in said
-    assert "failed for good, and the training with it" in said
+    output = allranks("run", "demo", code=7, values=values)
+    assert "failed first: ps 0 (pod demo-ps-0-" in output
+    assert "failed for good, and the training with it" in output
 
 
 def test_ctrl_c_leaves_the_job_there(allranks: Program) -> None:
@@ -127,9 +129,9 @@ def test_ctrl_c_leaves_the_job_there(allranks: Program) -> None:
 def test_a_run_that_never_gets_ready_is_given_up_in_time(allranks: Program) -> None:
     """What it waits for is said, the job goes on, and `delete` ends it."""
     values = job(waits_for="ImagePullBackOff")
-    said = allranks("run", "demo", "--timeout", "4s", code=1, values=values)
-    assert "demo is Pending after 4s and waits for " in said
-    assert "it goes on" in said
+    output = allranks("run", "demo", "--timeout", "4s", code=1, values=values)
+    assert "demo is Pending after 4s and waits for " in output
+    assert "it goes on" in output
     assert "ImagePullBackOff" in allranks("status", "demo")
     assert "after 1s" in allranks("wait", "demo", "--timeout", "1s", code=1)
     allranks("delete", "demo")
@@ -138,8 +140,8 @@ def test_a_run_that_never_gets_ready_is_given_up_in_time(allranks: Program) -> N
 
 def test_a_detached_run_is_followed_by_another(allranks: Program) -> None:
     """`run --detach` says how to go on; `attach` ends with the job's own code."""
-    said = allranks("run", "demo", "--detach", values=job(ends="2s", code=5))
-    assert f"started demo\n  allranks attach demo -n {allranks.namespace}\n" in said
+    output = allranks("run", "demo", "--detach", values=job(ends="2s", code=5))
+    assert f"started demo\n  allranks attach demo -n {allranks.namespace}\n" in output
     status = allranks.json("attach", "demo", code=5)
     assert ("Failed", 5) == (status["phase"], status["exitCode"])
 
@@ -149,16 +151,16 @@ def test_pods_that_have_written_nothing(allranks: Program) -> None:
     nowhere = {"podTemplate": {"spec": {"nodeSelector": {"stands": "nowhere"}}}}
     allranks("run", "demo", "--detach", values=job() | nowhere)
     until(lambda: allranks.items("v1/pods"), "the pods")
-    said = allranks("logs", "demo")
-    assert f"no such line is there: `allranks status demo -n {allranks.namespace}" in said
+    output = allranks("logs", "demo")
+    assert f"no such line is there: `allranks status demo -n {allranks.namespace}" in output
 
 
 def test_a_name_that_is_taken(allranks: Program) -> None:
     """Without --replace it is refused; with it the old run goes first."""
     allranks("run", "demo", "--detach", values=job())
-    said = allranks("run", "demo", code=2, values=job())
-    assert "error: a release of this name is already there" in said
-    assert f"`allranks delete demo -n {allranks.namespace}" in said
+    output = allranks("run", "demo", code=2, values=job())
+    assert "error: a release of this name is already there" in output
+    assert f"`allranks delete demo -n {allranks.namespace}" in output
     first = allranks.get("batch/v1/jobs", "demo")["metadata"]["uid"]
     wrong = job() | {"nodez": 1}
     allranks("run", "demo", "--replace", code=2, values=wrong)
@@ -177,8 +179,8 @@ def test_what_needs_the_post_renderer_gets_it(
     labels = allranks.get("batch/v1/jobs", "demo")["metadata"]["labels"]
     assert "research" == labels[names.KUEUE_QUEUE]
     assert [] == list(allranks.home.rglob("*postrender*"))
-    said = allranks("suspend", "demo")
-    assert "note: queue research (Kueue) decides over this run" in said
+    output = allranks("suspend", "demo")
+    assert "note: queue research (Kueue) decides over this run" in output
     policy = {"backoffLimit": 0, "ttlSecondsAfterFinished": 60}
     allranks("upgrade", "demo", values=values | {"runPolicy": policy})
     assert 60 == allranks.get("batch/v1/jobs", "demo")["spec"]["ttlSecondsAfterFinished"]
@@ -218,8 +220,8 @@ def test_kubectl_calls_it_as_its_plugin(allranks: Program) -> None:
             check=False,
         )
 
-    (listed,) = json.loads(call("list", "-o", "json").stdout)
-    assert "demo" == listed["name"]
+    (listed_run,) = json.loads(call("list", "-o", "json").stdout)
+    assert "demo" == listed_run["name"]
     wrong = call("statsu")
     assert 2 == wrong.returncode
     assert "did you mean `kubectl allranks status`?" in wrong.stderr
@@ -230,12 +232,4 @@ def test_a_shell_completes_the_runs_of_the_cluster(allranks: Program) -> None:
     """By one light list."""
     allranks("run", "demo", "--detach", values=job())
     words = f"allranks status -n {allranks.namespace} de"
-    env = {"_ALLRANKS_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": "4"}
-    done = subprocess.run(
-        [SCRIPTS / names.CLI],
-        env=allranks.environment() | env,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert ["plain,demo"] == done.stdout.splitlines()
+    assert ["plain,demo"] == allranks.complete(words)

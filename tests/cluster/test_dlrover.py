@@ -1,6 +1,6 @@
-"""DLRover's released master drives the watcher: its plans make, replace and end a job's pods.
+"""DLRover's released master drives the operator: its plans make, replace and end a job's pods.
 
-One watcher serves all these jobs, as it does in a namespace of a team. What the master does that a
+One operator serves all these jobs, as it does in a namespace of a team. What the master does that a
 reader of plans would not expect has a test of its own here.
 """
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
     from tests.kube.cluster import Cluster
 
-    from .watchers import Zygote
+    from .operator_process import Zygote
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.xdist_group("dlrover")]
 
-_FALLBACK = 75.0  # the watcher waits half a minute for a plan before it makes one of its own
+_FALLBACK = 75.0  # the operator waits half a minute for a plan before it makes one of its own
 AUTO, MANUAL = {names.SCALE_TYPE: "auto"}, {names.SCALE_TYPE: "manual"}
 
 
@@ -42,7 +42,7 @@ class Stage:
 
     Attributes:
         cluster: the cluster.
-        namespace: the one that the watcher watches.
+        namespace: the one that the operator watches.
         folder: for logs.
         masters: those that were started.
     """
@@ -96,16 +96,16 @@ class Stage:
 def stage(
     elastic_cluster: Cluster, zygote: Zygote, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Stage]:
-    """A namespace with a watcher."""
+    """A namespace with an operator."""
     folder = tmp_path_factory.mktemp("dlrover")
     with watching.laboratory(elastic_cluster, zygote, folder) as lab:
         lab.watch()
-        found = Stage(elastic_cluster, lab.namespace, folder)
-        with _noting(found):
+        new_stage = Stage(elastic_cluster, lab.namespace, folder)
+        with _noting(new_stage):
             try:
-                yield found
+                yield new_stage
             finally:
-                for master in found.masters:
+                for master in new_stage.masters:
                     master.kill()
 
 
@@ -133,15 +133,15 @@ def _noting(stage: Stage) -> Iterator[None]:
 def stories(request: pytest.FixtureRequest, stage: Stage) -> Iterator[Stories]:
     """The selected stories of this module, told beside each other."""
     dlrover.python()
-    found = Stories(request.session.items, __name__, stage)
-    yield found
-    found.close()
+    all_stories = Stories(request.session.items, __name__, stage)
+    yield all_stories
+    all_stories.close()
 
 
 def _loses(job: Job, master: Master, pod: str) -> None:
     """Delete a pod that both know to run.
 
-    A pod that goes within its first second is made again by the watcher, under its own name; one
+    A pod that goes within its first second is made again by the operator, under its own name; one
     that the master has never seen it does not replace.
     """
     master.sees(pod)
@@ -149,7 +149,7 @@ def _loses(job: Job, master: Master, pod: str) -> None:
     job.delete_pod(pod)
 
 
-def _ended(job: Job, phase: str, master: Master, code: int) -> None:
+def _expect_end(job: Job, phase: str, master: Master, code: int) -> None:
     """The master ends by itself, and the job with it; nothing of it runs on."""
     master.ends(code)
     job.annotate(**{names.MASTER_EXIT_CODE: str(code)})
@@ -173,7 +173,7 @@ def test_an_all_reduce_job_is_driven_to_its_end(stage: Stage) -> None:
 
     job.end("worker-2")
     job.end("worker-3")
-    _ended(job, "Succeeded", master, 0)
+    _expect_end(job, "Succeeded", master, 0)
     assert job.get()["status"]["status"]["replicaStatuses"]["worker"]["succeeded"] == 2
 
 
@@ -222,7 +222,7 @@ def test_a_parameter_server_job_is_driven_to_its_end(stage: Stage) -> None:
 
     job.end("worker-1")
     job.end("chief-0")
-    _ended(job, "Succeeded", master, 0)
+    _expect_end(job, "Succeeded", master, 0)
     assert "ps-1" not in job.pods()  # nobody else would ever end it
 
 
@@ -245,20 +245,20 @@ def test_a_job_that_fails_too_often_has_failed(stage: Stage) -> None:
         job.end(failed, 1)
         job.runs("worker-1", next_one)
     job.end("worker-3", 1)
-    _ended(job, "Failed", master, 1)
+    _expect_end(job, "Failed", master, 1)
 
 
 @story
 def test_a_job_whose_first_plan_was_lost_starts_all_the_same(stage: Stage) -> None:
     """Where the first plan could never be written, the pods are made of the job's own counts."""
     job, master = stage.job("jlo")
-    taken = {
+    plan = {
         "apiVersion": names.ELASTIC_API_VERSION,
         "kind": names.SCALE_PLAN,
         "metadata": {"name": "jlo-scaleplan-0", "labels": AUTO},
         "spec": {"ownerJob": "somebody-else", "replicaResourceSpecs": {"worker": {"replicas": 1}}},
     }
-    job.cluster.api("POST", job.path(names.SCALE_PLANS), taken)
+    job.cluster.api("POST", job.path(names.SCALE_PLANS), plan)
     job.create(PARAMETER_SERVER, **stage.roles(ps=1, worker=2))
     master.start()
     until(lambda: master.said("already exists"), "the master's giving up", PATIENCE)
@@ -294,7 +294,7 @@ def test_a_master_that_starts_again_is_heard(stage: Stage) -> None:
 
     job.end("worker-0")
     job.end("worker-2")
-    _ended(job, "Succeeded", master, 0)
+    _expect_end(job, "Succeeded", master, 0)
 
 
 @story
@@ -305,7 +305,7 @@ def test_an_ended_pod_that_the_master_deletes_is_not_lost(stage: Stage) -> None:
     # It does so when it lists the pods, a minute after its start.
     until(lambda: "worker-0" not in job.pods(), "the master's deletion of the ended pod", PATIENCE)
     job.end("worker-1")
-    _ended(job, "Succeeded", master, 0)
+    _expect_end(job, "Succeeded", master, 0)
     counts = job.get()["status"]["status"]["replicaStatuses"]["worker"]
     assert counts["succeeded"] == 2
     assert set(job.seen()) <= {"worker-0", "worker-1"}
@@ -353,14 +353,14 @@ def test_nothing_of_a_deleted_job_is_left(stage: Stage) -> None:
 
 
 def _env(pod: Mapping[str, Any]) -> dict[str, str]:
-    found = pod["spec"]["containers"][0].get("env", [])
-    return {one["name"]: one.get("value", "") for one in found}
+    env = pod["spec"]["containers"][0].get("env", [])
+    return {variable["name"]: variable.get("value", "") for variable in env}
 
 
 def _services(job: Job) -> list[str]:
-    found = job.cluster.items(job.path("services"))
+    services = job.cluster.items(job.path("services"))
     return [
         name
-        for name in (one["metadata"]["name"] for one in found)
+        for name in (service["metadata"]["name"] for service in services)
         if name.startswith((f"{job.name}-edljob-", f"elasticjob-{job.name}-"))
     ]

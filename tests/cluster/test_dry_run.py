@@ -23,7 +23,7 @@ from tests.kube.objects import Objects
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from allranks.model.manifest import Manifest
+    from allranks.k8s.manifest import Manifest
     from tests.kube.cluster import Cluster
 
 CHARTS = Path(__file__).parents[2] / "charts"
@@ -60,32 +60,34 @@ def rendered(helm: Any, path: Path, namespace: str) -> list[Manifest]:
     """What would be installed: post-rendered where the chart says that it must be."""
     text = helm.render(path.parents[1], "--namespace", namespace, "--values", path)
     if f"kind: {names.SENTINEL_KIND}" in text:
-        done = subprocess.run(
+        process = subprocess.run(
             [POST_RENDERER], input=text, capture_output=True, text=True, check=False
         )
-        assert 0 == done.returncode, done.stderr
-        text = done.stdout
+        assert 0 == process.returncode, process.stderr
+        text = process.stdout
     return [manifest for manifest in load_all(text) if manifest]
 
 
 def pods(manifests: list[Manifest]) -> Iterator[Manifest]:
     """A pod of each pod template.
 
-    Of an ElasticJob's but the master's, which the watcher completes.
+    Of an ElasticJob's but the master's, which the operator completes.
     """
     for manifest in manifests:
         spec = manifest.get("spec", {})
         by_role = spec.get("replicaSpecs", {}).items()
-        templates = [one["template"] for role, one in by_role if role != names.EDL_MASTER]
+        templates = [spec["template"] for role, spec in by_role if role != names.EDL_MASTER]
         for template in [*templates, *([spec["template"]] if "template" in spec else [])]:
             metadata = template.get("metadata", {})
-            kept = {key: metadata[key] for key in ("labels", "annotations") if key in metadata}
+            metadata_of_pod = {
+                key: metadata[key] for key in ("labels", "annotations") if key in metadata
+            }
             # Its own account is only rendered, not there; Pod Security does not look at it.
             spec = {**template["spec"], "serviceAccountName": ACCOUNT}
             yield {
                 "apiVersion": "v1",
                 "kind": "Pod",
-                "metadata": {"name": f"{manifest['metadata']['name']}-pod", **kept},
+                "metadata": {"name": f"{manifest['metadata']['name']}-pod", **metadata_of_pod},
                 "spec": {"restartPolicy": "Always", **spec},
             }
 
@@ -93,21 +95,21 @@ def pods(manifests: list[Manifest]) -> Iterator[Manifest]:
 @pytest.fixture(scope="session")
 def objects(elastic_cluster: Cluster) -> Objects:
     """What the server serves, with what a pod may name besides: a priority and a runtime class."""
-    found = Objects(elastic_cluster.admin)
+    client = Objects(elastic_cluster.admin)
     for api_version, kind, body in (
         ("scheduling.k8s.io/v1", "PriorityClass", {"value": 1000}),
         ("node.k8s.io/v1", "RuntimeClass", {"handler": "nvidia"}),
     ):
         metadata = {"name": "high" if kind == "PriorityClass" else "nvidia"}
         manifest = {"apiVersion": api_version, "kind": kind, "metadata": metadata, **body}
-        found.apply(manifest, "")
-    return found
+        client.apply(manifest, "")
+    return client
 
 
 @pytest.fixture(scope="session")
 def namespaces(elastic_cluster: Cluster, testrun_uid: str) -> dict[str, str]:
     """Pod Security level -> a namespace under it; nothing is kept in them, so they are shared."""
-    found = {}
+    names_by_level = {}
     for level in LEVELS:
         name = f"dry-{level}-{testrun_uid[:8]}"
         modes = ("enforce", "warn")
@@ -117,25 +119,25 @@ def namespaces(elastic_cluster: Cluster, testrun_uid: str) -> dict[str, str]:
         Objects(elastic_cluster.admin).apply(manifest, "")
         account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT}}
         Objects(elastic_cluster.admin).apply(account, name)
-        found[level] = name
-    return found
+        names_by_level[level] = name
+    return names_by_level
 
 
 def complaints(objects: Objects, manifests: list[Manifest], namespace: str) -> list[str]:
     """Every refusal and every warning of the server."""
-    found = []
+    result = []
     for manifest in [*manifests, *pods(manifests)]:
-        what = f"{manifest['kind']} {manifest['metadata']['name']}"
+        name = f"{manifest['kind']} {manifest['metadata']['name']}"
         # Rendered for a namespace of the file's own; judged in this one, where it has one.
         inside = {} if manifest["kind"].startswith("Cluster") else {"namespace": namespace}
         moved = {**manifest, "metadata": {**manifest["metadata"], **inside}}
         try:
             answer = objects.judge(moved, namespace)
         except ApiError as error:
-            found.append(f"{what}: {error}")
+            result.append(f"{name}: {error}")
         else:
-            found += [f"{what}: warning: {warning}" for warning in answer.warnings]
-    return found
+            result += [f"{name}: warning: {warning}" for warning in answer.warnings]
+    return result
 
 
 @pytest.mark.parametrize(

@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from allranks.elastic import job as reading
-from allranks.elastic import jobstatus, pods
-from allranks.elastic.members import Group, Member
-from allranks.elastic.resource import Resource
-from allranks.elastic.target import Target
-from allranks.elastic.view import MasterView
-from allranks.status import progress, trainingrun
+from allranks.elastic import job_status, pods
+from allranks.elastic.api import job as reading
+from allranks.elastic.members import Member, MemberGroup
+from allranks.elastic.resources import ResourceAmounts
+from allranks.elastic.snapshot import MasterView
+from allranks.elastic.target import DesiredState
+from allranks.status import progress, training_run
 from allranks.status.observation import Observation
 from allranks.status.reduce import reduce
 from tests.kube.api import ApiError
 
 if TYPE_CHECKING:
-    from allranks.elastic.job import ElasticJob
+    from allranks.elastic.api.job import ElasticJob
     from tests.kube.cluster import Cluster
 
     from .conftest import MakeNamespace
@@ -48,11 +48,11 @@ def cluster(elastic_cluster: Cluster) -> Cluster:
 
 def template(**container: Any) -> Manifest:
     """A pod template that nobody schedules."""
-    one = {"name": "main", "image": "my/trainer:1.4", "securityContext": RESTRICTED, **container}
-    return {"spec": {"schedulerName": "nobody", "containers": [one]}}
+    main = {"name": "main", "image": "my/trainer:1.4", "securityContext": RESTRICTED, **container}
+    return {"spec": {"schedulerName": "nobody", "containers": [main]}}
 
 
-def made(cluster: Cluster, namespace: str, specs: Manifest) -> ElasticJob:
+def create_job(cluster: Cluster, namespace: str, specs: Manifest) -> ElasticJob:
     """An ElasticJob as the API server has it."""
     body = {
         "apiVersion": ELASTIC,
@@ -80,13 +80,13 @@ def account(cluster: Cluster, namespace: str, name: str) -> None:
     cluster.api("POST", path, {"metadata": {"name": name}})
 
 
-def target() -> Target:
+def target() -> DesiredState:
     """A parameter server, and a worker that has been relaunched with more memory."""
-    worker = Member(3, 0, 1, Resource(memory_bytes=1 << 30, gpus=1), avoid=("node-9",))
-    return Target(
+    worker = Member(3, 0, 1, ResourceAmounts(memory_bytes=1 << 30, gpus=1), avoid=("node-9",))
+    return DesiredState(
         groups={
-            "ps": Group("ps", 1, (Member(0, 0),), 1),
-            "worker": Group("worker", 1, (worker,), 4),
+            "ps": MemberGroup("ps", 1, (Member(0, 0),), 1),
+            "worker": MemberGroup("worker", 1, (worker,), 4),
         }
     )
 
@@ -95,11 +95,11 @@ def test_its_pods_and_services_are_taken(cluster: Cluster, make_namespace: MakeN
     """Where a template says what "restricted" asks, and our own master by itself."""
     namespace = make_namespace()
     specs = {kind: {"template": template()} for kind in ("ps", "worker")}
-    job, wanted = made(cluster, namespace, specs), target()
-    for kind, group in wanted.groups.items():
+    job, desired = create_job(cluster, namespace, specs), target()
+    for kind, group in desired.groups.items():
         for member in group.members:
-            found = create(cluster, pods.build(job, kind, member, wanted))
-            assert {"cpu", "memory"} <= found["spec"]["containers"][0]["resources"][
+            created_pod = create(cluster, pods.build_pod(job, kind, member, desired))
+            assert {"cpu", "memory"} <= created_pod["spec"]["containers"][0]["resources"][
                 "requests"
             ].keys()
             create(cluster, pods.service(job, kind, member.rank))
@@ -118,14 +118,14 @@ def test_a_given_master_and_bare_templates_are_taken(
     namespace = make_namespace("baseline")
     bare = {"spec": {"containers": [{"name": "main", "image": "i"}]}}
     specs = {kind: {"template": bare} for kind in ("worker", "dlrover-master")}
-    job = made(cluster, namespace, specs)
+    job = create_job(cluster, namespace, specs)
     for manifest in (
         pods.master(job, 0),
-        pods.build(job, "worker", Member(0, 0), target()),
-        pods.build(job, "chief", Member(0, 0), target()),
+        pods.build_pod(job, "worker", Member(0, 0), target()),
+        pods.build_pod(job, "chief", Member(0, 0), target()),
     ):
-        found = create(cluster, manifest)
-        assert "Never" == found["spec"]["restartPolicy"]
+        created_pod = create(cluster, manifest)
+        assert "Never" == created_pod["spec"]["restartPolicy"]
 
 
 def test_its_status_is_taken_and_reads_back(
@@ -134,17 +134,17 @@ def test_its_status_is_taken_and_reads_back(
     """Every field of it is known to the kind, and a second look changes nothing."""
     namespace = make_namespace()
     specs = {"worker": {"replicas": 2, "template": template()}}
-    job, wanted = made(cluster, namespace, specs), target()
+    job, desired = create_job(cluster, namespace, specs), target()
     master = MasterView("own", "m-0", "Running")
-    status = jobstatus.build(job, wanted, [], master, time.time())
+    status = job_status.job_status(job, desired, [], master, time.time())
     path = f"/apis/{ELASTIC}/namespaces/{namespace}/elasticjobs/jar"
     metadata = {"name": job.name, "resourceVersion": job.resource_version}
     body = {"apiVersion": ELASTIC, "kind": "ElasticJob", "metadata": metadata, "spec": {}}
-    full = {**status, "target": wanted.as_status()}
-    kept = cluster.api("PUT", f"{path}/status{STRICT}", {**body, "status": full})
-    assert full == kept["status"]
-    again = reading.read(kept)
-    assert status == jobstatus.build(again, again.target, [], master, time.time() + 99)
+    full = {**status, "target": desired.as_status()}
+    stored = cluster.api("PUT", f"{path}/status{STRICT}", {**body, "status": full})
+    assert full == stored["status"]
+    again = reading.read(stored)
+    assert status == job_status.job_status(again, again.target, [], master, time.time() + 99)
     scale = cluster.api("GET", f"{path}/scale")["status"]
     assert (1, status["selector"]) == (scale["replicas"], scale["selector"])
 
@@ -152,13 +152,15 @@ def test_its_status_is_taken_and_reads_back(
 def test_the_status_of_its_run_is_taken(cluster: Cluster, make_namespace: MakeNamespace) -> None:
     """The same for a TrainingRun, with all that there may be in it."""
     namespace = make_namespace()
-    job, wanted = made(cluster, namespace, {"worker": {"template": template()}}), target()
-    pod = create(cluster, pods.build(job, "worker", wanted.groups["worker"].members[0], wanted))
+    job, desired = create_job(cluster, namespace, {"worker": {"template": template()}}), target()
+    pod = create(
+        cluster, pods.build_pod(job, "worker", desired.groups["worker"].members[0], desired)
+    )
     pod["metadata"]["annotations"] = {"allranks.dev/progress": '{"step": 3, "total": 9}'}
     objects = cluster.items(f"/apis/{ELASTIC}/namespaces/{namespace}/elasticjobs")
     owner = {**objects[0], "kind": "ElasticJob"}
-    seen = Observation("jar", namespace, (owner,), (pod,), now=time.time())
-    status = trainingrun.build(reduce(seen), {}, 1, progress.read([pod]), time.time())
+    observation = Observation("jar", namespace, (owner,), (pod,), now=time.time())
+    status = training_run.build(reduce(observation), {}, 1, progress.read([pod]), time.time())
     path = f"/apis/{RUNS}/namespaces/{namespace}/trainingruns"
     body = {
         "apiVersion": RUNS,
@@ -167,9 +169,9 @@ def test_the_status_of_its_run_is_taken(cluster: Cluster, make_namespace: MakeNa
         "spec": {"release": "jar", "workload": "elastic"},
     }
     run = cluster.api("POST", f"{path}{STRICT}", body)
-    kept = cluster.api("PUT", f"{path}/jar/status{STRICT}", {**run, "status": status})
-    assert status == kept["status"]
+    stored = cluster.api("PUT", f"{path}/jar/status{STRICT}", {**run, "status": status})
+    assert status == stored["status"]
     assert ("Pending", "33.3%") == (
-        kept["status"]["phase"],
-        f"{kept['status']['progress']['percent']}%",
+        stored["status"]["phase"],
+        f"{stored['status']['progress']['percent']}%",
     )

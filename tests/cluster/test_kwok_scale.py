@@ -52,16 +52,16 @@ class Field:
         """What our own program prints, given these values and the live cluster's nodes."""
         path = self.folder / f"values-{len(list(self.folder.iterdir()))}.yaml"
         path.write_text(json.dumps(values))
-        done = subprocess.run(
+        process = subprocess.run(
             (ALLRANKS, *words, "-f", path, "--nodes-from-cluster"),
             env={**os.environ, "KUBECONFIG": str(self.cluster.kubeconfig)},
             capture_output=True,
             text=True,
             check=False,
         )
-        if done.returncode:
-            pytest.fail(f"allranks {' '.join(words)} failed:\n{done.stderr}", pytrace=False)
-        return done.stdout
+        if process.returncode:
+            pytest.fail(f"allranks {' '.join(words)} failed:\n{process.stderr}", pytrace=False)
+        return process.stdout
 
     def run(self, name: str, values: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
         """Plan and apply a job.
@@ -99,7 +99,7 @@ def field(tmp_path: Path) -> Iterator[Field]:
         yield Field(cluster, tmp_path)
 
 
-def job(**more: Any) -> dict[str, Any]:
+def job(**fields: Any) -> dict[str, Any]:
     """A job of 8 GPUs a pod that must stay in one block."""
     return {
         "image": {"repository": "my/trainer", "tag": "1.4"},
@@ -109,7 +109,7 @@ def job(**more: Any) -> dict[str, Any]:
             "tolerations": [kwok.TOLERATION],
             "topology": {"mode": "required", "level": "block"},
         },
-        **more,
+        **fields,
     }
 
 

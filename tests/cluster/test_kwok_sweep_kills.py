@@ -10,28 +10,25 @@ import json
 import random
 from collections import Counter
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 
-from allranks import names
 from allranks.sweep import actions, model
 from allranks.sweep.reporting import results
-from allranks.sweep.trials import releasing
+from allranks.sweep.trials import releases
 from tests.kube import kwok
 
 from . import sweepfork
 from .conftest import until
-from .sweeping import Field
 
 if TYPE_CHECKING:
     from multiprocessing.context import ForkServerProcess
     from pathlib import Path
 
-    from tests.kube.cluster import Cluster
-
     from .conftest import MakeNodes
+    from .sweeping import Field
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -40,21 +37,13 @@ _PARALLEL = 24
 # What is recorded of a trial that ends well: proposed, begun, seen, measured, ended.
 _RECORDS = 5
 _PATIENCE = 120.0
+_LOOK = 0.02  # seconds: a later look would miss the record
 
 
 @pytest.fixture(autouse=True)
 def _node(make_nodes: MakeNodes) -> None:
     """One fake node runs the pods."""
     make_nodes(1)
-
-
-@pytest.fixture
-def field(
-    cluster: Cluster, namespace: str, helm4: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Field:
-    """Where the sweep runs."""
-    monkeypatch.setenv(names.ENV_STATE, str(tmp_path / "state"))
-    return Field(cluster, namespace, helm4.path, tmp_path)
 
 
 def _value(number: int) -> float:
@@ -75,26 +64,26 @@ def _write(field: Field, bad: set[int]) -> Path:
         parallel=_PARALLEL,
         parameters={"ends": {"values": ends, "env": kwok.ENDS_WITH}},
     )
-    more = {"podTemplate": {"metadata": {"annotations": {kwok.ENDS_AFTER: "0.2s"}}}}
-    values.write_text(yaml.safe_dump(yaml.safe_load(values.read_text()) | more))
+    template = {"podTemplate": {"metadata": {"annotations": {kwok.ENDS_AFTER: "0.2s"}}}}
+    values.write_text(yaml.safe_dump(yaml.safe_load(values.read_text()) | template))
     return values
 
 
 def _kill_at(process: ForkServerProcess, journal: Path, records: int, log: Path) -> None:
     """Kill a runner once so many lines stand in the journal."""
 
-    def written() -> bool:
+    def is_written() -> bool:
         assert process.is_alive(), log.read_text()
         return journal.exists() and journal.read_bytes().count(b"\n") >= records
 
-    until(written, f"record {records}", _PATIENCE)
+    until(is_written, f"record {records}", _PATIENCE, poll=_LOOK)
     process.kill()
     process.join()
 
 
-def _made(field: Field) -> dict[str, list[float]]:
+def _creations(field: Field) -> dict[str, list[float]]:
     """When the Job of each trial was made, by the API server's own log, in seconds since 1970."""
-    found: dict[str, list[float]] = {}
+    times: dict[str, list[float]] = {}
     field.cluster.audit.read()  # all that was asked stands in the log
     own = field.namespace.encode()
     for line in field.cluster.run.audit_log.read_bytes().splitlines():
@@ -103,8 +92,8 @@ def _made(field: Field) -> dict[str, list[float]]:
         event = json.loads(line)
         if event["responseStatus"]["code"] == 201 and "subresource" not in event["objectRef"]:
             at = datetime.fromisoformat(event["stageTimestamp"]).timestamp()
-            found.setdefault(event["objectRef"]["name"], []).append(at)
-    return found
+            times.setdefault(event["objectRef"]["name"], []).append(at)
+    return times
 
 
 def test_twenty_kills_lose_nothing_and_repeat_nothing(field: Field) -> None:
@@ -115,36 +104,40 @@ def test_twenty_kills_lose_nothing_and_repeat_nothing(field: Field) -> None:
     journal = field.folder / "state/sweeps/s/journal.jsonl"
     moments = sorted(chance.sample(range(1, (_TRIALS - _PARALLEL) * _RECORDS), _KILLS))
     log = field.folder / "log"
-    told = sweepfork.of(
+    sweep = sweepfork.of(
         *("s", values, field.helm, field.namespace),
         kubeconfig=field.cluster.kubeconfig,
         state=field.folder / "state",
         log=log,
     )
     for moment in moments:
-        _kill_at(sweepfork.start(told), journal, moment, log)
-    last = sweepfork.start(told)
+        _kill_at(sweepfork.start(sweep), journal, moment, log)
+    last = sweepfork.start(sweep)
     last.join(_PATIENCE)
-    assert "completed 500 trials have ended\n" == log.read_text()
+    assert f"completed {_TRIALS} trials have ended\n" == log.read_text()
 
     state = field.look()
     counts = {state_: count for state_, count in state.counts.items() if count}
     assert {model.SUCCEEDED: _TRIALS - _BAD, model.FAILED: _BAD} == counts, state.reasons()
     assert actions.COMPLETED == state.outcome
-    assert bad == {n for n, one in state.trials.items() if one.state == model.FAILED}
-    measured = {n: one.value for n, one in state.trials.items() if n not in bad}
+    assert bad == {n for n, trial in state.trials.items() if trial.state == model.FAILED}
+    measured = {n: trial.value for n, trial in state.trials.items() if n not in bad}
     assert {n: _value(n) for n in range(_TRIALS) if n not in bad} == measured
-    assert {1} == {one.attempts for one in state.trials.values()}
-    found = results.collect(state.spec, state.trials.values())
-    assert found.best is not None
-    assert max(measured, key=lambda number: measured[number] or 0.0) == found.best.number
+    assert {1} == {trial.attempts for trial in state.trials.values()}
+    results_of_sweep = results.collect(state.spec, state.trials.values())
+    assert results_of_sweep.best is not None
+    assert max(measured, key=lambda number: measured[number] or 0.0) == results_of_sweep.best.number
 
-    made = _made(field)
-    assert {one.name for one in state.trials.values()} == made.keys()
-    again = [one.name for one in state.trials.values() if max(made[one.name]) > (one.ended or 0.0)]
+    creations = _creations(field)
+    assert {trial.name for trial in state.trials.values()} == creations.keys()
+    again = [
+        trial.name
+        for trial in state.trials.values()
+        if max(creations[trial.name]) > (trial.ended or 0.0)
+    ]
     assert [] == again
     # What was made twice is what a kill has met while helm was making it.
-    twice = Counter({name: len(times) - 1 for name, times in made.items()})
-    assert twice.total() <= _KILLS * releasing.AT_ONCE
+    twice = Counter({name: len(times) - 1 for name, times in creations.items()})
+    assert twice.total() <= _KILLS * releases.AT_ONCE
     assert [] == field.releases()
     assert [] == field.items("batch/v1/jobs")

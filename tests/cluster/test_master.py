@@ -44,8 +44,8 @@ def _job(worker: dict[str, Any]) -> dict[str, Any]:
 
 
 def _apply(cluster: Cluster, namespace: str, *objects: dict[str, Any]) -> None:
-    for one in objects:
-        cluster.kubectl("apply", "-f", "-", stdin=json.dumps(one), namespace=namespace)
+    for manifest in objects:
+        cluster.kubectl("apply", "-f", "-", stdin=json.dumps(manifest), namespace=namespace)
 
 
 def _rights(namespace: str) -> list[dict[str, Any]]:
@@ -89,10 +89,10 @@ def test_a_master_plans_says_so_and_is_started_again(
     env.pop("KUBERNETES_SERVICE_HOST", None)
 
     def plans() -> list[dict[str, Any]]:
-        found: dict[str, Any] = json.loads(
+        listing: dict[str, Any] = json.loads(
             cluster.kubectl("get", "scaleplans", "-o", "json", namespace=namespace)
         )
-        items: list[dict[str, Any]] = found["items"]
+        items: list[dict[str, Any]] = listing["items"]
         return items
 
     for attempt in range(2):
@@ -113,7 +113,7 @@ def test_a_master_plans_says_so_and_is_started_again(
     assert {"worker": {"replicas": 2}} == plan["spec"]["replicaResourceSpecs"]
     assert ["demo"] == [owner["name"] for owner in plan["metadata"]["ownerReferences"]]
     events = json.loads(cluster.kubectl("get", "events", "-o", "json", namespace=namespace))
-    (event,) = [one for one in events["items"] if one["reason"] == "FirstPlan"]
+    (event,) = [item for item in events["items"] if item["reason"] == "FirstPlan"]
     assert ("ElasticJob", "demo") == (
         event["involvedObject"]["kind"],
         event["involvedObject"]["name"],
@@ -121,7 +121,7 @@ def test_a_master_plans_says_so_and_is_started_again(
 
 
 def test_a_verdict_that_a_worker_leaves_is_the_end_of_its_job(lab: Lab) -> None:
-    """The watcher reads it from the first pod that ends with it, and makes no other in its place.
+    """The operator reads it from the first pod that ends with it, and makes no other in its place.
 
     The master is not asked: here it only pretends to run.
     """
@@ -132,18 +132,22 @@ def test_a_verdict_that_a_worker_leaves_is_the_end_of_its_job(lab: Lab) -> None:
     lab.job("j", annotations={names.MASTER: "own"}, specs=specs)
     lab.plan("j", 0, worker=3)
     workers = lab.running("j", 3, kind="worker")
-    why = f"{workers[1]}: rank 0 ended with exit code 13"
-    (before,) = [one for one in lab.pods("j") if one["metadata"]["name"] == workers[1]]
+    reason = f"{workers[1]}: rank 0 ended with exit code 13"
+    (before,) = [pod for pod in lab.pods("j") if pod["metadata"]["name"] == workers[1]]
     (container,) = before["status"]["containerStatuses"]
-    ended = {"exitCode": 13, "reason": "Error", "message": f"{names.JOB_HAS_FAILED}{why}"}
-    failed = {"ready": False, "started": False, "state": {"terminated": ended}}
+    end_of_container = {
+        "exitCode": 13,
+        "reason": "Error",
+        "message": f"{names.JOB_HAS_FAILED}{reason}",
+    }
+    failed = {"ready": False, "started": False, "state": {"terminated": end_of_container}}
     status = {"phase": "Failed", "containerStatuses": [{**container, **failed}]}
     path = lab.path("pods", workers[1]) + "/status"
     merge = "application/merge-patch+json"
     lab.cluster.admin.request("PATCH", path, {"status": status}, content_type=merge)
     until(lambda: lab.status("j").get("phase") == "Failed", "the end of the job")
     conditions = lab.status("j")["status"]["conditions"]
-    (end,) = [one for one in conditions if one["type"] == "Failed"]
-    assert ("TrainingFailed", why) == (end["reason"], end["message"])
+    (end,) = [condition for condition in conditions if condition["type"] == "Failed"]
+    assert ("TrainingFailed", reason) == (end["reason"], end["message"])
     until(lambda: [workers[1]] == lab.names("j", "worker"), "the end of the others")
     assert [] == lab.events("PodsReplaced")

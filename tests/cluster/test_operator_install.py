@@ -1,6 +1,6 @@
 """`allranks operator` on a control plane of its own: definitions belong to the whole cluster.
 
-One worker runs all of it (`xdist_group`). Fake nodes run the watcher's pods, which so get ready.
+One worker runs all of it (`xdist_group`). Fake nodes run the operator's pods, which so get ready.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from allranks import names
 from tests.kube import cluster as kube
 from tests.kube import kwok
 
+from . import deep
 from .program import Program, job, program
 from .waiting import until
 
@@ -39,7 +40,7 @@ KINDS = (
     "scaleplans.elastic.iml.github.io",
     "trainingruns.allranks.dev",
 )
-# What lets fake nodes run the watchers.
+# What lets fake nodes run the operator's pods.
 VALUES = {"scheduling": {"tolerations": [kwok.TOLERATION]}}
 RUNS = "allranks.dev/v1alpha1/trainingruns"
 
@@ -47,31 +48,31 @@ RUNS = "allranks.dev/v1alpha1/trainingruns"
 @pytest.fixture(scope="module")
 def own(testrun_uid: str) -> Iterator[Cluster]:
     """A control plane that starts without our kinds."""
-    with kube.share(f"install-{testrun_uid[:8]}", kwok=True, controller_qps=500) as found:
-        kwok.create(found.admin, 2, prefix="node")
-        yield found
+    with kube.share(f"install-{testrun_uid[:8]}", kwok=True, controller_qps=500) as shared:
+        kwok.create(shared.admin, 2, prefix="node")
+        yield shared
 
 
 @pytest.fixture
 def allranks(own: Cluster, helm4: Any, tmp_path: Path) -> Iterator[Program]:
     """The program and a namespace's name of the test's own; definitions go afterwards."""
-    with _place(own, helm4, tmp_path) as made:
-        yield made
+    with _place(own, helm4, tmp_path) as runner:
+        yield runner
 
 
 @pytest.fixture
 def with_each_helm(own: Cluster, helm: Any, tmp_path: Path) -> Iterator[Program]:
     """The same, with each major of helm."""
-    with _place(own, helm, tmp_path) as made:
-        yield made
+    with _place(own, helm, tmp_path) as runner:
+        yield runner
 
 
 @contextmanager
 def _place(own: Cluster, helm: Any, folder: Path) -> Iterator[Program]:
-    made = program(own, f"lab-{secrets.token_hex(4)}", helm, folder)
-    yield made
-    if any(one["metadata"]["name"] == made.namespace for one in own.items(_SPACES)):
-        own.api("DELETE", f"{_SPACES}/{made.namespace}")
+    runner = program(own, f"lab-{secrets.token_hex(4)}", helm, folder)
+    yield runner
+    if any(item["metadata"]["name"] == runner.namespace for item in own.items(_SPACES)):
+        own.api("DELETE", f"{_SPACES}/{runner.namespace}")
     for name in defined(own):
         own.api("DELETE", f"{_DEFINITIONS}/{name}")
     until(lambda: not defined(own), "the end of the definitions")
@@ -79,8 +80,8 @@ def _place(own: Cluster, helm: Any, folder: Path) -> Iterator[Program]:
 
 def defined(cluster: Cluster) -> list[str]:
     """The definitions of ours that there are."""
-    found = [one["metadata"]["name"] for one in cluster.items(_DEFINITIONS)]
-    return sorted(set(found) & set(KINDS))
+    names_of_definitions = [item["metadata"]["name"] for item in cluster.items(_DEFINITIONS)]
+    return sorted(set(names_of_definitions) & set(KINDS))
 
 
 def operate(allranks: Program, verb: str, *flags: str, **how: Any) -> str:
@@ -90,7 +91,7 @@ def operate(allranks: Program, verb: str, *flags: str, **how: Any) -> str:
     # The namespace and the values belong behind the verb.
     place = line.index("operator")
     line = [*line[: place + 1], verb, *(word for word in line[place + 1 :] if word != verb)]
-    done = subprocess.run(
+    process = subprocess.run(
         line,
         env=allranks.environment() | how.pop("env", {}),
         stdin=subprocess.DEVNULL,
@@ -99,24 +100,24 @@ def operate(allranks: Program, verb: str, *flags: str, **how: Any) -> str:
         check=False,
         timeout=120,
     )
-    said = done.stdout + done.stderr
-    assert how.get("code", 0) == done.returncode, said
-    assert "Traceback" not in said
-    return said
+    output = process.stdout + process.stderr
+    assert how.get("code", 0) == process.returncode, output
+    assert "Traceback" not in output
+    return output
 
 
 def install(allranks: Program, *flags: str, **how: Any) -> str:
-    """Install it with watchers that fake nodes run."""
+    """Install it with replicas that fake nodes run."""
     return operate(allranks, "install", "--create-namespace", *flags, values=VALUES, **how)
 
 
 def deployment(allranks: Program) -> dict[str, Any]:
-    """The watchers' Deployment."""
+    """The operator's Deployment."""
     return allranks.get("apps/v1/deployments", "allranks-watcher")
 
 
 def act(allranks: Program) -> None:
-    """Hold the watchers' Lease: fake nodes run no process that could."""
+    """Hold the operator's Lease: fake nodes run no process that could."""
     body = {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
@@ -133,12 +134,12 @@ def act(allranks: Program) -> None:
 
 
 def test_from_install_to_uninstall(with_each_helm: Program) -> None:
-    """Definitions, two ready watchers, new values over the old ones, and what stays at the end."""
+    """Definitions, two ready replicas, new values over the old ones, and what stays at the end."""
     allranks = with_each_helm
-    said = install(allranks)
+    output = install(allranks)
     for name in KINDS:
-        assert f"definition {name}: new\n" in said
-    assert f"2 of 2 watchers ready; watching {allranks.namespace}\n" in said
+        assert f"definition {name}: new\n" in output
+    assert f"2 of 2 replicas ready; watching {allranks.namespace}\n" in output
     act(allranks)
     status = json.loads(operate(allranks, "status", "-o", "json"))
     assert (True, 1, [allranks.namespace]) == (status["ok"], status["revision"], status["watches"])
@@ -149,16 +150,16 @@ def test_from_install_to_uninstall(with_each_helm: Program) -> None:
     assert "release 'allranks' is there already" in again
     assert "allranks operator upgrade" in again
 
-    said = operate(allranks, "upgrade", "--set", "replicas=1")
-    assert f"definition {KINDS[0]}: up to date\n" in said
-    assert "1 of 1 watcher ready" in said
+    output = operate(allranks, "upgrade", "--set", "replicas=1")
+    assert f"definition {KINDS[0]}: up to date\n" in output
+    assert "1 of 1 replica ready" in output
     tolerations = deployment(allranks)["spec"]["template"]["spec"]["tolerations"]
     assert [kwok.TOLERATION] == tolerations
 
-    said = operate(allranks, "uninstall")
+    output = operate(allranks, "uninstall")
     for name in KINDS:
-        assert f"  kept definition {name}\n" in said
-    assert "status.enabled=false" in said
+        assert f"  kept definition {name}\n" in output
+    assert "status.enabled=false" in output
     assert list(KINDS) == defined(allranks.cluster)
     assert [] == allranks.items("coordination.k8s.io/v1/leases")
     assert "there is no release 'allranks'" in operate(allranks, "uninstall", code=2)
@@ -177,12 +178,12 @@ def test_definitions_go_only_where_that_is_meant(allranks: Program) -> None:
     allranks.cluster.api(
         "POST", f"/apis/{names.API_VERSION}/namespaces/default/{names.TRAINING_RUNS}", body
     )
-    said = operate(allranks, "uninstall", "--crds", code=2)
-    assert "--crds: with their definitions 1 TrainingRun would go, of all namespaces" in said
-    assert "helm" not in said, "no release holds it"
+    output = operate(allranks, "uninstall", "--crds", code=2)
+    assert "--crds: with their definitions 1 TrainingRun would go, of all namespaces" in output
+    assert "helm" not in output, "no release holds it"
     assert list(KINDS) == defined(allranks.cluster)
-    said = operate(allranks, "uninstall", "--crds", "--yes")
-    assert f"removed definition {KINDS[2]}\n" in said
+    output = operate(allranks, "uninstall", "--crds", "--yes")
+    assert f"removed definition {KINDS[2]}\n" in output
     until(lambda: not defined(allranks.cluster), "the end of the definitions")
 
 
@@ -209,7 +210,7 @@ def test_old_definitions_are_brought_up_to_date(with_each_helm: Program, repo: P
         check=True,
     )
     assert list(KINDS) == defined(allranks.cluster)
-    until(lambda: deployment(allranks)["status"].get("availableReplicas") == 2, "the watchers")
+    until(lambda: deployment(allranks)["status"].get("availableReplicas") == 2, "the replicas")
     status = json.loads(operate(allranks, "status", "-o", "json", code=1))
     assert (False, False) == (status["ok"], status["acts"]), "nobody holds the Lease"
     act(allranks)
@@ -222,8 +223,8 @@ def test_old_definitions_are_brought_up_to_date(with_each_helm: Program, repo: P
     allranks.cluster.admin.request("PATCH", path, older, content_type="application/json-patch+json")
     status = json.loads(operate(allranks, "status", "-o", "json", code=1))
     assert "another version" == status["definitions"][KINDS[2]]
-    said = operate(allranks, "upgrade")
-    assert f"definition {KINDS[2]}: brought to this version\n" in said
+    output = operate(allranks, "upgrade")
+    assert f"definition {KINDS[2]}: brought to this version\n" in output
     assert json.loads(operate(allranks, "status", "-o", "json"))["ok"]
     assert ["run", "runs", "tr"] == allranks.cluster.api("GET", path)["spec"]["names"]["shortNames"]
 
@@ -233,11 +234,11 @@ def test_another_operators_definitions_are_left_alone(allranks: Program, repo: P
     theirs = yaml.safe_load((repo / "charts/operator/crds/elasticjobs.yaml").read_text("utf-8"))
     del theirs["metadata"]["labels"]
     allranks.cluster.api("POST", _DEFINITIONS, theirs)
-    said = install(allranks, code=2)
-    assert f"has {KINDS[0]} of another operator" in said
+    output = install(allranks, code=2)
+    assert f"has {KINDS[0]} of another operator" in output
     assert [KINDS[0]] == defined(allranks.cluster)
-    assert "fix: remove that operator first; with --adopt" in said
-    assert "2 of 2 watchers" in install(allranks, "--adopt")
+    assert "fix: remove that operator first; with --adopt" in output
+    assert "2 of 2 replicas" in install(allranks, "--adopt")
 
 
 def installer(repo: Path) -> dict[str, Any]:
@@ -267,13 +268,13 @@ def test_a_namespaces_administrator_installs_with_the_guides_role(
     guest = {"KUBECONFIG": str(allranks.cluster.guest_kubeconfig)}
     allranks.cluster.api("POST", _SPACES, {"metadata": {"name": allranks.namespace}})
     bind(allranks, "admin")
-    said = operate(allranks, "install", values=VALUES, env=guest, code=1)
-    assert "customresourcedefinitions" in said
-    assert "allranks operator install --crds-only" in said
+    output = operate(allranks, "install", values=VALUES, env=guest, code=1)
+    assert "customresourcedefinitions" in output
+    assert "allranks operator install --crds-only" in output
     operate(allranks, "install", "--crds-only")
     line = ("--skip-crds", "--set", "rbac.aggregate=false")
-    said = operate(allranks, "install", *line, values=VALUES, env=guest, code=1)
-    assert 'docs/guides/operator.md, "Who may install it", has the ClusterRole' in said
+    output = operate(allranks, "install", *line, values=VALUES, env=guest, code=1)
+    assert 'docs/guides/operator.md, "Who may install it", has the ClusterRole' in output
     assert [] == allranks.items("apps/v1/deployments")
     role = f"/apis/{_RBAC}/v1/clusterroles"
     allranks.cluster.api("POST", role, installer(repo))
@@ -281,8 +282,8 @@ def test_a_namespaces_administrator_installs_with_the_guides_role(
         binding = allranks.root(f"{_RBAC}/v1/rolebindings")
         allranks.cluster.api("DELETE", f"{binding}/guest-admin")
         bind(allranks, installer(repo)["metadata"]["name"])
-        said = operate(allranks, "install", *line, values=VALUES, env=guest)
-        assert "2 of 2 watchers ready" in said
+        output = operate(allranks, "install", *line, values=VALUES, env=guest)
+        assert "2 of 2 replicas ready" in output
         operate(allranks, "upgrade", "--skip-crds", "--set", "podLogs=true", env=guest)
         operate(allranks, "uninstall", env=guest)
     finally:
@@ -291,12 +292,12 @@ def test_a_namespaces_administrator_installs_with_the_guides_role(
 
 def test_what_cannot_be_installed_leaves_nothing(allranks: Program) -> None:
     """Not a definition where the values are wrong; no release where the server refuses it."""
-    said = operate(allranks, "install", values=VALUES, code=2)
-    assert f"there is no namespace '{allranks.namespace}'; nothing was changed" in said
-    assert "add --create-namespace" in said
+    output = operate(allranks, "install", values=VALUES, code=2)
+    assert f"there is no namespace '{allranks.namespace}'; nothing was changed" in output
+    assert "add --create-namespace" in output
     allranks.cluster.api("POST", _SPACES, {"metadata": {"name": allranks.namespace}})
-    said = operate(allranks, "install", "--set", "watch.namespaces={default,ghost}", code=2)
-    assert "there is no namespace 'ghost'; nothing was changed" in said
+    output = operate(allranks, "install", "--set", "watch.namespaces={default,ghost}", code=2)
+    assert "there is no namespace 'ghost'; nothing was changed" in output
     both = ("--set", "watch.cluster=true", "--set", "watch.namespaces={default}")
     assert "--set-json 'watch.namespaces=[]'" in operate(allranks, "install", *both, code=2)
     assert [] == defined(allranks.cluster)
@@ -310,29 +311,43 @@ def test_what_cannot_be_installed_leaves_nothing(allranks: Program) -> None:
         assert [] == allranks.items(kind)
 
 
-def test_watchers_of_the_same_namespaces_are_named(allranks: Program) -> None:
+def test_operators_of_the_same_namespaces_are_named(allranks: Program) -> None:
     """At install, at the upgrade to all namespaces with what it takes away, and at the end."""
     none = ("--no-wait", "--set", "replicas=0")
-    said = operate(allranks, "install", "--create-namespace", *none)
-    assert "watches" not in said
-    said = operate(allranks, "install", "--release", "second", *none, code=2)
-    assert "allranks-master" in said
-    assert f"is of release 'allranks' in namespace {allranks.namespace}; nothing was" in said
+    output = operate(allranks, "install", "--create-namespace", *none)
+    assert "watches" not in output
+    output = operate(allranks, "install", "--release", "second", *none, code=2)
+    assert "allranks-master" in output
+    assert f"is of release 'allranks' in namespace {allranks.namespace}; nothing was" in output
     other = ("--release", "second", "--set", "rbac.create=false", *none)
-    said = operate(allranks, "install", *other, "--set", "watch.cluster=true")
+    output = operate(allranks, "install", *other, "--set", "watch.cluster=true")
     first = f"release 'allranks' in namespace {allranks.namespace}"
-    assert f"{first} watches {allranks.namespace} too: two watchers fight" in said
-    said = operate(
+    assert f"{first} watches {allranks.namespace} too: two operators fight" in output
+    output = operate(
         allranks, "upgrade", *none, "--set", "watch.cluster=true,master.namespaces={default}"
     )
-    assert f"ServiceAccount and Role allranks-master go from {allranks.namespace}: " in said
-    assert f"'master.namespaces={{default,{allranks.namespace}}}' keeps them" in said
-    said = operate(allranks, "uninstall", "--crds", code=2)
-    assert f"release 'second' in namespace {allranks.namespace} would have no kinds" in said
-    said = operate(allranks, "uninstall")
-    assert "release 'second' in namespace" in said
-    assert "goes on: it watches every namespace" in said
-    assert "nobody keeps" not in said
+    assert f"ServiceAccount and Role allranks-master go from {allranks.namespace}: " in output
+    assert f"'master.namespaces={{default,{allranks.namespace}}}' keeps them" in output
+    output = operate(allranks, "uninstall", "--crds", code=2)
+    assert f"release 'second' in namespace {allranks.namespace} would have no kinds" in output
+    output = operate(allranks, "uninstall")
+    assert "release 'second' in namespace" in output
+    assert "goes on: it watches every namespace" in output
+    assert "nobody keeps" not in output
+
+
+@pytest.mark.attack
+def test_a_job_nested_too_deep_is_counted_and_goes(allranks: Program) -> None:
+    """Whoever may write jobs keeps no administrator from removing their kinds."""
+    allranks.cluster.api("POST", _SPACES, {"metadata": {"name": allranks.namespace}})
+    operate(allranks, "install", "--crds-only")
+    path = allranks.root(f"{names.ELASTIC_API_VERSION}/{names.ELASTIC_JOBS}")
+    deep.send(allranks.cluster, "POST", path, deep.job("bad"))
+    output = operate(allranks, "uninstall", "--crds", code=2)
+    assert "--crds: with their definitions 1 ElasticJob would go, of all namespaces" in output
+    output = operate(allranks, "uninstall", "--crds", "--yes")
+    assert f"removed definition {names.ELASTIC_JOBS}.{names.ELASTIC_GROUP}" in output
+    until(lambda: not defined(allranks.cluster), "the end of the definitions")
 
 
 def test_runs_outlive_their_kinds_and_still_go(with_each_helm: Program) -> None:
@@ -341,27 +356,28 @@ def test_runs_outlive_their_kinds_and_still_go(with_each_helm: Program) -> None:
     allranks.cluster.api("POST", _SPACES, {"metadata": {"name": allranks.namespace}})
     operate(allranks, "install", "--crds-only")
     allranks("run", "demo", "--detach", values=job())
-    said = operate(allranks, "uninstall", "--crds", "--yes")
-    assert f"the releases that hold them ({allranks.namespace}/demo)" in said
+    output = operate(allranks, "uninstall", "--crds", "--yes")
+    assert f"the releases that hold them ({allranks.namespace}/demo)" in output
     until(lambda: not defined(allranks.cluster), "the end of the definitions")
     fresh = replace(allranks, home=allranks.home / "fresh")
     fresh.home.mkdir()
-    said = fresh("upgrade", "demo", "--recreate", code=1, values=job(nodes=3))
-    assert "the cluster no longer has the kind of TrainingRun/demo" in said
-    assert "allranks operator install --crds-only" in said
+    output = fresh("upgrade", "demo", "--recreate", code=1, values=job(nodes=3))
+    assert "the cluster no longer has the kind of TrainingRun/demo" in output
+    assert "allranks operator install --crds-only" in output
     assert 2 == fresh.get("batch/v1/jobs", "demo")["spec"]["parallelism"]
-    said = fresh("delete", "demo")
-    assert "deleted demo" in said
-    assert "removed without helm" in said
+    output = fresh("delete", "demo")
+    assert "deleted demo" in output
+    assert "removed without helm" in output
     assert [] == fresh.left("demo")
 
 
-def test_watchers_that_do_not_start_are_told(allranks: Program) -> None:
+def test_operators_that_do_not_start_are_told(allranks: Program) -> None:
     """No node takes them: the scheduler's words, and what to do."""
-    said = operate(allranks, "install", "--create-namespace", "--timeout", "2s", code=1)
-    assert "0 of 2 watchers ready after 2 s: 0/2 nodes are available" in said
+    output = operate(allranks, "install", "--create-namespace", "--timeout", "2s", code=1)
+    assert "0 of 2 replicas ready after 2 s: 0/2 nodes are available" in output
     assert (
-        f"kubectl -n {allranks.namespace} describe pods -l app.kubernetes.io/name=operator" in said
+        f"kubectl -n {allranks.namespace} describe pods -l app.kubernetes.io/name=operator"
+        in output
     )
 
 
@@ -377,7 +393,7 @@ def test_a_run_has_a_status_where_the_cluster_has_the_kind(with_each_helm: Progr
     assert {"release": "demo", "workload": "torchrun", "suspend": False} == run["spec"]
     assert {"observedGeneration": -1} == run["status"]
     allranks("run", "quiet", "--detach", values=job(status={"enabled": False}))
-    assert ["demo"] == [one["metadata"]["name"] for one in allranks.items(RUNS)]
+    assert ["demo"] == [item["metadata"]["name"] for item in allranks.items(RUNS)]
     allranks("upgrade", "demo", values=job(status={"enabled": False}))
     assert [] == allranks.items(RUNS)
     allranks("upgrade", "demo", values=job())
@@ -386,7 +402,7 @@ def test_a_run_has_a_status_where_the_cluster_has_the_kind(with_each_helm: Progr
 
 
 def test_waiting_waits_for_the_status(allranks: Program, repo: Path, helm4: Any) -> None:
-    """`helm install --wait` ends with the run's readiness, not before the watcher tells of it."""
+    """`helm install --wait` ends with the run's readiness, not before the operator tells of it."""
     allranks.cluster.api("POST", _SPACES, {"metadata": {"name": allranks.namespace}})
     operate(allranks, "install", "--crds-only")
     waiting = subprocess.Popen(
@@ -405,7 +421,7 @@ def test_waiting_waits_for_the_status(allranks: Program, repo: Path, helm4: Any)
     waiting.stdin.close()
     pods = "v1/pods"
     until(
-        lambda: ["Running"] * 2 == [one["status"].get("phase") for one in allranks.items(pods)],
+        lambda: ["Running"] * 2 == [item["status"].get("phase") for item in allranks.items(pods)],
         "the pods",
     )
     assert waiting.poll() is None
@@ -424,7 +440,7 @@ def test_waiting_waits_for_the_status(allranks: Program, repo: Path, helm4: Any)
 def helm(allranks: Program, path: Path, *words: object) -> subprocess.CompletedProcess[str]:
     """What helm says, given the values of the job."""
     return subprocess.run(
-        [str(one) for one in (path, *words)],
+        [str(word) for word in (path, *words)],
         env=allranks.environment(),
         input=json.dumps(job()),
         stdout=subprocess.PIPE,
@@ -455,11 +471,11 @@ def test_waiting_for_a_suspended_run_says_what_it_is(
     path = f"{allranks.root(RUNS)}/demo/status"
     words = ["upgrade", "--install", "demo", repo / "charts/torchrun", "-n", allranks.namespace]
     words += ["-f", "-", "--set", "runPolicy.suspend=true"]
-    done = helm(allranks, helm4.path, *words)
-    assert 0 == done.returncode, done.stdout
+    process = helm(allranks, helm4.path, *words)
+    assert 0 == process.returncode, process.stdout
     allranks.cluster.admin.request(
         "PATCH", path, {"status": status}, content_type="application/merge-patch+json"
     )
-    done = helm(allranks, helm4.path, *words, "--wait", "--timeout", "1s")
-    assert 1 == done.returncode
-    assert "demo not ready. status: InProgress, message: the job is suspended" in done.stdout
+    process = helm(allranks, helm4.path, *words, "--wait", "--timeout", "1s")
+    assert 1 == process.returncode
+    assert "demo not ready. status: InProgress, message: the job is suspended" in process.stdout

@@ -1,4 +1,4 @@
-"""The watcher with exactly the rights that its chart grants: all of them are used, none is missing.
+"""The operator with exactly the rights that its chart grants: all of them used, none is missing.
 
 Its process is the account of the chart's release, by a token of it; the API server's audit log says
 what it asked for, and what it was refused.
@@ -21,8 +21,8 @@ from allranks import names
 from tests.kube import kwok
 from tests.kube.api import ApiError
 
+from .operator_process import Zygote
 from .waiting import PATIENCE, until
-from .watchers import Zygote
 from .watching import CLAIM, Lab, release_job, replicas
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ _APPLIED = {"trainingruns"}
 
 @pytest.fixture
 def lab(lab: Lab, helm4: Any, repo: Path, tmp_path: Path) -> Iterator[Lab]:
-    """A namespace with the chart's release, whose watcher is a process of the test's."""
+    """A namespace with the chart's release, whose operator is a process of the test's."""
     helm4.run(
         *("install", RELEASE, repo / "charts/operator", "--skip-crds"),
         *("--namespace", lab.namespace, "--kubeconfig", lab.cluster.kubeconfig),
@@ -52,13 +52,16 @@ def lab(lab: Lab, helm4: Any, repo: Path, tmp_path: Path) -> Iterator[Lab]:
     lab.zygote.close()
 
 
-def token_of(lab: Lab, account: str) -> str:
-    """A token of an account, as its pods have one."""
+def token_of(lab: Lab, account: str, pod: str = "") -> str:
+    """A token of an account; the one that a pod has, where one is named."""
     path = f"{lab.path('serviceaccounts', account)}/token"
+    spec: dict[str, Any] = {"expirationSeconds": 3600}
+    if pod:
+        spec["boundObjectRef"] = {"apiVersion": "v1", "kind": "Pod", "name": pod}
     body = {
         "apiVersion": "authentication.k8s.io/v1",
         "kind": "TokenRequest",
-        "spec": {"expirationSeconds": 3600},
+        "spec": spec,
     }
     token: str = lab.cluster.api("POST", path, body)["status"]["token"]
     return token
@@ -70,37 +73,62 @@ def token_kubeconfig(lab: Lab, account: str, folder: Path) -> Path:
     config = yaml.safe_load(lab.cluster.kubeconfig.read_text("utf-8"))
     config["users"] = [{"name": account, "user": {"token": token}}]
     config["contexts"][0]["context"]["user"] = account
-    made = folder / f"{account}.kubeconfig"
-    made.write_text(json.dumps(config))
-    return made
+    path = folder / f"{account}.kubeconfig"
+    path.write_text(json.dumps(config))
+    return path
 
 
 def masters_account(lab: Lab, job: str, seconds: float = PATIENCE) -> str:
-    """The account that the watcher has made for the master of a job, waited for so long."""
+    """The account that the operator has made for the master of a job, waited for so long."""
     uid = until(lambda: lab.get(names.ELASTIC_JOBS, job), f"job {job}")["metadata"]["uid"]
-    found = f"elasticjob-{job}-dlrover-master-{uid[:8]}"
-    until(lambda: lab.get("rolebindings", found), f"the rights of {found}", seconds)
-    return found
+    account_name = f"elasticjob-{job}-dlrover-master-{uid[:8]}"
+    until(lambda: lab.get("rolebindings", account_name), f"the rights of {account_name}", seconds)
+    return account_name
 
 
 def granted(lab: Lab, account: str) -> set[tuple[str, str]]:
     """What the Role of an account gives it, as (resource, verb).
 
-    The audit log leaves Leases out; without the rights to its own the watcher would not act.
+    The audit log leaves Leases out; without the rights to its own the operator would not act.
     """
-    found = set()
+    result = set()
     role = lab.cluster.api("GET", lab.path("roles", account))
     for rule in role["rules"]:
-        found |= {(plural, verb) for plural in rule["resources"] for verb in rule["verbs"]}
-    return found
+        result |= {(plural, verb) for plural in rule["resources"] for verb in rule["verbs"]}
+    return result
 
 
-def asked(lab: Lab, account: str) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
+def run_master(lab: Lab, job: str, account: str, folder: Path) -> None:
+    """Run the real master of a job to its end, as the account that the operator made for it."""
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(folder),
+        "KUBECONFIG": str(token_kubeconfig(lab, account, folder)),
+        names.ENV_NAMESPACE: lab.namespace,
+        names.ENV_JOB: job,
+        names.ENV_MASTER_PORT: "0",
+    }
+    master = subprocess.run(
+        [sys.executable, "-m", "allranks_operator.master"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=90,
+    )
+    assert 0 == master.returncode, master.stdout + master.stderr
+
+
+def requests_of(lab: Lab, account: str) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
     """What an account has asked for in the namespace, and what of it was forbidden."""
     user = f"system:serviceaccount:{lab.namespace}:{account}"
-    requests = [one for one in lab.cluster.audit.read() if one.user == user and one.resource]
-    refused = {(one.resource, one.verb) for one in requests if one.code == _FORBIDDEN}
-    return {(one.resource, one.verb) for one in requests}, refused
+    requests = [
+        request for request in lab.cluster.audit.read() if request.user == user and request.resource
+    ]
+    refusals = {
+        (request.resource, request.verb) for request in requests if request.code == _FORBIDDEN
+    }
+    return {(request.resource, request.verb) for request in requests}, refusals
 
 
 def _runs(lab: Lab) -> None:
@@ -149,7 +177,7 @@ def _merge(lab: Lab, path: str, body: dict[str, Any]) -> None:
     lab.cluster.admin.request("PATCH", path, body, content_type="application/merge-patch+json")
 
 
-def test_the_watcher_works_with_exactly_its_rights(lab: Lab) -> None:
+def test_the_operator_works_with_exactly_its_rights(lab: Lab) -> None:
     """Nothing that it does is forbidden, and there is no right that it does not use or pass on."""
     lab.watch(*FLAGS, "--pod-logs")
     # The pods of a master of ours have a token of their job's, and it has an account.
@@ -161,11 +189,15 @@ def test_the_watcher_works_with_exactly_its_rights(lab: Lab) -> None:
     rights = granted(lab, ACCOUNT) - granted(lab, masters_account(lab, "own"))
 
     def unused() -> set[tuple[str, str]]:
-        found = asked(lab, ACCOUNT)[0]
-        return rights - found - {(one, "create") for one in _APPLIED if (one, "patch") in found}
+        requests = requests_of(lab, ACCOUNT)[0]
+        return (
+            rights
+            - requests
+            - {(resource, "create") for resource in _APPLIED if (resource, "patch") in requests}
+        )
 
     until(lambda: not unused(), lambda: f"use of {sorted(unused())}")
-    assert set() == asked(lab, ACCOUNT)[1]
+    assert set() == requests_of(lab, ACCOUNT)[1]
 
 
 def test_a_master_works_with_exactly_its_rights(lab: Lab, tmp_path: Path) -> None:
@@ -175,26 +207,10 @@ def test_a_master_works_with_exactly_its_rights(lab: Lab, tmp_path: Path) -> Non
     own = {names.MASTER: "own"}
     lab.job("led", annotations=own, specs={"worker": replicas(2, annotations=ends)})
     account = masters_account(lab, "led")
-    environment = {
-        "PATH": os.environ["PATH"],
-        "HOME": str(tmp_path),
-        "KUBECONFIG": str(token_kubeconfig(lab, account, tmp_path)),
-        names.ENV_NAMESPACE: lab.namespace,
-        names.ENV_JOB: "led",
-        names.ENV_MASTER_PORT: "0",
-    }
-    master = subprocess.run(
-        [sys.executable, "-m", "allranks_operator.master"],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=90,
-    )
-    assert 0 == master.returncode, master.stdout + master.stderr
+    run_master(lab, "led", account, tmp_path)
     assert "history.json" in (lab.get("configmaps", "led-history") or {})["data"]
-    used, refused = asked(lab, account)
-    assert set() == refused
+    used, refusals = requests_of(lab, account)
+    assert set() == refusals
     # A plan is only looked for by name where one of that name is there already.
     assert {("scaleplans", "get")} >= granted(lab, account) - used
 
@@ -221,12 +237,17 @@ def test_a_masters_account_is_no_way_to_anything_else(lab: Lab) -> None:
 
     change = {"data": {"history.json": "{}"}}
     own, root = lab.path("configmaps", "mine-history"), lab.path("configmaps", "kube-root-ca.crt")
-    taken, other = (lab.path("configmaps", f"{name}-history") for name in ("taken", "other"))
+    mine_history, other = (lab.path("configmaps", f"{name}-history") for name in ("taken", "other"))
     job = lab.path(names.ELASTIC_JOBS, "mine")
     assert {HTTPStatus.OK} == {status("mine", "GET", path) for path in (own, job)}
     assert HTTPStatus.OK == status("mine", "PATCH", own, change)
     # The name of a job is its author's choice: it makes no ConfigMap of somebody else's the job's.
-    for user, path in (("mine", other), ("mine", root), ("mine", taken), ("taken", taken)):
+    for user, path in (
+        ("mine", other),
+        ("mine", root),
+        ("mine", mine_history),
+        ("taken", mine_history),
+    ):
         assert [_FORBIDDEN] * 2 == [status(user, "GET", path), status(user, "PATCH", path, change)]
     for path in (
         lab.path("configmaps"),

@@ -14,16 +14,17 @@ import yaml
 
 from allranks import names, postrender
 from allranks.cli import main
-from allranks.helm import driver, locate
+from allranks.helm import binary as helm_binary
+from allranks.helm import driver
 from allranks.sweep.model import Trial
-from allranks.sweep.values.prepare import Request, prepare, samples
+from allranks.sweep.spec.prepare import SweepFlags, prepare, samples
 from allranks.values.sources import Sources
 from allranks.yamlio.load import load_all
 
 from .test_dry_run import CASES, CHARTS, complaints, level_of, namespaces, objects, pods
 
 if TYPE_CHECKING:
-    from allranks.model.manifest import Manifest
+    from allranks.k8s.manifest import Manifest
 
 pytestmark = [pytest.mark.attack, pytest.mark.timeout(600)]
 
@@ -94,15 +95,15 @@ def restricted(
 
     def judge(file: Path) -> list[str]:
         if yaml.safe_load(file.read_text("utf-8"))["workload"] == "sweep":
-            prepared = prepare(Request("s", Sources(files=(str(file),))))
+            prepared = prepare(SweepFlags("s", Sources(files=(str(file),))))
             values = prepared.values(Trial(0, "s-0", next(samples(prepared.spec))))
-            binary = locate.inspect(helm4.path)
+            binary = helm_binary.inspect(helm4.path)
             text = driver.template(binary, "s-0", where, prepared.chart, values)
             text = postrender.process(text)
         else:
             code = main.main(["render", "demo", "-f", str(file), "-n", where])
-            text, said = capfd.readouterr()
-            assert 0 == code, said
+            text, warnings = capfd.readouterr()
+            assert 0 == code, warnings
         manifests: list[Manifest] = [manifest for manifest in load_all(text) if manifest]
         assert list(pods(manifests)), "there is no pod to judge"
         return complaints(server, manifests, where)

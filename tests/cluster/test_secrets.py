@@ -44,12 +44,12 @@ def allranks(
 ) -> Program:
     """The program, whose helm writes down its arguments."""
     make_nodes(2)
-    made = program(cluster, namespace, helm4, tmp_path)
+    runner = program(cluster, namespace, helm4, tmp_path)
     wrapper = tmp_path / "helm"
     log, environment = tmp_path / "ps.log", tmp_path / "env.log"
     wrapper.write_text(_WRAPPER.format(log=log, environment=environment, helm=helm4.path))
     wrapper.chmod(0o755)
-    return Program(cluster, namespace, wrapper, made.home)
+    return Program(cluster, namespace, wrapper, runner.home)
 
 
 def _values(workload: str) -> dict[str, Any]:
@@ -78,8 +78,8 @@ def _commands(workload: str) -> list[tuple[str, ...]]:
             ("sweep", "results", "s", "--report", "-"),
         ]
     words = ("status", "events")  # a fake node has no logs
-    named = [(word, "s", *form) for word in words for form in ((), ("-o", "json"))]
-    return [*named, ("list",), ("list", "-o", "json"), ("wait", "s")]
+    queries = [(word, "s", *form) for word in words for form in ((), ("-o", "json"))]
+    return [*queries, ("list",), ("list", "-o", "json"), ("wait", "s")]
 
 
 def _forms(secret: str) -> tuple[str, str]:
@@ -136,21 +136,21 @@ def test_a_secret_is_nowhere_but_where_it_belongs(
     file.write_text(json.dumps(values))
     if workload == "sweep":
         where = ("-n", allranks.namespace, "--on", "cluster")
-        said = allranks("sweep", "run", "s", *where, "-f", file)
+        output = allranks("sweep", "run", "s", *where, "-f", file)
     else:
-        said = allranks("run", "s", "-f", file)
+        output = allranks("run", "s", "-f", file)
     for words in _commands(workload):
-        said += allranks(*words)
+        output += allranks(*words)
     # A refusal says what is wrong, and not what else there is.
     wrong = ("--set", "nodes=many")
     verb = ("sweep", "run", "t", "--on", "cluster") if workload == "sweep" else ("run", "t")
-    said += allranks(*verb, "-f", file, *wrong, code=2)
-    assert not [secret for secret in (_NAMED, _TYPED) if secret in said], said
+    output += allranks(*verb, "-f", file, *wrong, code=2)
+    assert not [secret for secret in (_NAMED, _TYPED) if secret in output], output
     assert [] == _leaks(allranks)
     for log in ("ps.log", "env.log"):
-        written = (tmp_path / log).read_text()
-        assert "install" in written or log == "env.log"
-        assert not [secret for secret in (_NAMED, _TYPED) if secret in written], log
+        log_text = (tmp_path / log).read_text()
+        assert "install" in log_text or log == "env.log"
+        assert not [secret for secret in (_NAMED, _TYPED) if secret in log_text], log
     for path in allranks.home.rglob("*"):
         if path.is_file() and _TYPED in path.read_text("utf-8", "replace"):
             # A sweep's values are in its journal, so that it can be gone on with.
@@ -160,16 +160,16 @@ def test_a_secret_is_nowhere_but_where_it_belongs(
 
 def test_the_key_of_an_mpi_job_is_in_its_secret_alone(allranks: Program) -> None:
     """Whoever has it can start programs in the job's pods."""
-    said = allranks("run", "s", values=_values("mpi"))
+    output = allranks("run", "s", values=_values("mpi"))
     key = allranks.get("v1/secrets", "s-ssh")["data"]["ssh-privatekey"]
     body = b64decode(key).decode().splitlines()[1]
-    said += "".join(allranks(*words) for words in _commands("mpi"))
-    assert body not in said
-    seen = {
+    output += "".join(allranks(*words) for words in _commands("mpi"))
+    assert body not in output
+    places = {
         f"{kind} {item['metadata']['name']}"
         for kind in KINDS
         for item in allranks.items(kind)
         for _, text in _texts(item)
         if key in text or body in text
     }
-    assert {"v1/secrets s-ssh"} == seen
+    assert {"v1/secrets s-ssh"} == places

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from allranks.cluster.kube import KubeCluster
+from allranks.cluster.client import KubeCluster
 from allranks.cluster.observe import observe
 from allranks.model.status import Phase
 from allranks.status.reduce import first_failed, reduce
@@ -44,7 +44,7 @@ DISRUPTION = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionB
 IGNORE = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
 
 
-def container(**more: Any) -> dict[str, Any]:
+def container(**fields: Any) -> dict[str, Any]:
     """A container that Pod Security "restricted" accepts."""
     return {
         "name": "trainer",
@@ -55,7 +55,7 @@ def container(**more: Any) -> dict[str, Any]:
             "runAsNonRoot": True,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        **more,
+        **fields,
     }
 
 
@@ -102,22 +102,22 @@ class Lab:
 
     def pods(self, index: int | None = None) -> list[dict[str, Any]]:
         """The pods, the newest last."""
-        found = self.cluster.items(f"/api/v1/namespaces/{self.namespace}/pods")
+        pods = self.cluster.items(f"/api/v1/namespaces/{self.namespace}/pods")
         key = "batch.kubernetes.io/job-completion-index"
-        chosen = [
-            one for one in found if index is None or one["metadata"]["labels"][key] == str(index)
+        selected = [
+            pod for pod in pods if index is None or pod["metadata"]["labels"][key] == str(index)
         ]
-        return sorted(chosen, key=lambda one: int(one["metadata"]["resourceVersion"]))
+        return sorted(selected, key=lambda pod: int(pod["metadata"]["resourceVersion"]))
 
     def created(self, number: int) -> list[dict[str, Any]]:
         """The pods, once there are so many."""
 
         def look() -> list[dict[str, Any]]:
-            found = self.pods()
-            return found if len(found) == number else []
+            pods = self.pods()
+            return pods if len(pods) == number else []
 
-        found: list[dict[str, Any]] = until(look, f"{number} pods")
-        return found
+        pods: list[dict[str, Any]] = until(look, f"{number} pods")
+        return pods
 
     def kubelet(self, name: str, phase: str, **state: Any) -> None:
         """Write a pod's status as its kubelet would."""
@@ -133,10 +133,10 @@ class Lab:
         body = {"status": {"phase": phase, "conditions": conditions, "containerStatuses": [status]}}
         self.cluster.api("PATCH", f"{self.path('pods', name)}/status", body)
 
-    def fail(self, name: str, code: int, **more: Any) -> None:
+    def fail(self, name: str, code: int, **fields: Any) -> None:
         """End a pod's container."""
-        ended = {"exitCode": code, "reason": "Error", "finishedAt": _now(), "message": "boom"}
-        self.kubelet(name, "Failed", terminated=ended, **more)
+        end = {"exitCode": code, "reason": "Error", "finishedAt": _now(), "message": "boom"}
+        self.kubelet(name, "Failed", terminated=end, **fields)
 
     def path(self, plural: str, name: str, root: str = "/api/v1") -> str:
         """Where an object is."""
@@ -146,15 +146,15 @@ class Lab:
         """The status, as the program would show it."""
         return reduce(observe(self.client, "demo", self.namespace))
 
-    def until(self, check: Callable[[RunStatus], object], what: str) -> RunStatus:
+    def until(self, check: Callable[[RunStatus], object], expectation: str) -> RunStatus:
         """The first status of which something is true."""
 
         def look() -> RunStatus | None:
-            found = self.status()
-            return found if check(found) else None
+            status = self.status()
+            return status if check(status) else None
 
-        found: RunStatus = until(look, what)
-        return found
+        status: RunStatus = until(look, expectation)
+        return status
 
 
 def _now() -> str:
@@ -167,9 +167,9 @@ def lab(cluster: Cluster, namespace: str) -> Lab:
     return Lab(cluster, KubeCluster(str(cluster.kubeconfig)), namespace)
 
 
-def named(pods: list[dict[str, Any]]) -> list[str]:
+def pod_names(pods: list[dict[str, Any]]) -> list[str]:
     """The names of pods, by index."""
-    return sorted(one["metadata"]["name"] for one in pods)
+    return sorted(pod["metadata"]["name"] for pod in pods)
 
 
 # ---------------------------------------------------------------- before the start
@@ -193,7 +193,8 @@ def test_pods_that_fit_nowhere(lab: Lab, make_nodes: MakeNodes) -> None:
     pod = {"containers": [container(**asks)], "tolerations": [kwok.TOLERATION]}
     lab.create(job(pod={**pod, "schedulerName": "default-scheduler"}))
     status = lab.until(
-        lambda one: one.waiting_for.startswith("a node for 2 pods"), "the scheduler's refusals"
+        lambda status: status.waiting_for.startswith("a node for 2 pods"),
+        "the scheduler's refusals",
     )
     assert "Unschedulable" == status.reason
     assert re.fullmatch(
@@ -207,8 +208,8 @@ def test_a_claim_that_is_not_there(lab: Lab, make_nodes: MakeNodes) -> None:
     make_nodes(1)
     volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
     lab.create(job(pod={"schedulerName": "default-scheduler", "volumes": volumes}))
-    told = "claim data for 2 pods: it does not exist"
-    status = lab.until(lambda one: one.waiting_for == told, "the scheduler's refusals")
+    sentence = "claim data for 2 pods: it does not exist"
+    status = lab.until(lambda status: status.waiting_for == sentence, "the scheduler's refusals")
     assert "ClaimMissing" == status.reason
 
 
@@ -224,7 +225,7 @@ def test_a_claim_that_is_not_bound(lab: Lab, make_nodes: MakeNodes) -> None:
     lab.create({**claim, "metadata": {"name": "data"}})
     volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
     lab.create(job(pod={"schedulerName": "default-scheduler", "volumes": volumes}))
-    status = lab.until(lambda one: one.reason == "ClaimUnbound", "the scheduler's refusal")
+    status = lab.until(lambda run: run.reason == "ClaimUnbound", "the scheduler's refusal")
     assert status.waiting_for.startswith("claim data for 2 pods: ")
 
 
@@ -234,7 +235,7 @@ def test_a_quota_that_is_used_up(lab: Lab) -> None:
     lab.create({**quota, "spec": {"hard": {"requests.nvidia.com/gpu": "12"}}})
     asks = {"resources": {"limits": {"nvidia.com/gpu": "8"}}}
     lab.create(job(3, pod={"containers": [container(**asks)]}))
-    status = lab.until(lambda one: one.reason == "QuotaExceeded", "the quota's refusal")
+    status = lab.until(lambda run: run.reason == "QuotaExceeded", "the quota's refusal")
     assert (
         "quota compute to have room for 2 pods: requests.nvidia.com/gpu: a pod asks for 8, "
         "and 8 of 12 is in use: 4 short"
@@ -245,17 +246,17 @@ def test_a_quota_that_is_used_up(lab: Lab) -> None:
 def test_a_pod_security_level_that_refuses(lab: Lab) -> None:
     """What the pods have that the level forbids is named."""
     lab.create(job(pod={"containers": [container(securityContext={})], "hostNetwork": True}))
-    status = lab.until(lambda one: one.reason == "PodSecurity", "the refusal")
+    status = lab.until(lambda run: run.reason == "PodSecurity", "the refusal")
     assert status.waiting_for.startswith("a Pod Security level other than restricted for 2 pods: ")
-    for said in ("host namespaces", "allowPrivilegeEscalation != false", "runAsNonRoot != true"):
-        assert said in status.waiting_for
+    for field in ("host namespaces", "allowPrivilegeEscalation != false", "runAsNonRoot != true"):
+        assert field in status.waiting_for
     assert "(" not in status.waiting_for.partition(": ")[2]
 
 
 def test_a_service_account_that_is_not_there(lab: Lab) -> None:
     """It is named."""
     lab.create(job(pod={"serviceAccountName": "robot"}))
-    status = lab.until(lambda one: one.reason == "FailedCreate", "the refusal")
+    status = lab.until(lambda run: run.reason == "FailedCreate", "the refusal")
     assert "ServiceAccount robot for 2 pods: it does not exist" == status.waiting_for
 
 
@@ -271,7 +272,7 @@ def test_a_stateful_set_that_is_refused(lab: Lab) -> None:
     }
     metadata = {"name": "demo", "labels": LABELS}
     lab.create({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": metadata, "spec": spec})
-    status = lab.until(lambda one: one.reason == "FailedCreate", "the refusal")
+    status = lab.until(lambda run: run.reason == "FailedCreate", "the refusal")
     assert "ServiceAccount robot for 2 pods: it does not exist" == status.waiting_for
 
 
@@ -282,14 +283,14 @@ def test_a_job_from_start_to_end(lab: Lab) -> None:
     """Pending, running, succeeded, with the Job's own times."""
     began = time.time()
     lab.create(job())
-    first, second = named(lab.created(2))
+    first, second = pod_names(lab.created(2))
     lab.kubelet(first, "Running", conditions=[{"type": "Ready", "status": "True"}])
     status = lab.status()
     assert (Phase.RUNNING, 1, 1) == (status.phase, status.roles[0].running, status.roles[0].ready)
-    ended = {"exitCode": 0, "reason": "Completed", "finishedAt": _now()}
-    lab.kubelet(first, "Succeeded", terminated=ended)
-    lab.kubelet(second, "Succeeded", terminated=ended)
-    status = lab.until(lambda one: one.finished, "the Job's end")
+    end = {"exitCode": 0, "reason": "Completed", "finishedAt": _now()}
+    lab.kubelet(first, "Succeeded", terminated=end)
+    lab.kubelet(second, "Succeeded", terminated=end)
+    status = lab.until(lambda run: run.finished, "the Job's end")
     assert (Phase.SUCCEEDED, "CompletionsReached", 0, 2) == (
         status.phase,
         status.reason,
@@ -304,15 +305,15 @@ def test_a_job_from_start_to_end(lab: Lab) -> None:
 def test_a_job_whose_pod_fails(lab: Lab) -> None:
     """The end is told while it comes and when it is there, with the pod that failed."""
     lab.create(job())
-    first, second = named(lab.created(2))
+    first, second = pod_names(lab.created(2))
     lab.kubelet(first, "Running")
     lab.kubelet(second, "Running")
     lab.fail(second, 7)
     status = lab.until(
-        lambda one: one.reason == "BackoffLimitExceeded", "the Job's first word of its end"
+        lambda run: run.reason == "BackoffLimitExceeded", "the Job's first word of its end"
     )
     assert status.message.startswith("no retry is left (backoffLimit 0)")
-    status = lab.until(lambda one: one.finished, "the Job's end")
+    status = lab.until(lambda run: run.finished, "the Job's end")
     assert status.failure is not None
     assert (Phase.FAILED, 7, second, 1, "boom") == (
         status.phase,
@@ -321,8 +322,8 @@ def test_a_job_whose_pod_fails(lab: Lab) -> None:
         status.failure.rank,
         status.failure.message,
     )
-    seen = observe(lab.client, "demo", lab.namespace)
-    assert (second, "trainer", False) == first_failed(seen)
+    observation = observe(lab.client, "demo", lab.namespace)
+    assert (second, "trainer", False) == first_failed(observation)
 
 
 def test_an_exit_code_that_fails_the_job(lab: Lab) -> None:
@@ -330,10 +331,10 @@ def test_an_exit_code_that_fails_the_job(lab: Lab) -> None:
     on = {"containerName": "trainer", "operator": "In", "values": [13]}
     policy = {"rules": [IGNORE, {"action": "FailJob", "onExitCodes": on}]}
     lab.create(job(1, podFailurePolicy=policy, backoffLimit=3))
-    (name,) = named(lab.created(1))
+    (name,) = pod_names(lab.created(1))
     lab.kubelet(name, "Running")
     lab.fail(name, 13)
-    status = lab.until(lambda one: one.finished, "the Job's end")
+    status = lab.until(lambda run: run.finished, "the Job's end")
     assert ("PodFailurePolicy", 13) == (status.reason, status.exit_code)
     assert (
         f"container trainer of {name} ended with exit code 13, which fails the job at once"
@@ -344,7 +345,7 @@ def test_an_exit_code_that_fails_the_job(lab: Lab) -> None:
 def test_a_disruption_burns_no_retry(lab: Lab) -> None:
     """An evicted pod is replaced though no retry is left, and is told apart from a failure."""
     lab.create(job(1))
-    (name,) = named(lab.created(1))
+    (name,) = pod_names(lab.created(1))
     lab.kubelet(name, "Running")
     lab.fail(name, 137, conditions=[DISRUPTION])
     newest = lab.created(2)[-1]["metadata"]["name"]
@@ -362,7 +363,7 @@ def test_a_disruption_burns_no_retry(lab: Lab) -> None:
 def test_a_retry_is_a_restart(lab: Lab) -> None:
     """A failed pod waits for its replacement, and then counts."""
     lab.create(job(1, backoffLimit=3))
-    (name,) = named(lab.created(1))
+    (name,) = pod_names(lab.created(1))
     lab.kubelet(name, "Running")
     lab.fail(name, 1)
     status = lab.status()
@@ -377,7 +378,7 @@ def test_a_limit_per_index(lab: Lab) -> None:
     lab.create(
         job(2, backoffLimit=None, backoffLimitPerIndex=1, podFailurePolicy={"rules": [IGNORE]})
     )
-    first, second = named(lab.created(2))
+    first, second = pod_names(lab.created(2))
     lab.kubelet(first, "Running")
     lab.kubelet(second, "Running")
     lab.fail(first, 5)
@@ -385,11 +386,11 @@ def test_a_limit_per_index(lab: Lab) -> None:
     status = lab.status()
     assert (newest, 1, 0) == (status.pods[0].name, status.restarts, status.disruptions)
     lab.fail(newest, 6)
-    status = lab.until(lambda one: one.roles[0].failed == 1, "the index's end")
+    status = lab.until(lambda run: run.roles[0].failed == 1, "the index's end")
     assert not status.finished
-    ended = {"exitCode": 0, "reason": "Completed", "finishedAt": _now()}
-    lab.kubelet(second, "Succeeded", terminated=ended)
-    status = lab.until(lambda one: one.finished, "the Job's end")
+    end = {"exitCode": 0, "reason": "Completed", "finishedAt": _now()}
+    lab.kubelet(second, "Succeeded", terminated=end)
+    status = lab.until(lambda run: run.finished, "the Job's end")
     assert ("FailedIndexes", "1 index failed for good", 6) == (
         status.reason,
         status.message,
@@ -400,31 +401,31 @@ def test_a_limit_per_index(lab: Lab) -> None:
 def test_a_success_policy(lab: Lab) -> None:
     """The run is over when rank 0 is, and waits for the others to be ended."""
     lab.create(job(2, successPolicy={"rules": [{"succeededIndexes": "0"}]}))
-    first, second = named(lab.created(2))
+    first, second = pod_names(lab.created(2))
     lab.kubelet(second, "Running")
     lab.kubelet(first, "Succeeded", terminated={"exitCode": 0, "reason": "x", "finishedAt": _now()})
-    status = lab.until(lambda one: one.reason == "SuccessPolicy", "the policy's word")
+    status = lab.until(lambda run: run.reason == "SuccessPolicy", "the policy's word")
     assert "the success policy is met" in status.message
 
 
 def test_suspend_and_resume(lab: Lab) -> None:
     """A suspended Job says so; its pods' end is no failure and no restart."""
     lab.create(job())
-    for name in named(lab.created(2)):
+    for name in pod_names(lab.created(2)):
         lab.kubelet(name, "Running")
     path = lab.path("jobs", "demo", "/apis/batch/v1")
     lab.cluster.api("PATCH", path, {"spec": {"suspend": True}})
     status = lab.status()
     assert (Phase.SUSPENDED, "the job is suspended") == (status.phase, status.message)
     until(
-        lambda: all(one["metadata"].get("deletionTimestamp") for one in lab.pods()),
+        lambda: all(pod["metadata"].get("deletionTimestamp") for pod in lab.pods()),
         "the pods' deletion",
     )
-    for one in lab.pods():
-        lab.fail(one["metadata"]["name"], 143)
-    lab.until(lambda one: not one.waiting_for, "the pods' end")
+    for pod in lab.pods():
+        lab.fail(pod["metadata"]["name"], 143)
+    lab.until(lambda run: not run.waiting_for, "the pods' end")
     lab.cluster.api("PATCH", path, {"spec": {"suspend": False}})
-    lab.until(lambda one: one.waiting_for.startswith(f"scheduler {NOBODY}"), "the new pods")
+    lab.until(lambda run: run.waiting_for.startswith(f"scheduler {NOBODY}"), "the new pods")
     status = lab.status()
     assert (Phase.PENDING, 0, 0, None) == (
         status.phase,
@@ -437,7 +438,7 @@ def test_suspend_and_resume(lab: Lab) -> None:
 def test_a_deadline(lab: Lab) -> None:
     """The Job ends its pods, and its reason is the time."""
     lab.create(job(1, activeDeadlineSeconds=1))
-    status = lab.until(lambda one: one.reason == "DeadlineExceeded", "the deadline")
+    status = lab.until(lambda run: run.reason == "DeadlineExceeded", "the deadline")
     assert status.message.startswith("the job ran longer than 1 s")
 
 
@@ -447,9 +448,9 @@ def test_a_job_that_was_removed_after_its_end(lab: Lab) -> None:
     record = {"apiVersion": "v1", "kind": "Secret", "type": "helm.sh/release.v1"}
     lab.create({**record, "metadata": {"name": "sh.helm.release.v1.demo.v1", "labels": labels}})
     lab.create(job(1, ttlSecondsAfterFinished=0))
-    (name,) = named(lab.created(1))
+    (name,) = pod_names(lab.created(1))
     lab.kubelet(name, "Succeeded", terminated={"exitCode": 0, "reason": "x", "finishedAt": _now()})
-    status = lab.until(lambda one: not one.pods, "the Job's removal")
+    status = lab.until(lambda run: not run.pods, "the Job's removal")
     assert (Phase.SUCCEEDED, 0, "its Job completed and has been removed") == (
         status.phase,
         status.exit_code,
@@ -468,8 +469,8 @@ def test_a_status_costs_the_same_whatever_the_size(lab: Lab, size: int) -> None:
     before = _requests(lab)
     lab.status()
     assert 4 == until(lambda: _requests(lab) - before, "the audit log")
-    for one in pods:
-        lab.kubelet(one["metadata"]["name"], "Running")
+    for pod in pods:
+        lab.kubelet(pod["metadata"]["name"], "Running")
     before = _requests(lab)
     lab.status()
     assert 3 == until(lambda: _requests(lab) - before, "the audit log")

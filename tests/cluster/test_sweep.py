@@ -12,10 +12,10 @@ import yaml
 from allranks import names
 from allranks.errors import InputError
 from allranks.helm import releases
-from allranks.helm.locate import inspect
-from allranks.helm.releases import Home
+from allranks.helm.binary import inspect
+from allranks.helm.releases import ReleaseRef
 from allranks.sweep import actions, model, runner
-from allranks.sweep.values.prepare import Request, prepare
+from allranks.sweep.spec.prepare import SweepFlags, prepare
 from allranks.values.sources import Sources
 
 from .conftest import until
@@ -54,25 +54,25 @@ def _node(make_nodes: MakeNodes) -> None:
     make_nodes(1)
 
 
-def _said(value: float) -> str:
+def _report(value: float) -> str:
     return f'{{"accuracy": {value}}}'
 
 
 def _helms(namespace: str) -> list[int]:
     """The helm processes at work in a namespace."""
-    found = psutil.process_iter(["pid", "cmdline"])
+    processes = psutil.process_iter(["pid", "cmdline"])
     return [
-        one.info["pid"]
-        for one in found
-        if one.info["cmdline"]
-        and one.info["cmdline"][0].endswith("/helm")
-        and namespace in one.info["cmdline"]
+        process.info["pid"]
+        for process in processes
+        if process.info["cmdline"]
+        and process.info["cmdline"][0].endswith("/helm")
+        and namespace in process.info["cmdline"]
     ]
 
 
 def test_trials_are_releases(field: Field) -> None:
     """Each is one release, so many at a time; the results are known and nothing is left."""
-    choices = [fake(n, says=_said(n / 10)) for n in range(5)]
+    choices = [fake(n, says=_report(n / 10)) for n in range(5)]
     choices.append(fake(5, code=3))
     values, over = field.write(choices, objective=_METRIC, parallel=3)
     state = field.run(field.prepare(values, over))
@@ -81,7 +81,7 @@ def test_trials_are_releases(field: Field) -> None:
         state.counts[model.SUCCEEDED],
         state.counts[model.FAILED],
     )
-    assert [0.0, 0.1, 0.2, 0.3, 0.4, None] == [one.value for one in state.trials.values()]
+    assert [0.0, 0.1, 0.2, 0.3, 0.4, None] == [trial.value for trial in state.trials.values()]
     assert "exit code 3" == state.trials[5].reason
     assert 4 == state.best
     assert [] == field.releases()
@@ -101,7 +101,7 @@ def test_a_killed_helm_leaves_nothing_behind(field: Field) -> None:
     state = field.look()
     assert (8, {1}) == (
         state.counts[model.SUCCEEDED],
-        {one.attempts for one in state.trials.values()},
+        {trial.attempts for trial in state.trials.values()},
     )
     assert [] == field.releases()
 
@@ -123,7 +123,7 @@ def test_a_full_quota_is_waited_for(field: Field, monkeypatch: pytest.MonkeyPatc
     values, over = field.write([fake(n, ends="0.5s") for n in range(5)], parallel=4)
     state = field.run(field.prepare(values, over))
     assert (actions.COMPLETED, 5) == (state.outcome, state.counts[model.SUCCEEDED])
-    assert {1} == {one.attempts for one in state.trials.values()}
+    assert {1} == {trial.attempts for trial in state.trials.values()}
     assert [] == field.releases()
 
 
@@ -150,10 +150,10 @@ def test_what_fails_can_be_kept(field: Field) -> None:
     values, over = field.write(choices, parallel=3, keep="failed")
     prepared = field.prepare(values, over)
     state = field.run(prepared)
-    kept = state.trials[1].name
-    assert [kept] == field.releases()
+    release = state.trials[1].name
+    assert [release] == field.releases()
     trials = field.trials(prepared)
-    assert (kept,) == runner.clear(trials)
+    assert (release,) == runner.clear(trials)
     trials.close()
     assert [] == field.releases()
 
@@ -161,11 +161,11 @@ def test_what_fails_can_be_kept(field: Field) -> None:
 def test_what_the_cluster_refuses_is_no_reason_to_try_again(field: Field) -> None:
     """The refusal is the reason, and retries are not spent on it."""
     values, over = field.write([fake(0), fake(1)], parallel=2, retries=3)
-    more = {"podTemplate": {"spec": {"activeDeadlineSeconds": -1}}}
-    values.write_text(yaml.safe_dump(yaml.safe_load(values.read_text()) | more))
+    template = {"podTemplate": {"spec": {"activeDeadlineSeconds": -1}}}
+    values.write_text(yaml.safe_dump(yaml.safe_load(values.read_text()) | template))
     state = field.run(field.prepare(values, over))
     assert (actions.BROKEN, 2) == (state.outcome, state.counts[model.FAILED])
-    assert {1} == {one.attempts for one in state.trials.values()}, state.reason
+    assert {1} == {trial.attempts for trial in state.trials.values()}, state.reason
     assert "all for this: " in state.reason
     assert "activeDeadlineSeconds" in state.reason
     assert [] == field.releases()
@@ -178,10 +178,10 @@ def test_a_foreign_chart_is_swept(field: Field) -> None:
     (chart / "Chart.yaml").write_text("{apiVersion: v2, name: mine, version: 1.0.0}")
     (chart / "values.yaml").write_text("learning: {rate: '0.1'}\ncode: 0\n")
     (chart / "templates/job.yaml").write_text(FOREIGN)
-    request = Request("s", Sources(), str(chart), ("learning.rate=1e-5,0.10", "code=0,4"))
+    request = SweepFlags("s", Sources(), str(chart), ("learning.rate=1e-5,0.10", "code=0,4"))
     state = field.run(prepare(request))
     assert {"0": model.SUCCEEDED, "4": model.FAILED} == {
-        one.assignment["code"].text: one.state for one in state.trials.values()
+        trial.assignment["code"].text: trial.state for trial in state.trials.values()
     }
     assert {"BackoffLimitExceeded": 2} == dict(state.reasons())
     assert [] == field.releases()
@@ -189,12 +189,12 @@ def test_a_foreign_chart_is_swept(field: Field) -> None:
 
 def test_two_sweeps_of_one_name(field: Field, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither takes the other's releases, and a plain release of a trial's name stays, too."""
-    choices = [fake(n, says=_said(n / 10)) for n in range(3)]
+    choices = [fake(n, says=_report(n / 10)) for n in range(3)]
     values, over = field.write(choices, objective=_METRIC, keep="all", trials=2)
     first = field.prepare(values, over)
     assert 2 == field.run(first).counts[model.SUCCEEDED]
-    kept = {one["metadata"]["uid"] for one in field.items("v1/secrets")}
-    assert 2 == len(kept)
+    uids = {item["metadata"]["uid"] for item in field.items("v1/secrets")}
+    assert 2 == len(uids)
     monkeypatch.setenv(names.ENV_STATE, str(field.folder / "elsewhere"))
     field.write(choices, objective=_METRIC)
     second = field.prepare(values, over)
@@ -208,7 +208,7 @@ def test_two_sweeps_of_one_name(field: Field, monkeypatch: pytest.MonkeyPatch) -
         trial.state for trial in state.trials.values()
     ]
     assert "its name is taken by another sweep s, begun by " in state.trials[0].reason
-    assert kept == {one["metadata"]["uid"] for one in field.items("v1/secrets")}
+    assert uids == {item["metadata"]["uid"] for item in field.items("v1/secrets")}
     trials = field.trials(first)
     assert sorted(field.releases()) == sorted(runner.clear(trials))
     trials.close()
@@ -217,7 +217,7 @@ def test_two_sweeps_of_one_name(field: Field, monkeypatch: pytest.MonkeyPatch) -
     chart = field.folder / "foo"
     chart.mkdir()
     (chart / "Chart.yaml").write_text("apiVersion: v2\nname: foo\nversion: 0.1.0\n")
-    home = Home(
+    home = ReleaseRef(
         inspect(field.helm), state.trials[0].name, field.namespace, str(field.cluster.kubeconfig)
     )
     releases.install(home, chart, {}, post_render=False)

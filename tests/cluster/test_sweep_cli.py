@@ -13,7 +13,8 @@ import psutil
 import pytest
 
 from allranks import names
-from allranks.helm import locate, plugins
+from allranks.helm import binary as helm_binary
+from allranks.helm import plugins
 
 from .conftest import until
 from .sweeping import Field, fake
@@ -51,11 +52,11 @@ class Person:
 
     def call(self, line: list[str], code: int = 0) -> str:
         """What a command prints; another exit code than this fails the test."""
-        done = subprocess.run(
+        process = subprocess.run(
             line, env=self.env, capture_output=True, text=True, check=False, timeout=_PATIENCE
         )
-        assert code == done.returncode, done.stdout + done.stderr
-        return done.stdout
+        assert code == process.returncode, process.stdout + process.stderr
+        return process.stdout
 
 
 @pytest.fixture(autouse=True)
@@ -71,7 +72,7 @@ def person(
     """With the plugin in a folder of the test's own."""
     monkeypatch.setenv("HELM_PLUGINS", str(tmp_path / "plugins"))
     monkeypatch.setenv(names.ENV_STATE, str(tmp_path / "state"))
-    plugins.install(locate.inspect(helm.path), names.SWEEP_PLUGIN)
+    plugins.install(helm_binary.inspect(helm.path), names.SWEEP_PLUGIN)
     return Person(Field(cluster, namespace, helm.path, tmp_path))
 
 
@@ -85,21 +86,21 @@ def test_a_sweep_from_its_start_to_its_removal(person: Person) -> None:
     runner = subprocess.Popen(line, env=person.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     until(lambda: len(person.field.items("v1/pods")) == 3, "three trials' pods")
     # Helm is the parent; what runs the sweep is its child.
-    told = json.loads(person("status", "s", "-o", "json"))
-    assert "Running" == told["phase"]
+    status = json.loads(person("status", "s", "-o", "json"))
+    assert "Running" == status["phase"]
     _kill_child(runner.pid)
     runner.communicate(timeout=_PATIENCE)
     assert "s  Interrupted" in person("status", "s")
 
     assert "s  Completed, 6 of 6 trials ended, 6 succeeded" in person("resume", "s")
-    told = json.loads(person("results", "s", "-o", "json"))
-    assert [0.5, 0.4, 0.3, 0.2, 0.1, 0.0] == [trial["value"] for trial in told["trials"]]
-    assert {1} == {trial["attempts"] for trial in told["trials"]}
-    best = told["trials"][0]
+    results = json.loads(person("results", "s", "-o", "json"))
+    assert [0.5, 0.4, 0.3, 0.2, 0.1, 0.0] == [trial["value"] for trial in results["trials"]]
+    assert {1} == {trial["attempts"] for trial in results["trials"]}
+    best = results["trials"][0]
     manifest = person("results", "s", "--best", "--manifest")
     assert f"  namespace: {person.field.namespace}\n" in manifest
     assert f"  name: {best['name']}\n" in manifest
-    assert sorted(trial["name"] for trial in told["trials"]) == person.field.releases()
+    assert sorted(trial["name"] for trial in results["trials"]) == person.field.releases()
 
     deleted = person("delete", "s", "-o", "json")
     assert 6 == len(json.loads(deleted)["removed"])
@@ -118,16 +119,16 @@ def _kill_child(pid: int) -> None:
 
 def _refusal(person: Person) -> str:
     line = person.helm("results", "s")
-    done = subprocess.run(line, env=person.env, capture_output=True, text=True, check=False)
-    assert 2 == done.returncode
-    return done.stderr
+    process = subprocess.run(line, env=person.env, capture_output=True, text=True, check=False)
+    assert 2 == process.returncode
+    return process.stderr
 
 
 def test_a_namespace_that_is_not_there(person: Person) -> None:
     """Is said at once, and nothing is begun that would have to be removed."""
     values, over = person.field.write([fake(0), fake(1)], parallel=2)
     line = [word if word != person.field.namespace else "nowhere" for word in person.helm("s")]
-    done = subprocess.run(
+    process = subprocess.run(
         [*line, "-f", str(values), "--over", over],
         env=person.env,
         capture_output=True,
@@ -135,5 +136,5 @@ def test_a_namespace_that_is_not_there(person: Person) -> None:
         check=False,
         timeout=_PATIENCE,
     )
-    assert done.returncode in {1, 2}, done.stdout + done.stderr
-    assert "nowhere" in done.stdout + done.stderr
+    assert process.returncode in {1, 2}, process.stdout + process.stderr
+    assert "nowhere" in process.stdout + process.stderr

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from allranks import names
-from allranks.cluster.kube import KubeCluster
+from allranks.cluster.client import KubeCluster
 from allranks.model.status import Phase
 from allranks.yamlio.load import load_all
 
@@ -39,7 +39,7 @@ class Grid:
     """A sweep that was installed by plain Helm."""
 
     def __init__(self, lab: Lab, helm: Any, chart: Path, **values: Any) -> None:
-        given = {
+        chart_values = {
             "image": {"repository": "my/trainer"},
             "command": ["python", "train.py"],
             "scheduling": {"schedulerName": NOBODY},
@@ -47,7 +47,7 @@ class Grid:
             **values,
         }
         self.lab = lab
-        for manifest in load_all(helm.render(chart, "-n", lab.namespace, values=given)):
+        for manifest in load_all(helm.render(chart, "-n", lab.namespace, values=chart_values)):
             if manifest:
                 lab.create(manifest)
 
@@ -61,22 +61,22 @@ class Grid:
                 if pod["status"]["phase"] not in ("Succeeded", "Failed")
                 and "deletionTimestamp" not in pod["metadata"]
             ]
-            found = {
+            pods = {
                 int(pod["metadata"]["labels"][names.JOB_COMPLETION_INDEX]): pod["metadata"]["name"]
                 for pod in alive
             }
-            return found if set(found) == set(trials) else {}
+            return pods if set(pods) == set(trials) else {}
 
-        found: dict[int, str] = until(look, f"pods of the trials {trials}")
-        return found
+        pods: dict[int, str] = until(look, f"pods of the trials {trials}")
+        return pods
 
     def end(self, pod: str, code: int) -> None:
         """End a trial's pod."""
         if code:
             self.lab.fail(pod, code)
         else:
-            done = {"exitCode": 0, "reason": "Completed"}
-            self.lab.kubelet(pod, "Succeeded", terminated=done)
+            end_of_container = {"exitCode": 0, "reason": "Completed"}
+            self.lab.kubelet(pod, "Succeeded", terminated=end_of_container)
 
 
 def test_so_many_trials_at_a_time(lab: Lab, helm4: Any, repo: Path) -> None:
@@ -90,7 +90,7 @@ def test_so_many_trials_at_a_time(lab: Lab, helm4: Any, repo: Path) -> None:
     assert ["trial"] == [role.role for role in status.roles]
     for pod in pods.values():
         grid.end(pod, 0)
-    status = lab.until(lambda one: one.finished, "the sweep's end")
+    status = lab.until(lambda run: run.finished, "the sweep's end")
     assert (Phase.FAILED, "FailedIndexes", 2, 7) == (
         status.phase,
         status.reason,
@@ -106,7 +106,7 @@ def test_too_many_failed_trials(lab: Lab, helm4: Any, repo: Path) -> None:
     grid = Grid(lab, helm4, repo / "charts/sweep", sweep=sweep)
     for trial in (0, 1):
         grid.end(grid.running(trial)[trial], 1)
-    status = lab.until(lambda one: one.finished, "the sweep's end")
+    status = lab.until(lambda run: run.finished, "the sweep's end")
     assert (Phase.FAILED, "MaxFailedIndexesExceeded") == (status.phase, status.reason)
     assert status.message.startswith("more than 1 index failed")
     assert not lab.pods(2)
@@ -120,7 +120,7 @@ def test_a_trial_that_reaches_the_goal(lab: Lab, helm4: Any, repo: Path) -> None
     grid.end(pods[1], 3)
     pods = grid.running(0, 2)
     grid.end(pods[2], 0)
-    status = lab.until(lambda one: one.reason == "SuccessPolicy", "the success policy's first word")
+    status = lab.until(lambda run: run.reason == "SuccessPolicy", "the success policy's first word")
     assert "the success policy is met" in status.message
     assert 1 == len(lab.pods(1))
 
@@ -133,5 +133,5 @@ def test_a_trial_is_tried_again(lab: Lab, helm4: Any, repo: Path) -> None:
     second = grid.running(0)[0]
     assert re.fullmatch(r"demo-0-\w+", second)
     grid.end(second, 0)
-    status = lab.until(lambda one: one.finished, "the sweep's end")
+    status = lab.until(lambda run: run.finished, "the sweep's end")
     assert (Phase.SUCCEEDED, 1) == (status.phase, status.roles[0].succeeded)

@@ -20,12 +20,12 @@ import yaml
 
 from allranks import names
 from allranks.cluster import paths
-from allranks.cluster.kube import KubeCluster
+from allranks.cluster.client import KubeCluster
 from allranks.errors import ForbiddenError, RunError
-from allranks.sweep import records
-from allranks.sweep.inside import runnerpods
-from allranks.sweep.storage import secretjournal, secretkeeper, segments
-from allranks.sweep.storage.secretkeeper import Address, SecretKeeper
+from allranks.sweep import in_cluster, records
+from allranks.sweep.storage import secrets, segments
+from allranks.sweep.storage.journal import Journal, read_state
+from allranks.sweep.storage.secrets import Address, SecretsBackend
 
 from .conftest import until
 from .sweeping import FOREIGN, Field, fake
@@ -40,6 +40,8 @@ pytestmark = pytest.mark.timeout(240)
 _PROGRAM = Path(sysconfig.get_path("scripts")) / names.CLI
 _FORBIDDEN = 403
 _METRIC = {"metric": "accuracy"}
+# After so many requests a `resume` has seen that the sweep is under way, and looks on.
+_FOLLOWS = 6
 # Server-side apply of what is not there yet: one request, which needs two rights.
 _APPLIED = "patch"
 
@@ -58,9 +60,9 @@ class Person:
 
     def __call__(self, *words: str, code: int = 0) -> str:
         """What `allranks sweep` prints; another exit code than this fails the test."""
-        with self.start(*words) as done:
-            out, err = done.communicate(timeout=120)
-        assert code == done.returncode, out + err
+        with self.start(*words) as process:
+            out, err = process.communicate(timeout=120)
+        assert code == process.returncode, out + err
         return out
 
     def start(self, *words: str) -> subprocess.Popen[str]:
@@ -111,10 +113,10 @@ class Person:
         return f"secret:{self.field.namespace}/s"
 
     @property
-    def kept(self) -> SecretKeeper:
+    def kept(self) -> SecretsBackend:
         """The same, to look at."""
         address = Address("s", self.field.namespace, kubeconfig=str(self.field.cluster.kubeconfig))
-        return SecretKeeper(address, "s")
+        return SecretsBackend(address, "s")
 
     def token(self) -> dict[str, Any]:
         """A kubeconfig with a token of the runner's account."""
@@ -147,12 +149,13 @@ def test_a_runner_that_is_killed_is_followed_by_another(
     person: Person, helm4: Any, tmp_path: Path
 ) -> None:
     """All trials end once; exactly the Role's rights are used, and nothing is refused."""
-    choices = [fake(n, ends="1s", says=f'{{"accuracy": {n / 10}}}') for n in range(5)]
+    # However busy the machine is: after three trials the runner is at work for some seconds more.
+    choices = [fake(n, ends="3s", says=f'{{"accuracy": {n / 10}}}') for n in range(5)]
     values, over = person.field.write(choices, objective=_METRIC, parallel=2)
     assert "the sweep s goes on in the cluster" in person.begin(values, over)
     assert "Running" == json.loads(person("status", "s", "-o", "json"))["phase"]
-    first = person.pod("pod-1")
-    until(lambda: len(person.kept.read().trials) >= 3, "three trials")
+    first, kept = person.pod("pod-1"), person.kept
+    until(lambda: len(read_state(kept).trials) >= 3, "three trials")
     first.kill()
     first.communicate()
     _check_secrets(person, helm4)
@@ -163,46 +166,59 @@ def test_a_runner_that_is_killed_is_followed_by_another(
     out, err = second.communicate(timeout=120)
     assert 0 == second.returncode, out + err
     # From another laptop, which has never heard of it.
-    found = json.loads(there("results", "s", "--journal", person.journal, "-o", "json"))
-    assert [0.4, 0.3, 0.2, 0.1, 0.0] == [one["value"] for one in found["trials"]]
-    assert {1} == {one["attempts"] for one in found["trials"]}
+    results = json.loads(there("results", "s", "--journal", person.journal, "-o", "json"))
+    assert [0.4, 0.3, 0.2, 0.1, 0.0] == [trial["value"] for trial in results["trials"]]
+    assert {1} == {trial["attempts"] for trial in results["trials"]}
     assert ["s"] == person.field.releases()
     _check_rights(person)
     assert [] == json.loads(person("delete", "s", "-o", "json"))["removed"]
     for kind in ("v1/configmaps", "v1/secrets", "batch/v1/jobs", "v1/serviceaccounts"):
-        left = {one["metadata"]["name"] for one in person.field.items(kind)}
-        assert left <= {"default", "kube-root-ca.crt"}, left
+        leftovers = {item["metadata"]["name"] for item in person.field.items(kind)}
+        assert leftovers <= {"default", "kube-root-ca.crt"}, leftovers
     assert "there are no sweeps" not in person("status")
+
+
+def test_a_sweep_without_a_release_has_its_name_all_the_same(
+    person: Person, tmp_path: Path
+) -> None:
+    """Before its first trial, or between two of them: another sweep does not begin beside it."""
+    choices = [fake(n, ends="1s", says="") for n in range(2)]
+    values, over = person.field.write(choices, parallel=1)
+    person.begin(values, over)
+    assert ["s"] == person.field.releases()
+    there = Person(person.field, tmp_path / "elsewhere")
+    _check_that_the_name_is_taken(there, values, over)
+    assert ["s"] == person.field.releases()
 
 
 def _check_secrets(person: Person, helm: Any) -> None:
     """What is kept of the sweep has a type of its own, and helm's lists are as without it."""
-    kinds = {one["metadata"]["name"]: one["type"] for one in person.field.items("v1/secrets")}
+    kinds = {item["metadata"]["name"]: item["type"] for item in person.field.items("v1/secrets")}
     ours = {name for name, kind in kinds.items() if kind == names.SWEEP_SECRET}
     assert {"s-journal", "s-journal-0"} == ours
     assert {"helm.sh/release.v1"} == {kinds[name] for name in kinds.keys() - ours}
     where = ("--namespace", person.field.namespace, "--kubeconfig", person.field.cluster.kubeconfig)
-    listed = helm.run("list", "--short", *where).stdout.split()
-    assert {"s"} <= set(listed) <= set(person.field.releases())
+    releases = helm.run("list", "--short", *where).stdout.split()
+    assert {"s"} <= set(releases) <= set(person.field.releases())
 
 
 def _check_that_the_name_is_taken(there: Person, values: Path, over: str) -> None:
     """Who has never heard of the sweep is given the commands that find it."""
     begin = ("run", "s", "-f", str(values), "--over", over, "-n", there.field.namespace)
-    for more, said in ((("--in-cluster",), "removes it"), ((), "shows it")):
-        with there.start(*begin, *more) as refused:
-            _, err = refused.communicate(timeout=60)
-        assert 2 == refused.returncode, err
+    for flags, message in ((("--in-cluster",), "removes it"), ((), "shows it")):
+        with there.start(*begin, *flags) as process:
+            _, err = process.communicate(timeout=60)
+        assert 2 == process.returncode, err
         journal = f"--journal '{there.journal}?context="
         assert journal in err, err
-        assert said in err, err
+        assert message in err, err
 
 
 def _leave_a_release(person: Person, helm: Any) -> None:
     """A release of the sweep whose install has failed: no trial knows it, and helm removes it."""
     chart = _foreign(person)
     where = ("--namespace", person.field.namespace, "--kubeconfig", person.field.cluster.kubeconfig)
-    own = person.kept.read().owner.labels("s", 9)
+    own = read_state(person.kept).owner.labels("s", 9)
     marks = ",".join(f"{key}={text}" for key, text in own.items())
     helm.run("install", "s-orphan", chart, "--labels", marks, *where)
     path = f"/api/v1/namespaces/{person.field.namespace}/secrets/sh.helm.release.v1.s-orphan.v1"
@@ -233,9 +249,13 @@ def _check_rights(person: Person) -> None:
         if plural != "leases"  # the audit log leaves them out
     }
     user = f"system:serviceaccount:{namespace}:s-runner"
-    asked = [one for one in person.field.cluster.audit.read() if one.user == user and one.resource]
-    assert [] == [one for one in asked if one.code == _FORBIDDEN]
-    used = {(one.resource, one.verb) for one in asked}
+    requests = [
+        request
+        for request in person.field.cluster.audit.read()
+        if request.user == user and request.resource
+    ]
+    assert [] == [request for request in requests if request.code == _FORBIDDEN]
+    used = {(request.resource, request.verb) for request in requests}
     used |= {(plural, "create") for plural, verb in used if verb == _APPLIED}
     assert granted == granted & used, sorted(granted - used)
 
@@ -245,7 +265,10 @@ def test_a_foreign_chart_comes_along(person: Person, helm4: Any) -> None:
     chart = _foreign(person)
     where = ("-n", person.field.namespace, "--in-cluster", "--detach", "--keep", "all")
     person("run", "s", str(chart), "--set-range", "learning.rate=1e-5,0.10", *where)
-    until(lambda: "waits for a node: " in runnerpods.trouble(person.kept).why, "the pod's trouble")
+    until(
+        lambda: "waits for a node: " in in_cluster.runner_problem(person.kept).message,
+        "the pod's trouble",
+    )
     assert "waits for a node: " in person("status", "s").splitlines()[1]
     packed = person.field.folder / "chart.tgz"
     path = f"/api/v1/namespaces/{person.field.namespace}/secrets/s-chart"
@@ -258,28 +281,32 @@ def test_a_foreign_chart_comes_along(person: Person, helm4: Any) -> None:
     _check_refusals(person)
     _lose_the_journal(person, helm4)
     assert [] == person.field.releases()
-    assert runnerpods.trouble(person.kept).is_final
+    assert in_cluster.runner_problem(person.kept).is_final
 
 
 def _lose_the_journal(person: Person, helm: Any) -> None:
     """Helm alone takes the runner: `delete` finds the rest by its mark, or names it."""
     where = ("--namespace", person.field.namespace, "--kubeconfig", person.field.cluster.kubeconfig)
     helm.run("uninstall", "s", *where)
-    left = person.field.releases()
-    assert 2 == len(left)
+    releases = person.field.releases()
+    assert 2 == len(releases)
     elsewhere = Person(person.field, person.field.folder / "elsewhere")
-    with elsewhere.start("delete", "s", "--journal", person.journal) as done:
-        _, err = done.communicate(timeout=60)
-    assert 1 == done.returncode
-    assert f"`helm uninstall -n {person.field.namespace} {' '.join(left)}` removes them" in err
-    assert left == person.field.releases()
-    with person.start("status", "s") as done:
-        _, err = done.communicate(timeout=60)
-    assert (2, True) == (done.returncode, "`allranks sweep delete s` removes what is left" in err)
-    said = person("delete", "s").splitlines()
-    assert ["deleted s; its journal was gone already", "  removed the release " + left[0]] == said[
-        :2
-    ]
+    with elsewhere.start("delete", "s", "--journal", person.journal) as process:
+        _, err = process.communicate(timeout=60)
+    assert 1 == process.returncode
+    assert f"`helm uninstall -n {person.field.namespace} {' '.join(releases)}` removes them" in err
+    assert releases == person.field.releases()
+    with person.start("status", "s") as process:
+        _, err = process.communicate(timeout=60)
+    assert (2, True) == (
+        process.returncode,
+        "`allranks sweep delete s` removes what is left" in err,
+    )
+    lines = person("delete", "s").splitlines()
+    assert [
+        "deleted s; its journal was gone already",
+        "  removed the release " + releases[0],
+    ] == lines[:2]
 
 
 def _check_refusals(person: Person) -> None:
@@ -292,7 +319,7 @@ def _check_refusals(person: Person) -> None:
     person.field.cluster.api("POST", f"/api/v1/namespaces/{namespace}/configmaps", other)
     assert runner.get(paths.SECRETS, "s-journal", namespace=namespace)
     head = {"data": {"head": ""}}
-    for refused in (
+    for call in (
         lambda: runner.get(paths.CONFIG_MAPS, "other", namespace=namespace),
         lambda: runner.list(paths.CONFIG_MAPS, namespace=namespace),
         lambda: runner.patch(paths.SECRETS, "s-journal", head, namespace=namespace),
@@ -306,7 +333,7 @@ def _check_refusals(person: Person) -> None:
         lambda: runner.get(paths.ROLES, "s-runner", namespace=namespace),
     ):
         with pytest.raises(ForbiddenError):
-            refused()
+            call()
 
 
 def test_of_two_writers_one_can_write(person: Person, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -314,12 +341,12 @@ def test_of_two_writers_one_can_write(person: Person, monkeypatch: pytest.Monkey
     monkeypatch.setattr(segments, "FULL", 200)
     values, over = person.field.write([fake(0), fake(1)], parallel=1)
     prepared = person.field.prepare(values, over)
-    kept = person.kept
-    old = kept.create(records.head(prepared.spec, 1.0, prepared.defaults))
+    backend = person.kept
+    old = Journal.create(backend, records.head(prepared.spec, 1.0, prepared.defaults))
     old.append(records.request_stop("first", 2.0))
-    monkeypatch.setattr(secretjournal.holding, "holder", lambda _lease: "")
-    monkeypatch.setattr(secretjournal.holding, "identity", lambda: "new")
-    new = SecretKeeper(kept.address, "s").open()
+    monkeypatch.setattr(secrets.lease, "holder", lambda _lease: "")
+    monkeypatch.setattr(secrets.lease, "identity", lambda: "new")
+    new = Journal.open(SecretsBackend(backend.address, "s"))
     assert "first" == new.state.requested
     for number in range(6):
         new.append(records.resume(prepared.spec, 3.0 + number))
@@ -330,49 +357,156 @@ def test_of_two_writers_one_can_write(person: Person, monkeypatch: pytest.Monkey
     new.append(records.request_stop("last", 10.0))
     new.close()
     old.close()
-    state = kept.read()
+    state = read_state(backend)
     assert ("last", 10.0) == (state.requested, state.at)
-    kept.forget()
-    assert not kept.exists()
-    assert secretkeeper.PREFIX in kept.where
+    backend.delete()
+    assert not backend.exists()
+    assert secrets.PREFIX in backend.where
 
 
 def test_a_stop_reaches_the_pod_and_a_resume_makes_another(person: Person) -> None:
     """Ctrl-C ends nothing but the following; `stop` does, and `resume` has another Job go on."""
-    values, over = person.field.write([fake(0, ends="3s"), fake(1), fake(2)], parallel=1)
-    begun = ("run", "s", "-f", str(values), "--over", over, "-n", person.field.namespace)
-    with person.start(*begun, "--in-cluster") as laptop:
+    values, over = person.field.write([fake(0, ends="8s"), fake(1), fake(2)], parallel=1)
+    command = ("run", "s", "-f", str(values), "--over", over, "-n", person.field.namespace)
+    with person.start(*command, "--in-cluster") as laptop:
         until((person.state / "sweeps/s/where").exists, "the sweep's beginning")
         laptop.send_signal(signal.SIGINT)
         out, err = laptop.communicate(timeout=60)
     assert (130, True) == (laptop.returncode, "s goes on in the cluster" in err), out + err
     pod = person.pod("pod-1")
     until(lambda: person.field.items("v1/pods")[1:], "a trial's pod")
+    before = _looks(person)
     again = person.start("resume", "s")
+    until(lambda: _looks(person) >= before + _FOLLOWS, "the other one to follow the sweep")
     # The Job of the runner is never done here, as its pod is none: the wait is not for this test.
     assert "s  Running" in person("stop", "s", "--no-wait")
     out, err = pod.communicate(timeout=60)
     assert 0 == pod.returncode, out + err
-    state = person.kept.read()
+    state = read_state(person.kept)
     assert ("stopped", "a person stopped it") == (state.outcome, state.reason)
     assert ["s"] == person.field.releases()
     out, err = again.communicate(timeout=60)
     assert (130, True) == (again.returncode, "Stopped" in out), out + err
     with person.start("resume", "s") as following:
-        until(lambda: not person.kept.read().outcome, "the sweep to go on")
+        until(lambda: not read_state(person.kept).outcome, "the sweep to go on")
         until(lambda: _job(person) == ["s-runner-2"], "the second Job")
         out, err = person.pod("pod-2").communicate(timeout=60)
         assert "3 of 3 trials ended" in out, err
         out, err = following.communicate(timeout=60)
         assert 0 == following.returncode, out + err
     assert "s  Completed, 3 of 3 trials ended, 3 succeeded" in out
-    with person.start("resume", "s") as done:
-        out, err = done.communicate(timeout=60)
-    assert (0, True) == (done.returncode, "s has ended already" in err), out + err
+    with person.start("resume", "s") as process:
+        out, err = process.communicate(timeout=60)
+    assert (0, True) == (process.returncode, "s has ended already" in err), out + err
     assert ["s-runner-2"] == _job(person)
     person("delete", "s")
+
+
+def _looks(person: Person) -> int:
+    """How many requests our program has made as the person who has the sweep."""
+    where = {"user": "admin", "namespace": person.field.namespace}
+    return person.field.cluster.requests(agent="OpenAPI-Generator", **where)
 
 
 def _job(person: Person) -> list[str]:
     """The Jobs of the runner."""
     return [job["metadata"]["name"] for job in person.kept.jobs()]
+
+
+def test_releases_that_are_half_made_when_their_runner_is_gone(person: Person, helm4: Any) -> None:
+    """What there is of the sweep is said of them, and `delete` leaves nothing of any of it.
+
+    One helm was killed in its install and one in its removal: their records are helm's own.
+    """
+    choices = [fake(index, ends="600s") for index in range(3)]
+    values, over = person.field.write(choices, parallel=1)
+    person.begin(values, over)
+    runner = person.pod("pod-1")
+    until(lambda: person.field.items("v1/pods")[1:], "a trial's pod")
+    runner.kill()
+    runner.communicate()
+    (trial,) = [name for name in person.field.releases() if name != "s"]
+    _kill_helm(person, helm4, trial, "uninstalling", "uninstall", trial, "--wait")
+    marks = read_state(person.kept).owner.labels("s", 1)
+    own = ("--labels", ",".join(f"{key}={text}" for key, text in marks.items()))
+    chart = _foreign(person)
+    job = chart / "templates/job.yaml"
+    job.write_text(job.read_text().replace("0.2s", "600s"))
+    install = ("install", "s-half", str(chart), *own, "--wait", "--wait-for-jobs")
+    _kill_helm(person, helm4, "s-half", "pending-install", *install)
+
+    status = json.loads(person("status", "s", "-o", "json"))
+    assert "Running" == status["phase"], status
+    assert 1 == _running(status), status
+    assert "s" in person("status").split()
+    # While its pods are there, they are what there is of it.
+    going = _status(person, trial)
+    assert going["pods"] or going["message"] or "helm to remove it" == going["waitingFor"], going
+    assert _status(person, "s-half")["phase"] in {"Pending", "Running"}
+    person("delete", "s")
+    assert [] == person.field.releases()
+    leftovers = [
+        f"{kind}/{item['metadata']['name']}"
+        for kind in ("v1/configmaps", "v1/secrets", "batch/v1/jobs", "v1/serviceaccounts")
+        for item in person.field.items(kind)
+        if item["metadata"]["name"] not in {"default", "kube-root-ca.crt"}
+        and not item["metadata"].get("deletionTimestamp")
+    ]
+    assert [] == leftovers
+    assert "s" not in person("status").split()
+
+
+def _running(status: dict[str, Any]) -> int:
+    """How many trials a sweep says to run."""
+    return len(status["running"])
+
+
+def _kill_helm(person: Person, helm: Any, release: str, state: str, *words: str) -> None:
+    """Kill a helm when its record of a release says that it has begun."""
+    where = ("--namespace", person.field.namespace, "--kubeconfig", person.field.cluster.kubeconfig)
+    if words[0] == "uninstall":
+        # What cannot go keeps helm at its work.
+        for job in person.field.items("batch/v1/jobs"):
+            if job["metadata"]["labels"].get(names.APP_INSTANCE) == release:
+                finalizers = {"metadata": {"finalizers": ["tests.allranks.dev/held"]}}
+                person.field.cluster.api("PATCH", _job_path(person, job), finalizers)
+    with subprocess.Popen([helm.path, *words, *where], stdout=subprocess.DEVNULL) as running:
+        try:
+            until(lambda: state in _states(person, release), f"{release} to be {state}")
+        finally:
+            running.kill()
+    assert [state] == _states(person, release)
+    for job in person.field.items("batch/v1/jobs"):
+        if "tests.allranks.dev/held" in job["metadata"].get("finalizers", ()):
+            free = {"metadata": {"finalizers": None}}
+            person.field.cluster.api("PATCH", _job_path(person, job), free)
+
+
+def _job_path(person: Person, job: dict[str, Any]) -> str:
+    """Where a Job is."""
+    return f"/apis/batch/v1/namespaces/{person.field.namespace}/jobs/{job['metadata']['name']}"
+
+
+def _states(person: Person, release: str) -> list[str]:
+    """What helm's records say of a release."""
+    return [
+        item["metadata"]["labels"]["status"]
+        for item in person.field.items("v1/secrets")
+        if item["metadata"].get("labels", {}).get("owner") == "helm"
+        and item["metadata"]["labels"]["name"] == release
+    ]
+
+
+def _status(person: Person, release: str) -> dict[str, Any]:
+    """What `allranks status` says of a release."""
+    process = subprocess.run(
+        [_PROGRAM, "status", release, "-n", person.field.namespace, "-o", "json"],
+        env={**os.environ, "KUBECONFIG": str(person.field.cluster.kubeconfig)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert 0 == process.returncode, process.stderr
+    status: dict[str, Any] = json.loads(process.stdout)
+    return status

@@ -8,27 +8,27 @@ from __future__ import annotations
 
 import json
 import random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 
-from allranks import names
 from allranks.sweep import actions
+from allranks.sweep.storage.journal import read_state
 from tests.kube import kwok
 
 from . import sweepfork
 from .conftest import until
-from .sweeping import Field
 from .test_sweep_inside import Person
 
 if TYPE_CHECKING:
+    from multiprocessing.context import ForkServerProcess
     from pathlib import Path
 
     from allranks.sweep.state import SweepState
-    from tests.kube.cluster import Cluster
 
     from .conftest import MakeNodes
+    from .sweeping import Field
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -36,21 +36,13 @@ pytestmark = pytest.mark.timeout(600)
 _TRIALS, _KILLS, _KILLS_INSIDE = 18, 12, 3
 _RECORDS = 5  # of a trial that ends well: proposed, begun, seen, measured, ended
 _PATIENCE = 120.0
+_LOOK = 0.02  # seconds: a later look would miss the record
 
 
 @pytest.fixture(autouse=True)
 def _node(make_nodes: MakeNodes) -> None:
     """One fake node runs the pods."""
     make_nodes(1)
-
-
-@pytest.fixture
-def field(
-    cluster: Cluster, namespace: str, helm4: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Field:
-    """Where the sweeps run."""
-    monkeypatch.setenv(names.ENV_STATE, str(tmp_path / "state"))
-    return Field(cluster, namespace, helm4.path, tmp_path)
 
 
 def _write(field: Field) -> Path:
@@ -75,7 +67,7 @@ def _write(field: Field) -> Path:
     return values
 
 
-def _told(field: Field, name: str, values: Path) -> sweepfork.Sweep:
+def _sweep(field: Field, name: str, values: Path) -> sweepfork.Sweep:
     return sweepfork.of(
         *(name, values, field.helm, field.namespace),
         kubeconfig=field.cluster.kubeconfig,
@@ -96,8 +88,15 @@ def _ran(state: SweepState) -> list[tuple[dict[str, str], float | None]]:
     ]
 
 
-def _uninterrupted(field: Field, values: Path) -> list[tuple[dict[str, str], float | None]]:
-    process = sweepfork.start(_told(field, "whole", values))
+def _leave_alone(field: Field, values: Path) -> ForkServerProcess:
+    """Begin the same sweep, which nobody kills, beside the one that is killed."""
+    return sweepfork.start(_sweep(field, "whole", values))
+
+
+def _uninterrupted(
+    field: Field, process: ForkServerProcess
+) -> list[tuple[dict[str, str], float | None]]:
+    """The trials of the sweep that was left alone, once it has ended."""
     process.join(_PATIENCE)
     assert "completed" in (field.folder / "whole.log").read_text()
     return _ran(field.look("whole"))
@@ -110,23 +109,24 @@ def _count(journal: Path) -> int:
 def test_a_killed_runner_proposes_what_it_would_have(field: Field) -> None:
     """Twelve kills, and each trial is the one of the sweep that was left alone."""
     values = _write(field)
-    whole = _uninterrupted(field, values)
-    assert _TRIALS == len({json.dumps(trial) for trial, _ in whole})
-
-    told = _told(field, "killed", values)
+    alone = _leave_alone(field, values)
+    sweep = _sweep(field, "killed", values)
     journal = field.folder / "state/sweeps/killed/journal.jsonl"
     chance = random.Random(3)  # noqa: S311 - no secret
     for moment in sorted(chance.sample(range(1, (_TRIALS - 1) * _RECORDS), _KILLS)):
-        process = sweepfork.start(told)
+        process = sweepfork.start(sweep)
         until(
             lambda moment=moment: _count(journal) >= moment,
             lambda moment=moment: f"record {moment}: {(field.folder / 'killed.log').read_text()}",
             _PATIENCE,
+            poll=_LOOK,
         )
         process.kill()
         process.join()
-    last = sweepfork.start(told)
+    last = sweepfork.start(sweep)
     last.join(_PATIENCE)
+    whole = _uninterrupted(field, alone)
+    assert _TRIALS == len({json.dumps(trial) for trial, _ in whole})
     assert whole == _ran(field.look("killed"))
 
 
@@ -135,20 +135,20 @@ def test_a_killed_pod_of_the_runner_is_followed_by_the_same_trials(
 ) -> None:
     """Likewise inside the cluster, where the journal is a Secret and the next pod's is another."""
     values = _write(field)
-    whole = _uninterrupted(field, values)
-
+    alone = _leave_alone(field, values)
     person = Person(field, tmp_path / "laptop")
     where = ("-n", field.namespace, "--in-cluster", "--detach")
     person("run", "s", "-f", str(values), *where)
+    kept = person.kept
     for kill in range(_KILLS_INSIDE):
         # In the trials by chance, and twice in those that follow from what was found.
         trials = 6 + 5 * kill
         pod = person.pod(f"pod-{kill}")
-        until(lambda trials=trials: len(person.kept.read().trials) >= trials, f"{trials} trials")
+        until(lambda trials=trials: len(read_state(kept).trials) >= trials, f"{trials} trials")
         pod.kill()
         pod.communicate()
     last = person.pod("pod-last")
     out, err = last.communicate(timeout=_PATIENCE)
     assert 0 == last.returncode, out + err
-    assert whole == _ran(person.kept.read())
+    assert _uninterrupted(field, alone) == _ran(read_state(kept))
     person("delete", "s")

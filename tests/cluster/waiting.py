@@ -13,35 +13,41 @@ if TYPE_CHECKING:
 PATIENCE = 60.0
 # A busy machine may take as many times as long; where nothing is late, that costs nothing.
 _SLOW = 4.0
-_POLL = 0.02
+# What comes soon is seen soon. Each look may be a request, and the API server shares the cores with
+# what is waited for: after long waiting a look more or less is no matter.
+_FIRST, _SHARE, _SLOWEST = 0.02, 0.05, 0.5
 
 
 def until(
     check: Callable[[], Any],
-    what: str | Callable[[], str],
+    expectation: str | Callable[[], str],
     seconds: float = PATIENCE,
     *,
-    poll: float = _POLL,
+    poll: float | None = None,
 ) -> Any:
     """Wait for `check` to be true and return what it gave; fail the test when it never is.
 
     Args:
         check: asked again and again, also where an API server without a core to run on hung up.
-        what: what should happen; called for the words where it did not.
+        expectation: what should happen; called for the words where it did not.
         seconds: how long it may take on a machine that has little else to do.
-        poll: seconds between two looks.
+        poll: seconds between two looks; None begins with few, and takes more the longer it waits.
     """
     seconds *= _SLOW
-    deadline = time.monotonic() + seconds
+    start = time.monotonic()
+    deadline = start + seconds
     while True:
-        lost = ""
+        last_error = ""
         try:
-            found = check()
+            result = check()
         except OSError as error:
-            found, lost = None, f"\nthe last look: {error}"
-        if found:
-            return found
-        if time.monotonic() > deadline:
-            said = what if isinstance(what, str) else what()
-            pytest.fail(f"did not happen within {seconds:g} s: {said}{lost}", pytrace=False)
-        time.sleep(poll)
+            result, last_error = None, f"\nthe last look: {error}"
+        if result:
+            return result
+        now = time.monotonic()
+        if now > deadline:
+            expected_text = expectation if isinstance(expectation, str) else expectation()
+            pytest.fail(
+                f"did not happen within {seconds:g} s: {expected_text}{last_error}", pytrace=False
+            )
+        time.sleep(poll or min(_SLOWEST, max(_FIRST, (now - start) * _SHARE)))

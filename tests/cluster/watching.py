@@ -1,4 +1,4 @@
-"""A namespace with elastic jobs of fake pods, and the real watcher at work on it."""
+"""A namespace with elastic jobs of fake pods, and the real operator at work on it."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from allranks import names
 from tests.kube import kwok
 from tests.kube.api import ApiError
 
-from . import watchers
+from . import operator_process
+from .operator_process import PATIENCE, OperatorProcess
 from .waiting import until
-from .watchers import PATIENCE, Watcher
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from tests.kube.cluster import Cluster
 
-    from .watchers import Zygote
+    from .operator_process import Zygote
 
 REPO = Path(__file__).parents[2]
 _NOT_FOUND = 404
@@ -57,12 +57,12 @@ CLAIM = {
 
 @dataclass(slots=True)
 class Lab:
-    """A namespace with elastic jobs, and the watchers that work on it.
+    """A namespace with elastic jobs, and the operators that work on it.
 
     Attributes:
-        cluster: the cluster; it knows the watcher's kinds.
+        cluster: the cluster; it knows the operator's kinds.
         namespace: the test's own.
-        zygote: starts watchers.
+        zygote: starts operators.
         folder: for their logs.
     """
 
@@ -70,35 +70,35 @@ class Lab:
     namespace: str
     zygote: Zygote
     folder: Path
-    _watchers: list[Watcher] = field(default_factory=list)
+    _operators: list[OperatorProcess] = field(default_factory=list)
 
-    # --- watchers ---------------------------------------------------------------------------------
+    # --- operators --------------------------------------------------------------------------------
 
-    def watch(self, *flags: str, identity: str = "one", acts: bool = True) -> Watcher:
-        """Start a watcher of this namespace.
+    def watch(self, *flags: str, identity: str = "one", acts: bool = True) -> OperatorProcess:
+        """Start an operator of this namespace.
 
         Args:
             flags: added to its command line.
             identity: who it is.
             acts: wait until it acts.
         """
-        log = self.folder / f"watcher-{len(self._watchers)}.log"
+        log = self.folder / f"operator-{len(self._operators)}.log"
         words = ["--namespace", self.namespace, "--lease-namespace", self.namespace]
         words += ["--listen", "127.0.0.1:0", "--identity", identity, *flags]
-        made = Watcher(self.zygote.start(words, log), log)
-        self._watchers.append(made)
-        return made.acts() if acts else made
+        operator = OperatorProcess(self.zygote.start(words, log), log)
+        self._operators.append(operator)
+        return operator.acts() if acts else operator
 
     def kill(self) -> None:
-        """End all watchers."""
-        for one in self._watchers:
-            one.kill()
+        """End all operators."""
+        for operator in self._operators:
+            operator.kill()
 
     def close(self) -> None:
-        """End all watchers; fail the test where one of them had a fault."""
+        """End all operators; fail the test where one of them had a fault."""
         self.kill()
-        for one in self._watchers:
-            one.sound()
+        for operator in self._operators:
+            operator.sound()
 
     # --- objects ----------------------------------------------------------------------------------
 
@@ -116,23 +116,23 @@ class Lab:
                 raise
             return None
 
-    def job(self, name: str, **more: Any) -> dict[str, Any]:
+    def job(self, name: str, **fields: Any) -> dict[str, Any]:
         """Make an elastic job whose master is somebody else's: the test's own plans.
 
         Args:
             name: its name.
-            more: `specs` in place of the worker's; `annotations` over the own; over its spec.
+            fields: `specs` in place of the worker's; `annotations` over the own; over its spec.
         """
         annotations = {names.MASTER: "external", names.RELAUNCH: "watcher"}
-        specs = more.pop("specs", None) or {"worker": replicas()}
+        specs = fields.pop("specs", None) or {"worker": replicas()}
         body = {
             "apiVersion": names.ELASTIC_API_VERSION,
             "kind": names.ELASTIC_JOB,
-            "metadata": {"name": name, "annotations": annotations | more.pop("annotations", {})},
+            "metadata": {"name": name, "annotations": annotations | fields.pop("annotations", {})},
             "spec": {
                 "distributionStrategy": "AllreduceStrategy",
                 "replicaSpecs": specs,
-                **more,
+                **fields,
             },
         }
         return self.cluster.api("POST", self.path(names.ELASTIC_JOBS), body)
@@ -155,24 +155,24 @@ class Lab:
 
     def pods(self, job: str = "", kind: str = "") -> list[dict[str, Any]]:
         """The pods of a job that are not on their way out, by name."""
-        found = [
-            one
-            for one in self.cluster.items(self.path("pods"))
-            if job in ("", one["metadata"]["labels"].get(names.EDL_NAME))
-            and kind in ("", one["metadata"]["labels"].get(names.EDL_TYPE))
-            and "deletionTimestamp" not in one["metadata"]
+        pods = [
+            pod
+            for pod in self.cluster.items(self.path("pods"))
+            if job in ("", pod["metadata"]["labels"].get(names.EDL_NAME))
+            and kind in ("", pod["metadata"]["labels"].get(names.EDL_TYPE))
+            and "deletionTimestamp" not in pod["metadata"]
         ]
-        return sorted(found, key=lambda one: str(one["metadata"]["name"]))
+        return sorted(pods, key=lambda pod: str(pod["metadata"]["name"]))
 
     def names(self, job: str = "", kind: str = "") -> list[str]:
         """The names of those pods."""
-        return [one["metadata"]["name"] for one in self.pods(job, kind)]
+        return [pod["metadata"]["name"] for pod in self.pods(job, kind)]
 
     def running(self, job: str, count: int, kind: str = "", seconds: float = PATIENCE) -> list[str]:
         """Wait until exactly so many pods of a job run; return their names."""
 
         def enough() -> bool:
-            phases = [one["status"].get("phase") for one in self.pods(job, kind)]
+            phases = [pod["status"].get("phase") for pod in self.pods(job, kind)]
             return ["Running"] * count == phases
 
         until(enough, f"{count} running pods of {job} {kind}", seconds)
@@ -192,8 +192,8 @@ class Lab:
 
     def events(self, reason: str = "") -> list[dict[str, Any]]:
         """Events here."""
-        found = self.cluster.items(self.path("events"))
-        return [one for one in found if reason in ("", one["reason"])]
+        events = self.cluster.items(self.path("events"))
+        return [event for event in events if reason in ("", event["reason"])]
 
     def created(self, resource: str = "pods") -> int:
         """How many creations the API server has accepted here, since its start."""
@@ -201,14 +201,14 @@ class Lab:
         return len(times)
 
 
-def replicas(count: int | None = None, **more: Any) -> dict[str, Any]:
+def replicas(count: int | None = None, **fields: Any) -> dict[str, Any]:
     """A replica spec of fake pods.
 
     Args:
         count: how many; None says none.
-        more: `annotations` of the pods; over the spec.
+        fields: `annotations` of the pods; over the spec.
     """
-    annotations: Mapping[str, str] = more.pop("annotations", {})
+    annotations: Mapping[str, str] = fields.pop("annotations", {})
     spec = {
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": 0,
@@ -233,30 +233,30 @@ def replicas(count: int | None = None, **more: Any) -> dict[str, Any]:
     }
     template = {"metadata": {"annotations": dict(annotations)}, "spec": spec}
     counted = {} if count is None else {"replicas": count}
-    return {**counted, "restartCount": 3, "template": template, **more}
+    return {**counted, "restartCount": 3, "template": template, **fields}
 
 
-def release_job(name: str, *, count: int = 2, **more: Any) -> dict[str, Any]:
+def release_job(name: str, *, count: int = 2, **fields: Any) -> dict[str, Any]:
     """A Job of a release, of fake pods, whose chart rendered no TrainingRun.
 
     Args:
         name: its own, and the release's where `more` names none.
         count: how many pods.
-        more: `release`; `pods`, their annotations; `pod_spec`, over their spec; `labels` and
+        fields: `release`; `pods`, their annotations; `pod_spec`, over their spec; `labels` and
             `annotations` of the Job.
     """
     labels = {
-        names.APP_INSTANCE: more.pop("release", name),
+        names.APP_INSTANCE: fields.pop("release", name),
         names.APP_PART_OF: names.PART_OF,
         names.WORKLOAD: "torchrun",
     }
-    template = replicas(annotations=more.pop("pods", {}))["template"]
+    template = replicas(annotations=fields.pop("pods", {}))["template"]
     template["metadata"]["labels"] = labels
-    template["spec"].update(more.pop("pod_spec", {}))
+    template["spec"].update(fields.pop("pod_spec", {}))
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": {"name": name, "labels": labels | more.pop("labels", {}), **more},
+        "metadata": {"name": name, "labels": labels | fields.pop("labels", {}), **fields},
         "spec": {
             "completionMode": "Indexed",
             "completions": count,
@@ -278,39 +278,39 @@ def fixtures(cluster: str, scope: Literal["session", "module"]) -> tuple[Any, An
 
     Args:
         cluster: the fixture that makes the cluster.
-        scope: of what starts the watchers, and of the nodes for their pods, which stay as long as
+        scope: of what starts the operators, and of the nodes for their pods, which stay as long as
             the cluster.
     """
 
     @pytest.fixture(scope=scope, name="zygote")
     def starter(request: pytest.FixtureRequest) -> Iterator[Zygote]:
-        """What starts watchers."""
-        found = request.getfixturevalue(cluster)
-        add_nodes(found)
-        with watchers.zygote(found) as made:
-            yield made
+        """What starts operators."""
+        shared = request.getfixturevalue(cluster)
+        add_nodes(shared)
+        with operator_process.zygote(shared) as new_zygote:
+            yield new_zygote
 
     @pytest.fixture(name="lab")
     def lab(request: pytest.FixtureRequest, zygote: Zygote, tmp_path: Path) -> Iterator[Lab]:
-        """A namespace of the test's own, for elastic jobs and watchers."""
-        with laboratory(request.getfixturevalue(cluster), zygote, tmp_path) as made:
-            yield made
+        """A namespace of the test's own, for elastic jobs and operators."""
+        with laboratory(request.getfixturevalue(cluster), zygote, tmp_path) as new_lab:
+            yield new_lab
 
     return starter, lab
 
 
 @contextmanager
 def laboratory(cluster: Cluster, starter: Zygote, folder: Path) -> Iterator[Lab]:
-    """A namespace of a test's own; it goes with the block, and its watchers first."""
+    """A namespace of a test's own; it goes with the block, and its operators first."""
     name = f"lab-{secrets.token_hex(4)}"
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
     cluster.api("POST", "/api/v1/namespaces", body)
-    made = Lab(cluster, name, starter, folder)
-    accounts = made.path("serviceaccounts")
+    new_lab = Lab(cluster, name, starter, folder)
+    accounts = new_lab.path("serviceaccounts")
     until(lambda: cluster.items(accounts), "the namespace's service account")
     try:
-        yield made
-        made.close()
+        yield new_lab
+        new_lab.close()
     finally:
-        made.kill()
+        new_lab.kill()
         cluster.api("DELETE", f"/api/v1/namespaces/{name}")

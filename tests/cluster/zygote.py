@@ -1,9 +1,9 @@
-"""Starts the watcher in no time, as often as asked: a process that has loaded it, and forks.
+"""Starts the operator in no time, as often as asked: a process that has loaded it, and forks.
 
     python tests/cluster/zygote.py      one line of JSON in: {"words": [...], "log": "file"}
                                         one line out: the process id
 
-To load Python and the libraries takes most of a second, and a test that kills the watcher two
+To load Python and the libraries takes most of a second, and a test that kills the operator two
 hundred times would wait for nothing else. What runs in the child is the program itself, from its
 command line on; it ends with this process, and this one with its standard input.
 """
@@ -40,10 +40,10 @@ def serve() -> None:
     """Fork for each line."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for a child
     for line in sys.stdin:
-        asked = json.loads(line)
+        request = json.loads(line)
         child = os.fork()
         if not child:
-            _child(asked["words"], asked["log"])
+            _child(request["words"], request["log"])
         sys.stdout.write(f"{child}\n")
         sys.stdout.flush()
 

@@ -17,7 +17,7 @@ from tests.conftest import find_helm
 from tests.fuzz import mutations, verdicts
 
 
-def _one(seed: int, helm: Path, number: int) -> tuple[int, str, str]:
+def _judge(seed: int, helm: Path, number: int) -> tuple[int, str, str]:
     """Judge the case of a number; gives its verdicts in short, and a report where they differ."""
     case = mutations.case(seed, number, _bases())
     with tempfile.TemporaryDirectory() as folder:
@@ -33,13 +33,13 @@ def _one(seed: int, helm: Path, number: int) -> tuple[int, str, str]:
     return number, short, "\n".join(lines)
 
 
-_KNOWN: list[tuple[str, dict[str, object]]] = []
+_BASES: list[tuple[str, dict[str, object]]] = []
 
 
 def _bases() -> list[tuple[str, dict[str, object]]]:
-    if not _KNOWN:
-        _KNOWN.extend(mutations.bases())
-    return _KNOWN
+    if not _BASES:
+        _BASES.extend(mutations.bases())
+    return _BASES
 
 
 def main() -> int:
@@ -49,23 +49,24 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=20_000)
     parser.add_argument("--start", type=int, default=0, help="the first case")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     helm = find_helm(4).path
-    print(f"seed {asked.seed}, cases {asked.start} to {asked.start + asked.count - 1}", flush=True)
-    started, counts, bad = time.monotonic(), Counter[str](), 0
-    numbers = range(asked.start, asked.start + asked.count)
-    judge = partial(_one, asked.seed, helm)
-    with multiprocessing.get_context("fork").Pool(asked.jobs) as pool:
-        for done, (_, short, report) in zip(
+    last = arguments.start + arguments.count - 1
+    print(f"seed {arguments.seed}, cases {arguments.start} to {last}", flush=True)
+    start, counts, bad = time.monotonic(), Counter[str](), 0
+    numbers = range(arguments.start, arguments.start + arguments.count)
+    judge = partial(_judge, arguments.seed, helm)
+    with multiprocessing.get_context("fork").Pool(arguments.jobs) as pool:
+        for number, (_, short, report) in zip(
             itertools.count(1), pool.imap_unordered(judge, numbers, chunksize=4), strict=False
         ):
             counts[short] += 1
             if report:
                 bad += 1
                 print(f"\n{report}", flush=True)
-            if done % 500 == 0:
-                print(f"{done} judged, {bad} differ", flush=True)
-    print(f"\n{asked.count} judged in {time.monotonic() - started:.0f} s, {bad} differ")
+            if number % 500 == 0:
+                print(f"{number} judged, {bad} differ", flush=True)
+    print(f"\n{arguments.count} judged in {time.monotonic() - start:.0f} s, {bad} differ")
     for short, count in counts.most_common():
         print(f"{count:7}  {short}")
     return 1 if bad else 0

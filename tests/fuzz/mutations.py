@@ -95,8 +95,8 @@ class Change:
 
     def __str__(self) -> str:
         """The change as a person reads it."""
-        what = "removed" if self.value is _MISSING else repr(self.value)
-        return f"{paths.show(self.path)}: {what if len(what) < 200 else what[:199] + '…'}"
+        text = "removed" if self.value is _MISSING else repr(self.value)
+        return f"{paths.show(self.path)}: {text if len(text) < 200 else text[:199] + '…'}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,25 +130,25 @@ class Case:
 
 def bases() -> list[tuple[str, dict[str, Any]]]:
     """Every values file of the charts and the examples, by its path."""
-    found = []
+    base_values = []
     for path in sorted([*REPO.glob("charts/*/ci/*-values.yaml"), *REPO.glob("examples/*/*.yaml")]):
         data = load(path.read_bytes(), path.name).data
         chart = path.parents[1].name if "charts" in path.parts else data.get("workload")
         if chart in names.WORKLOADS:
-            found.append((str(path.relative_to(REPO)), {**data, "workload": chart}))
-    return found
+            base_values.append((str(path.relative_to(REPO)), {**data, "workload": chart}))
+    return base_values
 
 
-def case(seed: int, number: int, known: list[tuple[str, dict[str, Any]]]) -> Case:
+def case(seed: int, number: int, base_values: list[tuple[str, dict[str, Any]]]) -> Case:
     """The case of a number.
 
     Args:
         seed: of all cases.
         number: its own.
-        known: of `bases`.
+        base_values: those of `bases`.
     """
     chance = random.Random(f"{seed}:{number}")  # noqa: S311 - for variety, not for secrets
-    name, values = known[number % len(known)]
+    name, values = base_values[number % len(base_values)]
     out: Any = copy(values)
     changes = []
     for _ in range(chance.choice((1, 1, 1, 2, 3))):
@@ -174,8 +174,8 @@ def _change(chance: random.Random, values: dict[str, Any]) -> Change:
     if kind < 0.34 and isinstance(old, dict):
         return Change((*path, chance.choice(_KEYS)), _any(chance))
     if kind < 0.40 and isinstance(old, list):
-        more = [*old, *(old[:1] or [_any(chance)])]
-        return Change(path, more * chance.choice((1, 1, 100)))
+        items = [*old, *(old[:1] or [_any(chance)])]
+        return Change(path, items * chance.choice((1, 1, 100)))
     if kind < 0.60:
         return Change(path, _retyped(chance, old))
     return Change(path, _any(chance))

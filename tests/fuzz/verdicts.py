@@ -19,7 +19,7 @@ from allranks.cli.main import main
 from allranks.errors import InputError
 from allranks.schema.validate import located
 from allranks.values import check
-from allranks.values.sources import Sources, load
+from allranks.values.sources import Sources, load_sources
 from allranks.yamlio.dump import dump
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ OURS_ALONE = frozenset(
         "mount-paths",
         "node-shape",
         "own-labels",
+        "own-units",
         "pod-template",
         "rdma",
         "restricted",
@@ -85,14 +86,14 @@ def judge(case: Case, helm: Path, folder: Path) -> Verdict:
     values = case.mutated()
     file = folder / "values.yaml"
     file.write_text(dump(values), encoding="utf-8")
-    code, said = command("validate", "-f", str(file))
+    code, message = command("validate", "-f", str(file))
     os.environ["ALLRANKS_HELM"] = str(helm)
     render, render_said = command("render", "demo", "-f", str(file))
-    asked = not any(values.get(key) for key in _OURS) and values.get("workload") == case.workload
+    is_ours = not any(values.get(key) for key in _OURS) and values.get("workload") == case.workload
     helm_code, helm_said = None, render_said
-    if asked:
+    if is_ours:
         helm_code, helm_said = _helm(helm, case.workload, file)
-    verdict = Verdict(code, render, helm_code, said, helm_said)
+    verdict = Verdict(code, render, helm_code, message, helm_said)
     return replace(verdict, fault=_fault(verdict, render_said, file))
 
 
@@ -113,9 +114,9 @@ def minimal(case: Case, helm: Path) -> tuple[Case, Verdict]:
             fewer = replace(
                 case, changes=tuple(item for item in case.changes if item is not change)
             )
-            found = judge(fewer, helm, folder)
-            if found.fault:
-                case, verdict = fewer, found
+            verdict_of_fewer = judge(fewer, helm, folder)
+            if verdict_of_fewer.fault:
+                case, verdict = fewer, verdict_of_fewer
     return case, verdict
 
 
@@ -123,14 +124,14 @@ def _helm(helm: Path, workload: str, file: Path) -> tuple[int, str]:
     env = {name: value for name, value in os.environ.items() if not name.startswith("HELM_")}
     env |= {"HELM_PLUGINS": os.devnull, "GOGC": "off", "GOMEMLIMIT": "1GiB"}
     chart = resources.folder("charts") / workload
-    done = subprocess.run(
+    process = subprocess.run(
         [helm, "template", "demo", chart, "--skip-crds", "-f", file],
         env=env,
         capture_output=True,
         text=True,
         check=False,
     )
-    return done.returncode, done.stderr
+    return process.returncode, process.stderr
 
 
 def _fault(verdict: Verdict, render_said: str, file: Path) -> str:
@@ -159,14 +160,14 @@ def _difference(verdict: Verdict, file: Path) -> str:
     return "Helm differs"
 
 
-def _has_fixes(said: str) -> bool:
-    return said.count("error: ") <= said.count("\n  fix: ")
+def _has_fixes(message: str) -> bool:
+    return message.count("error: ") <= message.count("\n  fix: ")
 
 
 def _ours_alone(file: Path) -> bool:
     """Whether what we refuse is refused by rules that no chart has an equal of."""
     try:
-        loaded = load(Sources(files=(str(file),)))
+        loaded = load_sources(Sources(files=(str(file),)))
     except InputError:
         return True  # Helm reads over what YAML makes of the file.
     if located(loaded.workload, loaded.values, loaded.where):

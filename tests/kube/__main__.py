@@ -14,50 +14,52 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def _up(given: argparse.Namespace) -> None:
-    options = Options(kwok=given.kwok, node=given.node, controller_qps=given.controller_qps)
-    found = cluster.start_detached(given.name, options)
-    print(f"the cluster {given.name} is there:\n  export KUBECONFIG={found.kubeconfig}")
+def _up(arguments: argparse.Namespace) -> None:
+    options = Options(
+        kwok=arguments.kwok, node=arguments.node, controller_qps=arguments.controller_qps
+    )
+    running = cluster.start_detached(arguments.name, options)
+    print(f"the cluster {arguments.name} is there:\n  export KUBECONFIG={running.kubeconfig}")
 
 
-def _down(given: argparse.Namespace) -> None:
+def _down(arguments: argparse.Namespace) -> None:
     stopped = 0
     for record in list(runs.records()):
-        if given.all or record.run.name == given.name:
+        if arguments.all or record.run.name == arguments.name:
             cluster.stop(record)
             print(f"the cluster {record.run.name} is gone")
             stopped += 1
     if not stopped:
-        print("no cluster runs" if given.all else f"no cluster {given.name} runs")
+        print("no cluster runs" if arguments.all else f"no cluster {arguments.name} runs")
 
 
-def _status(_given: argparse.Namespace) -> None:
+def _status(_arguments: argparse.Namespace) -> None:
     runs.sweep()
-    found = list(runs.records())
-    for record in found:
+    records = list(runs.records())
+    for record in records:
         parts = ", ".join(record.processes or {}) or "nothing yet"
         print(f"{record.run.name}: {record.state}; {parts}")
         print(f"  KUBECONFIG={record.run.kubeconfig}")
         if record.message:
             print(f"  {record.message}")
-    if not found:
+    if not records:
         print("no cluster runs")
 
 
-def _build(_given: argparse.Namespace) -> None:
+def _build(_arguments: argparse.Namespace) -> None:
     binaries.build_all()
 
 
-def _image(_given: argparse.Namespace) -> None:
+def _image(_arguments: argparse.Namespace) -> None:
     from tests.kube import image  # noqa: PLC0415 - nothing else needs what makes images
 
     image.ensure()
 
 
-def _host(given: argparse.Namespace) -> int:
-    if given.install:
+def _host(arguments: argparse.Namespace) -> int:
+    if arguments.install:
         host.install_missing()
-    return host.report(given.tier)
+    return host.report(arguments.tier)
 
 
 def main() -> int:
@@ -72,9 +74,9 @@ def main() -> int:
     def command(
         name: str, run: Callable[[argparse.Namespace], int | None], text: str
     ) -> argparse.ArgumentParser:
-        found = commands.add_parser(name, help=text, description=text)
-        found.set_defaults(run=run)
-        return found
+        parser = commands.add_parser(name, help=text, description=text)
+        parser.set_defaults(run=run)
+        return parser
 
     up = command("up", _up, "start a cluster that stays until `down`")
     up.add_argument("--name", default="bench")
@@ -90,9 +92,9 @@ def main() -> int:
     needs = command("host", _host, "what this machine lacks, and what is then not tested")
     needs.add_argument("--install", action="store_true", help="install what apt-get can, as root")
     needs.add_argument("--tier", default="", help="look at this one alone, such as test-node")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     try:
-        code: int | None = given.run(given)
+        code: int | None = arguments.run(arguments)
     except BenchError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

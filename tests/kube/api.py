@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import http.client
 import json
+import select
 import ssl
+import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -48,7 +50,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """An API server, as one user.
+    """An API server, as one user; each thread keeps its connection, as programs of Kubernetes do.
 
     Attributes:
         port: its port on this machine.
@@ -60,6 +62,9 @@ class Api:
     token: str
     authority: Path
     _context: list[ssl.SSLContext] = field(default_factory=list, repr=False)
+    _own: threading.local = field(
+        default_factory=threading.local, init=False, repr=False, compare=False
+    )
 
     def request(
         self,
@@ -83,31 +88,42 @@ class Api:
         """
         if method == "PATCH" and content_type == "application/json":
             content_type = "application/merge-patch+json"
-        sent = body if body is None or isinstance(body, str) else json.dumps(body)
+        content = body if body is None or isinstance(body, str) else json.dumps(body)
         headers = {
             "Authorization": f"Bearer {self.token}",
             "Content-Type": content_type,
             "User-Agent": AGENT,
         }
-        connection = http.client.HTTPSConnection(
-            "127.0.0.1", self.port, timeout=_SECONDS, context=self._tls()
-        )
+        connection = self._connection()
         try:
-            connection.request(method, path, body=sent and sent.encode(), headers=headers)
+            connection.request(method, path, body=content and content.encode(), headers=headers)
             response = connection.getresponse()
             text = response.read().decode()
-        except http.client.HTTPException as error:
-            raise ConnectionError(f"the API server answered {error!r}") from error
-        finally:
-            connection.close()
+        except BaseException as error:
+            connection.close()  # the next request opens it anew
+            if isinstance(error, http.client.HTTPException):
+                raise ConnectionError(f"the API server answered {error!r}") from error
+            raise
         if response.status >= _BAD:
-            raise _refused(response.status, text)
+            raise _api_error(response.status, text)
         warnings = tuple(
             json.loads(f'"{line.split(chr(34), 1)[1].rsplit(chr(34), 1)[0]}"')
             for line in response.headers.get_all("Warning") or ()
         )
-        found = json.loads(text) if text.startswith("{") else {"text": text}
-        return Answer(found, warnings)
+        answer = json.loads(text) if text.startswith("{") else {"text": text}
+        return Answer(answer, warnings)
+
+    def _connection(self) -> http.client.HTTPSConnection:
+        """This thread's connection; one that the server has closed meanwhile is opened anew."""
+        connection: http.client.HTTPSConnection | None = getattr(self._own, "connection", None)
+        if connection is None:
+            connection = self._own.connection = http.client.HTTPSConnection(
+                "127.0.0.1", self.port, timeout=_SECONDS, context=self._tls()
+            )
+        # Nothing is to be read between two requests but the end of the connection.
+        if connection.sock is not None and select.select([connection.sock], [], [], 0)[0]:
+            connection.close()
+        return connection
 
     def _tls(self) -> ssl.SSLContext:
         """Trust this server alone; its name is not checked, as it is reached by address."""
@@ -118,9 +134,11 @@ class Api:
         return self._context[0]
 
 
-def _refused(status: int, text: str) -> ApiError:
+def _api_error(status: int, text: str) -> ApiError:
     try:
-        said = json.loads(text)
+        status_object = json.loads(text)
     except ValueError:
-        said = {"reason": "", "message": text.strip()}
-    return ApiError(status, str(said.get("reason") or ""), str(said.get("message") or ""))
+        status_object = {"reason": "", "message": text.strip()}
+    return ApiError(
+        status, str(status_object.get("reason") or ""), str(status_object.get("message") or "")
+    )

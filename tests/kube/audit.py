@@ -95,16 +95,16 @@ class Audit:
         )
 
     def _read_on(self, mark: str) -> bool:
-        found = False
+        is_marked = False
         for event in self._new():
             if event["requestURI"].startswith(_MARK):
-                found = found or event["requestURI"] == mark
+                is_marked = is_marked or event["requestURI"] == mark
                 continue
             request = _request(event)
             self._counts[request] += 1
             moment = datetime.fromisoformat(event["stageTimestamp"]).timestamp()
             self._times.setdefault(request, []).append(moment)
-        return found
+        return is_marked
 
     def _new(self) -> Iterator[dict[str, Any]]:
         with self.path.open("rb") as log:

@@ -55,10 +55,10 @@ class Module:
     def version(self) -> str:
         """The pinned version of its main module, as `v1.36.3`."""
         pins = (PINS / self.name / "go.mod").read_text(encoding="utf-8")
-        found = re.search(rf"^\s*(?:require )?{re.escape(self.main)} (v\S+)", pins, re.MULTILINE)
-        if found is None:
+        match = re.search(rf"^\s*(?:require )?{re.escape(self.main)} (v\S+)", pins, re.MULTILINE)
+        if match is None:
             raise BenchError(f"tools/kube/{self.name}/go.mod pins no {self.main}")
-        return found[1]
+        return match[1]
 
     @property
     def folder(self) -> Path:
@@ -137,8 +137,8 @@ def find(program: str) -> Path:
         if program in module.programs:
             build(module)
             return module.folder / program
-    known = ", ".join(sorted(name for module in MODULES for name in module.programs))
-    raise BenchError(f"no program {program!r} is pinned under tools/kube", f"one of: {known}")
+    programs = ", ".join(sorted(name for module in MODULES for name in module.programs))
+    raise BenchError(f"no program {program!r} is pinned under tools/kube", f"one of: {programs}")
 
 
 def build_all() -> None:
@@ -187,14 +187,14 @@ def _build(module: Module) -> None:
     partial.mkdir()
     for target, packages in _commands(module, partial):
         command = (go, "build", "-mod=readonly", "-ldflags", module.linker_flags, "-o", target)
-        done = subprocess.run(
+        process = subprocess.run(
             (*command, *packages),
             cwd=PINS / module.name,
             env={**os.environ, "CGO_ENABLED": "0", "GOWORK": "off"},
             stdout=sys.stderr,
             check=False,
         )
-        if done.returncode:
+        if process.returncode:
             raise BenchError(f"go build of tools/kube/{module.name} failed; its words are above")
     shutil.rmtree(module.folder, ignore_errors=True)
     partial.rename(module.folder)

@@ -70,7 +70,7 @@ class Cluster:
             BenchError: kubectl failed; with its own words.
         """
         where = ("--namespace", namespace) if namespace else ()
-        done = subprocess.run(
+        process = subprocess.run(
             (binaries.find("kubectl"), *where, *map(str, args)),
             input=stdin,
             env={
@@ -82,10 +82,10 @@ class Cluster:
             text=True,
             check=False,
         )
-        if done.returncode:
-            said = done.stderr.strip() or done.stdout.strip()
-            raise BenchError(f"kubectl {' '.join(map(str, args))} failed:\n{said}")
-        return done.stdout
+        if process.returncode:
+            message = process.stderr.strip() or process.stdout.strip()
+            raise BenchError(f"kubectl {' '.join(map(str, args))} failed:\n{message}")
+        return process.stdout
 
     def api(
         self, method: str, path: str, body: Mapping[str, Any] | str | None = None
@@ -99,8 +99,8 @@ class Cluster:
 
     def items(self, path: str) -> list[dict[str, Any]]:
         """The objects of a list."""
-        found: list[dict[str, Any]] = self.api("GET", path)["items"]
-        return found
+        items: list[dict[str, Any]] = self.api("GET", path)["items"]
+        return items
 
     def requests(self, *, user: str = "", agent: str = "", namespace: str = "") -> int:
         """How many requests the API server has answered since its start, but for leases.
@@ -248,8 +248,8 @@ def _ready(run: Run, guardian: subprocess.Popen[bytes] | None) -> Cluster:
             raise BenchError(f"the cluster {run.name} did not start: {record.message}")
         if guardian is not None and guardian.poll() is not None:
             log = run.folder / "logs/guardian.log"
-            said = log.read_text(encoding="utf-8") if log.exists() else ""
-            raise BenchError(f"the guardian of {run.name} ended:\n{said}")
+            message = log.read_text(encoding="utf-8") if log.exists() else ""
+            raise BenchError(f"the guardian of {run.name} ended:\n{message}")
         if time.monotonic() > deadline:
             raise BenchError(f"the cluster {run.name} did not start in {_START_SECONDS:g} s")
         time.sleep(_POLL)

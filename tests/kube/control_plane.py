@@ -30,13 +30,15 @@ _BURST = 1.5  # of the rate, as Kubernetes' own defaults of 20 and 30
 _AUDIT = {
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",
-    "omitStages": ["RequestReceived", "ResponseStarted"],
+    "omitStages": ["RequestReceived"],
     "omitManagedFields": True,
     "rules": [
         # What goes on without anybody asking for it is not counted.
         {"level": "None", "resources": [{"group": "coordination.k8s.io"}]},
         {"level": "None", "nonResourceURLs": ["/readyz*", "/livez*", "/healthz*", "/metrics"]},
-        {"level": "Metadata"},
+        # A watch is answered when it begins; its end may be minutes away.
+        {"level": "Metadata", "verbs": ["watch"], "omitStages": ["ResponseComplete"]},
+        {"level": "Metadata", "omitStages": ["ResponseStarted"]},
     ],
 }
 

@@ -32,10 +32,10 @@ def process(cluster: Cluster, name: str) -> Identity:
         BenchError: there is none of that name.
     """
     record = runs.read(cluster.run.name)
-    found = (record.processes or {}).get(name) if record else None
-    if found is None:
+    identity = (record.processes or {}).get(name) if record else None
+    if identity is None:
         raise BenchError(f"{cluster.run.name} has no process {name}")
-    return found
+    return identity
 
 
 @contextlib.contextmanager

@@ -74,21 +74,21 @@ def find(program: str) -> str:
 
 def blocked() -> dict[str, list[str]]:
     """Tier -> why it, or some test of it, cannot run here; tiers that can are left out."""
-    found: dict[str, list[str]] = {}
+    obstacles: dict[str, list[str]] = {}
     if os.geteuid():
-        found[NODE] = ["a real node needs root"]
-        found[MPI] = ["pods made of namespaces need root"]
+        obstacles[NODE] = ["a real node needs root"]
+        obstacles[MPI] = ["pods made of namespaces need root"]
     elif not _may_make_namespaces():
-        found[NODE] = ["root may not make namespaces here"]
-        found[MPI] = ["root may not make namespaces here"]
+        obstacles[NODE] = ["root may not make namespaces here"]
+        obstacles[MPI] = ["root may not make namespaces here"]
     if shutil.which("go") is None and not all(module.built for module in binaries.MODULES):
         for tier in (CLUSTER, NODE):
-            found.setdefault(tier, []).append("go, which builds Kubernetes, is not on PATH")
+            obstacles.setdefault(tier, []).append("go, which builds Kubernetes, is not on PATH")
     for need in missing():
         for tier in need.tiers:
             reason = f"{need.program} is missing (Debian's {need.package})"
-            found.setdefault(tier, []).append(reason)
-    return found
+            obstacles.setdefault(tier, []).append(reason)
+    return obstacles
 
 
 def _may_make_namespaces() -> bool:
@@ -115,8 +115,10 @@ def install_missing() -> bool:
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     quiet = ("apt-get", "-q=2", "-o", "Dpkg::Use-Pty=0")
     for arguments in (("update",), ("install", "--no-install-recommends", *packages)):
-        done = subprocess.run((*quiet, *arguments), env=environment, check=False, stdout=sys.stderr)
-        if done.returncode:
+        process = subprocess.run(
+            (*quiet, *arguments), env=environment, check=False, stdout=sys.stderr
+        )
+        if process.returncode:
             return False
     return not missing()
 
@@ -130,10 +132,12 @@ def report(tier: str = "") -> int:
     Returns:
         0 where all that was asked for can run, else 1.
     """
-    found = {name: why for name, why in blocked().items() if tier in ("", name)}
-    for name, reasons in found.items():
+    obstacles = {
+        name: reasons_of_tier for name, reasons_of_tier in blocked().items() if tier in ("", name)
+    }
+    for name, reasons in obstacles.items():
         print(f"{name} cannot run here: {'; '.join(reasons)}")
     lacking = [need for need in missing() if tier in ("", *need.tiers)]
     if lacking:
         print(f"  fix: apt-get install {' '.join(sorted({need.package for need in lacking}))}")
-    return 1 if found else 0
+    return 1 if obstacles else 0

@@ -3,7 +3,7 @@
 containerd keeps an image as unpacked layers ("snapshots") and a small database of them. Both are
 made here once per recipe, under ``.tools/image/<digest>/``, by a containerd of its own. A run takes
 them over in no time: it gets copies of the databases, and links to the unpacked layers, which
-overlayfs only ever reads. One layer is filled then: the watcher's, with this checkout's packages.
+overlayfs only ever reads. One layer is filled then: the operator's, with this checkout's packages.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def _layers(recipe: image_recipe.Recipe, work: Path) -> Iterator[image_archive.I
         if program.ours:
             image_root.make_source(source)
             layers.append(source)
-        yield image_archive.Image(program.image, tuple(layers), uid, ["python3"], home)
+        yield image_archive.Image(program.image, tuple(layers), uid, list(program.command), home)
         shutil.rmtree(layer)
 
 

@@ -48,7 +48,7 @@ class Image:
                 "Cmd": list(self.command),
                 "WorkingDir": self.folder,
             },
-            "rootfs": {"type": "layers", "diff_ids": [f"sha256:{one}" for one in digests]},
+            "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}" for digest in digests]},
         }
 
 

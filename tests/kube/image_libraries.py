@@ -63,39 +63,39 @@ def complete(root: Root, folder: Path) -> None:
     symbols = _symbols(root, loaded)
     plain = next((name for name in missing if not versions[name]), None)
     for name in missing:
-        named = {version: symbols[version] for version in versions[name]}
-        _link(root, folder, name, named, symbols[""] if name == plain else ())
+        symbols_of_version = {version: symbols[version] for version in versions[name]}
+        _link(root, folder, name, symbols_of_version, symbols[""] if name == plain else ())
 
 
 def _missing(root: Root, libraries: Iterable[str]) -> list[str]:
     """The names that the loader does not find."""
-    said = _ldd(root, libraries)
-    return sorted(set(re.findall(r"^\s*(\S+) => not found$", said, re.MULTILINE)))
+    output = _ldd(root, libraries)
+    return sorted(set(re.findall(r"^\s*(\S+) => not found$", output, re.MULTILINE)))
 
 
 def _versions(
     root: Root, libraries: Iterable[str], names: Iterable[str]
 ) -> Mapping[str, frozenset[str]]:
     """Library name -> the symbol versions that are asked of it."""
-    found: dict[str, set[str]] = {name: set() for name in names}
-    said = root.inside("objdump", "-p", *libraries, what="read torch's libraries")
-    for name, block in re.findall(r"required from (\S+):\n((?:\s+0x.*\n)+)", said):
-        if name in found:
-            found[name].update(line.split()[-1] for line in block.splitlines())
-    return {name: frozenset(versions) for name, versions in found.items()}
+    versions_by_name: dict[str, set[str]] = {name: set() for name in names}
+    output = root.inside("objdump", "-p", *libraries, what="read torch's libraries")
+    for name, block in re.findall(r"required from (\S+):\n((?:\s+0x.*\n)+)", output):
+        if name in versions_by_name:
+            versions_by_name[name].update(line.split()[-1] for line in block.splitlines())
+    return {name: frozenset(versions) for name, versions in versions_by_name.items()}
 
 
 def _symbols(root: Root, libraries: Iterable[str]) -> Mapping[str, set[str]]:
     """Symbol version, "" without one -> the symbols that the loader does not find."""
-    found: dict[str, set[str]] = defaultdict(set)
+    symbols_by_version: dict[str, set[str]] = defaultdict(set)
     pattern = re.compile(
         r"(?:undefined symbol: |symbol )([^\s,]+)(?:, version (\S+))?"
         r"(?: not defined in file .*)?\s+\(",
     )
     for symbol, version in pattern.findall(_ldd(root, libraries, "-r")):
         if not _OF_PYTHON.match(symbol):
-            found[version].add(symbol)
-    return found
+            symbols_by_version[version].add(symbol)
+    return symbols_by_version
 
 
 def _ldd(root: Root, libraries: Iterable[str], *options: str) -> str:
@@ -119,10 +119,10 @@ def _link(
         versions: symbol version -> its symbols.
         plain: symbols without a version.
     """
-    symbols = sorted({*plain, *(one for group in versions.values() for one in group)})
-    aliases = "".join(f".globl {one}\n.set {one}, none\n" for one in symbols)
+    symbols = sorted({*plain, *(symbol for group in versions.values() for symbol in group)})
+    aliases = "".join(f".globl {symbol}\n.set {symbol}, none\n" for symbol in symbols)
     script = "".join(
-        f"{version} {{ global: {' '.join(f'{one};' for one in sorted(group))} }};\n"
+        f"{version} {{ global: {' '.join(f'{symbol};' for symbol in sorted(group))} }};\n"
         for version, group in sorted(versions.items())
     )
     mapped = "--version-script=map" if script else ""

@@ -32,16 +32,16 @@ def run(*command: str | Path, what: str) -> str:
         BenchError: it is missing or failed.
     """
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        process = subprocess.run(command, capture_output=True, text=True, check=False)
     except FileNotFoundError as error:
         raise BenchError(
             f"cannot {what}: {command[0]} is not installed",
             f"apt-get install {_PACKAGES.get(str(command[0]), command[0])}",
         ) from error
-    if done.returncode:
-        words = "\n".join((done.stdout + done.stderr).strip().splitlines()[-15:])
-        raise BenchError(f"cannot {what}: {command[0]} ended with {done.returncode}\n{words}")
-    return done.stdout
+    if process.returncode:
+        words = "\n".join((process.stdout + process.stderr).strip().splitlines()[-15:])
+        raise BenchError(f"cannot {what}: {command[0]} ended with {process.returncode}\n{words}")
+    return process.stdout
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,6 +67,7 @@ class Program:
         image: its name, as values files give it.
         pins: requirements with hashes for the image's Python.
         ours: whether the checkout's own packages come on top of them.
+        command: what runs in a container that names no command.
         drop: files that nobody runs, as patterns under the folder of Python's packages.
         proof: what its Python must be able to import.
     """
@@ -74,6 +75,7 @@ class Program:
     image: str
     pins: tuple[str, ...]
     ours: bool
+    command: tuple[str, ...]
     drop: tuple[str, ...]
     proof: str
 
@@ -83,7 +85,10 @@ def read(folder: Path = RECIPES, pinned: Path = REQUIREMENTS) -> Recipe:
     data: dict[str, Any] = yaml.safe_load((folder / "images.yaml").read_text(encoding="utf-8"))
     programs = data["programs"]
     digest = hashlib.sha256()
-    for path in (*sorted(folder.iterdir()), *(pinned / one["pins"] for one in programs.values())):
+    for path in (
+        *sorted(folder.iterdir()),
+        *(pinned / program["pins"] for program in programs.values()),
+    ):
         content = path.read_bytes()
         digest.update(f"{path.name} {len(content)}\n".encode() + content)
     python, mpi = data["python"], data["mpi"]
@@ -104,12 +109,13 @@ def read(folder: Path = RECIPES, pinned: Path = REQUIREMENTS) -> Recipe:
         programs=tuple(
             Program(
                 image=name,
-                pins=_pins(pinned / one["pins"], python["version"]),
-                ours=one.get("ours", False),
-                drop=tuple(one.get("drop", ())),
-                proof=one["proof"],
+                pins=_pins(pinned / program["pins"], python["version"]),
+                ours=program.get("ours", False),
+                command=tuple(program.get("command", ("python3",))),
+                drop=tuple(program.get("drop", ())),
+                proof=program["proof"],
             )
-            for name, one in programs.items()
+            for name, program in programs.items()
         ),
         user=data["user"]["name"],
         uid=data["user"]["uid"],
@@ -122,13 +128,13 @@ def _pins(path: Path, python: str) -> tuple[str, ...]:
     pip would ask this of the Python that it runs with, which need not be the image's.
     """
     version = tuple(int(part) for part in python.split("."))
-    found = []
+    result = []
     for line in _lines(path.read_text(encoding="utf-8")):
-        wanted = _PYTHON_RANGE.search(line)
-        if wanted and (version < (int(wanted[2]), int(wanted[3]))) != (wanted[1] == "<"):
+        bound = _PYTHON_RANGE.search(line)
+        if bound and (version < (int(bound[2]), int(bound[3]))) != (bound[1] == "<"):
             continue
-        found.append(_PYTHON_RANGE.sub("", line))
-    return tuple(found)
+        result.append(_PYTHON_RANGE.sub("", line))
+    return tuple(result)
 
 
 def requirements(text: str) -> dict[str, str]:

@@ -107,8 +107,8 @@ def make_program(recipe: Recipe, program: Program, base: Path, layer: Path) -> N
     _compile(root, site)
     home = ("env", "HOME=/scratch", "TMPDIR=/scratch", "python3", "-W", "ignore", "-c")
     with root.scratch():
-        what = f"import what {program.image} is for"
-        root.inside(*home, program.proof, what=what, uid=recipe.uid)
+        purpose = f"import what {program.image} is for"
+        root.inside(*home, program.proof, what=purpose, uid=recipe.uid)
 
 
 def make_source(layer: Path) -> None:
@@ -206,8 +206,8 @@ def _unpack(recipe: Recipe, target: Path, pin: str) -> None:
     (wheel,) = wheels.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         for entry in archive.infolist():
-            _, found, name = entry.filename.partition(".data/data/")
-            if not found or entry.is_dir():
+            _, data_folder, name = entry.filename.partition(".data/data/")
+            if not data_folder or entry.is_dir():
                 continue
             path = target / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -216,18 +216,20 @@ def _unpack(recipe: Recipe, target: Path, pin: str) -> None:
     shutil.rmtree(wheels)
 
 
-def _run_pip(recipe: Recipe, listed: Path, pins: Iterable[str], verb: str, *options: str) -> None:
-    listed.write_text("".join(f"{pin}\n" for pin in pins), encoding="utf-8")
+def _run_pip(
+    recipe: Recipe, requirements: Path, pins: Iterable[str], verb: str, *options: str
+) -> None:
+    requirements.write_text("".join(f"{pin}\n" for pin in pins), encoding="utf-8")
     run(
         *(sys.executable, "-m", "pip", verb, "--quiet", "--disable-pip-version-check"),
         *("--no-deps", "--require-hashes", "--only-binary=:all:", "--no-cache-dir"),
         *("--implementation", "cp", "--python-version", recipe.python),
         *(word for tag in _PLATFORMS for word in ("--platform", tag)),
         *options,
-        *("--requirement", listed),
-        what=f"{verb} the Python packages of {listed.name}",
+        *("--requirement", requirements),
+        what=f"{verb} the Python packages of {requirements.name}",
     )
-    listed.unlink()
+    requirements.unlink()
 
 
 def _compile(root: Root, site: Path) -> None:

@@ -177,14 +177,5 @@ def create(
 
 def _open_nodes(api: Api) -> set[str]:
     """The nodes that bear our taint alone."""
-    found = api.request("GET", "/api/v1/nodes").body["items"]
-    return {one["metadata"]["name"] for one in found if len(one["spec"].get("taints", ())) == 1}
-
-
-def delete(api: Api, prefix: str = "fake") -> None:
-    """Remove the fake nodes whose names begin so."""
-    found = api.request("GET", "/api/v1/nodes").body["items"]
-    names = [one["metadata"]["name"] for one in found if one["spec"].get("taints")]
-    mine = [name for name in names if name.startswith(f"{prefix}-")]
-    with ThreadPoolExecutor(_THREADS) as pool:
-        list(pool.map(lambda name: api.request("DELETE", f"/api/v1/nodes/{name}"), mine))
+    nodes = api.request("GET", "/api/v1/nodes").body["items"]
+    return {node["metadata"]["name"] for node in nodes if len(node["spec"].get("taints", ())) == 1}

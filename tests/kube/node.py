@@ -132,10 +132,10 @@ def _kubeconfig(run: Run, user: str) -> Path:
     config = control_plane.kubeconfig_of(run, user)
     here = f"https://127.0.0.1:{run.port('api')}"
     there = f"https://{run.node_ip}:{run.port('api')}"
-    seen = run.folder / "node" / f"kubeconfig.{user}"
-    seen.write_text(config.read_text(encoding="utf-8").replace(here, there), encoding="utf-8")
-    seen.chmod(0o600)
-    return seen
+    copy = run.folder / "node" / f"kubeconfig.{user}"
+    copy.write_text(config.read_text(encoding="utf-8").replace(here, there), encoding="utf-8")
+    copy.chmod(0o600)
+    return copy
 
 
 def _answers(path: Path) -> bool:

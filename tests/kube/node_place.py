@@ -105,13 +105,13 @@ def connect(place: Place, host: str, node: str, pods: str) -> None:
         BenchError: this machine does not allow it, or a program is missing.
     """
     link = ("ip", "link", "add", place.name, "type", "veth", "peer", "name", "uplink")
-    what = "join the node's network to this machine's"
-    run(*link, "netns", str(place.pid), what=what)
+    purpose = "join the node's network to this machine's"
+    run(*link, "netns", str(place.pid), what=purpose)
     sweep()
     for hierarchy in _hierarchies():
         (hierarchy / place.cgroup).mkdir(exist_ok=True)
-    run("ip", "addr", "add", f"{host}/30", "dev", place.name, what=what)
-    run("ip", "link", "set", place.name, "up", what=what)
+    run("ip", "addr", "add", f"{host}/30", "dev", place.name, what=purpose)
+    run("ip", "link", "set", place.name, "up", what=purpose)
     script = f"""
         ip link set lo up
         ip addr add {node}/30 dev uplink
@@ -135,12 +135,12 @@ def leave(place: Place) -> None:
 def sweep() -> None:
     """Remove the cgroups of places that are gone; the kernel does not."""
     for hierarchy in _hierarchies():
-        for left in hierarchy.glob(f"{_PREFIX}*/"):
+        for cgroup in hierarchy.glob(f"{_PREFIX}*/"):
             # A place has its interface before its cgroups.
-            if (_DEVICES / left.name.removeprefix(_PREFIX)).exists():
+            if (_DEVICES / cgroup.name.removeprefix(_PREFIX)).exists():
                 continue
             # From the innermost; one that is in use says so and stays.
-            for folder, _, _ in os.walk(left, topdown=False):
+            for folder, _, _ in os.walk(cgroup, topdown=False):
                 with contextlib.suppress(OSError):
                     Path(folder).rmdir()
 
@@ -149,5 +149,5 @@ def _hierarchies() -> list[Path]:
     """Where a cgroup of ours has a folder: one place in version 2, one per controller in 1."""
     if (_CGROUPS / "cgroup.controllers").exists():
         return [_CGROUPS]
-    found = [path for path in _CGROUPS.iterdir() if not path.is_symlink()]
-    return [path for path in found if (path / "cgroup.procs").exists()]
+    folders = [path for path in _CGROUPS.iterdir() if not path.is_symlink()]
+    return [path for path in folders if (path / "cgroup.procs").exists()]

@@ -50,8 +50,8 @@ def classes() -> list[dict[str, Any]]:
 
 def install(api: Api) -> None:
     """Make the storage classes."""
-    for one in classes():
-        api.request("POST", "/apis/storage.k8s.io/v1/storageclasses", one)
+    for storage_class in classes():
+        api.request("POST", "/apis/storage.k8s.io/v1/storageclasses", storage_class)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +87,8 @@ class Provider:
             sys.stderr.write(f"{subject['metadata']['name']}: {error}\n")
 
     def _list(self, path: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.api.request("GET", path).body["items"]
-        return found
+        items: list[dict[str, Any]] = self.api.request("GET", path).body["items"]
+        return items
 
     def _make(self, claim: Mapping[str, Any]) -> None:
         name = f"pvc-{claim['metadata']['uid']}"

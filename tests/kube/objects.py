@@ -40,11 +40,11 @@ class Objects:
         version, kind = manifest["apiVersion"], manifest["kind"]
         root = f"/apis/{version}" if "/" in version else f"/api/{version}"
         if version not in self._kinds:
-            listed = self.api.request("GET", root).body["resources"]
+            resources = self.api.request("GET", root).body["resources"]
             self._kinds[version] = {
-                one["kind"]: (one["name"], one["namespaced"])
-                for one in listed
-                if "/" not in one["name"]
+                resource["kind"]: (resource["name"], resource["namespaced"])
+                for resource in resources
+                if "/" not in resource["name"]
             }
         if kind not in self._kinds[version]:
             raise BenchError(f"the API server knows no {kind} in {version}")

@@ -175,12 +175,12 @@ class Processes:
         """Where the output of a process goes."""
         return self._folder / "logs" / f"{name}.log"
 
-    def wait(self, ready: Callable[[], Any], what: str, seconds: float) -> None:
+    def wait(self, ready: Callable[[], Any], expectation: str, seconds: float) -> None:
         """Wait for a condition while all processes live.
 
         Args:
             ready: the condition.
-            what: what is waited for, as the subject of a sentence.
+            expectation: what is waited for, as the subject of a sentence.
             seconds: the longest wait.
 
         Raises:
@@ -195,7 +195,7 @@ class Processes:
                     )
             if time.monotonic() > deadline:
                 raise BenchError(
-                    f"{what} took longer than {seconds:g} s", f"see {self._folder}/logs"
+                    f"{expectation} took longer than {seconds:g} s", f"see {self._folder}/logs"
                 )
             time.sleep(0.01)
 

@@ -224,14 +224,16 @@ def read(name: str) -> Record | None:
         text = (home() / name / "run.json").read_text(encoding="utf-8")
     except (FileNotFoundError, NotADirectoryError):
         return None
-    found = json.loads(text)
-    run = Run(found["run"]["name"], Options(**found["run"]["options"]), found["run"]["slot"])
+    content = json.loads(text)
+    run = Run(content["run"]["name"], Options(**content["run"]["options"]), content["run"]["slot"])
     return Record(
         run=run,
-        state=found["state"],
-        guardian=Identity(**found["guardian"]),
-        message=found["message"],
-        processes={name: Identity(**one) for name, one in (found["processes"] or {}).items()},
+        state=content["state"],
+        guardian=Identity(**content["guardian"]),
+        message=content["message"],
+        processes={
+            name: Identity(**fields) for name, fields in (content["processes"] or {}).items()
+        },
     )
 
 

@@ -28,6 +28,9 @@ import torch.distributed.elastic.agent.server.local_elastic_agent
 import torch.distributed.run
 from torch.distributed.elastic.multiprocessing.subprocess_handler import SubprocessHandler
 
+from . import situations
+from .situations import CRASHED, EXCEPTION, EXIT, OUT_OF_MEMORY, SYS_EXIT, Situation
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -35,55 +38,11 @@ FILES = Path(__file__).parents[2] / "charts/torchrun/files"
 NODES, PROCS = 2, 2
 SECONDS_MAX = 300.0
 
-EXIT = "os._exit(37)"
-SYS_EXIT = "sys.exit(37)"
-EXCEPTION = "an uncaught exception"
-KILLED = "SIGKILL"
-CRASHED = "SIGSEGV"
-OUT_OF_MEMORY = "SIGKILL with much memory"
-_CODES = {EXIT: 37, SYS_EXIT: 37, EXCEPTION: 1, KILLED: 137, CRASHED: 139, OUT_OF_MEMORY: 137}
 _RECOVERED = 9  # the exit code of an attempt that is restarted
 
 
-@dataclass(frozen=True, slots=True)
-class Situation:
-    """What happens in a job.
-
-    Attributes:
-        name: for a person.
-        how: the way in which the ranks fail.
-        ranks: which fail; any of them may be blamed where they are several.
-        early: whether they do so while the others wait for them in init_process_group; else all
-            others wait in a barrier.
-        recovered: the rank that failed in an earlier attempt, with an exit code of its own; None
-            where nothing is restarted.
-    """
-
-    name: str
-    how: str
-    ranks: tuple[int, ...]
-    early: bool = False
-    recovered: int | None = None
-
-    @property
-    def code(self) -> int:
-        """The exit code that every pod ends with."""
-        return _CODES[self.how]
-
-
-SITUATIONS = (
-    Situation("rank 3 in a barrier", EXIT, (3,)),
-    Situation("rank 1 in a barrier, in rank 0's pod", EXIT, (1,)),
-    Situation("rank 0 in a barrier", EXIT, (0,)),
-    Situation("rank 2 in a barrier", SYS_EXIT, (2,)),
-    Situation("rank 3 before init", SYS_EXIT, (3,), early=True),
-    Situation("rank 1 before init, in rank 0's pod", EXIT, (1,), early=True),
-    Situation("rank 3 raises in a barrier", EXCEPTION, (3,)),
-    Situation("rank 0 is killed in a barrier", KILLED, (0,)),
-    Situation("rank 2 crashes in a barrier", CRASHED, (2,)),
-    Situation("rank 1 runs out of memory in a barrier", OUT_OF_MEMORY, (1,)),
-    Situation("rank 3 after a restart for rank 0", EXIT, (3,), recovered=0),
-    Situation("ranks 0 and 3 at once", EXIT, (0, 3)),
+SITUATIONS = situations.among(
+    Situation("rank 3 after a restart for rank 0", EXIT, (3,), recovered=0)
 )
 
 
@@ -144,8 +103,8 @@ def _wait(pids: list[int]) -> list[int | None]:
     deadline = time.monotonic() + SECONDS_MAX
     while len(codes) < len(pids) and time.monotonic() < deadline:
         for pid in pids:
-            if pid not in codes and (ended := os.waitpid(pid, os.WNOHANG))[0]:
-                codes[pid] = os.waitstatus_to_exitcode(ended[1])
+            if pid not in codes and (exit_status := os.waitpid(pid, os.WNOHANG))[0]:
+                codes[pid] = os.waitstatus_to_exitcode(exit_status[1])
         time.sleep(0.02)
     for pid in set(pids) - set(codes):
         os.kill(pid, signal.SIGKILL)
@@ -200,10 +159,10 @@ def _launch(job: _Job, node: int) -> None:
             "POD_NAME": f"job-{node}",
         }
     )
-    asking, asked = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    asking, server = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     helper = os.getpid()
-    _fork(lambda: _make_ranks(asked, helper, job))
-    asked.close()
+    _fork(lambda: _make_ranks(server, helper, job))
+    server.close()
     SubprocessHandler._popen = _popen(asking)  # type: ignore[method-assign]
     sys.argv = [str(FILES / "launch.py"), "train.py"]
     code = 99
@@ -241,7 +200,9 @@ def _popen(asking: socket.socket) -> Any:
     def start(handler: Any, _: Any, env: Mapping[str, str]) -> _Rank:
         line = json.dumps({name: env[name] for name in env if name not in os.environ}) + "\n"
         files = (handler._stdout, handler._stderr)
-        streams = [number if one is None else one.fileno() for number, one in enumerate(files, 1)]
+        streams = [
+            number if file is None else file.fileno() for number, file in enumerate(files, 1)
+        ]
         content = line.encode()
         socket.send_fds(asking, [struct.pack("I", len(content))], streams)
         asking.sendall(content)
@@ -250,23 +211,23 @@ def _popen(asking: socket.socket) -> Any:
     return start
 
 
-def _make_ranks(asked: socket.socket, launcher: int, job: _Job) -> None:
+def _make_ranks(server: socket.socket, launcher: int, job: _Job) -> None:
     """Fork a rank for each request, as a child of this process's own parent."""
     clone, after = ctypes.PyDLL(None).syscall, ctypes.pythonapi.PyOS_AfterFork_Child
     number = {"x86_64": 56, "aarch64": 220}[os.uname().machine]
     clone_parent = 0x8000
     while True:
-        head, files, _, _ = socket.recv_fds(asked, 4, 2)
+        head, files, _, _ = socket.recv_fds(server, 4, 2)
         if not head:
             os._exit(0)
         (length,) = struct.unpack("I", head)
         content = b""
         while len(content) < length:
-            content += asked.recv(length - len(content))
+            content += server.recv(length - len(content))
         pid = clone(number, clone_parent | signal.SIGCHLD, 0, 0, 0, 0)
         if pid == 0:
             after()
-            asked.close()
+            server.close()
             os.setsid()
             _end_with(launcher)
             for number, file in enumerate(files, 1):
@@ -276,7 +237,7 @@ def _make_ranks(asked: socket.socket, launcher: int, job: _Job) -> None:
             _train(job)
         for file in files:
             os.close(file)
-        asked.sendall(struct.pack("I", pid))
+        server.sendall(struct.pack("I", pid))
 
 
 # ---------------------------------------------------------------- a rank
@@ -298,8 +259,8 @@ def _train(job: _Job) -> None:
 
 def _play(situation: Situation, folder: Path, after: float) -> None:
     rank = int(os.environ["RANK"])
-    tried = folder / "tried"
-    first = situation.recovered is not None and not tried.exists()
+    marker = folder / "tried"
+    first = situation.recovered is not None and not marker.exists()
     ranks = (situation.recovered,) if first else situation.ranks
     if situation.early and rank in ranks:
         time.sleep(after)
@@ -309,7 +270,7 @@ def _play(situation: Situation, folder: Path, after: float) -> None:
     if rank in ranks:
         time.sleep(after)
         if first:
-            tried.touch()
+            marker.touch()
             os._exit(_RECOVERED)
         _fail(situation.how)
     while True:
@@ -325,8 +286,8 @@ def _fail(how: str) -> None:
         message = "last words"
         raise ValueError(message)
     if how == OUT_OF_MEMORY:
-        held = bytearray(200 << 20)
-        held[:: 4 << 10] = b"x" * len(held[:: 4 << 10])
+        memory = bytearray(200 << 20)
+        memory[:: 4 << 10] = b"x" * len(memory[:: 4 << 10])
     number = signal.SIGSEGV if how == CRASHED else signal.SIGKILL
     os.kill(os.getpid(), number)
     time.sleep(60)

@@ -16,26 +16,31 @@ import psutil
 import pytest
 
 from allranks import names
-from allranks.local import control, ownhost, store, tree
+from allranks.local import runs as local_runs
+from allranks.local.host import namespaces, process_tree
+from allranks.local.state import store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from allranks.local.control import Handle, LogLine
+    from allranks.local.runs import Handle, LogLine
     from allranks.model.status import RunStatus
+
+# Ranks of a test share few cores: threads of one would wait for a core that another has.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 _PATIENCE = 240.0
 _POLL = 0.01
 
 
-def until(check: Callable[[], Any], what: str, seconds: float = _PATIENCE) -> Any:
+def until(check: Callable[[], Any], expectation: str, seconds: float = _PATIENCE) -> Any:
     """Wait for `check` to be true and return what it gave; fail the test when it never is."""
     deadline = time.monotonic() + seconds
-    while not (found := check()):
+    while not (result := check()):
         if time.monotonic() > deadline:
-            pytest.fail(f"{what} did not happen within {seconds:g} s")
+            pytest.fail(f"{expectation} did not happen within {seconds:g} s")
         time.sleep(_POLL)
-    return found
+    return result
 
 
 def container(script: str, name: str = "trainer", **fields: Any) -> dict[str, Any]:
@@ -70,12 +75,12 @@ def job(name: str, *containers: dict[str, Any], nodes: int = 1, **spec: Any) -> 
 def first_process(processes: Iterable[psutil.Process], pod: str) -> psutil.Process:
     """The process that a pod consists of, which the others of the pod belong to."""
     parents = {}
-    for one in processes:
+    for process in processes:
         with suppress(psutil.Error, OSError):  # it has ended since it was listed
-            if pod == one.environ().get("POD_NAME"):
-                parents[one] = one.ppid()
-    pids = {one.pid for one in parents}
-    (first,) = (one for one, parent in parents.items() if parent not in pids)
+            if pod == process.environ().get("POD_NAME"):
+                parents[process] = process.ppid()
+    pids = {parent.pid for parent in parents}
+    (first,) = (process for process, parent in parents.items() if parent not in pids)
     return first
 
 
@@ -114,7 +119,7 @@ class Machine:
         backoff_scale: float = 0.01,
     ) -> Handle:
         """Start a run."""
-        handle = control.start(
+        handle = local_runs.start(
             manifests,
             name=name,
             namespace="lab",
@@ -134,7 +139,7 @@ class Machine:
     def line(self, text: str, name: str = "run") -> None:
         """Wait for a line that a pod of a run writes."""
         until(
-            lambda: any(one.text == text for one in control.logs(name, "lab")),
+            lambda: any(log.text == text for log in local_runs.logs(name, "lab")),
             f"the line {text!r}",
         )
 
@@ -144,22 +149,24 @@ class Machine:
 
     def processes(self, name: str = "run") -> list[psutil.Process]:
         """The living processes of a run's pods."""
-        return tree.marked(names.ENV_RUN, [str(self.folder(name).path)])
+        return process_tree.marked(names.ENV_RUN, [str(self.folder(name).path)])
 
     def supervisors(self, name: str = "run") -> tuple[psutil.Process, psutil.Process]:
         """The guardian and the supervisor of a run, once both are there."""
 
         def both() -> tuple[psutil.Process, psutil.Process] | None:
-            found = tree.marked(names.ENV_SUPERVISOR, [str(self.folder(name).path)])
-            parents = {one: tree.parent(one) for one in found}
-            pids = {one.pid for one in found}
-            guardians = [one for one, parent in parents.items() if parent not in {None, *pids}]
-            first = {one.pid for one in guardians}
-            children = [one for one, parent in parents.items() if parent in first]
+            processes = process_tree.marked(names.ENV_SUPERVISOR, [str(self.folder(name).path)])
+            parents = {process: process_tree.parent(process) for process in processes}
+            pids = {process.pid for process in processes}
+            guardians = [
+                process for process, parent in parents.items() if parent not in {None, *pids}
+            ]
+            first = {guardian.pid for guardian in guardians}
+            children = [process for process, parent in parents.items() if parent in first]
             return (guardians[0], children[0]) if guardians and children else None
 
-        found: tuple[psutil.Process, psutil.Process] = until(both, "the supervisor")
-        return found
+        pair: tuple[psutil.Process, psutil.Process] = until(both, "the supervisor")
+        return pair
 
     def script(
         self, text: str, *arguments: str, before: tuple[str, ...] = ()
@@ -181,18 +188,18 @@ class Machine:
 
     def leftovers(self) -> list[str]:
         """Command lines of processes that belong to any run of this state folder."""
-        found = []
+        processes = []
         for process in psutil.process_iter():
             try:
                 env = process.environ()
             except (psutil.Error, OSError):
                 continue
             if names.ENV_RUN not in env:
-                env = ownhost.marks(process)
+                env = namespaces.marks(process)
             marks = (env.get(names.ENV_RUN, ""), env.get(names.ENV_SUPERVISOR, ""))
             if any(mark.startswith(f"{self.state}/") for mark in marks):
-                found.append(f"{process.pid} {env.get(names.ENV_CONTAINER_ID, 'supervisor')}")
-        return found
+                processes.append(f"{process.pid} {env.get(names.ENV_CONTAINER_ID, 'supervisor')}")
+        return processes
 
 
 @pytest.fixture
@@ -201,18 +208,27 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine
     state, workdir = tmp_path / "state", tmp_path / "work"
     workdir.mkdir()
     monkeypatch.setenv(names.ENV_STATE, str(state))
-    found = Machine(state, workdir)
+    local_machine = Machine(state, workdir)
     try:
-        yield found
-        for run in control.list_runs():
-            control.delete(run.name, run.namespace)
-        assert found.leftovers() == []
+        yield local_machine
+        for run in local_runs.list_runs():
+            local_runs.delete(run.name, run.namespace)
+        assert local_machine.leftovers() == []
     finally:
         for folder in store.run_folders():
-            tree.kill(names.ENV_SUPERVISOR, [str(folder.path)])
-            tree.kill(names.ENV_RUN, [str(folder.path)])
-        for handle in found.handles:
+            process_tree.kill(names.ENV_SUPERVISOR, [str(folder.path)])
+            process_tree.kill(names.ENV_RUN, [str(folder.path)])
+        for handle in local_machine.handles:
             handle.wait()
+
+
+@pytest.fixture
+def warm_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ranks of launchers that start are forked, and torch loaded once for all of a node.
+
+    For tests in which the start of a rank is not the subject (see `warm/forked_ranks.py`).
+    """
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).with_name("warm")))
 
 
 class CommandLine(Protocol):
@@ -229,11 +245,11 @@ def command_line(tmp_path: Path, helm4: Any) -> CommandLine:
     env = {**os.environ, names.ENV_STATE: str(tmp_path), names.ENV_HELM: str(helm4.path)}
 
     def run(*words: str | Path, code: int = 0) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
+        process = subprocess.run(
             [program, *words], env=env, capture_output=True, text=True, check=False, timeout=500
         )
-        assert code == done.returncode, done.stdout + done.stderr
-        return done
+        assert code == process.returncode, process.stdout + process.stderr
+        return process
 
     return run
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from allranks.local import control
+from allranks.local import runs as local_runs
 from allranks.model.status import Phase
 from allranks.yamlio.load import load_all
 
@@ -19,7 +19,11 @@ from .conftest import port_base, status_of_failed_run
 if TYPE_CHECKING:
     from .conftest import CommandLine, Machine
 
-pytestmark = [pytest.mark.local, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.local,
+    pytest.mark.timeout(600),
+    pytest.mark.usefixtures("warm_ranks"),
+]
 
 REPO = Path(__file__).parents[2]
 
@@ -46,9 +50,11 @@ dist.init_process_group("gloo")
 def test_every_pod_names_the_rank_that_failed_first() -> None:
     """Each situation once; `make blame` runs each of them fifty times."""
     words = [sys.executable, "-m", "tests.bench.blame", "--runs", "1", "--at-once", "3"]
-    done = subprocess.run(words, cwd=REPO, capture_output=True, text=True, check=False, timeout=500)
-    assert 0 == done.returncode, done.stdout + done.stderr
-    assert "12 of 12 right" in done.stdout
+    process = subprocess.run(
+        words, cwd=REPO, capture_output=True, text=True, check=False, timeout=500
+    )
+    assert 0 == process.returncode, process.stdout + process.stderr
+    assert "12 of 12 right" in process.stdout
 
 
 def test_a_run_ends_with_the_code_of_the_rank_that_failed_first(
@@ -65,7 +71,7 @@ def test_a_run_ends_with_the_code_of_the_rank_that_failed_first(
         "nodes": 2,
         "procsPerNode": 2,
         "runPolicy": {"backoffLimit": 0},
-        "torchrun": {"maxRestarts": 0, "port": control.free_port(port_base())},
+        "torchrun": {"maxRestarts": 0, "port": local_runs.free_port(port_base())},
     }
     status = status_of_failed_run(command_line, tmp_path, values, code=37)
     assert 37 == status["exitCode"]
@@ -74,15 +80,17 @@ def test_a_run_ends_with_the_code_of_the_rank_that_failed_first(
     assert "disk of rank 3 is full" in status["failure"]["message"]
     assert [37, 37] == [pod["containers"][0]["exitCode"] for pod in status["pods"]]
     out = command_line("logs", "ex", "--on", "local", "-o", "json").stdout
-    lines = [(one["who"], one["text"]) for one in map(json.loads, out.splitlines())]
-    assert [("3", "disk of rank 3 is full")] == [one for one in lines if "disk" in one[1]]
-    told = "allranks: failed first: rank 3 in pod ex-1 ended with exit code 37"
-    assert [("node-0", told)] == [one for one in lines if "failed first" in one[1]]
+    lines = [(record["who"], record["text"]) for record in map(json.loads, out.splitlines())]
+    assert [("3", "disk of rank 3 is full")] == [line for line in lines if "disk" in line[1]]
+    sentence = "allranks: failed first: rank 3 in pod ex-1 ended with exit code 37"
+    assert [("node-0", sentence)] == [line for line in lines if "failed first" in line[1]]
     events = command_line("events", "ex", "--on", "local").stdout
     assert "rank 3 ended with exit code 37 | disk of rank 3 is full" in events
-    shown = command_line("status", "ex", "--on", "local").stdout
-    assert 1 == shown.count("disk of rank 3 is full") == shown.count("rank 3 ended with")
-    assert "[2]" not in shown
+    status_text = command_line("status", "ex", "--on", "local").stdout
+    assert (
+        1 == status_text.count("disk of rank 3 is full") == status_text.count("rank 3 ended with")
+    )
+    assert "[2]" not in status_text
 
 
 @pytest.mark.parametrize("backend", ["static", "c10d"])
@@ -96,11 +104,11 @@ def test_a_fatal_code_of_another_pod_ends_the_run_at_once(
         "nodes": 2,
         "procsPerNode": 2,
         "runPolicy": {"backoffLimit": 5, "fatalExitCodes": [37]},
-        "torchrun": {"rdzvBackend": backend, "port": control.free_port(port_base())},
+        "torchrun": {"rdzvBackend": backend, "port": local_runs.free_port(port_base())},
     }
     text = helm4.render(REPO / "charts/torchrun", values=settings, name="run")
-    done = machine.run(*(one for one in load_all(text) if one))
-    assert (Phase.FAILED, 37) == (done.status.phase, done.status.exit_code)
-    assert done.status.failure is not None
-    assert "run-1" == done.status.failure.pod
-    assert "PodFailurePolicy" == done.status.reason
+    outcome = machine.run(*(document for document in load_all(text) if document))
+    assert (Phase.FAILED, 37) == (outcome.status.phase, outcome.status.exit_code)
+    assert outcome.status.failure is not None
+    assert "run-1" == outcome.status.failure.pod
+    assert "PodFailurePolicy" == outcome.status.reason

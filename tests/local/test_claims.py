@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from allranks.local import addresses, claims
+from allranks.local.host import addresses
 
 from .conftest import Machine, container, until
 
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.local, pytest.mark.timeout(600)]
 
 _OTHER = """
 import sys
-from allranks.local import addresses
+from allranks.local.host import addresses
 print(addresses.free_port(int(sys.argv[1])), flush=True)
 sys.stdin.read()
 """
@@ -28,10 +28,10 @@ sys.stdin.read()
 @pytest.fixture
 def start() -> Iterator[int]:
     """A port that is free now, far from those that other tests ask for."""
-    with claims.given_up():
-        found = addresses.free_port(41500)
-    yield found
-    with claims.given_up():
+    with addresses.given_up():
+        port = addresses.free_port(41500)
+    yield port
+    with addresses.given_up():
         pass
 
 
@@ -42,17 +42,17 @@ def test_two_programs_that_choose_at_once_choose_different_ports(start: int) -> 
         assert other.stdout is not None
         theirs = int(other.stdout.readline())
         assert theirs >= start
-        with claims.given_up():
+        with addresses.given_up():
             assert theirs != addresses.free_port(theirs)
-        assert not claims.claim(theirs)
+        assert not addresses.claim(theirs)
         other.kill()
-    assert claims.claim(theirs)
+    assert addresses.claim(theirs)
 
 
 def test_a_claim_made_twice_is_one(start: int) -> None:
     """Who has a port may claim it again."""
-    assert claims.claim(start)
-    assert claims.claim(start)
+    assert addresses.claim(start)
+    assert addresses.claim(start)
 
 
 def test_a_run_holds_its_port_before_its_program_listens(machine: Machine, start: int) -> None:
@@ -84,7 +84,7 @@ def test_a_run_holds_its_port_before_its_program_listens(machine: Machine, start
     handle = machine.start(service, quiet)
     until(lambda: "Running" == handle.status().phase, "running")
     assert addresses.bindable("", start)
-    assert not claims.claim(start)
+    assert not addresses.claim(start)
     handle.stop(at_once=True)
     handle.wait()
-    assert claims.claim(start)
+    assert addresses.claim(start)

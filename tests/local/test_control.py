@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from allranks.errors import InputError
-from allranks.local import control, ending
+from allranks.local import runs as local_runs
 from allranks.model.status import Phase, PodPhase
 
 from .conftest import claim_volume, container, job, port_base, until
@@ -27,9 +27,10 @@ _FOREVER = "echo up; while :; do sleep 0.01; done"
 # Starts a run as a command line would and follows it; Ctrl-C leaves the block, which ends the run.
 _COMMAND_LINE = """
 import json, pathlib, sys
-from allranks.local import control, ending
+from allranks.local import runs as local_runs
+from allranks.local import runs as local_runs
 manifests, foreground = json.loads(sys.argv[1]), sys.argv[2] == "foreground"
-handle = control.start(
+handle = local_runs.start(
     manifests, name="run", namespace="lab", workdir=pathlib.Path("."), foreground=foreground
 )
 if not foreground:
@@ -66,9 +67,9 @@ def _port_is_free(port: int) -> bool:
     return True
 
 
-def _started(machine: Machine, how: str = "foreground") -> tuple[subprocess.Popen[str], int]:
+def _start(machine: Machine, how: str = "foreground") -> tuple[subprocess.Popen[str], int]:
     """A run with a listener that is up, from a command line of its own."""
-    port = control.free_port(port_base() + 600)
+    port = local_runs.free_port(port_base() + 600)
     cli = _command_line(machine, job("run", _listener(port), nodes=1), how=how)
     until(lambda: machine.folder().exists(), "the run's start")
     machine.line("listening")
@@ -78,12 +79,12 @@ def _started(machine: Machine, how: str = "foreground") -> tuple[subprocess.Pope
 
 def test_ctrl_c_ends_the_run(machine: Machine) -> None:
     """SIGINT to the command line ends the run in order; nothing and no port is left."""
-    cli, port = _started(machine)
+    cli, port = _start(machine)
     cli.send_signal(signal.SIGINT)
     assert cli.wait(90) == 130
     assert (Phase.FAILED, 130) == (
-        control.status("run", "lab").phase,
-        control.status("run", "lab").exit_code,
+        local_runs.status("run", "lab").phase,
+        local_runs.status("run", "lab").exit_code,
     )
     assert machine.leftovers() == []
     assert _port_is_free(port)
@@ -94,35 +95,35 @@ def test_a_command_line_that_is_killed_takes_its_run_with_it(
     machine: Machine, number: signal.Signals
 ) -> None:
     """Whatever ends the command line ends a foreground run, without anyone's help."""
-    cli, port = _started(machine)
+    cli, port = _start(machine)
     cli.send_signal(number)
     assert -number == cli.wait(90)
     until(lambda: not machine.folder().alive(), "the run's end")
     assert machine.leftovers() == []
     assert _port_is_free(port)
-    status = control.status("run", "lab")
+    status = local_runs.status("run", "lab")
     assert (Phase.FAILED, "Stopped") == (status.phase, status.reason)
 
 
 def test_a_supervisor_that_is_killed_leaves_nothing(machine: Machine) -> None:
     """Kill -9 of the supervisor: its guardian ends what it leaves, and the status says so."""
-    cli, port = _started(machine)
+    cli, port = _start(machine)
     _, supervisor = machine.supervisors()
     supervisor.kill()
     cli.wait(90)
     assert machine.leftovers() == []
     assert _port_is_free(port)
-    status = control.status("run", "lab")
+    status = local_runs.status("run", "lab")
     assert (Phase.FAILED, "SupervisorLost", 1) == (status.phase, status.reason, status.exit_code)
     assert "exit code 137" in status.message
     assert [(PodPhase.FAILED, "Lost", False)] == [
-        (one.phase, one.reason, one.ready) for one in status.pods
+        (pod.phase, pod.reason, pod.ready) for pod in status.pods
     ]
 
 
 def test_a_guardian_that_is_killed_leaves_nothing(machine: Machine) -> None:
     """Kill -9 of the guardian: the supervisor ends the run in order."""
-    cli, port = _started(machine)
+    cli, port = _start(machine)
     guardian, _ = machine.supervisors()
     guardian.kill()
     cli.wait(90)
@@ -132,48 +133,48 @@ def test_a_guardian_that_is_killed_leaves_nothing(machine: Machine) -> None:
 
 def test_delete_after_everything_was_killed(machine: Machine) -> None:
     """Kill -9 of command line, guardian and supervisor at once: delete ends what is left."""
-    cli, port = _started(machine)
+    cli, port = _start(machine)
     for process in (*machine.supervisors(), psutil.Process(cli.pid)):
         process.kill()
     cli.wait(90)
     until(lambda: not machine.folder().alive(), "the supervisor's end")
-    status = control.status("run", "lab")
+    status = local_runs.status("run", "lab")
     assert (Phase.FAILED, "SupervisorLost") == (status.phase, status.reason)
     assert "allranks delete run" in status.message
-    assert [(0, 1)] == [(one.running, one.failed) for one in status.roles]
+    assert [(0, 1)] == [(role.running, role.failed) for role in status.roles]
     assert status.finished_at is not None
     assert not _port_is_free(port)
-    control.delete("run", "lab")
+    local_runs.delete("run", "lab")
     assert machine.leftovers() == []
     assert _port_is_free(port)
-    assert control.list_runs() == []
+    assert local_runs.list_runs() == []
 
 
 def test_a_stopped_supervisor_cannot_hold_up_delete(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where even the supervisor hangs, delete kills it."""
-    monkeypatch.setattr(ending, "STOP_MARGIN", 0.1)
+    monkeypatch.setattr(local_runs, "STOP_MARGIN", 0.1)
     trainer = container(_FOREVER)
     handle = machine.start(job("run", trainer, pod={"terminationGracePeriodSeconds": 0}))
     machine.line("up")
     for process in machine.supervisors():
         process.suspend()
-    control.delete("run", "lab")
+    local_runs.delete("run", "lab")
     handle.wait()
     assert machine.leftovers() == []
 
 
 def test_a_detached_run_outlives_its_command_line(machine: Machine) -> None:
     """It goes on, can be followed and stopped from elsewhere, and keeps its record."""
-    cli, port = _started(machine, how="detached")
+    cli, port = _start(machine, how="detached")
     assert cli.wait(90) == 0
-    running = control.status("run", "lab")
-    assert (Phase.RUNNING, [1]) == (running.phase, [one.ready for one in running.roles])
+    running = local_runs.status("run", "lab")
+    assert (Phase.RUNNING, [1]) == (running.phase, [role.ready for role in running.roles])
     assert not _port_is_free(port)
-    lines = control.logs("run", "lab", follow=True)
+    lines = local_runs.logs("run", "lab", follow=True)
     assert next(lines).text == "listening"
-    stopped = control.stop("run", "lab")
+    stopped = local_runs.stop("run", "lab")
     assert (Phase.FAILED, "Stopped", 143) == (stopped.phase, stopped.reason, stopped.exit_code)
     assert list(lines) == []
     assert machine.leftovers() == []
@@ -203,7 +204,7 @@ def test_two_runs_at_once(machine: Machine) -> None:
     second = machine.start(job("two", trainer), name="two")
     machine.line("up", "one")
     machine.line("up", "two")
-    assert ["one", "two"] == [run.name for run in control.list_runs()]
+    assert ["one", "two"] == [run.name for run in local_runs.list_runs()]
     for handle in (first, second):
         (pod,) = handle.status().pods
         socket.create_connection((pod.address, 28999)).close()
@@ -223,8 +224,8 @@ def test_a_name_can_be_used_again(machine: Machine) -> None:
     """After its end or its deletion a name starts anew, with logs of its own."""
     assert ["first"] == machine.run(job("run", container("echo first"))).texts
     assert ["second"] == machine.run(job("run", container("echo second"))).texts
-    assert ["second"] == [line.text for line in control.logs("run", "lab")]
-    control.delete("run", "lab")
+    assert ["second"] == [line.text for line in local_runs.logs("run", "lab")]
+    local_runs.delete("run", "lab")
     assert ["third"] == machine.run(job("run", container("echo third"))).texts
 
 
@@ -244,7 +245,7 @@ def test_a_taken_port_is_refused(machine: Machine) -> None:
     other = machine.start(job("other", container(_FOREVER)), service, name="other")
     with pytest.raises(InputError, match="in use by the local run 'other'"):
         machine.start(job("run", container("true")), service)
-    assert port != control.free_port(port)
+    assert port != local_runs.free_port(port)
     other.stop()
     other.wait()
 
@@ -260,16 +261,16 @@ def test_delete_keeps_what_is_to_be_kept(machine: Machine) -> None:
     volumes = [{"name": kind, "persistentVolumeClaim": {"claimName": kind}} for kind in kinds]
     mounts = [{"name": kind, "mountPath": f"/{kind}"} for kind in kinds]
     script = "for f in /work /checkpoints /theirs; do echo x > $f/file; done"
-    done = machine.run(
+    outcome = machine.run(
         claim("work"),
         claim("checkpoints", **{"helm.sh/resource-policy": "keep"}),
         job("run", container(script, volumeMounts=mounts), pod={"volumes": volumes}),
     )
     claims = machine.folder().claims
-    assert (f"claim 'theirs' is the folder {claims / 'theirs'}",) == done.status.notes
-    deleted = control.delete("run", "lab")
+    assert (f"claim 'theirs' is the folder {claims / 'theirs'}",) == outcome.status.notes
+    deleted = local_runs.delete("run", "lab")
     assert ("PersistentVolumeClaim/work", "Job/run") == deleted.removed
-    assert (f"PersistentVolumeClaim/checkpoints ({claims / 'checkpoints'})",) == deleted.kept
+    assert (f"PersistentVolumeClaim/checkpoints ({claims / 'checkpoints'})",) == deleted.claims
     assert ["checkpoints", "theirs"] == sorted(path.name for path in claims.iterdir())
 
 
@@ -285,25 +286,25 @@ def test_claims_carry_over_to_the_next_run(machine: Machine) -> None:
 def test_a_finished_run_is_forgotten_after_its_ttl(machine: Machine) -> None:
     """TtlSecondsAfterFinished removes the record of the run at the next look."""
     machine.run(job("run", container("true"), ttlSecondsAfterFinished=0))
-    assert control.list_runs() == []
+    assert local_runs.list_runs() == []
     assert not machine.folder().exists()
 
 
 def test_logs_of_one_node(machine: Machine) -> None:
     """A pod's lines alone; one that is not there is refused with those that are."""
     machine.run(job("run", container("echo node $JOB_COMPLETION_INDEX"), nodes=2))
-    assert ["node 1"] == [line.text for line in control.logs("run", "lab", node=1)]
-    with pytest.raises(InputError, match="run 'run' has no node 2") as refused:
-        control.logs("run", "lab", node=2)
-    assert "it has node 0, 1" == refused.value.problem.hint
+    assert ["node 1"] == [line.text for line in local_runs.logs("run", "lab", node=1)]
+    with pytest.raises(InputError, match="run 'run' has no node 2") as excinfo:
+        local_runs.logs("run", "lab", node=2)
+    assert "it has node 0, 1" == excinfo.value.problem.hint
     with pytest.raises(InputError, match="nothing says how its processes are numbered"):
-        control.logs("run", "lab", rank=1)
+        local_runs.logs("run", "lab", rank=1)
 
 
 def test_an_unknown_run_is_refused(machine: Machine) -> None:
     """Every verb names the nearest run there is."""
     machine.run(job("digits", container("true")), name="digits")
-    for verb in (control.status, control.logs, control.stop, control.delete):
+    for verb in (local_runs.status, local_runs.logs, local_runs.stop, local_runs.delete):
         with pytest.raises(InputError, match="did you mean 'digits'"):
             verb("digit", "lab")
         with pytest.raises(InputError, match="allranks list"):
@@ -316,7 +317,7 @@ def test_a_bad_back_off_setting_is_refused(
     """The variable is named, with values that work."""
     monkeypatch.setenv("ALLRANKS_BACKOFF_SCALE", "fast")
     with pytest.raises(InputError, match="ALLRANKS_BACKOFF_SCALE is 'fast'"):
-        control.start(
+        local_runs.start(
             [job("run", container("true"))],
             name="run",
             namespace="lab",
@@ -338,7 +339,7 @@ def test_a_run_that_is_deleted_from_elsewhere(machine: Machine) -> None:
     """Who waits for it is told so."""
     handle = machine.start(job("run", container(_FOREVER)))
     machine.line("up")
-    control.delete("run", "lab")
+    local_runs.delete("run", "lab")
     assert list(handle.follow()) == []
     status = handle.wait()
     assert (Phase.FAILED, "Deleted", 130) == (status.phase, status.reason, status.exit_code)
@@ -352,13 +353,13 @@ def test_a_broken_record_can_be_listed_and_deleted(
     """A record that cannot be read is no reason to be stuck with it."""
     machine.run(job("run", container("true")))
     (machine.folder().path / file).write_text(content)
-    (listed,) = control.list_runs()
-    assert ("run", "lab") == (listed.name, listed.namespace)
+    (listed_run,) = local_runs.list_runs()
+    assert ("run", "lab") == (listed_run.name, listed_run.namespace)
     if file == "state.json":
-        assert (Phase.FAILED, "RecordLost") == (listed.phase, listed.reason)
-        assert "allranks delete run" in listed.message
-    control.delete("run", "lab")
-    assert control.list_runs() == []
+        assert (Phase.FAILED, "RecordLost") == (listed_run.phase, listed_run.reason)
+        assert "allranks delete run" in listed_run.message
+    local_runs.delete("run", "lab")
+    assert local_runs.list_runs() == []
 
 
 def test_a_state_folder_that_cannot_be_written_is_refused(

@@ -33,5 +33,5 @@ def test_the_log_of_a_rank_is_that_of_the_pod_which_has_it(
         lines = command_line("logs", "ex", "--on", "local", "--rank", str(rank)).stdout
         assert f"[{pod}] rank {rank}\n" in lines
         assert 1 == lines.count(" rank ")
-    refused = command_line("logs", "ex", "--on", "local", "--rank", "3", code=2)
-    assert "its ranks are 0 to 2" in refused.stderr
+    process = command_line("logs", "ex", "--on", "local", "--rank", "3", code=2)
+    assert "its ranks are 0 to 2" in process.stderr

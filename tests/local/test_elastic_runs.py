@@ -11,9 +11,9 @@ import pytest
 
 from allranks import names
 from allranks.cli.main import main
-from allranks.elastic.wish import Wish
+from allranks.elastic.scale_request import ScaleRequest
 from allranks.errors import InputError
-from allranks.local import control
+from allranks.local import runs as local_runs
 from allranks.model.status import Phase, PodPhase
 
 from .conftest import container, first_process, until
@@ -93,9 +93,9 @@ def end(machine: Machine, code: int = 0) -> None:
 
 def running() -> list[str]:
     """The names of the trainers that run."""
-    status = control.status("run", "lab")
+    status = local_runs.status("run", "lab")
     return sorted(
-        one.name for one in status.pods if one.role != "master" and one.phase is PodPhase.RUNNING
+        pod.name for pod in status.pods if pod.role != "master" and pod.phase is PodPhase.RUNNING
     )
 
 
@@ -106,8 +106,8 @@ def workers(*numbers: int) -> list[str]:
 
 def plan(machine: Machine, name: str) -> dict[str, Any]:
     """A plan as it stands."""
-    found: dict[str, Any] = json.loads((folder(machine) / "plans" / f"{name}.json").read_text())
-    return found
+    content: dict[str, Any] = json.loads((folder(machine) / "plans" / f"{name}.json").read_text())
+    return content
 
 
 def kill(machine: Machine, name: str) -> None:
@@ -117,7 +117,7 @@ def kill(machine: Machine, name: str) -> None:
 
 def addresses(machine: Machine) -> dict[str, str]:
     """The address of each pod that is there."""
-    return {one.name: one.address for one in machine.handles[-1].status().pods}
+    return {pod.name: pod.address for pod in machine.handles[-1].status().pods}
 
 
 def test_the_first_plan_makes_the_pods_and_the_masters_end_is_the_jobs(machine: Machine) -> None:
@@ -127,10 +127,10 @@ def test_the_first_plan_makes_the_pods_and_the_masters_end_is_the_jobs(machine: 
     until(lambda: "Succeeded" == plan(machine, "run-plan-0").get("status", {}).get("phase"), "plan")
     assert Phase.RUNNING is handle.status().phase
     end(machine)
-    done = handle.wait()
-    assert (Phase.SUCCEEDED, 0) == (done.phase, done.exit_code)
-    lines = [one.text for one in control.logs("run", "lab", role="worker")]
-    assert 2 == len([one for one in lines if one.startswith("rank ")])
+    status = handle.wait()
+    assert (Phase.SUCCEEDED, 0) == (status.phase, status.exit_code)
+    lines = [log.text for log in local_runs.logs("run", "lab", role="worker")]
+    assert 2 == len([line for line in lines if line.startswith("rank ")])
     assert 2 == lines.count("bye")
 
 
@@ -142,11 +142,11 @@ def test_a_killed_worker_is_replaced_at_its_address(machine: Machine) -> None:
     kill(machine, "run-edljob-worker-1")
     until(lambda: workers(0, 2) == running(), "the replacement")
     assert before["run-edljob-worker-1"] == addresses(machine)["run-edljob-worker-2"]
-    (new,) = (one for one in handle.status().pods if one.name == "run-edljob-worker-2")
+    (new,) = (pod for pod in handle.status().pods if pod.name == "run-edljob-worker-2")
     assert (1, 1) == (new.rank, new.restarts)
     end(machine)
-    done = handle.wait()
-    assert (Phase.SUCCEEDED, None) == (done.phase, done.failure)
+    status = handle.wait()
+    assert (Phase.SUCCEEDED, None) == (status.phase, status.failure)
 
 
 def test_a_run_that_is_stopped_blames_no_worker_that_recovered(machine: Machine) -> None:
@@ -162,8 +162,8 @@ def test_a_run_that_is_stopped_blames_no_worker_that_recovered(machine: Machine)
     assert failure is not None
     assert "run-edljob-worker-1" == failure.pod
     handle.stop()
-    done = handle.wait()
-    assert (Phase.FAILED, 130, None) == (done.phase, done.exit_code, done.failure)
+    status = handle.wait()
+    assert (Phase.FAILED, 130, None) == (status.phase, status.exit_code, status.failure)
     job = json.loads((folder(machine) / "job.json").read_text())
     assert "deletionTimestamp" in job["metadata"]
 
@@ -172,15 +172,15 @@ def test_scale_suspend_and_resume(machine: Machine) -> None:
     """The command line's wishes are plans and edits; suspended, no process is left."""
     handle = machine.start(elastic())
     until(lambda: workers(0, 1) == running(), "two workers")
-    assert "run-scale-0" == control.scale("run", "lab", Wish({"worker": 3}))
+    assert "run-scale-0" == local_runs.scale("run", "lab", ScaleRequest({"worker": 3}))
     until(lambda: workers(0, 1, 2) == running(), "three workers")
-    until(lambda: control.plan_answer("run", "lab", "run-scale-0").over, "the plan's end")
-    control.scale("run", "lab", Wish({"worker": 1}))
+    until(lambda: local_runs.plan_answer("run", "lab", "run-scale-0").over, "the plan's end")
+    local_runs.scale("run", "lab", ScaleRequest({"worker": 1}))
     until(lambda: workers(0) == running(), "one worker")
-    assert control.suspend("run", "lab")
+    assert local_runs.suspend("run", "lab")
     until(lambda: not machine.processes(), "the end of all processes")
     until(lambda: handle.status().phase is Phase.SUSPENDED, "the phase")
-    assert control.resume("run", "lab")
+    assert local_runs.resume("run", "lab")
     until(lambda: 1 == len(running()), "its worker again")
     end(machine)
     assert Phase.SUCCEEDED is handle.wait().phase
@@ -189,18 +189,18 @@ def test_scale_suspend_and_resume(machine: Machine) -> None:
 def test_a_run_that_starts_suspended_waits_to_be_resumed(machine: Machine) -> None:
     """Nothing of it runs before, and it says how to go on; its loss would be said, too."""
     handle = machine.start(elastic(suspend=True))
-    assert any("`allranks resume run -n lab --on local`" in one for one in handle.notes)
+    assert any("`allranks resume run -n lab --on local`" in note for note in handle.notes)
     until(lambda: handle.status().phase is Phase.SUSPENDED, "the phase")
     assert [] == machine.processes()
-    assert control.resume("run", "lab")
+    assert local_runs.resume("run", "lab")
     until(lambda: workers(0, 1) == running(), "two workers")
-    assert [1, 2] == [one.ready for one in handle.status().roles]
-    control.suspend("run", "lab")
+    assert [1, 2] == [role.ready for role in handle.status().roles]
+    local_runs.suspend("run", "lab")
     until(lambda: handle.status().phase is Phase.SUSPENDED, "the phase again")
     for process in machine.supervisors():
         process.kill()
     handle.wait()
-    assert "SupervisorLost" == control.status("run", "lab").reason
+    assert "SupervisorLost" == local_runs.status("run", "lab").reason
 
 
 def test_a_master_that_dies_is_made_again_where_it_was(machine: Machine) -> None:
@@ -224,11 +224,11 @@ def test_workers_that_a_master_sends_home_are_the_last(machine: Machine) -> None
     """
     verdict = f"{names.JOB_HAS_FAILED}run-edljob-worker-1: rank 0 ended with exit code 13"
     worker = f"echo '{verdict}' > /dev/termination-log; exit 13"
-    done = machine.start(elastic(worker)).wait()
-    assert (Phase.FAILED, 13) == (done.phase, done.exit_code)
-    assert "run-edljob-worker-1: rank 0 ended with exit code 13" == done.message
-    assert "TrainingFailed" == done.reason
-    assert set(workers(0, 1)) >= {one.name for one in done.pods if one.role != "master"}
+    status = machine.start(elastic(worker)).wait()
+    assert (Phase.FAILED, 13) == (status.phase, status.exit_code)
+    assert "run-edljob-worker-1: rank 0 ended with exit code 13" == status.message
+    assert "TrainingFailed" == status.reason
+    assert set(workers(0, 1)) >= {pod.name for pod in status.pods if pod.role != "master"}
     assert "PodsReplaced" not in (folder(machine) / "events.jsonl").read_text()
 
 
@@ -238,15 +238,15 @@ def test_a_job_that_fails_ends_with_its_workers_exit_code(machine: Machine) -> N
     handle = machine.start(elastic(worker="echo so be it; exit 7", worker_spec=spec))
     until(
         lambda: (
-            {PodPhase.FAILED} == {one.phase for one in handle.status().pods if one.role == "worker"}
+            {PodPhase.FAILED} == {pod.phase for pod in handle.status().pods if pod.role == "worker"}
         ),
         "the failure of both workers",
     )
     end(machine, 1)
-    done = handle.wait()
-    assert (Phase.FAILED, 7) == (done.phase, done.exit_code)
-    assert done.failure is not None
-    assert ("so be it",) == done.failure.log
+    status = handle.wait()
+    assert (Phase.FAILED, 7) == (status.phase, status.exit_code)
+    assert status.failure is not None
+    assert ("so be it",) == status.failure.log
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
@@ -275,22 +275,22 @@ def test_parameter_servers_have_names_and_ports(machine: Machine) -> None:
     handle = machine.start(job)
     names_of = ["run-edljob-ps-0", "run-edljob-ps-1", "run-edljob-worker-0"]
     until(lambda: names_of == running(), "all pods")
-    told = until(
+    reports = until(
         lambda: (
             len(
-                found := [
-                    json.loads(one.text)
-                    for one in control.logs("run", "lab")
-                    if one.text.startswith('{"cluster')
+                reports_of_pods := [
+                    json.loads(log.text)
+                    for log in local_runs.logs("run", "lab")
+                    if log.text.startswith('{"cluster')
                 ]
             )
             == 3
-            and found
+            and reports_of_pods
         ),
         "what all pods are told",
     )
-    clusters = [one["cluster"] for one in told]
-    assert all(clusters[0] == one for one in clusters)
+    clusters = [report["cluster"] for report in reports]
+    assert all(clusters[0] == cluster for cluster in clusters)
     hosts = [host.rpartition(":") for kind in ("ps", "worker") for host in clusters[0][kind]]
     assert [addresses(machine)[name] for name in names_of] == [host for host, _, _ in hosts]
     assert 3 == len({port for _, _, port in hosts})
@@ -303,10 +303,10 @@ def test_parameter_servers_have_names_and_ports(machine: Machine) -> None:
 
 def test_what_cannot_run_here_is_refused_before_it_starts(machine: Machine) -> None:
     """A master that needs an API server, and a job without any pod to make, are named at once."""
-    given = elastic()
-    given["metadata"]["annotations"] = {names.MASTER: "given"}
+    manifest = elastic()
+    manifest["metadata"]["annotations"] = {names.MASTER: "given"}
     with pytest.raises(InputError, match="needs the API of a cluster"):
-        machine.start(given)
+        machine.start(manifest)
     bare = elastic()
     del bare["spec"]["replicaSpecs"]["worker"]["template"]
     with pytest.raises(InputError, match="no pod of type 'worker' can be made"):
@@ -316,7 +316,7 @@ def test_what_cannot_run_here_is_refused_before_it_starts(machine: Machine) -> N
     template["spec"]["containers"][0]["command"] = ["no-such-trainer"]
     with pytest.raises(InputError, match="no program 'no-such-trainer'"):
         machine.start(missing)
-    assert [] == control.list_runs()
+    assert [] == local_runs.list_runs()
 
 
 def test_wishes_that_a_run_cannot_have(
@@ -324,19 +324,19 @@ def test_wishes_that_a_run_cannot_have(
 ) -> None:
     """A run that is not there, a role, nodes, and a run that has ended are said."""
     with pytest.raises(InputError, match="no local run"):
-        control.scale("run", "lab", Wish({"worker": 1}))
+        local_runs.scale("run", "lab", ScaleRequest({"worker": 1}))
     handle = machine.start(elastic())
     until(lambda: workers(0, 1) == running(), "two workers")
     with pytest.raises(InputError, match="has no role chief"):
-        control.scale("run", "lab", Wish({"chief": 1}))
+        local_runs.scale("run", "lab", ScaleRequest({"chief": 1}))
     with pytest.raises(InputError, match="is outside of"):
-        control.scale("run", "lab", Wish({"worker": -1}))
+        local_runs.scale("run", "lab", ScaleRequest({"worker": -1}))
     assert 2 == main(["scale", "run", "-n", "lab", "--nodes", "3", "--on", "local"])
-    said = capsys.readouterr().err
-    assert "run 'run' is an elastic job: it has roles, not nodes" in said
-    assert "`allranks scale run -n lab --worker 3 --on local`" in said
+    output = capsys.readouterr().err
+    assert "run 'run' is an elastic job: it has roles, not nodes" in output
+    assert "`allranks scale run -n lab --worker 3 --on local`" in output
     handle.stop(at_once=True)
     handle.wait()
-    with pytest.raises(InputError, match="has ended") as found:
-        control.suspend("run", "lab")
-    assert "`allranks run`" in str(found.value.problem.hint)
+    with pytest.raises(InputError, match="has ended") as excinfo:
+        local_runs.suspend("run", "lab")
+    assert "`allranks run`" in str(excinfo.value.problem.hint)

@@ -13,7 +13,9 @@ import pytest
 import yaml
 
 from allranks import names
-from allranks.local import control, store, tree
+from allranks.local import runs as local_runs
+from allranks.local.host import process_tree
+from allranks.local.state import store
 from allranks.model.status import Phase
 
 from .conftest import first_process, until
@@ -73,7 +75,7 @@ while True:
 def values(folder: Path) -> Path:
     """A job of a chief, two workers and a server."""
     (folder / "train.py").write_text(PROGRAM)
-    found = {
+    job_values = {
         "workload": "elastic",
         "image": {"repository": "any", "tag": "1"},
         "command": ["python", "-u", "train.py", str(folder)],
@@ -87,25 +89,25 @@ def values(folder: Path) -> Path:
         "runPolicy": {"terminationGracePeriodSeconds": 5},
     }
     path = folder / "values.yaml"
-    path.write_text(yaml.safe_dump(found))
+    path.write_text(yaml.safe_dump(job_values))
     return path
 
 
 def running() -> set[str]:
     """The trainers that run."""
-    status = control.status("servers", "default")
-    return {one.name for one in status.pods if one.role != "master" and one.phase == "Running"}
+    status = local_runs.status("servers", "default")
+    return {pod.name for pod in status.pods if pod.role != "master" and pod.phase == "Running"}
 
 
 def kill(pod: str) -> None:
     """End a pod's first process, unasked."""
     mark = [str(store.run_folder("servers", "default").path)]
-    first_process(tree.marked(names.ENV_RUN, mark), pod).kill()
+    first_process(process_tree.marked(names.ENV_RUN, mark), pod).kill()
 
 
 def pods(*numbers: str) -> set[str]:
     """Their names."""
-    return {f"servers-edljob-{one}" for one in numbers}
+    return {f"servers-edljob-{number}" for number in numbers}
 
 
 def test_a_job_with_a_server_loses_it_and_a_worker_and_ends_with_its_chief(
@@ -117,25 +119,25 @@ def test_a_job_with_a_server_loses_it_and_a_worker_and_ends_with_its_chief(
     try:
         first = pods("chief-0", "worker-0", "worker-1", "ps-0")
         until(lambda: running() == first, "the first pods")
-        until(lambda: all((tmp_path / one).exists() for one in first), "what they are told")
+        until(lambda: all((tmp_path / name).exists() for name in first), "what they are told")
         kill("servers-edljob-ps-0")
         kill("servers-edljob-worker-1")
         second = pods("chief-0", "worker-0", "worker-2", "ps-1")
         until(lambda: running() == second, "two others")
         (tmp_path / "again").touch()
-        ended = {Phase.SUCCEEDED, Phase.FAILED}
-        until(lambda: control.status("servers", "default").phase in ended, "the end")
-        assert Phase.SUCCEEDED is control.status("servers", "default").phase
+        ends = {Phase.SUCCEEDED, Phase.FAILED}
+        until(lambda: local_runs.status("servers", "default").phase in ends, "the end")
+        assert Phase.SUCCEEDED is local_runs.status("servers", "default").phase
         events = (store.run_folder("servers", "default").path / "elastic/events.jsonl").read_text()
     finally:
         command_line("delete", "servers", "--on", "local")
-    told: dict[str, Any] = {
-        one.rpartition("edljob-")[2]: json.loads((tmp_path / one).read_text())
-        for one in (*first, *second)
+    environments: dict[str, Any] = {
+        name.rpartition("edljob-")[2]: json.loads((tmp_path / name).read_text())
+        for name in (*first, *second)
     }
-    hosts = {json.dumps(one[0]) for one in told.values()}
+    hosts = {json.dumps(environment[0]) for environment in environments.values()}
     assert (1, 1) == (len(hosts), len(json.loads(hosts.pop())))
-    assert 2 == len(told["chief-0"][1]["cluster"]["worker"])
+    assert 2 == len(environments["chief-0"][1]["cluster"]["worker"])
     reasons = [json.loads(line)["reason"] for line in events.splitlines()]
     assert "FirstPlan" == reasons[0]
     assert {"TrainingEnded", "PodsReplaced", "JobSucceeded"} <= set(reasons)

@@ -104,8 +104,8 @@ def test_tensorflow_with_a_master(command_line: CommandLine) -> None:
     (final,) = [line for line in lines if "final" in line]
     assert (2, 1) == (final["workers"], final["servers"])
     assert final["accuracy"] >= 0.9
-    found = pods(command_line, "tf")
-    assert "Succeeded" == found["tf-edljob-chief-0"]
+    phases = pods(command_line, "tf")
+    assert "Succeeded" == phases["tf-edljob-chief-0"]
 
 
 def test_mxnets_parameter_server(command_line: CommandLine) -> None:

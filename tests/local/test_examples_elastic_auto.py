@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from allranks import names
-from allranks.local import control, store, tree
+from allranks.local import runs as local_runs
+from allranks.local.host import process_tree
+from allranks.local.state import store
 from allranks.model.status import Phase
 
 from .conftest import first_process
@@ -19,7 +21,11 @@ if TYPE_CHECKING:
 
     from .conftest import CommandLine
 
-pytestmark = [pytest.mark.local, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.local,
+    pytest.mark.timeout(600),
+    pytest.mark.usefixtures("warm_ranks"),
+]
 
 VALUES = Path(__file__).parents[2] / "examples/elastic-auto/values.yaml"
 
@@ -36,21 +42,25 @@ SHORTER = (
 def events() -> list[tuple[str, str]]:
     """What happened, in order: reasons and messages."""
     path = store.run_folder("auto", "default").path / "elastic/events.jsonl"
-    found = [json.loads(line) for line in path.read_text().splitlines()]
-    return [(one["reason"], one["message"]) for one in found]
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    return [(record["reason"], record["message"]) for record in records]
 
 
 def process(pod: str) -> psutil.Process:
     """The first process of a pod."""
-    found = tree.marked(names.ENV_RUN, [str(store.run_folder("auto", "default").path)])
-    return first_process(found, pod)
+    processes = process_tree.marked(names.ENV_RUN, [str(store.run_folder("auto", "default").path)])
+    return first_process(processes, pod)
 
 
 def specs() -> dict[str, Any]:
     """What the job's own spec says of each role but the master."""
     path = store.run_folder("auto", "default").path / "elastic/job.json"
-    found: dict[str, Any] = json.loads(path.read_text())["spec"]["replicaSpecs"]
-    return {role: one for role, one in found.items() if role != names.EDL_MASTER}
+    replica_specs: dict[str, Any] = json.loads(path.read_text())["spec"]["replicaSpecs"]
+    return {
+        role: replica_spec
+        for role, replica_spec in replica_specs.items()
+        if role != names.EDL_MASTER
+    }
 
 
 def test_a_job_grows_loses_a_worker_and_ends_with_a_trained_model(
@@ -60,27 +70,29 @@ def test_a_job_grows_loses_a_worker_and_ends_with_a_trained_model(
     monkeypatch.setenv(names.ENV_STATE, str(tmp_path))
     command_line("run", "auto", "-f", VALUES, "--on", "local", "--detach", *SHORTER)
     try:
-        told: list[dict[str, Any]] = []
+        reports: list[dict[str, Any]] = []
         killed = False
-        for line in control.logs("auto", "default", follow=True):
+        for line in local_runs.logs("auto", "default", follow=True):
             if line.role != "worker" or not line.text.startswith("{"):
                 continue
-            told.append(json.loads(line.text))
-            if "epoch" in told[-1] and told[-1]["workers"] == 4 and not killed:
+            reports.append(json.loads(line.text))
+            if "epoch" in reports[-1] and reports[-1]["workers"] == 4 and not killed:
                 process("auto-edljob-worker-1").kill()
                 killed = True
-        status = control.status("auto", "default")
+        status = local_runs.status("auto", "default")
         assert (Phase.SUCCEEDED, 0, 1) == (status.phase, status.exit_code, status.restarts)
-        begun = [one for one in told if "begins" in one]
-        sizes = [one["workers"] for one in begun]
+        starts = [report for report in reports if "begins" in report]
+        sizes = [start["workers"] for start in starts]
         assert (2, True, 4) == (sizes[0], 4 in sizes[1:-1], sizes[-1]), events()
-        assert (True, True) == (len(begun) > 2, begun[-1]["epoch"] > 0)
-        (final,) = [one for one in told if "final" in one]
+        assert (True, True) == (len(starts) > 2, starts[-1]["epoch"] > 0)
+        (final,) = [report for report in reports if "final" in report]
         assert 4 == final["workers"]
         assert final["accuracy"] >= 0.9
         reasons = [reason for reason, _ in events()]
-        assert ["FirstPlan", "Grow"] == [one for one in reasons if one in {"FirstPlan", "Grow"}]
-        assert [None] == [one.get("replicas") for one in specs().values()]
+        assert ["FirstPlan", "Grow"] == [
+            reason for reason in reasons if reason in {"FirstPlan", "Grow"}
+        ]
+        assert [None] == [spec.get("replicas") for spec in specs().values()]
     finally:
         deleted = command_line("delete", "auto", "--on", "local").stdout
     assert "kept ConfigMap/auto-history" in deleted

@@ -19,14 +19,14 @@ TRAIN = Path(__file__).parents[2] / "examples/sweep-digits/train.py"
 
 def train(message: Path, *options: str) -> list[dict[str, float]]:
     """What a trial prints."""
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, TRAIN, *options],
         env={**os.environ, "TERMINATION_LOG": str(message)},
         capture_output=True,
         text=True,
         check=True,
     )
-    return metrics(done.stdout)
+    return metrics(process.stdout)
 
 
 def test_a_trial_says_each_step_and_leaves_its_last_accuracy(tmp_path: Path) -> None:

@@ -17,10 +17,10 @@ GRID = Path(__file__).parents[2] / "examples/sweep-mnist-grid/values.yaml"
 def test_a_grid_trains_every_choice(command_line: CommandLine, tmp_path: Path) -> None:
     """Each trial has its own choices, in its words and in the name of its folder; each succeeds."""
     words = ("run", "grid", "-f", GRID, "--on", "local", "--set", "sweep.trials=4")
-    done = command_line(*words, "--set-json", 'args[2]="--epochs"', "--set-json", 'args[3]="1"')
-    assert "Succeeded, 4 done" in done.stdout
-    for index, tried in enumerate(("1 0.001", "1 0.01", "1 0.1", "2 0.001")):
-        assert f"trial {index}: {tried}\n" in done.stdout
+    process = command_line(*words, "--set-json", 'args[2]="--epochs"', "--set-json", 'args[3]="1"')
+    assert "Succeeded, 4 done" in process.stdout
+    for index, choice in enumerate(("1 0.001", "1 0.01", "1 0.1", "2 0.001")):
+        assert f"trial {index}: {choice}\n" in process.stdout
 
     status = json.loads(command_line("status", "grid", "--on", "local", "-o", "json").stdout)
     assert ("Succeeded", "sweep") == (status["phase"], status["workload"])

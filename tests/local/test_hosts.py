@@ -12,7 +12,8 @@ import pytest
 
 from allranks import names
 from allranks.errors import InputError
-from allranks.local import control, ownhost
+from allranks.local import runs as local_runs
+from allranks.local.host import namespaces
 from allranks.model.status import Phase, PodPhase
 
 from .conftest import container, job, until
@@ -62,20 +63,22 @@ def _service() -> dict[str, Any]:
 
 def test_the_launcher_decides(machine: Machine) -> None:
     """Workers that would run for ever are stopped when it is done, and that is a good end."""
-    done = machine.run(_workers(), _launcher("echo done"))
-    assert (Phase.SUCCEEDED, 0) == (done.status.phase, done.status.exit_code), done.status
-    assert {PodPhase.SUCCEEDED} == {pod.phase for pod in done.status.pods}
-    assert {"launcher": 1, "worker": 2} == {one.role: one.expected for one in done.status.roles}
-    assert done.status.failure is None
+    outcome = machine.run(_workers(), _launcher("echo done"))
+    assert (Phase.SUCCEEDED, 0) == (outcome.status.phase, outcome.status.exit_code), outcome.status
+    assert {PodPhase.SUCCEEDED} == {pod.phase for pod in outcome.status.pods}
+    assert {"launcher": 1, "worker": 2} == {
+        role.role: role.expected for role in outcome.status.roles
+    }
+    assert outcome.status.failure is None
 
 
 def test_workers_that_were_told_to_end_may(machine: Machine) -> None:
     """What a worker does when its launcher has told it to end is waited for."""
     script = 'while ! [ -e "$WORK/stop" ]; do sleep 0.02; done; sleep 0.3; echo ended by myself'
     workers = _workers(script.replace("$WORK", str(machine.workdir)), nodes=1)
-    done = machine.run(workers, _launcher(f"touch {machine.workdir}/stop", clean="All"))
-    assert Phase.SUCCEEDED == done.status.phase
-    assert "ended by myself" in done.texts
+    outcome = machine.run(workers, _launcher(f"touch {machine.workdir}/stop", clean="All"))
+    assert Phase.SUCCEEDED == outcome.status.phase
+    assert "ended by myself" in outcome.texts
 
 
 def test_the_launcher_is_stopped_before_its_workers(machine: Machine) -> None:
@@ -87,7 +90,7 @@ def test_the_launcher_is_stopped_before_its_workers(machine: Machine) -> None:
     worker = script.format(wait="", name="worker", order=order)
     launcher = script.format(wait="sleep 0.3; ", name="launcher", order=order)
     handle = machine.start(_workers(worker, nodes=1), _launcher(launcher, clean="Running"))
-    until(lambda: ["up", "up"] == [one.text for one in control.logs("run", "lab")], "both")
+    until(lambda: ["up", "up"] == [log.text for log in local_runs.logs("run", "lab")], "both")
     handle.stop()
     assert "Stopped" == handle.wait().reason
     assert ["launcher", "worker"] == order.read_text().split()
@@ -96,11 +99,11 @@ def test_the_launcher_is_stopped_before_its_workers(machine: Machine) -> None:
 def test_the_launchers_last_exit_code_is_the_runs(machine: Machine) -> None:
     """A worker that failed before, and an earlier try of the launcher, do not give the code."""
     script = "echo try $FAILURES; exit $((FAILURES + 3))"
-    done = machine.run(_workers(), _launcher(script, backoffLimitPerIndex=2))
-    assert (Phase.FAILED, 5) == (done.status.phase, done.status.exit_code)
-    assert ["try 0", "try 1", "try 2"] == done.texts
-    assert done.status.failure is not None
-    assert "run-launcher-0" == done.status.failure.pod
+    outcome = machine.run(_workers(), _launcher(script, backoffLimitPerIndex=2))
+    assert (Phase.FAILED, 5) == (outcome.status.phase, outcome.status.exit_code)
+    assert ["try 0", "try 1", "try 2"] == outcome.texts
+    assert outcome.status.failure is not None
+    assert "run-launcher-0" == outcome.status.failure.pod
 
 
 def test_an_ignored_exit_code_is_no_failure(machine: Machine) -> None:
@@ -108,50 +111,52 @@ def test_an_ignored_exit_code_is_no_failure(machine: Machine) -> None:
     rules = [{"action": "Ignore", "onExitCodes": {"operator": "In", "values": [214]}}]
     again = f"[ -e {machine.workdir}/again ] && exit 0; touch {machine.workdir}/again; exit 214"
     launcher = _launcher(f"echo failed $FAILURES; {again}", podFailurePolicy={"rules": rules})
-    done = machine.run(_workers(), launcher)
-    assert (Phase.SUCCEEDED, 1) == (done.status.phase, done.status.restarts), done.status
-    assert ["failed 0", "failed 0"] == done.texts
+    outcome = machine.run(_workers(), launcher)
+    assert (Phase.SUCCEEDED, 1) == (outcome.status.phase, outcome.status.restarts), outcome.status
+    assert ["failed 0", "failed 0"] == outcome.texts
 
 
 def test_a_worker_without_retries_ends_the_run(machine: Machine) -> None:
     """The worker is named, and its exit code is the run's: no one else has failed."""
-    done = machine.run(_workers("exit 9", nodes=1), _launcher(_WAIT))
-    assert (Phase.FAILED, 9) == (done.status.phase, done.status.exit_code)
-    assert done.status.failure is not None
-    assert "run-worker-0" == done.status.failure.pod
+    outcome = machine.run(_workers("exit 9", nodes=1), _launcher(_WAIT))
+    assert (Phase.FAILED, 9) == (outcome.status.phase, outcome.status.exit_code)
+    assert outcome.status.failure is not None
+    assert "run-worker-0" == outcome.status.failure.pod
 
 
 def test_lines_of_one_role(machine: Machine) -> None:
     """A reader may ask for a role; one that the run does not have is refused by name."""
     machine.run(_workers("echo worker", nodes=1), _launcher("echo launcher; sleep 0.2"))
-    assert ["worker"] == [one.text for one in control.logs("run", "lab", role="worker")]
-    assert "launcher" == next(iter(control.logs("run", "lab"))).role
+    assert ["worker"] == [log.text for log in local_runs.logs("run", "lab", role="worker")]
+    assert "launcher" == next(iter(local_runs.logs("run", "lab"))).role
     with pytest.raises(InputError, match="has no role 'node'"):
-        control.logs("run", "lab", role="node")
+        local_runs.logs("run", "lab", role="node")
 
 
 # ---------------------------------------------------------------- hosts of their own
 
 # Without sshd only root can have them; the transport that needs no cluster is the same for all.
-_OWN = ownhost.way() is ownhost.Way.ROOT
+_OWN = namespaces.way() is namespaces.IsolationMethod.ROOT
 
 
 def test_each_pod_has_a_name_that_all_know(machine: Machine) -> None:
     """A pod's host name is its own, and each name of the release leads to the pod's address."""
-    script = "hostname; getent hosts run-worker-1.run.lab.svc run-launcher-0 | cut -d' ' -f1"
-    done = machine.run(_service(), _workers(), _launcher(script, transport="exec"))
-    address = {pod.name: pod.address for pod in done.status.pods}
+    # Where pods have no hosts of their own, an address stands in place of a name.
+    lookup = "getent ahostsv4 $name | head -n 1 | cut -d' ' -f1"
+    script = f"hostname; for name in run-worker-1.run.lab.svc run-launcher-0; do {lookup}; done"
+    outcome = machine.run(_service(), _workers(), _launcher(script, transport="exec"))
+    address = {pod.name: pod.address for pod in outcome.status.pods}
     name = "run-launcher-0" if _OWN else os.uname().nodename
-    assert [name, address["run-worker-1"], address["run-launcher-0"]] == done.texts
-    (note,) = done.status.notes
+    assert [name, address["run-worker-1"], address["run-launcher-0"]] == outcome.texts
+    (note,) = outcome.status.notes
     assert "mpi.transport exec" in note or "no host name of its own" in note
 
 
 def test_what_a_pod_has_in_shared_memory_goes_with_it(machine: Machine) -> None:
     """Neither the machine nor another pod sees it, and nothing of it is left."""
-    path = Path(ownhost.SHARED_MEMORY, f"allranks-test-{os.getpid()}")
-    done = machine.run(_workers(), _launcher(f"echo x >{path}; ls {path}", transport="exec"))
-    assert [str(path)] == done.texts
+    path = Path(namespaces.SHARED_MEMORY, f"allranks-test-{os.getpid()}")
+    outcome = machine.run(_workers(), _launcher(f"echo x >{path}; ls {path}", transport="exec"))
+    assert [str(path)] == outcome.texts
     assert _OWN != path.exists()
     path.unlink(missing_ok=True)
 
@@ -169,7 +174,7 @@ def test_a_process_without_its_marks_ends_with_the_rest(machine: Machine) -> Non
 
 
 def _sleepers(machine: Machine) -> list[psutil.Process]:
-    return [one for one in machine.processes() if "1234" in _words(one)]
+    return [process for process in machine.processes() if "1234" in _words(process)]
 
 
 def _words(process: psutil.Process) -> list[str]:
@@ -191,10 +196,10 @@ $prefix sh -c 'hostname; pwd'
 printf '%s\n' "$line" | cut -f2
 echo $ALLRANKS_MPI_TRANSPORT
 """
-    done = machine.run(_workers(), _launcher(script, transport="exec"))
+    outcome = machine.run(_workers(), _launcher(script, transport="exec"))
     name = "run-worker-1" if _OWN else os.uname().nodename
-    assert [name, str(machine.workdir), "local"] == [*done.texts[:2], done.texts[3]]
-    assert done.texts[2].startswith(str(machine.folder().pods / "run-worker-1"))
+    assert [name, str(machine.workdir), "local"] == [*outcome.texts[:2], outcome.texts[3]]
+    assert outcome.texts[2].startswith(str(machine.folder().pods / "run-worker-1"))
 
 
 def test_a_worker_that_is_gone_is_not_entered(machine: Machine) -> None:
@@ -204,18 +209,18 @@ until grep -q "^run-worker-0	" "$ALLRANKS_MPI_LOCAL_MAP"; do sleep 0.02; done
 $(dirname "$ALLRANKS_MPI_LOCAL_MAP")/enter $PPID another/trainer/0 true
 echo $?
 """
-    done = machine.run(_workers(), _launcher(script, transport="exec"))
+    outcome = machine.run(_workers(), _launcher(script, transport="exec"))
     expected = ["allranks: the pod is gone", "255"] if _OWN else ["127"]
-    assert expected == done.texts[-len(expected) :]
+    assert expected == outcome.texts[-len(expected) :]
 
 
 # As on a hardened machine: no further user namespace, and root without its powers.
 _FORBID = 'echo 0 >/proc/sys/user/max_user_namespaces; exec setpriv --bounding-set -all "$@"'
 _RUN_HERE = """
 import json, pathlib, sys
-from allranks.local import control
+from allranks.local import runs as local_runs
 manifests = json.loads(sys.argv[1])
-with control.start(manifests, name="run", namespace="lab", workdir=pathlib.Path.cwd(),
+with local_runs.start(manifests, name="run", namespace="lab", workdir=pathlib.Path.cwd(),
                    foreground=True) as handle:
     print(json.dumps([[line.text for line in handle.follow()], handle.notes]))
 """
@@ -225,7 +230,7 @@ def test_where_no_host_of_its_own_is_allowed(machine: Machine) -> None:
     """Without the right to make them all pods share this machine's host, and a note says so."""
     manifests = json.dumps([_workers(), _launcher("hostname")])
     forbid = ("unshare", "--user", "--map-root-user", "sh", "-c", _FORBID, "sh")
-    run = machine.script(_RUN_HERE, manifests, before=forbid if ownhost.way() else ())
+    run = machine.script(_RUN_HERE, manifests, before=forbid if namespaces.way() else ())
     texts, notes = json.loads(run.communicate(timeout=90)[0])
     assert [os.uname().nodename] == texts
     (note,) = notes
@@ -235,18 +240,20 @@ def test_where_no_host_of_its_own_is_allowed(machine: Machine) -> None:
 # As another user: setuid makes a process unreadable to itself, which only a new program undoes.
 _AS_USER = """
 import os, pathlib, shutil, tempfile
-from allranks.local import kernel, ownhost, process
+from allranks.local.host import namespaces
+from allranks.local.host import namespaces
+from allranks.local.host import process
 here = pathlib.Path(tempfile.mkdtemp())
 if os.geteuid() == 0:
     os.chown(here, 12345, 12345)
     os.setgroups([]), os.setresgid(12345, 12345, 12345), os.setresuid(12345, 12345, 12345)
-    kernel.prctl(4, 1)
-way = ownhost.way()
+    namespaces.prctl(4, 1)
+way = namespaces.way()
 hosts = here / "hosts"
 hosts.write_text("127.64.0.9 elsewhere\\n")
-host = ownhost.Host(way, "own-name", hosts, {"MARK": "x"})
+host = namespaces.Host(way, "own-name", hosts, {"MARK": "x"})
 script = "hostname; id -u; getent hosts elsewhere; echo x >/dev/shm/file; wc -l </dev/shm/file"
-command = process.Command(["/bin/sh", "-c", script], dict(os.environ), here, here / "log", host)
+command = process.ProcessSpec(["/bin/sh", "-c", script], dict(os.environ), here, here / "log", host)
 os.waitpid(process.spawn(command), 0)
 print(way, os.geteuid(), *(here / "log").read_text().split())
 shutil.rmtree(here)
@@ -255,8 +262,10 @@ shutil.rmtree(here)
 
 def test_another_user_has_them_in_a_user_namespace(machine: Machine) -> None:
     """Where the kernel lets users make namespaces; they stay the user that they are."""
-    way, user, *said = machine.script(_AS_USER).communicate(timeout=90)[0].split(" ")
-    if way == ownhost.Way.USER:
-        assert ["own-name", user, "127.64.0.9", "elsewhere", "1"] == [one.strip() for one in said]
+    way, user, *words = machine.script(_AS_USER).communicate(timeout=90)[0].split(" ")
+    if way == namespaces.IsolationMethod.USER:
+        assert ["own-name", user, "127.64.0.9", "elsewhere", "1"] == [
+            word.strip() for word in words
+        ]
     else:
-        assert (ownhost.Way.NONE, os.uname().nodename) == (way, said[0])
+        assert (namespaces.IsolationMethod.NONE, os.uname().nodename) == (way, words[0])

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from allranks import names
-from allranks.local import control
+from allranks.local import runs as local_runs
 from allranks.model.status import Phase
 
 from .conftest import container, job, port_base, until
@@ -27,6 +27,7 @@ _WAITS = "import time; print('up', flush=True)\nwhile True: time.sleep(1)"
 _LEFT = "the command line that ran it has ended"
 
 
+@pytest.mark.usefixtures("warm_ranks")
 @pytest.mark.parametrize(
     "case",
     [
@@ -39,16 +40,18 @@ _LEFT = "the command line that ran it has ended"
 def test_the_signal_that_ended_a_run_is_told_as_it_was(
     command_line: CommandLine,
     tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
     helm4: Any,
     case: tuple[signal.Signals, int, int, str],
 ) -> None:
     """The command's exit code, its summary, `status` and `events` agree."""
-    number, ended, code, why = case
+    number, exit_code, code, reason = case
     values = {
         "workload": "torchrun",
         "image": {"repository": "any"},
         "script": _WAITS,
-        "torchrun": {"port": control.free_port(port_base())},
+        "nodes": 1,
+        "torchrun": {"port": local_runs.free_port(port_base())},
     }
     file = tmp_path / "values.json"
     file.write_text(json.dumps(values))
@@ -69,21 +72,22 @@ def test_the_signal_that_ended_a_run_is_told_as_it_was(
         assert any("up" in line for line in run.stdout)
         run.send_signal(number)
         summary = run.stdout.read()
-    assert ended == run.returncode
+    assert exit_code == run.returncode
 
     def status() -> dict[str, Any]:
         out = command_line("status", "ex", "--on", "local", "-o", "json").stdout
-        found: dict[str, Any] = json.loads(out)
-        return found
+        content: dict[str, Any] = json.loads(out)
+        return content
 
-    until(lambda: status()["phase"] == Phase.FAILED, "the run's end")
-    assert (code, "Stopped", why) == tuple(
+    monkeypatch.setenv(names.ENV_STATE, str(tmp_path))
+    until(lambda: local_runs.status("ex", "default").phase is Phase.FAILED, "the run's end")
+    assert (code, "Stopped", reason) == tuple(
         status()[key] for key in ("exitCode", "reason", "message")
     )
-    told = command_line("status", "ex", "--on", "local").stdout
-    for text in (told, *([summary] if ended > 0 else [])):
-        assert f"exit code {code}\n  Stopped: {why}\n" in text
-    assert why in command_line("events", "ex", "--on", "local").stdout
+    status_text = command_line("status", "ex", "--on", "local").stdout
+    for text in (status_text, *([summary] if exit_code > 0 else [])):
+        assert f"exit code {code}\n  Stopped: {reason}\n" in text
+    assert reason in command_line("events", "ex", "--on", "local").stdout
 
 
 def test_the_first_signal_is_the_cause_when_a_second_stops_at_once(machine: Machine) -> None:

@@ -115,13 +115,14 @@ class Nodes:
 @pytest.fixture
 def nodes(tmp_path: Path) -> Iterator[Nodes]:
     """Three nodes with one process each, ended with all their children at the end."""
-    made = Nodes(tmp_path, 3)
-    yield made
-    for index, process in made.running.items():
+    three_nodes = Nodes(tmp_path, 3)
+    yield three_nodes
+    for index, process in three_nodes.running.items():
         if process.poll() is None:
-            made.kill(index)
+            three_nodes.kill(index)
 
 
+@pytest.mark.usefixtures("warm_ranks")
 def test_node_rank_is_the_pods_index(nodes: Nodes) -> None:
     """With c10d the ranks follow the pods' indices, whatever pod comes first."""
     (nodes.folder / "go").touch()
@@ -131,14 +132,15 @@ def test_node_rank_is_the_pods_index(nodes: Nodes) -> None:
     assert ["0:0", "1:1", "2:2"] == sorted(nodes.starts())
 
 
-@pytest.mark.parametrize("lost", [2, 0])
-def test_lost_node_is_replaced_and_training_goes_on(nodes: Nodes, lost: int) -> None:
+@pytest.mark.usefixtures("warm_ranks")
+@pytest.mark.parametrize("node", [2, 0])
+def test_lost_node_is_replaced_and_training_goes_on(nodes: Nodes, node: int) -> None:
     """A node that vanishes, even rank 0's, is replaced once; all others go on with it and end 0."""
     for index in range(3):
         nodes.start(index, STEADY)
     until(lambda: len(nodes.starts()) == 3, "the first start of three ranks", 90)
-    nodes.kill(lost)
-    nodes.start(lost, STEADY)
+    nodes.kill(node)
+    nodes.start(node, STEADY)
     until(lambda: len(nodes.starts()) >= 6, "the second start of three ranks", 100)
     (nodes.folder / "go").touch()
     assert [0, 0, 0] == [nodes.running[index].wait(120) for index in range(3)], nodes.log(1)
@@ -200,8 +202,8 @@ def test_a_program_that_cannot_be_started_is_named(
         "PET_NPROC_PER_NODE": "1",
         "PET_NO_PYTHON": "1",
     }
-    done = subprocess.run([sys.executable, LAUNCH, program], env=env, check=False, timeout=90)
-    assert code == done.returncode
+    process = subprocess.run([sys.executable, LAUNCH, program], env=env, check=False, timeout=90)
+    assert code == process.returncode
     assert nodes.message(0).startswith(f"cannot start '{program}': ")
 
 
@@ -235,12 +237,12 @@ def test_image_without_torch_is_told(tmp_path: Path) -> None:
     """A Python that cannot import torch ends with 127 and says so, without a traceback."""
     env = {"PATH": os.environ["PATH"], "PET_STANDALONE": "1"}
     command = [sys.executable, "-S", "-E", LAUNCH, "train.py"]
-    done = subprocess.run(
+    process = subprocess.run(
         command, check=False, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=90
     )
-    assert 127 == done.returncode
-    assert "cannot load torch" in done.stderr
-    assert "Traceback" not in done.stderr
+    assert 127 == process.returncode
+    assert "cannot load torch" in process.stderr
+    assert "Traceback" not in process.stderr
 
 
 def test_finished_rank_idles_until_it_is_told_to_stop(nodes: Nodes) -> None:

@@ -32,17 +32,17 @@ def following(manifest: dict[str, Any], role: str, **metadata: Any) -> dict[str,
     return manifest
 
 
-def phases(done: Outcome) -> dict[str, PodPhase]:
+def phases(outcome: Outcome) -> dict[str, PodPhase]:
     """The last phase of each pod."""
-    return {pod.name: pod.phase for pod in done.status.pods}
+    return {pod.name: pod.phase for pod in outcome.status.pods}
 
 
 def test_the_leads_end_is_the_runs(machine: Machine) -> None:
     """A server that never ends by itself is ended when the lead is done, and that is a good end."""
     server = following(job("run-ps", container(_FOR_EVER)), "ps")
-    done = machine.run(server, led(job("run-chief", container("echo done")), "chief"))
-    assert (Phase.SUCCEEDED, 0) == (done.status.phase, done.status.exit_code)
-    assert {"run-ps-0": PodPhase.SUCCEEDED, "run-chief-0": PodPhase.SUCCEEDED} == phases(done)
+    outcome = machine.run(server, led(job("run-chief", container("echo done")), "chief"))
+    assert (Phase.SUCCEEDED, 0) == (outcome.status.phase, outcome.status.exit_code)
+    assert {"run-ps-0": PodPhase.SUCCEEDED, "run-chief-0": PodPhase.SUCCEEDED} == phases(outcome)
 
 
 def test_a_follower_that_breaks_off_behind_the_lead_spoils_nothing(machine: Machine) -> None:
@@ -55,22 +55,22 @@ def test_a_follower_that_breaks_off_behind_the_lead_spoils_nothing(machine: Mach
     waiting = {"name": "wait", "volumeMounts": [mount]}
     waiting["command"] = ["/bin/sh", "-c", "until test -p /notes/door; do sleep 0.01; done"]
     server["spec"]["template"]["spec"]["initContainers"] = [waiting]
-    done = machine.run(following(server, "ps"), led(lead, "chief"))
+    outcome = machine.run(following(server, "ps"), led(lead, "chief"))
     assert (Phase.SUCCEEDED, 0, 0) == (
-        done.status.phase,
-        done.status.exit_code,
-        done.status.restarts,
+        outcome.status.phase,
+        outcome.status.exit_code,
+        outcome.status.restarts,
     )
-    assert done.status.failure is None
+    assert outcome.status.failure is None
 
 
 def test_a_lead_that_fails_fails_the_run(machine: Machine) -> None:
     """The run ends with the lead's exit code, whatever the others do."""
     server = following(job("run-ps", container(_SOON)), "ps")
-    done = machine.run(server, led(job("run-worker", container("exit 9")), "worker"))
-    assert (Phase.FAILED, 9) == (done.status.phase, done.status.exit_code)
-    assert done.status.failure is not None
-    assert "run-worker-0" == done.status.failure.pod
+    outcome = machine.run(server, led(job("run-worker", container("exit 9")), "worker"))
+    assert (Phase.FAILED, 9) == (outcome.status.phase, outcome.status.exit_code)
+    assert outcome.status.failure is not None
+    assert "run-worker-0" == outcome.status.failure.pod
 
 
 def test_all_leads_are_waited_for(machine: Machine) -> None:
@@ -80,9 +80,9 @@ def test_all_leads_are_waited_for(machine: Machine) -> None:
     first = job("run-a", container("echo first > /notes/first", volumeMounts=[mount]), pod=pod)
     script = "until test -s /notes/first; do sleep 0.01; done; sleep 0.2; echo second"
     second = job("run-b", container(script, volumeMounts=[mount]), pod=pod)
-    done = machine.run(led(first, "chief"), led(second, "worker"))
-    assert ["second"] == done.texts
-    assert Phase.SUCCEEDED is done.status.phase
+    outcome = machine.run(led(first, "chief"), led(second, "worker"))
+    assert ["second"] == outcome.texts
+    assert Phase.SUCCEEDED is outcome.status.phase
 
 
 def test_a_success_policy_ends_the_other_ranks_of_a_lead(machine: Machine) -> None:
@@ -91,9 +91,9 @@ def test_a_success_policy_ends_the_other_ranks_of_a_lead(machine: Machine) -> No
     rules = {"rules": [{"succeededIndexes": "0"}]}
     workers = led(job("run-worker", container(script), nodes=2, successPolicy=rules), "worker")
     server = following(job("run-ps", container(_SOON)), "ps")
-    done = machine.run(workers, server)
-    assert (Phase.SUCCEEDED, 0) == (done.status.phase, done.status.exit_code)
-    assert {PodPhase.SUCCEEDED} == set(phases(done).values())
+    outcome = machine.run(workers, server)
+    assert (Phase.SUCCEEDED, 0) == (outcome.status.phase, outcome.status.exit_code)
+    assert {PodPhase.SUCCEEDED} == set(phases(outcome).values())
 
 
 def test_whoever_failed_first_is_told_though_the_leads_end_too(machine: Machine) -> None:
@@ -104,7 +104,7 @@ def test_whoever_failed_first_is_told_though_the_leads_end_too(machine: Machine)
     server = job("run-ps", container(script, volumeMounts=[mount]), pod=pod)
     script = "until test -f /notes/lost; do sleep 0.01; done; sleep 0.5; exit 9"
     lead = job("run-worker", container(script, volumeMounts=[mount]), pod=pod)
-    done = machine.run(following(server, "ps"), led(lead, "worker"))
-    assert (Phase.FAILED, 5) == (done.status.phase, done.status.exit_code)
-    assert done.status.failure is not None
-    assert ("run-ps-0", ("no room",)) == (done.status.failure.pod, done.status.failure.log)
+    outcome = machine.run(following(server, "ps"), led(lead, "worker"))
+    assert (Phase.FAILED, 5) == (outcome.status.phase, outcome.status.exit_code)
+    assert outcome.status.failure is not None
+    assert ("run-ps-0", ("no room",)) == (outcome.status.failure.pod, outcome.status.failure.log)

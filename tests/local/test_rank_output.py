@@ -85,9 +85,9 @@ def test_what_one_rank_writes_passes_unchanged(tmp_path: Path) -> None:
     """Bytes that are no text, lines without an end, a line of a megabyte: as they were written."""
     script = "import os; os.write(1, bytes(range(256)) * 16); os.write(1, b'x' * (1 << 20))"
 
-    written = _run(tmp_path, script, procs=1)
+    output = _run(tmp_path, script, procs=1)
 
-    assert written == bytes(range(256)) * 16 + b"x" * (1 << 20)
+    assert output == bytes(range(256)) * 16 + b"x" * (1 << 20)
 
 
 def test_a_line_without_end_is_cut(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_the_two_streams_of_a_rank_keep_their_order_in_one_file(tmp_path: Path) 
         "    print(number, file=sys.stdout if number % 2 else sys.stderr, flush=True)\n"
     )
     env = {**os.environ, "PET_STANDALONE": "1", "PET_NPROC_PER_NODE": "2"}
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, FILES / "launch.py", "train.py"],
         cwd=tmp_path,
         env={**env, "ALLRANKS_RANK_PREFIX": "1", "PYTHONUNBUFFERED": "1"},
@@ -122,8 +122,8 @@ def test_the_two_streams_of_a_rank_keep_their_order_in_one_file(tmp_path: Path) 
         check=True,
         timeout=240,
     )
-    found = [int(number) for number in re.findall(r"^\[1\] (\d+)$", done.stdout, re.MULTILINE)]
-    assert found == list(range(500))
+    numbers = [int(number) for number in re.findall(r"^\[1\] (\d+)$", process.stdout, re.MULTILINE)]
+    assert numbers == list(range(500))
 
 
 def test_a_process_that_a_rank_leaves_behind_does_not_hold_up_the_end(tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def test_the_last_lines_of_a_rank_are_kept() -> None:
     module = _module()
     output = module.RankOutput(prefixed=True)
     output._thread.start()
-    read, write = os.pipe()
+    reader, write = os.pipe()
     output._kept["7"] = module.deque(maxlen=module.KEPT_LINES)
     pipe = output._pipe("7", write)
     pipe.write(b"".join(b"line %d\n" % number for number in range(50)))
@@ -192,8 +192,8 @@ def test_the_last_lines_of_a_rank_are_kept() -> None:
     assert output.last_lines(3) == []
     pipe.close()
     output.finish()
-    assert os.read(read, 1 << 16).split(b"\n")[-2] == b"[7] 10 %\r20 %\rstill open"
-    os.close(read)
+    assert os.read(reader, 1 << 16).split(b"\n")[-2] == b"[7] 10 %\r20 %\rstill open"
+    os.close(reader)
     os.close(write)
 
 
@@ -209,8 +209,8 @@ def test_a_torch_that_cannot_be_hooked_leaves_the_ranks_the_log(tmp_path: Path) 
         "    import torch.distributed.elastic.multiprocessing.subprocess_handler as package\n"
         "    package.SubprocessHandler = type('Other', (), {})\n"
     )
-    written = _run(tmp_path, "print('hello')", procs=1, PYTHONPATH=str(tmp_path))
-    assert written == b"hello\n"
+    output = _run(tmp_path, "print('hello')", procs=1, PYTHONPATH=str(tmp_path))
+    assert output == b"hello\n"
 
 
 def test_a_rank_that_never_ends_is_killed_before_the_pod_is(tmp_path: Path) -> None:

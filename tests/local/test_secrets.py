@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from allranks.local import addresses
+from allranks.local.host import addresses
 
 from .conftest import CommandLine, one_by_one, port_base
 
@@ -76,12 +76,12 @@ def _commands(workload: str) -> list[tuple[str, ...]]:
     """All that show something of a run that has ended."""
     if workload == "sweep":
         forms: tuple[tuple[str, ...], ...] = ((), ("-o", "json"), ("-o", "csv"), ("--report", "-"))
-        more = [("sweep", "results", "s", *form) for form in forms]
-        return [("sweep", "status", "s", "-o", "json"), *more]
+        results = [("sweep", "results", "s", *form) for form in forms]
+        return [("sweep", "status", "s", "-o", "json"), *results]
     here = ("s", "--on", "local")
     words = ("status", "events", "logs")
-    named = [(word, *here, *form) for word in words for form in ((), ("-o", "json"))]
-    return [*named, ("list", "--on", "local", "-o", "json")]
+    queries = [(word, *here, *form) for word in words for form in ((), ("-o", "json"))]
+    return [*queries, ("list", "--on", "local", "-o", "json")]
 
 
 @pytest.mark.parametrize("workload", ["torchrun", "mpi", "elastic", "sweep"])
@@ -94,15 +94,15 @@ def test_a_secret_of_the_shell_is_with_the_programs_alone(
     file = tmp_path / "values.yaml"
     file.write_text(yaml.safe_dump(_values(workload, spy)))
     verb = ("sweep", "run") if workload == "sweep" else ("run",)
-    done = allranks(*verb, "s", "-f", file, "--on", "local")
-    said = done.stdout + done.stderr
+    process = allranks(*verb, "s", "-f", file, "--on", "local")
+    output = process.stdout + process.stderr
     if workload != "sweep":
-        assert "has=True ps=0" in said
+        assert "has=True ps=0" in output
     for words in _commands(workload):
-        shown = allranks(*words)
-        said += shown.stdout + shown.stderr
-    assert "ps=1" not in said
-    assert secret not in said
+        query = allranks(*words)
+        output += query.stdout + query.stderr
+    assert "ps=1" not in output
+    assert secret not in output
     forms = (secret.encode(), b64encode(secret.encode()), json.dumps(secret).encode())
     for path in tmp_path.rglob("*"):
         if path.is_file():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from allranks.local import control
+from allranks.local import runs as local_runs
 from allranks.model.status import Phase
 from allranks.yamlio.load import load_all
 
@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 
     from .conftest import Machine, Outcome
 
-pytestmark = [pytest.mark.local, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.local,
+    pytest.mark.timeout(600),
+    pytest.mark.usefixtures("warm_ranks"),
+]
 
 # Every rank adds its number; every rank must see the sum of all, and its node by its own address.
 _ALL_REDUCE = """
@@ -37,8 +41,8 @@ os._exit(0)  # without torch's teardown, which may abort on a busy machine
 _ALL_FOUR = [f"rank {rank} of 4 on node {rank // 2} sum 6" for rank in range(4)]
 
 
-def _said(done: Outcome) -> list[str]:
-    return sorted(text for text in done.texts if text.startswith("rank "))
+def _reports(outcome: Outcome) -> list[str]:
+    return sorted(text for text in outcome.texts if text.startswith("rank "))
 
 
 @pytest.fixture
@@ -58,9 +62,9 @@ def _chart(helm4: Any, repo: Path, name: str = "run", **values: Any) -> list[dic
         "runPolicy": {"backoffLimit": 0},
         **values,
     }
-    settings.setdefault("torchrun", {}).setdefault("port", control.free_port(port_base()))
+    settings.setdefault("torchrun", {}).setdefault("port", local_runs.free_port(port_base()))
     text = helm4.render(repo / "charts" / "torchrun", values=settings, name=name)
-    return [one for one in load_all(text) if one]
+    return [document for document in load_all(text) if document]
 
 
 @pytest.mark.parametrize(
@@ -71,16 +75,23 @@ def _chart(helm4: Any, repo: Path, name: str = "run", **values: Any) -> list[dic
 def test_the_chart_trains(
     machine: Machine, trainer: Path, helm4: Any, repo: Path, torchrun: dict[str, Any]
 ) -> None:
-    """Two nodes with two processes each meet and reduce, with every rendezvous of the chart."""
+    """Two nodes with two processes each meet and reduce, with every rendezvous of the chart.
+
+    Each line says which process wrote it, and one process alone can be read.
+    """
     assert trainer.is_file()
     values: dict[str, Any] = {"torchrun": {**torchrun, "rdzvConf": {"last_call_timeout": "2"}}}
     if "elastic" in torchrun:
         values["nodes"] = 0
-    done = machine.run(*_chart(helm4, repo, **values))
-    assert (Phase.SUCCEEDED, 0) == (done.status.phase, done.status.exit_code), done.texts
+    outcome = machine.run(*_chart(helm4, repo, **values))
+    assert (Phase.SUCCEEDED, 0) == (outcome.status.phase, outcome.status.exit_code), outcome.texts
     if "elastic" not in torchrun:
-        assert _ALL_FOUR == _said(done)
-    assert "torchrun" == done.status.workload
+        assert _ALL_FOUR == _reports(outcome)
+        lines = [line for line in local_runs.logs("run", "lab") if line.text in _ALL_FOUR]
+        assert list(enumerate(_ALL_FOUR)) == sorted((line.process, line.text) for line in lines)
+        third = [line.text for line in local_runs.logs("run", "lab", 2)]
+        assert [_ALL_FOUR[2]] == [text for text in third if text.startswith("rank ")]
+    assert "torchrun" == outcome.status.workload
 
 
 def test_the_charts_stateful_set_trains_and_ends(
@@ -89,16 +100,16 @@ def test_the_charts_stateful_set_trains_and_ends(
     """Rank 0 is behind a ClusterIP Service, and the run ends though its pods would go on."""
     assert trainer.is_file()
     manifests = _chart(helm4, repo, torchrun={"controller": "StatefulSet"})
-    done = machine.run(*manifests)
-    assert (Phase.SUCCEEDED, _ALL_FOUR) == (done.status.phase, _said(done)), done.texts
+    outcome = machine.run(*manifests)
+    assert (Phase.SUCCEEDED, _ALL_FOUR) == (outcome.status.phase, _reports(outcome)), outcome.texts
 
 
 def test_a_single_node_needs_no_rendezvous(machine: Machine, helm4: Any, repo: Path) -> None:
     """An inline script on one node runs standalone."""
     values = {"command": [], "script": _ALL_REDUCE, "nodes": 1}
-    done = machine.run(*_chart(helm4, repo, **values))
+    outcome = machine.run(*_chart(helm4, repo, **values))
     expected = [f"rank {rank} of 2 on node 0 sum 1" for rank in range(2)]
-    assert (Phase.SUCCEEDED, expected) == (done.status.phase, _said(done)), done.texts
+    assert (Phase.SUCCEEDED, expected) == (outcome.status.phase, _reports(outcome)), outcome.texts
 
 
 def test_a_job_that_fails_by_its_own_fault_ends_after_its_retries(
@@ -130,9 +141,12 @@ dist.barrier()
         "runPolicy": {"backoffLimit": 1},
         "torchrun": {"maxRestarts": 0},
     }
-    done = machine.run(*_chart(helm4, repo, **values))
-    assert (Phase.FAILED, "MaxFailedIndexesExceeded") == (done.status.phase, done.status.reason)
-    assert "no retry is left (backoffLimit 1)" in done.status.message
+    outcome = machine.run(*_chart(helm4, repo, **values))
+    assert (Phase.FAILED, "MaxFailedIndexesExceeded") == (
+        outcome.status.phase,
+        outcome.status.reason,
+    )
+    assert "no retry is left (backoffLimit 1)" in outcome.status.message
     assert ["0", "0", "1", "1"] == sorted(notes.read_text().split())
 
 
@@ -147,14 +161,14 @@ def test_a_failing_rank_is_named(machine: Machine, helm4: Any, repo: Path) -> No
         "runPolicy": {"backoffLimit": 3, "fatalExitCodes": [13]},
         "torchrun": {"maxRestarts": 0},
     }
-    done = machine.run(*_chart(helm4, repo, **values))
+    outcome = machine.run(*_chart(helm4, repo, **values))
     assert (Phase.FAILED, 13, 0) == (
-        done.status.phase,
-        done.status.exit_code,
-        done.status.restarts,
-    ), done.texts
-    assert done.status.failure is not None
-    assert "rank 1" in done.status.failure.message
+        outcome.status.phase,
+        outcome.status.exit_code,
+        outcome.status.restarts,
+    ), outcome.texts
+    assert outcome.status.failure is not None
+    assert "rank 1" in outcome.status.failure.message
 
 
 # Saves for longer than torchrun's own 30 s once it is told to end.
@@ -172,37 +186,40 @@ while True:
 """
 
 
-def test_a_long_save_is_finished_when_a_run_is_stopped_or_deleted(
+def test_a_long_save_is_finished_however_a_run_is_ended(
     machine: Machine, helm4: Any, repo: Path
 ) -> None:
-    """Of a grace of 60 s there are 45 s for a checkpoint."""
+    """Of a grace of 60 s there is more than torch's own 30 s for a checkpoint.
+
+    It is so where the run is stopped, where it is deleted, and at its deadline, at which it fails.
+    """
     for name in _ENDS:
         machine.start(*_saving(helm4, repo, name), name=name)
-    for name in _ENDS:
-        until(lambda name=name: _ready(name) == {0, 1}, f"both ranks of {name}")
     with ThreadPoolExecutor() as pool:
+        late = pool.submit(_end_at_its_deadline, machine, helm4, repo)
+        for name in _ENDS:
+            until(lambda name=name: _ready(name) == {0, 1}, f"both ranks of {name}")
         ends = [pool.submit(end, name, "lab") for name, end in _ENDS.items()]
         for end in ends:
             end.result(240)
-    assert _saved(machine) == {f"saved.{name}-0.{rank}" for name in _ENDS for rank in range(2)}
+        names = [*_ENDS, late.result(500)]
+    assert _saved(machine) == {f"saved.{name}-0.{rank}" for name in names for rank in range(2)}
 
 
-_ENDS = {"ended": control.stop, "gone": control.delete}
+_ENDS = {"ended": local_runs.stop, "gone": local_runs.delete}
 
 
-def test_a_long_save_is_finished_after_the_deadline(
-    machine: Machine, helm4: Any, repo: Path
-) -> None:
-    """A run that is ended at its deadline has its grace for a checkpoint, and has failed."""
+def _end_at_its_deadline(machine: Machine, helm4: Any, repo: Path) -> str:
+    """Run until a deadline; the name of the run."""
     # Torch may take long to load: where the ranks had not begun, nothing is shown yet.
-    for seconds in (15, 60, 180):
+    for seconds in (10, 40, 160):
         name = f"late{seconds}"
         policy = {"activeDeadlineSeconds": seconds}
         status = machine.start(*_saving(helm4, repo, name, **policy), name=name).wait()
         assert (Phase.FAILED, "DeadlineExceeded") == (status.phase, status.reason)
         if _ready(name) == {0, 1}:
-            break
-    assert _saved(machine) >= {f"saved.{name}-0.{rank}" for rank in range(2)}
+            return name
+    return pytest.fail("no rank began before its run's deadline")
 
 
 def _saving(helm4: Any, repo: Path, name: str, **policy: Any) -> list[dict[str, Any]]:
@@ -215,17 +232,7 @@ def _saved(machine: Machine) -> set[str]:
 
 
 def _ready(name: str) -> set[int | None]:
-    return {line.process for line in control.logs(name, "lab") if line.text == "ready"}
-
-
-def test_lines_of_one_rank(machine: Machine, trainer: Path, helm4: Any, repo: Path) -> None:
-    """Each line says which process wrote it, and one process alone can be read."""
-    assert trainer.is_file()
-    machine.run(*_chart(helm4, repo))
-    lines = [line for line in control.logs("run", "lab") if line.text.startswith("rank ")]
-    assert sorted((line.process, line.text) for line in lines) == list(enumerate(_ALL_FOUR))
-    third = control.logs("run", "lab", 2)
-    assert [line.text for line in third if line.text.startswith("rank ")] == [_ALL_FOUR[2]]
+    return {line.process for line in local_runs.logs(name, "lab") if line.text == "ready"}
 
 
 _STATIC = "--node-rank=$(JOB_COMPLETION_INDEX) --master-addr=run-0.run --master-port={port}"
@@ -236,7 +243,7 @@ _C10D = "--rdzv-backend=c10d --rdzv-endpoint=run-0.run:{port} --rdzv-id=run"
 def test_plain_manifests_train(machine: Machine, trainer: Path, options: str) -> None:
     """An Indexed Job that calls torchrun by itself works as it does in a cluster."""
     assert trainer.is_file()
-    port = control.free_port(port_base() + 200)
+    port = local_runs.free_port(port_base() + 200)
     words = ["--nnodes=2", "--nproc-per-node=2", *options.format(port=port).split()]
     plain = {"name": "t", "command": ["torchrun"], "args": [*words, "train.py"]}
     service = {
@@ -248,9 +255,9 @@ def test_plain_manifests_train(machine: Machine, trainer: Path, options: str) ->
             "ports": [{"port": port}],
         },
     }
-    done = machine.run(service, job("run", plain, nodes=2))
-    assert Phase.SUCCEEDED is done.status.phase, done.texts
-    assert ["sum 6"] * 4 == [text[-5:] for text in _said(done)]
+    outcome = machine.run(service, job("run", plain, nodes=2))
+    assert Phase.SUCCEEDED is outcome.status.phase, outcome.texts
+    assert ["sum 6"] * 4 == [text[-5:] for text in _reports(outcome)]
 
 
 def test_workers_of_a_killed_run_are_found(machine: Machine) -> None:
@@ -264,5 +271,5 @@ def test_workers_of_a_killed_run_are_found(machine: Machine) -> None:
     for process in machine.supervisors():
         process.kill()
     handle.wait()
-    control.delete("run", "lab")
+    local_runs.delete("run", "lab")
     assert machine.leftovers() == []

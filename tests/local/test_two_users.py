@@ -6,8 +6,10 @@ root to be two users.
 
 from __future__ import annotations
 
+import grp
 import json
 import os
+import pwd
 import shutil
 import signal
 import socket
@@ -15,17 +17,22 @@ import stat
 import tempfile
 import traceback
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from allranks import names
+from allranks import names, trust
 from allranks.errors import InputError
-from allranks.local import control, store, tree
+from allranks.local import runs as local_runs
+from allranks.local.host import process_tree
+from allranks.local.state import store
 from allranks.sweep import records
-from allranks.sweep.storage import journals
-from allranks.sweep.trials.copies import ChartCopy
+from allranks.sweep.storage import exposure as storage_exposure
+from allranks.sweep.storage.catalog import backend_of
+from allranks.sweep.storage.journal import Journal, read_state, request_stop
+from allranks.sweep.trials.releases import ChartCopy
 from tests.local.conftest import Machine, container, job, until
 from tests.unit.sweep.simulation import spec
 
@@ -43,28 +50,28 @@ _SECRET = "only-mine-4711"  # noqa: S105 - of the test
 
 def as_other(act: Callable[[], Any]) -> Any:
     """What a function gives that another user calls, as JSON has it."""
-    read, write = os.pipe()
+    reader, write = os.pipe()
     child = os.fork()
     if child == 0:
         try:
-            os.close(read)
+            os.close(reader)
             os.setgroups([])
             os.setgid(_OTHER)
             os.setuid(_OTHER)
-            given = {"gives": act()}
+            answer = {"gives": act()}
         except BaseException:  # noqa: BLE001 - a forked child ends here in any case
-            given = {"raises": traceback.format_exc()}
-        os.write(write, json.dumps(given).encode())
+            answer = {"raises": traceback.format_exc()}
+        os.write(write, json.dumps(answer).encode())
         os._exit(0)
     os.close(write)
-    with os.fdopen(read) as stream:
-        given = json.loads(stream.read())
+    with os.fdopen(reader) as stream:
+        answer = json.loads(stream.read())
     os.waitpid(child, 0)
-    assert "raises" not in given, given["raises"]
-    return given["gives"]
+    assert "raises" not in answer, answer["raises"]
+    return answer["gives"]
 
 
-def made(path: Path, mode: int, *, folder: bool = False) -> None:
+def make(path: Path, mode: int, *, folder: bool = False) -> None:
     """Have the other user make a file or a folder, with a mode."""
 
     def make() -> None:
@@ -74,7 +81,7 @@ def made(path: Path, mode: int, *, folder: bool = False) -> None:
     as_other(make)
 
 
-def refused(act: Callable[[], Any]) -> str:
+def error_name(act: Callable[[], Any]) -> str:
     """The name of the error that a system call ends in for the other user; "" where it works."""
 
     def call() -> str:
@@ -121,7 +128,7 @@ def going(shared: Path) -> Iterator[Path]:
         until((workdir / "on").exists, "a pod that runs")
         yield shared / "state" / "runs" / "lab" / "run"
     finally:
-        control.delete("run", "lab")
+        local_runs.delete("run", "lab")
 
 
 def test_nobody_else_reads_what_a_run_leaves(going: Path, shared: Path) -> None:
@@ -130,26 +137,26 @@ def test_nobody_else_reads_what_a_run_leaves(going: Path, shared: Path) -> None:
     assert 0o700 == stat.S_IMODE(going.stat().st_mode)
     for name in ("run.json", "state.json", "lock"):
         assert 0o600 == stat.S_IMODE((going / name).stat().st_mode), name
-    assert "PermissionError" == refused(lambda: list((shared / "state").iterdir()))
+    assert "PermissionError" == error_name(lambda: list((shared / "state").iterdir()))
     for path in (going / "run.json", going / "logs" / "index", going.parents[2] / "lock"):
         assert path.exists()
-        assert "PermissionError" == refused(path.read_bytes), path
+        assert "PermissionError" == error_name(path.read_bytes), path
 
 
 def test_nobody_else_ends_a_run(going: Path) -> None:
     """Neither by its processes, nor by its lock, nor with the command line."""
-    pids = [process.pid for process in tree.marked(names.ENV_RUN, [str(going)])] or [
-        process.pid for process in tree.marked("POD_NAME", ["run-0"])
+    pids = [process.pid for process in process_tree.marked(names.ENV_RUN, [str(going)])] or [
+        process.pid for process in process_tree.marked("POD_NAME", ["run-0"])
     ]
     assert pids
     for pid in pids:
-        assert "PermissionError" == refused(lambda pid=pid: os.kill(pid, signal.SIGKILL))
+        assert "PermissionError" == error_name(lambda pid=pid: os.kill(pid, signal.SIGKILL))
         environ = Path(f"/proc/{pid}/environ")
-        assert "PermissionError" == refused(environ.read_bytes)
+        assert "PermissionError" == error_name(environ.read_bytes)
 
     def delete() -> str:
         try:
-            control.delete("run", "lab")
+            local_runs.delete("run", "lab")
         except (InputError, PermissionError) as error:
             return str(error)
         return ""
@@ -162,7 +169,7 @@ def test_a_state_folder_that_another_has_made_is_not_used(shared: Path) -> None:
     """They could put runs into it, or read what comes."""
     state = shared / "state"
     for mode in (0o755, 0o777):
-        made(state, mode, folder=True)
+        make(state, mode, folder=True)
         machine = Machine(state, shared)
         with pytest.raises(InputError, match="another user's, or any user may write"):
             machine.run(job("run", container("true")))
@@ -202,32 +209,179 @@ def test_a_link_in_place_of_a_temporary_folder_leads_nowhere(shared: Path) -> No
     finally:
         copy.close()
     assert "x" == (mine / "precious").read_text()
-    left = sorted(path.name for path in shared.glob("allranks-chart-*"))
-    assert ["allranks-chart-dir", "allranks-chart-link", "allranks-chart-pipe"] == left
+    folders = sorted(path.name for path in shared.glob("allranks-chart-*"))
+    assert ["allranks-chart-dir", "allranks-chart-link", "allranks-chart-pipe"] == folders
 
 
-def test_a_journal_that_another_has_made_ahead_is_not_written(shared: Path) -> None:
-    """Values stand in it, and passwords may stand in them."""
-    path = shared / "j.jsonl"
-    made(path, 0o666)
-    head = records.head(spec(), 1.0, {"token": _SECRET})
-    with pytest.raises(InputError, match="is another user's file"):
-        journals.keeper(str(path), "s").create(head)
+def _group() -> str:
+    """The other user's group, as a person reads it."""
+    try:
+        return grp.getgrgid(_OTHER).gr_name
+    except KeyError:
+        return str(_OTHER)
+
+
+_HEAD = records.head(spec(), 1.0, {"token": _SECRET})
+
+
+@pytest.mark.parametrize("form", ["{}", "sqlite:///{}"])
+def test_a_journal_that_another_has_made_ahead_is_not_written(shared: Path, form: str) -> None:
+    """Values stand in it, and passwords may stand in them; nor is it gone on with."""
+    path = shared / "s.db"
+    make(path, 0o666)
+    backend = backend_of(form.format(path), "s")
+    for use in (lambda: Journal.create(backend, _HEAD), partial(Journal.open, backend)):
+        with pytest.raises(InputError, match="is another user's, in a folder that all may write"):
+            use()
     assert b"" == path.read_bytes()
-    own = shared / "own.jsonl"
-    journals.keeper(str(own), "s").create(head).close()
-    assert "PermissionError" == refused(own.read_bytes)
-    assert "PermissionError" == refused(lambda: own.write_bytes(b""))
-    assert "PermissionError" == refused(own.unlink)
+    own = shared / "own.db"
+    Journal.create(backend_of(form.format(own), "s"), _HEAD).close()
+    assert "PermissionError" == error_name(own.read_bytes)
+    assert "PermissionError" == error_name(lambda: own.write_bytes(b""))
+    assert "PermissionError" == error_name(own.unlink)
+
+
+@pytest.mark.parametrize("form", ["{}", "sqlite:///{}"])
+def test_a_journal_that_others_can_write_is_not_gone_on_with(shared: Path, form: str) -> None:
+    """It is looked at, and its mode is the fix; a database may be shared on purpose."""
+    path = shared / "s.db"
+    backend = backend_of(form.format(path), "s")
+    Journal.create(backend, _HEAD).close()
+    for mode, who in ((0o666, "all users"), (0o660, f"the group {_group()}")):
+        os.chown(path, 0, _OTHER)
+        path.chmod(mode)
+        with pytest.raises(InputError, match=f"can be written by {who}") as excinfo:
+            Journal.open(backend)
+        assert f"`chmod go-w {path}`" in excinfo.value.problem.hint
+        assert "s" == read_state(backend).spec.name
+    if form != "{}":
+        assert "?shared=true" in excinfo.value.problem.hint
+        Journal.open(backend_of(f"{form.format(path)}?shared=true", "s")).close()
+    path.chmod(0o600)
+    Journal.open(backend).close()
+
+
+@pytest.mark.parametrize("kind", ["link", "folder"])
+@pytest.mark.parametrize("form", ["{}", "sqlite:///{}"])
+def test_a_place_that_another_has_made_leads_to_no_journal(
+    shared: Path, kind: str, form: str
+) -> None:
+    """Neither to a file of mine by a link, nor into a folder of theirs."""
+    mine = shared / "mine"
+    mine.mkdir(0o700)
+    way = shared / "way"
+    as_other(lambda: way.symlink_to(mine) if kind == "link" else way.mkdir(0o777))
+    with pytest.raises(InputError, match=f"{way} is another user's, in a folder that all"):
+        Journal.create(backend_of(form.format(way / "s.db"), "s"), _HEAD)
+    assert [] == list(mine.iterdir())
+
+
+def test_what_sqlite_would_read_beside_its_file_is_mine(shared: Path) -> None:
+    """It takes back what stands in a journal of its own, whoever has left it there."""
+    path = shared / "s.db"
+    backend = backend_of(f"sqlite:///{path}", "s")
+    Journal.create(backend, _HEAD).close()
+    for end in ("-journal", "-wal"):
+        make(shared / f"s.db{end}", 0o644)
+        with pytest.raises(InputError, match=f"s.db{end} is another user's"):
+            Journal.open(backend)
+        (shared / f"s.db{end}").unlink()
+    Journal.open(backend).close()
+
+
+def test_a_folder_that_others_can_write_is_told_of(shared: Path) -> None:
+    """What they put there is theirs and is refused; they can take a journal away all the same."""
+    folder = shared / "project"
+    path = folder / "sub" / "s.jsonl"
+    path.parent.mkdir(0o700, parents=True)
+    folder.chmod(0o777)
+    Journal.create(backend_of(str(path), "s"), _HEAD).close()
+    sentence = f"{folder} can be written by all users, who could take the sweep's journal away"
+    assert [f"{sentence}: `chmod o-w {folder}`"] == storage_exposure.remarks(str(path))
+    assert [f"{sentence}: `chmod o-w {folder}`"] == storage_exposure.remarks(f"sqlite:///{path}")
+    assert [] == storage_exposure.remarks(f"sqlite:///{path}?shared=true")
+    os.chown(folder, 0, _OTHER)
+    folder.chmod(0o775)
+    assert "`chmod g-w " in storage_exposure.remarks(str(path))[0]
+    os.chown(folder, 0, 0)  # the system's own group
+    assert [] == storage_exposure.remarks(str(path))
+    (remark,) = storage_exposure.remarks(f"sqlite:///{shared}/s.db")
+    assert f"all users can make files in {shared}, and SQLite believes one" in remark
+    assert [] == storage_exposure.remarks(str(shared / "s.jsonl"))
+    for where in ("secret:lab/s", "postgresql://me@host/db", str(shared / "nothing" / "s")):
+        assert [] == storage_exposure.remarks(where)
+
+
+def test_what_another_owns_is_judged_by_who_is_not_root(shared: Path) -> None:
+    """A folder of theirs is told of, as a project may be in one; a file of theirs is refused."""
+    shared.chmod(0o755)
+    folder = shared / "theirs"
+    folder.mkdir(0o755)
+    (folder / "s").touch(0o644)
+    for path in (folder, folder / "s"):
+        os.chown(path, 1, 1)
+
+    def judged() -> list[tuple[str, str, bool]]:
+        return [
+            (exposure.path.name, exposure.why, exposure.is_theirs)
+            for exposure in trust.exposures(folder / "s")
+        ]
+
+    assert [] == judged()  # by root, who may use it
+    assert [
+        ["theirs", "is another user's folder", False],
+        ["s", "is another user's file", True],
+    ] == as_other(judged)
+
+
+def test_a_group_of_one_is_nobody_else(shared: Path) -> None:
+    """As most systems give each user: what it may write, its user alone may."""
+    account = pwd.getpwall()
+    own = next(
+        user
+        for user in account
+        if user.pw_uid and grp.getgrgid(user.pw_gid).gr_name == user.pw_name
+    )
+    folder = shared / "mine"
+    folder.mkdir()
+    os.chown(folder, own.pw_uid, own.pw_gid)
+    folder.chmod(0o775)
+    assert [] == [exposure for exposure in trust.exposures(folder / "s") if exposure.path != folder]
+    assert "" == trust.writers(folder.stat())
+    os.chown(folder, own.pw_uid, _OTHER)
+    assert f"the group {_group()}" == trust.writers(folder.stat())
+
+
+def test_a_stranger_s_request_to_stop_is_none(shared: Path) -> None:
+    """In a folder that all may write to, anybody can make the file that asks for it."""
+    path = shared / "s.jsonl"
+    with Journal.create(backend_of(str(path), "s"), _HEAD) as opened:
+        make(shared / "s.jsonl.stop", 0o644)
+        assert "" == opened.take_request()
+        (shared / "s.jsonl.stop").unlink()
+        assert request_stop(backend_of(str(path), "s"), "enough", 2.0)
+        assert "enough" == opened.take_request()
+
+
+def test_a_state_folder_behind_a_link_of_another_is_not_used(
+    shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They could lead it elsewhere at any moment."""
+    mine = shared / "mine"
+    mine.mkdir(0o700)
+    as_other(lambda: (shared / "way").symlink_to(mine))
+    monkeypatch.setenv(names.ENV_STATE, str(shared / "way" / "state"))
+    with pytest.raises(InputError, match="way is another user's, in a folder that all may"):
+        store.root()
 
 
 def test_a_port_that_another_holds_is_left_to_them(shared: Path) -> None:
     """Whether they listen on it, or claim it as a run does; nobody waits for them."""
     assert shared.exists()
-    first = control.free_port(30_500)
-    with socket.socket() as held, socket.socket(type=socket.SOCK_DGRAM) as claimed:
-        held.bind(("127.0.0.1", first))
-        held.listen()
+    first = local_runs.free_port(30_500)
+    with socket.socket() as listener, socket.socket(type=socket.SOCK_DGRAM) as claimed:
+        listener.bind(("127.0.0.1", first))
+        listener.listen()
         with suppress(OSError):
             claimed.bind(("127.0.0.1", first + 1))
-        assert control.free_port(first) > first + 1
+        assert local_runs.free_port(first) > first + 1

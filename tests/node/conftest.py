@@ -69,8 +69,8 @@ class Lab:
         self._apply("upgrade", name, chart, values)
 
     def _apply(self, verb: str, name: str, chart: str, values: Mapping[str, Any]) -> None:
-        given = json.dumps(small(values))
-        self.run_helm(verb, name, self.charts / chart, "--values", "-", stdin=given)
+        chart_values = json.dumps(small(values))
+        self.run_helm(verb, name, self.charts / chart, "--values", "-", stdin=chart_values)
 
     def code(self, *files: Path) -> dict[str, Any]:
         """Put files into the pods, each in a folder named as its own, beside each other.
@@ -145,9 +145,9 @@ class Lab:
     def pods(self, release: str, role: str = "") -> list[dict[str, Any]]:
         """All pods of a release, or those with a role, the oldest first."""
         query = f"?labelSelector=app.kubernetes.io%2Finstance%3D{release}"
-        wanted = f"%2Callranks.dev%2Frole%3D{role}" if role else ""
-        found = self.cluster.items(self.path("pods") + query + wanted)
-        return sorted(found, key=lambda pod: pod["metadata"]["creationTimestamp"])
+        selector = f"%2Callranks.dev%2Frole%3D{role}" if role else ""
+        items = self.cluster.items(self.path("pods") + query + selector)
+        return sorted(items, key=lambda pod: pod["metadata"]["creationTimestamp"])
 
     def pod(self, release: str, rank: int = 0, role: str = "") -> dict[str, Any]:
         """The newest pod of an index that is not on its way out, once it is there."""
@@ -160,8 +160,8 @@ class Lab:
             ]
             return living[-1] if living else None
 
-        found: dict[str, Any] = until(look, f"a pod {rank} of {release} {role}")
-        return found
+        pod: dict[str, Any] = until(look, f"a pod {rank} of {release} {role}")
+        return pod
 
     def log(self, pod: str) -> str:
         """What a pod has written so far; one line that says why there is nothing to read."""
@@ -196,8 +196,8 @@ class Lab:
             lines = self.log(self.pod(release, rank, role)["metadata"]["name"]).splitlines()
             return next((line for line in lines if text in line), None)
 
-        found: str = until(look, lambda: f"{text!r} in the log\n{self.logs(release)}", seconds)
-        return found
+        text_line: str = until(look, lambda: f"{text!r} in the log\n{self.logs(release)}", seconds)
+        return text_line
 
     def finished(self, release: str, part: str = "", seconds: float = PATIENCE) -> dict[str, Any]:
         """Wait for the end of a Job; returns its condition, Complete or Failed.
@@ -220,8 +220,8 @@ class Lab:
             )
 
         words = f"the end of {name}"
-        found: dict[str, Any] = until(look, lambda: f"{words}\n{self.logs(release)}", seconds)
-        return found
+        condition: dict[str, Any] = until(look, lambda: f"{words}\n{self.logs(release)}", seconds)
+        return condition
 
     def completes(self, release: str, part: str = "", seconds: float = PATIENCE) -> None:
         """Wait for a Job's success; fail the test with all logs where it fails."""
@@ -234,12 +234,12 @@ class Lab:
 
         def look() -> dict[str, Any] | None:
             statuses = self.pod(release, rank, role)["status"].get("containerStatuses", [])
-            states = [one["state"].get("terminated") for one in statuses]
+            states = [container_status["state"].get("terminated") for container_status in statuses]
             return states[0] if states else None
 
         words = f"the end of pod {rank} of {release} {role}"
-        found: dict[str, Any] = until(look, lambda: f"{words}\n{self.logs(release)}")
-        return found
+        pod: dict[str, Any] = until(look, lambda: f"{words}\n{self.logs(release)}")
+        return pod
 
     def inside(self, pod: str, *command: str) -> str:
         """What a command prints in a pod's trainer."""
@@ -248,8 +248,8 @@ class Lab:
 
     def events(self, reason: str) -> list[str]:
         """The messages of all events with a reason."""
-        found = self.cluster.items(self.path("events") + f"?fieldSelector=reason%3D{reason}")
-        return [event["message"] for event in found]
+        events = self.cluster.items(self.path("events") + f"?fieldSelector=reason%3D{reason}")
+        return [event["message"] for event in events]
 
 
 def small(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -291,7 +291,7 @@ def node_cluster(testrun_uid: str) -> Iterator[Cluster]:
 @pytest.fixture
 def make_lab(node_cluster: Cluster, helm4: Any, repo: Path) -> Iterator[MakeLab]:
     """Namespaces that go with the test."""
-    made = []
+    labs = []
 
     def make(level: str = _RESTRICTED, helm: Any = None) -> Lab:
         lab = Lab(node_cluster, f"lab-{secrets.token_hex(3)}", repo / "charts", helm or helm4)
@@ -301,12 +301,12 @@ def make_lab(node_cluster: Cluster, helm4: Any, repo: Path) -> Iterator[MakeLab]
         }
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
         node_cluster.api("POST", "/api/v1/namespaces", body)
-        made.append(lab)
+        labs.append(lab)
         until(lambda: lab.get("serviceaccounts", "default"), "the namespace's service account")
         return lab
 
     yield make
-    for lab in made:
+    for lab in labs:
         # Pods that run on would take the node from the other tests for their whole grace period.
         node_cluster.api("DELETE", lab.path("pods") + "?gracePeriodSeconds=0")
         node_cluster.api("DELETE", f"/api/v1/namespaces/{lab.namespace}")

@@ -63,9 +63,9 @@ def _job(lab: Lab, name: str) -> str:
 
     def trains() -> str:
         for pod in lab.pods(name, "worker"):
-            found = str(pod["metadata"]["name"])
-            if "it trains" in lab.log(found):
-                return found
+            pod_name = str(pod["metadata"]["name"])
+            if "it trains" in lab.log(pod_name):
+                return pod_name
         return ""
 
     return str(until(trains, lambda: f"{name} trains\n{lab.logs(name)}"))
@@ -92,5 +92,5 @@ def test_a_pod_of_another_job_moves_no_master(lab: Lab) -> None:
     assert {401} == {status for _, status in calls}, calls
     assert before == _standing(lab, mine)
     # Nor has a worker anything to ask the API server with.
-    listed = lab.inside(other, "sh", "-c", "ls /var/run/secrets/kubernetes.io 2>&1 || true")
-    assert "serviceaccount" not in listed
+    listing = lab.inside(other, "sh", "-c", "ls /var/run/secrets/kubernetes.io 2>&1 || true")
+    assert "serviceaccount" not in listing

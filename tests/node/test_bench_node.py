@@ -43,16 +43,16 @@ with cluster.start(name="lost", node=True) as found:
 
 
 @pytest.fixture
-def lost() -> Iterator[tuple[subprocess.Popen[str], runs.Record]]:
+def detached_run() -> Iterator[tuple[subprocess.Popen[str], runs.Record]]:
     """Another process with a node of its own, and the record of its run."""
     process = subprocess.Popen(
         [sys.executable, "-c", _RUN], stdout=subprocess.PIPE, text=True, cwd=REPO
     )
     try:
         assert process.stdout is not None
-        said = process.stdout.readline()
-        assert said, "the run did not start"
-        record = runs.read(json.loads(said)["name"])
+        line = process.stdout.readline()
+        assert line, "the run did not start"
+        record = runs.read(json.loads(line)["name"])
         assert record is not None
         yield process, record
     finally:
@@ -62,15 +62,15 @@ def lost() -> Iterator[tuple[subprocess.Popen[str], runs.Record]]:
 
 def _living(record: runs.Record) -> list[str]:
     """Command lines of processes that have to do with a run."""
-    found = []
+    processes = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
         except OSError:
             continue
         if str(record.run.folder) in words or words.startswith("sleep 1000"):
-            found.append(words)
-    return found
+            processes.append(words)
+    return processes
 
 
 def _devices() -> list[str]:
@@ -79,10 +79,10 @@ def _devices() -> list[str]:
 
 @pytest.mark.parametrize("victim", ["test", "guardian"])
 def test_a_killed_run_leaves_no_process_and_no_interface(
-    lost: tuple[subprocess.Popen[str], runs.Record], victim: str
+    detached_run: tuple[subprocess.Popen[str], runs.Record], victim: str
 ) -> None:
     """Whether the test run or the guardian is killed: containers, mounts and devices are gone."""
-    process, record = lost
+    process, record = detached_run
     device = record.run.device("node")
     assert device in _devices()
     assert [words for words in _living(record) if words.startswith("sleep")]
@@ -97,8 +97,8 @@ def test_a_killed_run_leaves_no_process_and_no_interface(
     runs.sweep()
     node_place.sweep()
     until(lambda: not record.run.folder.exists(), "the folder to go")
-    left = Path("/sys/fs/cgroup").glob(f"**/allranks-{device}")
-    assert [] == list(left)
+    cgroups = Path("/sys/fs/cgroup").glob(f"**/allranks-{device}")
+    assert [] == list(cgroups)
 
 
 def test_the_kubelet_starts_when_containerd_answers(lab: Lab) -> None:
@@ -126,8 +126,8 @@ def test_this_machines_own_network_is_not_touched(lab: Lab) -> None:
     assert "pods" not in _devices()
     rules = subprocess.run(["iptables-save"], capture_output=True, text=True, check=True).stdout
     assert "KUBE-" not in rules
-    (found,) = lab.cluster.items("/api/v1/nodes")
-    addresses = {one["type"]: one["address"] for one in found["status"]["addresses"]}
+    (manifest,) = lab.cluster.items("/api/v1/nodes")
+    addresses = {address["type"]: address["address"] for address in manifest["status"]["addresses"]}
     assert node.address(run) == addresses["InternalIP"]
 
 
@@ -136,9 +136,9 @@ def test_a_pod_resolves_names_and_reaches_the_api(lab: Lab) -> None:
     lab.install("inside", nodes=1, script="import time\nprint('up', flush=True)\ntime.sleep(600)\n")
     lab.line("inside", "up")
     pod = lab.pod("inside")["metadata"]["name"]
-    said = lab.inside(pod, "getent", "hosts", "kubernetes.default.svc")
+    output = lab.inside(pod, "getent", "hosts", "kubernetes.default.svc")
     service = lab.cluster.api("GET", "/api/v1/namespaces/default/services/kubernetes")
-    assert service["spec"]["clusterIP"] == said.split()[0]
+    assert service["spec"]["clusterIP"] == output.split()[0]
     ask = "import socket\nsocket.create_connection(('kubernetes.default.svc', 443), 5)\nprint('ok')"
     assert "ok\n" == lab.inside(pod, "python3", "-c", ask)
     assert "uid=1000(trainer)" in lab.inside(pod, "id")

@@ -47,22 +47,22 @@ def allranks(lab: Lab, helm4: Any, tmp_path: Path) -> Allranks:
     def run(*words: str | Path, code: int = 0, **values: Any) -> str:
         path = tmp_path / "values.yaml"
         path.write_text(json.dumps({"workload": "torchrun", **small(values)}), encoding="utf-8")
-        given = ("-f", path) if values else ()
-        done = subprocess.run(
-            [CLI, *words, *given, *where], env=env, capture_output=True, text=True, check=False
+        flags = ("-f", path) if values else ()
+        process = subprocess.run(
+            [CLI, *words, *flags, *where], env=env, capture_output=True, text=True, check=False
         )
-        said = done.stdout + done.stderr
-        assert code == done.returncode, f"{words}\n{said}\n{lab.logs(str(words[1]))}"
-        assert "Traceback (most recent call last)" not in done.stderr
-        return said
+        output = process.stdout + process.stderr
+        assert code == process.returncode, f"{words}\n{output}\n{lab.logs(str(words[1]))}"
+        assert "Traceback (most recent call last)" not in process.stderr
+        return output
 
     return run
 
 
 def test_run_follows_a_job_and_delete_keeps_its_checkpoints(lab: Lab, allranks: Allranks) -> None:
     """The example reaches 95 % under the eyes of `run`; `delete` keeps what it saved."""
-    said = allranks("run", "digits", **lab.example("torchrun-digits"))
-    line = next(line for line in said.splitlines() if '"final": true' in line)
+    output = allranks("run", "digits", **lab.example("torchrun-digits"))
+    line = next(line for line in output.splitlines() if '"final": true' in line)
     final = json.loads(line[line.index("{") :])
     assert (4, "gloo") == (final["world_size"], final["backend"])
     assert final["accuracy"] >= 0.95
@@ -86,14 +86,14 @@ def test_run_names_a_missing_python(allranks: Allranks) -> None:
     """An image without Python ends the run with the shell's code and the entry script's words."""
     repository, tag = image_recipe.BARE.rsplit(":", 1)
     values = {"image": {"repository": repository, "tag": tag}, "runPolicy": {"backoffLimit": 0}}
-    said = allranks("run", "bare", code=127, nodes=1, script="pass\n", **values)
-    assert "neither python3 nor python on PATH has torch" in said
+    output = allranks("run", "bare", code=127, nodes=1, script="pass\n", **values)
+    assert "neither python3 nor python on PATH has torch" in output
 
 
 def test_run_shows_the_last_words_of_a_rank_whose_disk_is_full(allranks: Allranks) -> None:
     """The system's own reason is on the screen, and the run has failed."""
     checkpoints = {"size": "16Mi", "storageClassName": node_volumes.SMALL}
-    said = allranks(
+    output = allranks(
         *("run", "full"),
         code=1,
         nodes=1,
@@ -102,7 +102,7 @@ def test_run_shows_the_last_words_of_a_rank_whose_disk_is_full(allranks: Allrank
         runPolicy={"backoffLimit": 0},
         torchrun={"maxRestarts": 0},
     )
-    assert "No space left on device" in said
+    assert "No space left on device" in output
 
 
 def test_a_missing_image_is_named_in_bounded_time(allranks: Allranks) -> None:
@@ -110,27 +110,29 @@ def test_a_missing_image_is_named_in_bounded_time(allranks: Allranks) -> None:
     image = {"repository": "localhost/allranks/none", "tag": "1"}
     values = {"nodes": 1, "script": "pass\n", "image": image}
     allranks("run", "missing", "--timeout", "15s", code=1, **values)
-    said = allranks("status", "missing")
-    assert "localhost/allranks/none:1" in said
+    output = allranks("status", "missing")
+    assert "localhost/allranks/none:1" in output
 
 
 def test_run_follows_an_mpi_job_and_delete_leaves_nothing(lab: Lab, allranks: Allranks) -> None:
     """The launcher's log is on the screen, its pods can be told apart, and all of it goes."""
-    said = allranks("run", "pi", **lab.example("mpi-pi"))
-    assert '"ranks": 4, "hosts": 2' in said
+    output = allranks("run", "pi", **lab.example("mpi-pi"))
+    assert '"ranks": 4, "hosts": 2' in output
     status = json.loads(allranks("status", "pi", "-o", "json"))
     assert "Succeeded" == status["phase"]
     assert "told to stop" in allranks("logs", "pi", "--role", "worker")
     allranks("delete", "pi")
     kinds = ("pods", "services", "secrets", "batch/v1/jobs", "persistentvolumeclaims")
-    left = [one["metadata"]["name"] for kind in kinds for one in lab.cluster.items(lab.path(kind))]
-    assert [] == left
+    leftovers = [
+        item["metadata"]["name"] for kind in kinds for item in lab.cluster.items(lab.path(kind))
+    ]
+    assert [] == leftovers
 
 
 def test_run_names_workers_that_never_come(allranks: Allranks) -> None:
     """The run fails when the launcher gives up, with its words."""
     mpi = {"numWorkers": 2, "worker": {"podTemplate": {"spec": {"nodeSelector": {"no": "where"}}}}}
-    said = allranks(
+    output = allranks(
         *("run", "alone"),
         code=1,
         workload="mpi",
@@ -139,14 +141,14 @@ def test_run_names_workers_that_never_come(allranks: Allranks) -> None:
         network={"waitSeconds": 6},
         runPolicy={"backoffLimit": 0},
     )
-    assert "2 of 2 hosts did not answer" in said
-    assert "alone-worker-0" in said
+    assert "2 of 2 hosts did not answer" in output
+    assert "alone-worker-0" in output
 
 
 def test_run_names_a_missing_sshd(allranks: Allranks) -> None:
     """An image without ssh ends the run with the shell's code and what to do instead."""
     repository, tag = image_recipe.BARE.rsplit(":", 1)
-    said = allranks(
+    output = allranks(
         *("run", "bare"),
         code=127,
         workload="mpi",
@@ -155,7 +157,7 @@ def test_run_names_a_missing_sshd(allranks: Allranks) -> None:
         mpi={"numWorkers": 1},
         runPolicy={"backoffLimit": 0},
     )
-    assert "set mpi.transport: exec" in said
+    assert "set mpi.transport: exec" in output
 
 
 def test_run_ends_with_the_code_of_the_rank_that_failed_first(allranks: Allranks) -> None:
@@ -172,13 +174,62 @@ def test_run_ends_with_the_code_of_the_rank_that_failed_first(allranks: Allranks
         "    dist.barrier()\n"
     )
     values = {"nodes": 2, "procsPerNode": 2, "script": script, "torchrun": {"maxRestarts": 0}}
-    said = allranks("run", "first", code=37, runPolicy={"backoffLimit": 0}, **values)
-    assert "exit code 37" in said
+    output = allranks("run", "first", code=37, runPolicy={"backoffLimit": 0}, **values)
+    assert "exit code 37" in output
     status = json.loads(allranks("status", "first", "-o", "json"))
     assert 37 == status["exitCode"]
     assert status["failure"]["pod"].startswith("first-1")
     assert status["failure"]["message"].startswith("rank 3 ended with exit code 37")
     assert "disk of rank 3 is full" in status["failure"]["message"]
+
+
+_RANK_ENDS = """
+import os, signal, sys
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+world.Barrier()
+if world.rank == int(sys.argv[1]):
+    sys.stderr.write("last words of the first\\n")
+    sys.stderr.flush()
+    os._exit(37) if sys.argv[2] == "exit" else os.kill(os.getpid(), signal.SIGKILL)
+while True:
+    world.Barrier()
+"""
+
+
+@pytest.mark.xdist_group("mpi")
+@pytest.mark.parametrize(
+    ("rank", "how", "code", "own"),
+    [(3, "exit", 37, False), (1, "kill", 137, False), (2, "exit", 37, True)],
+    ids=["exit", "kill", "own-mpirun"],
+)
+def test_the_rank_of_an_mpi_job_that_failed_first(
+    lab: Lab, allranks: Allranks, rank: int, how: str, code: int, *, own: bool
+) -> None:
+    """Its code is the run's and the pod's; the status names it, its pod and its last lines."""
+    program = ["python3", "-c", _RANK_ENDS, str(rank), how]
+    values = {
+        "workload": "mpi",
+        "command": [*(["mpirun", "-np", "4"] if own else []), *program],
+        "procsPerNode": 2,
+        "mpi": {"numWorkers": 2},
+        "runPolicy": {"backoffLimit": 0},
+    }
+    output = allranks("run", "first", code=code, **values)
+    sentence = (
+        f"failed first: rank {rank} in pod first-worker-{rank // 2} ended with exit code {code}"
+    )
+    assert sentence in output
+    end = lab.ended("first", role="launcher")
+    assert code == end["exitCode"]
+    assert f"{sentence}\nlast words of the first" == end["message"].strip()
+    status = json.loads(allranks("status", "first", "-o", "json"))
+    failure = status["failure"]
+    assert (code, code, rank) == (status["exitCode"], failure["exitCode"], failure["process"])
+    assert failure["pod"].startswith(f"first-worker-{rank // 2}")
+    assert f"rank {rank} ended with exit code {code}\nlast words of the first" == failure["message"]
+    output = allranks("status", "first")
+    assert f"failed first: rank {rank} (pod {failure['pod']})" in output
 
 
 _FILLS = """
@@ -224,9 +275,9 @@ def test_status_says_what_a_pod_was_evicted_for(
     status = until(look, lambda: f"an eviction\n{allranks('status', 'full')}")
     assert "Evicted" == status["failure"]["reason"]
     assert words in status["failure"]["message"]
-    said = allranks("status", "full")
-    assert words in said
-    assert "unable to retrieve container logs" not in said
+    output = allranks("status", "full")
+    assert words in output
+    assert "unable to retrieve container logs" not in output
 
 
 def test_status_says_that_a_service_of_the_release_does_not_come_up(
@@ -251,12 +302,12 @@ def test_status_says_that_a_service_of_the_release_does_not_come_up(
     lab.cluster.api("POST", lab.path("apps/v1/deployments"), deployment)
 
     def look() -> str | None:
-        said = allranks("status", "beside")
-        return said if "tensorboard is not up" in said else None
+        output = allranks("status", "beside")
+        return output if "tensorboard is not up" in output else None
 
-    said: str = until(look, lambda: f"the service\n{allranks('status', 'beside')}")
-    assert "Running" in said
-    (line,) = [line for line in said.splitlines() if "tensorboard is not up" in line]
+    output: str = until(look, lambda: f"the service\n{allranks('status', 'beside')}")
+    assert "Running" in output
+    (line,) = [line for line in output.splitlines() if "tensorboard is not up" in line]
     assert "pod beside-tensorboard-" in line
     assert "(exit code 3)" in line
 
@@ -271,9 +322,9 @@ def test_logs_of_a_stateful_set_show_the_training_after_its_end(
 
     def restarted() -> bool:
         pod = lab.get("pods", name) or {}
-        return any(one["restartCount"] for one in pod["status"]["containerStatuses"])
+        return any(status["restartCount"] for status in pod["status"]["containerStatuses"])
 
     until(restarted, lambda: f"a second start\n{lab.logs('set')}")
-    said = allranks("logs", "set")
-    assert 1 <= said.count("trained well")
+    output = allranks("logs", "set")
+    assert 1 <= output.count("trained well")
     assert "Succeeded" == json.loads(allranks("status", "set", "-o", "json"))["phase"]

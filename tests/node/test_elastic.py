@@ -48,7 +48,10 @@ def _final(lab: Lab, release: str, role: str) -> dict[str, Any]:
 
 def _completed(lab: Lab, release: str, role: str) -> bool:
     conditions = lab.job(f"{release}-{role}")["status"].get("conditions", [])
-    return any(one["type"] == "Complete" and one["status"] == "True" for one in conditions)
+    return any(
+        condition["type"] == "Complete" and condition["status"] == "True"
+        for condition in conditions
+    )
 
 
 @pytest.mark.parametrize("name", _EXAMPLES)

@@ -1,4 +1,4 @@
-"""A job that says no numbers, on real pods: our master decides, the watcher acts, it trains on."""
+"""A job that says no numbers, on real pods: our master decides, the operator acts, it trains on."""
 
 from __future__ import annotations
 
@@ -50,15 +50,15 @@ def test_it_grows_loses_a_worker_and_ends_trained(lab: Lab) -> None:
     lab.install("auto", "elastic", **small(values))
     until(lambda: len(_running(lab)) >= 2, lambda: lab.logs("auto"), 90)
     until(lambda: len(_running(lab)) == 4, lambda: lab.logs("auto"), 90)
-    lost = _running(lab)[-1]
+    victim = _running(lab)[-1]
     uids = {pod["metadata"]["uid"] for pod in lab.pods("auto", "worker")}
-    lab.delete("pods", lost, grace=0)
+    lab.delete("pods", victim, grace=0)
     until(
         lambda: (
             len(_running(lab)) == 4
             and not {pod["metadata"]["uid"] for pod in lab.pods("auto", "worker")} <= uids
         ),
-        lambda: f"another one for {lost}\n{lab.logs('auto')}",
+        lambda: f"another one for {victim}\n{lab.logs('auto')}",
         60,
     )
     status = watching.reaches(lab, JOBS, "auto", "Succeeded", _TRAINS)
@@ -67,5 +67,5 @@ def test_it_grows_loses_a_worker_and_ends_trained(lab: Lab) -> None:
     assert accuracies, lab.logs("auto")
     assert min(accuracies) >= 0.9
     # Each decision is said where a person looks, with its reason.
-    assert lab.events("Grow"), [one["reason"] for one in lab.cluster.items(lab.path("events"))]
+    assert lab.events("Grow"), [event["reason"] for event in lab.cluster.items(lab.path("events"))]
     watching.reaches(lab, RUNS, "auto", "Succeeded", 30)

@@ -107,8 +107,8 @@ def test_a_long_save_of_a_role_is_finished_however_its_pod_goes(lab: Lab) -> Non
     (folders["trained"] / "trained.chief").touch()
 
     for name, folder in folders.items():
-        told = ("ps", "worker") if name == "trained" else _ROLES
-        _wait_for(folder, "saved", told, name, 180)
+        roles = ("ps", "worker") if name == "trained" else _ROLES
+        _wait_for(folder, "saved", roles, name, 180)
     until(lambda: not lab.pods("uninstalled"), "the pods to end", 60)
     for role in _ROLES:
         lab.completes("trained", role, seconds=120)
@@ -150,11 +150,11 @@ def test_a_long_save_of_an_elastic_worker_is_finished(lab: Lab) -> None:
     _wait_for(folder, "saved", second, "auto", 180)
 
 
-def _wait_for(folder: Path, what: str, programs: Sequence[str], run: str, seconds: float) -> None:
+def _wait_for(folder: Path, phase: str, programs: Sequence[str], run: str, seconds: float) -> None:
     """Wait until each program has left a file of its own."""
-    files = [folder / f"{what}.{program}" for program in programs]
+    files = [folder / f"{phase}.{program}" for program in programs]
     until(
         lambda: all(file.exists() for file in files),
-        lambda: f"{run}: {what}.{programs}; there is {sorted(folder.iterdir())}",
+        lambda: f"{run}: {phase}.{programs}; there is {sorted(folder.iterdir())}",
         seconds,
     )

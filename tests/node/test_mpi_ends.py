@@ -38,7 +38,7 @@ def _values(**values: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("policy", ["None", "Running", "All"])
 def test_clean_pod_policy(lab: Lab, policy: str) -> None:
-    """At the end workers stay, stop, or are removed with their Job, with no watcher running."""
+    """At the end workers stay, stop, or are removed with their Job, with no operator running."""
     lab.install("hello", "mpi", **_values(mpi={"cleanPodPolicy": policy}))
     lab.completes("hello", "launcher", seconds=90)
     if policy == "All":
@@ -116,7 +116,7 @@ def test_a_lost_worker_costs_no_retry_of_the_launcher(lab: Lab, transport: str) 
     def end() -> dict[str, Any] | None:
         pod = lab.get("pods", first)
         statuses = pod["status"].get("containerStatuses", []) if pod else []
-        states = [one["state"].get("terminated") for one in statuses]
+        states = [container_status["state"].get("terminated") for container_status in statuses]
         return states[0] if states else None
 
     state = until(end, lambda: f"the launcher's end\n{lab.logs('lost')}")

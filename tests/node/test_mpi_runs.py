@@ -60,7 +60,7 @@ def test_every_mpi_computes_pi_over_ssh(lab: Lab, mpi: str) -> None:
     result = _result(lab, "pi")
     assert (4, 2) == (result["ranks"], result["hosts"])
     assert result["library"].startswith(_MPIS[mpi][2])
-    # No watcher runs here: the launcher itself told the workers to stop.
+    # No operator runs here: the launcher itself told the workers to stop.
     lab.completes("pi", "worker")
 
 

@@ -1,4 +1,4 @@
-"""The watcher on a real node: it installs by its chart, and says how real runs do."""
+"""The operator on a real node: it installs by its chart, and says how real runs do."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ dist.destroy_process_group()
 
 
 def test_it_runs_as_nobody_on_a_root_that_it_cannot_write_to(lab: Lab) -> None:
-    """Two watchers are ready under Pod Security "restricted"; one of them has the lease."""
+    """Two replicas are ready under Pod Security "restricted"; one of them has the lease."""
     watching.install(lab)
-    pods = watching.watchers(lab)
+    pods = watching.pods(lab)
     assert len(pods) == 2
     lease = lab.get("coordination.k8s.io/v1/leases", f"{watching.RELEASE}-watcher")
     assert lease is not None
@@ -54,8 +54,8 @@ def test_a_run_is_followed_to_its_success(lab: Lab, tmp_path: Path) -> None:
         status = watching.status(lab, RUNS, "ddp")
         assert status["phase"] in {"Running", "Succeeded"}
         status = watching.reaches(lab, RUNS, "ddp", "Succeeded", 90)
-        seen = list(dict.fromkeys(log.read_text(encoding="utf-8").splitlines()))
-    assert seen[-3:] == ["ddp Pending", "ddp Running", "ddp Succeeded"]
+        lines = list(dict.fromkeys(log.read_text(encoding="utf-8").splitlines()))
+    assert lines[-3:] == ["ddp Pending", "ddp Running", "ddp Succeeded"]
     assert {"completionTime", "startTime"} <= status.keys()
     assert lab.cluster.kubectl("get", "runs", namespace=lab.namespace).count("Succeeded") == 1
 
@@ -71,5 +71,5 @@ def test_a_run_that_fails_says_which_rank_and_why(lab: Lab) -> None:
     assert status["phase"] == "Failed"
     for word in ("rank 0", "1"):
         assert word in status["message"], status
-    conditions = {one["type"]: one["status"] for one in status["conditions"]}
+    conditions = {condition["type"]: condition["status"] for condition in status["conditions"]}
     assert {"Ready": "False", "Stalled": "True"}.items() <= conditions.items()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from allranks.cluster.kube import KubeCluster
+from allranks.cluster.client import KubeCluster
 from allranks.cluster.observe import observe
 from allranks.model.status import Phase
 from allranks.status.reduce import first_failed, reduce
@@ -30,7 +30,7 @@ LABELS = {
 }
 
 
-def container(script: str = "true", **more: Any) -> dict[str, Any]:
+def container(script: str = "true", **fields: Any) -> dict[str, Any]:
     """A container that runs a line of shell, as Pod Security "restricted" wants it."""
     return {
         "name": "trainer",
@@ -39,7 +39,7 @@ def container(script: str = "true", **more: Any) -> dict[str, Any]:
         "command": ["/bin/sh", "-c", script],
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
-        **more,
+        **fields,
     }
 
 
@@ -73,7 +73,7 @@ def start(lab: Lab, manifest: Any, kind: str = "batch/v1/jobs") -> None:
     lab.cluster.api("POST", lab.path(kind), manifest)
 
 
-def status(lab: Lab, check: Callable[[RunStatus], object], what: str) -> RunStatus:
+def status(lab: Lab, check: Callable[[RunStatus], object], expectation: str) -> RunStatus:
     """The first status of which something is true."""
     client = KubeCluster(str(lab.cluster.kubeconfig))
     last: list[RunStatus] = []
@@ -82,8 +82,8 @@ def status(lab: Lab, check: Callable[[RunStatus], object], what: str) -> RunStat
         last[:] = [reduce(observe(client, NAME, lab.namespace))]
         return last[0] if check(last[0]) else None
 
-    found: RunStatus = until(look, lambda: f"{what}; last {last[0].as_dict()}")
-    return found
+    run_status: RunStatus = until(look, lambda: f"{expectation}; last {last[0].as_dict()}")
+    return run_status
 
 
 def secret_env(name: str, key: str) -> list[dict[str, Any]]:
@@ -134,12 +134,12 @@ def test_a_pod_that_does_not_start_says_why(lab: Lab, manifest: Any, sentence: s
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "there"}}
     lab.cluster.api("POST", lab.path("secrets"), {**secret, "stringData": {"key": "x"}})
     start(lab, manifest)
-    found = status(lab, lambda one: one.waiting_for.startswith(sentence), sentence)
-    assert Phase.PENDING == found.phase
+    run_status = status(lab, lambda run: run.waiting_for.startswith(sentence), sentence)
+    assert Phase.PENDING == run_status.phase
 
 
 @pytest.mark.parametrize(
-    ("one", "code", "reason", "message"),
+    ("manifest", "code", "reason", "message"),
     [
         (container("echo boom; exit 7"), 7, "Error", "boom"),
         (container(DIE.format(11), **QUIET), 139, "Error", "it crashed (SIGSEGV)"),
@@ -149,27 +149,27 @@ def test_a_pod_that_does_not_start_says_why(lab: Lab, manifest: Any, sentence: s
     ],
 )
 def test_a_container_that_fails_says_how(
-    lab: Lab, one: dict[str, Any], code: int, reason: str, message: str
+    lab: Lab, manifest: dict[str, Any], code: int, reason: str, message: str
 ) -> None:
     """Exit code, reason and message as a real runtime writes them."""
-    start(lab, job(one))
-    found = status(lab, lambda one: one.finished, "the Job's end")
-    assert found.failure is not None
+    start(lab, job(manifest))
+    run_status = status(lab, lambda run: run.finished, "the Job's end")
+    assert run_status.failure is not None
     assert (Phase.FAILED, "BackoffLimitExceeded", code, reason) == (
-        found.phase,
-        found.reason,
-        found.exit_code,
-        found.failure.reason,
+        run_status.phase,
+        run_status.reason,
+        run_status.exit_code,
+        run_status.failure.reason,
     )
-    assert message in found.failure.message
+    assert message in run_status.failure.message
 
 
 def test_a_pods_own_deadline(lab: Lab) -> None:
     """The kubelet ends the pod and says why."""
     start(lab, job(container("sleep 600"), pod={"activeDeadlineSeconds": 1}))
-    found = status(lab, lambda one: one.finished, "the Job's end")
-    assert found.failure is not None
-    assert "DeadlineExceeded" == found.failure.reason
+    run_status = status(lab, lambda run: run.finished, "the Job's end")
+    assert run_status.failure is not None
+    assert "DeadlineExceeded" == run_status.failure.reason
 
 
 def test_an_evicted_pod_is_a_disruption(lab: Lab) -> None:
@@ -178,16 +178,16 @@ def test_an_evicted_pod_is_a_disruption(lab: Lab) -> None:
     rule = {**ignore, "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
     spec = {"podFailurePolicy": {"rules": [rule]}, "podReplacementPolicy": "Failed"}
     start(lab, job(container("sleep 600"), **spec))
-    status(lab, lambda one: one.roles[0].ready, "the pod's start")
+    status(lab, lambda run: run.roles[0].ready, "the pod's start")
     first = lab.pod(NAME)["metadata"]["name"]
     lab.evict(first)
 
-    def replaced(one: RunStatus) -> bool:
-        return one.pods[0].name not in {first, f"{NAME}-0"} and one.phase is Phase.RUNNING
+    def replaced(run: RunStatus) -> bool:
+        return run.pods[0].name not in {first, f"{NAME}-0"} and run.phase is Phase.RUNNING
 
-    found = status(lab, replaced, "the pod's replacement")
-    assert found.failure is None
-    assert found.restarts == found.disruptions
+    run_status = status(lab, replaced, "the pod's replacement")
+    assert run_status.failure is None
+    assert run_status.restarts == run_status.disruptions
 
 
 def test_a_stateful_set_that_fails_once_and_then_ends_well(lab: Lab) -> None:
@@ -206,16 +206,16 @@ def test_a_stateful_set_that_fails_once_and_then_ends_well(lab: Lab) -> None:
     metadata = {"name": NAME, "labels": LABELS}
     manifest = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": metadata, "spec": spec}
     start(lab, manifest, "apps/v1/statefulsets")
-    found = status(lab, lambda one: one.failure, "the first failure")
-    assert found.failure is not None
-    assert (5, "broken") == (found.failure.exit_code, found.failure.message)
-    seen = observe(KubeCluster(str(lab.cluster.kubeconfig)), NAME, lab.namespace)
-    if not reduce(seen).finished:
-        assert (f"{NAME}-0", "trainer") == (first_failed(seen) or ())[:2]
-    found = status(lab, lambda one: one.finished, "the good end")
+    run_status = status(lab, lambda run: run.failure, "the first failure")
+    assert run_status.failure is not None
+    assert (5, "broken") == (run_status.failure.exit_code, run_status.failure.message)
+    observation = observe(KubeCluster(str(lab.cluster.kubeconfig)), NAME, lab.namespace)
+    if not reduce(observation).finished:
+        assert (f"{NAME}-0", "trainer") == (first_failed(observation) or ())[:2]
+    run_status = status(lab, lambda run: run.finished, "the good end")
     assert (Phase.SUCCEEDED, "RanksDone", 0, 1) == (
-        found.phase,
-        found.reason,
-        found.exit_code,
-        found.restarts,
+        run_status.phase,
+        run_status.reason,
+        run_status.exit_code,
+        run_status.restarts,
     )

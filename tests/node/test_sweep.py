@@ -48,10 +48,14 @@ def _values(lab: Lab) -> dict[str, Any]:
 
 def _most_at_once(pods: list[dict[str, Any]]) -> int:
     """How many containers ran at the same time, at most; a whole second is the clock's step."""
-    ran = [one["state"]["terminated"] for pod in pods for one in pod["status"]["containerStatuses"]]
+    ran = [
+        container_status["state"]["terminated"]
+        for pod in pods
+        for container_status in pod["status"]["containerStatuses"]
+    ]
     return max(
-        sum(one["startedAt"] <= each["startedAt"] < one["finishedAt"] for one in ran)
-        for each in ran
+        sum(other["startedAt"] <= end["startedAt"] < other["finishedAt"] for other in ran)
+        for end in ran
     )
 
 
@@ -66,11 +70,11 @@ def test_eight_trials_two_at_a_time(lab: Lab, helm4: Any, tmp_path: Path) -> Non
     env = {**os.environ, names.ENV_HELM: str(helm4.path), names.ENV_STATE: str(tmp_path)}
 
     def allranks(*words: str | Path) -> str:
-        done = subprocess.run(
+        process = subprocess.run(
             [*_CLI, "sweep", *words], env=env, capture_output=True, text=True, check=False
         )
-        assert 0 == done.returncode, done.stdout + done.stderr
-        return done.stdout
+        assert 0 == process.returncode, process.stdout + process.stderr
+        return process.stdout
 
     where = ("--kubeconfig", lab.cluster.kubeconfig, "--namespace", lab.namespace)
     allranks("run", "digits", "-f", values, *where)
@@ -78,8 +82,8 @@ def test_eight_trials_two_at_a_time(lab: Lab, helm4: Any, tmp_path: Path) -> Non
     assert _TRIALS == len(pods)
     assert _most_at_once(pods) <= _AT_A_TIME
 
-    told = json.loads(allranks("results", "digits", "-o", "json"))
-    said = {
+    results = json.loads(allranks("results", "digits", "-o", "json"))
+    measures = {
         pod["metadata"]["labels"][names.APP_INSTANCE]: [
             (line["step"], line["accuracy"])
             for line in map(json.loads, _measures(lab.log(pod["metadata"]["name"])))
@@ -87,15 +91,18 @@ def test_eight_trials_two_at_a_time(lab: Lab, helm4: Any, tmp_path: Path) -> Non
         for pod in pods
     }
     measured = {
-        trial["name"]: [(each["step"], each["value"]) for each in trial["measures"]]
-        for trial in told["trials"]
+        trial["name"]: [(measure["step"], measure["value"]) for measure in trial["measures"]]
+        for trial in results["trials"]
     }
-    assert said == measured
-    best = max(said, key=lambda name: said[name][-1][1])
-    assert (said[best][-1][1], 1) == (told["trials"][0]["value"], told["trials"][0]["attempts"])
-    assert {"succeeded": _TRIALS} == told["counts"]
-    typed = {trial["parameters"]["momentum"] for trial in told["trials"]}
-    assert {"0.5", "0.90"} == typed
+    assert measures == measured
+    best = max(measures, key=lambda name: measures[name][-1][1])
+    assert (measures[best][-1][1], 1) == (
+        results["trials"][0]["value"],
+        results["trials"][0]["attempts"],
+    )
+    assert {"succeeded": _TRIALS} == results["counts"]
+    choices = {trial["parameters"]["momentum"] for trial in results["trials"]}
+    assert {"0.5", "0.90"} == choices
 
     allranks("delete", "digits")
     assert [] == lab.cluster.items(lab.path("secrets") + "?labelSelector=owner%3Dhelm")

@@ -40,9 +40,9 @@ def _values(*, quoted: bool) -> str:
     lines = [f"{key}: {exact(value)}" for key, value in head.items()]
     lines += ["sweep:", "  objective: {metric: accuracy}", "  metrics: {from: stdout}"]
     lines += ["  keep: all", "  parameters:"]
-    written = [exact(word) if quoted else word for word in _BARE]
+    scalars = [exact(word) if quoted else word for word in _BARE]
     # Helm orders keys by their text.
-    for at, value in enumerate([*written, *map(exact, _TEXTS)]):
+    for at, value in enumerate([*scalars, *map(exact, _TEXTS)]):
         lines.append(f"    p{at:02}: {{values: [{value}], arg: --p{at}, env: P_{at}}}")
     return "\n".join(lines) + "\n"
 
@@ -50,9 +50,9 @@ def _values(*, quoted: bool) -> str:
 def _check(line: str) -> None:
     """Compare what a trial's program has told with what was typed."""
     args, env = json.loads(line.removeprefix("told "))
-    typed = [*_BARE, *_TEXTS]
-    assert [word for at, text in enumerate(typed) for word in (f"--p{at}", text)] == args
-    assert {f"P_{at}": text for at, text in enumerate(typed)} == env
+    texts = [*_BARE, *_TEXTS]
+    assert [word for at, text in enumerate(texts) for word in (f"--p{at}", text)] == args
+    assert {f"P_{at}": text for at, text in enumerate(texts)} == env
 
 
 def test_a_grid_of_plain_helm(lab: Lab) -> None:
@@ -70,14 +70,14 @@ def test_a_trial_that_is_a_release(lab: Lab, helm4: Any, tmp_path: Path) -> None
     file.write_text(_values(quoted=False), encoding="utf-8")
     env = {**os.environ, names.ENV_HELM: str(helm4.path), names.ENV_STATE: str(tmp_path)}
     where = ("--kubeconfig", lab.cluster.kubeconfig, "--namespace", lab.namespace)
-    done = subprocess.run(
+    process = subprocess.run(
         [*_CLI, "sweep", "run", "typed", "-f", file, *where],
         env=env,
         capture_output=True,
         text=True,
         check=False,
     )
-    assert 0 == done.returncode, done.stdout + done.stderr
+    assert 0 == process.returncode, process.stdout + process.stderr
     (pod,) = lab.cluster.items(lab.path("pods"))
-    (line,) = [one for one in lab.log(pod["metadata"]["name"]).splitlines() if "told " in one]
+    (line,) = [line for line in lab.log(pod["metadata"]["name"]).splitlines() if "told " in line]
     _check(line)

@@ -36,7 +36,7 @@ _SWEEP = """
   keep: all
   objective: {metric: accuracy}
   parameters:
-    decay: {values: [1e-5, 0.10, 1e-1], arg: --decay}
+    decay: {values: [1e-5, 0.10, 2e-1], arg: --decay}
     lr: {uniform: {min: 0.1, max: 0.9}, arg: --lr}
 """
 
@@ -56,37 +56,42 @@ def test_a_sweep_outlives_the_pod_that_runs_it(lab: Lab, helm4: Any, tmp_path: P
             "ALLRANKS_STATE": str(tmp_path / state),
             "KUBECONFIG": str(lab.cluster.kubeconfig),
         }
-        done = subprocess.run(
+        process = subprocess.run(
             [_CLI, "sweep", *words], env=env, capture_output=True, text=True, check=False
         )
-        assert 0 == done.returncode, done.stdout + done.stderr + lab.logs("s")
-        return done.stdout
+        assert 0 == process.returncode, process.stdout + process.stderr + lab.logs("s")
+        return process.stdout
 
     files = ("-f", tmp_path / "v.yaml", "-f", tmp_path / "sweep.yaml")
     how = ("--image", image_recipe.OPERATOR, "--runner", tmp_path / "runner.yaml", "--detach")
     sweep("run", "s", *files, "--namespace", lab.namespace, "--in-cluster", *how)
 
-    def told() -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(sweep("status", "s", "-o", "json"))
-        return found
+    def sweep_status() -> dict[str, Any]:
+        status: dict[str, Any] = json.loads(sweep("status", "s", "-o", "json"))
+        return status
 
-    until(lambda: told()["counts"].get("succeeded"), lambda: f"a trial's end\n{lab.logs('s')}")
+    until(
+        lambda: sweep_status()["counts"].get("succeeded"), lambda: f"a trial's end\n{lab.logs('s')}"
+    )
     (pod,) = lab.pods("s")
     lab.delete("pods", pod["metadata"]["name"])
-    until(lambda: told()["phase"] == "Completed", lambda: f"its end\n{told()}\n{lab.logs('s')}")
-    assert pod["metadata"]["uid"] not in {one["metadata"]["uid"] for one in lab.pods("s")}
+    until(
+        lambda: sweep_status()["phase"] == "Completed",
+        lambda: f"its end\n{sweep_status()}\n{lab.logs('s')}",
+    )
+    assert pod["metadata"]["uid"] not in {other["metadata"]["uid"] for other in lab.pods("s")}
 
     journal = f"secret:{lab.namespace}/s"
-    found = json.loads(sweep("results", "s", "--journal", journal, "-o", "json", state="other"))
-    assert {1} == {trial["attempts"] for trial in found["trials"]}
-    assert 4 == len(found["trials"])
-    for trial in found["trials"]:
+    results = json.loads(sweep("results", "s", "--journal", journal, "-o", "json", state="other"))
+    assert {1} == {trial["attempts"] for trial in results["trials"]}
+    assert 4 == len(results["trials"])
+    for trial in results["trials"]:
         decay, rate = trial["parameters"]["decay"], trial["parameters"]["lr"]
-        assert decay in {"1e-5", "0.10", "1e-1"}
+        assert decay in {"1e-5", "0.10", "2e-1"}
         assert float(rate) == trial["value"]
         pods = lab.pods(trial["name"])
         assert 1 == len(pods), f"{trial}\n{lab.logs('s')}"
-        one = pods[0]
-        assert f"given --decay {decay} --lr {rate}\n" in lab.log(one["metadata"]["name"])
+        manifest = pods[0]
+        assert f"given --decay {decay} --lr {rate}\n" in lab.log(manifest["metadata"]["name"])
     sweep("delete", "s")
     assert [] == lab.cluster.items(lab.path("secrets"))

@@ -85,11 +85,11 @@ def test_an_image_that_is_not_there_is_named(lab: Lab) -> None:
 
     def waiting() -> dict[str, Any] | None:
         statuses = lab.pod("missing")["status"].get("containerStatuses", [])
-        states = [one["state"].get("waiting", {}) for one in statuses]
-        wanted = [
-            one for one in states if one.get("reason") in {"ErrImagePull", "ImagePullBackOff"}
+        states = [container_status["state"].get("waiting", {}) for container_status in statuses]
+        states_of_pull = [
+            state for state in states if state.get("reason") in {"ErrImagePull", "ImagePullBackOff"}
         ]
-        return wanted[0] if wanted else None
+        return states_of_pull[0] if states_of_pull else None
 
     state = until(waiting, "the image pull to fail")
     assert "localhost/allranks/none:1" in state["message"]

@@ -40,8 +40,8 @@ def _final(lab: Lab, release: str) -> dict[str, Any]:
     return final
 
 
-@pytest.mark.parametrize(("lost", "nodes"), [(0, 3), (2, 4)])
-def test_elastic_goes_on_when_a_pod_is_lost(lab: Lab, lost: int, nodes: int) -> None:
+@pytest.mark.parametrize(("rank", "nodes"), [(0, 3), (2, 4)])
+def test_elastic_goes_on_when_a_pod_is_lost(lab: Lab, rank: int, nodes: int) -> None:
     """Of 2 to 4 nodes one is lost in mid-training; the rest go on from the last step saved."""
     elastic = {
         "elastic": {"minNodes": 2, "maxNodes": nodes},
@@ -49,7 +49,7 @@ def test_elastic_goes_on_when_a_pod_is_lost(lab: Lab, lost: int, nodes: int) -> 
     }
     lab.install("lost", **_training(60, torchrun=elastic))
     lab.line("lost", '"step": 5', seconds=120)
-    victim = lab.pod("lost", lost)["metadata"]
+    victim = lab.pod("lost", rank)["metadata"]
     lab.delete("pods", victim["name"], grace=0)
     lab.completes("lost", seconds=180)
     lines = _lines(lab, "lost")
@@ -60,7 +60,7 @@ def test_elastic_goes_on_when_a_pod_is_lost(lab: Lab, lost: int, nodes: int) -> 
     steps = [line["step"] for line in lines if "step" in line]
     assert 60 == steps[-1]
     # At most the step that was under way is trained twice.
-    repeated = [again for one, again in itertools.pairwise(steps) if again <= one]
+    repeated = [again for step, again in itertools.pairwise(steps) if again <= step]
     assert len(repeated) <= 3
 
 
@@ -101,15 +101,15 @@ def test_many_pods_lost_at_once_are_made_again_at_once(lab: Lab, way: str) -> No
     policy = {"backoffLimit": 0 if way == "evicted" else 1}
     lab.install("rack", nodes=16, podTemplate=_LIGHT, script="pass\n", runPolicy=policy)
     until(lambda: 16 == lab.job("rack")["status"].get("ready"), "16 pods", 300)
-    lost = [pod["metadata"]["name"] for pod in lab.pods("rack") if rank_of(pod) < 14]
-    for name in lost:
+    victims = [pod["metadata"]["name"] for pod in lab.pods("rack") if rank_of(pod) < 14]
+    for name in victims:
         if way == "evicted":
             lab.evict(name)
         else:
             lab.delete("pods", name)
 
     def replaced() -> bool:
-        pods = [pod for pod in lab.pods("rack") if pod["metadata"]["name"] not in lost]
+        pods = [pod for pod in lab.pods("rack") if pod["metadata"]["name"] not in victims]
         return set(range(16)) == {rank_of(pod) for pod in pods}
 
     until(replaced, lambda: f"all pods again\n{lab.job('rack')['status']}", 60)
@@ -143,7 +143,10 @@ def test_a_job_is_suspended_and_resumed(lab: Lab) -> None:
     lab.line("paused", '"step": 5', seconds=120)
     lab.upgrade("paused", **values, runPolicy={"suspend": True})
     until(lambda: not lab.pods("paused"), lambda: f"no pods\n{lab.logs('paused')}")
-    conditions = {one["type"]: one["status"] for one in lab.job("paused")["status"]["conditions"]}
+    conditions = {
+        condition["type"]: condition["status"]
+        for condition in lab.job("paused")["status"]["conditions"]
+    }
     assert "True" == conditions["Suspended"]
     lab.upgrade("paused", **values, runPolicy={"suspend": False})
     lab.completes("paused", seconds=120)
@@ -154,8 +157,8 @@ def test_checkpoints_outlive_the_release(lab: Lab) -> None:
     """Uninstalling keeps the claim of the checkpoints; the same name installed again goes on."""
     lab.install("kept", **_training(5, nodes=1))
     lab.completes("kept", seconds=90)
-    done = lab.run_helm("uninstall", "kept", "--wait")
-    assert "kept-checkpoints" in done.stdout + done.stderr
+    process = lab.run_helm("uninstall", "kept", "--wait")
+    assert "kept-checkpoints" in process.stdout + process.stderr
     until(lambda: not lab.pods("kept"), "the pods to go")
     claim = lab.get("persistentvolumeclaims", "kept-checkpoints")
     assert claim is not None

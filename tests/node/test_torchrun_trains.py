@@ -41,7 +41,7 @@ def _sums(nodes: int, procs: int) -> list[str]:
     ]
 
 
-def _said(lab: Lab, release: str) -> list[str]:
+def _reports(lab: Lab, release: str) -> list[str]:
     log = lab.log(lab.pod(release)["metadata"]["name"])
     # Where a pod has several processes, each line bears its rank.
     lines = [re.sub(r"^\[\d+\] ", "", line) for line in log.splitlines()]
@@ -54,7 +54,7 @@ def test_static_three_pods_of_two_ranks(lab: Lab) -> None:
         "static", nodes=3, procsPerNode=2, script=ALL_REDUCE, torchrun={"rdzvBackend": "static"}
     )
     lab.completes("static", seconds=120)
-    assert _sums(3, 2) == _said(lab, "static"), lab.logs("static")
+    assert _sums(3, 2) == _reports(lab, "static"), lab.logs("static")
 
 
 @pytest.mark.parametrize("helm", [3], indirect=True, ids=["helm3"])
@@ -63,16 +63,16 @@ def test_c10d_pods_keep_their_ranks(make_lab: MakeLab, helm: Any) -> None:
     lab = make_lab(helm=helm)
     lab.install("met", nodes=3, script=ALL_REDUCE)
     lab.completes("met", seconds=120)
-    assert _sums(3, 1) == _said(lab, "met"), lab.logs("met")
+    assert _sums(3, 1) == _reports(lab, "met"), lab.logs("met")
 
 
 def test_a_stateful_set_meets_behind_a_cluster_ip(lab: Lab) -> None:
     """Rank 0 is found through a Service with an address; finished pods stay and do not restart."""
     lab.install("steady", nodes=2, script=ALL_REDUCE, torchrun={"controller": "StatefulSet"})
     lab.line("steady", "rank 1 of 2", seconds=120)
-    assert _sums(2, 1) == _said(lab, "steady")
+    assert _sums(2, 1) == _reports(lab, "steady")
     services = lab.cluster.items(lab.path("services"))
-    (master,) = [one for one in services if one["spec"].get("clusterIP") != "None"]
+    (master,) = [service for service in services if service["spec"].get("clusterIP") != "None"]
     assert master["spec"]["clusterIP"].startswith("10.")
     for rank in range(2):
         lab.line("steady", "this rank has finished its training", rank)

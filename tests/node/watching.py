@@ -1,4 +1,4 @@
-"""The watcher as a user installs it, in the test's own namespace."""
+"""The operator as a user installs it, in the test's own namespace."""
 
 from __future__ import annotations
 
@@ -25,35 +25,35 @@ RELEASE = "ops"
 
 
 def install(lab: Lab, **values: Any) -> None:
-    """Install charts/operator, and return when its watchers are ready."""
+    """Install charts/operator, and return when it is ready."""
     repository, tag = image_recipe.OPERATOR.rsplit(":", 1)
-    given = {
+    chart_values = {
         "image": {"repository": repository, "tag": tag},
         "resources": {"requests": {"cpu": "20m", "memory": "64Mi"}},
         **values,
     }
     words = ("install", RELEASE, lab.charts / "operator", "--wait", "--timeout", "90s")
-    lab.run_helm(*words, "--values", "-", stdin=json.dumps(given))
+    lab.run_helm(*words, "--values", "-", stdin=json.dumps(chart_values))
 
 
-def watchers(lab: Lab) -> list[str]:
-    """The names of the watchers' pods."""
+def pods(lab: Lab) -> list[str]:
+    """The names of the operator's pods."""
     query = "?labelSelector=app.kubernetes.io%2Fcomponent%3Dwatcher"
     return [pod["metadata"]["name"] for pod in lab.cluster.items(lab.path("pods") + query)]
 
 
 def status(lab: Lab, kind: str, name: str) -> dict[str, Any]:
     """The status of an object; {} where it has none or is not there."""
-    found: dict[str, Any] = (lab.get(kind, name) or {}).get("status") or {}
-    return found
+    content: dict[str, Any] = (lab.get(kind, name) or {}).get("status") or {}
+    return content
 
 
 def reaches(lab: Lab, kind: str, name: str, phase: str, seconds: float) -> dict[str, Any]:
     """Wait for the phase of a TrainingRun or an ElasticJob; returns its status then."""
 
     def words() -> str:
-        said = "\n".join(lab.log(pod) for pod in watchers(lab))
-        return f"{name} {phase}: {status(lab, kind, name)}\n{lab.logs(name)}\n{said[-4000:]}"
+        logs = "\n".join(lab.log(pod) for pod in pods(lab))
+        return f"{name} {phase}: {status(lab, kind, name)}\n{lab.logs(name)}\n{logs[-4000:]}"
 
     until(lambda: phase == status(lab, kind, name).get("phase"), words, seconds)
     return status(lab, kind, name)
@@ -73,12 +73,12 @@ def phases(lab: Lab, folder: Path) -> Iterator[Path]:
     log = folder / "phases.log"
     line = 'jsonpath={.metadata.name} {.status.phase}{"\\n"}'
     kind, watch = f"{names.TRAINING_RUNS}.{names.DOMAIN}", ("--watch", "--output", line)
-    with log.open("wb") as written:
+    with log.open("wb") as stream:
         process = subprocess.Popen(
             [binaries.find("kubectl"), "get", kind, "--namespace", lab.namespace, *watch],
             env={"KUBECONFIG": str(lab.cluster.kubeconfig), "HOME": str(folder)},
             stdin=subprocess.DEVNULL,
-            stdout=written,
+            stdout=stream,
         )
     try:
         yield log

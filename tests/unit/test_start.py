@@ -37,10 +37,10 @@ sys.meta_path.insert(0, Finder())
 def shell(line: str, cwd: Path) -> tuple[int, str, str]:
     """The exit code of a line of shell, what it prints, and what it says."""
     env = {"PATH": f"{BIN}:{os.environ['PATH']}", "HOME": str(cwd)}
-    done = subprocess.run(
+    process = subprocess.run(
         ["sh", "-c", line], cwd=cwd, env=env, capture_output=True, text=True, check=False
     )
-    return done.returncode, done.stdout, done.stderr
+    return process.returncode, process.stdout, process.stderr
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def shell(line: str, cwd: Path) -> tuple[int, str, str]:
         ("allranks list --on local -o json >&- <&-", 1, CLOSED),
         ("allranks-sweep --help >&-", 1, CLOSED),
         ("allranks-sweep __complete '' >/dev/full", 1, FULL),
-        ("allranks-watcher --help >&-", 1, CLOSED),
+        ("allranks-operator --help >&-", 1, CLOSED),
         ("allranks-master --help >/dev/full", 1, FULL),
         ("allranks-postrender </dev/null >&-", 0, ""),
         # Wrong input is wrong input wherever its message goes.
@@ -67,7 +67,7 @@ def shell(line: str, cwd: Path) -> tuple[int, str, str]:
         ("allranks validate --nope 2>&-", 2, ""),
         ("allranks 2>/dev/full", 2, ""),
         ("allranks-sweep --nope 2>&-", 2, ""),
-        ("allranks-watcher --nope 2>&-", 2, ""),
+        ("allranks-operator --nope 2>&-", 2, ""),
         ("allranks-master --nope 2>/dev/full", 2, ""),
         ("allranks-postrender --nope 2>&- </dev/null", 2, ""),
         (
@@ -88,12 +88,12 @@ def test_streams_that_are_closed_or_full(
 def test_a_full_disk_fails_the_postrenderer(tmp_path: Path) -> None:
     """Closed or full, helm must not take an empty output for an empty chart."""
     document = "echo 'kind: A' | allranks-postrender"
-    for line, why in (
+    for line, reason in (
         (f"{document} >&-", "standard output is closed"),
         (f"{document} >/dev/full", "No space left on device"),
     ):
-        said = f"allranks-postrender: the output could not be written: {why}\n"
-        assert (1, "", said) == shell(line, tmp_path)
+        message = f"allranks-postrender: the output could not be written: {reason}\n"
+        assert (1, "", message) == shell(line, tmp_path)
 
 
 def test_messages_of_a_reader_that_leaves(tmp_path: Path) -> None:
@@ -113,13 +113,13 @@ def test_messages_of_a_reader_that_leaves(tmp_path: Path) -> None:
         ("allranks --help", "allranks.cli.main"),
         ("allranks --help", "click"),
         ("allranks --help", "allranks.cli.console"),
-        ("allranks presets", "allranks.cli.presets"),
+        ("allranks presets", "allranks.cli.commands.values"),
         ("allranks validate --set workload=torchrun", "jsonschema"),
         ("allranks-sweep --help", "click"),
         ("allranks-postrender", "allranks.postrender.options"),
         ("allranks-postrender", "allranks.postrender.pipeline"),
-        ("allranks-watcher --help", "structlog"),
-        ("allranks-master --help", "allranks_operator.master.leading"),
+        ("allranks-operator --help", "structlog"),
+        ("allranks-master --help", "allranks_operator.master.master"),
         ("sh {plugins}/helm3/sweep/run.sh --help", "click"),
         ("sh {plugins}/helm4/sweep/run.sh --help", "click"),
         ("sh {plugins}/helm4/allranks-postrender/run.sh", "allranks.postrender.pipeline"),
@@ -135,14 +135,14 @@ def test_an_interrupt_while_modules_are_loaded(
     (tmp_path / "sitecustomize.py").write_text(INTERRUPTER)
     line = line.format(plugins=shlex.quote(str(repo / "plugins")))
     called = f"printf 'kind: A\\n' | env INTERRUPT_AT={module} PYTHONPATH=. {line}"
-    code, out, said = shell(called, tmp_path)
-    assert (130, "", "") == (code, out, said.strip())
+    code, out, err = shell(called, tmp_path)
+    assert (130, "", "") == (code, out, err.strip())
 
 
 def test_an_interrupt_that_is_ignored_stays_so(tmp_path: Path) -> None:
     """A shell's background commands ignore Ctrl-C, and so does the start of ours."""
     (tmp_path / "sitecustomize.py").write_text(INTERRUPTER)
     line = "trap '' INT; INTERRUPT_AT=click PYTHONPATH=. allranks --version"
-    code, out, said = shell(line, tmp_path)
-    assert (0, "") == (code, said)
+    code, out, err = shell(line, tmp_path)
+    assert (0, "") == (code, err)
     assert out.startswith("allranks ")

@@ -44,6 +44,7 @@ With `-o json` errors are JSON on standard output as well: `{"ok": false, "exitC
 | `ALLRANKS_STATE` | the folder where local runs keep their state |
 | `ALLRANKS_CHARTS` | a folder of charts to use in place of the installed ones |
 | `ALLRANKS_BACKOFF_SCALE` | local runs: how much of a cluster's back-off to wait (0.1) |
+| `ALLRANKS_COMPLETION_SECONDS` | how long shell completion waits for a cluster (1) |
 | `ALLRANKS_DEBUG` | any text: show the traceback of an unexpected error |
 """
 

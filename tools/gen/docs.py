@@ -148,10 +148,10 @@ def readme(workload: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-_WATCHER = (
-    "The watcher: it keeps the status of every release (`kubectl get runs`), and does what elastic",
-    "jobs ask for. `allranks operator install` installs it with the definitions of its kinds, and",
-    "`allranks operator upgrade` brings both to a new version; plain",
+_OPERATOR = (
+    "The operator: it keeps the status of every release (`kubectl get runs`), and does what",
+    "elastic jobs ask for. `allranks operator install` installs it with the definitions of its",
+    "kinds, and `allranks operator upgrade` brings both to a new version; plain",
     "`helm install allranks charts/operator` installs both as well, but Helm never updates a",
     "definition.",
     "",
@@ -165,7 +165,7 @@ _RUNNER = (
     "rights that its trials need; your own values for it are given by `--runner FILE`.",
     "",
 )
-_ABOUT = {names.OPERATOR: _WATCHER, names.SWEEP_RUNNER: _RUNNER}
+_ABOUT = {names.OPERATOR: _OPERATOR, names.SWEEP_RUNNER: _RUNNER}
 
 
 def _run(workload: str) -> list[str]:

@@ -116,15 +116,17 @@ class Meeting:
     def unheard(self):
         """The pods that have not understood that it is over.
 
+        A pod that has ended waits, while it is here, to hear that this was noted. The last of the
+        leads ends the training itself, so it would look for a meeting that had gone at once.
+
         Returns:
             Those that are here, those that were and are being replaced, and those that never came.
         """
         with self._state.changed:
             here = set(self._attending.values())
-            missing = set(self._place.everybody) - {self._place.name}
-            missing -= self._heard | self._state.ended
+            missing = set(self._place.everybody) - {self._place.name} - self._heard
             present = missing & here | {self._at_fault} & here
-            absent = missing - here
+            absent = missing - self._state.ended - here
             return present, absent & self._met, absent - self._met
 
     def _run(self):

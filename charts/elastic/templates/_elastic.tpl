@@ -3,13 +3,6 @@ What an elastic job is made of. What a framework asks is data (frameworks.yaml);
 one by its name.
 */}}
 
-{{/* The layout, after every check: no template renders before the values are known to be good.
-     JSON; takes the root context. */}}
-{{- define "elastic.layout" -}}
-{{- include "elastic.checks" . -}}
-{{- include "allranks.layout" . -}}
-{{- end -}}
-
 {{/* The framework's recipe. JSON; takes the root context. */}}
 {{- define "elastic.recipe" -}}
 {{- get (.Files.Get "frameworks.yaml" | fromYaml) .Values.elastic.framework | toJson -}}

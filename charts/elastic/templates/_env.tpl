@@ -1,6 +1,6 @@
 {{/*
 The environment of the pods. What a framework reads is made in the pod itself (files/roles.py), where
-the pod's index is known; in mode auto the watcher adds what it knows.
+the pod's index is known; in mode auto the operator adds what it knows.
 */}}
 
 {{/* Of a pod in mode static: the dict of elastic.job. JSON list. */}}

@@ -54,7 +54,7 @@ The master of mode auto: whose it is, what it may, and its pod.
 {{- toJson $rules -}}
 {{- end -}}
 
-{{/* The template of the master's pod; the watcher fills in the rest. JSON; takes the root context. */}}
+{{/* The template of the master's pod; the operator fills in the rest. JSON; takes the root context. */}}
 {{- define "elastic.master.template" -}}
 {{- $master := .Values.elastic.auto.master -}}
 {{- $container := dict "name" "main" -}}
@@ -86,7 +86,7 @@ The master of mode auto: whose it is, what it may, and its pod.
 {{- with $resources -}}{{- $_ := set $container "resources" . -}}{{- end -}}
 {{- $security := dict -}}
 {{- if eq (include "elastic.master" .) "given" -}}
-{{- /* Ours is locked by the watcher; another is as the trainer is. */ -}}
+{{- /* Ours is locked by the operator; another is as the trainer is. */ -}}
 {{- $security = include "allranks.pod.security" (dict "ctx" .) | fromJson -}}
 {{- with include "allranks.pod.containerSecurity" . | fromJson -}}{{- $_ := set $container "securityContext" . -}}{{- end -}}
 {{- end -}}

@@ -21,7 +21,7 @@ controller's own metadata, absent when nothing is asked; they stay as the record
 {{- $_ := set $annotations "allranks.dev/layout-hash" . -}}
 {{- end -}}
 {{- if eq (toString .ctx.Values.status.enabled) "false" -}}
-{{- /* The watcher then makes no TrainingRun of its own. */ -}}
+{{- /* The operator then makes no TrainingRun of its own. */ -}}
 {{- $_ := set $annotations "allranks.dev/status" "off" -}}
 {{- end -}}
 {{- range $key, $asked := dict

@@ -1,5 +1,5 @@
 {{/*
-The TrainingRun: the object that says how a release does. The watcher keeps its status, and makes
+The TrainingRun: the object that says how a release does. The operator keeps its status, and makes
 one itself for a release whose chart made none.
 */}}
 

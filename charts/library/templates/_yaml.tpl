@@ -40,7 +40,7 @@ DEL character arrive as they were typed. Nothing here goes through `tpl`.
 {{/* A string, plain where that is safe. */}}
 {{- define "allranks.yaml.string" -}}
 {{- if and (regexMatch "^[A-Za-z/][A-Za-z0-9/._@-]*(:[A-Za-z0-9/._@-]+)*$" .)
-           (not (regexMatch "^(?i:y|n|yes|no|on|off|true|false|null)$" .)) -}}
+           (not (has (lower .) (list "y" "n" "yes" "no" "on" "off" "true" "false" "null"))) -}}
 {{- . -}}
 {{- else -}}
 {{- quote . -}}

@@ -1,5 +1,5 @@
 # shellcheck shell=sh
-# shellcheck disable=SC2034 # what is set here is read by who sources it
+# shellcheck disable=SC2034,SC2154 # what is set here is read by who sources it, and the other way round
 # Which rank failed first. Sourced by launcher.sh.
 #
 # Where the launcher put mpirun before the command, each rank's rank.sh has reported how it ended, and
@@ -12,9 +12,10 @@
 # Open MPI 5 one that aborted because it lost its peer.
 
 allranks_kept=262144 # bytes of each stream; mpirun speaks last
-allranks_mark='mpirun detected that one or more|prterun detected that one or more|^Primary job +termin'
-allranks_mark="$allranks_mark|(mpirun|prterun) (noticed that|has exited due to)|MPI_ABORT was invoked"
-allranks_mark="$allranks_mark|BAD TERMINATION OF ONE|^Abort\\([0-9]+\\) on node"
+# What mpirun says of a failure: Open MPI between two lines of dashes.
+allranks_block='mpirun detected that one or more|prterun detected that one or more|Primary job +termin'
+allranks_block="$allranks_block|(mpirun|prterun) (noticed that|has exited due to)|MPI_ABORT was invoked"
+allranks_mark="$allranks_block|BAD TERMINATION OF ONE|^Abort\\([0-9]+\\) on node"
 
 # Make a pipe for a stream: what comes in goes out to where the stream goes now, and its end is kept.
 #   allranks_open_pipe NAME FILE-DESCRIPTOR
@@ -42,7 +43,35 @@ allranks_listen() {
   done
   [ ! -t 1 ] && [ ! -t 2 ] || return 1
   rm -rf "$ALLRANKS_STATE/said"
-  mkdir -p "$ALLRANKS_STATE/said" && allranks_open_pipe out 1 && allranks_open_pipe err 2
+  mkdir -p "$ALLRANKS_STATE/said" && allranks_open_pipe out 1 && allranks_open_pipe err 2 &&
+    allranks_open_relay
+}
+
+# Copy what ranks of this very pod, or of this machine, write to stderr (relay.sh).
+allranks_open_relay() {
+  allranks_relay=''
+  rm -f "$ALLRANKS_STATE/left.in"
+  : >"$ALLRANKS_STATE/left"
+  [ "${ALLRANKS_MPI_IMPLEMENTATION:-}" = MPICH ] && mkfifo "$ALLRANKS_STATE/left.in" || return 0
+  exec 4<>"$ALLRANKS_STATE/left.in" # as in remote.sh
+  /bin/sh "$ALLRANKS_FILES/relay.sh" "$ALLRANKS_STATE/left.in" '' >>"$ALLRANKS_STATE/left" &
+  allranks_relay=$!
+  exec 4>&-
+}
+
+# Wait for the last words of ranks where the command has failed: an mpirun may end before its daemons,
+# whose connections last until all that ranks have reported has arrived.
+allranks_await_ends() {
+  allranks_until=$(($(allranks_now) + 5))
+  for allranks_pipe in "$ALLRANKS_STATE"/errors.*; do
+    while [ -p "$allranks_pipe" ] && kill -0 "${allranks_pipe##*.}" 2>/dev/null &&
+      [ "$(allranks_now)" -lt "$allranks_until" ]; do
+      allranks_nap 0.1
+    done
+  done
+  [ ! -s "$ALLRANKS_STATE/left" ] ||
+    grep -q 'application called MPI_Abort(' "$ALLRANKS_STATE/said/err" ||
+    tee -a "$ALLRANKS_STATE/said/err" <"$ALLRANKS_STATE/left" >&2
 }
 
 # Wait until all is passed on. A process that the command left behind may hold a pipe open.
@@ -60,37 +89,69 @@ allranks_hush() {
     done
   done
   kill "$allranks_impatient" 2>/dev/null
+  [ -n "$allranks_relay" ] || return 0
+  echo over 1<>"$ALLRANKS_STATE/left.in"
+  wait "$allranks_relay"
 }
 
 # Find the rank that failed first: $allranks_rank, $allranks_rank_code and $allranks_rank_host, of
 # which the first is empty where none is known, and the last where it is not known.
 allranks_find_rank() {
   allranks_rank='' allranks_rank_code='' allranks_rank_host='' allranks_followers=' '
+  allranks_aborted=' '
+  [ -z "$allranks_tees" ] || allranks_await_ends
   [ -z "$allranks_tees" ] || allranks_find_followers
   allranks_read_ends
+  # MPICH crashes over a lost peer without a word, and its end may arrive before that of the peer. A rank
+  # that was killed alone followed nobody.
+  if [ "$allranks_rank_code" = 139 ] && [ "${ALLRANKS_MPI_IMPLEMENTATION:-}" = MPICH ]; then
+    allranks_rank=''
+    allranks_read_ends 137
+    [ -n "$allranks_rank" ] || allranks_read_ends
+  fi
   [ -n "$allranks_rank" ] || [ -z "$allranks_tees" ] || allranks_ask_mpirun
   allranks_followers=' '
   allranks_read_ends
 }
 
+# Whether a rank that was killed has lived to report that it was not with its whole group (rank.sh).
+#   allranks_is_confirmed HOST RANK
+allranks_is_confirmed() {
+  while read -r allranks_line; do
+    [ "$allranks_line" != "$1 $2 137 alone" ] || return 0
+  done <"$ALLRANKS_STATE/ends"
+  return 1
+}
+
 # Read what ranks reported of their ends (rank.sh), in the order in which they arrived.
+#   allranks_read_ends [CODE: no others count]
 allranks_read_ends() {
   [ -s "$ALLRANKS_STATE/ends" ] || return 0
   while read -r allranks_place allranks_name allranks_first allranks_second; do
     [ "$allranks_second" != told ] || continue
+    [ -z "${1:-}" ] || [ "$allranks_first" = "$1" ] || continue
+    [ "$allranks_second" != killed ] || allranks_is_confirmed "$allranks_place" "$allranks_name" || continue
     case $allranks_followers in *" $allranks_name "*) continue ;; esac
+    case $allranks_first$allranks_aborted in
+      "137 "*" $allranks_name:"*)
+        allranks_first=${allranks_aborted#*" $allranks_name:"}
+        allranks_first=${allranks_first%% *}
+        ;;
+    esac
     [ "$allranks_name" = - ] || allranks_blame "$allranks_name" "$allranks_first" "$allranks_place"
   done <"$ALLRANKS_STATE/ends"
 }
 
-# Read whose MPI said that it ends because it lost a peer: their numbers are in $allranks_followers.
-# Open MPI 5 says it before the number or after, MPICH and Intel MPI after.
+# Read whose MPI said that it ends because it lost a peer: their numbers are in $allranks_followers; and
+# who called MPI_Abort: in $allranks_aborted each as " RANK:CODE ". Hydra kills such a rank before it
+# can end by itself. Open MPI 5 says it before the number or after, MPICH and Intel MPI after.
 allranks_find_followers() {
   cat "$ALLRANKS_STATE/said/err" "$ALLRANKS_STATE/said/out" | tr -d '\000' | sed -n -E \
     -e 's/^.*\*\*\* An error occurred in Socket closed.*$/closed/p' \
     -e 's/^.*\*\*\* reported by process \[[0-9]+,([0-9]+)\].*$/by \1/p' \
     -e 's/^.*\*\*\* MPI_ERR_(PROC_FAILED|PROC_ABORTED|REVOKED).*$/lost/p' \
     -e 's/^.*Abort\([-0-9]+\) on node ([0-9]+) \(rank [0-9]+ in comm [0-9]+\): Fatal error.*$/by \1/p' \
+    -e 's/^.*Abort\(([0-9]+)\) on node ([0-9]+) \(rank [0-9]+ in comm [0-9]+\): application called.*$/called \2:\1/p' \
     -e 's/^.*(Communication error with rank|Connection (reset|closed|refused)|Broken pipe).*$/lost/p' \
     -e 's/^.*(process failed|PROC_FAILED|endpoint is not connected|OFI poll failed).*$/lost/p' \
     >"$ALLRANKS_STATE/said/words"
@@ -103,6 +164,7 @@ allranks_find_followers() {
         [ -z "$allranks_closed" ] || allranks_followers="$allranks_followers$allranks_name "
         allranks_closed=''
         ;;
+      called) allranks_aborted="$allranks_aborted$allranks_first " ;;
       lost) [ -z "$allranks_name" ] || allranks_followers="$allranks_followers$allranks_name " ;;
     esac
   done <"$ALLRANKS_STATE/said/words"
@@ -146,7 +208,9 @@ allranks_ask_mpirun() {
 allranks_blame() {
   [ -z "$allranks_rank" ] && [ -n "$1" ] && [ -n "$2" ] || return 0
   [ "$2" -gt 0 ] && [ "$2" -lt 256 ] || return 0
-  allranks_rank=$1 allranks_rank_code=$2 allranks_rank_host=${3%%.*}
+  allranks_rank=$1 allranks_rank_code=$2
+  allranks_called "$3"
+  allranks_rank_host=${allranks_alias%%.*}
   [ -n "$3" ] || allranks_host_of "$1"
 }
 
@@ -164,15 +228,20 @@ allranks_host_of() {
     allranks_before=$((allranks_before + ${allranks_slots:-1}))
     if [ "$1" -lt "$allranks_before" ]; then
       allranks_host=${allranks_host%%:*}
-      allranks_rank_host=${allranks_host%%.*}
+      allranks_called "${allranks_host%%:*}"
+      allranks_rank_host=${allranks_alias%%.*}
       return
     fi
   done <"$ALLRANKS_MPI_HOSTFILE"
 }
 
-# What the ranks wrote to stderr before mpirun spoke, without what an MPI says of a lost peer.
+# What the ranks wrote to stderr before mpirun spoke, without what an MPI says of a lost peer. What
+# Open MPI says of MPI_Abort comes by another way, and at times before it.
 allranks_last_lines() {
-  tr -d '\000' <"$ALLRANKS_STATE/said/err" | sed -E "/$allranks_mark/,\$d" |
+  tr -d '\000' <"$ALLRANKS_STATE/said/err" |
+    sed -E -e '/^-{60,}$/{' -e ':more' -e '$!{' -e N -e '/\n-{60,}$/!b more' -e '}' \
+      -e "/$allranks_block/d" -e '}' | sed -E "/$allranks_mark/,\$d" |
     sed '/^An MPI communication peer process has unexpectedly/,/^ *Peer host:/d' |
-    grep -v '^[-= ]*$' | grep -vE '^ *\[[^]]*\] (plm:|\*\*\* )' | tail -n 12 | tail -c 800
+    grep -v '^[-= ]*$' | grep -vE '^ *\[[^]]*\] (plm:|\*\*\* |[0-9]+ more process|Set MCA parameter)' |
+    tail -n 12 | tail -c 800
 }

@@ -60,6 +60,27 @@ allranks_hosts() {
   done <"$ALLRANKS_MPI_HOSTFILE"
 }
 
+# Set $allranks_alias to what people call a host. On one machine pods that have no host name of their
+# own stand in the hostfile by address, and the map of local hosts has all their names, one a line.
+#   allranks_called HOST
+allranks_called() {
+  allranks_alias=$1
+  case ${ALLRANKS_MPI_LOCAL_MAP:+$1} in '' | *[!0-9.]*) return 0 ;; esac
+  allranks_its_state=''
+  allranks_tab=$(printf '\t')
+  while IFS=$allranks_tab read -r allranks_entry allranks_entry_state _; do
+    case $allranks_entry in
+      "$1") allranks_its_state=$allranks_entry_state ;;
+      *[!0-9.]*)
+        if [ "$allranks_entry_state" = "$allranks_its_state" ]; then
+          allranks_alias=$allranks_entry
+          return 0
+        fi
+        ;;
+    esac
+  done <"$ALLRANKS_MPI_LOCAL_MAP"
+}
+
 # Whether a name has an address: 0 yes, 1 no, 2 this image has nothing to ask with.
 allranks_resolves() {
   if command -v getent >/dev/null 2>&1; then

@@ -6,8 +6,10 @@
 #
 #   common.sh          what both need: hosts, keys, asking many hosts at once, ending with a reason
 #   worker.sh launcher.sh
+#   mpirun.sh          the words that the launcher runs
 #   blame.sh           which rank failed first
 #   rank.sh            around each rank: reports how it ended
+#   relay.sh           beside them: hands on what they report, and what MPICH loses of it
 #   rsh.sh             the agent that every MPI starts its daemons with (and `ssh` on PATH)
 #   remote.sh          the other end of it, on the worker
 #   exec.py            the agent's way through the Kubernetes API
@@ -15,9 +17,11 @@
 #
 # Files under $ALLRANKS_STATE, a volume that lives as long as the pod:
 #   worker    env, folder (after setup), instance (new at each start), pid, stop (told to stop),
-#             used (a command came in), ends.PID (a pipe: how ranks ended), ssh_key, authorized_keys, sshd_config, sshd.log
+#             used (a command came in), ends.PID (a pipe: how ranks ended; ends.PID.* their stderr), ssh_key, authorized_keys, sshd_config, sshd.log
 #   launcher  pid, ssh_key, known_hosts, ssh_config, bin/ssh, hosts/ (what each host answered), lost/,
-#             said/ (the end of what the command wrote), ends (how ranks ended, in order)
+#             said/ (the end of what the command wrote), ends (how ranks ended, in order), left (the last
+#             words of ranks that called MPI_Abort), left.in (the pipe of ranks in this pod), errors.PID
+#             (the pipe of each connection that started ranks)
 #
 # What each MPI must find in its environment (the chart sets it). Real runs of Open MPI 4.1 and 5.0,
 # MPICH 5.0 and Intel MPI 2021 say:

@@ -7,6 +7,8 @@
 # shellcheck source=charts/mpi/files/blame.sh
 # shellcheck disable=SC2034,SC2154 # variables that blame.sh reads and sets
 . "$ALLRANKS_FILES/blame.sh"
+# shellcheck source=charts/mpi/files/mpirun.sh
+. "$ALLRANKS_FILES/mpirun.sh"
 
 allranks_lost_code=214
 allranks_aftermath=5 # seconds that mpirun has to end the others when a rank has failed
@@ -27,40 +29,14 @@ allranks_launcher() {
   allranks_hosts >"$ALLRANKS_STATE/hostlist"
   allranks_wait_for_workers
   allranks_mapped=yes # by options of the user's, perhaps
-  if [ "${ALLRANKS_MPI_WRAP:-}" = 1 ]; then
-    [ "$1" -ne 0 ] || allranks_mapped=''
-    command -v mpirun >/dev/null 2>&1 || allranks_finish 127 \
-      "this image has no mpirun on PATH: install an MPI, or set PATH in env or setup to where it is"
-    # mpirun's own words, then a program around each rank, then what the rank runs.
-    allranks_words=$1 allranks_index=0
-    shift
-    allranks_count=$#
-    while [ "$allranks_index" -lt "$allranks_count" ]; do
-      [ "$allranks_index" -ne "$allranks_words" ] || set -- "$@" /bin/sh "$ALLRANKS_FILES/rank.sh"
-      [ "$allranks_index" -ge "$allranks_words" ] || allranks_read_option "$1"
-      allranks_word=$1
-      shift
-      set -- "$@" "$allranks_word"
-      allranks_index=$((allranks_index + 1))
-    done
-    set -- mpirun -np "$ALLRANKS_MPI_NP" "$@"
-  else
-    shift $(($1 + 1))
-    for allranks_word; do allranks_read_option "$allranks_word"; done
-  fi
+  allranks_with_words allranks_conduct "$@"
+}
+
+# Run the words given, and decide what their end means.
+allranks_conduct() {
   allranks_check_mpi "$1"
   allranks_run "$@"
   allranks_judge "$1"
-}
-
-# Look at a word for mpirun: with some, a job goes on when a rank has failed.
-allranks_read_option() {
-  case $1 in
-    -disable-auto-cleanup | --disable-auto-cleanup | *enable-recovery | *enable_recovery | \
-      --with-ft | *recoverable | *continuous | *abort_on_non_zero_status | *abort-on-non-zero-status)
-      allranks_tolerant=yes
-      ;;
-  esac
 }
 
 # --- before ---------------------------------------------------------------------------------------
@@ -103,22 +79,6 @@ allranks_find_python() {
   done
 }
 
-# Another MPI than the values name reads other variables: it would find no hosts, and start all
-# ranks on the launcher. Asked is the program given, or the mpirun that it will call.
-allranks_check_mpi() {
-  allranks_mpirun=mpirun
-  case ${1##*/} in mpirun | mpiexec | mpiexec.hydra | orterun | prterun) allranks_mpirun=$1 ;; esac
-  case $("$allranks_mpirun" --version 2>/dev/null </dev/null | head -n 3) in
-    *'Open MPI'* | *OpenRTE* | *PRRTE*) allranks_found=OpenMPI ;;
-    *Intel*) allranks_found=Intel ;;
-    *HYDRA*) allranks_found=MPICH ;;
-    *) return 0 ;; # none, or one that does not say
-  esac
-  [ "$allranks_found" = "${ALLRANKS_MPI_IMPLEMENTATION:-$allranks_found}" ] ||
-    allranks_finish 1 "$allranks_mpirun is that of $allranks_found, and mpi.implementation is \
-$ALLRANKS_MPI_IMPLEMENTATION: set it to $allranks_found, or put another mpirun first on PATH"
-}
-
 # Wait until as many hosts answer as the job needs, or say which do not and why.
 allranks_wait_for_workers() {
   allranks_answers=$ALLRANKS_STATE/hosts
@@ -153,10 +113,12 @@ allranks_survey() {
     else
       allranks_awaited "$allranks_answers" "$allranks_host"
     fi
-    allranks_name_it "$allranks_open" "$allranks_host: $allranks_text"
+    allranks_called "$allranks_host"
+    allranks_text="$allranks_alias: $allranks_text"
+    allranks_name_it "$allranks_open" "$allranks_text"
     if allranks_is_overdue; then
       allranks_overdue=$((allranks_overdue + 1))
-      allranks_hopeless="$allranks_hopeless${allranks_hopeless:+; }$allranks_host: $allranks_text"
+      allranks_hopeless="$allranks_hopeless${allranks_hopeless:+; }$allranks_text"
     fi
   done <"$allranks_answers/hosts"
   if [ $((allranks_all - allranks_overdue)) -lt "$allranks_need" ]; then
@@ -347,7 +309,8 @@ allranks_find_lost() {
       continue
     fi
     allranks_gone=$((allranks_gone + 1))
-    allranks_name_it "$allranks_gone" "$allranks_host: $allranks_text"
+    allranks_called "$allranks_host"
+    allranks_name_it "$allranks_gone" "$allranks_alias: $allranks_text"
   done <"$allranks_check/hosts"
   [ "$allranks_gone" -eq 0 ] ||
     allranks_lost="lost $(allranks_of "$allranks_gone" "$allranks_all" host): $allranks_names"

@@ -11,6 +11,10 @@ allranks_command=$*
 # The worker is there once its setup is done, and as long as its first process lives.
 allranks_pid=
 [ ! -e "$ALLRANKS_STATE/pid" ] || read -r allranks_pid <"$ALLRANKS_STATE/pid"
+# One that was killed and that nobody has waited for yet takes signals all the same.
+allranks_stat=
+[ -z "$allranks_pid" ] || read -r allranks_stat 2>/dev/null <"/proc/$allranks_pid/stat"
+case $allranks_stat in *') Z '* | *') X '*) allranks_pid='' ;; esac
 if [ -z "$allranks_pid" ] || ! kill -0 "$allranks_pid" 2>/dev/null; then
   echo "allranks: this worker is not ready" >&2
   exit 255
@@ -82,12 +86,12 @@ allranks_run_daemon() {
     return
   fi
   trap ':' TERM HUP INT # they are the daemon's; this shell has an end of its own to see to
-  (
-    while read -r allranks_end && [ "$allranks_end" != over ]; do
-      printf 'allranks-end: %s\n' "$allranks_end"
-    done <>"$ALLRANKS_MPI_ENDS" >&2
-  ) &
+  # What is written into a pipe that nobody else has open goes with its writer, and a rank that waits for
+  # its stderr to be copied would wait for ever: so the relay has the pipe open before it has begun.
+  exec 4<>"$ALLRANKS_MPI_ENDS"
+  /bin/sh "${0%/*}/relay.sh" "$ALLRANKS_MPI_ENDS" >&2 &
   allranks_relay=$!
+  exec 4>&-
   exec 3>&2 2>/dev/null # a shell has words of its own for a child that a signal ended
   /bin/sh -c "$allranks_command" 2>&3 3>&-
   allranks_code=$?

@@ -77,7 +77,7 @@ fi
 # Pass a daemon's stderr on, but for the ends of ranks, which are written down for the launcher. What
 # it reads is the order in which they arrived.
 pass_on() {
-  trap '' TERM HUP INT
+  trap '' TERM HUP INT PIPE # an mpirun that is gone reads nothing any more
   while IFS= read -r line || [ -n "$line" ]; do
     case $line in
       *'allranks-end: '*)
@@ -86,6 +86,7 @@ pass_on() {
         printf '%s\n' "$host ${line#* }" >>"$ALLRANKS_STATE/ends"
         read -r launcher <"$ALLRANKS_STATE/pid" && kill -s USR2 "$launcher"
         ;;
+      'allranks-left: '*) printf '%s\n' "${line#*: }" >>"$ALLRANKS_STATE/left" ;;
       *) printf '%s\n' "$line" >&2 ;;
     esac
   done

@@ -6,13 +6,6 @@ workers, and a last worker with fewer slots, which has a controller of its own b
 has one pod template.
 */}}
 
-{{/* The layout, after every check: no template renders before the values are known to be good.
-     JSON; takes the root context. */}}
-{{- define "mpi.layout" -}}
-{{- include "mpi.checks" . -}}
-{{- include "allranks.layout" . -}}
-{{- end -}}
-
 {{/* Job | StatefulSet, of the workers. The pods/exec API is allowed by pod names, and only a
      StatefulSet's pods have names that are known before. Takes the root context. */}}
 {{- define "mpi.controller" -}}

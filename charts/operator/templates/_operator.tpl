@@ -2,7 +2,7 @@
 What the templates of this chart share. All take the root context unless they say otherwise.
 */}}
 
-{{/* The watcher's Deployment, Service, Role and account. */}}
+{{/* The operator's Deployment, Service, Role and account. */}}
 {{- define "operator.name" -}}
 {{- .Release.Name -}}-watcher
 {{- end -}}
@@ -12,7 +12,7 @@ What the templates of this chart share. All take the root context unless they sa
 {{- printf "%s-%s-%s" .ctx.Release.Namespace .ctx.Release.Name .part -}}
 {{- end -}}
 
-{{/* The account that the watcher runs as. */}}
+{{/* The account that the operator runs as. */}}
 {{- define "operator.account" -}}
 {{- .Values.serviceAccount.name | default (include "operator.name" .) -}}
 {{- end -}}
@@ -40,7 +40,7 @@ What the templates of this chart share. All take the root context unless they sa
 {{- .Values.master.namespaces | default $watched | uniq | toJson -}}
 {{- end -}}
 
-{{/* What selects the watchers. JSON. */}}
+{{/* What selects the operator's pods. JSON. */}}
 {{- define "operator.selector" -}}
 {{- dict "app.kubernetes.io/name" .Chart.Name "app.kubernetes.io/instance" .Release.Name "app.kubernetes.io/component" "watcher" | toJson -}}
 {{- end -}}

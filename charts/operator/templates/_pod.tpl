@@ -1,8 +1,8 @@
 {{/*
-The watcher's pod.
+The operator's pod.
 */}}
 
-{{/* What the watcher is told; `allranks-watcher --help` lists the variables. JSON list. Takes the
+{{/* What the operator is told; `allranks-operator --help` lists the variables. JSON list. Takes the
      root context. */}}
 {{- define "operator.pod.env" -}}
 {{- $env := list
@@ -16,6 +16,8 @@ The watcher's pod.
       (dict "name" "ALLRANKS_POD_LOGS" "value" (toString .Values.podLogs))
       (dict "name" "ALLRANKS_LEASE_NAMESPACE" "value" .Release.Namespace)
       (dict "name" "ALLRANKS_LEASE_NAME" "value" (include "operator.name" .))
+      (dict "name" "ALLRANKS_OPERATOR_ACCOUNT" "valueFrom" (dict "fieldRef" (dict "fieldPath" "spec.serviceAccountName")))
+      (dict "name" "ALLRANKS_OPERATOR_NAMESPACE" "valueFrom" (dict "fieldRef" (dict "fieldPath" "metadata.namespace")))
       (dict "name" "ALLRANKS_IDENTITY" "valueFrom" (dict "fieldRef" (dict "fieldPath" "metadata.name"))) -}}
 {{- toJson $env -}}
 {{- end -}}

@@ -3,8 +3,8 @@ Who may do what. These are all the rights that the chart grants; docs/guides/ope
 each of them is needed, and a test holds the two equal.
 */}}
 
-{{/* The watcher, where it watches. Takes the root context. */}}
-{{- define "operator.rules.watcher" -}}
+{{/* The operator, where it watches. Takes the root context. */}}
+{{- define "operator.rules.watched" -}}
 - apiGroups: [allranks.dev]
   resources: [trainingruns]
   verbs: [list, watch, create, patch]
@@ -69,7 +69,7 @@ each of them is needed, and a test holds the two equal.
 {{- end }}
 {{- end -}}
 
-{{/* The watcher, in its own namespace: who of several acts. A right to create cannot be given by
+{{/* The operator, in its own namespace: who of several acts. A right to create cannot be given by
      name. Takes the root context. */}}
 {{- define "operator.rules.lease" -}}
 - apiGroups: [coordination.k8s.io]

@@ -2,13 +2,6 @@
 What the templates of this chart share.
 */}}
 
-{{/* The layout, after every check: no template renders before the values are known to be good.
-     JSON; takes the root context. */}}
-{{- define "torchrun.layout" -}}
-{{- include "torchrun.checks" . -}}
-{{- include "allranks.layout" . -}}
-{{- end -}}
-
 {{/* "true" where the pods need names: more than one of them, or a StatefulSet. */}}
 {{- define "torchrun.named" -}}
 {{- if or (eq .ctx.Values.torchrun.controller "StatefulSet")

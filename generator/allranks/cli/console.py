@@ -1,4 +1,4 @@
-"""All that a command shows: text, tables, JSON, errors and progress.
+"""The output of commands: text, tables, JSON, errors and progress.
 
 One object per call of the program. Results go to standard output, everything about them (notes,
 progress, errors) to standard error, so that a pipe sees results only. rich is imported here and
@@ -7,32 +7,37 @@ nowhere else, and only when a table or a progress line is drawn: it costs 0.05 s
 
 from __future__ import annotations
 
+import errno
+import io
 import json
 import os
 import re
 import sys
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from allranks.cli import fitting, terminal
+from allranks.cli import terminal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from allranks.errors import AllranksError, Problem
 
-# Control characters, what some programs end a line at, and what turns the order of reading.
+
+# Control characters, line separators of Unicode, and characters that change the reading direction.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-_UNBOUND = 100_000  # the width of what is no terminal
+_UNBOUND = 100_000  # the width of output that is not a terminal
 _NUMBER = re.compile(r"[0-9]+$")
 _RANK_COLOURS = ("cyan", "green", "yellow", "magenta", "blue", "bright_red")
+_DIFF_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 _STATUS_COLOURS = {"ok": "green", "warn": "yellow", "fail": "red", "error": "red", "note": "cyan"}
 
 
 def clean(text: str) -> str:
-    """Text of a person's as it may be shown: control characters made visible, not obeyed."""
+    """Return text whose control characters are visible, so that a terminal does not obey them."""
     return _CONTROL.sub(_visible, text)
 
 
@@ -46,31 +51,31 @@ def _visible(match: re.Match[str]) -> str:
 
 
 def one_line(text: str) -> str:
-    r"""Text of a person's where it has one line: a line end is shown as ``\n``, a tab as ``\t``."""
+    r"""Return text on one line: a line end is shown as ``\n``, a tab as ``\t``."""
     return clean(text.replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t"))
 
 
 class Console:
-    """Where a command writes; `-o json` makes errors JSON as well."""
+    """The output of a command; with `-o json` errors are JSON as well."""
 
     def __init__(self) -> None:
         self.json_errors = False
-        # Makes what a message names a command that leads to where the person was; see `typed`.
+        # Completes the commands in a message with the flags that the user typed; see `pasteable`.
         self.pasteable: Callable[[str], str] = str
         self._live: Any = None  # rich's console while a progress line is shown
 
     # --- results ----------------------------------------------------------------------------------
 
     def text(self, text: str) -> None:
-        """A line of the result."""
+        """Write a line of the result."""
         _write(sys.stdout, text + "\n")
 
     def command(self, line: str) -> None:
-        """A command to go on with, with what leads to where the person is now."""
+        """Write a command to go on with, with the flags of this one that it needs."""
         self.text(f"  {self.pasteable(f'`{line}`')[1:-1]}")
 
     def raw(self, text: str) -> None:
-        """The result as it is, byte for byte; a terminal gets its colours and no other orders."""
+        """Write the result byte for byte; a terminal gets no control sequences but colours."""
         if sys.stdout.isatty():
             text = terminal.line(text)
         sys.stdout.flush()
@@ -79,9 +84,9 @@ class Console:
         stream.flush()
 
     def json(self, data: Any) -> None:
-        """The result for a program."""
+        """Write the result as JSON."""
         text = json.dumps(data, indent=2, ensure_ascii=False)
-        # JSON leaves some as they are that a terminal obeys, or reads in another order.
+        # JSON does not escape all characters that a terminal obeys or reads in another order.
         _write(sys.stdout, _CONTROL.sub(_escaped, text) + "\n")
 
     def table(
@@ -94,7 +99,7 @@ class Console:
         spare: Sequence[str] = (),
         whole: Sequence[str] = (),
     ) -> list[str]:
-        """Aligned columns; on a terminal they are fitted to its width, in a pipe never cut.
+        """Write aligned columns; on a terminal they are fitted to its width, in a pipe never cut.
 
         The first column, which names the row, always stays whole, and so do numbers.
 
@@ -110,7 +115,7 @@ class Console:
         Returns:
             The headings that were left out.
         """
-        from rich.console import Console as Rich  # noqa: PLC0415 - costs 0.05 s
+        from rich.console import Console as Rich
 
         tty = sys.stdout.isatty()
         rich = Rich(
@@ -120,50 +125,84 @@ class Console:
             highlight=False,
             soft_wrap=False,
         )
-        table, shown = _table(
+        table, widths = _table(
             columns, rows, rich.width, right=right, wrap=wrap, spare=spare, whole=whole
         )
-        # What is too long even so goes on in the terminal's next line, and is not cut.
-        rich.width = max(rich.width, sum(shown.values()) + fitting.GAP * len(shown))
+        # A row that is still too long goes on in the terminal's next line, and is not cut.
+        rich.width = max(rich.width, sum(widths.values()) + GAP * len(widths))
         with rich.capture() as captured:
             rich.print(table)
         _write(sys.stdout, "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
-        return [column for at, column in enumerate(columns) if at not in shown]
+        return [column for at, column in enumerate(columns) if at not in widths]
 
     @property
     def at_terminal(self) -> bool:
-        """Whether a person looks at the result as it comes."""
+        """Whether the result goes to a terminal that can redraw."""
         return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
 
     @contextmanager
-    def board(self) -> Iterator[Board]:
-        """A table that is drawn anew in its place, for a terminal; the last one stays."""
-        from rich.console import Console as Rich  # noqa: PLC0415 - costs 0.05 s
-        from rich.live import Live  # noqa: PLC0415
+    def board(self) -> Iterator[LiveTable]:
+        """Return a table that is redrawn in place, on a terminal; the last state stays."""
+        from rich.console import Console as Rich
+        from rich.live import Live
 
         rich = Rich(no_color=not _colour(sys.stdout), highlight=False)
         with Live(console=rich, auto_refresh=False, vertical_overflow="crop") as live:
-            yield Board(live, rich)
+            yield LiveTable(live, rich)
 
     # --- about the result -------------------------------------------------------------------------
 
     def note(self, text: str) -> None:
-        """Something a person should know; never part of the result."""
+        """Write a note to standard error; never part of the result."""
         _write(sys.stderr, f"{_word(sys.stderr, 'note')} {clean(self.pasteable(text))}\n")
 
     def check(self, status: str, name: str, detail: str, fix: str, width: int) -> None:
-        """One line of a check list, and what to do about it."""
+        """Write one line of a check list, and its fix."""
         word = click.style(f"{status:<4}", fg=_STATUS_COLOURS[status], bold=True)
         _write(sys.stdout, f"{word}  {name:<{width}}  {clean(detail)}\n")
         if fix:
             _write(sys.stdout, f"{'':<{width + 8}}fix: {clean(self.pasteable(fix))}\n")
 
-    def error(self, error: AllranksError) -> None:
-        """The error block a person reads, or its JSON."""
+    def diff(self, lines: Iterable[str]) -> None:
+        """Write the lines of a unified diff, in colour on a terminal."""
+        for line in lines:
+            colour = _DIFF_COLOURS.get(line[:1], "") if _colour(sys.stdout) else ""
+            text = one_line(line)
+            _write(sys.stdout, (click.style(text, fg=colour) if colour else text) + "\n")
+
+    def confirm(self, question: str) -> bool | None:
+        """Ask a person at a terminal for a yes or a no; None where there is no terminal.
+
+        Raises:
+            Abort: the person has interrupted the question, or ended the input.
+        """
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            return None
+        try:
+            return click.confirm(clean(question), err=True)
+        except click.Abort:
+            _write(sys.stderr, "\n")  # the question's line has no end yet
+            raise
+
+    def error(self, error: AllranksError, data: Mapping[str, Any] | None = None) -> None:
+        """Write an error's problems, or its JSON.
+
+        Args:
+            error: the error.
+            data: what the JSON has besides.
+        """
         if self.json_errors:
             problems = [self._pasteable(problem).as_dict() for problem in error.problems]
             more = {"moreProblems": error.more} if error.more else {}
-            self.json({"ok": False, "exitCode": error.exit_code, "problems": problems, **more})
+            self.json(
+                {
+                    "ok": False,
+                    "exitCode": error.exit_code,
+                    "problems": problems,
+                    **more,
+                    **(data or {}),
+                }
+            )
             return
         for problem in error.problems:
             self.problem(problem)
@@ -175,23 +214,23 @@ class Console:
             _write(sys.stderr, f"{count} problems\n")
 
     def problem(self, problem: Problem) -> None:
-        """One `error:` block: the place, what is wrong, and the fix below it."""
+        """Write one `error:` block: the place, the message, and the fix below it."""
         block = (
             str(self._pasteable(problem)).replace("\n", "\n  ").replace("\n    fix: ", "\n  fix: ")
         )
         _write(sys.stderr, f"{_word(sys.stderr, 'error')} {clean(block)}\n")
 
     def _pasteable(self, problem: Problem) -> Problem:
-        """The same problem with commands that can be pasted."""
+        """Return a problem whose commands can be pasted."""
         return problem.at(hint=self.pasteable(problem.hint)) if problem.hint else problem
 
     def crash(self, error: BaseException) -> None:
-        """An error that is ours to mend, in one line."""
-        said = clean(" ".join(str(error).split())) or "no message"
+        """Write an unexpected error, a bug of ours, in one line."""
+        message = clean(" ".join(str(error).split())) or "no message"
         if self.json_errors:
             problem = {
                 "path": "",
-                "message": f"bug in allranks: {type(error).__name__}: {said}",
+                "message": f"bug in allranks: {type(error).__name__}: {message}",
                 "hint": "",
                 "source": "",
             }
@@ -200,7 +239,7 @@ class Console:
         _write(
             sys.stderr,
             f"{_word(sys.stderr, 'error')} this is a bug in allranks, not in your input: "
-            f"{type(error).__name__}: {said}\n"
+            f"{type(error).__name__}: {message}\n"
             "  fix: please report it with the output of the same command under ALLRANKS_DEBUG=1\n",
         )
 
@@ -212,39 +251,41 @@ class Console:
         return self._live is not None
 
     def log(self, who: int | str | None, text: str, *, result: bool = True) -> None:
-        """One line of a pod's log; of what it orders a terminal to do, its colours alone are kept.
+        r"""Write one line of a pod's log, with its colours but no other control sequences.
+
+        A line that was overwritten with ``\r`` becomes several lines if their words differ.
 
         Args:
-            who: the pod's rank, with its role where there are several; None where it has none.
+            who: the pod's rank, with its role if there are several; None if it has none.
             text: the line.
-            result: whether the log is the command's result, or what is told about it.
+            result: whether the log is the command's result, or information about it.
         """
-        text = terminal.line(text)
         number = _NUMBER.search(str(who))
         colour = _RANK_COLOURS[int(number[0]) % len(_RANK_COLOURS) if number else 0]
         prefix = click.style(f"[{'-' if who is None else who}]", fg=colour)
-        if self._live is not None:
-            from rich.text import Text  # noqa: PLC0415 - loaded with the progress line
+        for row in map(terminal.line, terminal.rows(text)):
+            if self._live is not None:
+                from rich.text import Text
 
-            # Not wrapped: a line that is copied from the terminal stays one line.
-            self._live.print(Text.from_ansi(f"{prefix} {text}"), soft_wrap=True)
-            return
-        _write(sys.stdout if result else sys.stderr, f"{prefix} {text}\n")
+                # Not wrapped: a line that is copied from the terminal stays one line.
+                self._live.print(Text.from_ansi(f"{prefix} {row}"), soft_wrap=True)
+            else:
+                _write(sys.stdout if result else sys.stderr, f"{prefix} {row}\n")
 
     @contextmanager
     def progress(self, line: Callable[[int], str]) -> Iterator[None]:
-        """A line at the foot of the terminal that says how far a run is; nothing in a pipe.
+        """Show a progress line at the foot of the terminal; nothing in a pipe.
 
         Args:
-            line: gives the line's text for a terminal so wide; called a few times a second, from a
-                thread.
+            line: returns the line's text for a terminal's width; called a few times a second, from
+                a thread.
         """
         if not (sys.stderr.isatty() and sys.stdout.isatty()):
             yield
             return
-        from rich.console import Console as Rich  # noqa: PLC0415 - costs 0.05 s
-        from rich.live import Live  # noqa: PLC0415
-        from rich.text import Text  # noqa: PLC0415
+        from rich.console import Console as Rich
+        from rich.live import Live
+        from rich.text import Text
 
         rich = Rich(no_color=not _colour(sys.stdout), highlight=False)
         # While the line is shown, rich puts what is printed above it.
@@ -261,8 +302,8 @@ class Console:
                 self._live = None
 
 
-class Board:
-    """A table on a terminal that keeps up."""
+class LiveTable:
+    """A table on a terminal that is redrawn in place."""
 
     def __init__(self, live: Any, rich: Any) -> None:
         self._live = live
@@ -270,7 +311,7 @@ class Board:
 
     @property
     def rows(self) -> int:
-        """How many rows the terminal has room for, beside the headings and a line at the foot."""
+        """The number of rows that fit the terminal, beside the headings and a line at the foot."""
         return max(1, int(self._rich.size.height) - 3)
 
     def draw(
@@ -283,7 +324,7 @@ class Board:
         whole: Sequence[str] = (),
         foot: str = "",
     ) -> None:
-        """Show a table in the place of the last one; nothing of it is longer than a line.
+        """Redraw the table; no row is longer than a line.
 
         Args:
             columns: the headings.
@@ -293,8 +334,8 @@ class Board:
             whole: headings of columns of text that stay whole.
             foot: a line below it.
         """
-        from rich.console import Group  # noqa: PLC0415 - loaded with the board
-        from rich.text import Text  # noqa: PLC0415
+        from rich.console import Group
+        from rich.text import Text
 
         room = self._rich.width
         table, _ = _table(
@@ -315,29 +356,29 @@ def _table(
     whole: Sequence[str] = (),
     names_give: bool = False,
 ) -> tuple[Any, dict[int, int]]:
-    """The library's own table for a list of rows, and the widths of its columns by place."""
-    from rich.cells import cell_len  # noqa: PLC0415 - costs 0.05 s
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
+    """Return rich's table of the rows, and the widths of its columns by index."""
+    from rich.cells import cell_len
+    from rich.table import Table
+    from rich.text import Text
 
     heading = "bold" if _colour(sys.stdout) else ""
-    table = Table(box=None, pad_edge=False, padding=(0, fitting.GAP, 0, 0), header_style=heading)
+    table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style=heading)
     cells = [[one_line(str(cell)) for cell in row] for row in rows]
     titles = [one_line(column) for column in columns]
     widths = [
         max(cell_len(text) for text in (title, *(row[at] for row in cells)))
         for at, title in enumerate(titles)
     ]
-    shown = fitting.fit(
+    fitted = fit(
         [
-            fitting.Column(column, width, firm=at == 0 or column in (*right, *whole))
+            FittedColumn(column, width, firm=at == 0 or column in (*right, *whole))
             for at, (column, width) in enumerate(zip(columns, widths, strict=True))
         ],
         room,
         spare,
         names_give=names_give,
     )
-    for at, width in shown.items():
+    for at, width in fitted.items():
         column = columns[at]
         table.add_column(
             Text(titles[at]),
@@ -347,12 +388,12 @@ def _table(
             width=width,
         )
     for row in cells:
-        table.add_row(*(Text(row[at]) for at in shown))
-    return table, shown
+        table.add_row(*(Text(row[at]) for at in fitted))
+    return table, fitted
 
 
 def facts(pairs: Mapping[str, str]) -> str:
-    """Aligned `name  value` lines, for a header above a table."""
+    """Return aligned `name  value` lines, for a header above a table."""
     width = max((len(name) for name in pairs), default=0)
     return "\n".join(f"{name:<{width}}  {one_line(value)}" for name, value in pairs.items())
 
@@ -366,7 +407,7 @@ def _colour(stream: TextIO) -> bool:
 
 
 def _dim() -> str:
-    """The style of what is beside the result; none where a person wants no colour."""
+    """Return the style of text beside the result; empty without colour."""
     return "dim" if _colour(sys.stdout) else ""
 
 
@@ -377,3 +418,114 @@ def _word(stream: TextIO, word: str) -> str:
 
 def _write(stream: TextIO, text: str) -> None:
     click.echo(text, file=stream, nl=False, color=_colour(stream))
+
+
+GAP = 2  # between two columns
+# The width that cut text keeps before a column is left out, and its least width.
+_READABLE, _LEAST = 12, 6
+_NAME = 20  # of a name that is cut
+
+
+@dataclass(frozen=True, slots=True)
+class FittedColumn:
+    """A column to fit into a width.
+
+    Attributes:
+        title: its heading.
+        width: the width of its longest cell, or of its heading.
+        firm: it is never cut.
+    """
+
+    title: str
+    width: int
+    firm: bool
+
+
+def fit(
+    columns: Sequence[FittedColumn],
+    room: int,
+    spare: Sequence[str] = (),
+    *,
+    names_give: bool = False,
+) -> dict[int, int]:
+    """Return the width of each visible column, by its index.
+
+    Args:
+        columns: from the left.
+        room: the width of the table at most.
+        spare: headings of columns that can be left out, in this order.
+        names_give: whether the first column may be cut if nothing else can.
+    """
+    visible = dict(enumerate(columns))
+    for title in spare:
+        if _needed(visible.values(), _READABLE) <= room:
+            break
+        visible = {at: column for at, column in visible.items() if column.title != title}
+    most = max((column.width for column in columns), default=0)
+    while most > _LEAST and _needed(visible.values(), most) > room:
+        most -= 1
+    widths = {at: _width(column, most) for at, column in visible.items()}
+    if names_give and widths:
+        first, over = min(widths), max(0, _needed(visible.values(), most) - room)
+        widths[first] = max(min(widths[first], _NAME), widths[first] - over)
+    return widths
+
+
+def _width(column: FittedColumn, most: int) -> int:
+    return column.width if column.firm else min(column.width, most)
+
+
+def _needed(columns: Iterable[FittedColumn], most: int) -> int:
+    return sum(_width(column, most) + GAP for column in columns) - GAP
+
+
+class _Lasting(io.RawIOBase):
+    """A terminal, and /dev/null once it is closed."""
+
+    def __init__(self, terminal: int) -> None:
+        self._terminal = terminal
+
+    def fileno(self) -> int:
+        """Return the terminal's descriptor."""
+        return self._terminal
+
+    def isatty(self) -> bool:
+        """Whether the terminal is still open."""
+        return os.isatty(self._terminal)
+
+    def writable(self) -> bool:
+        """Return True."""
+        return True
+
+    def write(self, data: Any, /) -> int:
+        """Write to the terminal, or to /dev/null after a hangup."""
+        try:
+            return os.write(self._terminal, data)
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, self._terminal)
+        os.close(null)
+        return len(data)
+
+
+@contextmanager
+def tolerate_hangup() -> Iterator[None]:
+    """Ignore a closed terminal within the block; other outputs are unchanged."""
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = (_lasting(stream) for stream in before)
+    try:
+        yield
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        sys.stdout, sys.stderr = before
+
+
+def _lasting(stream: TextIO) -> TextIO:
+    if not stream.isatty():
+        return stream
+    stream.flush()
+    buffer = io.BufferedWriter(_Lasting(stream.fileno()))
+    return io.TextIOWrapper(buffer, stream.encoding, stream.errors, line_buffering=True)

@@ -1,30 +1,34 @@
-"""Writing files so that a failure leaves what was there before."""
+"""Write files atomically, so that a failure leaves the old content."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import io
+import json
 import os
+import re
 import sys
-import tempfile
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from allranks import atomic
 from allranks.errors import FULL, AllranksError, InputError, RunError, unwritable
+from allranks.yamlio import load
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 
 STDOUT = "-"
 
 
 def write(path: Path, text: str | bytes) -> bool:
-    """Write a file in one step; a file with this very content is left as it is.
+    """Write a file atomically; a file with the same content is left as it is.
 
-    ``-`` is standard output. A link is followed, and the file that it leads to is replaced. What is
-    no file (a pipe, a device) is written to, and stays what it is.
+    ``-`` is standard output. A link is followed, and its target is replaced. A pipe or a device is
+    written to, and not replaced.
 
     Args:
         path: the file; its folder must be there.
@@ -34,8 +38,8 @@ def write(path: Path, text: str | bytes) -> bool:
         Whether the file was written.
 
     Raises:
-        InputError: the place cannot be written to.
-        RunError: there is no room left in it.
+        InputError: the path cannot be written to.
+        RunError: the disk is full.
     """
     body = text.encode() if isinstance(text, str) else text
     try:
@@ -55,33 +59,106 @@ def write(path: Path, text: str | bytes) -> bool:
         raise refusal(error, path) from error
 
 
-def fix(error: OSError, path: Path) -> str:
-    """What to do about a place that cannot be written to.
+class PartlyWrittenError(RunError):
+    """Of several files some were replaced, and then one could not be.
+
+    Attributes:
+        written: the files that were.
+    """
+
+    def __init__(self, written: list[Path], missing: list[Path], reason: str, hint: str) -> None:
+        first, rest = (", ".join(map(str, paths)) for paths in (written, missing))
+        super().__init__(
+            f"cannot be written: {reason}. Written: {first}. Not written: {rest}",
+            path=str(missing[0]),
+            hint=f"{hint}; then run the same command again for the rest",
+        )
+        self.written = tuple(written)
+
+
+def rewrite(contents: Mapping[Path, tuple[bytes, bytes]]) -> None:
+    """Replace the contents of a person's own files, each atomically; modes and owners are kept.
+
+    All are prepared before the first is replaced, so that a folder without rights or a full disk
+    leaves every one of them as it was. A link is followed, and its target is replaced.
 
     Args:
-        error: why.
-        path: the place.
+        contents: by file, what it had when it was read, and what it is to have.
+
+    Raises:
+        InputError: one has been changed since, or cannot be written to; none is written.
+        PartlyWrittenError: one cannot be replaced after others were.
+        RunError: the disk is full; none is written.
+    """
+    with contextlib.ExitStack() as stack:
+        partials: dict[Path, Path] = {}
+        for path, (_, after) in contents.items():
+            try:
+                status = os.stat(path)  # noqa: PTH116 - links followed
+                real = Path(os.path.realpath(path))
+                partials[path] = stack.enter_context(atomic.prepared(real, after, like=status))
+            except OSError as error:
+                raise refusal(error, path) from error
+        _refuse_changed(contents)
+        written: list[Path] = []
+        for path, partial in partials.items():
+            try:
+                partial.replace(os.path.realpath(path))
+            except OSError as error:
+                if not written:
+                    raise refusal(error, path) from error
+                missing = [other for other in contents if other not in written]
+                reason = error.strerror or str(error)
+                raise PartlyWrittenError(written, missing, reason, fix(error, path)) from error
+            written.append(path)
+
+
+def _refuse_changed(contents: Mapping[Path, tuple[bytes, bytes]]) -> None:
+    """Refuse files that do not hold any more what was read.
+
+    Raises:
+        InputError: one does not, or cannot be read.
+    """
+    for path, (before, _) in contents.items():
+        try:
+            is_same = path.read_bytes() == before
+        except OSError as error:
+            raise refusal(error, path, "read") from error
+        if not is_same:
+            raise InputError(
+                "has changed since it was read, and nothing is written",
+                path=str(path),
+                hint="run the same command again",
+            )
+
+
+def fix(error: OSError, path: Path) -> str:
+    """Return the fix for a path that cannot be written to.
+
+    Args:
+        error: the failure.
+        path: the path.
     """
     return unwritable(error.errno, str(path if path.is_dir() else path.parent))
 
 
-def refusal(error: OSError, path: Path, what: str = "written") -> AllranksError:
-    """The error for a place that cannot be written to.
+def refusal(error: OSError, path: Path, operation: str = "written") -> AllranksError:
+    """Return the error for a path that cannot be written to.
 
-    Another place would be right input; a full disk is nobody's input, but a failure.
+    A wrong path is invalid input; a full disk is a failure.
 
     Args:
-        error: why.
-        path: the place.
-        what: what cannot be done with it.
+        error: the failure.
+        path: the path.
+        operation: what cannot be done with it, as a participle.
     """
     kind = RunError if error.errno in FULL else InputError
-    message = f"cannot be {what}: {error.strerror or error}"
+    message = f"cannot be {operation}: {error.strerror or error}"
     return kind(message, path=str(path), hint=fix(error, path))
 
 
 def _special(path: Path) -> bool:
-    """Whether a place is no file, or a file under another name, such as ``/dev/stdout``."""
+    """Whether a path is not a regular file, or is an alias such as ``/dev/stdout``."""
     inside = path.absolute().parts[1:2]
     return inside in (("dev",), ("proc",)) or (path.exists() and not path.is_file())
 
@@ -91,29 +168,132 @@ def _replace(path: Path, body: bytes) -> bool:
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
     if path.is_file() and path.read_bytes() == body:
         return False
-    handle, temporary = tempfile.mkstemp(prefix=".allranks-", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(body)
-        os.chmod(temporary, 0o666 & ~_umask())  # noqa: PTH101 - mkstemp made it 0600
-        os.replace(temporary, path)  # noqa: PTH105 - a name, not a Path
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)  # noqa: PTH108
-        raise
+    atomic.write(path, body)
     return True
 
 
 @contextlib.contextmanager
 def stdout_to(path: Path) -> Iterator[None]:
-    """Send what the body prints to a file; nothing is written when the body fails."""
+    """Write what the body prints to a file; nothing is written if the body fails."""
     buffer = io.StringIO()
     with contextlib.redirect_stdout(buffer):
         yield
     write(path, buffer.getvalue())
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+LIST = ".allranks"
+_DOCUMENT = re.compile(r"^---[ \t]*(?:#.*)?\n", re.MULTILINE)
+_UNSAFE = re.compile(r"[^a-z0-9.-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class FolderChanges:
+    """The changes that a render made to a folder, as file names."""
+
+    written: tuple[str, ...]
+    same: tuple[str, ...]
+    removed: tuple[str, ...]
+
+
+def write_folder(target: Path, owner: str, text: str) -> FolderChanges:
+    """Write a release's manifests into a folder, and remove its old ones.
+
+    Args:
+        target: the folder; it is made where it is missing.
+        owner: the release, as namespace/name.
+        text: the manifests.
+
+    Raises:
+        InputError: the path is not a folder, or a file of someone else is in the way.
+    """
+    documents = split(text)
+    if target.exists() and not target.is_dir():
+        raise InputError("is a file, not a folder", path=str(target), hint="name a folder")
+    owners = _read_list(target)
+    mine = set(owners.get(owner, ()))
+    others = {name: who for who, names in owners.items() if who != owner for name in names}
+    for name in documents:
+        _refuse_foreign(target, name, mine, others)
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise refusal(error, target, "made") from error
+    # The list first: after a crash half-way every file of ours is known to be ours.
+    owners[owner] = sorted(mine | set(documents))
+    _write_list(target, owners)
+    changed = tuple(name for name in documents if write(target / name, documents[name]))
+    removed = tuple(name for name in sorted(mine - set(documents)) if _remove(target / name))
+    owners[owner] = sorted(documents)
+    _write_list(target, owners)
+    return FolderChanges(changed, tuple(name for name in documents if name not in changed), removed)
+
+
+def split(text: str) -> dict[str, str]:
+    """Return the documents of a stream by file name (kind and name), in the order of the stream."""
+    documents: dict[str, str] = {}
+    for chunk in _DOCUMENT.split(text):
+        for manifest in load.load_all(chunk):
+            if isinstance(manifest, dict) and manifest.get("kind"):
+                documents[_free_name(manifest, documents)] = chunk
+    return documents
+
+
+def _free_name(manifest: dict[str, Any], used: dict[str, str]) -> str:
+    metadata = manifest.get("metadata") or {}
+    parts = [str(manifest["kind"]), str(metadata.get("name") or "unnamed")]
+    stem = "-".join(_UNSAFE.sub("-", part.lower()).strip("-.") for part in parts)
+    name, number = f"{stem}.yaml", 2
+    while name in used:
+        name, number = f"{stem}-{number}.yaml", number + 1
+    return name
+
+
+def _refuse_foreign(target: Path, name: str, mine: set[str], others: dict[str, str]) -> None:
+    path = target / name
+    if not path.is_symlink() and (name in mine or not path.exists()):
+        return
+    whose = f"the release {others[name]}" if name in others else "you"
+    raise InputError(
+        f"is there already and belongs to {whose}, so it is not overwritten",
+        path=str(path),
+        hint="render into another folder, or move the file away",
+    )
+
+
+def _read_list(target: Path) -> dict[str, list[str]]:
+    path = target / LIST
+    if not path.exists():
+        return {}
+    try:
+        data = json.loads(path.read_text("utf-8"))
+        owners = {str(who): [str(name) for name in names] for who, names in data["files"].items()}
+    except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
+        raise InputError(
+            "is not a list that allranks wrote",
+            path=str(path),
+            hint="render into another folder, or remove this file",
+        ) from error
+    for name in (name for names in owners.values() for name in names):
+        if "/" in name or name.startswith("."):
+            raise InputError(
+                f"lists {name!r}, which is no file of a render",
+                path=str(path),
+                hint="remove this file, and render into an empty folder",
+            )
+    return owners
+
+
+def _write_list(target: Path, owners: dict[str, list[str]]) -> None:
+    data = {
+        "about": "Files that `allranks render` wrote here, by release. It replaces only these.",
+        "files": {who: names for who, names in sorted(owners.items()) if names},
+    }
+    write(target / LIST, json.dumps(data, indent=2) + "\n")
+
+
+def _remove(path: Path) -> bool:
+    try:
+        path.unlink()
+    except FileNotFoundError:
+        return False
+    return True

@@ -1,8 +1,8 @@
 """The `allranks` program: finds the command, runs it, and turns every end into an exit code.
 
-Commands are loaded when they are called, so that `allranks validate` does not pay for what only
-`run` needs. This is the one place where an unexpected exception is caught: a person sees one
-honest line, and the traceback when they ask for it.
+Commands are imported when they are called, so that `allranks validate` does not import what only
+`run` needs. This is the only place where an unexpected exception is caught: the user sees one line,
+and the traceback with ALLRANKS_DEBUG.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ COMPLETE_VARIABLE = "_ALLRANKS_COMPLETE"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Where a command is, and its line in the list of commands."""
+    """The module of a command, and its line in the list of commands."""
 
     module: str
     section: str
@@ -48,30 +48,30 @@ _CHANGE = "Change"
 _SETUP = "Set up"
 
 COMMANDS = {
-    "init": Entry("init", _PREPARE, "Print a commented values file to start from."),
-    "presets": Entry("presets", _PREPARE, "List the presets that a values file can name."),
-    "validate": Entry("validate", _PREPARE, "Check values; name every problem and its fix."),
+    "init": Entry("values", _PREPARE, "Print a commented values file to start from."),
+    "presets": Entry("values", _PREPARE, "List the presets that a values file can name."),
+    "validate": Entry("values", _PREPARE, "Check values; name every problem and its fix."),
     "plan": Entry("plan", _PREPARE, "Show the node layout that the values give."),
     "render": Entry("render", _PREPARE, "Write the final Kubernetes manifests."),
     "run": Entry("run", _RUN, "Run a job and follow it to its end."),
     "sweep": Entry("sweep", _RUN, "Try many settings of a job, and find the best."),
-    "status": Entry("jobs", _RUN, "Show how a run is doing."),
-    "list": Entry("jobs", _RUN, "List the runs."),
+    "status": Entry("runs", _RUN, "Show how a run is doing."),
+    "list": Entry("runs", _RUN, "List the runs."),
     "top": Entry("top", _RUN, "Watch all runs, as a table that keeps up."),
     "logs": Entry("logs", _RUN, "Show the logs of a run."),
-    "attach": Entry("logs", _RUN, "Follow a run that goes on."),
-    "events": Entry("logs", _RUN, "Show what happened to a run."),
-    "exec": Entry("logs", _RUN, "Run a program in a pod of a run."),
-    "wait": Entry("jobs", _RUN, "Wait for a run to succeed or to fail."),
-    "suspend": Entry("controls", _CHANGE, "Stop a run's pods and keep the run."),
-    "resume": Entry("controls", _CHANGE, "Let a suspended run go on."),
-    "scale": Entry("scaling", _CHANGE, "Give an elastic run another size."),
+    "attach": Entry("attach", _RUN, "Follow a run that goes on."),
+    "events": Entry("events", _RUN, "Show what happened to a run."),
+    "exec": Entry("exec", _RUN, "Run a program in a pod of a run."),
+    "wait": Entry("runs", _RUN, "Wait for a run to succeed or to fail."),
+    "suspend": Entry("scale", _CHANGE, "Stop a run's pods and keep the run."),
+    "resume": Entry("scale", _CHANGE, "Let a suspended run go on."),
+    "scale": Entry("scale", _CHANGE, "Give an elastic run another size."),
     "upgrade": Entry("upgrade", _CHANGE, "Bring a run to new values."),
-    "delete": Entry("jobs", _CHANGE, "Stop a run and remove it."),
+    "delete": Entry("runs", _CHANGE, "Stop a run and remove it."),
     "doctor": Entry("doctor", _SETUP, "Check helm, kubectl, plugin, cluster and Python."),
     "plugin": Entry("plugin", _SETUP, "Give helm the post-renderer and `helm sweep`."),
-    "operator": Entry("watcher", _SETUP, "Give a cluster the watcher, and the kinds it keeps."),
-    "completion": Entry("completion", _SETUP, "Print a completion script for your shell."),
+    "operator": Entry("operator", _SETUP, "Give a cluster the operator, and the kinds it keeps."),
+    "completion": Entry("plugin", _SETUP, "Print a completion script for your shell."),
 }
 
 
@@ -79,15 +79,15 @@ class LazyGroup(click.Group):
     """A group whose commands are imported by name, when they are called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        """Every command, in the order they are met in practice."""
+        """Return all commands, in the order of use."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """Import the command's module; None where there is no such command."""
+        """Import and return a command; None if there is no such command."""
         entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None
-        module = importlib.import_module(f"allranks.cli.{entry.module}")
+        module = importlib.import_module(f"allranks.cli.commands.{entry.module}")
         command = getattr(module, f"{cmd_name}_command")
         assert isinstance(command, click.Command)  # noqa: S101 - a test walks the whole table
         return command
@@ -95,7 +95,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click's, with the nearest command named where there is none of that name."""
+        """Resolve a command as click does; the error for an unknown one names the nearest."""
         name, arguments = args[0], tuple(args)
         console = ctx.find_object(Console)
         if console is not None:
@@ -111,7 +111,7 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """The list of commands by section, without importing any of them."""
+        """Write the list of commands by section, without importing any of them."""
         width = max(map(len, COMMANDS))
         for section in dict.fromkeys(entry.section for entry in COMMANDS.values()):
             with formatter.section(section):
@@ -138,7 +138,7 @@ def cli() -> None:
       allranks init torchrun > values.yaml
       allranks validate -f values.yaml
       allranks run demo -f values.yaml
-    """  # noqa: D301 - \b is click's mark for text that is not re-wrapped
+    """
 
 
 def main(arguments: list[str] | None = None, name: str = "") -> int:
@@ -146,7 +146,7 @@ def main(arguments: list[str] | None = None, name: str = "") -> int:
 
     Args:
         arguments: the command line without its first word; None for the process's own.
-        name: what the program is called in its help; "" for as it was typed.
+        name: the program's name in its help; "" for the name that was typed.
     """
     console = Console()
     try:
@@ -168,11 +168,11 @@ def main(arguments: list[str] | None = None, name: str = "") -> int:
         click.echo(error.format_message(), err=True)
         return EXIT_INPUT
     except (AllranksError, click.ClickException, OSError) as error:
-        known = _known(error)
+        failure = _as_allranks_error(error)
         if isinstance(error, OutputError):
             console.json_errors = False
-        _tell(console, known)
-        return known.exit_code
+        _show_error(console, failure)
+        return failure.exit_code
     except Exception as error:  # noqa: BLE001 - the program's top-level handler
         _debug()
         console.crash(error)
@@ -183,13 +183,13 @@ def main(arguments: list[str] | None = None, name: str = "") -> int:
 def _pasteable(root: click.Command, arguments: tuple[str, ...], text: str) -> str:
     if f"`{names.CLI} " not in text:
         return text
-    from allranks.cli import typed  # noqa: PLC0415 - only where a message names a command
+    from allranks.cli import typed_command
 
-    return typed.pasteable(root, arguments, text)
+    return typed_command.pasteable(root, arguments, text)
 
 
-def _tell(console: Console, error: AllranksError) -> None:
-    """Show an error; as text on standard error where its JSON cannot be written."""
+def _show_error(console: Console, error: AllranksError) -> None:
+    """Show an error; as text on standard error if its JSON cannot be written."""
     if console.json_errors:
         try:
             console.error(error)
@@ -201,9 +201,9 @@ def _tell(console: Console, error: AllranksError) -> None:
     console.error(error)
 
 
-def program(called: str) -> str:
-    """The program's name as a person typed it: `kubectl allranks` for kubectl's plugin."""
-    name = Path(called).name
+def program(path: str) -> str:
+    """Return the program's name as the user types it: `kubectl allranks` for kubectl's plugin."""
+    name = Path(path).name
     return f"kubectl {names.CLI}" if name.startswith("kubectl-") else names.CLI
 
 
@@ -212,15 +212,15 @@ def _debug() -> None:
         sys.excepthook(*sys.exc_info())
 
 
-def _known(error: AllranksError | click.ClickException | OSError) -> AllranksError:
-    """The error as one of ours: click's are wrong input, the system's are failures."""
+def _as_allranks_error(error: AllranksError | click.ClickException | OSError) -> AllranksError:
+    """Convert an error to one of ours: click's are invalid input, the system's are failures."""
     if isinstance(error, AllranksError):
         return error
     if isinstance(error, OutputError):
         return RunError(f"the output could not be written: {error.strerror}")
     if isinstance(error, OSError):
         _debug()
-        from allranks.cli import files  # noqa: PLC0415 - only where something fails
+        from allranks.cli import files
 
         path = str(error.filename or "")
         hint = files.fix(error, Path(path)) if path else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -31,12 +32,12 @@ def values_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def optional_values_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same where values may also come from elsewhere."""
+    """Add the same, for a command whose values may also come from elsewhere."""
     return _sources(function, presets=True, needed=False)
 
 
 def some_values_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same without presets, for a chart whose defaults are enough."""
+    """Add the same without presets, for a chart whose defaults are enough."""
     return _sources(function, presets=False)
 
 
@@ -46,13 +47,13 @@ def _sources(
     @functools.wraps(function)
     def with_sources(*args: Any, **options: Any) -> Any:
         files: tuple[str, ...] = options.pop("values")
-        named: tuple[str, ...] = options.pop("preset", ())
+        preset_names: tuple[str, ...] = options.pop("preset", ())
         sets = [(kind, text) for kind in _HELP for text in options.pop(kind.replace("-", "_"))]
-        if named:
-            sets.insert(0, ("set-json", f"preset={json.dumps(list(named))}"))
+        if preset_names:
+            sets.insert(0, ("set-json", f"preset={json.dumps(list(preset_names))}"))
         if presets and needed and not files and not sets:
             raise InputError("no values were given", hint="name a values file with -f values.yaml")
-        from allranks.values.sources import Sources  # noqa: PLC0415 - YAML, for these commands only
+        from allranks.values.sources import Sources
 
         for text in (*files, *(text for _, text in sets)):
             _unicode(text)
@@ -82,21 +83,21 @@ def _sources(
 
 
 def release_argument(function: F) -> F:
-    """Add NAME, the release's name; whether it is a good one is checked with the values."""
+    """Add NAME, the release's name, which is checked with the values."""
 
-    def given(_: click.Context, __: click.Parameter, value: str) -> str:
+    def check_value(_: click.Context, __: click.Parameter, value: str) -> str:
         if not value:
             raise InputError("the release name is empty", hint="give it a name, such as demo")
         return value
 
-    return click.argument("name", callback=given)(function)
+    return click.argument("name", callback=check_value)(function)
 
 
 def output_option(*choices: str) -> Callable[[F], F]:
     """Add -o; `json` also turns errors into JSON.
 
     Args:
-        choices: what the command can print; the first is the default.
+        choices: the formats that the command can print; the first is the default.
     """
 
     def remember(ctx: click.Context, _: click.Parameter, value: str) -> str:
@@ -134,7 +135,7 @@ def helm_option(function: F) -> F:
 
 
 def inventory_options(function: F) -> F:
-    """Add where to take the cluster's free nodes from: a file, or the cluster itself."""
+    """Add --inventory, --nodes-from-cluster and --context: the source of the free nodes."""
     function = context_option(function)
     function = click.option(
         "--nodes-from-cluster", is_flag=True, help="Fit the job to the cluster's free nodes."
@@ -155,8 +156,8 @@ def context_option(function: F) -> F:
 
 
 def complete_preset(_: click.Context, __: click.Parameter, start: str) -> list[str]:
-    """The names of the presets, for the shell."""
-    from allranks.values import presets  # noqa: PLC0415 - only while a shell completes
+    """Return the names of presets, for shell completion."""
+    from allranks.values import presets
 
     return [preset.name for preset in presets.list() if preset.name.startswith(start)]
 
@@ -165,5 +166,48 @@ def _unicode(text: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        shown = text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-        raise InputError(f"{shown!r} is not UTF-8", hint="type it in UTF-8") from error
+        printable = text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+        raise InputError(f"{printable!r} is not UTF-8", hint="type it in UTF-8") from error
+
+
+_Wrapped = TypeVar("_Wrapped", bound=Callable[..., Any])
+
+_SHAPE = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s?)?")
+_UNITS = (86_400, 3_600, 60, 1)
+
+
+class Duration(click.ParamType[float]):
+    """A parameter type for a length of time, in seconds."""
+
+    name = "duration"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Return the seconds of ``90s``, ``10m`` or ``1h30m``; a bare number is seconds."""
+        if isinstance(value, (int, float)):
+            return float(value)
+        match = _SHAPE.fullmatch(str(value).strip())
+        if match is None or not any(match.groups()):
+            self.fail(f"{value!r} is not a length of time; write 90s, 10m or 1h30m", param, ctx)
+        return sum(
+            float(number) * unit
+            for number, unit in zip(match.groups(), _UNITS, strict=True)
+            if number
+        )
+
+
+def timeout_option(help_text: str, default: float | None = None) -> Callable[[_Wrapped], _Wrapped]:
+    """Add --timeout.
+
+    Args:
+        help_text: the help; a hint at the format is added.
+        default: seconds; None is no limit.
+    """
+    return click.option(
+        "--timeout",
+        type=Duration(),
+        default=default,
+        metavar="TIME",
+        help=f"{help_text} Such as 90s, 10m or 1h30m.",
+    )

@@ -1,12 +1,13 @@
-"""Where a command works: on a cluster, or on this machine.
+"""The target of a command: a cluster, or this machine.
 
-The flags are kubectl's. Where none is given the cluster is meant as soon as a kubeconfig has a
-context, as kubectl would use it; a machine without one is its own target, and is told so.
+The flags are kubectl's. Without flags the target is the cluster if a kubeconfig has a context, as
+for kubectl; otherwise it is this machine, with a note.
 """
 
 from __future__ import annotations
 
 import functools
+import os
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from allranks.cli.console import Console
-    from allranks.cluster.kube import KubeCluster
-    from allranks.helm.releases import Home
+    from allranks.cluster.client import KubeCluster
+    from allranks.helm.releases import ReleaseRef
 
 LOCAL, CLUSTER = "local", "cluster"
 _COMPLETION_SECONDS = 1.0
@@ -29,14 +30,14 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class ClusterTarget:
     """A namespace of a cluster.
 
     Attributes:
         cluster: the cluster.
-        namespace: the namespace, whoever named it.
-        kubeconfig: the file that was named; "" where none was.
-        helm: the helm that was named; None where none was.
+        namespace: the namespace of the flags, or of the context.
+        kubeconfig: the file of --kubeconfig; "" for none.
+        helm: the path of --helm; None for none.
     """
 
     cluster: KubeCluster
@@ -44,26 +45,26 @@ class Site:
     kubeconfig: str = ""
     helm: str | None = None
 
-    def home(self, name: str) -> Home:
-        """A release there, for helm.
+    def home(self, name: str) -> ReleaseRef:
+        """Return the reference to a release there, for helm.
 
         Raises:
-            MissingToolError: there is no helm that works.
+            MissingToolError: no helm works.
         """
-        from allranks.helm import locate  # noqa: PLC0415 - helm costs 0.2 s that a status need not
-        from allranks.helm.releases import Home  # noqa: PLC0415
+        from allranks.helm import binary as helm_binary
+        from allranks.helm.releases import ReleaseRef
 
-        return Home(
-            locate.find(self.helm), name, self.namespace, self.kubeconfig, self.cluster.context
+        return ReleaseRef(
+            helm_binary.find(self.helm), name, self.namespace, self.kubeconfig, self.cluster.context
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a person said about the place.
+    """The target flags of a command.
 
     Attributes:
-        on: ``local``, ``cluster``, or "" where they did not say.
+        on: ``local``, ``cluster``, or "" if not given.
         namespace: "" is the context's own.
         context: "" is the current one.
         kubeconfig: "" is found as kubectl does.
@@ -81,24 +82,26 @@ class Target:
         """The namespace of a run on this machine."""
         return self.namespace or "default"
 
-    def site(self, console: Console | None = None) -> Site | None:
-        """The place on a cluster; None where this machine is meant.
+    def site(self, console: Console | None = None) -> ClusterTarget | None:
+        """Return the cluster and namespace; None if the target is this machine.
 
         Args:
-            console: hears why this machine is meant where nobody said so.
+            console: gets a note if this machine is the target by default.
 
         Raises:
             InputError: the flags do not fit, or a kubeconfig is broken.
         """
         if self.local(console):
             return None
-        from allranks.cluster.kube import KubeCluster  # noqa: PLC0415 - only where one is asked
+        from allranks.cluster.client import KubeCluster
 
         cluster = KubeCluster(self.kubeconfig or None, self.context or None)
-        return Site(cluster, self.namespace or cluster.namespace, self.kubeconfig, self.helm)
+        return ClusterTarget(
+            cluster, self.namespace or cluster.namespace, self.kubeconfig, self.helm
+        )
 
-    def on_cluster(self) -> Site:
-        """The place on a cluster, for what only a cluster has.
+    def on_cluster(self) -> ClusterTarget:
+        """Return the cluster and namespace, for a command that needs a cluster.
 
         Raises:
             InputError: this machine was named, or there is no kubeconfig.
@@ -112,24 +115,24 @@ class Target:
         return site
 
     def local(self, console: Console | None = None) -> bool:
-        """Whether this machine is meant.
+        """Whether the target is this machine.
 
         Args:
-            console: hears why where nobody said so.
+            console: gets a note if it is so by default.
 
         Raises:
             InputError: the flags do not fit, or a kubeconfig is broken.
         """
-        named = [flag for flag in ("context", "kubeconfig") if getattr(self, flag)]
-        if self.on == LOCAL and named:
+        flags = [flag for flag in ("context", "kubeconfig") if getattr(self, flag)]
+        if self.on == LOCAL and flags:
             raise InputError(
                 "is for a cluster, and --on local is this machine",
-                path=f"--{named[0]}",
+                path=f"--{flags[0]}",
                 hint="give one of the two",
             )
-        if self.on or named:
+        if self.on or flags:
             return self.on == LOCAL
-        from allranks.cluster import kubeconfig  # noqa: PLC0415 - reads YAML
+        from allranks.cluster import kubeconfig
 
         if kubeconfig.has_context():
             return False
@@ -148,9 +151,9 @@ def target_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def only_cluster_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add -n, --context and --kubeconfig, for what only a cluster has; also as `target`.
+    """Add -n, --context and --kubeconfig, for a command that needs a cluster; also as `target`.
 
-    `--on cluster` may be said all the same, and `--on local` is told what to use in its place.
+    `--on cluster` is accepted, and the error for `--on local` names what to use instead.
     """
     return click.option(
         "--on", type=click.Choice([LOCAL, CLUSTER]), default=CLUSTER, hidden=True, callback=_remote
@@ -160,13 +163,11 @@ def only_cluster_options(function: Callable[..., Any]) -> Callable[..., Any]:
 def _remote(context: click.Context, _: click.Parameter, place: str) -> str:
     if place == LOCAL:
         of_run = any(parameter.name == "name" for parameter in context.command.params)
-        look = (
-            f"`{names.CLI} logs NAME --on local --follow` shows what a run of this machine writes"
-        )
+        fix = f"`{names.CLI} logs NAME --on local --follow` shows what a run of this machine writes"
         raise InputError(
             f"{context.info_name} is for what runs on a cluster",
             path="--on",
-            hint=look if of_run else "leave it out",
+            hint=fix if of_run else "leave it out",
         )
     return place
 
@@ -208,9 +209,9 @@ def cluster_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def run_argument(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add NAME, a run that is there; a shell completes it."""
+    """Add NAME, an existing run, with shell completion."""
 
-    def given(_: click.Context, __: click.Parameter, value: str) -> str:
+    def check_value(_: click.Context, __: click.Parameter, value: str) -> str:
         if not _NAME.fullmatch(value):
             raise InputError(
                 f"{value!r} is no name of a run",
@@ -219,35 +220,43 @@ def run_argument(function: Callable[..., Any]) -> Callable[..., Any]:
             )
         return value
 
-    return click.argument("name", callback=given, shell_complete=complete_run)(function)
+    return click.argument("name", callback=check_value, shell_complete=complete_run)(function)
 
 
 def complete_run(ctx: click.Context, _: click.Parameter, start: str) -> list[str]:
-    """The names of the runs, for the shell; none where the cluster takes more than a second."""
-    import threading  # noqa: PLC0415 - only while a shell completes
+    """Return the names of runs, for shell completion; none if the cluster takes too long."""
+    import threading
 
-    given = ctx.params
+    flags = ctx.params
     target = Target(
-        on=given.get("on") or "",
-        namespace=given.get("namespace") or "",
-        context=given.get("context") or "",
-        kubeconfig=given.get("kubeconfig") or "",
+        on=flags.get("on") or "",
+        namespace=flags.get("namespace") or "",
+        context=flags.get("context") or "",
+        kubeconfig=flags.get("kubeconfig") or "",
     )
     if _is_here(target):
         return _matching(_local_names(), start)
-    found: list[str] = []
-    asking = threading.Thread(target=lambda: found.extend(_cluster_names(target)), daemon=True)
+    runs: list[str] = []
+    asking = threading.Thread(target=lambda: runs.extend(_cluster_names(target)), daemon=True)
     asking.start()
-    asking.join(_COMPLETION_SECONDS)
-    return _matching(found, start)
+    asking.join(_patience())
+    return _matching(runs, start)
 
 
-def _matching(found: Iterable[str], start: str) -> list[str]:
-    return sorted(name for name in set(found) if name.startswith(start))
+def _patience() -> float:
+    """The seconds that somebody who pressed a key waits for a cluster."""
+    try:
+        return max(0.0, float(os.environ.get(names.ENV_COMPLETION_SECONDS, "")))
+    except ValueError:
+        return _COMPLETION_SECONDS
+
+
+def _matching(run_names: Iterable[str], start: str) -> list[str]:
+    return sorted(name for name in set(run_names) if name.startswith(start))
 
 
 def _is_here(target: Target) -> bool:
-    """Whether this machine is meant; half-typed flags may name no cluster."""
+    """Whether the target is this machine, also with incomplete flags."""
     try:
         return target.local()
     except InputError:
@@ -255,18 +264,18 @@ def _is_here(target: Target) -> bool:
 
 
 def _local_names() -> list[str]:
-    from allranks.errors import AllranksError  # noqa: PLC0415 - only while a shell completes
-    from allranks.local import control  # noqa: PLC0415
+    from allranks.errors import AllranksError
+    from allranks.local import runs as local_runs
 
     try:
-        return [run.name for run in control.list_runs()]
+        return [run.name for run in local_runs.list_runs()]
     except AllranksError:
         return []
 
 
 def _cluster_names(target: Target) -> list[str]:
-    from allranks.cluster import paths, removal  # noqa: PLC0415 - only while a shell completes
-    from allranks.errors import AllranksError  # noqa: PLC0415
+    from allranks.cluster import cleanup, paths
+    from allranks.errors import AllranksError
 
     try:
         site = target.on_cluster()
@@ -279,9 +288,21 @@ def _cluster_names(target: Target) -> list[str]:
         )
     except AllranksError:
         return []
-    runs = [item["metadata"] for item in items if not removal.is_kept(item)]
+    runs = [item["metadata"] for item in items if not cleanup.is_kept(item)]
+    labelled = [run["labels"].get(names.APP_INSTANCE) for run in runs]
+    return [*filter(None, labelled), *_unreleased(site)]
+
+
+def _unreleased(site: ClusterTarget) -> list[str]:
+    """Return the ElasticJobs that were applied without helm: each is a run by its own name."""
+    from allranks.cluster import paths
+    from allranks.errors import AllranksError
+
+    try:
+        jobs = site.cluster.list(paths.ELASTIC_JOBS, namespace=site.namespace, metadata_only=True)
+    except AllranksError:
+        return []  # the cluster has no such kind, or does not show it
+    metadata = [job["metadata"] for job in jobs]
     return [
-        str(one["labels"][names.APP_INSTANCE])
-        for one in runs
-        if names.APP_INSTANCE in one["labels"]
+        job["name"] for job in metadata if not (job.get("labels") or {}).get(names.APP_INSTANCE)
     ]

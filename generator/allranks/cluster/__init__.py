@@ -1,1 +1,1 @@
-"""The live cluster, behind one port; the only package that knows the kubernetes library."""
+"""The live cluster; the only package that knows the kubernetes library."""

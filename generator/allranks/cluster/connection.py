@@ -1,66 +1,95 @@
-"""One connection to an API server, through the kubernetes library's dynamic client.
+"""A connection to an API server, for the requests of the command line and of the operator.
 
-Only its request layer is used: no discovery (four more requests, and a cache file in the shared
-temporary folder), no wrapper objects (they cost ten times the parsing of a page). The library is
-imported when a cluster is first asked, because it takes 0.2 s that no other command should pay.
+Of the kubernetes library only kubeconfigs, credentials and sockets are used: no discovery (four
+more requests, and a cache file in the shared temporary folder), no wrapper objects (they cost ten
+times the parsing of a page). The library is imported when a cluster is first asked, because it
+takes 0.2 s that no other command should pay.
 
-Every answer is bounded in time and never retried: a person waits for it. A stream (a watch, a log)
-has no such bound: the system's own keep-alive notices a peer that is gone within a minute.
+Every answer is bounded in time and never retried: the caller knows best whether the same request
+still makes sense. A stream (a watch, a log) of the command line has no such bound: the system's own
+keep-alive notices a peer that is gone within a minute.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import time
 import warnings
 from functools import cached_property
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode
 
-from allranks.cluster import kubeconfig, refusals
-from allranks.errors import InputError, ToolError
+from allranks.cluster import errors, kubeconfig
+from allranks.errors import BusyError, InputError, TooLongError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from kubernetes.dynamic import DynamicClient
+    from kubernetes.client import ApiClient
 
-    from allranks.cluster.refusals import Asked
+    from allranks.cluster.errors import ApiRequest
+    from allranks.k8s.manifest import Manifest
 
 CONNECT_SECONDS = 5.0
 READ_SECONDS = 20.0
+JSON = "application/json"
 _CREDENTIALS_SECONDS = 5.0
 _SOCKETS_KEPT = 128  # as many logs may be followed at once
+_CHUNK = 1 << 16
 
 
-class _NoDiscovery:
-    """Stands in for the library's discovery: paths are known here, nothing is to be found out."""
+class JsonCodec(NamedTuple):
+    """A JSON library.
 
-    def __init__(self, client: object, cache_file: str | None) -> None:
-        del client, cache_file
+    Attributes:
+        loads: parses; raises ValueError or RecursionError.
+        dumps: writes.
+    """
+
+    loads: Callable[[bytes], Any]
+    dumps: Callable[[Any], bytes]
+
+
+STANDARD_JSON = JsonCodec(json.loads, lambda value: json.dumps(value).encode())
 
 
 class Connection:
-    """Sends requests; turns every failure into an error of ours."""
+    """Sends requests; turns each failure into an ApiError."""
 
-    def __init__(self, file: str | None, context: str | None, timeout: float) -> None:
-        """Nothing is read or sent before the first request.
+    def __init__(
+        self,
+        file: str | None,
+        context: str | None,
+        timeout: float,
+        *,
+        codec: JsonCodec = STANDARD_JSON,
+        agent: str = "",
+        server: str = "",
+    ) -> None:
+        """Create it; nothing is read or sent before the first request.
 
         Args:
             file: a kubeconfig; None finds it as kubectl does.
             context: a context of it; None is the current one.
             timeout: seconds that one answer may take.
+            codec: what reads and writes JSON.
+            agent: what the program is called in the server's logs; "" is the library's name.
+            server: what the server is called in messages; "" is `where`.
         """
         self._file = file
         self._context = context
-        self._timeout = (min(CONNECT_SECONDS, timeout), timeout)
+        self._timeout = timeout
+        self.codec = codec
+        self._agent = agent
+        self._server = server
         # Until when (time.monotonic) these headers are taken for good.
-        self._known: tuple[float, dict[str, str]] = (0.0, {})
+        self._authorization: tuple[float, dict[str, str]] = (0.0, {})
 
     @cached_property
     def config(self) -> kubeconfig.Kubeconfig:
-        """The kubeconfig that is used."""
+        """The kubeconfig in use."""
         return kubeconfig.find(self._file, self._context)
 
     @property
@@ -70,33 +99,38 @@ class Connection:
         host = self.client.configuration.host
         return f"context {name} at {host}" if name else f"this pod's cluster at {host}"
 
+    @property
+    def server(self) -> str:
+        """What the server is called in messages."""
+        return self._server or self.where
+
     @cached_property
-    def client(self) -> DynamicClient:
+    def client(self) -> ApiClient:
         """The library's client.
 
         Raises:
             InputError: the kubeconfig is missing, broken, or has no such context.
         """
-        from kubernetes import client, config, dynamic  # noqa: PLC0415 - see the module's docstring
+        from kubernetes import client, config
 
         settings = client.Configuration()
-        found = self.config
+        resolved = self.config
         try:
-            if found.in_cluster:
+            if resolved.in_cluster:
                 config.load_incluster_config(  # type: ignore[no-untyped-call]
                     client_configuration=settings
                 )
             else:
                 config.load_kube_config(  # type: ignore[no-untyped-call]
-                    config_file=os.pathsep.join(found.files),
-                    context=found.context,
+                    config_file=os.pathsep.join(resolved.files),
+                    context=resolved.context,
                     client_configuration=settings,
                 )
         except (config.ConfigException, OSError, ValueError) as error:
             raise InputError(
                 f"the kubeconfig cannot be used: {error}",
                 hint="fetch it again from your cluster's provider",
-                source=", ".join(found.files),
+                source=", ".join(resolved.files),
             ) from error
         settings.retries = False
         settings.keep_alive = True
@@ -104,167 +138,184 @@ class Connection:
         if not settings.verify_ssl:
             # The kubeconfig says so; kubectl does not repeat it at each request either.
             warnings.filterwarnings("ignore", "Unverified HTTPS request", module="urllib3")
-        return dynamic.DynamicClient(  # type: ignore[no-untyped-call]
-            client.ApiClient(settings), discoverer=_NoDiscovery
-        )
+        return client.ApiClient(settings)
 
     def request(
         self,
-        asked: Asked,
-        method: str,
-        path: str,
+        request: ApiRequest,
         *,
         query: Sequence[tuple[str, str]] = (),
         body: Any = None,
-        content_type: str = "",
-        accept: str = "",
-    ) -> dict[str, Any]:
-        """Send one request; return the object that the server answers with.
+        content_type: str = JSON,
+        accept: str = JSON,
+    ) -> Manifest:
+        """Send a request; return the object that the server answers with.
 
         Args:
-            asked: the request in words, for a refusal.
-            method: get, post, patch or delete.
-            path: the path, without a query.
+            request: what is asked of which resource.
             query: the query's parameters.
-            body: what is sent, as JSON.
-            content_type: of the body, where it is not plain JSON.
-            accept: the form of the answer, where it is not plain JSON.
-
-        Raises:
-            AllranksError: the server refuses, or does not answer.
-            ExpiredError: the server has forgotten where a list was.
-        """
-        answer = self._send(
-            asked,
-            method,
-            path,
-            serializer=_as_is,
-            query_params=list(query),
-            body=body,
-            content_type=content_type or None,
-            header_params={"Accept": accept} if accept else {},
-            _request_timeout=self._timeout,
-        )
-        if not isinstance(answer, dict):
-            raise ToolError(
-                f"{self.where} answered with something that is not Kubernetes",
-                hint="check the server's address in the kubeconfig; a login page may be in between",
-            )
-        return answer
-
-    def stream(self, asked: Asked, path: str, query: Sequence[tuple[str, str]] = ()) -> Any:
-        """Open a stream; return urllib3's response, whose body comes as the server sends it.
-
-        Raises:
-            AllranksError: the server refuses, or does not answer.
-            ExpiredError: the server has forgotten where a watch was.
-        """
-        return self._send(
-            asked,
-            "get",
-            path,
-            serialize=False,
-            query_params=list(query),
-            header_params={"Accept": "*/*"},
-            _request_timeout=(self._timeout[0], None),
-        )
-
-    def raw(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Sequence[tuple[str, str]] = (),
-        body: bytes | None = None,
-        content_type: str = "application/json",
-        accept: str = "application/json",
-        agent: str = "",
-        seconds: float | None = None,
-        streamed: bool = False,
-    ) -> Any:
-        """Send one request; return urllib3's answer, whatever its status.
-
-        For a program that goes by the status and sends thousands: nothing is read into or out of
-        objects of the library's.
-
-        Args:
-            method: GET, POST, PATCH or DELETE.
-            path: the path, without a query.
-            query: the query's parameters.
-            body: what is sent.
+            body: what is sent, as JSON; None is nothing.
             content_type: of the body.
             accept: the form of the answer.
-            agent: what the program is called in the server's logs.
-            seconds: how long it may be silent; None is as for every other request.
-            streamed: its body is read by the caller, as it comes.
 
         Raises:
             InputError: the kubeconfig is missing, broken, or has no such context.
-            ToolError: the server does not answer.
+            ApiError: the server refuses, or does not answer.
         """
-        library = self.client.client
-        settings = library.configuration
-        from urllib3 import Timeout  # noqa: PLC0415 - with the library, lazily
-        from urllib3.exceptions import HTTPError  # noqa: PLC0415 - as above
+        data = self._send(
+            request,
+            query,
+            read_seconds=self._timeout,
+            body=None if body is None else self.codec.dumps(body),
+            content_type=content_type,
+            accept=accept,
+        ).data
+        return self.decode(request, data)
 
-        headers = {"Accept": accept, "User-Agent": agent or library.user_agent}
+    def decode(self, request: ApiRequest, data: bytes) -> Manifest:
+        """The object of an answer.
+
+        Raises:
+            TooDeepError: it is nested too deep to be read.
+            BusyError: it is none.
+        """
+        try:
+            answer = self.codec.loads(data)
+        except RecursionError:
+            raise errors.too_deep(self.server, request) from None
+        except ValueError:
+            answer = None
+        if not isinstance(answer, dict):
+            raise errors.not_kubernetes(self.server)
+        return answer
+
+    def read(
+        self,
+        request: ApiRequest,
+        *,
+        query: Sequence[tuple[str, str]] = (),
+        accept: str = JSON,
+        seconds: float | None = None,
+        most: int | None = None,
+    ) -> bytes:
+        """Send a request; return the answer as it came.
+
+        Args:
+            request: what is asked of which resource.
+            query: the query's parameters.
+            accept: the form of the answer.
+            seconds: how long the server may be silent; None is as for every other request.
+            most: how many bytes are read; None is all.
+
+        Raises:
+            InputError: the kubeconfig is missing, broken, or has no such context.
+            TooLongError: there are more than `most`.
+            ApiError: the server refuses, or does not answer.
+        """
+        from urllib3.exceptions import HTTPError
+
+        silence = self._timeout if seconds is None else seconds
+        if most is None:
+            data: bytes = self._send(request, query, read_seconds=silence, accept=accept).data
+            return data
+        response = self._send(request, query, read_seconds=silence, accept=accept, streamed=True)
+        parts: list[bytes] = []
+        length = 0
+        try:
+            for chunk in response.stream(_CHUNK, decode_content=True):
+                parts.append(chunk)
+                length += len(chunk)
+                if length > most:
+                    response.close()
+                    raise TooLongError(f"cannot {request}: the answer has more than {most} bytes")
+        except (HTTPError, OSError, ValueError) as error:
+            response.close()
+            raise BusyError(f"cannot {request}: the connection broke: {error}") from error
+        response.release_conn()
+        return b"".join(parts)
+
+    def stream(
+        self,
+        request: ApiRequest,
+        query: Sequence[tuple[str, str]] = (),
+        *,
+        silence: float | None = None,
+    ) -> Any:
+        """Open a stream; return urllib3's response, whose body is read as it arrives.
+
+        Args:
+            request: what is asked of which resource.
+            query: the query's parameters.
+            silence: seconds without a byte after which the connection is broken; None is never.
+
+        Raises:
+            InputError: the kubeconfig is missing, broken, or has no such context.
+            ApiError: the server refuses, or does not answer.
+        """
+        return self._send(request, query, read_seconds=silence, accept="*/*", streamed=True)
+
+    def _send(
+        self,
+        request: ApiRequest,
+        query: Sequence[tuple[str, str]],
+        *,
+        read_seconds: float | None,
+        body: bytes | None = None,
+        content_type: str = JSON,
+        accept: str = JSON,
+        streamed: bool = False,
+    ) -> Any:
+        """Send a request; return urllib3's response, which is a success.
+
+        Thousands of these are sent: nothing is read into or out of objects of the library's.
+        """
+        library = self.client
+        from urllib3 import Timeout
+        from urllib3.exceptions import HTTPError, SSLError
+
+        headers = {"Accept": accept, "User-Agent": self._agent or library.user_agent}
         if body is not None:
             headers["Content-Type"] = content_type
         headers |= self._credentials()
         marks = f"?{urlencode(query)}" if query else ""
-        connect, read = self._timeout
         try:
             answer = library.rest_client.pool_manager.request(
-                method,
-                f"{settings.host}{path}{marks}",
+                request.method,
+                f"{library.configuration.host}{request.url}{marks}",
                 body=body,
                 headers=headers,
-                timeout=Timeout(connect=connect, read=seconds or read),
+                timeout=Timeout(connect=min(CONNECT_SECONDS, self._timeout), read=read_seconds),
                 retries=False,
                 preload_content=not streamed,
             )
+            if answer.status < HTTPStatus.BAD_REQUEST:
+                return answer
+            refusal = answer.data  # of a stream it is read now
+        except SSLError as error:
+            raise errors.untrusted(self.server, error) from error
         except HTTPError as error:
-            raise refusals.unreachable(self.where, error) from error
+            raise errors.unreachable(self.server, error) from error
         if answer.status == HTTPStatus.UNAUTHORIZED:
-            self._known = (0.0, {})
-        return answer
+            self._authorization = (0.0, {})
+        raise errors.refusal(
+            self.server,
+            request,
+            answer.status,
+            refusal,
+            reason=str(answer.reason or ""),
+            retry_after=answer.headers.get("Retry-After", ""),
+        )
 
     def _credentials(self) -> dict[str, str]:
-        """The headers that say who asks.
+        """The headers that authenticate the user.
 
         The library builds a whole configuration, proxies and all, to say whether a token is still
         good: a fifth of a request's cost. It renews one minutes before its end, so seconds make no
         difference.
         """
-        until, headers = self._known
+        until, headers = self._authorization
         if time.monotonic() >= until:
-            settings = self.client.client.configuration
-            found = settings.auth_settings().values()
-            headers = {one["key"]: one["value"] for one in found}
-            self._known = (time.monotonic() + _CREDENTIALS_SECONDS, headers)
+            entries = self.client.configuration.auth_settings().values()
+            headers = {entry["key"]: entry["value"] for entry in entries}
+            self._authorization = (time.monotonic() + _CREDENTIALS_SECONDS, headers)
         return headers
-
-    def _send(self, asked: Asked, method: str, path: str, **params: Any) -> Any:
-        client = self.client
-        from kubernetes.client.exceptions import ApiException  # noqa: PLC0415 - lazily, as above
-        from urllib3.exceptions import HTTPError  # noqa: PLC0415 - lazily, as above
-
-        try:
-            return client.request(method, path, **params)
-        except ApiException as error:
-            if error.status == refusals.GONE:
-                raise refusals.ExpiredError from error
-            said = (error.status or 0, str(error.body or ""), str(error.reason or ""))
-            raise refusals.refusal(self.where, asked, *said) from error
-        except HTTPError as error:
-            raise refusals.unreachable(self.where, error) from error
-        except RecursionError:
-            raise ToolError(
-                f"cannot {asked}: {self.where} has an object that is nested too deep to be read",
-                hint="somebody has made it so: find it with kubectl, and delete it",
-            ) from None
-
-
-def _as_is(_client: object, data: Any) -> Any:
-    """Keep the answer as plain data."""
-    return data

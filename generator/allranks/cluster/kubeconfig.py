@@ -57,8 +57,8 @@ def find(explicit: str | None, context: str | None) -> Kubeconfig:
     """
     files, candidates = _files(explicit)
     if not files:
-        named = explicit or os.environ.get(ENV)
-        if not named and not context and os.environ.get(IN_CLUSTER_ENV):
+        path_list = explicit or os.environ.get(ENV)
+        if not path_list and not context and os.environ.get(IN_CLUSTER_ENV):
             return Kubeconfig((), "", _pod_namespace())
         _refuse_nothing(candidates)
         _refuse_folders(candidates, "--kubeconfig" if explicit else f"${ENV}")
@@ -68,25 +68,24 @@ def find(explicit: str | None, context: str | None) -> Kubeconfig:
             "plan with --inventory FILE",
         )
     contents = {file: _read(file) for file in files}
-    current = next((each for data in contents.values() if (each := _current(data))), "")
-    contexts = [each["name"] for data in contents.values() for each in data.get("contexts") or ()]
-    chosen = _context(context, current, contexts, files)
-    _check_login(contents, chosen)
-    own = _entry(contents, "contexts", chosen, "context")[1].get("namespace")
-    return Kubeconfig(tuple(files), chosen, str(own or DEFAULT_NAMESPACE))
+    current = next((name for data in contents.values() if (name := _current(data))), "")
+    contexts = [
+        context["name"] for data in contents.values() for context in data.get("contexts") or ()
+    ]
+    context_name = _context(context, current, contexts, files)
+    _check_login(contents, context_name)
+    own = _entry(contents, "contexts", context_name, "context")[1].get("namespace")
+    return Kubeconfig(tuple(files), context_name, str(own or DEFAULT_NAMESPACE))
 
 
-def has_context(explicit: str | None = None) -> bool:
-    """Whether there is a cluster to talk to: a kubeconfig with a current context, or a pod's own.
-
-    Args:
-        explicit: see `find`.
+def has_context() -> bool:
+    """Whether there is a cluster: a kubeconfig with a current context, or a pod's own.
 
     Raises:
         InputError: a kubeconfig is there and is broken, or $KUBECONFIG names none that is there.
     """
-    files, looked = _files(explicit)
-    if not files and not explicit and os.environ.get(ENV):
+    files, looked = _files(None)
+    if not files and os.environ.get(ENV):
         _refuse_nothing(looked)
         _refuse_folders(looked, f"${ENV}")
         raise InputError(
@@ -94,21 +93,21 @@ def has_context(explicit: str | None = None) -> bool:
             hint="mend or unset it; for a run on this machine add --on local",
         )
     if not files:
-        return not explicit and bool(os.environ.get(IN_CLUSTER_ENV))
+        return bool(os.environ.get(IN_CLUSTER_ENV))
     return any(_current(_read(file)) for file in files)
 
 
 def _files(explicit: str | None) -> tuple[list[str], list[str]]:
-    """The files that are there, and the places that were looked at."""
-    named = explicit or os.environ.get(ENV, "")
-    candidates = [each for each in named.split(os.pathsep) if each]
-    if not named:
+    """The files that exist, and the paths that were searched."""
+    path_list = explicit or os.environ.get(ENV, "")
+    candidates = [candidate for candidate in path_list.split(os.pathsep) if candidate]
+    if not path_list:
         with suppress(RuntimeError):  # neither HOME nor the system names a home folder
             candidates = [str(Path.home() / ".kube" / "config")]
     # /dev/null is a usual way to say "no cluster": an empty file to kubectl, too.
     paths = map(_expanded, candidates)
-    found = [str(path) for path in paths if path.is_file() or path.is_char_device()]
-    return found, candidates or ([] if named else ["~/.kube/config"])
+    files = [str(path) for path in paths if path.is_file() or path.is_char_device()]
+    return files, candidates or ([] if path_list else ["~/.kube/config"])
 
 
 def _expanded(name: str) -> Path:
@@ -118,18 +117,18 @@ def _expanded(name: str) -> Path:
         return Path(name)
 
 
-def _refuse_nothing(named: list[str]) -> None:
-    """Say it where the variable is set and names no file at all; kubectl then has no cluster."""
-    if not named:
+def _refuse_nothing(paths: list[str]) -> None:
+    """Refuse a KUBECONFIG that names no file; kubectl then has no cluster."""
+    if not paths:
         raise InputError(
             f"${ENV} is {os.environ.get(ENV, '')!r}, which names no file",
             hint="mend or unset it; for a run on this machine add --on local",
         )
 
 
-def _refuse_folders(named: list[str], origin: str) -> None:
-    """Say it where what is named is there, and is a folder."""
-    folder = next((name for name in named if _expanded(name).is_dir()), None)
+def _refuse_folders(paths: list[str], origin: str) -> None:
+    """Refuse a path that is a folder."""
+    folder = next((name for name in paths if _expanded(name).is_dir()), None)
     if folder is not None:
         raise InputError(
             f"{origin} names {folder}, which is a folder",
@@ -149,7 +148,7 @@ def _current(data: dict[str, Any]) -> str:
 
 
 def _check_login(contents: dict[str, dict[str, Any]], context: str) -> None:
-    """Refuse a login program that is not there: the library would go on without credentials."""
+    """Refuse a missing login program: the library would go on without credentials."""
     user = _entry(contents, "contexts", context, "context")[1].get("user")
     file, login = _entry(contents, "users", str(user), "user")
     plugin = login.get("exec")
@@ -168,36 +167,36 @@ def _check_login(contents: dict[str, dict[str, Any]], context: str) -> None:
 def _entry(
     contents: dict[str, dict[str, Any]], section: str, name: str, key: str
 ) -> tuple[str, dict[str, Any]]:
-    """The first entry of a name, and its file."""
+    """The first entry of that name, and its file."""
     for file, data in contents.items():
-        for each in data.get(section) or ():
-            if each["name"] == name:
-                found = each.get(key)
-                return file, found if isinstance(found, dict) else {}
+        for entry in data.get(section) or ():
+            if entry["name"] == name:
+                value = entry.get(key)
+                return file, value if isinstance(value, dict) else {}
     return "", {}
 
 
-def _context(named: str | None, current: str, contexts: list[str], files: list[str]) -> str:
+def _context(explicit: str | None, current: str, contexts: list[str], files: list[str]) -> str:
     source = ", ".join(files)
-    known = f"contexts: {', '.join(contexts)}" if contexts else "it has no contexts at all"
-    if not named and not current:
+    available = f"contexts: {', '.join(contexts)}" if contexts else "it has no contexts at all"
+    if not explicit and not current:
         raise InputError(
             "the kubeconfig has no current context",
-            hint=f"name one with --context, or run kubectl config use-context NAME; {known}",
+            hint=f"name one with --context, or run kubectl config use-context NAME; {available}",
             source=source,
         )
-    context = named or current
+    context = explicit or current
     if context not in contexts:
         near = difflib.get_close_matches(context, contexts, n=1)
         fix = f"did you mean {near[0]}? " if near else ""
         raise InputError(
-            f"the kubeconfig has no context {context!r}", hint=fix + known, source=source
+            f"the kubeconfig has no context {context!r}", hint=fix + available, source=source
         )
     return context
 
 
 def _read(file: str) -> dict[str, Any]:
-    """One file, checked as far as the library takes its shape for granted."""
+    """A file, checked as far as the library assumes its shape."""
     try:
         text = Path(file).read_bytes()
     except OSError as error:
@@ -230,5 +229,5 @@ def _named(entries: object) -> bool:
     if entries is None:
         return True
     return isinstance(entries, list) and all(
-        isinstance(each, dict) and isinstance(each.get("name"), str) for each in entries
+        isinstance(entry, dict) and isinstance(entry.get("name"), str) for entry in entries
     )

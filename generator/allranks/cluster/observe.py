@@ -1,9 +1,9 @@
-"""What there is of a release on a cluster, in few requests.
+"""Observe the objects of a release on a cluster, with few requests.
 
 A look at a run costs as many lists whether it has one pod or ten thousand, and no request about a
 single pod. Three lists are always made: Jobs, StatefulSets, pods; and ElasticJobs, where the run is
-an elastic one, or nothing of it is there yet. What explains a run that does not get on (its events,
-its place in a queue, its claims) is asked for only where it does not.
+an elastic one, or nothing of it is there yet, or all runs are looked at. What explains a run that
+does not get on (its events, its place in a queue, its claims) is asked for only where it does not.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from allranks import names
-from allranks.cluster import paths, removal
-from allranks.cluster.refusals import namespace_missing
+from allranks.cluster import cleanup, paths
+from allranks.cluster.errors import namespace_missing
 from allranks.errors import ForbiddenError, NotFoundError
-from allranks.status.fields import condition, count, holds, items, mapping, text
+from allranks.k8s.fields import condition, count, holds, items, mapping, text
 from allranks.status.observation import Observation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from allranks.cluster.port import Lister, Manifests
-    from allranks.model.manifest import Manifest
+    from allranks.cluster.interface import Manifests, ObjectLister
+    from allranks.k8s.manifest import Manifest
 
 _OURS = f"{names.APP_PART_OF}={names.PART_OF}"
 _ELASTIC = (names.ELASTIC_API_VERSION, names.ELASTIC_JOB)
@@ -42,8 +42,8 @@ _CLAIM = "PersistentVolumeClaim"  # in a scheduler's message about one that is n
 _NOT_ALLOWED = "what holds it back may be missing here: {}"
 
 
-def observe(cluster: Lister, release: str, namespace: str) -> Observation:
-    """What there is of one release.
+def observe(cluster: ObjectLister, release: str, namespace: str) -> Observation:
+    """The objects of one release.
 
     Args:
         cluster: the cluster.
@@ -55,25 +55,25 @@ def observe(cluster: Lister, release: str, namespace: str) -> Observation:
         ForbiddenError: Jobs, StatefulSets or pods may not be listed.
         ToolError: the cluster does not answer.
     """
-    look = _Look(cluster, namespace)
+    lookup = _Lookup(cluster, namespace)
     selector = paths.selector(release)
-    controllers = look.controllers(selector)
-    pods = look.every(paths.PODS, selector)
+    controllers = lookup.controllers(selector)
+    pods = lookup.list(paths.PODS, selector)
     elastic = any(map(_is_elastic, pods))
     if elastic or not (controllers or pods):
         # One that was made by hand has the run's name, and no labels.
-        controllers += look.elastic_jobs(f"metadata.name={release}", needed=elastic)
+        controllers += lookup.elastic_jobs(f"metadata.name={release}", needed=elastic)
     remains: Manifests = []
     if not controllers and not pods:
-        remains = look.remains(release, selector)
-        if remains and look.has_sweep_runner(release):
+        remains = lookup.remains(release, selector)
+        if remains and lookup.has_sweep_runner(release):
             raise NotFoundError(
                 f"{release!r} in namespace {namespace!r} is a sweep inside the cluster, not a run",
                 hint=f"`{names.CLI} sweep status {release}` shows how it is doing",
             )
         if not remains:
-            raise look.missing(release)
-    beside, events = look.beside(controllers, pods, over=bool(remains))
+            raise lookup.missing(release)
+    beside, events = lookup.beside(controllers, pods, over=bool(remains))
     return Observation(
         release=release,
         namespace=namespace,
@@ -81,33 +81,38 @@ def observe(cluster: Lister, release: str, namespace: str) -> Observation:
         pods=tuple(pods),
         events=tuple(events),
         now=time.time(),
-        notes=tuple(look.notes),
+        notes=tuple(lookup.notes),
     )
 
 
-def observe_all(cluster: Lister, namespace: str | None) -> list[Observation]:
-    """What there is of every release of ours, by namespace and name.
+def observe_all(
+    cluster: ObjectLister, namespace: str | None, *, unread: Callable[[str], None] | None = None
+) -> list[Observation]:
+    """The objects of every release of ours, by namespace and name.
 
     Args:
         cluster: the cluster.
         namespace: only there; None is the whole cluster.
+        unread: told of each object that is left out, as it is nested too deep to be read.
 
     Raises:
         ForbiddenError: Jobs, StatefulSets or pods may not be listed.
         ToolError: the cluster does not answer.
     """
-    look = _Look(cluster, namespace)
-    controllers = look.controllers(_OURS)
-    pods = look.every(paths.PODS, _OURS)
+    lookup = _Lookup(cluster, namespace)
+    controllers = lookup.controllers(_OURS)
+    pods = lookup.list(paths.PODS, _OURS)
     # A release whose Job has been removed after its end still has its ConfigMap. One that was kept
     # of a run that is gone shows no run.
-    maps = look.perhaps(paths.CONFIG_MAPS, _OURS, metadata_only=True)
-    remains = [one for one in maps if not removal.is_kept(one)]
-    if any(_is_elastic(one) for one in (*pods, *maps)):
-        controllers += look.elastic_jobs(needed=any(map(_is_elastic, pods)))
-    releases = {_release(one) for one in (*controllers, *pods, *remains)} - {None}
-    over = {_release(one) for one in remains} - {_release(one) for one in (*controllers, *pods)}
-    beside, events = look.beside(controllers, pods, over=bool(over))
+    maps = lookup.optional(paths.CONFIG_MAPS, _OURS, metadata_only=True)
+    remains = [configmap for configmap in maps if not cleanup.is_kept(configmap)]
+    # One that was made by hand has no label of ours, and may have no pods.
+    controllers += lookup.elastic_jobs(needed=any(map(_is_elastic, pods)), unread=unread)
+    releases = {_release(manifest) for manifest in (*controllers, *pods, *remains)} - {None}
+    over = {_release(configmap) for configmap in remains} - {
+        _release(manifest) for manifest in (*controllers, *pods)
+    }
+    beside, events = lookup.beside(controllers, pods, over=bool(over))
     parts = (_by_release(controllers), _by_release(remains), _by_release(pods))
     now = time.time()
     return [
@@ -118,16 +123,16 @@ def observe_all(cluster: Lister, namespace: str | None) -> list[Observation]:
             pods=tuple(parts[2][inside, release]),
             events=tuple(_in(inside, events)),
             now=now,
-            notes=tuple(look.notes),
+            notes=tuple(lookup.notes),
         )
-        for inside, release in sorted(one for one in releases if one is not None)
+        for inside, release in sorted(key for key in releases if key is not None)
     ]
 
 
 def explain(
-    cluster: Lister, namespace: str, controllers: Sequence[Manifest], pods: Sequence[Manifest]
+    cluster: ObjectLister, namespace: str, controllers: Sequence[Manifest], pods: Sequence[Manifest]
 ) -> tuple[Manifests, Manifests, tuple[str, ...]]:
-    """What explains runs that do not get on, for who has their controllers and pods already.
+    """The objects and events that explain stuck runs, for a caller with controllers and pods.
 
     Args:
         cluster: the cluster.
@@ -141,13 +146,13 @@ def explain(
     Raises:
         ToolError: the cluster does not answer.
     """
-    look = _Look(cluster, namespace)
-    objects, events = look.beside(controllers, pods, over=False)
-    return objects, events, tuple(look.notes)
+    lookup = _Lookup(cluster, namespace)
+    objects, events = lookup.beside(controllers, pods, over=False)
+    return objects, events, tuple(lookup.notes)
 
 
-def ends(cluster: Lister, namespace: str) -> tuple[Manifests, tuple[str, ...]]:
-    """The events of Jobs, for who has nothing else left of a run.
+def ends(cluster: ObjectLister, namespace: str) -> tuple[Manifests, tuple[str, ...]]:
+    """The events of Jobs, for a caller who has nothing else of a run.
 
     Args:
         cluster: the cluster.
@@ -159,22 +164,22 @@ def ends(cluster: Lister, namespace: str) -> tuple[Manifests, tuple[str, ...]]:
     Raises:
         ToolError: the cluster does not answer.
     """
-    look = _Look(cluster, namespace)
-    return look.perhaps(paths.EVENTS, fields=_ENDS), tuple(look.notes)
+    lookup = _Lookup(cluster, namespace)
+    return lookup.optional(paths.EVENTS, fields=_ENDS), tuple(lookup.notes)
 
 
-class _Look:
+class _Lookup:
     """One look at a cluster, or at a namespace of it; keeps what it was not allowed to see."""
 
-    def __init__(self, cluster: Lister, namespace: str | None) -> None:
+    def __init__(self, cluster: ObjectLister, namespace: str | None) -> None:
         self._cluster = cluster
         self._namespace = namespace
         self.notes: list[str] = []
 
-    def every(
+    def list(
         self, path: str, selector: str = "", fields: str = "", *, metadata_only: bool = False
     ) -> Manifests:
-        """A list."""
+        """All objects of a list."""
         return self._cluster.list(
             path,
             namespace=self._namespace,
@@ -183,12 +188,12 @@ class _Look:
             metadata_only=metadata_only,
         )
 
-    def perhaps(
+    def optional(
         self, path: str, selector: str = "", fields: str = "", *, metadata_only: bool = False
     ) -> Manifests:
-        """A list that a status can do without: where it may not be read, a note says so."""
+        """A list that a status can do without; a note says where it may not be read."""
         try:
-            return self.every(path, selector, fields, metadata_only=metadata_only)
+            return self.list(path, selector, fields, metadata_only=metadata_only)
         except ForbiddenError as error:
             self.notes.append(_NOT_ALLOWED.format(error.problem.message))
         except NotFoundError:
@@ -196,22 +201,31 @@ class _Look:
         return []
 
     def controllers(self, selector: str) -> Manifests:
-        """Jobs and StatefulSets."""
-        jobs = _typed(_JOB, self.every(paths.JOBS, selector))
-        return jobs + _typed(_SET, self.every(paths.STATEFUL_SETS, selector))
+        """The Jobs and StatefulSets."""
+        jobs = _typed(_JOB, self.list(paths.JOBS, selector))
+        return jobs + _typed(_SET, self.list(paths.STATEFUL_SETS, selector))
 
-    def elastic_jobs(self, fields: str = "", *, needed: bool) -> Manifests:
-        """ElasticJobs; none where the cluster does not know the kind.
+    def elastic_jobs(
+        self, fields: str = "", *, needed: bool, unread: Callable[[str], None] | None = None
+    ) -> Manifests:
+        """The ElasticJobs; () where the cluster does not know the kind.
 
         Args:
             fields: a field selector.
             needed: whether there are pods that only they explain.
+            unread: told of each that is left out, as it is nested too deep to be read.
 
         Raises:
             ForbiddenError: they are needed and may not be listed.
         """
         try:
-            return _typed(_ELASTIC, self.every(paths.ELASTIC_JOBS, fields=fields))
+            jobs = self._cluster.list(
+                paths.ELASTIC_JOBS,
+                namespace=self._namespace,
+                field_selector=fields,
+                unread=unread,
+            )
+            return _typed(_ELASTIC, jobs)
         except NotFoundError:
             return []
         except ForbiddenError:
@@ -220,29 +234,29 @@ class _Look:
             return []
 
     def remains(self, release: str, selector: str) -> Manifests:
-        """What there is of a release besides its pods: Helm's record of it, or its ConfigMap."""
+        """The objects of a release besides its pods: Helm's record, or its ConfigMap."""
         current = f"owner=helm,name={release},status!=superseded,status!=uninstalled"
-        record = _typed(_RECORD, self.perhaps(paths.SECRETS, current, metadata_only=True))
+        record = _typed(_RECORD, self.optional(paths.SECRETS, current, metadata_only=True))
         if record:
             return record
-        maps = self.perhaps(paths.CONFIG_MAPS, selector, metadata_only=True)
-        return [one for one in maps if not removal.is_kept(one)]
+        maps = self.optional(paths.CONFIG_MAPS, selector, metadata_only=True)
+        return [configmap for configmap in maps if not cleanup.is_kept(configmap)]
 
     def has_sweep_runner(self, release: str) -> bool:
-        """Whether a release is of what stays with a sweep: a Job that is no run."""
+        """Whether a release has the Job of a sweep's runner, which is no run."""
         runner = f"{names.APP_NAME}={names.SWEEP_RUNNER},{names.APP_INSTANCE}={release}"
-        return bool(self.perhaps(paths.JOBS, runner, metadata_only=True))
+        return bool(self.optional(paths.JOBS, runner, metadata_only=True))
 
     def missing(self, release: str) -> NotFoundError:
-        """Why nothing was found: no such release, or no such namespace."""
+        """The error for a release that does not exist, or whose namespace does not."""
         namespace = self._namespace or ""
         try:
-            found = self._cluster.list(
+            objects = self._cluster.list(
                 paths.NAMESPACES, field_selector=f"metadata.name={namespace}", metadata_only=True
             )
         except ForbiddenError:
-            found = [{}]
-        if not found:
+            objects = [{}]
+        if not objects:
             return namespace_missing(namespace)
         return NotFoundError(
             f"there is no run {release!r} in namespace {namespace!r}",
@@ -252,40 +266,44 @@ class _Look:
     def beside(
         self, controllers: Sequence[Manifest], pods: Sequence[Manifest], *, over: bool
     ) -> tuple[Manifests, Manifests]:
-        """What explains a run that does not get on: objects, and events.
+        """The objects and events that explain runs that do not get on.
 
         Args:
             controllers: the Jobs and StatefulSets.
             pods: the pods.
             over: whether there are releases of which nothing is left but events.
         """
-        live = [one for one in controllers if not _is_finished(one)]
-        running = {_release(one) for one in live}
-        mine = [one for one in pods if _release(one) in running]
+        live = [controller for controller in controllers if not _is_finished(controller)]
+        running = {_release(controller) for controller in live}
+        mine = [pod for pod in pods if _release(pod) in running]
         objects = self._workloads(live)
-        messages = [said for one in mine if (said := _unplaced(one)) is not None]
+        messages = [message for pod in mine if (message := _unplaced(pod)) is not None]
         if messages:
             objects += self._pod_groups(live)
-        if any(_CLAIM in one for one in messages):
-            objects += _typed(("v1", _CLAIM), self.perhaps(paths.CLAIMS))
+        if any(_CLAIM in message for message in messages):
+            objects += _typed(("v1", _CLAIM), self.optional(paths.CLAIMS))
         events: Manifests = []
         if live and _is_stuck(live, mine):
-            events += self.perhaps(paths.EVENTS, fields=_TELLING)
+            events += self.optional(paths.EVENTS, fields=_TELLING)
         if over:
-            events += self.perhaps(paths.EVENTS, fields=_ENDS)
+            events += self.optional(paths.EVENTS, fields=_ENDS)
         return objects, events
 
     def _workloads(self, controllers: Sequence[Manifest]) -> Manifests:
         """Kueue's Workloads of the Jobs that it holds back."""
-        held = [
-            one for one in controllers if names.KUEUE_QUEUE in mapping(one, "metadata", "labels")
+        suspended = [
+            controller
+            for controller in controllers
+            if names.KUEUE_QUEUE in mapping(controller, "metadata", "labels")
         ]
-        uids = sorted(filter(None, (text(one, "metadata", "uid") for one in held)))
+        uids = sorted(
+            filter(None, (text(controller, "metadata", "uid") for controller in suspended))
+        )
         selector = f"{names.KUEUE_JOB_UID} in ({','.join(uids)})" if uids else ""
         for path in _WORKLOADS if uids else ():
             version = path.removeprefix("apis/").rpartition("/")[0]
             try:
-                return _typed((version, "Workload"), self.every(path, selector))
+                return _typed((version, "Workload"), self.list(path, selector))
             except NotFoundError:
                 continue
             except ForbiddenError as error:
@@ -294,44 +312,46 @@ class _Look:
         return []
 
     def _pod_groups(self, controllers: Sequence[Manifest]) -> Manifests:
-        """The PodGroups of the gang schedulers that are asked."""
-        found: Manifests = []
+        """The PodGroups of the gang schedulers in use."""
+        groups: Manifests = []
         for dialect, path in _POD_GROUPS.items():
-            asked = f'"dialect":"{dialect}"'
-            annotations = (mapping(one, "metadata", "annotations") for one in controllers)
-            if any(asked in text(one.get(names.SCHEDULING)) for one in annotations):
+            marker = f'"dialect":"{dialect}"'
+            annotations = (
+                mapping(controller, "metadata", "annotations") for controller in controllers
+            )
+            if any(marker in text(annotation.get(names.SCHEDULING)) for annotation in annotations):
                 version = path.removeprefix("apis/").rpartition("/")[0]
-                found += _typed((version, "PodGroup"), self.perhaps(path))
-        return found
+                groups += _typed((version, "PodGroup"), self.optional(path))
+        return groups
 
 
-def _typed(kind: tuple[str, str], found: Iterable[Manifest]) -> Manifests:
-    """The objects of a list, with the type that a list names only once."""
-    return [{**one, "apiVersion": kind[0], "kind": kind[1]} for one in found]
+def _typed(kind: tuple[str, str], manifests: Iterable[Manifest]) -> Manifests:
+    """The objects of a list with their type, which the list names only once."""
+    return [{**manifest, "apiVersion": kind[0], "kind": kind[1]} for manifest in manifests]
 
 
 def _is_finished(controller: Manifest) -> bool:
     conditions = items(controller, "status", "conditions")
-    return any(holds(conditions, one) for one in ("Complete", "Failed", "Succeeded"))
+    return any(holds(conditions, kind) for kind in ("Complete", "Failed", "Succeeded"))
 
 
-def _is_elastic(one: Manifest) -> bool:
-    """Whether a master may decide about it: a pod or a ConfigMap of an elastic release."""
-    return text(one, "metadata", "labels", names.WORKLOAD) == "elastic"
+def _is_elastic(manifest: Manifest) -> bool:
+    """Whether an object belongs to an elastic release: a pod or a ConfigMap."""
+    return text(manifest, "metadata", "labels", names.WORKLOAD) == "elastic"
 
 
 def _unplaced(pod: Manifest) -> str | None:
-    """Why no node takes a pod; None where one has."""
+    """The reason that no node takes a pod; None where one has."""
     scheduled = condition(items(pod, "status", "conditions"), "PodScheduled")
     return text(scheduled, "message") if scheduled.get("status") == "False" else None
 
 
 def _is_stuck(controllers: Sequence[Manifest], pods: Sequence[Manifest]) -> bool:
-    """Whether a pod is missing or does not start, for a reason that only an event may tell."""
-    started = sum(text(one, "status", "phase") not in {"", "Pending"} for one in pods)
-    if started < len(pods):
+    """Whether a pod is missing or does not start, which only an event may explain."""
+    started_count = sum(text(pod, "status", "phase") not in {"", "Pending"} for pod in pods)
+    if started_count < len(pods):
         return True
-    return started < sum(_size(one) for one in controllers)
+    return started_count < sum(_size(controller) for controller in controllers)
 
 
 def _size(controller: Manifest) -> int:
@@ -340,7 +360,7 @@ def _size(controller: Manifest) -> int:
         return 0
     if controller["kind"] == names.ELASTIC_JOB:
         counts = mapping(controller, "status", "status", "replicaStatuses").values()
-        return 1 + sum(count(one, "initial") for one in counts)
+        return 1 + sum(count(spec, "initial") for spec in counts)
     for field in ("completions", "replicas", "parallelism"):
         size = spec.get(field)
         if isinstance(size, int):
@@ -355,14 +375,16 @@ def _release(manifest: Manifest) -> tuple[str, str] | None:
     return (text(manifest, "metadata", "namespace"), name) if name else None
 
 
-def _by_release(found: Iterable[Manifest]) -> defaultdict[tuple[str, str], Manifests]:
+def _by_release(manifests: Iterable[Manifest]) -> defaultdict[tuple[str, str], Manifests]:
     by_release: defaultdict[tuple[str, str], Manifests] = defaultdict(list)
-    for one in found:
-        release = _release(one)
+    for manifest in manifests:
+        release = _release(manifest)
         if release is not None:
-            by_release[release].append(one)
+            by_release[release].append(manifest)
     return by_release
 
 
-def _in(namespace: str, found: Iterable[Manifest]) -> Manifests:
-    return [one for one in found if text(one, "metadata", "namespace") == namespace]
+def _in(namespace: str, manifests: Iterable[Manifest]) -> Manifests:
+    return [
+        manifest for manifest in manifests if text(manifest, "metadata", "namespace") == namespace
+    ]

@@ -1,4 +1,4 @@
-"""Where the API server keeps objects of a kind; pure.
+"""The API server's paths of kinds and objects, and their queries; pure.
 
 What we ask for is known beforehand, so nothing is discovered: the kinds that a release of ours is
 made of stand here, and a kind that a person added through `podTemplate` neighbours or a chart of
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from allranks import names
 
 if TYPE_CHECKING:
-    from allranks.model.manifest import Manifest
+    from allranks.k8s.manifest import Manifest
 
 PODS = "api/v1/pods"
 EVENTS = "api/v1/events"
@@ -40,42 +40,53 @@ ROLES = "apis/rbac.authorization.k8s.io/v1/roles"
 ROLE_BINDINGS = "apis/rbac.authorization.k8s.io/v1/rolebindings"
 
 
-def collection(resource_path: str, namespace: str | None = None) -> str:
-    """The path of a list.
+def url(resource_path: str, namespace: str = "", name: str = "") -> str:
+    """The path of a list, of an object, or of a subresource on the server.
 
     Args:
-        resource_path: group, version and plural: ``api/v1/pods``, ``apis/batch/v1/jobs``.
-        namespace: only this one; None or "" is the whole cluster.
+        resource_path: group, version and plural; a subresource follows: ``api/v1/pods/log``.
+        namespace: "" is the whole cluster.
+        name: the object; "" is the list.
     """
-    root, _, plural = resource_path.strip("/").rpartition("/")
-    return f"/{root}/namespaces/{namespace}/{plural}" if namespace else f"/{root}/{plural}"
+    parts = resource_path.strip("/").split("/")
+    root, rest = (parts[:3], parts[3:]) if parts[0] == "apis" else (parts[:2], parts[2:])
+    if not rest:  # no resource, but /version, or a version of a group
+        return "/" + "/".join(filter(None, (*parts, name)))
+    if namespace:
+        root = [*root, "namespaces", namespace]
+    return "/" + "/".join(filter(None, (*root, rest[0], name, *rest[1:])))
+
+
+def pairs(**parameters: str) -> list[tuple[str, str]]:
+    """The query parameters that are not empty."""
+    return [(name, value) for name, value in parameters.items() if value]
 
 
 def selector(release: str) -> str:
-    """The label selector of all that a release is made of."""
+    """The label selector of all objects of a release."""
     return f"{names.APP_INSTANCE}={release},{names.APP_PART_OF}={names.PART_OF}"
 
 
 def plural(resource_path: str) -> str:
-    """The resource as rights name it: ``jobs``, ``pods/log``."""
+    """The resource as permissions name it: ``jobs``, ``pods/log``."""
     parts = resource_path.strip("/").split("/")
     return "/".join(parts[3:] if parts[0] == "apis" else parts[2:]) or resource_path
 
 
 def group(resource_path: str) -> str:
-    """Its API group: ``batch``; "" is the core group."""
+    """The API group of a path: ``batch``; "" is the core group."""
     parts = resource_path.strip("/").split("/")
     return parts[1] if parts[0] == "apis" else ""
 
 
 def spoken(resource_path: str) -> str:
-    """The resource as kubectl names it: ``pods``, ``jobs.batch``."""
-    of = group(resource_path)
-    return f"{plural(resource_path)}.{of}" if of else plural(resource_path)
+    """The resource as kubectl names it: ``pods``, ``jobs.batch``, ``jobs.batch/status``."""
+    resource, slash, part = plural(resource_path).partition("/")
+    return ".".join(filter(None, (resource, group(resource_path)))) + slash + part
 
 
 def of_manifest(manifest: Manifest) -> str:
-    """The path of the kind that a manifest is of."""
+    """The path of a manifest's kind."""
     version, kind = str(manifest.get("apiVersion") or "v1"), str(manifest.get("kind") or "")
     root = "apis" if "/" in version else "api"
     return f"{root}/{version}/{_plural(kind.lower())}"

@@ -1,19 +1,19 @@
-"""What the API server sends without an end: the changes of a list, the lines of a log."""
+"""Endless answers of the API server: the changes of a list, the lines of a log."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any
 
-from allranks.cluster.refusals import GONE, ExpiredError
-from allranks.errors import ToolError
+from allranks.errors import ExpiredError, ToolError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from allranks.model.manifest import Manifest
+    from allranks.k8s.manifest import Manifest
 
 _CHUNK = 65_536
+_GONE = 410
 # A program that never ends its line must not fill our memory.
 _LONGEST_LINE = 1 << 20
 # What a kubelet answers, with 200, in place of the log of a container that was removed, as that of
@@ -25,12 +25,12 @@ class Lines:
     """The lines of a stream, without their ends; another thread may close it."""
 
     def __init__(self, response: Any) -> None:
-        """Take over an answer of `Connection.stream`."""
+        """Wrap a response of `Connection.stream`."""
         self._response = response
 
     def __iter__(self) -> Iterator[str]:
-        """Each line as it comes; the end is the stream's, or that of the connection."""
-        from urllib3.exceptions import HTTPError  # noqa: PLC0415 - with the library, lazily
+        """Each line as it arrives, until the stream or the connection ends."""
+        from urllib3.exceptions import HTTPError
 
         rest = b""
         try:
@@ -50,7 +50,7 @@ class Lines:
             yield rest.decode("utf-8", "replace")
 
     def close(self) -> None:
-        """End it; a thread that reads it sees its end."""
+        """Close the stream; the thread that reads it sees its end."""
         try:
             self._response.shutdown()
         except (OSError, ValueError):
@@ -61,11 +61,11 @@ class Watch:
     """The changes of a list, as ``(kind, object)``: ADDED, MODIFIED, DELETED, BOOKMARK."""
 
     def __init__(self, response: Any) -> None:
-        """Take over an answer of `Connection.stream`."""
+        """Wrap a response of `Connection.stream`."""
         self._lines = Lines(response)
 
     def __iter__(self) -> Iterator[tuple[str, Manifest]]:
-        """Each change as it comes, until the server ends the watch.
+        """Each change as it arrives, until the server ends the watch.
 
         Raises:
             ExpiredError: the server has forgotten where the watch was.
@@ -77,13 +77,13 @@ class Watch:
                 return  # half a line: the connection ended in it
             kind, item = event
             if kind == "ERROR":
-                if item.get("code") == GONE:
-                    raise ExpiredError
+                if item.get("code") == _GONE:
+                    raise ExpiredError("the cluster has forgotten where a watch was")
                 raise ToolError(f"the cluster ended a watch: {item.get('message')}")
             yield kind, item
 
     def close(self) -> None:
-        """End it; a thread that reads it sees its end."""
+        """Close the watch; the thread that reads it sees its end."""
         self._lines.close()
 
 

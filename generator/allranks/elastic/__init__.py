@@ -1,22 +1,23 @@
-"""Jobs whose pods come and go: the decisions, without clock, cluster or file.
+"""Decisions about elastic jobs, without clock, cluster or files.
 
-The watcher and the local runtime call `decide` with what they see of a job and carry out what it
-returns; so both do the very same.
+The operator and the local runtime call `decide` with a snapshot of a job and carry out the actions
+that it returns, so that both treat a job alike.
 
-    view         what is known of a job at one moment
-    job, plan    an ElasticJob and a ScalePlan, read whatever wrote them; resource: their amounts
-    target       what the pods are made to agree with: the only state, kept in the job's status;
-                 members, memberform, ranges: the pods of a type, and their compact form
-    decide       from the view to what is to be done, by these steps:
-      sights       the pods that were seen: the job's and others
-      following    what those make of the target: who is there, who is replaced
-      taking       plans into the target: supersede, apply (changing, verbatim, clamp)
-      mastering    the master's life, and the end of the job
-      reconciling  from the target to pods and Services
-      editing      counts that were edited in the job's spec, as plans
-      pruning      plans that go; planstatus: what they say until then
-    relaunch     whether a pod that failed is made again; jobstatus: what a job says of itself
-    actions      what is to be done, as data; reasons: of the Events
-    pods         the manifests of pods and Services
-    policy       how many workers a job gets, where our own master decides
+    snapshot         the input: a job, its plans, pods and Services at one moment
+    api              reading an ElasticJob (`job`) and a ScalePlan (`plan`), whatever wrote them
+    target           the desired state: the only state, kept in the job's status
+    members          the pods of a replica type, and their compact form
+    decide           from the snapshot to the actions, by these steps:
+      observed_pods    sorts the pods: the job's own and those of others
+      pod_replacement  updates the desired state from the pods: who ended, who is replaced
+      plans            admits ScalePlans, reports their progress, deletes the old ones, and
+                       replaces running pods by pods of another size (`rolling_resize`)
+      master_pod       keeps the master's pod, and ends the job with it
+      reconcile        compares the desired state with pods and Services
+    job_status       the status of the job, except for its desired state
+    actions, events  the output: actions as data, and the reasons of Events
+    withheld         refuses pods that would run as the operator
+    scale_request    a new size that `allranks scale` asks for
+    pods             the manifests of pods and Services
+    policy           the size of a job, where our own master decides it
 """

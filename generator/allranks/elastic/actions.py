@@ -1,6 +1,6 @@
-"""What is to be done, as data.
+"""The actions that a decision asks for, as data.
 
-`decide` returns these and the watcher, the local runtime or a test carries them out. Each one is
+`decide` returns these and the operator, the local runtime or a test carries them out. Each one is
 safe to repeat: a create collides on its name, a delete names a uid, a status write is refused where
 somebody wrote first (the job's) or writes what is there already (a plan's).
 """
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from allranks.elastic.pods.account import Account
-    from allranks.model.manifest import Manifest
+    from allranks.k8s.manifest import Manifest
 
 
 @dataclass(frozen=True, slots=True)
 class CreatePod:
-    """Make a pod; where one of its name is there already, that is as good.
+    """Create a pod; a pod of that name that exists already counts as success.
 
     Attributes:
         manifest: the pod.
-        secret: a Secret that is made first, where it is not there; who makes it draws the token
-            that it holds under the key `token`. None for none.
-        account: what a master runs as, which is made before its pod; None for what is there.
+        secret: a Secret to create first, where it does not exist; its creator draws the token that
+            it holds under the key `token`. None for no Secret.
+        account: the account of a master's pod, created before it; None for an existing one.
     """
 
     manifest: Manifest
@@ -35,7 +35,7 @@ class CreatePod:
 
 @dataclass(frozen=True, slots=True)
 class CreateService:
-    """Make a Service; where one of its name is there already, that is as good."""
+    """Create a Service; a Service of that name that exists already counts as success."""
 
     manifest: Manifest
 
@@ -46,20 +46,20 @@ class DeletePod:
 
     Attributes:
         name: its name.
-        uid: of the very pod; another one of the name stays.
-        grace_seconds: how long it may take to end; None for what the pod itself says.
-        why: a clause for logs and Events.
+        uid: its uid; another pod of the same name is not deleted.
+        grace_seconds: how long it may take to end; None for the pod's own setting.
+        reason: a clause for logs and Events.
     """
 
     name: str
     uid: str
     grace_seconds: int | None = None
-    why: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteService:
-    """Delete a Service of the job's; `uid` of the very Service."""
+    """Delete a Service of the job; `uid` makes sure that it is this very one."""
 
     name: str
     uid: str
@@ -67,14 +67,14 @@ class DeleteService:
 
 @dataclass(frozen=True, slots=True)
 class WriteJobStatus:
-    """Write the status of the ElasticJob: the commit.
+    """Write the status of the ElasticJob: the commit of a decision.
 
     Attributes:
         name: the job's name.
-        resource_version: the write is refused where the job has another by now.
+        resource_version: the version that was read; the write is refused where it has changed.
         status: the whole status.
-        urgent: whether it changes what pods there are to be. Then what follows waits for it. One
-            that only counts pods may be put off, and what follows may be done without it.
+        urgent: whether it changes the desired state; then the actions wait for it. A write that
+            only counts pods may be delayed, and the actions may go before it.
     """
 
     name: str
@@ -85,7 +85,7 @@ class WriteJobStatus:
 
 @dataclass(frozen=True, slots=True)
 class WritePlanStatus:
-    """Write the status of a ScalePlan; `uid` of the very plan."""
+    """Write the status of a ScalePlan; `uid` makes sure that it is this very one."""
 
     name: str
     uid: str
@@ -94,29 +94,29 @@ class WritePlanStatus:
 
 @dataclass(frozen=True, slots=True)
 class CreatePlan:
-    """Make a ScalePlan; where one of its name is there already, that is as good."""
+    """Create a ScalePlan; a plan of that name that exists already counts as success."""
 
     manifest: Manifest
 
 
 @dataclass(frozen=True, slots=True)
 class DeletePlan:
-    """Delete a ScalePlan; `uid` of the very plan."""
+    """Delete a ScalePlan; `uid` makes sure that it is this very one."""
 
     name: str
     uid: str
 
 
 @dataclass(frozen=True, slots=True)
-class Tell:
-    """Say something in a Kubernetes Event.
+class RecordEvent:
+    """Record a Kubernetes Event.
 
     Attributes:
         kind: of the object it is about: ``ElasticJob`` or ``ScalePlan``.
         name: of that object.
         uid: of that object.
         type: ``Normal`` or ``Warning``.
-        reason: one word in CamelCase; all of them stand in `reasons`.
+        reason: one word in CamelCase; all of them stand in `events`.
         message: a sentence.
     """
 
@@ -136,21 +136,21 @@ Action = (
     | WritePlanStatus
     | CreatePlan
     | DeletePlan
-    | Tell
+    | RecordEvent
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What is to be done now.
+    """The commit and the actions that follow from a snapshot of a job.
 
     Attributes:
-        commit: what must be written before anything else; None where the job's status is right.
-            Refused (a conflict): nothing of `then` is done, and the job is looked at again.
-        then: what to do after it, in any order.
-        look_again: seconds until time alone changes something; None for never.
+        commit: the status to write before anything else; None where the job's status is right. If
+            it is refused (a conflict), no action is carried out, and the job is decided on again.
+        then: the actions after it, in any order.
+        requeue_after: seconds until time alone changes the decision; None for never.
     """
 
     commit: WriteJobStatus | None = None
     then: tuple[Action, ...] = ()
-    look_again: float | None = None
+    requeue_after: float | None = None

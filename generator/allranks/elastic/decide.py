@@ -1,9 +1,8 @@
-"""From what is known of a job to what is to be done: pure, and the same for whoever calls it.
+"""The decision about an ElasticJob, from a snapshot of it: pure, and the same for every caller.
 
-The order of the steps is the order of knowledge. Pods are looked at first, so that plans are taken
-by what is true now; then the master; then everything that follows from the target. What changes
-the target is written before anything is done about it, and everything that is done can be done
-again (see `target` and `actions`).
+The pods come first, so that plans are applied to the present state; then the master; then all that
+follows from the target. A change of the target is written before any action, and every action can
+be repeated (see `target` and `actions`).
 """
 
 from __future__ import annotations
@@ -13,123 +12,145 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from allranks import names
 from allranks.elastic import (
-    editing,
-    following,
-    jobstatus,
-    mastering,
-    planstatus,
-    pruning,
-    reasons,
-    reconciling,
-    renewing,
-    sights,
-    taking,
+    events,
+    job_status,
+    master_pod,
+    observed_pods,
+    pod_replacement,
+    reconcile,
+    withheld,
 )
-from allranks.elastic import job as jobs
-from allranks.elastic import plan as plans
-from allranks.elastic.actions import Decision, Tell, WriteJobStatus
-from allranks.elastic.apply import Applied, apply, from_specs, refusal, within
-from allranks.elastic.following import Said
-from allranks.elastic.jobstatus import Refused
+from allranks.elastic.actions import Decision, RecordEvent, WriteJobStatus
+from allranks.elastic.api import job as jobs
+from allranks.elastic.api import plan as plans
+from allranks.elastic.api.plan import PLAN_FAILED, PLAN_SUPERSEDED
+from allranks.elastic.job_status import Refused
 from allranks.elastic.members import SUCCEEDED
-from allranks.elastic.plan import FAILED, SUPERSEDED
-from allranks.elastic.planstatus import Outcome
-from allranks.elastic.progress import progress
+from allranks.elastic.plans import apply as plans_apply
+from allranks.elastic.plans import cleanup, rolling_resize, spec_edits
+from allranks.elastic.plans import status as plan_status
+from allranks.elastic.plans.apply import Applied, apply_plan, from_specs, refusal, within_bounds
+from allranks.elastic.plans.progress import progress
+from allranks.elastic.plans.status import PlanOutcome
+from allranks.elastic.pod_replacement import EventNote
 from allranks.elastic.target import PlanNotes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from allranks.elastic.actions import Action
-    from allranks.elastic.job import ElasticJob
-    from allranks.elastic.mastering import Mastered
-    from allranks.elastic.plan import ScalePlan
-    from allranks.elastic.taking import Taken
-    from allranks.elastic.target import Target
-    from allranks.elastic.view import JobView
-    from allranks.model.manifest import Manifest
+    from allranks.elastic.api.job import ElasticJob
+    from allranks.elastic.api.plan import ScalePlan
+    from allranks.elastic.master_pod import MasterDecision
+    from allranks.elastic.plans.apply import AdmittedPlans
+    from allranks.elastic.snapshot import JobView
+    from allranks.elastic.target import DesiredState
+    from allranks.k8s.manifest import Manifest
 
 # How long a master may take to make its first plan, and a plan to find its job.
 GRACE_SECONDS = 30.0
 _PROBLEMS_SHOWN = 5
+# A job may have many replica types with long names, and a condition's message has an end.
+_WITHHELD_SHOWN = 3
 
 
 def decide(view: JobView) -> Decision:
-    """What is to be done about a job now.
+    """Return the commit and the actions that a job needs now.
 
     Args:
-        view: what is known of it.
+        view: the snapshot of the job.
     """
     job = jobs.read(view.job)
     if job.deleting or not job.uid:
         return Decision()  # what it owns goes with it
-    known = [one for one in map(view.read_plan, view.plans) if belongs(one, job)]
-    seen = sights.sort(job, view.pods)
-    ending = mastering.ending(job, job.target, seen)
-    followed = following.follow(job, job.target, seen, view.now, ending=ending)
-    taken = taking.take(job, followed.target, known, seen.foreign)
-    bounded = within(taken.target, job) if not ending else Applied(taken.target)
-    renewed = renewing.turn(job, bounded.target, seen) if not ending else bounded.target
-    mastered = mastering.lead(job, renewed, seen, view)
-    target, said, wait = _fall_back(job, mastered, view.now)
-    target = _forgetting(target, known)
-    differs = reconciling.difference(job, target, seen, _removed(job, target, known))
-    stands = progress(job, target, known, (seen, differs), view.now, refused=view.refused)
-    happened = (*followed.said, *_bounded(bounded), *mastered.said, *said)
-    told = [*_odd(job), *happened, *_ended(job, target)]
-    master = _master(job, mastered, known)
-    pruned = pruning.prune(job, known, view.now)
-    observed = editing.observed(job, taken.plans)
-    edit = editing.edited(job, observed, known) if not target.end else None
-    services = reconciling.services(job, target, view.services)
+    scale_plans = [plan for plan in map(view.read_plan, view.plans) if belongs(plan, job)]
+    pods = observed_pods.sort(job, view.pods)
+    ending = master_pod.ending(job, job.target, pods)
+    replaced = pod_replacement.update_from_pods(job, job.target, pods, view.now, ending=ending)
+    admitted = plans_apply.admit(job, replaced.target, scale_plans, pods.foreign)
+    bounded = within_bounds(admitted.target, job) if not ending else Applied(admitted.target)
+    renewed = rolling_resize.resize_one(job, bounded.target, pods) if not ending else bounded.target
+    mastered = master_pod.reconcile_master(job, renewed, pods, view)
+    target, fallback_notes, wait = _fall_back(job, mastered, view.now)
+    target = _without_finished_plans(target, scale_plans)
+    barred = withheld.trainers(job, target.groups, view.operator_account)
+    difference = reconcile.difference(
+        job, target, pods, _removed_names(job, target, scale_plans), barred
+    )
+    withheld_pods = tuple(difference.withheld.values())[:_WITHHELD_SHOWN]
+    plan_progress = progress(
+        job, target, scale_plans, (pods, difference), view.now, refused=view.refused
+    )
+    changes = (*replaced.notes, *_bound_events(bounded), *mastered.notes, *fallback_notes)
+    notes = [
+        *_unreadable(job),
+        *changes,
+        *_withheld_events(job, withheld_pods),
+        *_end_events(job, target),
+    ]
+    master = _master_actions(job, mastered, scale_plans)
+    pruned = cleanup.prune(job, scale_plans, view.now)
+    observed_counts = spec_edits.observed(job, admitted.plans)
+    edit = spec_edits.edited(job, observed_counts, scale_plans) if not target.end else None
+    services = reconcile.services(job, target, view.services)
     then = [
         *master,
         *mastered.actions,
         *services,
-        *reconciling.trainers(job, target, differs),
-        *stands.writes,
-        *_outcomes(taken, view.now),
-        *(_superseded(plan, outcome) for plan, outcome in stands.superseded),
-        *(one for one in pruned.actions if one not in master),
+        *reconcile.trainers(job, target, difference),
+        *plan_progress.writes,
+        *_outcomes(admitted, view.now),
+        *(_superseded(plan, outcome) for plan, outcome in plan_progress.superseded),
+        *(action for action in pruned.actions if action not in master),
         *([edit] if edit is not None else []),
-        *(_tell(job, one) for one in told),
-        *_noted(taken),
+        *(_tell(job, note) for note in notes),
+        *_plan_events(admitted),
     ]
-    own = [one.pod for one in seen.trainers.values()]
-    refused = Refused(view.refused, view.master_refused)
-    status = jobstatus.build(job, target, own, mastered.view, view.now, refused=refused)
-    status |= _kept(target, observed)
-    urgent = bool(told) or job.observed != observed or _decisive(job, target)
+    own = [pod.manifest for pod in pods.trainers.values()]
+    refusals = Refused(view.refused, view.master_refused, withheld_pods)
+    status = job_status.job_status(job, target, own, mastered.view, view.now, refused=refusals)
+    status |= _state_of(target, observed_counts)
+    urgent = bool(notes) or job.observed != observed_counts or _decisive(job, target)
     commit = WriteJobStatus(job.name, job.resource_version, status, urgent=urgent)
-    silent = _silent(target, mastered, view.now)
-    soon = (wait, pruned.look_again, stands.look_again, silent, reconciling.rest(differs, services))
-    waits = [one for one in soon if one is not None]
+    silence = _seconds_to_silence(target, mastered, view.now)
+    soon = (
+        wait,
+        pruned.requeue_after,
+        plan_progress.requeue_after,
+        silence,
+        reconcile.requeue_after(difference, services),
+    )
+    waits = [seconds for seconds in soon if seconds is not None]
     changed = status != job.status
     return Decision(commit if changed else None, tuple(then), min(waits, default=None))
 
 
 def orphan(plan: Manifest, now: float) -> Decision:
-    """What is to be done about a plan whose job is not there.
+    """Return what to do about a plan whose job does not exist.
 
     Args:
         plan: the ScalePlan.
         now: seconds since the epoch.
     """
-    found = plans.read(plan)
-    if found.finished:
-        return pruning.left_behind(found, now)
-    left = found.created_at + GRACE_SECONDS - now
-    if left > 0:
-        return Decision(look_again=left)
-    told = f"there is no ElasticJob {found.owner_job!r} in namespace {found.namespace!r}"
-    if not found.owner_job:
-        told = "; ".join(("it names no job: set spec.ownerJob", *found.problems[:1]))
-    outcome = Outcome(FAILED, reasons.NO_SUCH_JOB, told)
-    return Decision(None, (planstatus.write(found, outcome, now), _plan_failed(found, outcome)))
+    scale_plan = plans.read(plan)
+    if scale_plan.finished:
+        return cleanup.left_behind(scale_plan, now)
+    seconds = scale_plan.created_at + GRACE_SECONDS - now
+    if seconds > 0:
+        return Decision(requeue_after=seconds)
+    message = (
+        f"there is no ElasticJob {scale_plan.owner_job!r} in namespace {scale_plan.namespace!r}"
+    )
+    if not scale_plan.owner_job:
+        message = "; ".join(("it names no job: set spec.ownerJob", *scale_plan.problems[:1]))
+    outcome = PlanOutcome(PLAN_FAILED, events.NO_SUCH_JOB, message)
+    return Decision(
+        None, (plan_status.write(scale_plan, outcome, now), _plan_failed(scale_plan, outcome))
+    )
 
 
 def belongs(plan: ScalePlan, job: ElasticJob) -> bool:
-    """Whether a plan is for a job: this one, and not one of its name before it."""
+    """Whether a plan is for this job, and not for an earlier job of the same name."""
     return (
         plan.owner_job == job.name
         and plan.namespace == job.namespace
@@ -138,146 +159,157 @@ def belongs(plan: ScalePlan, job: ElasticJob) -> bool:
 
 
 def _fall_back(
-    job: ElasticJob, mastered: Mastered, now: float
-) -> tuple[Target, list[Said], float | None]:
-    """The job's own counts in place of a first plan that a master lost, after a grace time.
+    job: ElasticJob, master: MasterDecision, now: float
+) -> tuple[DesiredState, list[EventNote], float | None]:
+    """Apply the job's own counts where the master's first plan does not come in time.
 
     Returns:
-        The target, what to say, and in how many seconds to look again; None for never.
+        The target, the Events, and in how many seconds to decide again; None for never.
     """
-    target, started = mastered.target, mastered.view.started_at
+    target, start_time = master.target, master.view.started_at
     waiting = job.master != "own" and not (target.groups or target.end or job.suspend)
-    if not waiting or started is None or not any(job.asked.values()):
+    if not waiting or start_time is None or not any(job.requested.values()):
         return target, [], None
-    left = started + GRACE_SECONDS - now
-    if left > 0:
-        return target, [], left
+    seconds = start_time + GRACE_SECONDS - now
+    if seconds > 0:
+        return target, [], seconds
     specs = from_specs(job)
     if refusal(job, specs) is not None:
         return target, [], None  # the job's status says what is wrong with it
-    found = apply(target, specs, job)
+    applied = apply_plan(target, specs, job)
     counts = ", ".join(f"{ask.replicas} {kind}" for kind, ask in sorted(specs.groups.items()))
-    told = f"no plan came in {GRACE_SECONDS:.0f} s; the job's own counts are taken: {counts}"
-    return found.target, [Said(reasons.PLAN_MISSING, told, warning=True)], None
+    message = f"no plan came in {GRACE_SECONDS:.0f} s; the job's own counts are taken: {counts}"
+    return applied.target, [EventNote(events.PLAN_MISSING, message, warning=True)], None
 
 
-def _removed(job: ElasticJob, target: Target, known: Iterable[ScalePlan]) -> set[str]:
-    """The pods that plans in the works remove by their names."""
+def _removed_names(
+    job: ElasticJob, target: DesiredState, scale_plans: Iterable[ScalePlan]
+) -> set[str]:
+    """Return the names of the pods that unfinished plans remove by name."""
     return {
         meta.name or f"{job.name}-edljob-{meta.type}-{meta.id}"
-        for one in known
-        if one.key in target.applied
-        for meta in one.remove
+        for plan in scale_plans
+        if plan.key in target.applied
+        for meta in plan.remove
         if meta.name or meta.id is not None
     }
 
 
-def _kept(target: Target, observed: Mapping[str, int]) -> dict[str, Any]:
-    """What a status is the only place of; an API server keeps nothing that is empty."""
-    found = {"target": target.as_status(), "observedReplicas": observed}
-    return {key: value for key, value in found.items() if value}
+def _state_of(target: DesiredState, observed: Mapping[str, int]) -> dict[str, Any]:
+    """Return the status fields that hold state, without empty ones, which no API server keeps."""
+    form = {"target": target.as_status(), "observedReplicas": observed}
+    return {key: value for key, value in form.items() if value}
 
 
-def _silent(target: Target, mastered: Mastered, now: float) -> float | None:
-    """In how many seconds it is to be said that the master makes no plan; None for never."""
+def _seconds_to_silence(target: DesiredState, master: MasterDecision, now: float) -> float | None:
+    """Return the seconds until a master without a plan counts as silent; None for never."""
     if target.groups or target.end is not None:
         return None
-    left = jobstatus.silent_in(mastered.view, now)
-    return left if left is not None and left > 0 else None
+    seconds = job_status.silent_in(master.view, now)
+    return seconds if seconds is not None and seconds > 0 else None
 
 
-def _forgetting(target: Target, known: Sequence[ScalePlan]) -> Target:
-    """The target without the plans whose own status says that they are done with, or are gone."""
-    working = {one.key for one in known if not one.finished}
+def _without_finished_plans(target: DesiredState, scale_plans: Sequence[ScalePlan]) -> DesiredState:
+    """Return the target without the plans that are finished or deleted."""
+    working = {plan.key for plan in scale_plans if not plan.finished}
     applied = tuple(key for key in target.applied if key in working)
     if applied == target.applied:
         return target
-    notes = {key: said for key, said in target.notes.items() if key in working}
+    notes = {key: plan_notes for key, plan_notes in target.notes.items() if key in working}
     return replace(target, applied=applied, notes=notes)
 
 
-def _master(job: ElasticJob, mastered: Mastered, known: Sequence[ScalePlan]) -> list[Action]:
-    """The master's pod, once the plans of the one before it are gone."""
-    if mastered.create is None:
+def _master_actions(
+    job: ElasticJob, master: MasterDecision, scale_plans: Sequence[ScalePlan]
+) -> list[Action]:
+    """Return the creation of the master's pod, or first the deletion of its predecessor's plans."""
+    if master.create is None:
         return []
-    first = pruning.before_master(job, known, mastered.target.master.attempt).actions
-    return list(first) or [mastered.create]
+    first = cleanup.before_master(job, scale_plans, master.target.master.attempt).actions
+    return list(first) or [master.create]
 
 
-def _outcomes(taken: Taken, now: float) -> Iterator[Action]:
-    """How the plans stand that are done with at once."""
-    for plan, outcome in taken.done:
-        yield planstatus.write(plan, outcome, now, PlanNotes(odd=plan.problems[:_PROBLEMS_SHOWN]))
-        if outcome.phase == FAILED:
+def _outcomes(admitted: AdmittedPlans, now: float) -> Iterator[Action]:
+    """Yield the status of the plans that finished at once, with their Events."""
+    for plan, outcome in admitted.done:
+        yield plan_status.write(plan, outcome, now, PlanNotes(odd=plan.problems[:_PROBLEMS_SHOWN]))
+        if outcome.phase == PLAN_FAILED:
             yield _plan_failed(plan, outcome)
-        elif outcome.phase == SUPERSEDED:
+        elif outcome.phase == PLAN_SUPERSEDED:
             yield _superseded(plan, outcome)
 
 
-def _noted(taken: Taken) -> Iterator[Action]:
-    """What is to be said of the plans that have just been taken."""
-    fresh = {one.key: one for one in taken.plans}
-    for key, notes in taken.target.notes.items():
+def _plan_events(admitted: AdmittedPlans) -> Iterator[Action]:
+    """Yield an Event for each newly admitted plan that could not be applied as written."""
+    fresh = {plan.key: plan for plan in admitted.plans}
+    for key, notes in admitted.target.notes.items():
         if key in fresh and notes.clamped:
-            yield _about(fresh[key], reasons.PLAN_CLAMPED, "; ".join(notes.clamped), warning=True)
+            yield _about(fresh[key], events.PLAN_CLAMPED, "; ".join(notes.clamped), warning=True)
         if key in fresh and notes.odd:
-            yield _about(fresh[key], reasons.PLAN_ODD, "; ".join(notes.odd))
+            yield _about(fresh[key], events.PLAN_ODD, "; ".join(notes.odd))
 
 
-def _superseded(plan: ScalePlan, outcome: Outcome) -> Tell:
-    return _about(plan, reasons.PLAN_SUPERSEDED, outcome.message)
+def _superseded(plan: ScalePlan, outcome: PlanOutcome) -> RecordEvent:
+    return _about(plan, events.PLAN_SUPERSEDED, outcome.message)
 
 
-def _plan_failed(plan: ScalePlan, outcome: Outcome) -> Tell:
-    return _about(plan, reasons.PLAN_FAILED, f"{outcome.reason}: {outcome.message}", warning=True)
+def _plan_failed(plan: ScalePlan, outcome: PlanOutcome) -> RecordEvent:
+    return _about(plan, events.PLAN_FAILED, f"{outcome.reason}: {outcome.message}", warning=True)
 
 
-def _about(plan: ScalePlan, reason: str, message: str, *, warning: bool = False) -> Tell:
-    return _event(names.SCALE_PLAN, plan.name, plan.uid, Said(reason, message, warning))
+def _about(plan: ScalePlan, reason: str, message: str, *, warning: bool = False) -> RecordEvent:
+    return _event(names.SCALE_PLAN, plan.name, plan.uid, EventNote(reason, message, warning))
 
 
-def _tell(job: ElasticJob, said: Said) -> Tell:
-    return _event(names.ELASTIC_JOB, job.name, job.uid, said)
+def _tell(job: ElasticJob, note: EventNote) -> RecordEvent:
+    return _event(names.ELASTIC_JOB, job.name, job.uid, note)
 
 
-def _event(kind: str, name: str, uid: str, said: Said) -> Tell:
-    level: Literal["Normal", "Warning"] = "Warning" if said.warning else "Normal"
-    return Tell(kind, name, uid, level, said.reason, said.message)
+def _event(kind: str, name: str, uid: str, note: EventNote) -> RecordEvent:
+    level: Literal["Normal", "Warning"] = "Warning" if note.warning else "Normal"
+    return RecordEvent(kind, name, uid, level, note.reason, note.message)
 
 
-def _odd(job: ElasticJob) -> list[Said]:
-    """What cannot be read of a job, said once for each edit."""
+def _unreadable(job: ElasticJob) -> list[EventNote]:
+    """Return the Event about fields that cannot be read, once per edit of the spec."""
     if not job.problems or job.status.get("observedGeneration") == job.generation:
         return []
-    shown = "; ".join(job.problems[:_PROBLEMS_SHOWN])
-    return [Said(reasons.JOB_ODD, shown, warning=True)]
+    message = "; ".join(job.problems[:_PROBLEMS_SHOWN])
+    return [EventNote(events.JOB_ODD, message, warning=True)]
 
 
-def _bounded(found: Applied) -> Iterator[Said]:
-    """What goes because a bound was lowered."""
-    for told in found.clamped:
-        yield Said(reasons.PODS_BOUNDED, told, warning=True)
+def _bound_events(applied: Applied) -> Iterator[EventNote]:
+    """Yield an Event for each change that a moved bound causes."""
+    for message in applied.clamped:
+        yield EventNote(events.PODS_BOUNDED, message, warning=True)
 
 
-def _ended(job: ElasticJob, target: Target) -> list[Said]:
-    """What to say of the job's end, at the moment it is found out."""
+def _withheld_events(job: ElasticJob, sentences: Iterable[str]) -> Iterator[EventNote]:
+    """Yield an Event, once, for the pods that are not created because of their account."""
+    for sentence in sentences:
+        if sentence not in master_pod.ready_message(job):
+            yield EventNote(events.POD_WITHHELD, sentence, warning=True)
+
+
+def _end_events(job: ElasticJob, target: DesiredState) -> list[EventNote]:
+    """Return the Event of the job's end, in the decision that finds it."""
     end = target.end
     if end is None or job.target.end is not None:
         return []
     if end.phase == SUCCEEDED:
-        return [Said(reasons.JOB_SUCCEEDED, end.message)]
-    return [Said(reasons.JOB_FAILED, end.message, warning=True)]
+        return [EventNote(events.JOB_SUCCEEDED, end.message)]
+    return [EventNote(events.JOB_FAILED, end.message, warning=True)]
 
 
-def _decisive(job: ElasticJob, target: Target) -> bool:
-    """Whether a target changes what is done; that a pod was seen, or has ended, does not yet."""
+def _decisive(job: ElasticJob, target: DesiredState) -> bool:
+    """Whether a target changes what is done, and not only which pods were observed or ended."""
     before = job.target
     if job.suspend:
         return target != before
     return bool(set(target.applied) - set(before.applied)) or _shape(target) != _shape(before)
 
 
-def _shape(target: Target) -> object:
+def _shape(target: DesiredState) -> object:
     return (
         target.ps_hosts,
         target.end,
@@ -286,7 +318,7 @@ def _shape(target: Target) -> object:
             kind: (
                 group.next_id,
                 group.resource,
-                [(one.id, one.leaving) for one in group.members],
+                [(member.id, member.leaving) for member in group.members],
             )
             for kind, group in target.groups.items()
         },

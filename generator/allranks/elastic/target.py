@@ -1,15 +1,15 @@
-"""What a job's pods are made to agree with, and the only state there is.
+"""The desired state of a job's pods, and the only state there is.
 
-Plans and edits change the target; the target stands in `ElasticJob.status.target`; pods follow it.
-One write of that status, refused by the API server where somebody else wrote first, is the moment
-a plan counts. A watcher that is killed before it has changed nothing, and one that is killed after
-it finds in the target what is left to do.
+Plans and edits change the desired state; it stands in `ElasticJob.status.target`; pods follow it.
+A plan counts from the one write of that status on, which the API server refuses where somebody else
+wrote first. An operator that is killed before that write has changed nothing, and one that is
+killed after it finds in the status what is left to do.
 
-A pod's name follows from its member's id and an id is never given twice, so making a pod that is
-there already collides and changes nothing.
+A pod's name follows from its member's id, and an id is never used twice, so that creating a pod
+that exists already collides and changes nothing.
 
-`Target.as_status` is compact: members are ranges, and what few members have stands beside them, by
-value (see `memberform`).
+`DesiredState.as_status` is compact: members are ranges, and what only few members have stands
+beside them, by value (see `members.write`).
 """
 
 from __future__ import annotations
@@ -18,50 +18,38 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from allranks.elastic import memberform
-from allranks.elastic.members import FAILED, GONE, SUCCEEDED, Group, Member
-from allranks.status.fields import count, mapping, number, string, text
+from allranks.elastic import members
+from allranks.elastic.members import FAILED, SUCCEEDED, MemberGroup
+from allranks.k8s.fields import count, mapping, number, string, text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = [
-    "FAILED",
-    "GONE",
-    "SUCCEEDED",
-    "End",
-    "Group",
-    "MasterState",
-    "Member",
-    "PlanNotes",
-    "Target",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class MasterState:
-    """What is remembered of a job's master.
+    """The state of a job's master.
 
     Attributes:
-        attempt: which of its pods is wanted; the last part of the pod's name.
-        failures: how many of them failed.
-        seen: whether that pod was there.
+        attempt: the number of its present pod; the last part of the pod's name.
+        failures: how many of its pods failed.
+        observed: whether the present pod has existed.
         disruptions: how many of them ended by no failure of their own.
     """
 
     attempt: int = 0
     failures: int = 0
-    seen: bool = False
+    observed: bool = False
     disruptions: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class PlanNotes:
-    """What is to be said of a plan that was taken.
+    """The remarks on an applied plan.
 
     Attributes:
         clamped: what the job did not allow, in sentences.
-        odd: what could not be done as it stands, in sentences.
+        odd: what could not be done as written, in sentences.
     """
 
     clamped: tuple[str, ...] = ()
@@ -69,14 +57,14 @@ class PlanNotes:
 
 
 @dataclass(frozen=True, slots=True)
-class End:
-    """How a job ended.
+class JobEnd:
+    """The end of a job.
 
     Attributes:
         phase: ``Succeeded`` or ``Failed``.
         reason: one word.
         message: a sentence; "" where the word says it all.
-        at: when it was found out, in seconds since the epoch.
+        at: when it was observed, in seconds since the epoch.
     """
 
     phase: str
@@ -86,42 +74,40 @@ class End:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
-    """What a job's pods are made to agree with.
+class DesiredState:
+    """The desired state of a job's pods.
 
     Attributes:
         groups: by replica type.
-        ps_hosts: the parameter servers that the job's workers were told of.
-        plan: the plan that was taken last; "" for none.
-        applied: keys of plans (uids, but for edited ones) that are in the target and whose own
-            status does not say yet that they are done.
-        notes: by key, for some of them, what is to be said of the plan.
+        ps_hosts: the parameter servers that the job's workers know.
+        plan: the plan that was applied last; "" for none.
+        applied: keys of the plans (uids, except for edited plans) that have been applied and whose
+            own status does not report yet that they are done.
+        notes: remarks on some of these plans, by key.
         master: the job's master.
         end: how the job ended; None while it goes on.
     """
 
-    groups: Mapping[str, Group] = field(default_factory=dict)
+    groups: Mapping[str, MemberGroup] = field(default_factory=dict)
     ps_hosts: tuple[str, ...] = ()
     plan: str = ""
     applied: tuple[str, ...] = ()
     notes: Mapping[str, PlanNotes] = field(default_factory=dict)
     master: MasterState = MasterState()
-    end: End | None = None
+    end: JobEnd | None = None
 
     def as_status(self) -> dict[str, Any]:
-        """The value of `ElasticJob.status.target`."""
+        """Return the value of `ElasticJob.status.target`."""
         form: dict[str, Any] = {
-            "groups": {
-                kind: memberform.write(group) for kind, group in sorted(self.groups.items())
-            },
+            "groups": {kind: members.write(group) for kind, group in sorted(self.groups.items())},
             "psHosts": list(self.ps_hosts),
             "plan": self.plan,
             "applied": list(self.applied),
             "notes": {
                 uid: {
-                    key: list(said)
-                    for key, said in (("clamped", notes.clamped), ("odd", notes.odd))
-                    if said
+                    key: list(sentences)
+                    for key, sentences in (("clamped", notes.clamped), ("odd", notes.odd))
+                    if sentences
                 }
                 for uid, notes in self.notes.items()
             },
@@ -131,7 +117,7 @@ class Target:
             form["master"] = {
                 "attempt": self.master.attempt,
                 "failures": self.master.failures,
-                "seen": self.master.seen,
+                "seen": self.master.observed,
             }
             if self.master.disruptions:
                 form["master"]["disruptions"] = self.master.disruptions
@@ -147,20 +133,20 @@ class Target:
 
     @property
     def size(self) -> int:
-        """How many characters it has where it is kept."""
+        """The number of characters it takes in the status."""
         return len(json.dumps(self.as_status(), separators=(",", ":"), ensure_ascii=False))
 
     @classmethod
-    def read(cls, status: Any) -> Target:
-        """Read `as_status` back.
+    def read(cls, status: Any) -> DesiredState:
+        """Read what `as_status` wrote.
 
         Args:
-            status: the value of `ElasticJob.status.target`; what of it cannot be read is left out.
+            status: the value of `ElasticJob.status.target`; unreadable parts are left out.
         """
         master, end = mapping(status, "master"), mapping(status, "end")
         return cls(
             groups={
-                kind: memberform.read(kind, group)
+                kind: members.read(kind, group)
                 for kind, group in mapping(status, "groups").items()
                 if isinstance(group, dict)
             },
@@ -183,13 +169,13 @@ class Target:
         )
 
 
-def _end(form: Mapping[str, Any]) -> End | None:
+def _end(form: Mapping[str, Any]) -> JobEnd | None:
     phase = string(form.get("phase"))
     if phase not in (SUCCEEDED, FAILED):
         return None
-    return End(phase, text(form, "reason"), text(form, "message"), number(form, "at") or 0)
+    return JobEnd(phase, text(form, "reason"), text(form, "message"), number(form, "at") or 0)
 
 
 def _strings(value: Any) -> tuple[str, ...]:
-    found = value if isinstance(value, list) else ()
-    return tuple([one for one in found if isinstance(one, str)])
+    items = value if isinstance(value, list) else ()
+    return tuple([item for item in items if isinstance(item, str)])

@@ -1,1 +1,1 @@
-"""Helm, as a program we call: finding it, driving it, reading its errors, serving it plugins."""
+"""Helm: find it, run it, read its errors, and install plugins in it."""

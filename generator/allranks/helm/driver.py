@@ -1,4 +1,4 @@
-"""Calling helm through pyhelm3, with what pyhelm3 leaves open closed.
+"""Run helm through pyhelm3, and close the gaps that pyhelm3 leaves.
 
 pyhelm3 (0.5) knows helm's commands and their JSON, and is kept for that. Around it:
 
@@ -18,9 +18,12 @@ Importing pyhelm3 costs 0.15 s: only commands that call helm import this module.
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import json
 import os
 import re
+import signal
+import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,11 +36,12 @@ import semver
 
 from allranks import names
 from allranks.errors import ToolError
-from allranks.helm import failures, tied
-from allranks.helm.locate import HelmBinary, environment
+from allranks.helm import errors
+from allranks.helm.binary import HelmBinary, environment
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
+
 
 _T = TypeVar("_T")
 _RENDERING = ("template", "install", "upgrade")
@@ -48,7 +52,7 @@ _ESCAPES = re.compile(r"\\(?:u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})|.)")
 
 @dataclass(frozen=True, slots=True)
 class PostRenderer:
-    """What helm pipes its manifests through.
+    """The program that helm pipes its manifests through.
 
     Attributes:
         program: Helm 3: an executable, by path or name; Helm 4: the plugin's name.
@@ -61,7 +65,7 @@ class PostRenderer:
     plugins: Path | None = None
 
 
-class Command(pyhelm3.command.Command):  # type: ignore[misc] # pyhelm3 has no types
+class HelmCommand(pyhelm3.command.Command):  # type: ignore[misc] # pyhelm3 has no types
     """pyhelm3's command runner, without a shell and with a post-renderer."""
 
     def __init__(
@@ -111,14 +115,14 @@ class Command(pyhelm3.command.Command):  # type: ignore[misc] # pyhelm3 has no t
         if self._post_renderer is not None and self._post_renderer.plugins is not None:
             env["HELM_PLUGINS"] = str(self._post_renderer.plugins)
         if self._is_tied:
-            env = tied.environment(env)
+            env = tied_environment(env)
         process = await asyncio.create_subprocess_exec(
             *self.argv(command),
             stdin=asyncio.subprocess.DEVNULL if input is None else asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             env=env,
-            **(tied.options() if self._is_tied else {}),
+            **(options() if self._is_tied else {}),
         )
         try:
             stdout, stderr = await process.communicate(None if input is None else _plain(input))
@@ -128,19 +132,19 @@ class Command(pyhelm3.command.Command):  # type: ignore[misc] # pyhelm3 has no t
             raise
         if process.returncode == 0:
             return stdout
-        gone = b"release: not found" in stderr.lower()
-        kind = pyhelm3.errors.ReleaseNotFoundError if gone else pyhelm3.errors.Error
+        is_missing = b"release: not found" in stderr.lower()
+        kind = pyhelm3.errors.ReleaseNotFoundError if is_missing else pyhelm3.errors.Error
         raise kind(process.returncode, stdout, stderr)
 
 
 class Client(pyhelm3.Client):  # type: ignore[misc] # pyhelm3 has no types
-    """pyhelm3's client on the helm that was found; it never makes a namespace unasked."""
+    """pyhelm3's client of the helm in use; it creates no namespace unasked."""
 
     def __init__(
         self, binary: HelmBinary, *, post_renderer: PostRenderer | None = None, **options: Any
     ) -> None:
         super().__init__(
-            Command(binary, post_renderer=post_renderer, **options), executable=str(binary.path)
+            HelmCommand(binary, post_renderer=post_renderer, **options), executable=str(binary.path)
         )
 
     async def install_or_upgrade_release(self, *args: Any, **options: Any) -> Any:
@@ -178,17 +182,17 @@ def template(
         command += ["--namespace", namespace]
     body = json.dumps(values, allow_nan=False).encode()
     if post_renderer is None:
-        return _text(binary, call(Command(binary, is_tied=is_tied).run(command, body)))
+        return _text(binary, call(HelmCommand(binary, is_tied=is_tied).run(command, body)))
     with tempfile.TemporaryDirectory(prefix="allranks-") as folder:
         # Helm 4 hides a post-renderer's standard error; ours also writes to this file.
         report = Path(folder) / "report"
         piped = PostRenderer(post_renderer.program, (*post_renderer.args, f"--report={report}"))
-        helm = Command(binary, post_renderer=piped, is_tied=is_tied)
+        helm = HelmCommand(binary, post_renderer=piped, is_tied=is_tied)
         return _text(binary, call(helm.run(command, body), report))
 
 
 def call(running: Coroutine[Any, Any, _T], report: Path | None = None) -> _T:
-    """Wait for one call of a client or a command; turn its failure into ours.
+    """Wait for a call of a client or a command; turn its failure into ours.
 
     Args:
         running: the call, for example `client.list_releases()`.
@@ -200,14 +204,14 @@ def call(running: Coroutine[Any, Any, _T], report: Path | None = None) -> _T:
     try:
         return asyncio.run(running)
     except pyhelm3.errors.Error as error:
-        written = report.read_text("utf-8") if report is not None and report.exists() else ""
-        raise failures.parse(error.stderr.decode("utf-8", "replace"), written) from error
+        problems_text = report.read_text("utf-8") if report is not None and report.exists() else ""
+        raise errors.parse(error.stderr.decode("utf-8", "replace"), problems_text) from error
     except OSError as error:
         raise ToolError(f"helm does not start: {error.strerror or error}") from error
 
 
 def _text(binary: HelmBinary, printed: bytes) -> str:
-    """Manifests without the empty line that Helm 4, and not Helm 3, puts before the next one.
+    """Manifests without the empty line that Helm 4 puts before the next one.
 
     Raises:
         ToolError: they are not UTF-8.
@@ -234,3 +238,36 @@ def _plain(body: bytes) -> bytes:
         return chr(0x10000 + ((high & 0x3FF) << 10 | (low & 0x3FF)))
 
     return _ESCAPES.sub(put, body.decode()).encode()
+
+
+_PR_SET_PDEATHSIG = 1
+_PRCTL = ctypes.CDLL(None, use_errno=True).prctl if sys.platform == "linux" else None
+
+
+def tied_environment(env: Mapping[str, str]) -> dict[str, str]:
+    """The environment of such a helm.
+
+    It lives for a fraction of a second, of which its garbage collector would take a third, and has
+    some 60 MiB at its end. So nothing is collected before there is more than that, and little; a
+    person's own setting stays.
+    """
+    return {"GOGC": "off", "GOMEMLIMIT": "192MiB", **env}
+
+
+def options() -> dict[str, Any]:
+    """The options for a child, for `subprocess` and `asyncio` alike.
+
+    The child ends with the thread that starts it, so that thread has to wait for it.
+    """
+    return {"start_new_session": True, "preexec_fn": _bound(os.getpid())}
+
+
+def _bound(parent: int) -> Callable[[], None]:
+    def bind() -> None:  # pragma: no cover - runs in the child, before helm
+        if _PRCTL is None:
+            return
+        _PRCTL(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:  # it was killed in between
+            os._exit(1)
+
+    return bind

@@ -1,4 +1,4 @@
-"""Giving helm our post-renderer, and `helm sweep`.
+"""Install our helm plugins: the post-renderer and `helm sweep`.
 
 `helm sweep` is a plugin of both majors, each with a tree of its own. The post-renderer is not: Helm
 4 takes a post-renderer as a plugin of type postrenderer/v1, by name. Its own `helm plugin
@@ -27,12 +27,12 @@ from typing import TYPE_CHECKING
 
 from allranks import names, resources, trust
 from allranks.errors import InputError, MissingToolError, RunError, unwritable
-from allranks.helm.locate import environment
+from allranks.helm.binary import environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from allranks.helm.locate import HelmBinary
+    from allranks.helm.binary import HelmBinary
 
 INTERPRETER = "python"  # in the plugin's folder: the path of the Python that has allranks
 HELM_WITH_PLUGINS = 4
@@ -64,14 +64,14 @@ class Plugin:
 
 
 def names_of(binary: HelmBinary) -> tuple[str, ...]:
-    """The plugins that a helm can take."""
+    """The plugins that a helm version supports."""
     if binary.major < HELM_WITH_PLUGINS:
         return (names.SWEEP_PLUGIN,)
     return (names.POSTRENDER, names.SWEEP_PLUGIN)
 
 
 def install(binary: HelmBinary, name: str = names.POSTRENDER) -> Path:
-    """Make our post-renderer, or `helm sweep`, usable by a helm.
+    """Install our post-renderer, or `helm sweep`, as a plugin.
 
     Args:
         binary: the helm.
@@ -115,16 +115,16 @@ def install(binary: HelmBinary, name: str = names.POSTRENDER) -> Path:
 
 
 def _number(error: OSError) -> int:
-    """Why a file could not be written; of a tree that was copied, its first file. 0 is unknown."""
+    """The errno of a failed write, of its first file for a tree; 0 where unknown."""
     if not isinstance(error, shutil.Error):
         return error.errno or 0
-    found = re.search(r"\[Errno ([0-9]+)\]", str(error))  # it has no more than the texts
-    return int(found[1]) if found else 0
+    number = re.search(r"\[Errno ([0-9]+)\]", str(error))  # it has no more than the texts
+    return int(number[1]) if number else 0
 
 
 @contextmanager
 def own_folder() -> Iterator[Path]:
-    """A plugin folder that holds our post-renderer alone, for one call of Helm 4.
+    """A plugin folder with our post-renderer alone, for one call of Helm 4.
 
     So a release that needs it is installed without a plugin of the user's being added, replaced or
     asked for.
@@ -150,22 +150,22 @@ def own_folder() -> Iterator[Path]:
 def installed(binary: HelmBinary) -> list[Plugin]:
     """Our plugins in a helm's plugin folder, the post-renderer first; also the other major's."""
     within = folder(binary)
-    found = (_read(within / name) for name in (names.POSTRENDER, names.SWEEP_PLUGIN))
-    return [plugin for plugin in found if plugin is not None]
+    versions = (_read(within / name) for name in (names.POSTRENDER, names.SWEEP_PLUGIN))
+    return [plugin for plugin in versions if plugin is not None]
 
 
 def _read(path: Path) -> Plugin | None:
     text = _manifest(path)
     if text is None:
         return None
-    found = _VERSION.search(text)
+    version = _VERSION.search(text)
     try:
         interpreter = (path / INTERPRETER).read_text("utf-8").strip()
     except OSError:
         interpreter = ""
     return Plugin(
         name=path.name,
-        version=found[1] if found else "",
+        version=version[1] if version else "",
         path=path,
         interpreter=interpreter,
         works=os.access(interpreter, os.X_OK) if interpreter else False,
@@ -173,7 +173,7 @@ def _read(path: Path) -> Plugin | None:
 
 
 def uninstall(binary: HelmBinary) -> list[Path]:
-    """Remove our plugins; the folders that were removed are returned.
+    """Remove our plugins; return their folders.
 
     Raises:
         RunError: a folder cannot be removed.
@@ -190,12 +190,12 @@ def uninstall(binary: HelmBinary) -> list[Path]:
 
 
 def folder(binary: HelmBinary) -> Path:
-    """The folder a helm reads its plugins from; the first where HELM_PLUGINS lists several.
+    """The folder of helm's plugins; the first where HELM_PLUGINS lists several.
 
     Raises:
         InputError: helm does not say.
     """
-    done = subprocess.run(  # noqa: S603 - the helm that was found
+    process = subprocess.run(  # noqa: S603 - the helm that was found
         [str(binary.path), "env", "HELM_PLUGINS"],
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -205,15 +205,15 @@ def folder(binary: HelmBinary) -> Path:
         timeout=_TIMEOUT,
         env=environment(os.environ, plugins=True),
     )
-    said = done.stdout.strip()
-    if done.returncode != 0 or not said:
+    text = process.stdout.strip()
+    if process.returncode != 0 or not text:
         raise InputError(
             f"{binary.path} does not say where its plugins are", hint="set HELM_PLUGINS to a folder"
         )
-    path = Path(said.split(os.pathsep)[0])
+    path = Path(text.split(os.pathsep)[0])
     if not path.is_absolute():
         raise InputError(
-            f"{binary.path} names {said!r} as the folder of its plugins, which is no full path",
+            f"{binary.path} names {text!r} as the folder of its plugins, which is no full path",
             hint="set HELM_PLUGINS to a folder"
             if os.environ.get("HOME")
             else "set HOME, or set HELM_PLUGINS to a folder",
@@ -222,7 +222,7 @@ def folder(binary: HelmBinary) -> Path:
 
 
 def executable() -> Path:
-    """Our post-renderer as a program: of this installation, else the one on PATH.
+    """The program of our post-renderer: of this installation, else the one on PATH.
 
     Raises:
         MissingToolError: there is none.
@@ -239,18 +239,18 @@ def executable() -> Path:
 
 
 def _manifest(path: Path) -> str | None:
-    """The plugin.yaml of a folder that holds our plugin; None of any other folder."""
+    """The plugin.yaml of our plugin in a folder; None where the folder is not ours."""
     try:
         text = (path / "plugin.yaml").read_text("utf-8")
     except (OSError, UnicodeDecodeError):
         return None
-    found = _NAME.search(text)
+    name = _NAME.search(text)
     # `sweep` may be the name of anybody's plugin.
-    return text if found and found[1] == path.name and _OURS in text else None
+    return text if name and name[1] == path.name and _OURS in text else None
 
 
 def _refuse_foreign(target: Path) -> None:
-    """Leave alone what is at our plugin's place and is not ours.
+    """Refuse a folder at our plugin's path that is not ours.
 
     Raises:
         InputError: something else is there.
@@ -266,7 +266,7 @@ def _refuse_foreign(target: Path) -> None:
 
 
 def _refuse_shared(within: Path) -> None:
-    """Put no program where others can put theirs in its place: helm would start it.
+    """Refuse a folder that others may write to: helm would start their program.
 
     Raises:
         InputError: the folder is another user's, or any user may write to it.
@@ -281,7 +281,7 @@ def _refuse_shared(within: Path) -> None:
 
 
 def _refuse_other_major(within: Path, binary: HelmBinary) -> None:
-    """Leave a folder alone that another major of helm uses.
+    """Refuse a folder that another major version of helm uses.
 
     Raises:
         InputError: it holds a plugin of ours for the other major, such as one that Helm 3 would

@@ -1,4 +1,4 @@
-"""Releases on a cluster: install, upgrade, uninstall, and what a release was installed with.
+"""Releases on a cluster: install, upgrade, uninstall, and read their records.
 
 helm applies and keeps the record, so that `helm list`, `helm history` and a later `helm upgrade`
 of a person's own see what we did. It never waits for pods here: who follows a run watches it
@@ -19,19 +19,19 @@ import pyhelm3.errors
 from allranks import names
 from allranks.errors import AllranksError, ToolError, UnknownKindError
 from allranks.helm import plugins
-from allranks.helm.driver import Command, PostRenderer, call
+from allranks.helm.driver import HelmCommand, PostRenderer, call
 from allranks.yamlio.load import load_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from allranks.helm.locate import HelmBinary
-    from allranks.model.manifest import Manifest
+    from allranks.helm.binary import HelmBinary
+    from allranks.k8s.manifest import Manifest
 
 
 @dataclass(frozen=True, slots=True)
-class Home:
-    """Where a release is, and the helm that looks after it.
+class ReleaseRef:
+    """The name and namespace of a release, and the helm to use.
 
     Attributes:
         binary: the helm.
@@ -39,7 +39,7 @@ class Home:
         namespace: its namespace.
         kubeconfig: the file; "" is helm's own search, which is kubectl's.
         context: its context; "" inside a pod.
-        is_tied: helm ends with this process; see `allranks.helm.tied`.
+        is_tied: helm ends with this process; see `allranks.helm.driver`.
     """
 
     binary: HelmBinary
@@ -49,9 +49,9 @@ class Home:
     context: str = ""
     is_tied: bool = False
 
-    def command(self, post_renderer: PostRenderer | None = None) -> Command:
-        """The command runner for it."""
-        return Command(
+    def command(self, post_renderer: PostRenderer | None = None) -> HelmCommand:
+        """The command runner for the release."""
+        return HelmCommand(
             self.binary,
             post_renderer=post_renderer,
             is_tied=self.is_tied,
@@ -62,29 +62,29 @@ class Home:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """A release as helm has it.
+    """A release as helm records it.
 
     Attributes:
         revision: counts from 1.
         status: helm's word: ``deployed``, ``failed``, ``pending-install``, ...
-        given: the values it was given, without the chart's defaults.
+        values: the values it was given, without the chart's defaults.
         manifests: what was applied.
     """
 
     revision: int
     status: str
-    given: Mapping[str, Any]
+    values: Mapping[str, Any]
     manifests: tuple[Manifest, ...]
 
     @property
     def ours(self) -> bool:
-        """Whether it is of a chart of ours."""
-        labels = (one["metadata"].get("labels") or {} for one in self.manifests)
-        return any(each.get(names.APP_PART_OF) == names.PART_OF for each in labels)
+        """Whether the release is of one of our charts."""
+        labels = (manifest["metadata"].get("labels") or {} for manifest in self.manifests)
+        return any(label_map.get(names.APP_PART_OF) == names.PART_OF for label_map in labels)
 
 
 def install(
-    home: Home,
+    home: ReleaseRef,
     chart: Path | str,
     values: Mapping[str, Any],
     *,
@@ -118,8 +118,8 @@ def install(
     _apply(home, words, values, post_render=post_render)
 
 
-def upgrade(home: Home, chart: Path, values: Mapping[str, Any], *, post_render: bool) -> None:
-    """Bring a release to new values; what only the old ones had is removed.
+def upgrade(home: ReleaseRef, chart: Path, values: Mapping[str, Any], *, post_render: bool) -> None:
+    """Upgrade a release to new values; values that are no longer set are dropped.
 
     Fields that something else has set since (``suspend``, a replica count) are set as the values
     say: they are the last word.
@@ -134,8 +134,8 @@ def upgrade(home: Home, chart: Path, values: Mapping[str, Any], *, post_render: 
     _apply(home, words, values, post_render=post_render)
 
 
-def uninstall(home: Home) -> bool:
-    """Remove a release, in whatever state it is; False where helm knows none.
+def uninstall(home: ReleaseRef) -> bool:
+    """Uninstall a release, whatever its state; False where helm knows none.
 
     Raises:
         AllranksError: helm or the cluster refused, in our words.
@@ -147,8 +147,8 @@ def uninstall(home: Home) -> bool:
     return True
 
 
-def find(home: Home) -> Release | None:
-    """The release as it is now; None where helm knows none.
+def find(home: ReleaseRef) -> Release | None:
+    """The current release; None where helm knows none.
 
     Raises:
         AllranksError: helm or the cluster refused, in our words.
@@ -162,12 +162,12 @@ def find(home: Home) -> Release | None:
     return Release(
         revision=int(data.get("version") or 0),
         status=str((data.get("info") or {}).get("status") or ""),
-        given=data.get("config") or {},
-        manifests=tuple(one for one in load_all(data.get("manifest") or "") if one),
+        values=data.get("config") or {},
+        manifests=tuple(manifest for manifest in load_all(data.get("manifest") or "") if manifest),
     )
 
 
-def values(home: Home) -> dict[str, Any]:
+def values(home: ReleaseRef) -> dict[str, Any]:
     """The values of the release, over the chart's defaults.
 
     Raises:
@@ -178,10 +178,10 @@ def values(home: Home) -> dict[str, Any]:
 
 
 class _GoneError(ToolError):
-    """Helm knows no release of this name."""
+    """The error where helm knows no release of this name."""
 
 
-def _status(home: Home) -> dict[str, Any] | None:
+def _status(home: ReleaseRef) -> dict[str, Any] | None:
     try:
         answer = _call(home, ["status", home.name, "--output", "json"])
     except _GoneError:
@@ -189,38 +189,38 @@ def _status(home: Home) -> dict[str, Any] | None:
     return dict(json.loads(answer))
 
 
-def _recorded(home: Home) -> Release:
-    """The release by its record alone, where the cluster has lost a kind of it."""
+def _recorded(home: ReleaseRef) -> Release:
+    """The release from its record alone, where the cluster has lost one of its kinds."""
 
-    def get(what: str, *flags: str) -> bytes:
-        return _call(home, ["get", what, home.name, *flags])
+    def get(part: str, *flags: str) -> bytes:
+        return _call(home, ["get", part, home.name, *flags])
 
     data = json.loads(get("metadata", "--output", "json"))
     return Release(
         revision=int(data.get("revision") or 0),
         status=str(data.get("status") or ""),
-        given=json.loads(get("values", "--output", "json")) or {},
-        manifests=tuple(one for one in load_all(get("manifest")) if one),
+        values=json.loads(get("values", "--output", "json")) or {},
+        manifests=tuple(manifest for manifest in load_all(get("manifest")) if manifest),
     )
 
 
-def take_back(home: Home) -> None:
-    """Remove what a failed first install has left; the failure itself is the one to tell."""
+def take_back(home: ReleaseRef) -> None:
+    """Remove what a failed first install has left; the install's error is the one to show."""
     with suppress(AllranksError):
         release = find(home)
         if release is not None and release.revision == 1 and release.status != "deployed":
             uninstall(home)
 
 
-def _applied_by_server(home: Home) -> bool:
+def _applied_by_server(home: ReleaseRef) -> bool:
     """Whether the release was last applied server-side; only then helm takes --force-conflicts."""
     return (_status(home) or {}).get("apply_method") == "ssa"
 
 
 def _apply(
-    home: Home, words: Sequence[str], given: Mapping[str, Any], *, post_render: bool
+    home: ReleaseRef, words: Sequence[str], supplied: Mapping[str, Any], *, post_render: bool
 ) -> None:
-    body = json.dumps(given, allow_nan=False).encode()
+    body = json.dumps(supplied, allow_nan=False).encode()
     words = [*words, "--namespace", home.namespace]
     if not post_render:
         call(home.command().run(words, body))
@@ -237,7 +237,7 @@ def _apply(
 
 @contextmanager
 def _post_renderer(binary: HelmBinary) -> Iterator[PostRenderer]:
-    """Our post-renderer as this helm takes it."""
+    """Our post-renderer, in the form that this helm supports."""
     if binary.major < plugins.HELM_WITH_PLUGINS:
         yield PostRenderer(str(plugins.executable()))
         return
@@ -245,7 +245,7 @@ def _post_renderer(binary: HelmBinary) -> Iterator[PostRenderer]:
         yield PostRenderer(plugins=folder)
 
 
-def _call(home: Home, words: Sequence[str]) -> bytes:
+def _call(home: ReleaseRef, words: Sequence[str]) -> bytes:
     try:
         return call(home.command().run([*words, "--namespace", home.namespace]))
     except ToolError as error:

@@ -1,1 +1,1 @@
-"""From the size of a job to nodes, processes and placement: computed once, purely."""
+"""Compute the layout of a job: nodes, processes and placement; pure."""

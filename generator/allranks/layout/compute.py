@@ -1,4 +1,4 @@
-"""The layout of a job: size, share of each pod, and the nodes to place it on.
+"""Compute the layout of a job: its size, the share of each pod, and its nodes.
 
 Pure and deterministic. Without an inventory the values alone decide, exactly as the charts do;
 with one, the job is fitted into what is free now:
@@ -27,24 +27,25 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from allranks.errors import InputError
-from allranks.layout import beside, choosing, launcher, refusing, roles, screening, sizing, uneven
+from allranks.humanize import plural
+from allranks.layout import feasible, infeasible, roles, sizing
+from allranks.layout import placement as layout_placement
 from allranks.model.inventory import BLOCK, RACK
 from allranks.model.layout import LAUNCHER_FIRST, WORKERS, Layout, NodeShare, Placement, Share
-from allranks.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from allranks.layout.screening import Candidate
+    from allranks.layout.feasible import CandidateNode
     from allranks.layout.sizing import Split
     from allranks.model.inventory import Inventory
-    from allranks.model.jobspec import JobSpec
+    from allranks.model.job_spec import JobSpec
 
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
     split: Split
-    nodes: list[Candidate]
+    nodes: list[CandidateNode]
     notes: list[str]
 
 
@@ -78,50 +79,54 @@ def _choose(spec: JobSpec, inventory: Inventory) -> _Choice:
     demanded = sizing.fixed(spec)
     splits = [demanded] if demanded else sizing.free(spec)
     limit = max(split.gpus for split in splits)
-    screen = screening.Screen(spec, inventory)
-    found = screen.candidates(limit)
+    screen = feasible.FeasibilityFilter(spec, inventory)
+    candidates = screen.candidates(limit)
     topology = spec.topology
     if topology.required:
-        found = choosing.usable(found, topology.level)
-        pools = choosing.pools(found, topology.level)
+        candidates = layout_placement.usable(candidates, topology.level)
+        pools = layout_placement.pools(candidates, topology.level)
     else:
-        pools = [sorted(found, key=lambda each: -each.most)]
+        pools = [sorted(candidates, key=lambda candidate: -candidate.most)]
     pools.sort(key=len, reverse=True)
     if demanded and demanded.last:
-        nodes = uneven.choose(found, demanded, topology.level if topology.asked else "", pools)
+        nodes = layout_placement.choose_uneven(
+            candidates, demanded, topology.level if topology.asked else "", pools
+        )
         if nodes:
             return _Choice(demanded, nodes, [])
-        raise refusing.refusal(screen, splits)
+        raise infeasible.refusal(screen, splits)
     for split in splits:
         count = _carried(pools, split, spec.min_nodes if spec.elastic else split.nodes)
         if count:
             level = topology.level if topology.asked else ""
-            nodes = choosing.choose(found, count, split.gpus, level)
+            nodes = layout_placement.choose(candidates, count, split.gpus, level)
             return _Choice(split, nodes, [] if demanded else _awkward(split, pools))
-    raise refusing.refusal(screen, splits)
+    raise infeasible.refusal(screen, splits)
 
 
-def _carried(pools: list[list[Candidate]], split: Split, least: int) -> int:
-    """How many of the split's pods one pool carries at most; 0 where fewer than `least`."""
+def _carried(pools: list[list[CandidateNode]], split: Split, least: int) -> int:
+    """The most pods of the split that one pool has room for; 0 where fewer than `least`."""
     best = 0
     for pool in pools:
         if len(pool) < max(least, best):
             break  # they come largest first
         if pool and pool[least - 1].most >= split.gpus:
-            best = max(best, bisect_right(pool, -split.gpus, key=lambda each: -each.most))
+            best = max(best, bisect_right(pool, -split.gpus, key=lambda candidate: -candidate.most))
     return min(best, split.nodes)
 
 
-def _awkward(split: Split, pools: list[list[Candidate]]) -> list[str]:
+def _awkward(split: Split, pools: list[list[CandidateNode]]) -> list[str]:
     cap = max(pool[0].most for pool in pools if pool)
-    return sizing.awkward(split, cap, lambda each: _carried(pools, each, each.nodes) > 0)
+    return sizing.awkward(
+        split, cap, lambda candidate: _carried(pools, candidate, candidate.nodes) > 0
+    )
 
 
-def _placement(spec: JobSpec, nodes: Iterable[Candidate]) -> Placement | None:
+def _placement(spec: JobSpec, nodes: Iterable[CandidateNode]) -> Placement | None:
     topology = spec.topology
     if not topology.asked:
         return None
-    domains = dict.fromkeys(each.node.domain(topology.level, topology.labels) for each in nodes)
+    domains = dict.fromkeys(node.node.domain(topology.level, topology.labels) for node in nodes)
     values = tuple(domain for domain in domains if domain)
     return Placement(topology.key, topology.mode, values) if values else None
 
@@ -130,7 +135,7 @@ def _layout(
     spec: JobSpec,
     split: Split,
     *,
-    nodes: Iterable[Candidate] = (),
+    nodes: Iterable[CandidateNode] = (),
     placement: Placement | None = None,
     notes: Iterable[str] = (),
 ) -> Layout:
@@ -150,8 +155,8 @@ def _layout(
         gpu_resource=spec.gpu_resource,
         hosts=_hosts(spec),
         assignment=tuple(
-            NodeShare(rank, each.node.name, each.rack, each.block)
-            for rank, each in enumerate(nodes)
+            NodeShare(rank, node.node.name, node.rack, node.block)
+            for rank, node in enumerate(nodes)
         ),
         placement=placement,
         topology=dict(spec.topology.labels),
@@ -171,23 +176,23 @@ def _notes(
     spec: JobSpec, inventory: Inventory, choice: _Choice, placement: Placement | None
 ) -> list[str]:
     split, nodes = choice.split, choice.nodes
-    found = [*inventory.notes, *choice.notes]
+    notes = [*inventory.notes, *choice.notes]
     if len(nodes) < split.nodes:
-        found.append(
+        notes.append(
             f"{len(nodes)} of {plural(split.nodes, 'node')} can be placed now; the job starts with "
             "them and grows "
             f"up to {spec.max_nodes} as nodes become free"
         )
-    found += _topology_notes(spec, inventory, nodes, placement)
-    found += launcher.notes(spec, inventory, choice.split, nodes)
-    found += beside.notes(spec, inventory, choice.split, nodes)
+    notes += _topology_notes(spec, inventory, nodes, placement)
+    notes += roles.launcher_room(spec, inventory, choice.split, nodes)
+    notes += roles.roles_room(spec, inventory, choice.split, nodes)
     if spec.unplanned:
-        found.append(f"the plan does not take {' and '.join(spec.unplanned)} into account")
-    return found
+        notes.append(f"the plan does not take {' and '.join(spec.unplanned)} into account")
+    return notes
 
 
 def _topology_notes(
-    spec: JobSpec, inventory: Inventory, nodes: list[Candidate], placement: Placement | None
+    spec: JobSpec, inventory: Inventory, nodes: list[CandidateNode], placement: Placement | None
 ) -> list[str]:
     topology = spec.topology
     if not topology.asked:
@@ -196,20 +201,20 @@ def _topology_notes(
         return [
             f"no node that fits has the label {topology.key}, so no {topology.level} is preferred"
         ]
-    found = []
-    domains = len({choosing.identify(topology.level)(each) for each in nodes})
+    notes = []
+    domains = len({layout_placement.identify(topology.level)(node) for node in nodes})
     if domains > 1:
-        found.append(
+        notes.append(
             f"no {topology.level} has room for all {plural(len(nodes), 'node')}; "
             f"they span {domains} {topology.level}s"
         )
     if topology.level == RACK:
-        found += _ambiguous(spec, inventory, placement)
-    return found
+        notes += _ambiguous(spec, inventory, placement)
+    return notes
 
 
 def _ambiguous(spec: JobSpec, inventory: Inventory, placement: Placement) -> list[str]:
-    """A note for each asked rack whose name several blocks have: a label cannot tell them apart."""
+    """A note per rack whose name several blocks share: a label cannot tell them apart."""
     keys = spec.topology.labels
     blocks: dict[str, set[str]] = {value: set() for value in placement.values}
     for node in inventory.nodes:

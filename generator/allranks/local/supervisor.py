@@ -1,4 +1,4 @@
-"""The process that runs one release.
+"""The supervisor: the process that runs one release.
 
 It is a single thread around one loop: collect ended processes, decide, act, write the state down,
 wait for the next event. It runs in a session of its own, apart from the command line that started
@@ -25,24 +25,28 @@ from typing import TYPE_CHECKING
 
 from allranks import names
 from allranks.errors import EXIT_OK
-from allranks.local import addresses, controller, gpus, losing, mpi, process, records, report, tree
-from allranks.local.backoff import Backoff
-from allranks.local.elastic.run import ElasticRun
-from allranks.local.environ import Surroundings
-from allranks.local.events import SIGNALS, Events
-from allranks.local.expand import expand
-from allranks.local.happenings import Journal
-from allranks.local.pod import Context, PodRun
-from allranks.local.rewrite import release_names
-from allranks.local.store import RunFolder, Spec
-from allranks.status.controllers import Outcome
+from allranks.local import controller, mpi
+from allranks.local.controller import JobBackoff
+from allranks.local.host import addresses, process, process_tree
+from allranks.local.host.poll import SIGNALS, Events
+from allranks.local.plan.expand import expand
+from allranks.local.plan.rewrite import release_names
+from allranks.local.pod import gpus
+from allranks.local.pod.env import Surroundings
+from allranks.local.pod.runner import Context, PodRun
+from allranks.local.state import records, store
+from allranks.local.state import status as run_status
+from allranks.local.state.events import EventLog
+from allranks.local.state.store import RunFolder, Spec
+from allranks.status.controllers import ControllerOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from allranks.local.controller import Verdict
-    from allranks.local.events import Interruption
-    from allranks.local.plan import Controller, Release
+    from allranks.local.controller import ControllerEnd
+    from allranks.local.elastic.run import ElasticRun
+    from allranks.local.host.poll import Interruption
+    from allranks.local.plan.model import Controller, ReleasePlan
 
 # How often the state is written at most; its last change always is.
 _SAVE_EVERY = 0.05
@@ -52,13 +56,14 @@ _TOLD_SECONDS = 30.0
 
 @dataclass(slots=True)
 class _Managed:
-    """A controller and what has come of it."""
+    """A controller and its state."""
 
     plan: Controller
     pods: list[PodRun] = field(default_factory=list)
-    verdict: Verdict | None = None
+    verdict: ControllerEnd | None = None
     waiting: str = ""
     wake_at: float | None = None
+    given_up: frozenset[int] = frozenset()
 
 
 class Supervisor:
@@ -77,17 +82,21 @@ class Supervisor:
         release = expand(spec.manifests, name=spec.name, namespace=spec.namespace)
         self._release = mpi.complete(release, arrangement)
         self._doors = mpi.Directory(folder.path, arrangement)
-        self._backoff = Backoff(spec.backoff_scale)
+        self._backoff = JobBackoff(spec.backoff_scale)
         self._context = _context(folder, self._release, spec)
         self._pods: list[PodRun] = []
         self._elastic: ElasticRun | None = None
         if self._release.elastic is not None:
+            from allranks.local.elastic.run import ElasticRun
+
             self._elastic = ElasticRun(self._release, self._context, spec.block, self._pods.append)
-        self._journal = Journal(folder.events)
+        self._journal = EventLog(folder.events)
         self._started_at = time.time()
-        self._leads = frozenset(one.name for one in self._release.leads)
+        self._leads = frozenset(controller.name for controller in self._release.leads)
         # A lead's end is seen before what it does to the others.
-        plans = sorted(self._release.controllers, key=lambda one: one.name not in self._leads)
+        plans = sorted(
+            self._release.controllers, key=lambda controller: controller.name not in self._leads
+        )
         self._managed = [_Managed(plan) for plan in plans]
         self._leave_at: float | None = None  # the leads have ended: who still runs is stopped then
         self._stop_at: float | None = None  # what the leads wait for has failed, and they are told
@@ -100,7 +109,7 @@ class Supervisor:
         self._saved_at = 0.0
 
     def run(self) -> None:
-        """The loop; returns when no process of the run is left."""
+        """Run the release; returns when no process of it is left."""
         while True:
             now = time.time()
             self._collect(now)
@@ -128,21 +137,25 @@ class Supervisor:
             for pod in self._pods:
                 pod.step(now)
         self._doors.write([door for pod in self._pods if (door := pod.door)])
-        self._journal.look(self._pods, now)
+        self._journal.update(self._pods, now)
         self._dirty |= before != self._told
         self._told = before
 
-    def _verdict(self) -> Verdict | None:
-        verdicts = [one.verdict for one in self._managed]
+    def _verdict(self) -> ControllerEnd | None:
+        verdicts = [controller.verdict for controller in self._managed]
         if self._elastic is not None:
             verdicts.append(self._elastic.verdict)
-        return report.overall(verdicts, self._leads)
+        return run_status.overall(verdicts, self._leads)
 
     def _fingerprint(self) -> tuple[object, ...]:
         pods = tuple(
-            (pod.phase, pod.active, pod.waiting, tuple(pod.states.values())) for pod in self._pods
+            (pod.phase, pod.active, pod.ending, pod.waiting, tuple(pod.states.values()))
+            for pod in self._pods
         )
-        managed = tuple((one.verdict, one.waiting) for one in self._managed)
+        managed = tuple(
+            (controller.verdict, controller.waiting, controller.given_up)
+            for controller in self._managed
+        )
         return (pods, managed, self._elastic and self._elastic.fingerprint)
 
     def _control(self, managed: _Managed, now: float) -> None:
@@ -152,50 +165,57 @@ class Supervisor:
         views = [pod.view() for pod in managed.pods]
         decision = controller.decide(managed.plan, views, now, self._started_at, self._backoff)
         managed.wake_at, managed.waiting = decision.wake_at, decision.waiting
+        managed.given_up = decision.given_up
         for index in decision.create:
             self._create(managed, index, now)
         if decision.verdict is not None:
             self._conclude(managed, decision.verdict, now)
 
-    def _conclude(self, managed: _Managed, verdict: Verdict, now: float) -> None:
-        """A controller has reached its end, and maybe the run with it."""
+    def _conclude(self, managed: _Managed, verdict: ControllerEnd, now: float) -> None:
+        """Record the end of a controller, which may end the run."""
         managed.verdict = replace(verdict, controller=managed.plan.name)
-        if verdict.outcome is Outcome.FAILED and not self._led_to_its_end():
+        if verdict.outcome is ControllerOutcome.FAILED and not self._led_to_its_end():
             self._miss(managed, now)
         else:
             for pod in managed.pods:
-                pod.stop(now, done=verdict.outcome is Outcome.COMPLETE)
+                pod.stop(now, done=verdict.outcome is ControllerOutcome.COMPLETE)
 
     def _miss(self, managed: _Managed, now: float) -> None:
-        """A controller has failed for good, and what waits for it would wait for ever.
+        """End the run where a controller has failed for good that others wait for.
 
         Leads that know of it end by themselves, with what is to be said of it.
         """
-        told = self._release.launcher is None and managed.plan.name not in self._leads
-        if self._leads and told:
+        is_expected = self._release.launcher is None and managed.plan.name not in self._leads
+        if self._leads and is_expected:
             self._stop_at = now + _TOLD_SECONDS
         else:
             self._stop(now)
 
     def _led_to_its_end(self) -> bool:
-        """Whether there are leads, and nothing of them is left to do."""
-        leads = [one for one in self._managed if one.plan.name in self._leads]
+        """Whether the run has leads, and all of them have ended."""
+        leads = [controller for controller in self._managed if controller.plan.name in self._leads]
         return bool(leads) and not any(
-            one.verdict is None or any(pod.active for pod in one.pods) for one in leads
+            controller.verdict is None or any(pod.active for pod in controller.pods)
+            for controller in leads
         )
 
     def _stop(self, now: float, *, at_once: bool = False) -> None:
-        """Stop what runs; first the leads alone, which end their ranks on the others in order."""
+        """Stop the pods: first the leads, which end their ranks on the others in order."""
         self._ending = self._stopping = True
         lead = [pod for pod in self._lead_pods() if pod.active and not at_once]
         for pod in lead or self._pods:
             pod.stop(now, at_once=at_once)
 
     def _lead_pods(self) -> list[PodRun]:
-        return [pod for one in self._managed if one.plan.name in self._leads for pod in one.pods]
+        return [
+            pod
+            for controller in self._managed
+            if controller.plan.name in self._leads
+            for pod in controller.pods
+        ]
 
     def _let_go(self, now: float) -> None:
-        """When the leads have ended, the others end by themselves; who does not is stopped."""
+        """Stop the pods that do not end by themselves after the leads."""
         if self._stop_at is not None and now >= self._stop_at and not self._ending:
             self._stop(now)
         if self._leave_at is None and not self._stopping and self._led_to_its_end():
@@ -211,14 +231,14 @@ class Supervisor:
     def _create(self, managed: _Managed, index: int, now: float) -> None:
         plan = next(pod for pod in managed.plan.pods if pod.index == index)
         views = [pod.view() for pod in managed.pods]
-        told = controller.index_annotations(managed.plan, views, index)
+        annotations = controller.index_annotations(managed.plan, views, index)
         attempt = sum(pod.plan.index == index for pod in managed.pods)
-        pod = PodRun(plan.annotated(told), attempt, self._context, created_at=now)
+        pod = PodRun(plan.annotated(annotations), attempt, self._context, created_at=now)
         managed.pods.append(pod)
         self._pods.append(pod)
 
     def _collect(self, now: float) -> None:
-        """Take the exit codes of processes that have ended; adopted orphans have no pod."""
+        """Reap ended processes; adopted orphans belong to no pod."""
         pids = {pid: (pod, name) for pod in self._pods for pid, name in pod.pids.items()}
         while True:
             try:
@@ -243,48 +263,56 @@ class Supervisor:
 
     # ------------------------------------------------------------ telling
 
-    def _save(self, now: float, verdict: Verdict | None) -> float | None:
-        """Write the state unless that was just done; returns when to wake up at the latest."""
+    def _save(self, now: float, verdict: ControllerEnd | None) -> float | None:
+        """Write the state, at most so often; return the latest time to wake up."""
         wakes = [pod.wake_at for pod in self._pods if pod.active and pod.wake_at is not None]
-        wakes += [one.wake_at for one in self._managed if one.wake_at is not None]
+        wakes += [
+            controller.wake_at for controller in self._managed if controller.wake_at is not None
+        ]
         times = (self._leave_at, self._stop_at)
         wakes += [at for at in times if at is not None and now < at]
         if self._elastic is not None and self._elastic.wake_at is not None and not self._ending:
             wakes.append(self._elastic.wake_at)
         if self._dirty and now >= self._saved_at + _SAVE_EVERY:
-            self._folder.write_status(report.report(self._progress(verdict)))
+            self._folder.write_status(run_status.report(self._progress(verdict)))
             self._saved_at, self._dirty = now, False
         elif self._dirty:
             wakes.append(self._saved_at + _SAVE_EVERY)
         return min(wakes, default=None)
 
-    def _progress(self, verdict: Verdict | None) -> report.Progress:
+    def _progress(self, verdict: ControllerEnd | None) -> run_status.RunProgress:
         elastic = self._elastic
-        return report.Progress(
+        return run_status.RunProgress(
             release=self._release if elastic is None else elastic.shown(),
             pods=self._pods,
             addresses=self._context.surroundings.addresses,
             started_at=self._started_at,
             verdict=verdict,
             interruption=self._interruption,
-            waiting=[one.waiting for one in self._managed if one.waiting],
+            waiting=[controller.waiting for controller in self._managed if controller.waiting],
+            given_up=frozenset(
+                pod.plan.name
+                for managed in self._managed
+                for pod in managed.pods
+                if pod.plan.index in managed.given_up
+            ),
             notes=self._notes,
             phase=None if elastic is None else elastic.phase,
-            said="" if elastic is None else elastic.message,
+            message="" if elastic is None else elastic.message,
         )
 
-    def _finish(self, verdict: Verdict | None) -> None:
-        tree.kill(names.ENV_RUN, [str(self._folder.path)])
+    def _finish(self, verdict: ControllerEnd | None) -> None:
+        process_tree.kill(names.ENV_RUN, [str(self._folder.path)])
         now = time.time()
-        last = report.report(replace(self._progress(verdict), finished_at=now))
-        self._journal.look(self._pods, now)
+        last = run_status.report(replace(self._progress(verdict), finished_at=now))
+        self._journal.update(self._pods, now)
         self._journal.end(last, now)
         self._folder.write_status(last)
 
 
-def _context(folder: RunFolder, release: Release, spec: Spec) -> Context:
+def _context(folder: RunFolder, release: ReleasePlan, spec: Spec) -> Context:
     by_pod = addresses.by_pod(release, spec.block)
-    seen, _ = gpus.share(release.pods, gpus.present(os.environ))
+    visible, _ = gpus.share(release.pods, gpus.present(os.environ))
     hosts = mpi.write_hosts(folder.path, release, by_pod, spec.arrangement)
     return Context(
         folder=folder,
@@ -297,22 +325,22 @@ def _context(folder: RunFolder, release: Release, spec: Spec) -> Context:
             withheld=frozenset(spec.withheld),
         ),
         names=release_names(release, mpi.called(release, by_pod, spec.arrangement), spec.own_ports),
-        gpus=seen,
+        gpus=visible,
         workdir=Path(spec.workdir),
-        backoff=Backoff(spec.backoff_scale),
+        backoff=JobBackoff(spec.backoff_scale),
         way=spec.arrangement.way,
         hosts=hosts,
     )
 
 
 def exit_code(status: int) -> int:
-    """The exit code of a wait status as a container's: 128 + n after signal n."""
+    """A container's exit code from a wait status: 128 + n after signal n."""
     code = os.waitstatus_to_exitcode(status)
     return code if code >= 0 else 128 - code
 
 
 def _guard(child: int, folder: RunFolder) -> int:
-    """Wait for the supervisor, hand signals on to it, and clean up behind it."""
+    """Wait for the supervisor, forward signals to it, and clean up after it."""
 
     def pass_on(number: int, _frame: object) -> None:
         with suppress(ProcessLookupError):
@@ -323,24 +351,24 @@ def _guard(child: int, folder: RunFolder) -> int:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     status = None
     while status is None:
-        pid, ended = os.waitpid(-1, 0)
+        pid, wait_status = os.waitpid(-1, 0)
         if pid == child:
-            status = ended
+            status = wait_status
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
-    tree.kill(names.ENV_RUN, [str(folder.path)])
+    process_tree.kill(names.ENV_RUN, [str(folder.path)])
     last = folder.status()
     if not records.is_over(folder, last):
         code = exit_code(status)
         message = f"its supervisor ended with exit code {code}; see {folder.supervisor_log}"
-        found = losing.lost(last, message, time.time())
-        Journal(folder.events).end(found, time.time())
-        folder.write_status(found)
+        final_status = store.lost(last, message, time.time())
+        EventLog(folder.events).end(final_status, time.time())
+        folder.write_status(final_status)
     return EXIT_OK
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the release of a folder; `allranks.local.control` starts this, not a person."""
+    """Run the release of a folder; started by `allranks.local.runs`."""
     parser = argparse.ArgumentParser(description="Run one local release.")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--lock", type=int, required=True, help="descriptor of the held lock")

@@ -1,4 +1,4 @@
-"""What the cluster has: nodes with what they own, what is free, and where they stand.
+"""The inventory of a cluster: its nodes, what they have, what is free, and where they are.
 
 Amounts are whole numbers in the scheduler's units (millicores of CPU, bytes, devices), so that
 comparing them is exact. An unknown amount is None and limits nothing: a hand-written inventory may
@@ -23,7 +23,7 @@ LEVELS = (HOST, RACK, BLOCK)  # from the smallest domain to the largest
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """How much of a resource a node has for pods, and how much of it no pod has asked yet."""
+    """The amount of a resource that a node offers to pods, and how much of it is free."""
 
     total: int
     free: int
@@ -34,7 +34,7 @@ NOTHING = Amount(0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Taint:
-    """A taint; only the effects that keep a pod away are of interest."""
+    """A taint; only the effects that keep a pod away matter here."""
 
     key: str
     value: str = ""
@@ -46,7 +46,7 @@ class Taint:
         return self.effect in ("NoSchedule", "NoExecute")
 
     def __str__(self) -> str:
-        """As kubectl writes it."""
+        """Return the taint as kubectl writes it."""
         return f"{self.key}{'=' if self.value else ''}{self.value}:{self.effect}"
 
 
@@ -80,13 +80,8 @@ class Node:
     block: str = ""
     blocked: str = ""
 
-    @property
-    def schedulable(self) -> bool:
-        """Whether the node takes pods at all."""
-        return not self.blocked
-
     def domain(self, level: str, keys: Mapping[str, str]) -> str:
-        """The node's domain at a level; "" where nothing tells it.
+        """Return the node's domain at a level; "" where no label tells it.
 
         Args:
             level: host, rack or block.
@@ -118,16 +113,16 @@ class Inventory:
     partial: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse two nodes of one name: a plan could not tell them apart."""
-        seen: set[str] = set()
+        """Refuse two nodes of one name: a layout could not tell them apart."""
+        names: set[str] = set()
         for node in self.nodes:
-            if node.name in seen:
+            if node.name in names:
                 raise InputError(
                     f"the inventory has two nodes named {node.name!r}",
                     hint="give every node a name of its own",
                     source=self.source,
                 )
-            seen.add(node.name)
+            names.add(node.name)
 
     def gpus(self, node: Node, resource: str) -> Amount:
         """The node's GPUs of a resource, also where the inventory was read for another."""

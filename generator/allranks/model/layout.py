@@ -1,4 +1,4 @@
-"""The layout: how a job spreads over nodes. Computed once, then only carried.
+"""The layout: how a job spreads over nodes.
 
 `Layout.to_values` is exactly what the charts find under ``.Values.layout``; everything else here is
 for people (`allranks plan`) and never changes what is rendered.
@@ -25,7 +25,7 @@ LAUNCHER_FIRST = "launcher first"
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one pod gets, as quantities; "" where nothing is asked."""
+    """The amounts that one pod gets, as quantities; "" where nothing is asked."""
 
     cpu: str = ""
     memory: str = ""
@@ -34,7 +34,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class RoleShare:
-    """The pods of a role, what each gets, and what they get together."""
+    """The pods of a role, with the amounts of each and of all together."""
 
     role: str
     pods: int
@@ -62,7 +62,7 @@ class RoleShare:
 
 @dataclass(frozen=True, slots=True)
 class NodeShare:
-    """One pod's place: the node rank and the node it is planned on."""
+    """The place of one pod: its node rank, and the node it is planned on."""
 
     rank: int
     node: str
@@ -81,7 +81,7 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A job's shape and, where an inventory was given, its places.
+    """The shape of a job and, where an inventory was given, the place of each pod.
 
     Attributes:
         nodes: pods of the job, one per node.
@@ -128,33 +128,33 @@ class Layout:
 
     @property
     def world_size(self) -> int:
-        """Processes of the whole job."""
+        """The number of processes of the whole job."""
         whole = self.nodes * self.procs_per_node
         return whole - self.procs_per_node + self.procs(self.nodes - 1)
 
     @property
     def gpus(self) -> int:
-        """GPUs of the whole job."""
+        """The number of GPUs of the whole job."""
         whole = self.nodes * self.gpus_per_node
         return whole - self.gpus_per_node + self.gpus_of(self.nodes - 1)
 
     def procs(self, node_rank: int) -> int:
-        """Processes of one pod."""
+        """The number of processes of one pod."""
         last = self.last_gpus_per_node and node_rank == self.nodes - 1
         return self.last_procs_per_node if last else self.procs_per_node
 
     def gpus_of(self, node_rank: int) -> int:
-        """GPUs of one pod."""
+        """Return the number of GPUs of one pod."""
         last = self.last_gpus_per_node and node_rank == self.nodes - 1
         return self.last_gpus_per_node if last else self.gpus_per_node
 
     def share_of(self, node_rank: int) -> Share:
-        """CPU, memory and shared memory of one pod."""
+        """Return CPU, memory and shared memory of one pod."""
         last = self.last_gpus_per_node and node_rank == self.nodes - 1
         return self.last_share if last else self.share
 
     def pod(self, node_rank: int) -> str:
-        """What a pod's name has behind the release's."""
+        """Return the part of a pod's name after the release's."""
         if not self.hosts:
             return str(node_rank)
         if self.last_gpus_per_node and node_rank == self.nodes - 1:
@@ -164,28 +164,28 @@ class Layout:
         return f"worker-{node_rank}"
 
     def ranks(self, node_rank: int) -> range:
-        """The ranks of one pod's processes, while the job has as many nodes as it is planned on."""
+        """Return the ranks of one pod, while the job has its planned number of nodes."""
         last = self.procs(self.nodes - 1)
-        found = _processes(self.nodes, self.procs_per_node, last).ranks(node_rank) or range(0)
-        return range(min(found.start, self.processes), min(found.stop, self.processes))
+        ranks = _processes(self.nodes, self.procs_per_node, last).ranks(node_rank) or range(0)
+        return range(min(ranks.start, self.processes), min(ranks.stop, self.processes))
 
     @property
     def processes(self) -> int:
-        """Processes that are started; `world_size` is how many there is room for."""
+        """The number of processes that are started; `world_size` is how many there is room for."""
         return self.started or self.world_size
 
     @property
     def hash(self) -> str:
-        """SHA-256 over the canonical JSON of what the chart is given."""
+        """Return SHA-256 over the canonical JSON of the chart's values of the layout."""
         text = json.dumps(self._carried(), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
     def to_values(self) -> dict[str, Any]:
-        """The layout as ``.Values.layout``; `placement` only where something is asked."""
+        """Return the layout as ``.Values.layout``; `placement` only where something is asked."""
         return self._carried() | {"hash": self.hash}
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything, as JSON-ready data for ``-o json``."""
+        """Return everything as JSON-ready data for ``-o json``."""
         return self.to_values() | {
             "processes": self.processes,
             "gpus": self.gpus,
@@ -201,7 +201,7 @@ class Layout:
         }
 
     def of_roles(self) -> dict[str, Any]:
-        """The pods by role, and of all roles together, as JSON-ready data."""
+        """Return the pods by role, and of all roles together, as JSON-ready data."""
         return {
             "roles": [role.as_dict() for role in self.roles],
             "inAll": {

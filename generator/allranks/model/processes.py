@@ -1,4 +1,4 @@
-"""Which processes of a training run in which pod: ranks and nodes.
+"""The processes of a training in each pod: ranks and nodes.
 
 A *rank* is a process of the training, counted over the whole job (torch's `RANK`, MPI's rank in
 `COMM_WORLD`). A *node* is a pod that starts processes. Ranks count on from node to node: with four
@@ -25,16 +25,16 @@ _HOST = re.compile(r"(?P<host>[^\s:#]+)(?:\s+slots=(?P<slots>\d+)|:(?P<count>\d+
 
 @dataclass(frozen=True, slots=True)
 class Processes:
-    """How many processes each node of a job starts.
+    """The number of processes that each node of a job starts.
 
     Attributes:
         slots: the number of processes of each node, in the order of the nodes.
-        known: how many nodes, from the first, always have the same ranks. It is all of them where
+        fixed: how many nodes, from the first, always have the same ranks. It is all of them where
             the order of the nodes is fixed, 1 where nodes join and leave behind the first.
     """
 
     slots: tuple[int, ...]
-    known: int
+    fixed: int
     _ends: tuple[int, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -42,40 +42,40 @@ class Processes:
         object.__setattr__(self, "_ends", tuple(accumulate(self.slots)))
 
     @classmethod
-    def even(cls, nodes: int, per_node: int, *, known: int | None = None) -> Processes:
-        """Nodes with the same number of processes each; `known` is all of them by default."""
-        return cls((per_node,) * nodes, nodes if known is None else min(known, nodes))
+    def even(cls, nodes: int, per_node: int, *, fixed: int | None = None) -> Processes:
+        """Return nodes with the same number of processes each; all are `fixed` by default."""
+        return cls((per_node,) * nodes, nodes if fixed is None else min(fixed, nodes))
 
     @property
     def total(self) -> int:
-        """All processes."""
+        """The number of all processes."""
         return self._ends[-1] if self._ends else 0
 
     def ranks(self, node: int) -> range | None:
-        """The ranks of a node; None where they are not fixed, or there is no such node."""
-        if not 0 <= node < self.known:
+        """Return the ranks of a node; None where they are not fixed, or there is no such node."""
+        if not 0 <= node < self.fixed:
             return None
         end = self._ends[node]
         return range(end - self.slots[node], end)
 
     def node(self, rank: int) -> int | None:
-        """The node of a rank; None where that is not fixed, or there is no such rank."""
+        """Return the node of a rank; None where that is not fixed, or there is no such rank."""
         node = bisect_right(self._ends, rank)
-        return node if rank >= 0 and node < self.known else None
+        return node if rank >= 0 and node < self.fixed else None
 
 
 def consecutive(node: int, per_node: int) -> range:
-    """The ranks of a node whose job starts the same number of processes in each."""
+    """Return the ranks of a node whose job starts the same number of processes in each."""
     return range(node * per_node, (node + 1) * per_node)
 
 
 def fixed_nodes(env: Mapping[str, str], nodes: int) -> int:
-    """How many nodes of a torchrun job, from the first, always have the same ranks.
+    """Return how many nodes of a torchrun job, from the first, always have the same ranks.
 
     It is all of them where our launcher gives each node its rank (files/launch.py), or torchrun's
     static rendezvous does. Where the number of nodes is a range, a node gets its ranks when it
-    joins, but for the first, which keeps the store and whose name sorts first. Where the nodes meet
-    in a store of the user's own, or are not started by our launcher, no order is known.
+    joins, except for the first, which keeps the store and whose name sorts first. Where the nodes
+    meet in a store of the user's own, or are not started by our launcher, no order is known.
 
     Args:
         env: the variables of a node's container; one of the downward API is there without a value.
@@ -90,7 +90,7 @@ def fixed_nodes(env: Mapping[str, str], nodes: int) -> int:
 
 
 def hostfile(text: str) -> tuple[tuple[str, ...], Processes]:
-    """An MPI host file: the pods it names, in order, and the processes that each has room for."""
+    """Read an MPI host file: return its pods in order, and the slots of each."""
     hosts = [match for line in text.splitlines() if (match := _HOST.match(line.strip()))]
     pods = tuple(match["host"].partition(".")[0] for match in hosts)
     slots = tuple(int(match["slots"] or match["count"] or 1) for match in hosts)
@@ -98,22 +98,26 @@ def hostfile(text: str) -> tuple[tuple[str, ...], Processes]:
 
 
 def show(ranks: range | None) -> str:
-    """Ranks as a table shows them: ``3``, ``4-7``, ``-`` where they are not known."""
+    """Format ranks for a table: ``3``, ``4-7``, ``-`` where they are not known."""
     if ranks is None or not ranks:
         return "-"
     return str(ranks[0]) if len(ranks) == 1 else f"{ranks[0]}-{ranks[-1]}"
 
 
 def no_rank(rank: int, run: str, total: int) -> InputError:
-    """A rank that there is not."""
+    """Return the error for a rank that the run does not have."""
     last = f"its ranks are 0 to {total - 1}" if total > 1 else "its only rank is 0"
     return InputError(f"run {run!r} has no rank {rank}", path="--rank", hint=last)
 
 
-def not_fixed(rank: int, run: str, why: str, fix: str) -> InputError:
-    """A rank of which nothing says where it is."""
-    return InputError(
-        f"which pod of run {run!r} has rank {rank} is not known: {why}",
+class UnplacedRankError(InputError):
+    """A rank whose pod is not known."""
+
+
+def not_fixed(rank: int, run: str, reason: str, fix: str) -> UnplacedRankError:
+    """Return the error for a rank whose pod is not known."""
+    return UnplacedRankError(
+        f"which pod of run {run!r} has rank {rank} is not known: {reason}",
         path="--rank",
         hint=f"name the pod by its number: {fix}",
     )

@@ -1,4 +1,4 @@
-"""What a run is doing, as data: one phase, counts per role, and why it failed.
+"""The status of a run, as data: one phase, counts per role, and why it failed.
 
 Every place that runs a release ends in these classes: the local runtime fills them from its
 processes, a cluster from Jobs and pods. What prints them knows neither. They hold times as seconds
@@ -47,8 +47,10 @@ class PodPhase(StrEnum):
 
 
 FINAL = frozenset({Phase.SUCCEEDED, Phase.FAILED, Phase.UNKNOWN})
-# The reason of a run, or of a pod of it, that was told to end before it had by itself.
+# The reason of a run, or of a pod, that was stopped before it ended by itself.
 STOPPED = "Stopped"
+# The reason of a pod that is being deleted, and has not ended yet.
+TERMINATING = "Terminating"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +137,11 @@ class PodStatus:
     disruptions: int = 0
     ranks: range | None = None
 
+    @property
+    def ending(self) -> bool:
+        """Whether it is being deleted, and has not ended yet."""
+        return self.reason == TERMINATING and self.phase in {PodPhase.PENDING, PodPhase.RUNNING}
+
     def as_dict(self) -> dict[str, Any]:
         """The JSON form."""
         return {
@@ -184,7 +191,7 @@ def _range(ranks: list[int] | None) -> range | None:
 
 @dataclass(frozen=True, slots=True)
 class RoleStatus:
-    """How many pods of a role are in which phase.
+    """The number of pods of a role in each phase.
 
     Attributes:
         role: the role.
@@ -302,6 +309,8 @@ class RunStatus:
         disruptions: how many of the restarts were no failure of the run's own.
         services: pods of its Deployments (TensorBoard), which are no part of the training.
         remarks: what else went wrong, one sentence each: a service, an eviction.
+        unreleased: whether it is of no Helm release: an ElasticJob that was applied by hand.
+        ending: whether its end is certain, and only its last pods have not ended yet.
     """
 
     name: str
@@ -322,6 +331,8 @@ class RunStatus:
     disruptions: int = 0
     services: tuple[PodStatus, ...] = ()
     remarks: tuple[str, ...] = ()
+    ending: bool = False
+    unreleased: bool = False
 
     @property
     def finished(self) -> bool:
@@ -349,6 +360,8 @@ class RunStatus:
             "notes": list(self.notes),
             "services": [pod.as_dict() for pod in self.services],
             "remarks": list(self.remarks),
+            "ending": self.ending,
+            "unreleased": self.unreleased,
         }
 
     @classmethod
@@ -374,11 +387,13 @@ class RunStatus:
             disruptions=data.get("disruptions", 0),
             services=tuple(PodStatus.from_dict(item) for item in data.get("services", ())),
             remarks=tuple(data.get("remarks", ())),
+            ending=data.get("ending", False),
+            unreleased=data.get("unreleased", False),
         )
 
 
 def count_roles(pods: Iterable[PodStatus]) -> tuple[RoleStatus, ...]:
-    """Counts per role, in the order in which the roles first appear.
+    """Return the counts per role, in the order in which the roles first appear.
 
     Args:
         pods: one entry for each pod that the run is made of, created or not.
@@ -404,7 +419,7 @@ def count_roles(pods: Iterable[PodStatus]) -> tuple[RoleStatus, ...]:
 
 
 def timestamp(at: float | None) -> str:
-    """Seconds since the epoch as RFC 3339 in UTC, to the millisecond; "" for None."""
+    """Return seconds since the epoch as RFC 3339 in UTC, to the millisecond; "" for None."""
     if at is None:
         return ""
     text = datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")
@@ -412,5 +427,5 @@ def timestamp(at: float | None) -> str:
 
 
 def seconds(text: str) -> float | None:
-    """The inverse of `timestamp`."""
+    """Return the seconds since the epoch of a `timestamp`; None for ""."""
     return datetime.fromisoformat(text).timestamp() if text else None

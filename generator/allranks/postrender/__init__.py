@@ -8,7 +8,7 @@ the way of an ordinary run. See docs/guides/post-renderer.md for what each pass 
 
 from __future__ import annotations
 
-from allranks.postrender.options import Options
+from allranks.postrender.options import PostrenderOptions
 from allranks.postrender.pipeline import process
 
-__all__ = ["Options", "process"]
+__all__ = ["PostrenderOptions", "process"]

@@ -33,7 +33,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         options = DEFAULTS
         if arguments:
-            from allranks.postrender.arguments import parse, report_of  # noqa: PLC0415 - start-up
+            from allranks.postrender.arguments import parse, report_of
 
             report = report_of(arguments) or report
             options = parse(arguments)
@@ -46,7 +46,7 @@ def main(argv: list[str] | None = None) -> int:
         # Whoever read us is gone and needs no message.
         return _FAILED
     except _our_error() as error:  # evaluated when something is raised, and not before
-        from allranks.postrender.report import tell  # noqa: PLC0415 - start-up
+        from allranks.postrender.errors import tell
 
         tell(str(error), report)
         return error.exit_code
@@ -96,20 +96,20 @@ def _write(text: str) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         if isinstance(error, BrokenPipeError):
             raise
-        from allranks.errors import RunError  # noqa: PLC0415 - start-up
+        from allranks.errors import RunError
 
         raise RunError(f"the output could not be written: {error.strerror}") from error
 
 
 def _note(line: str) -> None:
-    from allranks.postrender.report import note  # noqa: PLC0415 - start-up
+    from allranks.postrender.errors import note
 
     note(line)
 
 
 def _empty(report: str) -> None:
-    """Empty the report file, so that a message of an earlier run is not taken for ours."""
-    from allranks.postrender.report import write  # noqa: PLC0415 - start-up
+    """Empty the report file, so that an earlier run's message is not shown."""
+    from allranks.postrender.errors import write
 
     if not write(report, ""):
         raise _input_error(
@@ -118,13 +118,13 @@ def _empty(report: str) -> None:
 
 
 def _input_error(message: str, hint: str, source: str = "") -> AllranksError:
-    from allranks.errors import InputError  # noqa: PLC0415 - start-up
+    from allranks.errors import InputError
 
     return InputError(message, hint=hint, source=source)
 
 
 def _our_error() -> type[AllranksError]:
-    from allranks.errors import AllranksError  # noqa: PLC0415 - start-up
+    from allranks.errors import AllranksError
 
     return AllranksError
 

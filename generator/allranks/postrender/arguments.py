@@ -1,4 +1,4 @@
-"""The command line, as nearly everybody writes it: known options, each with its value.
+"""Parse plain command lines fast: known options, each with its value.
 
 Everything else (``--help``, mistakes, what only argparse understands) is `parser`'s, for importing
 argparse costs start-up time. A test holds the two equal.
@@ -6,7 +6,7 @@ argparse costs start-up time. A test holds the two equal.
 
 from __future__ import annotations
 
-from allranks.postrender.options import Options
+from allranks.postrender.options import PostrenderOptions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ PAIRS = {"--label": "labels", "--rdma-resource": "rdma_resources"}
 SWITCHES = {"--rdma": "rdma", "--restricted": "restricted"}
 
 
-def parse(argv: list[str]) -> Options:
+def parse(argv: list[str]) -> PostrenderOptions:
     """Read the command line; the report file is `report_of`'s to find.
 
     Args:
@@ -53,19 +53,19 @@ def parse(argv: list[str]) -> Options:
     Raises:
         InputError: an argument is wrong.
     """
-    given = _plain(argv)
-    if given is None:
-        from allranks.postrender import parser  # noqa: PLC0415 - argparse costs start-up time
+    values = _plain(argv)
+    if values is None:
+        from allranks.postrender import parser
 
-        given = parser.parse(argv)
-    given.pop("report", None)
-    pairs = given.get("rdma_resources", ())
-    given["rdma_resources"] = tuple((key, _amount(value)) for key, value in pairs)
-    return Options(**{name: _frozen(value) for name, value in given.items()})
+        values = parser.parse(argv)
+    values.pop("report", None)
+    pairs = values.get("rdma_resources", ())
+    values["rdma_resources"] = tuple((key, _amount(value)) for key, value in pairs)
+    return PostrenderOptions(**{name: _frozen(value) for name, value in values.items()})
 
 
 def report_of(argv: list[str]) -> str:
-    """The report file, also of a command line that is wrong otherwise; "" for none."""
+    """The report file, even of a command line with errors; "" for none."""
     for index, argument in enumerate(argv):
         if argument.startswith("--report="):
             return argument.removeprefix("--report=")
@@ -75,36 +75,36 @@ def report_of(argv: list[str]) -> str:
 
 
 def _plain(argv: list[str]) -> dict[str, Any] | None:
-    """The fields of a plain command line; None where it is not one."""
-    given: dict[str, Any] = {}
+    """The fields of a plain command line; None where it needs argparse."""
+    values: dict[str, Any] = {}
     words = iter(argv)
     for word in words:
         if word in SWITCHES:
-            given[SWITCHES[word]] = True
+            values[SWITCHES[word]] = True
             continue
         flag, equals, value = word.partition("=")
         if not equals:
             value = next(words, "-")
             if value.startswith("-"):
                 return None
-        if not _take(given, flag, value):
+        if not _take(values, flag, value):
             return None
-    return given
+    return values
 
 
-def _take(given: dict[str, Any], flag: str, value: str) -> bool:
-    """Take the value of a flag; False where either is not plain."""
+def _take(values: dict[str, Any], flag: str, value: str) -> bool:
+    """Store the value of a flag; False where the flag or value is not plain."""
     if flag in TEXTS:
-        given[TEXTS[flag]] = value
+        values[TEXTS[flag]] = value
     elif flag in LISTS:
-        given.setdefault(LISTS[flag], []).append(value)
+        values.setdefault(LISTS[flag], []).append(value)
     elif flag in NUMBERS and value.isascii() and value.isdigit():
-        given[NUMBERS[flag]] = int(value)
+        values[NUMBERS[flag]] = int(value)
     elif flag in PAIRS:
         key, equals, text = value.partition("=")
         if not key or not equals:
             return False
-        given.setdefault(PAIRS[flag], []).append((key, text))
+        values.setdefault(PAIRS[flag], []).append((key, text))
     else:
         return False
     return True

@@ -1,4 +1,4 @@
-"""What must hold of the whole stream once the passes are done."""
+"""Checks of the whole stream, after the passes."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from allranks.postrender.edit import Edit
 
 
-def sentinels(found: list[Edit], requests: set[str], output: str) -> None:
-    """Check that taking the sentinels out was right.
+def sentinels(edits: list[Edit], requests: set[str], output: str) -> None:
+    """Check that the sentinels were rightly removed.
 
     Args:
-        found: the sentinels that were taken out.
+        edits: the sentinels that were taken out.
         requests: the annotations by which objects of the stream asked for something.
         output: what is left of the stream.
 
@@ -23,7 +23,7 @@ def sentinels(found: list[Edit], requests: set[str], output: str) -> None:
         InputError: a sentinel requires what no object asks for, or nothing is left: Helm 3 would
             take an empty release for a good one and, on an upgrade, delete everything.
     """
-    for edit in found:
+    for edit in edits:
         for name in sentinel.requirements(edit):
             if sentinel.REQUIREMENTS[name] not in requests:
                 edit.refuse(
@@ -39,4 +39,4 @@ def sentinels(found: list[Edit], requests: set[str], output: str) -> None:
                 "keep the annotations that the chart writes",
             )
     if not any(document.has_content for document in split(output)):
-        found[0].refuse((), f"there is nothing in the stream but {names.SENTINEL_KIND}")
+        edits[0].refuse((), f"there is nothing in the stream but {names.SENTINEL_KIND}")

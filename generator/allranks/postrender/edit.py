@@ -1,4 +1,4 @@
-"""All writing into a manifest goes through here, so that "changed" is a fact and not a claim.
+"""Edits of manifests; every write goes through here, so that changes are known.
 
 A document is printed anew only when something in it changed; anything else leaves as it came.
 Null counts as absent, as it does for the API server: charts that render ``annotations:`` with
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Edit:
-    """Writes into one manifest and remembers whether anything changed.
+    """Edits one manifest, and records whether anything changed.
 
     Attributes:
         manifest: the object that is written to.
@@ -26,18 +26,18 @@ class Edit:
 
     __slots__ = ("changed", "manifest", "notes", "where")
 
-    def __init__(self, manifest: dict[str, Any], where: str = "") -> None:
+    def __init__(self, manifest: dict[str, Any], location: str = "") -> None:
         self.manifest = manifest
-        self.where = where
+        self.where = location
         self.changed = False
         self.notes: list[str] = []
 
     def get(self, path: Path) -> Any:
-        """The value at a path; None where any part of the path is absent."""
+        """The value at a path; None where it is absent."""
         return get(self.manifest, path)
 
     def put(self, path: Path, value: Any) -> None:
-        """Set the value at a path; maps that are absent on the way are made."""
+        """Set the value at a path; missing maps are created."""
         if same(get(self.manifest, path), value):
             return
         holder = self._holder(path)
@@ -45,19 +45,19 @@ class Edit:
         self.changed = True
 
     def default(self, path: Path, value: Any) -> None:
-        """Set the value at a path where there is none; what is explicit stays."""
+        """Set the value at a path, unless there is one."""
         if get(self.manifest, path) is None:
             self.put(path, value)
 
     def append(self, path: Path, item: Any) -> None:
-        """Add an item to the list at a path, unless an equal one is in it."""
+        """Append an item to the list at a path, unless an equal one is in it."""
         items = get(self.manifest, path)
         if items is None:
             self.put(path, [item])
             return
         if not isinstance(items, list):
             self.refuse(path, f"is {kind_of(items)}, expected a list")
-        if not any(same(item, one) for one in items):
+        if not any(same(item, present) for present in items):
             items.append(item)
             self.changed = True
 
@@ -68,7 +68,7 @@ class Edit:
             self.changed = True
 
     def note(self, message: str, hint: str) -> None:
-        """Tell a person what was left out, and how to change it."""
+        """Add a note on what was left out, and how to change it."""
         self.notes.append(f"{self.where}: {message}; {hint}")
 
     def items(self, path: Path) -> list[Any]:
@@ -82,7 +82,7 @@ class Edit:
 
     def refuse(self, path: Path, message: str, hint: str = "") -> NoReturn:
         """Raise an `InputError` about a path of this manifest."""
-        from allranks.errors import InputError  # noqa: PLC0415 - only a failing run pays for it
+        from allranks.errors import InputError
 
         raise InputError(message, path=dotted(path), hint=hint, source=self.where)
 
@@ -103,7 +103,7 @@ class Edit:
 
 
 def get(node: Any, path: Path) -> Any:
-    """The value at a path; None where any part of the path is absent."""
+    """The value at a path; None where it is absent."""
     for key in path:
         if isinstance(node, dict):
             node = node.get(key)
@@ -114,15 +114,15 @@ def get(node: Any, path: Path) -> Any:
     return node
 
 
-def same(one: Any, other: Any) -> bool:
-    """Equal, and of one type: ``1``, ``1.0``, ``True`` and ``"1"`` are four values."""
-    if type(one) is not type(other):
+def same(first: Any, second: Any) -> bool:
+    """Whether values are equal and of one type: ``1``, ``1.0``, ``True`` and ``"1"`` differ."""
+    if type(first) is not type(second):
         return False
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
-    if isinstance(one, list):
-        return len(one) == len(other) and all(map(same, one, other))
-    return bool(one == other)
+    if isinstance(first, dict):
+        return first.keys() == second.keys() and all(same(first[key], second[key]) for key in first)
+    if isinstance(first, list):
+        return len(first) == len(second) and all(map(same, first, second))
+    return bool(first == second)
 
 
 def clone(value: Any) -> Any:
@@ -141,6 +141,6 @@ def dotted(path: Path) -> str:
 
 
 def kind_of(value: Any) -> str:
-    """What a value is, in a user's words."""
+    """The type of a value, in a user's words."""
     names = {dict: "a map", list: "a list", str: "a string", bool: "a boolean"}
     return names.get(type(value), "nothing" if value is None else "a number")

@@ -1,4 +1,4 @@
-"""What the command line may ask of every manifest in the stream.
+"""The options of the command line, which apply to every manifest.
 
 Our own charts ask through annotations on their objects and need none of these; they are for
 charts that know nothing of us.
@@ -6,7 +6,8 @@ charts that know nothing of us.
 
 from __future__ import annotations
 
-from allranks.postrender.record import Record
+from allranks import names
+from allranks.postrender.frozen import FrozenRecord
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,13 +17,13 @@ DIALECTS = ("none", "kueue", "kai", "volcano", "coscheduling")
 QUEUE_DIALECTS = ("kueue", "kai", "volcano")
 TOPOLOGY_MODES = ("none", "preferred", "required")
 TOPOLOGY_KEYS = {
-    "host": "kubernetes.io/hostname",
+    "host": names.HOSTNAME,
     "rack": "topology.kubernetes.io/rack",
     "block": "topology.kubernetes.io/block",
 }
 
 
-class Options(Record):
+class PostrenderOptions(FrozenRecord):
     """The options of one run; empty means "not asked".
 
     Attributes:
@@ -72,7 +73,7 @@ class Options(Record):
     values_digest: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse what no run could honour, before anything is read."""
+        """Refuse options that contradict each other, before anything is read."""
         for flag, value, allowed in (
             ("--dialect", self.dialect, DIALECTS),
             ("--topology-mode", self.topology_mode, TOPOLOGY_MODES),
@@ -96,7 +97,7 @@ class Options(Record):
 
     @property
     def schedules(self) -> bool:
-        """Whether anything is asked of the scheduling or placement of every workload."""
+        """Whether the options change the scheduling or placement of every workload."""
         return bool(
             self.dialect
             or self.queue
@@ -131,9 +132,9 @@ class Options(Record):
 
 def refuse(flag: str, message: str, hint: str = "") -> NoReturn:
     """Raise an `InputError` about an option."""
-    from allranks.errors import InputError  # noqa: PLC0415 - only a failing run pays for it
+    from allranks.errors import InputError
 
     raise InputError(message, path=flag, hint=hint)
 
 
-DEFAULTS = Options()
+DEFAULTS = PostrenderOptions()

@@ -1,4 +1,4 @@
-"""The command line by argparse: its help, its mistakes, and whatever is not written plainly."""
+"""The command line by argparse: help, errors, and whatever is not plain."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ helm 4: the same, once `allranks plugin install` has put the plugin in place
 """
 
 
-class _Parser(argparse.ArgumentParser):
-    """A parser whose mistakes leave as our errors, so that they reach a user through Helm too."""
+class _OptionParser(argparse.ArgumentParser):
+    """A parser that raises our errors, so that they reach the user through Helm."""
 
     def error(self, message: str) -> NoReturn:
-        """Raise instead of printing usage and leaving."""
+        """Raise an error instead of exiting."""
         raise InputError(message, hint=f"{names.POSTRENDER} --help lists the options")
 
 
@@ -48,7 +48,7 @@ def parse(argv: list[str]) -> dict[str, Any]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = _OptionParser(
         prog=names.POSTRENDER,
         description=_DESCRIPTION,
         epilog=_EPILOG,

@@ -1,4 +1,4 @@
-"""From stream to stream: read what may have to change, pass it through the passes, print it.
+"""Post-render a stream: read the objects that may change, apply the passes, print them.
 
 Most documents of most charts need no pass, and text alone shows it: those are never parsed, and
 leave as the slices they came in. Only a document that a pass has changed is printed anew.
@@ -7,7 +7,7 @@ leave as the slices they came in. Only a document that a pass has changed is pri
 from __future__ import annotations
 
 from allranks import names
-from allranks.postrender import asks, checks, workloads
+from allranks.postrender import checks, requests, workloads
 from allranks.postrender.edit import Edit
 from allranks.postrender.options import DEFAULTS
 from allranks.postrender.passes import (
@@ -20,15 +20,15 @@ from allranks.postrender.passes import (
     sentinel,
 )
 from allranks.postrender.stamp import stamp
-from allranks.postrender.stream import BREAKS, Document, split
+from allranks.postrender.stream import BREAKS, StreamDocument, split
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
     from typing import Any
 
-    from allranks.postrender.asks import Scheduling
-    from allranks.postrender.options import Options
+    from allranks.postrender.options import PostrenderOptions
+    from allranks.postrender.requests import Scheduling
     from allranks.postrender.workloads import Workload
 
 # Where a document stands, in messages.
@@ -44,7 +44,7 @@ _MARKS = (*_REQUESTS, names.SENTINEL_KIND)
 
 
 def process(
-    text: str, options: Options = DEFAULTS, note: Callable[[str], None] | None = None
+    text: str, options: PostrenderOptions = DEFAULTS, note: Callable[[str], None] | None = None
 ) -> str:
     """Post-render a manifest stream.
 
@@ -74,9 +74,9 @@ def process(
 
 
 def _unmatched(
-    options: Options, kinds: Collection[str], object_names: Collection[str]
+    options: PostrenderOptions, kinds: Collection[str], object_names: Collection[str]
 ) -> tuple[str, ...]:
-    """What to say where --kind and --name leave nothing of what the options ask.
+    """The message where --kind and --name match no object of the options.
 
     Args:
         options: the options.
@@ -85,17 +85,17 @@ def _unmatched(
     """
     if not (options.touches_workloads or options.touches_everything):
         return ()
-    what = "no object that these options can change"
+    subject = "no object that these options can change"
     if not options.names:
         missing = [kind for kind in options.kinds if kind not in kinds]
-        return tuple(f"--kind {kind}: {what} is of that kind" for kind in missing)
+        return tuple(f"--kind {kind}: {subject} is of that kind" for kind in missing)
     of_kind = " and of that --kind" if options.kinds else ""
     missing = [name for name in options.names if name not in object_names]
-    return tuple(f"--name {name}: {what} is of that name{of_kind}" for name in missing)
+    return tuple(f"--name {name}: {subject} is of that name{of_kind}" for name in missing)
 
 
-def _may_change(text: str, options: Options) -> bool:
-    """Whether a text can hold anything for a pass; escapes in names are not looked through.
+def _may_change(text: str, options: PostrenderOptions) -> bool:
+    """Whether a pass may change a text; escapes in names are not decoded.
 
     The digest of the values is not looked for: it asks only for our version beside it.
     """
@@ -105,9 +105,9 @@ def _may_change(text: str, options: Options) -> bool:
 
 
 class _Run:
-    """One run over a stream: the documents, and what was found on the way."""
+    """One run over a stream: its documents and results."""
 
-    def __init__(self, documents: list[Document], options: Options) -> None:
+    def __init__(self, documents: list[StreamDocument], options: PostrenderOptions) -> None:
         self._documents = documents
         self._options = options
         self._requests: set[str] = set()
@@ -132,15 +132,15 @@ class _Run:
             else:
                 pieces += self._document(document)
         if self._shared:
-            from allranks.postrender.passes.scheduling import gang  # noqa: PLC0415 - start-up time
+            from allranks.postrender.passes.scheduling import gang
 
             gang.check_shared(self._shared)
         if self._sentinels:
             checks.sentinels(self._sentinels, self._requests, "".join(pieces))
         return "".join(pieces)
 
-    def _document(self, document: Document) -> list[str]:
-        """The texts that stand for one document."""
+    def _document(self, document: StreamDocument) -> list[str]:
+        """The resulting texts of a document."""
         manifest = _load(document)
         if not isinstance(manifest, dict):
             return [document.text]
@@ -182,7 +182,7 @@ class _Run:
         labels.apply(edit, workload, options)
         if workload is not None:
             self._note_requests(edit)
-            ask = asks.scheduling(edit, options)
+            ask = requests.scheduling(edit, options)
             if ask is not None:
                 placement.apply(workload, ask)
                 added = [
@@ -192,7 +192,7 @@ class _Run:
                 ]
                 if ask.gang_name:
                     self._shared.append((workload, ask))
-            fabric.apply(workload, asks.fabric(edit, options))
+            fabric.apply(workload, requests.fabric(edit, options))
             if options.restricted:
                 security.apply(workload)
         provenance.apply(edit, options)
@@ -207,7 +207,7 @@ class _Run:
             self._requests.update(key for key in _REQUESTS if key in annotations)
 
     def _is_new(self, manifest: dict[str, Any], workload: Workload, ask: Scheduling) -> bool:
-        """Whether the stream has no such PodGroup yet, as on a second run it has.
+        """Whether the stream has no such PodGroup yet; on a second run it has.
 
         Raises:
             InputError: it has, and that says something else than is asked.
@@ -216,27 +216,27 @@ class _Run:
             self._groups = {}
             for document in self._documents:
                 if _POD_GROUP in document.body:
-                    for kept in _objects(_load(document)):
-                        if kept.get("kind") == _POD_GROUP:
-                            self._groups[_identity(kept)] = kept
+                    for document_object in _objects(_load(document)):
+                        if document_object.get("kind") == _POD_GROUP:
+                            self._groups[_identity(document_object)] = document_object
         identity = _identity(manifest)
-        known = self._groups.setdefault(identity, manifest)
-        if known is manifest:
+        first = self._groups.setdefault(identity, manifest)
+        if first is manifest:
             return True
-        from allranks.postrender.passes.scheduling import gang  # noqa: PLC0415 - start-up time
+        from allranks.postrender.passes.scheduling import gang
 
-        gang.check_kept(workload, ask, manifest["spec"], known.get("spec"))
+        gang.check_kept(workload, ask, manifest["spec"], first.get("spec"))
         return False
 
 
-def _load(document: Document) -> Any:
+def _load(document: StreamDocument) -> Any:
     """The one value of a document.
 
     Raises:
         InputError: it is not YAML; the error names the line of the stream.
     """
-    from allranks.errors import InputError  # noqa: PLC0415 - only streams that need it pay for it
-    from allranks.yamlio import load  # noqa: PLC0415 - only streams that need it pay for it
+    from allranks.errors import InputError
+    from allranks.yamlio import load
 
     try:
         values = load.load_all(document.source, SOURCE)
@@ -249,10 +249,10 @@ def _load(document: Document) -> Any:
 
 
 def _print(
-    document: Document, manifest: dict[str, Any] | None, added: list[dict[str, Any]]
+    document: StreamDocument, manifest: dict[str, Any] | None, added: list[dict[str, Any]]
 ) -> list[str]:
     """The texts of a changed document, and of the objects it needs in front of it."""
-    from allranks.yamlio.dump import dump  # noqa: PLC0415 - only streams that need it pay for it
+    from allranks.yamlio.dump import dump
 
     comments = document.comments
     marked = document.lead.endswith("---")
@@ -265,12 +265,12 @@ def _print(
     # What follows another document needs a marker, which the first of a stream may not have.
     pieces = [document.lead.removesuffix("---")]
     sources = "".join(line for line in comments.splitlines(keepends=True) if _SOURCE in line)
-    for one in added:
-        pieces += ["---\n", sources, dump(one)]
+    for edit in added:
+        pieces += ["---\n", sources, dump(edit)]
     return [*pieces, "---" if marked else "---\n", body, document.tail]
 
 
-def _where(document: Document, manifest: dict[str, Any]) -> str:
+def _where(document: StreamDocument, manifest: dict[str, Any]) -> str:
     kind, name = manifest.get("kind", "document"), workloads.name_of(manifest)
     return f'{SOURCE}:{document.line}, {kind} "{name}"' if name else f"{SOURCE}:{document.line}"
 

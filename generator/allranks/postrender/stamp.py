@@ -1,4 +1,4 @@
-"""Record our version in an object without reading its YAML.
+"""Add our version to an object without parsing its YAML.
 
 Most releases of our charts ask nothing of the post-renderer but this one line, and reading YAML is
 most of what it costs, starting with the import. A manifest as Helm prints it opens with lines of

@@ -1,4 +1,4 @@
-"""A manifest stream as slices of its own text, so that what no pass changes leaves as it came.
+"""A manifest stream as slices of its text, so that unchanged documents stay byte for byte.
 
 A line that starts with ``---`` or ``...``, followed by a blank, a line break or the end, is a
 document marker wherever it stands: YAML forbids it at the start of a line inside any scalar, and
@@ -18,7 +18,7 @@ _BLANKS = (" ", "\t")
 _AFTER_MARKER = BREAKS + _BLANKS
 
 
-class Document:
+class StreamDocument:
     """One document of a stream; ``lead + body + tail`` is its text, byte for byte.
 
     Attributes:
@@ -47,7 +47,7 @@ class Document:
 
     @property
     def source(self) -> str:
-        """What a YAML parser must be given to read this one document."""
+        """The text of this document for a YAML parser."""
         marker = "---" if self.lead.endswith("---") else ""
         return f"{self.directives}{marker}{self.body}"
 
@@ -62,7 +62,7 @@ class Document:
         return _content_start(self.body) < len(self.body)
 
 
-def split(text: str) -> list[Document]:
+def split(text: str) -> list[StreamDocument]:
     """Cut a stream into its documents; their texts, joined, are the stream again.
 
     Args:
@@ -73,7 +73,7 @@ def split(text: str) -> list[Document]:
         is empty.
     """
     starts = list(_markers(text, "---"))
-    documents: list[Document] = []
+    documents: list[StreamDocument] = []
     line = 1
     directives = ""
     at = 0
@@ -95,7 +95,7 @@ def split(text: str) -> list[Document]:
 
 
 def count_breaks(text: str) -> int:
-    """How many line breaks a text has; a carriage return with its line feed is one."""
+    """The number of line breaks in a text; CRLF is one."""
     count = text.count("\n")
     if "\r" in text:
         count += text.count("\r") - text.count("\r\n")
@@ -104,15 +104,15 @@ def count_breaks(text: str) -> int:
     return count
 
 
-def _document(text: str, lead: str, line: int, directives: str) -> Document:
+def _document(text: str, lead: str, line: int, directives: str) -> StreamDocument:
     body = text[len(lead) :]
     end = next(_markers(body, "..."), -1) if "..." in body else -1
     if "%" in body and body.startswith("%", start := _content_start(body)):
         # Directives of the next document, behind a document without content.
         end = start
     if end < 0:
-        return Document(lead, body, "", line, directives)
-    return Document(lead, body[:end], body[end:], line, directives)
+        return StreamDocument(lead, body, "", line, directives)
+    return StreamDocument(lead, body[:end], body[end:], line, directives)
 
 
 def _markers(text: str, marker: str) -> Iterator[int]:
@@ -132,7 +132,7 @@ def _directives(tail: str) -> str:
 
 
 def _content_start(body: str) -> int:
-    """Where the first line that is neither blank nor a comment starts."""
+    """The position of the first line that is neither blank nor a comment."""
     at = 0
     size = len(body)
     while at < size:

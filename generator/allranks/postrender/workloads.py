@@ -1,4 +1,4 @@
-"""Which objects make pods, and where in them the pods stand.
+"""Find the workloads among objects, and the pod templates in them.
 
 Everything else in a stream (Services, custom resources, other groups' Jobs) is no workload: no
 pass that is about pods looks at it.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from allranks import names
 from allranks.postrender.edit import Edit, get
-from allranks.postrender.record import Record
+from allranks.postrender.frozen import FrozenRecord
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from allranks.postrender.edit import Path
 
 # By group and kind, the path of the pod template; a JobSet has several, and an ElasticJob one for
-# each replica type, of which the watcher makes the pods.
+# each replica type, of which the operator makes the pods.
 _TEMPLATE = ("spec", "template")
 _KINDS: dict[tuple[str, str], tuple[str, ...]] = {
     ("batch", "Job"): _TEMPLATE,
@@ -49,7 +49,7 @@ _BUILT_IN_GROUPS = (
 )
 
 
-class Template(Record):
+class Template(FrozenRecord):
     """One pod template of a workload.
 
     Attributes:
@@ -79,7 +79,7 @@ class Template(Record):
 
 
 class Workload:
-    """An object that makes pods.
+    """An object that creates pods.
 
     Attributes:
         edit: the object, to write to.
@@ -99,7 +99,7 @@ class Workload:
 
     @property
     def pods(self) -> int | None:
-        """How many pods it makes in all; None where the manifest does not say."""
+        """The number of pods; None where the manifest does not say."""
         total = 0
         for template in self.templates:
             if template.pods is None:
@@ -109,17 +109,17 @@ class Workload:
 
     @property
     def trainers(self) -> tuple[Template, ...]:
-        """The templates of the pods that are scheduled together: all but a master's."""
+        """The templates of pods that are scheduled together: all but a master's."""
         return tuple(template for template in self.templates if template.trains)
 
     @property
     def job(self) -> Path:
-        """The path of what becomes the Job: a CronJob's template, else the object itself."""
+        """The path of the Job: a CronJob's template, else the object itself."""
         return ("spec", "jobTemplate") if self.kind == "CronJob" else ()
 
 
 def workload(edit: Edit) -> Workload | None:
-    """The workload that a manifest is; None where it makes no pods that we know of."""
+    """The workload in a manifest; None where it creates no pods that we know of."""
     manifest = edit.manifest
     kind = manifest.get("kind")
     path = _KINDS.get((group_of(manifest), kind)) if isinstance(kind, str) else None
@@ -185,7 +185,7 @@ def _count(node: Any, path: Path) -> int | None:
 
 
 def _elastic_job(manifest: dict[str, Any]) -> tuple[Template, ...]:
-    """A template for each replica type; how many pods there are, the job's master decides."""
+    """The templates of an ElasticJob's replica types; its master decides their sizes."""
     specs = get(manifest, ("spec", "replicaSpecs"))
     return tuple(
         Template(
@@ -205,7 +205,7 @@ def _jobset(manifest: dict[str, Any]) -> tuple[Template, ...]:
         path = ("spec", "replicatedJobs", index, "template", "spec", "template")
         if isinstance(get(manifest, (*path, "spec")), dict):
             replicas = _count(job, ("replicas",))
-            each = _parallelism(job, ("template",))
-            pods = None if replicas is None or each is None else replicas * each
+            part = _parallelism(job, ("template",))
+            pods = None if replicas is None or part is None else replicas * part
             templates.append(Template(path=path, pods=pods))
     return tuple(templates)

@@ -1,4 +1,4 @@
-"""The shape of a values file: one JSON Schema per workload, and problems a person can act on.
+"""The JSON Schemas of values files, and problems that a user can act on.
 
 The schemas are written by hand under ``schemas/`` and bundled into ``charts/*/values.schema.json``,
 which Helm enforces. `validate` reads that same bundle, so that Helm's verdict and ours agree;

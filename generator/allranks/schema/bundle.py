@@ -1,4 +1,4 @@
-"""Bundling the hand-written schemas into the one file that Helm reads beside a chart.
+"""Bundle the hand-written schemas into the file that Helm reads beside a chart.
 
 Helm resolves a relative ``$ref`` against the root of the file system and offers no registry, so a
 chart's schema must stand alone: every reference is inlined as one of ``$defs``. Descriptions stay
@@ -6,7 +6,8 @@ behind (they feed the documentation), titles come along (they word the errors).
 
 Two things are added that only a chart knows. Helm puts ``global`` and each dependency's name into
 the values, so a closed root must allow them. And each key that values.yaml gives a default is
-required: a user's ``null`` removes the default, and the templates rely on it being there.
+required: a user's ``null`` removes the default, and the templates rely on it being there; `preset`
+alone is read by no template, and null names none.
 
 Where one chart's values hold another's, as a sweep's hold its trials', the other file is referred
 to as a whole, marked with ``x-overlay``: such values are laid over defaults elsewhere, so below the
@@ -30,6 +31,8 @@ BASE = "https://allranks.dev/schemas/"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 _MAPS = ("properties", "patternProperties")  # their keys are names, not keywords
+# A key whose null means the same as its default, and which no template reads.
+_NULL_IS_NONE = frozenset({"preset"})
 _LEFT_BEHIND = ("$schema", "$id", "$defs", "$comment", "description")
 OVERLAY = "x-overlay"
 
@@ -37,11 +40,11 @@ Schema = dict[str, Any]
 
 
 class SchemaError(Exception):
-    """A schema file of ours is wrong; only our own tools and tests ever see this."""
+    """An error in one of our schema files, for our own tools and tests."""
 
 
 def bundle(workload: str) -> Schema:
-    """The values schema of a workload's chart, complete in itself.
+    """The bundled values schema of a workload's chart.
 
     Args:
         workload: the workload, which is also the chart's folder.
@@ -71,7 +74,7 @@ def render(schema: Schema) -> str:
 
 
 def target(ref: str, base: str) -> tuple[Schema, str]:
-    """What a reference in a schema file points at.
+    """The node that a reference in a schema file points at.
 
     Args:
         ref: the reference as it is written.
@@ -100,7 +103,7 @@ def source(workload: str) -> tuple[Schema, str]:
 
 
 def _name(chart: str) -> str:
-    """The schema file of a chart: of a workload, or of a chart that is none."""
+    """The schema file of a chart, be it of a workload or not."""
     return f"{'charts' if chart in names.OTHER_CHARTS else 'workloads'}/{chart}.schema.yaml"
 
 
@@ -125,8 +128,8 @@ def _yaml(path: Path) -> Schema:
 
 
 def _dependencies(chart: Path) -> list[str]:
-    listed = _yaml(chart / "Chart.yaml").get("dependencies", [])
-    return sorted(str(entry.get("alias") or entry["name"]) for entry in listed)
+    entries = _yaml(chart / "Chart.yaml").get("dependencies", [])
+    return sorted(str(entry.get("alias") or entry["name"]) for entry in entries)
 
 
 def _inline(node: Any, base: str, defs: dict[str, Schema], suffix: str = "") -> Any:
@@ -163,7 +166,7 @@ def _define(ref: str, base: str, defs: dict[str, Schema], suffix: str) -> str:
 
 
 def _require_defaults(
-    node: Schema, defaults: Any, defs: dict[str, Schema], seen: dict[int, list[str]]
+    node: Schema, defaults: Any, defs: dict[str, Schema], visited: dict[int, list[str]]
 ) -> None:
     """Make each key that has a default required, in `node` and below."""
     node = resolve(node, defs)
@@ -171,12 +174,12 @@ def _require_defaults(
     if not isinstance(defaults, dict) or not properties:
         return
     keys = sorted(key for key in defaults if key in properties)
-    if keys != seen.setdefault(id(node), keys):
+    if keys != visited.setdefault(id(node), keys):
         raise SchemaError(f"two uses of one definition have different defaults: {keys}")
     if keys:
-        node["required"] = sorted({*node.get("required", ()), *keys})
+        node["required"] = sorted({*node.get("required", ()), *keys} - _NULL_IS_NONE)
     for key in keys:
-        _require_defaults(properties[key], defaults[key], defs, seen)
+        _require_defaults(properties[key], defaults[key], defs, visited)
 
 
 def resolve(node: Schema, defs: dict[str, Schema]) -> Schema:

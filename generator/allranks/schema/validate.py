@@ -1,4 +1,4 @@
-"""Every problem that the schema sees in a set of values, in the order of the user's files."""
+"""All problems that the schema finds in values, in the order of the user's files."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from allranks.errors import PROBLEMS_MAX, UNJUDGED, Problem
-from allranks.schema import explain, paths, setflags
-from allranks.schema.engine import MORE, Engine, Violation, engine
+from allranks.schema import messages, paths, set_flags
+from allranks.schema.fixes import Fix
+from allranks.schema.validator import MORE, Engine, Violation, engine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from allranks.schema.explain import Typed
+    from allranks.schema.messages import TypedText
     from allranks.schema.paths import ValuesPath
 
 # So many problems have words: more than are told, so that the rules' own find their place.
@@ -24,30 +25,30 @@ _TELLING = ("type", "enum", "const", "pattern", "minimum", "maximum")
 def validate(
     workload: str,
     values: Mapping[str, Any],
-    where: Callable[[ValuesPath], str],
-    typed: Typed = lambda *_: "",
+    locate: Callable[[ValuesPath], str],
+    token_of: TypedText = lambda *_: "",
 ) -> list[Problem]:
-    """What the chart's schema refuses, all at once.
+    """All problems that the chart's schema finds.
 
     Args:
         workload: whose chart.
         values: the chart's defaults with the user's values merged over them, as Helm sees them.
-        where: gives the place a value came from, ``file.yaml:12`` or ``--set …``; "" if unknown.
-        typed: gives the text of a scalar as it was typed (``1e-5``, ``yes``); "" if unknown.
+        locate: gives the place a value came from, ``file.yaml:12`` or ``--set …``; "" if unknown.
+        token_of: gives the text of a scalar as it was typed (``1e-5``, ``yes``); "" if unknown.
 
     Returns:
         One problem per wrong value or key, in the order of the files and lines; empty if valid.
     """
-    return [problem for _, problem in located(workload, values, where, typed)]
+    return [problem for _, problem in located(workload, values, locate, token_of)]
 
 
 def located(
     workload: str,
     values: Mapping[str, Any],
-    where: Callable[[ValuesPath], str],
-    typed: Typed = lambda *_: "",
+    locate: Callable[[ValuesPath], str],
+    token_of: TypedText = lambda *_: "",
 ) -> list[tuple[ValuesPath, Problem]]:
-    """The same as `validate`, each problem with its path as keys."""
+    """The problems of `validate`, each with its path as keys."""
     judge = engine(workload)
     violations = _one_per_path(judge.violations(values))
     rest = [violation for violation in violations if violation.keyword == MORE]
@@ -55,23 +56,26 @@ def located(
     if len(violations) > _WORDED_MAX:
         order = _Order()
         violations.sort(key=lambda violation: order.position(values, violation.path))
-        violations, others = violations[:_WORDED_MAX], violations[_WORDED_MAX:]
-        rest += others
-    found = [(violation.path, _problem(judge, violation, where, typed)) for violation in violations]
+        violations, further = violations[:_WORDED_MAX], violations[_WORDED_MAX:]
+        rest += further
+    problems = [
+        (violation.path, _problem(judge, values, violation, locate, token_of))
+        for violation in violations
+    ]
     more = [
         (violation.path, _unworded(violation))
         for violation in rest
         for _ in range(violation.instance if violation.keyword == MORE else 1)
     ]
-    return [*in_file_order(values, found), *more]
+    return [*in_file_order(values, problems), *more]
 
 
 def in_file_order(
-    values: Mapping[str, Any], found: list[tuple[ValuesPath, Problem]]
+    values: Mapping[str, Any], problems: list[tuple[ValuesPath, Problem]]
 ) -> list[tuple[ValuesPath, Problem]]:
     """Problems sorted by file and line; those without a line follow, in the order of the values."""
     order = _Order()
-    ordered = sorted(found, key=lambda item: order.position(values, item[0]))
+    ordered = sorted(problems, key=lambda item: order.position(values, item[0]))
     files: dict[str, int] = {}
     keys: dict[int, tuple[bool, int, int]] = {}
     for index, (_, problem) in enumerate(ordered):
@@ -82,39 +86,63 @@ def in_file_order(
 
 def _problem(
     judge: Engine,
+    values: Mapping[str, Any],
     violation: Violation,
-    where: Callable[[ValuesPath], str],
-    typed: Typed,
+    locate: Callable[[ValuesPath], str],
+    token_of: TypedText,
 ) -> Problem:
-    message, hint = explain.explain(judge, violation, typed)
-    source = where(violation.path)
-    if setflags.is_flag(source):
-        hint = _as_flag(judge, violation, source, hint)
+    message, hint = messages.explain(judge, violation, token_of)
+    if isinstance(hint, Fix) and _has_args(values, violation.path):
+        hint = messages.beside_args(hint)
+    source = locate(violation.path)
+    if set_flags.is_flag(source):
+        sentence = _as_flag(judge, violation, source, hint)
+        hint = hint.worded(sentence) if isinstance(hint, Fix) else sentence
     return Problem(paths.show(violation.path), message, hint, source)
 
 
+def _has_args(values: Mapping[str, Any], path: ValuesPath) -> bool:
+    """Whether arguments follow the command at a path: its own, a role's, or those of a trial."""
+    if path[-1:] != ("command",):
+        return False
+    above: Any = values
+    for part in path[:-1]:
+        above = above[part]
+    if len(path) > 1 or above.get("args"):
+        return bool(above.get("args"))
+    elastic, sweep = (values.get(key) or {} for key in ("elastic", "sweep"))
+    roles = elastic.get("roles") if isinstance(elastic, dict) else {}
+    of_roles = roles.values() if isinstance(roles, dict) else ()
+    of_trials = sweep.get("parameters") if isinstance(sweep, dict) else None
+    return bool(of_trials) or any(
+        isinstance(role, dict) and bool(role.get("args")) for role in of_roles
+    )
+
+
 def _as_flag(judge: Engine, violation: Violation, source: str, hint: str) -> str:
-    """The fix of a value that a flag gave: a flag as well, where the fix says a value or a key."""
+    """The fix as a flag, where a flag gave the value."""
     path = violation.path
     if violation.keyword == "additionalProperties":
 
         def is_allowed(key: ValuesPath, value: Any) -> bool:
             return bool(node := judge.at(key)) and judge.accepts(node, value)
 
-        return setflags.moved(source, hint, violation.instance, is_allowed) or hint
+        return set_flags.moved(source, hint, violation.instance, is_allowed) or hint
     if violation.keyword == "propertyNames":
         return hint
-    if source.startswith("--set ") and hint == explain.NUMBER and _number(violation):
-        return f"write {setflags.flag('set-json', path, violation.instance)} in place of --set"
-    flag = setflags.written(source, path, hint)
+    if source.startswith("--set ") and hint == messages.NUMBER and _number(violation):
+        return f"write {set_flags.flag('set-json', path, violation.instance)} in place of --set"
+    if hint == messages.NUMBER:
+        return messages.NUMBER.in_flag
+    flag = set_flags.written(source, path, hint)
     if flag or violation.keyword != "type" or violation.expected not in ("object", ["object"]):
-        return flag or explain.without_quotes(hint)
+        return flag or (hint.in_flag if isinstance(hint, Fix) else hint)
     is_written = path[:1] != ("layout",)
-    return f"{hint}; in a flag: --set {setflags.shown(path)}.KEY=VALUE" if is_written else hint
+    return f"{hint}; in a flag: --set {set_flags.shown(path)}.KEY=VALUE" if is_written else hint
 
 
 def _unworded(violation: Violation) -> Problem:
-    """A problem beyond those that are told: it is counted, and words for it would cost time."""
+    """A problem beyond the limit: it is counted, but gets no full message."""
     message = UNJUDGED if violation.keyword == MORE and violation.expected else "is refused, too"
     return Problem(paths.show(violation.path), message)
 
@@ -127,8 +155,8 @@ def _number(violation: Violation) -> bool:
 def _one_per_path(violations: Iterable[Violation]) -> list[Violation]:
     best: dict[ValuesPath, Violation] = {}
     for violation in violations:
-        other = best.get(violation.path)
-        if other is None or _rank(violation) < _rank(other):
+        worst = best.get(violation.path)
+        if worst is None or _rank(violation) < _rank(worst):
             best[violation.path] = violation
     return list(best.values())
 
@@ -139,7 +167,7 @@ def _rank(violation: Violation) -> int:
 
 
 class _Order:
-    """Where paths stand in the order of values; a missing key stands last."""
+    """The positions of paths in values; missing keys come last."""
 
     def __init__(self) -> None:
         self._keys: dict[int, dict[str, int]] = {}  # by id of a mapping, the place of each key
@@ -149,10 +177,10 @@ class _Order:
         return _position(values, path, self._of)
 
     def _of(self, mapping: dict[str, Any]) -> dict[str, int]:
-        known = self._keys.get(id(mapping))
-        if known is None:
-            known = self._keys[id(mapping)] = {key: index for index, key in enumerate(mapping)}
-        return known
+        order = self._keys.get(id(mapping))
+        if order is None:
+            order = self._keys[id(mapping)] = {key: index for index, key in enumerate(mapping)}
+        return order
 
 
 def _position(

@@ -1,26 +1,26 @@
-"""From native Kubernetes objects to the status of a run, and nothing else.
+"""From native Kubernetes objects to the status of a run.
 
-One pure function serves everything that asks how a run is doing: `allranks status` calls it on what
-`allranks.cluster.observe` has just listed, the watcher on what it keeps. Same objects, same answer.
+One pure function serves every reader: `allranks status` calls it on the objects that
+`allranks.cluster.observe` has just listed, the operator on those in its cache. Equal objects give
+an equal status.
 
-    observation   what was seen of a release, as plain Kubernetes JSON
-    fields        reading that JSON, where any field may be missing
-    raw           one pod's JSON, taken apart once; containers: its containers
-    endings       how a pod ended: by its own doing, or as a disruption
-    podcause      what one pod waits for; placing, starting: a node, a start, in plain words
-    pods          all that is known of one pod
-    facts         what is known of a controller, whatever its kind
-    controllers   one Job or StatefulSet: how many pods, and how it ended; indexes: sets of them
-    elasticjobs   an ElasticJob, taken for one controller per role
-    standing      which pod stands for which rank, and what became of those before it
-    blame         which bad end a run failed of, here and on a cluster
-    failures      which container failed first, in words, and whose log says why
-    events        which events still matter; creating: why pods are not created, in plain words
-    queueing      what a queue or a gang scheduler says
-    waiting       what a run waits for, in a sentence, out of one `cause` after the other
-    phases        the phase of the whole
-    removed       a release whose Job is gone
-    reduce        all of it together
-    conditions    what kubectl and Helm wait for; progress: how far pods say they are
-    trainingrun   from the status of a run to that of its TrainingRun
+    observation      the input: the objects of a release, as plain Kubernetes JSON
+    pod_json         a pod's JSON, parsed once: its containers, and how they ended
+    pods             the facts about one pod
+    pod_pending      the cause for which one pod waits; pod_reasons: in plain words
+    controllers      a Job, StatefulSet or ElasticJob as one form: controller_facts
+    replica_specs    the types of an ElasticJob, in any case
+    retries          the retries of a Job's pods
+    ranks            assigns pods to ranks, with those that were replaced
+    failures         the container that failed first, and the log that explains it
+    processes        the ranks in each pod
+    events           the newest event about each object
+    create_errors    the API server's reasons for refusing pods
+    queues           the place in a queue, or with a gang scheduler
+    pending          why a run waits, in one sentence, out of many a `cause`
+    deletion         releases that are being deleted, or are gone
+    remarks          services and evictions
+    reduce           all of it together: the status
+    progress         the progress that pods report
+    training_run     from the status of a run to that of its TrainingRun
 """

@@ -1,4 +1,4 @@
-"""One thing that pods wait for, in a form that many pods can share.
+"""The cause of a wait, in a form that many pods can share.
 
 A thousand pods mostly wait for the same thing. Each names its cause; those with the same cause are
 told in one clause with their number: ``a node for 12 pods: of 5 nodes, …``.
@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 
-class Order(IntEnum):
-    """Which causes are told first: what needs a person before what only needs time."""
+class Priority(IntEnum):
+    """The order of causes: those that need a person before those that need time."""
 
     QUEUE = 0
     CREATION = 1
@@ -27,22 +27,22 @@ class Order(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """What pods wait for.
+    """The cause for which pods wait.
 
     Attributes:
-        order: how early it is told.
+        order: its priority among causes.
         reason: one word, Kubernetes' own where it has one.
         what: what is missing, up to the pods: ``a node for``.
-        why: the rest of the clause, after the pods: ``: of 5 nodes, …``.
+        detail: the rest of the clause, after the pods: ``: of 5 nodes, …``.
         alone: whether `what` is the whole clause, because no single pods are concerned.
     """
 
-    order: Order
+    order: Priority
     reason: str
     what: str
-    why: str = ""
+    detail: str = ""
     alone: bool = False
 
-    def tell(self, pods: str) -> str:
-        """The clause, with the pods put in: ``2 pods``, ``it``."""
-        return f"{self.what}{self.why}" if self.alone else f"{self.what} {pods}{self.why}"
+    def clause(self, pods: str) -> str:
+        """Return the clause with the pods put in: ``2 pods``, ``it``."""
+        return f"{self.what}{self.detail}" if self.alone else f"{self.what} {pods}{self.detail}"

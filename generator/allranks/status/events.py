@@ -1,4 +1,4 @@
-"""Which events still matter: the newest about each object, of the kinds that say what is wrong.
+"""The newest event about each object, of the kinds that tell what is wrong.
 
 An event is a memory, not a state: it stays for an hour, whatever has become of its object. So one
 is used only where the object itself shows that something is missing.
@@ -9,21 +9,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from allranks.status import creating, starting
-from allranks.status.fields import text, when
+from allranks.k8s.fields import text, when
+from allranks.status import create_errors, pod_reasons
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from allranks.model.manifest import Manifest
+    from allranks.k8s.manifest import Manifest
 
 Key = tuple[str, str]  # kind and name of the object
 CLAIM = "PersistentVolumeClaim"
-_STARTING = frozenset(starting.EVENTS)
+_STARTING = frozenset(pod_reasons.EVENTS)
 
 
 @dataclass(frozen=True, slots=True)
-class Newest:
+class NewestEvents:
     """The newest event of each object.
 
     Attributes:
@@ -50,8 +50,8 @@ FAILED = (
 )
 
 
-def newest(events: Iterable[Manifest]) -> Newest:
-    """Sort events by what they are about."""
+def newest(events: Iterable[Manifest]) -> NewestEvents:
+    """Return the newest event of each object."""
     of_pods: dict[str, Manifest] = {}
     of_controllers: dict[Key, Manifest] = {}
     of_claims: dict[str, Manifest] = {}
@@ -63,11 +63,11 @@ def newest(events: Iterable[Manifest]) -> Newest:
             of_pods[name] = event
         elif kind == CLAIM:
             of_claims[name] = event
-        elif reason == creating.FAILED_CREATE:
+        elif reason == create_errors.FAILED_CREATE:
             of_controllers[kind, name] = event
         elif kind == "Job" and (reason == COMPLETED or reason in FAILED):
             of_jobs[name] = event
-    return Newest(of_pods, of_controllers, of_claims, of_jobs)
+    return NewestEvents(of_pods, of_controllers, of_claims, of_jobs)
 
 
 def _order(event: Manifest) -> tuple[float, str]:
@@ -75,7 +75,7 @@ def _order(event: Manifest) -> tuple[float, str]:
 
 
 def time(event: Manifest) -> float | None:
-    """When it last happened."""
+    """Return when an event last happened."""
     for path in (
         ("series", "lastObservedTime"),
         ("lastTimestamp",),
@@ -83,7 +83,7 @@ def time(event: Manifest) -> float | None:
         ("firstTimestamp",),
         ("metadata", "creationTimestamp"),
     ):
-        found = when(event, *path)
-        if found is not None:
-            return found
+        seconds = when(event, *path)
+        if seconds is not None:
+            return seconds
     return None

@@ -1,4 +1,4 @@
-"""Which container failed first, why, and whose log tells more.
+"""Finding the container that failed first, its reason, and the log that explains it.
 
 Here the ends of pods are read, and put into words; `blame` says which of them counts.
 """
@@ -6,25 +6,26 @@ Here the ends of pods are read, and put into words; `blame` says which of them c
 from __future__ import annotations
 
 import math
+import re
 import signal
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from allranks import names
 from allranks.model.status import Failure, PodPhase
-from allranks.status import blame
-from allranks.status.blame import Part, Suspect
-from allranks.status.containers import RUNNING
-from allranks.status.facts import JOB, Outcome
-from allranks.status.standing import is_disrupted
+from allranks.status.controller_facts import JOB, ControllerOutcome
+from allranks.status.pod_json import RUNNING
+from allranks.status.ranks import is_disrupted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Hashable, Iterable, Iterator, Sequence
 
-    from allranks.status.endings import End
-    from allranks.status.facts import Verdict
+    from allranks.status.controller_facts import ControllerVerdict
+    from allranks.status.pod_json import ContainerEnd
     from allranks.status.pods import PodFacts
-    from allranks.status.standing import Place, Standing
+    from allranks.status.ranks import ControllerPods, Slot
+
 
 _SIGNALLED = 128
 _TERMINATED = _SIGNALLED + signal.SIGTERM
@@ -53,15 +54,15 @@ _CODES = {
 
 
 class _Candidate(NamedTuple):
-    """One bad end, and what it is judged by."""
+    """A failed container end, with what it is judged by."""
 
     suspect: Suspect
-    end: End
+    end: ContainerEnd
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A failure, and where its log is.
+class LocatedFailure:
+    """A failure, with the place of its log.
 
     Attributes:
         failure: the failure, without its log.
@@ -74,70 +75,78 @@ class Found:
     started: bool
 
 
-def first(standings: Sequence[Standing], offsets: Sequence[int]) -> Found | None:
-    """What decided the failure where one container did, else what failed first.
+def first_failure(
+    pod_sets: Sequence[ControllerPods], offsets: Sequence[int]
+) -> LocatedFailure | None:
+    """Return the failure that decided the run, or else the first one.
 
     Args:
-        standings: the controllers, those that lead first.
-        offsets: the rank of each one's first pod.
+        pod_sets: the controllers with their pods, those that lead first.
+        offsets: the rank of the first pod of each.
     """
-    failed = [one for one in standings if _verdict(one) is not None]
+    failed = [pod_set for pod_set in pod_sets if _verdict(pod_set) is not None]
     among = [
-        (one, offset)
-        for one, offset in zip(standings, offsets, strict=True)
-        if not failed or one in _involved(failed[0], standings)
+        (pod_set, offset)
+        for pod_set, offset in zip(pod_sets, offsets, strict=True)
+        if not failed or pod_set in _involved_pod_sets(failed[0], pod_sets)
     ]
-    found = {one.suspect: one for standing, offset in among for one in _of(standing, offset)}
-    for standing in failed:
-        decisive = [one for one in found if _decides(standing, one)]
+    candidates = {
+        candidate.suspect: candidate
+        for pod_set, offset in among
+        for candidate in _of(pod_set, offset)
+    }
+    for pod_set in failed:
+        decisive = [suspect for suspect in candidates if _decides(pod_set, suspect)]
         if decisive:
-            return _found(found[min(decisive, key=lambda one: one.at)])
-    blamed = blame.first(found, _ended_at(failed))
-    return _found(found[blamed]) if blamed is not None else None
+            return _located(candidates[min(decisive, key=lambda suspect: suspect.at)])
+    blamed = first_suspect(candidates, _ended_at(failed))
+    return _located(candidates[blamed]) if blamed is not None else None
 
 
-def _involved(failed: Standing, standings: Sequence[Standing]) -> Sequence[Standing]:
-    """Whose pods may be to blame; a launcher passes on what its ranks ended with."""
-    launched = any(one.controller.role == names.ROLE_LAUNCHER for one in standings)
-    return [failed] if launched else standings
+def _involved_pod_sets(
+    failed: ControllerPods, pod_sets: Sequence[ControllerPods]
+) -> Sequence[ControllerPods]:
+    """Return the pods that may be to blame; a launcher only passes on its ranks' exit code."""
+    launched = any(pod_set.controller.role == names.ROLE_LAUNCHER for pod_set in pod_sets)
+    return [failed] if launched else pod_sets
 
 
-def _verdict(standing: Standing) -> Verdict | None:
-    """How a controller failed, or is about to."""
-    verdict = standing.controller.verdict or standing.controller.ending
-    return verdict if verdict is not None and verdict.outcome is Outcome.FAILED else None
+def _verdict(pod_set: ControllerPods) -> ControllerVerdict | None:
+    """Return the verdict of a controller that failed, or is about to."""
+    verdict = pod_set.controller.verdict or pod_set.controller.ending
+    return verdict if verdict is not None and verdict.outcome is ControllerOutcome.FAILED else None
 
 
-def _decides(standing: Standing, one: Suspect) -> bool:
-    """Whether an end failed its controller at once, by its own doing."""
-    verdict = _verdict(standing)
-    if verdict is None or not verdict.pod or one.follows:
+def _decides(pod_set: ControllerPods, suspect: Suspect) -> bool:
+    """Whether an end failed its controller at once, by itself."""
+    verdict = _verdict(pod_set)
+    if verdict is None or not verdict.pod or suspect.follows:
         return False
-    return one.pod == verdict.pod and verdict.exit_code in {None, one.code}
+    return suspect.pod == verdict.pod and verdict.exit_code in {None, suspect.code}
 
 
-def _ended_at(failed: Sequence[Standing]) -> float | None:
-    """When the run failed; None where it has not."""
-    times = [verdict.at for one in failed if (verdict := _verdict(one)) is not None]
-    known = [at for at in times if at is not None]
-    return min(known, default=math.inf) if failed else None
+def _ended_at(failed: Sequence[ControllerPods]) -> float | None:
+    """Return when the run failed; None where it has not."""
+    times = [verdict.at for pod_set in failed if (verdict := _verdict(pod_set)) is not None]
+    end_times = [at for at in times if at is not None]
+    return min(end_times, default=math.inf) if failed else None
 
 
-def _of(standing: Standing, offset: int) -> Iterator[_Candidate]:
-    """Every bad end of a controller's pods, but of those that somebody else ended.
+def _of(pod_set: ControllerPods, offset: int) -> Iterator[_Candidate]:
+    """Yield the failed ends of a controller's pods, without disruptions.
 
     Args:
-        standing: the controller and its pods.
+        pod_set: the controller and its pods.
         offset: the rank of its first pod.
     """
-    controller = standing.controller
+    controller = pod_set.controller
     static = controller.kind == JOB and controller.workload == names.ELASTIC
-    for place in standing.places:
+    for place in pod_set.places:
         for pod in (*place.earlier, place.pod):
             if pod is None or not pod.ends or is_disrupted(controller, pod):
                 continue
             rank = offset + place.number if pod.rank is None else pod.rank
-            begun = _begun_again(standing, place, pod)
+            begins_again = _begun_again(pod_set, place, pod)
             for end in pod.ends:
                 suspect = Suspect(
                     at=pod.created_at if end.at is None else end.at,
@@ -146,31 +155,31 @@ def _of(standing: Standing, offset: int) -> Iterator[_Candidate]:
                     container=end.container,
                     code=end.code,
                     place=(controller.kind, controller.name, controller.role, place.number),
-                    replaced=begun or (end.previous and _runs(pod, end.container)),
+                    replaced=begins_again or (end.previous and _runs(pod, end.container)),
                     mended=place.phase is PodPhase.SUCCEEDED,
-                    part=blame.PARTS.get(controller.role, Part.TRAINS),
-                    follows=blame.is_told(end.code, end.message, pod.name, static=static),
-                    names=blame.is_named(end.message),
+                    part=PARTS.get(controller.role, Part.TRAINS),
+                    follows=is_told(end.code, end.message, pod.name, static=static),
+                    names=is_named(end.message),
                 )
                 yield _Candidate(suspect, end)
 
 
 def _runs(pod: PodFacts, container: str) -> bool:
-    return any(one.name == container and one.state == RUNNING for one in pod.containers)
+    return any(status.name == container and status.state == RUNNING for status in pod.containers)
 
 
-def _begun_again(standing: Standing, place: Place, pod: PodFacts) -> bool:
-    """Whether another pod has taken the place of one that failed, and has begun."""
-    members, newest = standing.controller.members, place.pod
+def _begun_again(pod_set: ControllerPods, place: Slot, pod: PodFacts) -> bool:
+    """Whether another pod has replaced one that failed, and has begun."""
+    members, newest = pod_set.controller.members, place.pod
     current = members.name(place.number)
     if newest is not None and newest is not pod and (newest.name == current or not current):
         return newest.phase is not PodPhase.PENDING
     # The pod that took over may be gone: pods that run are ended with their job.
-    return bool(current) and pod.name != current and place.number in members.seen
+    return bool(current) and pod.name != current and place.number in members.observed
 
 
-def _found(one: _Candidate) -> Found:
-    suspect, end = one
+def _located(candidate: _Candidate) -> LocatedFailure:
+    suspect, end = candidate
     failure = Failure(
         pod=suspect.pod,
         rank=suspect.rank,
@@ -180,12 +189,12 @@ def _found(one: _Candidate) -> Found:
         reason=end.reason,
         message=end.message or meaning(end.reason, end.code),
     )
-    blamed = blame.culprit(failure)
-    return Found(blamed, end.previous, end.started and blamed is failure)
+    blamed = culprit(failure)
+    return LocatedFailure(blamed, end.previous, end.started and blamed is failure)
 
 
 def meaning(reason: str, code: int) -> str:
-    """What an end means, in a few words; "" where its exit code is the program's own."""
+    """Return the meaning of an end in a few words; "" where its exit code is the program's own."""
     return _REASONS.get(reason) or _CODES.get(code) or _signal(code)
 
 
@@ -194,3 +203,161 @@ def _signal(code: int) -> str:
         return f"it was ended by {signal.Signals(code - _SIGNALLED).name}"
     except ValueError:
         return ""
+
+
+_ENDED_BY_SIGTERM = 128 + signal.SIGTERM
+# A rank may be replaced before its peers, or the master, have died of its loss.
+_AFTERSHOCK_SECONDS = 5.0
+_NAMED = re.compile(
+    re.escape(names.FAILED_FIRST) + r"(rank \d+) in pod (\S+) ended with exit code (\d+)"
+)
+
+
+class Part(IntEnum):
+    """The part of a pod in its run; the first are blamed first."""
+
+    TRAINS = 0
+    DECIDES = 1  # an elastic job's master: it fails because the others did
+    OPTIONAL = 2  # the training goes on without it
+
+
+PARTS = {names.ROLE_MASTER: Part.DECIDES, names.ROLE_EVALUATOR: Part.OPTIONAL}
+
+
+class Suspect(NamedTuple):
+    """One failed end of a container.
+
+    Attributes:
+        at: when, in seconds since the epoch.
+        rank: the rank of its pod.
+        pod: the pod.
+        container: the container.
+        code: its exit code.
+        place: the pod's slot in the run; its replacements have the same.
+        replaced: whether another pod, or container, has started in its slot since.
+        mended: whether that one has succeeded.
+        part: what the pod does in the run.
+        follows: whether it only reports that another pod has failed; see `is_told`.
+        names: whether it names that pod.
+    """
+
+    at: float
+    rank: int
+    pod: str
+    container: str
+    code: int
+    place: Hashable
+    replaced: bool = False
+    mended: bool = False
+    part: Part = Part.TRAINS
+    follows: bool = False
+    names: bool = False
+
+
+def is_told(code: int, message: str, pod: str, *, static: bool) -> bool:
+    """Whether a pod ended because it was told of another pod's failure.
+
+    Args:
+        code: its exit code.
+        message: its termination message.
+        pod: its name.
+        static: whether it is of an elastic job of fixed size, whose leads have a code for it; those
+            of other elastic jobs all end with the code of the one that failed.
+    """
+    if message.startswith((names.FAILED_FIRST, names.PEER_LOST)):
+        return True
+    if static:
+        return code == names.EXIT_TRAINING_LOST
+    return message.startswith(names.JOB_HAS_FAILED) and f"{pod}:" not in message
+
+
+def is_named(message: str) -> bool:
+    """Whether a termination message names the rank of another pod that failed first."""
+    return _NAMED.match(message) is not None
+
+
+def culprit(failure: Failure) -> Failure:
+    """Return the failure of the pod that a message names, in place of the pod with the message."""
+    match = _NAMED.match(failure.message)
+    if match is None:
+        return failure
+    rank, pod, code = match.groups()
+    lines = failure.message[match.end() :]
+    number = pod.rpartition("-")[2]
+    return replace(
+        failure,
+        pod=pod,
+        rank=int(number) if number.isdecimal() else None,
+        exit_code=int(code),
+        reason="Error",
+        message=f"{rank} ended with exit code {code}{lines}",
+        log=(),
+    )
+
+
+def first_suspect(suspects: Iterable[Suspect], ended_at: float | None) -> Suspect | None:
+    """Return the end to blame; None where every rank that failed has recovered.
+
+    Args:
+        suspects: all failed ends of a run, without disruptions.
+        ended_at: when the run failed; None where it goes on: then ranks that recovered count too.
+    """
+    candidates = list(suspects)
+    # A place that fell with another one in its last try is not blamed for the try before.
+    ends = _newest(suspect for suspect in candidates if suspect.names or not _by_others(suspect))
+    own = [suspect for suspect in ends if not _by_others(suspect)]
+    last = max((suspect.at for suspect in candidates), default=0.0)
+    lasting = [suspect for suspect in own if not _recovered(suspect, last, ended_at)]
+    if lasting:
+        return min(lasting, key=_order)
+    others = [suspect for suspect in candidates if _by_others(suspect) and not suspect.replaced]
+    if others:
+        return min(
+            others, key=lambda suspect: (not suspect.names, not suspect.follows, _order(suspect))
+        )
+    return min(own, key=_order, default=None) if ended_at is None else None
+
+
+def _by_others(suspect: Suspect) -> bool:
+    return suspect.follows or suspect.code == _ENDED_BY_SIGTERM
+
+
+def _newest(suspects: Iterable[Suspect]) -> list[Suspect]:
+    """Return the last end of each slot: earlier tries only cost time."""
+    by_place: dict[tuple[Hashable, str], Suspect] = {}
+    for suspect in sorted(
+        suspects, key=lambda suspect: (suspect.at, not suspect.replaced, suspect.pod)
+    ):
+        by_place[suspect.place, suspect.container] = suspect
+    return list(by_place.values())
+
+
+def _recovered(suspect: Suspect, last: float, ended_at: float | None) -> bool:
+    """Whether its slot was filled again long enough before the end.
+
+    Args:
+        suspect: the suspect.
+        last: when the last container of the run ended badly.
+        ended_at: when the run failed; None where it goes on.
+    """
+    if suspect.mended or not suspect.replaced or ended_at is None:
+        return suspect.replaced
+    over = min(last, ended_at) if last > suspect.at else ended_at
+    return over - suspect.at > _AFTERSHOCK_SECONDS
+
+
+def _order(suspect: Suspect) -> tuple[Part, float, int, str, str]:
+    return suspect.part, suspect.at, suspect.rank, suspect.pod, suspect.container
+
+
+def sentence(message: str, code: int | None, failure: Failure | None) -> str:
+    """Return the sentence for a run's end, where its lead only passed on another's failure.
+
+    Args:
+        message: the message of its controller's verdict.
+        code: the exit code that decided it; None where there were several.
+        failure: the failure to blame.
+    """
+    if code != names.EXIT_TRAINING_LOST or failure is None or failure.exit_code == code:
+        return message
+    return f"{failure.pod} failed for good, and the training with it"

@@ -1,6 +1,6 @@
-"""What was seen of a release at one moment, as the API server tells it.
+"""An observation of a release at one moment, as the API server tells it.
 
-The objects stay plain JSON: whoever fills this in (a few lists, the watcher's stores, a test) needs
+The objects stay plain JSON: whoever fills this in (a few lists, the operator's cache, a test) needs
 no types of ours, and a field that a newer Kubernetes adds passes through untouched.
 """
 
@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from allranks.model.manifest import Manifest
+    from allranks.k8s.manifest import Manifest
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What was seen of one release.
+    """The objects of one release, as observed.
 
     Attributes:
         release: the release's name.
@@ -25,8 +25,8 @@ class Observation:
             only the metadata is read). Each has its `kind`; what else is there is ignored.
         pods: its pods, those that were replaced too.
         events: Events about any of them; those about others are ignored.
-        now: when it was seen, in seconds since the epoch.
-        notes: what could not be seen, one sentence each.
+        now: the time of the observation, in seconds since the epoch.
+        notes: sentences about what could not be observed.
     """
 
     release: str

@@ -1,4 +1,4 @@
-"""One pod, read once: what became of it, how its containers ended, what it waits for.
+"""Facts about one pod, read once: its end, its containers, and the cause for which it waits.
 
 Everything the other modules ask of a pod stands in `PodFacts`, so that the pod's JSON is walked
 once.
@@ -10,23 +10,22 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from allranks import names
+from allranks.k8s.fields import digits, items, mapping, string, text, when
 from allranks.model.status import ContainerStatus, PodPhase
-from allranks.status import containers, endings, podcause, raw
-from allranks.status.facts import STATEFUL_SET
-from allranks.status.fields import digits, items, mapping, string, text, when
+from allranks.status import pod_json, pod_pending
+from allranks.status.controller_facts import STATEFUL_SET
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from allranks.model.manifest import Manifest
+    from allranks.k8s.manifest import Manifest
     from allranks.status.cause import Cause
-    from allranks.status.endings import End
-    from allranks.status.podcause import Around
-    from allranks.status.raw import RawPod
+    from allranks.status.pod_json import ContainerEnd, RawPod
+    from allranks.status.pod_pending import PodContext
 
 
-class Owner(NamedTuple):
+class PodOwner(NamedTuple):
     """The controller of a pod; an empty `uid` matches any."""
 
     kind: str
@@ -35,7 +34,7 @@ class Owner(NamedTuple):
 
 
 class PodFacts(NamedTuple):
-    """What is known of a pod; a tuple, because a run has many.
+    """The facts about a pod; a tuple, because a run has many.
 
     Attributes:
         name: its name.
@@ -65,7 +64,7 @@ class PodFacts(NamedTuple):
     """
 
     name: str
-    owner: Owner | None
+    owner: PodOwner | None
     number: int | None
     rank: int | None
     role: str
@@ -83,7 +82,7 @@ class PodFacts(NamedTuple):
     node: str
     address: str
     containers: tuple[ContainerStatus, ...]
-    ends: tuple[End, ...]
+    ends: tuple[ContainerEnd, ...]
     cause: Cause | None
     failures_before: int | None = None
     disruptions_before: int = 0
@@ -99,21 +98,21 @@ class PodFacts(NamedTuple):
         return None if self.active else self.ended_at
 
 
-def read(pod: Manifest, around: Around) -> PodFacts:
-    """What is known of a pod.
+def read(pod: Manifest, around: PodContext) -> PodFacts:
+    """Return the facts about a pod.
 
     Args:
         pod: the pod.
-        around: what else says why a pod does not start.
+        around: the events and claims of the release.
     """
-    parts = raw.read(pod)
+    parts = pod_json.read_pod(pod)
     metadata, labels = parts.metadata, mapping(parts.metadata.get("labels"))
     annotations = mapping(metadata.get("annotations"))
     name, owner = string(metadata.get("name")), _owner(metadata, labels)
-    disruption = endings.disruption(parts)
+    disruption = pod_json.disruption(parts)
     failed = not disruption and (parts.ended or parts.phase is PodPhase.FAILED)
-    ends = tuple(endings.ends(parts)) if failed else ()
-    cause = podcause.cause(parts, around) if parts.active else None
+    ends = tuple(pod_json.ends(parts)) if failed else ()
+    cause = pod_pending.cause(parts, around) if parts.active else None
     return PodFacts(
         name=name,
         owner=owner,
@@ -125,12 +124,12 @@ def read(pod: Manifest, around: Around) -> PodFacts:
         reason=_reason(parts, disruption, ends, cause),
         message=_message(parts, ends, cause),
         created_at=when(metadata, "creationTimestamp") or 0.0,
-        ended_at=containers.ended_at(parts.containers) if parts.ended else None,
+        ended_at=pod_json.ended_at(parts.containers) if parts.ended else None,
         deleting=parts.deleted_at is not None,
         disruption=disruption,
         ready=parts.active and parts.condition("Ready").get("status") == "True",
-        restarts=sum([one.restarts for one in parts.containers]),
-        ended_well=endings.ended_well(parts) if parts.ended else parts.phase is PodPhase.SUCCEEDED,
+        restarts=sum([container.restarts for container in parts.containers]),
+        ended_well=pod_json.ended_well(parts) if parts.ended else parts.phase is PodPhase.SUCCEEDED,
         node=string(parts.spec.get("nodeName")),
         address=string(parts.status.get("podIP")),
         containers=_containers(parts),
@@ -147,26 +146,30 @@ def _failures_before(annotations: Mapping[str, Any], labels: Mapping[str, Any]) 
 
 
 # All pods of a controller share one.
-_shared = lru_cache(maxsize=1024)(Owner)
+_shared = lru_cache(maxsize=1024)(PodOwner)
 
 
-def _owner(metadata: Mapping[str, Any], labels: Mapping[str, Any]) -> Owner | None:
-    for one in items(metadata.get("ownerReferences")):
-        if one.get("controller"):
-            return _shared(string(one.get("kind")), string(one.get("name")), string(one.get("uid")))
+def _owner(metadata: Mapping[str, Any], labels: Mapping[str, Any]) -> PodOwner | None:
+    for reference in items(metadata.get("ownerReferences")):
+        if reference.get("controller"):
+            return _shared(
+                string(reference.get("kind")),
+                string(reference.get("name")),
+                string(reference.get("uid")),
+            )
     job = string(labels.get(names.JOB_NAME)) or string(labels.get(names.JOB_NAME_LEGACY))
     return _shared("Job", job, string(labels.get(names.JOB_CONTROLLER_UID))) if job else None
 
 
 def _index(
-    name: str, labels: Mapping[str, Any], annotations: Mapping[str, Any], owner: Owner | None
+    name: str, labels: Mapping[str, Any], annotations: Mapping[str, Any], owner: PodOwner | None
 ) -> int | None:
-    for found in (
+    for label in (
         labels.get(names.JOB_COMPLETION_INDEX),
         annotations.get(names.JOB_COMPLETION_INDEX),
         labels.get(names.POD_INDEX),
     ):
-        index = digits(found)
+        index = digits(label)
         if index is not None:
             return index
     if owner is not None and owner.kind == STATEFUL_SET:
@@ -177,25 +180,25 @@ def _index(
 
 def _containers(pod: RawPod) -> tuple[ContainerStatus, ...]:
     if pod.containers:
-        return tuple([one.status() for one in pod.containers])
+        return tuple([container.status() for container in pod.containers])
     return tuple(
-        ContainerStatus(text(one, "name"), containers.WAITING)
-        for one in items(pod.spec, "containers")
+        ContainerStatus(text(container, "name"), pod_json.WAITING)
+        for container in items(pod.spec, "containers")
     )
 
 
-def _reason(pod: RawPod, disruption: str, ends: Sequence[End], cause: Cause | None) -> str:
+def _reason(pod: RawPod, disruption: str, ends: Sequence[ContainerEnd], cause: Cause | None) -> str:
     own = pod.reason or (cause.reason if cause is not None else disruption)
     if own or pod.phase is not PodPhase.FAILED or not ends:
         return own
     # "Error" says no more than the phase does.
-    return ends[-1].reason if ends[-1].reason != endings.ERROR else ""
+    return ends[-1].reason if ends[-1].reason != pod_json.ERROR else ""
 
 
-def _message(pod: RawPod, ends: Sequence[End], cause: Cause | None) -> str:
+def _message(pod: RawPod, ends: Sequence[ContainerEnd], cause: Cause | None) -> str:
     own = string(pod.status.get("message"))
     if own:
         return own
     if cause is not None:
-        return cause.tell("it")
+        return cause.clause("it")
     return ends[-1].message if pod.phase is PodPhase.FAILED and ends else ""

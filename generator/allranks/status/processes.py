@@ -1,4 +1,4 @@
-"""Which processes run in the pods of a controller, read off its pod template."""
+"""The processes in the pods of a controller, read from its pod template."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import re
 from typing import TYPE_CHECKING
 
 from allranks import names
+from allranks.k8s.fields import digits, items, mapping, text
 from allranks.model import processes
 from allranks.model.processes import Processes
-from allranks.status.fields import digits, items, mapping, text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -24,29 +24,31 @@ _RANK = re.compile(r"(?:.*: )?rank (?P<rank>\d+) ")
 
 
 def torchrun(spec: Mapping[str, Any], nodes: int) -> Processes | None:
-    """The processes of torchrun's nodes; None where the pods are none.
+    """Return the processes of torchrun's nodes; None for other pods.
 
     Args:
         spec: of the pods.
         nodes: how many there are.
     """
     for container in items(spec, "containers"):
-        env = {text(one, "name"): text(one, "value") for one in items(container, "env")}
+        env = {
+            text(variable, "name"): text(variable, "value") for variable in items(container, "env")
+        }
         per_node = digits(env.get(names.ENV_PROCESSES))
         if per_node:
-            known = processes.fixed_nodes(env, nodes)
-            return Processes.even(nodes, per_node, known=known)
+            fixed = processes.fixed_nodes(env, nodes)
+            return Processes.even(nodes, per_node, fixed=fixed)
     return None
 
 
-def failed(failure: Failure, pods: Iterable[PodStatus]) -> int | None:
-    """The rank of the process that failed; None where nothing says it.
+def failed_rank(failure: Failure, pods: Iterable[PodStatus]) -> int | None:
+    """Return the rank of the process that failed; None where nothing tells it.
 
     Args:
         failure: the failure.
         pods: of the run.
     """
-    pod = next((one for one in pods if one.name == failure.pod), None)
+    pod = next((candidate for candidate in pods if candidate.name == failure.pod), None)
     ranks = pod.ranks if pod is not None else None
     match = _RANK.match(failure.message)
     rank = int(match["rank"]) if match else None
@@ -56,7 +58,7 @@ def failed(failure: Failure, pods: Iterable[PodStatus]) -> int | None:
 
 
 def mpi(launcher: Mapping[str, Any], hostfile: str) -> Mapping[str, range]:
-    """The ranks that mpirun starts in each pod; empty where it is not fixed.
+    """Return the ranks that mpirun starts in each pod; empty where they are not fixed.
 
     An MPI fills the slots of one host after the other. Where the command brings an mpirun of its
     own, or options of it, they may say otherwise, and an elastic job takes the hosts there are.
@@ -66,7 +68,7 @@ def mpi(launcher: Mapping[str, Any], hostfile: str) -> Mapping[str, range]:
         hostfile: the hosts of the job.
     """
     container = next(iter(items(launcher, "containers")), {})
-    env = {text(one, "name"): text(one, "value") for one in items(container, "env")}
+    env = {text(variable, "name"): text(variable, "value") for variable in items(container, "env")}
     pods, slots = processes.hostfile(hostfile)
     flags = [word for word in (container.get("args") or ())[:1] if word != "0"]
     fixed = env.get(names.ENV_MPI_WRAP) == "1" and not flags
@@ -75,16 +77,16 @@ def mpi(launcher: Mapping[str, Any], hostfile: str) -> Mapping[str, range]:
     if any(word in name for name in env for word in _MAPPING):
         return {}
     most = digits(env.get(names.ENV_MPI_PROCESSES)) or slots.total
-    ranks = [slots.ranks(node) or range(0) for node in range(len(pods))]
+    spans = [slots.ranks(node) or range(0) for node in range(len(pods))]
     return {
-        pod: range(one.start, min(one.stop, most))
-        for pod, one in zip(pods, ranks, strict=True)
-        if one.start < most
+        pod: range(slots.start, min(slots.stop, most))
+        for pod, slots in zip(pods, spans, strict=True)
+        if slots.start < most
     }
 
 
 def elastic(plan: str) -> Mapping[str, range]:
-    """The rank of each pod of an elastic job that gives its pods RANK; empty for others.
+    """Return the rank of each pod of an elastic job that sets RANK; empty for other jobs.
 
     Args:
         plan: plan.json of its ConfigMap; "" where there is none.

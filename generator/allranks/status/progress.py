@@ -1,4 +1,4 @@
-"""How far a training is, where its pods say so.
+"""The progress of a training, where its pods report it.
 
 A pod says it in the annotation ``allranks.dev/progress`` while it runs (``37%``, or a JSON object),
 or with its last words: a termination message that is a JSON object with ``progress`` in it. What it
@@ -12,12 +12,12 @@ import math
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from allranks import names
-from allranks.status.fields import digits, items, mapping, string, text
+from allranks.k8s.fields import digits, items, mapping, string, text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from allranks.model.manifest import Manifest
+    from allranks.k8s.manifest import Manifest
 
 _KEYS_MAX, _TEXT_MAX = 16, 200
 _ALL = 100
@@ -27,22 +27,26 @@ _MESSAGE_MAX = 4096  # as long as Kubernetes keeps a termination message
 
 
 def read(pods: Iterable[Manifest]) -> dict[str, Any] | None:
-    """What the pods of a run say; None where none says anything.
+    """Return the progress that the pods of a run report; None where none does.
 
     Args:
         pods: the pods. Of several that say something the newest counts, and of those the lowest
             rank.
     """
-    found = [(one, said) for one in pods if (said := _said(one)) is not None]
-    if not found:
+    reports = [(pod, report) for pod in pods if (report := _report(pod)) is not None]
+    if not reports:
         return None
-    newest = max(text(one, "metadata", "creationTimestamp") for one, _ in found)
-    last = [each for each in found if text(each[0], "metadata", "creationTimestamp") == newest]
-    return min(last, key=lambda each: _rank(each[0]))[1]
+    newest = max(text(pod, "metadata", "creationTimestamp") for pod, _ in reports)
+    last = [
+        report_of
+        for report_of in reports
+        if text(report_of[0], "metadata", "creationTimestamp") == newest
+    ]
+    return min(last, key=lambda report_of: _rank(report_of[0]))[1]
 
 
 def form(value: Any) -> dict[str, Any] | None:
-    """What was said, as a TrainingRun holds it; None for nothing.
+    """Return a report as a TrainingRun holds it; None for nothing.
 
     Args:
         value: a number (of a hundred), ``37%``, a sentence, or an object with ``percent``, or
@@ -56,10 +60,10 @@ def form(value: Any) -> dict[str, Any] | None:
     return None if percent is None else {"percent": percent, "text": _written(percent)}
 
 
-def _said(pod: Manifest) -> dict[str, Any] | None:
+def _report(pod: Manifest) -> dict[str, Any] | None:
     annotation = text(pod, "metadata", "annotations", names.PROGRESS)
-    for one in items(pod, "status", "containerStatuses"):
-        message = string(mapping(one, "state", "terminated").get("message")).strip()
+    for container in items(pod, "status", "containerStatuses"):
+        message = string(mapping(container, "state", "terminated").get("message")).strip()
         if message.startswith("{") and len(message) <= _MESSAGE_MAX:
             last = form(mapping(_parsed(message)).get("progress"))
             if last is not None:
@@ -76,55 +80,57 @@ def _rank(pod: Manifest) -> tuple[int, str]:
     return 0, text(pod, "metadata", "name")
 
 
-def _parsed(written: str) -> Any:
+def _parsed(content: str) -> Any:
     try:
-        return json.loads(written)
+        return json.loads(content)
     except (ValueError, RecursionError):
         return None
 
 
-def _of_text(written: str) -> dict[str, Any] | None:
-    if not written:
+def _of_text(content: str) -> dict[str, Any] | None:
+    if not content:
         return None
-    number = written.removesuffix("%").strip()
+    number = content.removesuffix("%").strip()
     try:
         percent = _percent(float(number))
     except ValueError:
         percent = None
     if percent is not None:
         return {"percent": percent, "text": _written(percent)}
-    found = _parsed(written) if written.startswith("{") else None
-    return _of_object(found) if isinstance(found, dict) else {"text": written[:_TEXT_MAX]}
+    data = _parsed(content) if content.startswith("{") else None
+    return _of_object(data) if isinstance(data, dict) else {"text": content[:_TEXT_MAX]}
 
 
-def _of_object(said: Mapping[Any, Any]) -> dict[str, Any] | None:
-    kept = {str(key)[:_TEXT_MAX]: _plain(value) for key, value in list(said.items())[:_KEYS_MAX]}
-    found = {key: value for key, value in kept.items() if value is not None}
-    unit, done, total = _counted(found)
-    percent = _percent(found.pop("percent", None))
-    if percent is None and _is_number(done) and _is_number(total) and total > 0:
-        percent = _percent(_ALL * done / total)
+def _of_object(report: Mapping[Any, Any]) -> dict[str, Any] | None:
+    plain = {str(key)[:_TEXT_MAX]: _plain(value) for key, value in list(report.items())[:_KEYS_MAX]}
+    fields = {key: value for key, value in plain.items() if value is not None}
+    unit, completed, total = _count(fields)
+    percent = _percent(fields.pop("percent", None))
+    if percent is None and _is_number(completed) and _is_number(total) and total > 0:
+        percent = _percent(_ALL * completed / total)
     if percent is not None:
-        found["percent"] = percent
-    words = string(found.pop("text", "")) or string(found.get("message"))
+        fields["percent"] = percent
+    words = string(fields.pop("text", "")) or string(fields.get("message"))
     if not words:
-        words = f"{unit} {done}" + (f" of {total}" if total is not None else "") if unit else ""
+        words = (
+            f"{unit} {completed}" + (f" of {total}" if total is not None else "") if unit else ""
+        )
         if percent is not None:
             words = f"{words} ({_written(percent)})" if words else _written(percent)
-    return {**found, "text": words} if words else (found or None)
+    return {**fields, "text": words} if words else (fields or None)
 
 
-def _counted(found: Mapping[str, Any]) -> tuple[str, Any, Any]:
-    """What is counted, how many of it are done, and of how many; "" where nothing is."""
+def _count(fields: Mapping[str, Any]) -> tuple[str, Any, Any]:
+    """Return the unit that is counted, how many are done, and the total; "" where there is none."""
     for unit, others in _UNITS.items():
-        if found.get(unit) is not None:
-            totals = (found[one] for one in others if found.get(one) is not None)
-            return unit, found[unit], next(totals, None)
+        if fields.get(unit) is not None:
+            totals = (fields[total] for total in others if fields.get(total) is not None)
+            return unit, fields[unit], next(totals, None)
     return "", None, None
 
 
 def _plain(value: Any) -> Any:
-    """A scalar that the API server takes; None for anything else."""
+    """Return a scalar that the API server takes; None for anything else."""
     if isinstance(value, str):
         return value[:_TEXT_MAX]
     return value if isinstance(value, bool) or _is_number(value) else None

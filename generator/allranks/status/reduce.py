@@ -1,4 +1,4 @@
-"""From what was seen of a release to its status: the same objects give the same status.
+"""Reducing an observation of a release to its status: equal objects give an equal status.
 
 Nothing here asks a cluster or a clock. `reduce` is cheap enough to be called on every change of a
 run of ten thousand pods: each pod's JSON is walked once.
@@ -12,151 +12,163 @@ from typing import TYPE_CHECKING
 
 from allranks import names
 from allranks.errors import EXIT_FAILED, EXIT_OK
+from allranks.humanize import list_some, plural
+from allranks.k8s.fields import text
 from allranks.model.status import FINAL, Phase, PodPhase, RoleStatus, RunStatus
 from allranks.status import (
-    blame,
     controllers,
+    deletion,
     events,
     failures,
-    phases,
-    podcause,
+    pending,
+    pod_pending,
     pods,
     processes,
-    queueing,
+    queues,
     remarks,
-    removed,
-    waiting,
 )
-from allranks.status.controllers import ControllerFacts, Outcome, Verdict
-from allranks.status.facts import ELASTIC_JOB
-from allranks.status.standing import Standing, stand, statuses
-from allranks.status.waiting import Waits
-from allranks.words import plural, some
+from allranks.status.controller_facts import ELASTIC_JOB, JOB, STATEFUL_SET
+from allranks.status.controllers import ControllerFacts, ControllerOutcome, ControllerVerdict
+from allranks.status.pending import PendingReasons
+from allranks.status.ranks import ControllerPods, assign_ranks, statuses
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from allranks.k8s.manifest import Manifest
     from allranks.model.status import Failure
-    from allranks.status.events import Newest
-    from allranks.status.failures import Found
+    from allranks.status.events import NewestEvents
+    from allranks.status.failures import LocatedFailure
     from allranks.status.observation import Observation
     from allranks.status.pods import PodFacts
-    from allranks.status.queueing import Queue
+    from allranks.status.queues import Queue
+    from allranks.status.ranks import Slot
+
 
 _BARE = "Pod"
+_DELETING = "Deleting"
 _NO_LOGS: Mapping[str, tuple[str, ...]] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
-    """An observation, read."""
+class _Snapshot:
+    """An observation, parsed."""
 
-    standings: tuple[Standing, ...]
+    pod_sets: tuple[ControllerPods, ...]
     offsets: tuple[int, ...]
-    newest: Newest
+    newest: NewestEvents
     services: tuple[PodFacts, ...] = ()
 
 
 def reduce(observation: Observation, logs: Mapping[str, tuple[str, ...]] = _NO_LOGS) -> RunStatus:
-    """The status of a release.
+    """Return the status of a release.
 
     Args:
-        observation: what was seen of it.
+        observation: its observed objects.
         logs: the last lines of a pod's log, by the pod's name; `first_failed` says whose is shown.
     """
-    seen = _read(observation)
-    if not seen.standings:
-        return removed.reduce(observation, seen.newest.ended)
-    standings = seen.standings
-    facts = [one.controller for one in standings]
-    verdict = phases.overall(standings)
-    queue = queueing.kueue(facts, observation.objects)
-    phase = phases.phase(standings, verdict, queue)
+    snapshot = _read(observation)
+    if not snapshot.pod_sets:
+        return deletion.reduce(observation, snapshot.newest.ended)
+    pod_sets = snapshot.pod_sets
+    facts = [pod_set.controller for pod_set in pod_sets]
+    verdict = overall(pod_sets)
+    queue = queues.kueue(facts, observation.objects)
+    phase = phase_of(pod_sets, verdict, queue)
     finished = phase in FINAL
-    found = failures.first(standings, seen.offsets) if phase is not Phase.SUCCEEDED else None
-    failure = found.failure if found else None
+    located = (
+        failures.first_failure(pod_sets, snapshot.offsets) if phase is not Phase.SUCCEEDED else None
+    )
+    failure = located.failure if located else None
     if failure is not None and failure.pod in logs:
         failure = replace(failure, log=tuple(logs[failure.pod]))
-    waits = _waits(seen, queue, observation, phase)
-    shown = tuple(
+    waits = _waits(snapshot, queue, observation, phase)
+    pods_shown = tuple(
         pod
-        for one, offset in zip(standings, seen.offsets, strict=True)
-        for pod in statuses(one, offset)
+        for pod_set, offset in zip(pod_sets, snapshot.offsets, strict=True)
+        for pod in statuses(pod_set, offset)
     )
     if failure is not None:
-        failure = replace(failure, process=processes.failed(failure, shown))
+        failure = replace(failure, process=processes.failed_rank(failure, pods_shown))
     return RunStatus(
         name=observation.release,
         namespace=observation.namespace,
         phase=phase,
-        workload=next((one.workload for one in facts if one.workload), ""),
-        reason=_reason(seen, verdict, phase) or waits.reason,
-        message=_message(seen, verdict, phase, failure),
+        workload=next((controller.workload for controller in facts if controller.workload), ""),
+        reason=_reason(snapshot, verdict, phase) or waits.reason,
+        message=_message(snapshot, verdict, phase, failure),
         waiting_for=waits.sentence,
-        restarts=sum(one.failures + one.disruptions for one in standings),
+        restarts=sum(pod_set.failures + pod_set.disruptions for pod_set in pod_sets),
         started_at=_started_at(facts),
         finished_at=verdict.at if finished and verdict is not None else None,
-        exit_code=_exit_code(phase, verdict, found),
-        roles=_roles(standings),
-        pods=shown,
+        exit_code=_exit_code(phase, verdict, located),
+        roles=_roles(pod_sets),
+        pods=pods_shown,
         failure=failure,
-        notes=(*observation.notes, *_left_behind(observation, standings, verdict, phase)),
-        disruptions=sum(one.disruptions for one in standings),
-        services=tuple(map(remarks.status, seen.services)),
-        remarks=remarks.tell(standings, seen.services, failure),
+        notes=(*observation.notes, *_left_behind(observation, pod_sets, verdict, phase)),
+        disruptions=sum(pod_set.disruptions for pod_set in pod_sets),
+        services=tuple(map(remarks.status, snapshot.services)),
+        remarks=remarks.sentences(pod_sets, snapshot.services, failure),
+        unreleased=any(map(_is_unreleased, observation.objects)),
+        ending=not finished and _ending(pod_sets) is not None,
     )
 
 
 def first_failed(observation: Observation) -> tuple[str, str, bool] | None:
-    """Whose log says why a run failed.
+    """Return the log that explains why a run failed.
 
     Returns:
         (pod, container, previous) as Kubernetes' log API names them: `previous` is the log of the
         container before its last restart. None where nothing failed or nothing was written.
     """
-    seen = _read(observation)
-    verdict = phases.overall(seen.standings)
-    if verdict is not None and verdict.outcome is Outcome.COMPLETE:
+    snapshot = _read(observation)
+    verdict = overall(snapshot.pod_sets)
+    if verdict is not None and verdict.outcome is ControllerOutcome.COMPLETE:
         return None
-    found = failures.first(seen.standings, seen.offsets)
-    if found is None or not found.started:
+    located = failures.first_failure(snapshot.pod_sets, snapshot.offsets)
+    if located is None or not located.started:
         return None
-    return found.failure.pod, found.failure.container, found.previous
+    return located.failure.pod, located.failure.container, located.previous
 
 
 # ---------------------------------------------------------------- reading
 
 
-def _read(observation: Observation) -> _Seen:
+def _read(observation: Observation) -> _Snapshot:
     newest = events.newest(observation.events)
     facts = controllers.owners(observation.objects)
-    around = podcause.around(newest, observation.objects)
-    found = [pods.read(pod, around) for pod in observation.pods]
+    around = pod_pending.around(newest, observation.objects)
+    pod_facts = [pods.read(pod, around) for pod in observation.pods]
     if facts:
-        by_owner = _by_owner(facts, found)
-        standings = [stand(one, by_owner[index]) for index, one in enumerate(facts)]
+        by_owner = _by_owner(facts, pod_facts)
+        pod_sets = [
+            assign_ranks(controller, by_owner[index]) for index, controller in enumerate(facts)
+        ]
     else:
-        bare = sorted((pod for pod in found if pod.owner is None), key=lambda pod: pod.name)
-        standings = [stand(_bare(pod), [pod]) for pod in bare]
+        bare = sorted((pod for pod in pod_facts if pod.owner is None), key=lambda pod: pod.name)
+        pod_sets = [assign_ranks(_bare(pod), [pod]) for pod in bare]
     offsets: list[int] = []
     ranks: defaultdict[str, int] = defaultdict(int)
-    for one in standings:
-        offsets.append(ranks[one.controller.role])
-        ranks[one.controller.role] += one.controller.expected
-    return _Seen(tuple(standings), tuple(offsets), newest, remarks.services(found))
+    for pod_set in pod_sets:
+        offsets.append(ranks[pod_set.controller.role])
+        ranks[pod_set.controller.role] += pod_set.controller.expected
+    return _Snapshot(tuple(pod_sets), tuple(offsets), newest, remarks.services(pod_facts))
 
 
 def _by_owner(
-    facts: Sequence[ControllerFacts], found: Iterable[PodFacts]
+    facts: Sequence[ControllerFacts], pod_facts: Iterable[PodFacts]
 ) -> Mapping[int, list[PodFacts]]:
-    """Pods by the place of their controller.
+    """Return the pods by the index of their controller.
 
-    Pods of a controller that is not there, as of a Job that has since been created anew, are
-    nobody's: they are being removed.
+    Pods whose controller does not exist, as after a Job was deleted and created again, are left
+    out: they are being removed.
     """
-    places = {_key(one.kind, one.name, one.role): index for index, one in enumerate(facts)}
+    places = {
+        _key(controller.kind, controller.name, controller.role): index
+        for index, controller in enumerate(facts)
+    }
     by_owner: defaultdict[int, list[PodFacts]] = defaultdict(list)
-    for pod in found:
+    for pod in pod_facts:
         if pod.owner is None:
             continue
         index = places.get(_key(pod.owner.kind, pod.owner.name, pod.role))
@@ -166,22 +178,22 @@ def _by_owner(
 
 
 def _key(kind: str, name: str, role: str) -> tuple[str, str, str]:
-    """What pods are found by; those of all roles of an elastic job have one owner."""
+    """Return the key that pods find their controller by; an elastic job owns all its roles."""
     return kind, name, role if kind == ELASTIC_JOB else ""
 
 
-def _same(one: str, other: str) -> bool:
-    return not (one and other) or one == other
+def _same(owner: str, other: str) -> bool:
+    return not (owner and other) or owner == other
 
 
 def _bare(pod: PodFacts) -> ControllerFacts:
-    """A pod without a controller, as a controller of itself."""
+    """Return a controller for a pod that has none."""
     verdict = {
-        PodPhase.SUCCEEDED: Verdict(
-            Outcome.COMPLETE, "PodSucceeded", "the pod succeeded", pod.ended_at
+        PodPhase.SUCCEEDED: ControllerVerdict(
+            ControllerOutcome.COMPLETE, "PodSucceeded", "the pod succeeded", pod.ended_at
         ),
-        PodPhase.FAILED: Verdict(
-            Outcome.FAILED, "PodFailed", f"{pod.name} failed", pod.ended_at, pod.name
+        PodPhase.FAILED: ControllerVerdict(
+            ControllerOutcome.FAILED, "PodFailed", f"{pod.name} failed", pod.ended_at, pod.name
         ),
     }.get(pod.phase)
     return ControllerFacts(
@@ -201,106 +213,274 @@ def _bare(pod: PodFacts) -> ControllerFacts:
 # ---------------------------------------------------------------- telling
 
 
-def _waits(seen: _Seen, queue: Queue, observation: Observation, phase: Phase) -> Waits:
+def _waits(
+    snapshot: _Snapshot, queue: Queue, observation: Observation, phase: Phase
+) -> PendingReasons:
     if phase in FINAL:
-        return Waits()
+        return PendingReasons()
     causes = [queue.cause]
-    if not any(place.running for one in seen.standings for place in one.places):
-        facts = [one.controller for one in seen.standings]
-        causes.append(queueing.pod_group(facts, observation.release, observation.objects))
-    return waiting.tell(seen.standings, seen.newest, causes)
+    if not any(place.running for pod_set in snapshot.pod_sets for place in pod_set.places):
+        facts = [pod_set.controller for pod_set in snapshot.pod_sets]
+        causes.append(queues.pod_group(facts, observation.release, observation.objects))
+    return pending.reasons(snapshot.pod_sets, snapshot.newest, causes)
 
 
-def _reason(seen: _Seen, verdict: Verdict | None, phase: Phase) -> str:
+def _is_unreleased(manifest: Manifest) -> bool:
+    """Whether an object is an ElasticJob that was applied by hand, without a release."""
+    is_job = text(manifest, "kind") == ELASTIC_JOB
+    return is_job and not text(manifest, "metadata", "labels", names.APP_INSTANCE)
+
+
+def _reason(snapshot: _Snapshot, verdict: ControllerVerdict | None, phase: Phase) -> str:
     if verdict is not None and (phase in FINAL or phase is Phase.SUSPENDED):
         return verdict.reason
-    ending = _ending(seen.standings)
-    return ending.reason if ending is not None else ""
-
-
-def _message(seen: _Seen, verdict: Verdict | None, phase: Phase, failure: Failure | None) -> str:
-    if verdict is not None and (phase in FINAL or phase is Phase.SUSPENDED):
-        return blame.sentence(verdict.message, verdict.exit_code, failure)
-    ending = _ending(seen.standings)
+    ending = _ending(snapshot.pod_sets)
     if ending is not None:
-        said = blame.sentence(ending.message, ending.exit_code, failure)
-        return f"{said}; its last pods are being ended"
+        return ending.reason
+    return _DELETING if _is_deleted(snapshot.pod_sets) else ""
+
+
+def _message(
+    snapshot: _Snapshot, verdict: ControllerVerdict | None, phase: Phase, failure: Failure | None
+) -> str:
+    if verdict is not None and (phase in FINAL or phase is Phase.SUSPENDED):
+        return failures.sentence(verdict.message, verdict.exit_code, failure)
+    ending = _ending(snapshot.pod_sets)
+    if ending is not None:
+        return ending_sentence(failures.sentence(ending.message, ending.exit_code, failure))
+    ends = sum(place.leaving for pod_set in snapshot.pod_sets for place in pod_set.places)
+    if _is_deleted(snapshot.pod_sets):
+        clause = f"; {plural(ends, 'pod')} {'is' if ends == 1 else 'are'} ending" if ends else ""
+        return f"it is being deleted{clause}"
     # All of them, an elastic job's master too: as the numbers beside it count.
-    roles = [one.role for one in seen.standings]
-    running, expected = sum(one.running for one in roles), sum(one.expected for one in roles)
-    return f"{running} of {plural(expected, 'pod')} running"
+    roles = [role.role for role in snapshot.pod_sets]
+    running, expected = (
+        sum(role.running for role in roles),
+        sum(pod_set.expected for pod_set in roles),
+    )
+    running -= sum(
+        place.leaving and place.phase is PodPhase.RUNNING
+        for pod_set in snapshot.pod_sets
+        for place in pod_set.places
+    )
+    return sentence(running, expected, ends, _failed_for_good(snapshot.pod_sets))
+
+
+def _is_deleted(pod_sets: Sequence[ControllerPods]) -> bool:
+    """Whether the controllers that decide the run are deleted before their end."""
+    deciding = [pod_set.controller for pod_set in deciding_controllers(pod_sets)]
+    return all(facts.deleting and facts.verdict is None for facts in deciding)
+
+
+def _failed_for_good(pod_sets: Sequence[ControllerPods]) -> int:
+    """Return how many pods have failed without a replacement, in Jobs that go on."""
+    return sum(
+        pod_set.role.failed - len(pod_set.lost)
+        for pod_set in pod_sets
+        if pod_set.controller.retries is not None and pod_set.controller.replaces
+    )
 
 
 def _left_behind(
-    observation: Observation, standings: Sequence[Standing], verdict: Verdict | None, phase: Phase
+    observation: Observation,
+    pod_sets: Sequence[ControllerPods],
+    verdict: ControllerVerdict | None,
+    phase: Phase,
 ) -> tuple[str, ...]:
-    """A sentence about pods that hold resources though the run has ended; () where none do.
+    """Return a sentence about pods that hold resources after the run's end; () where none do.
 
-    Pods that ran when the leads ended have heard of it and are ending. Those that had not started
-    then, and those that were made since, may not have.
+    Pods that ran when the leads ended know of it and are ending. Pods that had not started then, or
+    were created later, may not.
     """
     if phase not in FINAL or verdict is None:
         return ()
-    deciding = phases.deciding(standings)
+    deciding = deciding_controllers(pod_sets)
     late = [
         pod
-        for one in standings
-        if one not in deciding and one.controller.verdict is None and one.controller.ending is None
-        for pod in one.active
+        for pod_set in pod_sets
+        if pod_set not in deciding
+        and pod_set.controller.verdict is None
+        and pod_set.controller.ending is None
+        for pod in pod_set.active
         if not pod.deleting
         and (pod.phase is PodPhase.PENDING or (verdict.at and pod.created_at > verdict.at))
     ]
     if not late:
         return ()
-    shown = some([f"{pod.name} ({pod.phase})" for pod in late])
+    pod_list = list_some([f"{pod.name} ({pod.phase})" for pod in late])
     delete = f"{names.CLI} delete {observation.release} -n {observation.namespace}"
     note = f"the run has ended without {plural(len(late), 'pod')} that had not started then, and "
-    return (f"{note}that may hold resources: {shown}; `{delete}` ends what is left",)
+    return (f"{note}that may hold resources: {pod_list}; `{delete}` ends what is left",)
 
 
-def _ending(standings: Sequence[Standing]) -> Verdict | None:
-    """The end that is certain, though pods are still there."""
-    found = [one.controller.ending for one in phases.deciding(standings)]
-    failed = [one for one in found if one is not None and one.outcome is Outcome.FAILED]
+def _ending(pod_sets: Sequence[ControllerPods]) -> ControllerVerdict | None:
+    """Return the verdict that is certain although pods still run."""
+    verdicts = [pod_set.controller.ending for pod_set in deciding_controllers(pod_sets)]
+    failed = [
+        verdict
+        for verdict in verdicts
+        if verdict is not None and verdict.outcome is ControllerOutcome.FAILED
+    ]
     if failed:
         return failed[0]
-    return found[0] if len(found) == 1 else None
+    return verdicts[0] if len(verdicts) == 1 else None
 
 
 def _started_at(facts: Sequence[ControllerFacts]) -> float | None:
-    """When the first controller was started; while a queue holds them all, when it was created."""
-    started = [one.started_at for one in facts if one.started_at is not None]
-    created = [one.created_at for one in facts if one.created_at is not None]
-    return min(started or created, default=None)
+    """Return when the first controller started, or was created where a queue holds all of them."""
+    start_times = [
+        controller.started_at for controller in facts if controller.started_at is not None
+    ]
+    created = [controller.created_at for controller in facts if controller.created_at is not None]
+    return min(start_times or created, default=None)
 
 
-def _exit_code(phase: Phase, verdict: Verdict | None, found: Found | None) -> int | None:
+def _exit_code(
+    phase: Phase, verdict: ControllerVerdict | None, located: LocatedFailure | None
+) -> int | None:
     if phase is Phase.SUCCEEDED:
         return EXIT_OK
     if phase is not Phase.FAILED:
         return None
-    if found is not None:
-        return found.failure.exit_code
+    if located is not None:
+        return located.failure.exit_code
     code = verdict.exit_code if verdict is not None else None
     return EXIT_FAILED if code is None else code
 
 
-def _roles(standings: Sequence[Standing]) -> tuple[RoleStatus, ...]:
-    """Counts per role; several controllers may have one."""
-    found: dict[str, RoleStatus] = {}
-    for one in standings:
-        role, known = one.role, found.get(one.role.role)
-        found[role.role] = role if known is None else _sum(known, role)
-    return tuple(found.values())
+def _roles(pod_sets: Sequence[ControllerPods]) -> tuple[RoleStatus, ...]:
+    """Return the counts per role; several controllers may have one role."""
+    roles: dict[str, RoleStatus] = {}
+    for pod_set in pod_sets:
+        role, counted = pod_set.role, roles.get(pod_set.role.role)
+        roles[role.role] = role if counted is None else _sum(counted, role)
+    return tuple(roles.values())
 
 
-def _sum(one: RoleStatus, other: RoleStatus) -> RoleStatus:
+def _sum(counts: RoleStatus, other: RoleStatus) -> RoleStatus:
     return RoleStatus(
-        role=one.role,
-        expected=one.expected + other.expected,
-        pending=one.pending + other.pending,
-        running=one.running + other.running,
-        succeeded=one.succeeded + other.succeeded,
-        failed=one.failed + other.failed,
-        ready=one.ready + other.ready,
+        role=counts.role,
+        expected=counts.expected + other.expected,
+        pending=counts.pending + other.pending,
+        running=counts.running + other.running,
+        succeeded=counts.succeeded + other.succeeded,
+        failed=counts.failed + other.failed,
+        ready=counts.ready + other.ready,
     )
+
+
+# The kinds that make a new pod for each that is deleted.
+_REPLACING = frozenset({JOB, STATEFUL_SET})
+
+
+def deciding_controllers(pod_sets: Sequence[ControllerPods]) -> Sequence[ControllerPods]:
+    """Return the controllers whose end is the run's: those that lead, or else all."""
+    lead = [pod_set for pod_set in pod_sets if pod_set.controller.leads]
+    return lead or pod_sets
+
+
+def training(pod_sets: Sequence[ControllerPods]) -> Sequence[ControllerPods]:
+    """Return the controllers whose pods train: all but an elastic job's master."""
+    return [
+        pod_set
+        for pod_set in pod_sets
+        if pod_set.controller.kind != ELASTIC_JOB or pod_set.controller.role != names.ROLE_MASTER
+    ]
+
+
+def overall(pod_sets: Sequence[ControllerPods]) -> ControllerVerdict | None:
+    """Return the verdict of a run: the first failure that decides, or the end of all."""
+    verdicts = [pod_set.controller.verdict for pod_set in deciding_controllers(pod_sets)]
+    reached = [verdict for verdict in verdicts if verdict is not None]
+    for verdict in reached:
+        if verdict.outcome is ControllerOutcome.FAILED:
+            return verdict
+    if not reached or len(reached) < len(verdicts):
+        return None
+    suspended = [verdict for verdict in reached if verdict.outcome is ControllerOutcome.SUSPENDED]
+    last = max(reached, key=lambda verdict: verdict.at or 0.0)
+    return suspended[0] if suspended else last
+
+
+def phase_of(
+    pod_sets: Sequence[ControllerPods], verdict: ControllerVerdict | None, queue: Queue
+) -> Phase:
+    """Return the phase of a run.
+
+    Args:
+        pod_sets: the controllers and their pods.
+        verdict: see `overall`.
+        queue: their place in a queue.
+    """
+    if verdict is not None and verdict.outcome is ControllerOutcome.FAILED:
+        return Phase.FAILED
+    if verdict is not None and verdict.outcome is ControllerOutcome.COMPLETE:
+        return Phase.SUCCEEDED
+    if verdict is not None and not queue.held and not queue.admitted:
+        return Phase.SUSPENDED
+    return _going_on(pod_sets, queue)
+
+
+def sentence(running: int, expected: int, ending: int = 0, failed: int = 0) -> str:
+    """Return a sentence on the pods of a run that goes on.
+
+    Args:
+        running: those that run, and are not being deleted.
+        expected: how many it is made of.
+        ending: those that are being deleted.
+        failed: those that failed and that no other replaces.
+    """
+    counted = f"{running} of {plural(expected, 'pod')} running"
+    if ending:
+        counted += f"; {ending} {'is' if ending == 1 else 'are'} ending"
+    return f"{counted}; {failed} failed for good" if failed else counted
+
+
+def ending_sentence(end: str) -> str:
+    """Return the sentence for a run whose end is certain while its last pods end."""
+    return f"{end}; its last pods are being ended"
+
+
+def _going_on(pod_sets: Sequence[ControllerPods], queue: Queue) -> Phase:
+    """Return the phase of a run that has not ended."""
+    pod_sets = training(pod_sets)
+    places = [place for pod_set in pod_sets for place in pod_set.places]
+    began = any(place.phase is not PodPhase.PENDING for place in places)
+    if queue.held and not any(place.running and not place.leaving for place in places):
+        return Phase.PENDING
+    if not began:
+        return Phase.ADMITTED if queue.admitted else Phase.PENDING
+    if any(map(_restarts, pod_sets)):
+        return Phase.RESTARTING
+    return Phase.SCALING if any(map(_is_scaling, pod_sets)) else Phase.RUNNING
+
+
+def _restarts(pod_set: ControllerPods) -> bool:
+    """Whether pods of a controller failed or are being deleted, and are not back yet."""
+    controller = pod_set.controller
+    if not controller.replaces:
+        return False
+    if pod_set.lost or any(map(_is_restarting, pod_set.places)):
+        return True
+    leaving = [place.leaving for place in pod_set.places if place.running]
+    if controller.kind == ELASTIC_JOB:
+        return bool(leaving) and all(leaving)  # a plan may have taken some of them away
+    return controller.kind in _REPLACING and any(leaving)
+
+
+def _is_restarting(place: Slot) -> bool:
+    """Whether a pod that was replaced or restarted is not back yet."""
+    if place.pod is None or not place.pod.active or place.phase is PodPhase.SUCCEEDED:
+        return False
+    return bool(place.restarts or place.pod.ends) and not place.running
+
+
+def _is_scaling(pod_set: ControllerPods) -> bool:
+    """Whether an elastic run trains with another number of pods than it should have."""
+    controller = pod_set.controller
+    if controller.least is None or not controller.replaces:
+        return False
+    running = sum(place.running for place in pod_set.places)
+    leaving = any(pod.active for pod in pod_set.surplus)
+    joining = controller.elastic and running < controller.expected and pod_set.role.succeeded == 0
+    return running >= controller.least and (leaving or joining)

@@ -1,4 +1,4 @@
-"""How often a Job tries its pods again, and what is said when no try is left.
+"""The retries of a Job's pods, and the sentences for when none is left.
 
 The cluster's Jobs and those of this machine end in the same words.
 """
@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from allranks.words import plural
+from allranks.humanize import plural
 
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """What a Job allows its pods.
+    """The retries that a Job allows its pods.
 
     Attributes:
         limit: failed pods in all.
@@ -29,8 +29,15 @@ class Retries:
     without_retry: bool = False
 
 
+def fails_at_once(container: str, pod: str, code: int | None) -> str:
+    """Return the sentence for an exit code that the podFailurePolicy answers with FailJob."""
+    return (
+        f"container {container} of {pod} ended with exit code {code}, which fails the job at once"
+    )
+
+
 def out_of_retries(reason: str, retries: Retries, failed: int) -> str:
-    """Why a Job has failed, for the reasons that are about retries; "" for another reason.
+    """Return why a Job ran out of retries; "" where it failed for another reason.
 
     Where each index has retries for itself, and the first index that has none left fails the Job,
     the sentence is the same as for a Job with one limit: nobody asked for indexes.
@@ -45,8 +52,8 @@ def out_of_retries(reason: str, retries: Retries, failed: int) -> str:
     if reason == "BackoffLimitExceeded":
         sentence = f"no retry is left (backoffLimit {retries.limit})"
     elif reason == "MaxFailedIndexesExceeded" and retries.max_failed == 0:
-        known = alone and retries.per_index is not None
-        sentence = none_left if known else "an index failed for good"
+        counted = alone and retries.per_index is not None
+        sentence = none_left if counted else "an index failed for good"
     elif reason == "MaxFailedIndexesExceeded" and retries.max_failed is not None:
         sentence = f"more than {plural(retries.max_failed, 'index')} failed"
     elif reason == "FailedIndexes" and retries.pods == 1 and retries.per_index is not None:

@@ -1,12 +1,13 @@
 """Hyperparameter sweeps: one values file becomes an experiment of many trials.
 
-The core is pure and needs no library. `model` says what a sweep is; `spec`, with `forms` and
-`reading`, reads one from values and `tokens` how they were typed; `space` counts its combinations;
-`apply`, with `places` and `naming`, makes a trial's values; `metrics` reads what trials report, and
-`stopping` judges them. `records` are what is written down of a sweep, `state` is their fold,
-`decide` says what to do next in terms of `actions`, and `written` keeps a sweep for its resumption.
+The core is pure and needs no library. `model` is the data of a sweep; `spec.parse` and
+`spec.parameters` read it from values; `search.space` counts its combinations; `spec.apply` and
+`naming` make the values and the name of a trial; `metrics` parses what trials report, and
+`early_stopping` judges them. `records` are the entries of a journal, `state` is their fold,
+`decide` chooses the next `actions`, and `serialize` turns a sweep into plain data and back.
 
-At its edge stand `journals`, the port of what keeps a sweep, and `sampling`, that of the searches.
-Behind the first are `journal`, a file that survives a crash, and `study` with its neighbours
-(`rows`, `mirror`, `database`), a study in a database; these and `search` alone import Optuna.
+At its edge are three interfaces: `storage.base` for where the journal of a sweep is kept (a file,
+Secrets of a cluster, or a database), `search.base` for searches (`search.factory` chooses one), and
+`trials.base` for the releases of trials. `search.optuna`, `search.samplers` and
+`reporting.optuna_study` alone import Optuna.
 """

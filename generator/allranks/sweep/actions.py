@@ -1,8 +1,8 @@
-"""What `decide` asks of whoever runs a sweep, and what it is told of the releases.
+"""The actions that `decide` returns to the runner of a sweep, and the releases that it decides on.
 
-To carry an action out: write its record (`records.of`) into the journal, give the record to the
-state, then do what the action says. What is done twice must do no harm: a release that is there
-already is started, and one that is gone is removed.
+To carry out an action: append its record (`records.of`) to the journal, apply the record to the
+state, then do what the action says. Actions are idempotent: to start a release that is already
+there, or to remove one that is gone, does nothing.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ REQUESTED: Final = "stopped"  # a person wanted so
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """A release of the sweep.
+    """The observed release of a trial.
 
     Attributes:
-        phase: see above; a release that is not there is not observed.
+        phase: one of the phases above; a release that is not there is not observed.
         reason: why it failed or is blocked, for a person.
-        since: when it came into its phase, in seconds since 1970; what `BLOCKED` waits from.
+        since: when it entered its phase, in seconds since 1970; the start of the wait of `BLOCKED`.
         retryable: whether another attempt may do better.
-        others: metrics that it reported besides the objective.
-        cpu_seconds: processor time, where it is known.
-        is_over: it runs no more, and is `RUNNING` only until all that it said is read.
-        began: when its work began, where the cluster tells so; 0 for unknown.
+        others: names of metrics that it reported besides the objective.
+        cpu_seconds: processor time in seconds; None where it is unknown.
+        is_over: it has ended, and stays `RUNNING` only until all of its output is read.
+        began: when its work began, in seconds since 1970; 0 where the cluster does not say.
     """
 
     phase: str
@@ -54,14 +54,14 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class Propose:
-    """Ask the search for a trial of this number, and record what it says."""
+    """Ask the search for the parameters of this trial, and record its answer."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Make the trial's release; nothing to do where it is there."""
+    """Install the trial's release, unless it is already there."""
 
     number: int
     name: str
@@ -70,19 +70,20 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Record why the trial's release cannot be made for now; nothing to do."""
+    """Record why the trial's release cannot be installed for now; nothing else to do."""
 
     number: int
-    why: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """Record that the trial's release is there; nothing to do.
+class RecordRelease:
+    """Record that the trial's release is there; nothing else to do.
 
     Attributes:
         number: the trial's.
-        began: when its work began, where it had to wait and that is known; None for now.
+        began: when its work began, in seconds since 1970, if it had to wait and that is known; None
+            means now.
     """
 
     number: int
@@ -91,57 +92,57 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Remove the trial's release, which still runs, since the trial is to end as `to`."""
+    """Remove the trial's running release, because the trial is to end in the state `to`."""
 
     number: int
     name: str
     to: str
-    why: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Record that an attempt failed and another follows; nothing to do."""
+    """Record that an attempt failed and another follows; nothing else to do."""
 
     number: int
-    why: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class End:
-    """Record how a trial ended; nothing to do.
+class RecordEnd:
+    """Record how a trial ended; nothing else to do.
 
     Attributes:
         number: the trial's.
         state: how it ended.
         value: its objective; None where it has none.
-        why: the reason, for a person.
-        cpu_seconds: processor time, where it is known.
-        ended: when it did, in seconds since 1970, where that is long ago; None for now.
+        reason: why it ended so, for a person.
+        cpu_seconds: processor time in seconds; None where it is unknown.
+        ended: when it ended, in seconds since 1970, if that is long ago; None means now.
     """
 
     number: int
     state: str
     value: float | None
-    why: str
+    reason: str
     cpu_seconds: float | None = None
     ended: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """Remove a release that has no work left to do, or that no trial knows."""
+    """Remove a release that has no work left, or that belongs to no trial."""
 
     name: str
-    why: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """Record that the sweep is over; nothing of it runs."""
+    """Record that the sweep is over: nothing of it runs any more."""
 
     outcome: str
-    why: str
+    reason: str
 
 
-Action = Propose | Start | Wait | Seen | Stop | Retry | End | Remove | Finish
+Action = Propose | Start | Wait | RecordRelease | Stop | Retry | RecordEnd | Remove | Finish

@@ -1,10 +1,10 @@
-"""What to do next in a sweep: from its records and its releases alone, and from nothing else.
+"""Decide what to do next in a sweep, from its records and its releases alone.
 
-Whoever runs a sweep may be killed between any two steps, and begins again here: with the state that
-the journal tells, and the releases that are there. So every decision follows from these two, what
-has been decided and written down is decided no second time, and what was not done is done now.
+A runner may be killed between any two steps, and its successor begins here: with the state that the
+journal holds, and the releases that are there. So every decision follows from these two: what was
+recorded is not decided a second time, and what was not done is done now.
 
-First what has ended is settled. Only when there is nothing more to settle is anything new begun, so
+Trials that have ended are settled first. New ones start only when nothing is left to settle, so
 that no trial starts after the one that ends the sweep.
 """
 
@@ -15,15 +15,16 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from allranks.sweep import actions, stopping
+from allranks.humanize import number_of, plural
+from allranks.sweep import actions, early_stopping
 from allranks.sweep.actions import (
-    End,
     Finish,
     Observed,
     Propose,
+    RecordEnd,
+    RecordRelease,
     Remove,
     Retry,
-    Seen,
     Start,
     Stop,
     Wait,
@@ -37,7 +38,6 @@ from allranks.sweep.model import (
     SUCCEEDED,
     UNMEASURED,
 )
-from allranks.words import number_of, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -46,18 +46,22 @@ if TYPE_CHECKING:
     from allranks.sweep.model import SweepSpec, Trial
     from allranks.sweep.state import SweepState
 
-# How long a release waits that could not be made for now, in seconds, before it is tried again.
+# How long a blocked release waits until its install is tried again, in seconds.
 BLOCKED_WAIT = 15.0
-# So many trials without the objective end a sweep in which none has it, unless it allows for more.
+# More trials than this without the objective end a sweep in which none has reported it, unless
+# maxFailedTrials says otherwise.
 UNMEASURED_MAX = 3
-# So many trials that failed alike end a sweep in which none has ended otherwise, unless it says how
-# many may fail: what every trial does wrong, a thousand more would do wrong as well.
+# So many trials that all failed for the same reason end a sweep, unless maxFailedTrials is set:
+# what every trial does wrong, a thousand more would do wrong as well.
 ALIKE_MAX = 10
-# What differs between reasons that are the same: a number, a name of hexadecimal digits.
-_NUMBER = re.compile(r"\b0x[0-9a-f]+\b|[-+]?\d[\d.]*(?:e[-+]?\d+)?|\b[0-9a-f]{8,}\b", re.IGNORECASE)
+# The parts in which equal reasons may differ: numbers, and names of hexadecimal digits.
+_NUMBER = re.compile(
+    r"\b0x[0-9a-f]+\b|[-+]?\b(?=\d*[a-f])[0-9a-f]{8,}\b|[-+]?\d[\d.]*(?:e[-+]?\d+)?", re.IGNORECASE
+)
 
-# A trial that ended longer ago than this, in seconds, ended while nobody looked, and has the time
-# that its release tells. Else ours is better: a cluster tells whole seconds, by its own clock.
+# A trial that ended longer ago than this, in seconds, ended while no runner looked, and gets the
+# time of its release. Otherwise our own clock is better: a cluster reports whole seconds, by its
+# clock.
 LATE = 5.0
 
 _UNDER_WAY = frozenset({actions.STARTING, actions.REMOVING})
@@ -65,7 +69,7 @@ _UNDER_WAY = frozenset({actions.STARTING, actions.REMOVING})
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """What a decision about one trial looks at, besides the trial itself."""
+    """The context of a decision about one trial."""
 
     state: SweepState
     spec: SweepSpec
@@ -76,18 +80,18 @@ class _View:
 def decide(
     state: SweepState, spec: SweepSpec, observed: Mapping[str, Observed], now: float
 ) -> list[Action]:
-    """The next actions, in the order in which to carry them out; none while there is but to wait.
+    """Return the next actions, in order; none if all that is left is to wait.
 
     Args:
-        state: the sweep so far; all measures that were read are in it.
-        spec: the sweep as it is asked for.
-        observed: every release of the sweep that is there, by its name, the runner's own work under
-            way included.
+        state: the sweep so far, with all measures that were read.
+        spec: the sweep as it was requested.
+        observed: every existing release of the sweep, by name, including installs and removals that
+            are under way.
         now: in seconds since 1970.
 
     Returns:
-        What to carry out as `actions` says, one after the other, each with its record first. Where
-        something was recorded, ask again at once; else when something may have changed.
+        The actions to carry out one after the other, each after its record (see `actions`). If
+        something was recorded, call again at once; otherwise when something may have changed.
     """
     removals = list(_removals(state, spec, observed))
     if state.outcome:
@@ -99,18 +103,18 @@ def decide(
         for trial in state.running()
         for action in _settle(trial, view, observed.get(trial.name))
     ]
-    found: list[Action] = [*settled, *removals]
-    if any(isinstance(action, End | Retry) for action in settled):
-        return found
+    steps: list[Action] = [*settled, *removals]
+    if any(isinstance(action, RecordEnd | Retry) for action in settled):
+        return steps
     if ending is not None:
-        return found + _close(state, observed, found, ending)
-    if _done(state, spec):
-        return found + _finish(state, observed, found, *_verdict(state, spec))
-    return found + list(_begin(state, spec, observed))
+        return steps + _close(state, observed, steps, ending)
+    if _is_finished(state, spec):
+        return steps + _finish(state, observed, steps, *_verdict(state, spec))
+    return steps + list(_begin(state, spec, observed))
 
 
 def over(state: SweepState, spec: SweepSpec) -> tuple[str, str] | None:
-    """How and why a sweep is to end although trials are left; None where it goes on."""
+    """Return the outcome and the reason if a sweep is to end early; None if it goes on."""
     failed, unmeasured = state.counts[FAILED], state.counts[UNMEASURED]
     if state.requested:
         return actions.REQUESTED, state.requested
@@ -133,111 +137,118 @@ def over(state: SweepState, spec: SweepSpec) -> tuple[str, str] | None:
     return None
 
 
-def _settle(trial: Trial, view: _View, there: Observed | None) -> Iterator[Action]:
-    """What is to be done about one trial that runs."""
-    if there is not None:
+def _settle(trial: Trial, view: _View, release: Observed | None) -> Iterator[Action]:
+    """Yield the actions for one running trial."""
+    if release is not None:
         view.state.unsure.discard(trial.number)
-        if trial.waiting and _is_made(there):
-            yield Seen(trial.number, there.began or None)
-        if there.phase in _UNDER_WAY or there.is_over:
+        if trial.waiting and _is_made(release):
+            yield RecordRelease(trial.number, release.began or None)
+        if release.phase in _UNDER_WAY or release.is_over:
             return
-    if there is not None and there.phase == actions.SUCCEEDED:
-        yield _ended_well(trial, view, there)
+    if release is not None and release.phase == actions.SUCCEEDED:
+        yield _ended_well(trial, view, release)
     elif trial.stopping:
-        yield from _stopping(trial, there)
+        yield from _stopping(trial, release)
     elif view.ending is not None:
-        yield from _called_off(trial, there, view.ending[1])
-    elif there is None:
+        yield from _called_off(trial, release, view.ending[1])
+    elif release is None:
         yield _missing(trial, view)
-    elif there.phase == actions.FAILED:
-        yield _failed(trial, view, there)
-    elif there.phase == actions.RUNNING:
+    elif release.phase == actions.FAILED:
+        yield _failed(trial, view, release)
+    elif release.phase == actions.RUNNING:
         yield from _watched(trial, view)
     else:
-        yield from _blocked(trial, view, there)
+        yield from _blocked(trial, view, release)
 
 
 def _missing(trial: Trial, view: _View) -> Action:
-    """A trial that runs, and of which there is no release."""
-    if trial.seen and trial.number in view.state.unsure:
-        # Whether it was removed, or had ended well and the record of it is lost, nobody knows.
+    """Return the action for a running trial that has no release."""
+    if trial.has_release and trial.number in view.state.unsure:
+        # It was removed, or it succeeded and the record was lost: there is no telling which.
         return Retry(trial.number, "its release had gone before this process looked at it")
-    if trial.seen:
+    if trial.has_release:
         return _failed(trial, view, Observed(actions.FAILED, "its release was removed"))
     return Start(trial.number, trial.name, trial.attempts)
 
 
-def _blocked(trial: Trial, view: _View, there: Observed) -> Iterator[Action]:
-    """A trial whose release cannot be made for now."""
-    if not trial.waiting or alike(trial.reason) != alike(there.reason):
-        yield Wait(trial.number, there.reason)
-    if view.now - there.since >= BLOCKED_WAIT:
+def _blocked(trial: Trial, view: _View, release: Observed) -> Iterator[Action]:
+    """Yield the actions for a trial whose release cannot be installed for now."""
+    if not trial.waiting or alike(trial.reason) != alike(release.reason):
+        yield Wait(trial.number, release.reason)
+    if view.now - release.since >= BLOCKED_WAIT:
         yield Start(trial.number, trial.name, trial.attempts)
 
 
-def _called_off(trial: Trial, there: Observed | None, why: str) -> Iterator[Action]:
-    """A trial that runs although the sweep is to end."""
-    if there is not None and there.phase == actions.FAILED:
-        yield End(trial.number, FAILED, None, there.reason or "it failed", there.cpu_seconds)
-    elif (there is None and trial.seen) or (there is not None and there.phase == actions.BLOCKED):
-        yield End(trial.number, CANCELLED, None, why)
+def _called_off(trial: Trial, release: Observed | None, reason: str) -> Iterator[Action]:
+    """Yield the actions for a running trial of a sweep that is to end."""
+    if release is not None and release.phase == actions.FAILED:
+        yield RecordEnd(
+            trial.number, FAILED, None, release.reason or "it failed", release.cpu_seconds
+        )
+    elif (release is None and trial.has_release) or (
+        release is not None and release.phase == actions.BLOCKED
+    ):
+        yield RecordEnd(trial.number, CANCELLED, None, reason)
     else:
-        yield Stop(trial.number, trial.name, CANCELLED, why)
+        yield Stop(trial.number, trial.name, CANCELLED, reason)
 
 
 def _watched(trial: Trial, view: _View) -> Iterator[Action]:
-    if not trial.seen and not trial.waiting:  # Else it was yielded already.
-        yield Seen(trial.number)
+    if not trial.has_release and not trial.waiting:  # Else it was yielded already.
+        yield RecordRelease(trial.number)
     early, objective = view.spec.early, view.spec.objective
-    # A judgement of measures never changes, so those that were let go on are not judged again.
+    # The verdict on measures never changes, so those that were allowed to go on are not judged
+    # again.
     new = view.state.judged.get(trial.number) is not trial.measures
     if early is not None and trial.measures and new:
-        why = stopping.verdict(early, objective, trial, view.state.trials.values())
-        if why:
-            yield Stop(trial.number, trial.name, STOPPED, why)
+        reason = early_stopping.verdict(early, objective, trial, view.state.trials.values())
+        if reason:
+            yield Stop(trial.number, trial.name, STOPPED, reason)
         else:
             view.state.judged[trial.number] = trial.measures
 
 
-def _stopping(trial: Trial, there: Observed | None) -> Iterator[Action]:
-    """A trial that is being ended: it has, once its release has gone or has ended by itself."""
-    if there is not None and there.phase == actions.RUNNING:
+def _stopping(trial: Trial, release: Observed | None) -> Iterator[Action]:
+    """Yield the actions for a trial that is being stopped, until its release is gone or ended."""
+    if release is not None and release.phase == actions.RUNNING:
         yield Stop(trial.number, trial.name, trial.stopping, trial.reason)
         return
     value = _last(trial) if trial.stopping == STOPPED else None
-    cpu = None if there is None else there.cpu_seconds
-    yield End(trial.number, trial.stopping, value, trial.reason, cpu)
+    cpu = None if release is None else release.cpu_seconds
+    yield RecordEnd(trial.number, trial.stopping, value, trial.reason, cpu)
 
 
-def _ended_well(trial: Trial, view: _View, there: Observed) -> Action:
-    metric, ended = view.spec.objective.metric, _ended(there, view.now)
+def _ended_well(trial: Trial, view: _View, release: Observed) -> Action:
+    metric, ended_at = view.spec.objective.metric, _ended(release, view.now)
     if not metric:
-        return End(trial.number, SUCCEEDED, None, "", there.cpu_seconds, ended)
+        return RecordEnd(trial.number, SUCCEEDED, None, "", release.cpu_seconds, ended_at)
     if not trial.measures:
-        said = f"; it reported {', '.join(there.others)}" if there.others else ""
-        why = f"it ended without reporting {metric}{said}"
-        return End(trial.number, UNMEASURED, None, why, there.cpu_seconds, ended)
+        reported = f"; it reported {', '.join(release.others)}" if release.others else ""
+        reason = f"it ended without reporting {metric}{reported}"
+        return RecordEnd(trial.number, UNMEASURED, None, reason, release.cpu_seconds, ended_at)
     value = _last(trial)
     if value is None:
-        why = f"the last {metric} that it reported is {trial.measures[-1].value}"
-        return End(trial.number, UNMEASURED, None, why, there.cpu_seconds, ended)
-    return End(trial.number, SUCCEEDED, value, "", there.cpu_seconds, ended)
+        reason = f"the last {metric} that it reported is {trial.measures[-1].value}"
+        return RecordEnd(trial.number, UNMEASURED, None, reason, release.cpu_seconds, ended_at)
+    return RecordEnd(trial.number, SUCCEEDED, value, "", release.cpu_seconds, ended_at)
 
 
-def _failed(trial: Trial, view: _View, there: Observed) -> Action:
-    why = there.reason or "it failed"
-    if there.retryable and trial.attempts <= view.spec.retries:
-        return Retry(trial.number, why)
-    return End(trial.number, FAILED, None, why, there.cpu_seconds, _ended(there, view.now))
+def _failed(trial: Trial, view: _View, release: Observed) -> Action:
+    reason = release.reason or "it failed"
+    if release.retryable and trial.attempts <= view.spec.retries:
+        return Retry(trial.number, reason)
+    return RecordEnd(
+        trial.number, FAILED, None, reason, release.cpu_seconds, _ended(release, view.now)
+    )
 
 
-def _ended(there: Observed, now: float) -> float | None:
-    """When a release came to its end, where that is too long ago to be now."""
-    return there.since if there.since and now - there.since > LATE else None
+def _ended(release: Observed, now: float) -> float | None:
+    """Return when a release ended, in seconds since 1970, if that is longer ago than `LATE`."""
+    return release.since if release.since and now - release.since > LATE else None
 
 
 def _last(trial: Trial) -> float | None:
-    """The newest measure, which is the trial's value; None where it is no number to go by."""
+    """Return the newest measure, which is the trial's value; None if it is not finite."""
     value = trial.measures[-1].value if trial.measures else math.nan
     return value if math.isfinite(value) else None
 
@@ -245,131 +256,134 @@ def _last(trial: Trial) -> float | None:
 def _removals(
     state: SweepState, spec: SweepSpec, observed: Mapping[str, Observed]
 ) -> Iterator[Action]:
-    """Releases that no open trial needs: of trials that have ended, of attempts, of nobody."""
-    for name, there in observed.items():
-        if there.phase in _UNDER_WAY or _is_blocked(there):
+    """Yield removals of releases of ended trials, of earlier attempts, and of no trial."""
+    for name, release in observed.items():
+        if release.phase in _UNDER_WAY or _is_blocked(release):
             continue
         number = state.by_name.get(name)
         trial = None if number is None else state.trials[number]
         if trial is None:
             yield Remove(name, "no trial of the sweep")
         elif trial.number not in state.open:
-            # The next runner reads what a kept release has said once more.
-            runs = there.phase == actions.RUNNING and not there.is_over
-            if runs or not _kept(trial, spec):
+            # A kept release may run until its output is read again by a new runner.
+            runs = release.phase == actions.RUNNING and not release.is_over
+            if runs or not _keeps(trial, spec):
                 yield Remove(name, f"trial {trial.number} has ended ({trial.state})")
         elif trial.state == PENDING:
             yield Remove(name, f"an earlier attempt of trial {trial.number}")
 
 
-def _kept(trial: Trial, spec: SweepSpec) -> bool:
+def _keeps(trial: Trial, spec: SweepSpec) -> bool:
     return spec.keep == "all" or (spec.keep == "failed" and trial.state == FAILED)
 
 
 def _close(
     state: SweepState,
     observed: Mapping[str, Observed],
-    found: list[Action],
+    steps: list[Action],
     ending: tuple[str, str],
 ) -> list[Action]:
-    """Nothing more is begun; the sweep is over when nothing is left."""
+    """Cancel pending trials, then finish the sweep with this outcome."""
     waiting = state.pending()
     if waiting:
-        return [End(trial.number, CANCELLED, None, ending[1]) for trial in waiting]
-    return _finish(state, observed, found, *ending)
+        return [RecordEnd(trial.number, CANCELLED, None, ending[1]) for trial in waiting]
+    return _finish(state, observed, steps, *ending)
 
 
 def _finish(
     state: SweepState,
     observed: Mapping[str, Observed],
-    found: list[Action],
+    steps: list[Action],
     outcome: str,
-    why: str,
+    reason: str,
 ) -> list[Action]:
-    """The end of the sweep, once nothing of it runs, and nothing is left to remove."""
-    under_way = any(there.phase in _UNDER_WAY for there in observed.values())
-    return [] if found or state.open or under_way else [Finish(outcome, why)]
+    """Return the end of the sweep if nothing of it runs and nothing is left to remove."""
+    under_way = any(release.phase in _UNDER_WAY for release in observed.values())
+    return [] if steps or state.open or under_way else [Finish(outcome, reason)]
 
 
-def _done(state: SweepState, spec: SweepSpec) -> bool:
+def _is_finished(state: SweepState, spec: SweepSpec) -> bool:
     return not state.open and (len(state.trials) >= spec.trials or bool(state.exhausted))
 
 
 def _verdict(state: SweepState, spec: SweepSpec) -> tuple[str, str]:
-    """How a sweep has ended all of whose trials have."""
-    good, ended = state.counts[SUCCEEDED] + state.counts[STOPPED], len(state.trials)
-    if good == 0 and state.counts[UNMEASURED]:
+    """Return the outcome and the reason of a sweep whose trials have all ended."""
+    successes, total = state.counts[SUCCEEDED] + state.counts[STOPPED], len(state.trials)
+    if successes == 0 and state.counts[UNMEASURED]:
         return actions.BROKEN, _never(state, spec)
-    if good == 0 and state.counts[FAILED]:
+    if successes == 0 and state.counts[FAILED]:
         return actions.BROKEN, f"no trial succeeded; {_commonest(state, FAILED)}"
     if spec.objective.metric and not state.counts[SUCCEEDED] and not state.measured:  # all stopped
         return actions.BROKEN, f"no trial reported a number as {spec.objective.metric}"
-    why = f"{plural(ended, 'trial')} {number_of(ended, 'has', 'have')} ended"
-    return actions.COMPLETED, f"{why}; {state.exhausted}" if state.exhausted else why
+    reason = f"{plural(total, 'trial')} {number_of(total, 'has', 'have')} ended"
+    return actions.COMPLETED, f"{reason}; {state.exhausted}" if state.exhausted else reason
 
 
 def _begin(
     state: SweepState, spec: SweepSpec, observed: Mapping[str, Observed]
 ) -> Iterator[Action]:
-    """Start what waits, and propose more, as far as there is room."""
+    """Yield starts of pending trials, and proposals of new ones, within `parallel`."""
     running = state.running()
     if any(_is_blocked(observed.get(trial.name)) for trial in running):
-        return  # The cluster has no room now; what waits for it comes first.
-    strays = sum(1 for name, there in observed.items() if _stray(state, name, there))
+        return  # The cluster has no room now, and blocked trials come first.
+    strays = sum(1 for name, release in observed.items() if _stray(state, name, release))
     room = spec.parallel - len(running) - strays
     waiting = state.pending()
     for trial in waiting[: max(0, room)]:
         if trial.name not in observed:
             yield Start(trial.number, trial.name, trial.attempts + 1)
-    # Proposed only when there is room: the later a search is asked, the more it knows.
+    # Proposed only when there is room: the later a search is asked, the more results it has.
     more = min(room - len(waiting), spec.trials - len(state.trials))
     if not state.exhausted:
         for index in range(more):
             yield Propose(len(state.trials) + index)
 
 
-def _is_made(there: Observed) -> bool:
-    """Whether a release is there, or was: no refused install, and nothing that comes or goes."""
-    ended = there.phase == actions.SUCCEEDED or (there.phase == actions.FAILED and there.began > 0)
-    return there.phase == actions.RUNNING or ended
+def _is_made(release: Observed) -> bool:
+    """Whether a release was installed: it runs, or has ended after it began."""
+    has_ended = release.phase == actions.SUCCEEDED or (
+        release.phase == actions.FAILED and release.began > 0
+    )
+    return release.phase == actions.RUNNING or has_ended
 
 
-def _is_blocked(there: Observed | None) -> bool:
-    return there is not None and there.phase == actions.BLOCKED
+def _is_blocked(release: Observed | None) -> bool:
+    return release is not None and release.phase == actions.BLOCKED
 
 
-def _stray(state: SweepState, name: str, there: Observed) -> bool:
-    """Whether a release takes room although no running trial has it.
+def _stray(state: SweepState, name: str, release: Observed) -> bool:
+    """Whether a release takes room although it belongs to no running trial.
 
-    What is being removed of a trial that we know has ended by itself, and takes none.
+    The release of an ended trial that is being removed takes none.
     """
     number = state.by_name.get(name)
     if number is None:
-        return there.phase == actions.RUNNING or there.phase in _UNDER_WAY
-    return there.phase == actions.RUNNING and state.trials[number].state != RUNNING
+        return release.phase == actions.RUNNING or release.phase in _UNDER_WAY
+    return release.phase == actions.RUNNING and state.trials[number].state != RUNNING
 
 
 def _all_fail_alike(state: SweepState) -> bool:
-    """Whether all trials that have ended failed, and for the same reason but for its numbers."""
+    """Whether all ended trials failed for the same reason, but for numbers and their names."""
     if any(state.counts[ending] for ending in (SUCCEEDED, STOPPED, UNMEASURED)):
         return False
-    return len({alike(reason) for reason in state.reasons(FAILED)}) == 1
+    failed = (trial for trial in state.trials.values() if trial.state == FAILED)
+    return len({alike(trial.reason.replace(trial.name, "")) for trial in failed}) == 1
 
 
 def alike(reason: str) -> str:
-    """A reason without its numbers: the same for two that differ in these alone."""
+    """Return a reason without its numbers, to compare reasons that differ in these alone."""
     return _NUMBER.sub("0", reason)
 
 
 def _never(state: SweepState, spec: SweepSpec) -> str:
     metric, count = spec.objective.metric, state.counts[UNMEASURED]
     trials = plural(count, "trial")
-    said = "was no number at the end of" if metric in _reported(state) else "never appeared in"
-    return f"{metric} {said} {trials}; {_commonest(state, UNMEASURED)}"
+    fault = "was no number at the end of" if metric in _reported(state) else "never appeared in"
+    return f"{metric} {fault} {trials}; {_commonest(state, UNMEASURED)}"
 
 
 def _reported(state: SweepState) -> set[str]:
-    """What trials that are unmeasured reported all the same: no numbers."""
+    """Return the metrics that unmeasured trials reported with values that are no finite numbers."""
     unmeasured = (trial for trial in state.trials.values() if trial.state == UNMEASURED)
     return {measure.name for trial in unmeasured for measure in trial.measures[-1:]}
 

@@ -1,8 +1,8 @@
-"""What a sweep is: frozen data that every part of it shares.
+"""The data model of a sweep: frozen dataclasses that all of its parts share.
 
-A parameter's value is two things. To the trial it is text, exactly as typed: ``1e-5`` must arrive
-as ``1e-5`` and ``"08"`` as ``08``, although YAML reads a number and a word. To the search it is
-data, which can be compared. `Choice` carries both, so that neither is ever made from the other.
+A value of a parameter has two forms. The trial gets its text, exactly as typed: ``1e-5`` must
+arrive as ``1e-5`` and ``"08"`` as ``08``, although YAML reads a number and a string. The search
+compares its data. `Choice` has both, so that neither is ever made from the other.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any, Final
 
 Scalar = bool | int | float | str
 
-# No sweep has more trials; its journal and its report would be of no use.
+# The most trials of a sweep; the journal and the report of a larger one would be of no use.
 TRIALS_MAX: Final = 100_000
-# As the schema has it; who starts again more often than that starts for ever.
+# The most retries of a trial, as in the schema.
 RETRIES_MAX: Final = 1000
-# So many values may a range have: more differ in digits that nobody reads.
+# The most values of a range; more would differ in digits that nobody reads.
 VALUES_MAX: Final = 10**30
 
 # How a parameter reaches the trial.
@@ -46,7 +46,7 @@ AUTO: Final = "auto"
 TERMINATION: Final = "termination"
 STDOUT: Final = "stdout"
 
-# Whose releases stay after their end.
+# Which trials keep their releases after they have ended.
 KEEP: Final = ("none", "failed", "all")
 
 # The states of a trial.
@@ -58,7 +58,7 @@ STOPPED: Final = "stopped"  # ended early, since others did better
 UNMEASURED: Final = "unmeasured"  # ended well, but its objective never appeared
 CANCELLED: Final = "cancelled"  # ended, or never started, since the sweep was over
 
-# What is said of a trial that runs, and whose release has to wait; no state of its own.
+# How a running trial whose release has to wait is reported; not a state of its own.
 WAITING: Final = "waiting"
 
 STATES: Final = (PENDING, RUNNING, SUCCEEDED, FAILED, STOPPED, UNMEASURED, CANCELLED)
@@ -71,8 +71,8 @@ class Choice:
     """One value of a parameter.
 
     Attributes:
-        text: what the trial gets in its arguments and its environment: exactly what was typed.
-        data: the same as YAML types it, for the search and for values that are no text.
+        text: exactly what was typed, for the trial's arguments and environment.
+        data: the same as YAML reads it, for the search and for values that are not text.
     """
 
     text: str
@@ -83,7 +83,7 @@ class Choice:
         return self.text
 
 
-# What a trial runs with, by the parameters' names and in their order.
+# The choices of a trial, by the names of the parameters and in their order.
 Assignment = Mapping[str, Choice]
 
 
@@ -141,8 +141,8 @@ class Reach:
     Attributes:
         kind: `ARG` (two more words of argv), `ENV`, `PATH` (a values path), `PLACEHOLDER`, or
             `OVERLAY` (values of the choice's own).
-        to: the option (``--lr``), the variable, or the values path; of a placeholder, the values
-            path of the string that holds it; of an overlay, what the values were read from.
+        to: the option (``--lr``), the variable, or the values path; for a placeholder, the values
+            path of the string that contains it; for an overlay, the source of its values.
     """
 
     kind: str
@@ -151,14 +151,14 @@ class Reach:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One thing that differs between trials.
+    """A parameter of a sweep: one thing that differs between trials.
 
     Attributes:
-        name: what it is called.
-        space: what is tried.
-        reaches: how a choice gets to the trial.
-        overlays: by the text of a choice, values that are laid over those of all trials; empty
-            where a choice is but its own value.
+        name: its name.
+        space: the values to try.
+        reaches: the ways in which a choice gets to the trial.
+        overlays: by the text of a choice, values that are merged over those of all trials; empty
+            if a choice is a plain value.
     """
 
     name: str
@@ -169,41 +169,42 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """What is sought.
+    """The objective of a sweep.
 
     Attributes:
         metric: the name that trials report it under.
         direction: `MAXIMIZE` or `MINIMIZE`.
-        goal: a value that ends the sweep once a trial has it, or better; None for none.
+        goal: a value that ends the sweep once a trial reaches it; None for none.
     """
 
     metric: str
     direction: str = MAXIMIZE
     goal: float | None = None
 
-    def better(self, one: float, other: float) -> bool:
+    def better(self, value: float, other: float) -> bool:
         """Whether one value is better than another."""
-        return one > other if self.direction == MAXIMIZE else one < other
+        return value > other if self.direction == MAXIMIZE else value < other
 
     def reached(self, value: float | None) -> bool:
-        """Whether a value is the goal, or better."""
+        """Whether a value is the goal or better; False if there is no goal."""
         if self.goal is None or value is None:
             return False
         return value == self.goal or self.better(value, self.goal)
 
     def key(self, value: float) -> float:
-        """A number that sorts values, the best first."""
+        """Return a number that sorts values, the best first."""
         return -value if self.direction == MAXIMIZE else value
 
 
 @dataclass(frozen=True, slots=True)
 class EarlyStopping:
-    """When a trial is ended before its end.
+    """The rule by which trials are stopped early.
 
     Attributes:
         kind: `HALVING` or `MEDIAN`.
         min_steps: no trial is judged before this step; the first rung of `HALVING`.
-        reduction_factor: of `HALVING`: the best 1/n go on at each rung, and rungs are n-fold apart.
+        reduction_factor: for `HALVING`: the best 1/n go on at each rung, and rungs are n-fold
+            apart.
         warmup_trials: no trial is judged before so many others have succeeded.
     """
 
@@ -215,7 +216,7 @@ class EarlyStopping:
 
 @dataclass(frozen=True, slots=True)
 class MetricsSpec:
-    """How measures are read.
+    """How measures are parsed from the output of trials.
 
     Attributes:
         source: `AUTO` (both), `TERMINATION` (the termination message) or `STDOUT`.
@@ -230,14 +231,14 @@ class MetricsSpec:
 
 @dataclass(frozen=True, slots=True)
 class TrialSpec:
-    """What each trial runs.
+    """The chart and the values that all trials share.
 
     Attributes:
-        workload: one of our charts; "" where `chart` is given, or where a trial is one pod that
-            runs the command of the values at the root.
-        chart: the folder or reference of a foreign chart; "" where `workload` is given.
-        values: the values all trials share.
-        file: a file with values below these; "" for none. Who reads files merges it.
+        workload: one of our charts; "" if `chart` is set, or if a trial is one pod that runs the
+            command of the values at the root.
+        chart: the folder or reference of an external chart; "" if `workload` is set.
+        values: the values of all trials.
+        file: a file with values below these, which the reader of files merges; "" for none.
     """
 
     workload: str = ""
@@ -254,17 +255,17 @@ class SweepSpec:
         name: the sweep's name; trials and their releases begin with it.
         parameters: in the order typed; in a grid the last one by name changes fastest.
         search: `GRID`, `RANDOM`, `TPE`, or the name of a sampler of Optuna's.
-        seed: what chance is drawn from: the same seed, the same trials.
-        objective: what is sought.
-        trials: how many trials there are to be; of a grid, its first ones.
+        seed: of the random numbers: the same seed gives the same trials.
+        objective: what the sweep optimizes.
+        trials: how many trials to run; of a grid, the first ones.
         parallel: how many may run at a time.
         max_failed: so many trials may fail, and one more ends the sweep; None for any number, as
             long as not all of the first ones fail alike.
         retries: how often a failed trial is started again.
-        early: when a trial is ended early; None for never.
-        metrics: how measures are read.
-        trial: what each trial runs.
-        keep: whose releases stay after their end: "none", "failed" or "all".
+        early: the rule for early stopping; None for none.
+        metrics: how measures are parsed.
+        trial: the chart and the values of all trials.
+        keep: which releases stay after their trials have ended: "none", "failed" or "all".
     """
 
     name: str
@@ -281,6 +282,11 @@ class SweepSpec:
     metrics: MetricsSpec = MetricsSpec()
     keep: str = "none"
 
+    @property
+    def at_once(self) -> int:
+        """The number of trials that run at a time, no more than there are."""
+        return min(self.parallel or self.trials, self.trials or self.parallel)
+
 
 @dataclass(frozen=True, slots=True)
 class Measure:
@@ -288,8 +294,8 @@ class Measure:
 
     Attributes:
         name: the metric.
-        value: may be infinite or not a number, where the trial said so.
-        step: the step it belongs to; None where the trial gave none.
+        value: may be infinite or NaN, if the trial reported it so.
+        step: the step it belongs to; None if the trial reported none.
         at: when it was read, in seconds since 1970.
     """
 
@@ -301,24 +307,24 @@ class Measure:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One trial, as far as it has come.
+    """A trial and its current state.
 
     Attributes:
         number: from 0, in the order in which trials were proposed.
         name: its name, and that of its release.
         assignment: its parameters.
         state: one of `STATES`.
-        value: its objective: of a succeeded trial final, of a stopped one the last that it gave.
-        measures: what it reported of the objective in this attempt, in the order of arrival.
+        value: its objective: final for a succeeded trial, the last report of a stopped one.
+        measures: its reports of the objective in this attempt, in order of arrival.
         attempts: how often it was started.
-        started: when this attempt was, in seconds since 1970; None before. Of one whose release
-            had to wait, when that was made.
-        ended: when it ended; None before.
-        reason: why it is in its state, for a person; "" where there is nothing to say.
-        cpu_seconds: processor time, where it is known.
+        started: when this attempt was started, in seconds since 1970; None before. If its release
+            had to wait, when the release was installed.
+        ended: when it ended, in seconds since 1970; None before.
+        reason: why it is in its state, for a person; "" if there is nothing to say.
+        cpu_seconds: processor time in seconds; None where it is unknown.
         stopping: the state it is being ended for (`STOPPED` or `CANCELLED`); "" while it is not.
-        seen: its release was there in this attempt.
-        waiting: its release cannot be made for now, and `reason` says why.
+        has_release: its release was installed in this attempt.
+        waiting: its release cannot be installed for now; `reason` says why.
     """
 
     number: int
@@ -333,5 +339,5 @@ class Trial:
     reason: str = ""
     cpu_seconds: float | None = None
     stopping: str = ""
-    seen: bool = False
+    has_release: bool = False
     waiting: bool = False

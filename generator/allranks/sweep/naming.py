@@ -1,6 +1,6 @@
-"""Names of trials: the same parameters, the same name, on every machine and in every order.
+"""Names of trials: equal parameters give equal names, on every machine and in any order.
 
-The name is a hash of the texts, as Helm's own templates can compute it too
+The name is a hash of the texts of the parameters, which Helm's templates can compute as well
 (``toRawJson | sha256sum``): the canonical JSON has sorted keys, no spaces and no escapes beyond
 those that JSON demands.
 """
@@ -20,35 +20,35 @@ if TYPE_CHECKING:
     from allranks.sweep.model import Assignment
 
 DIGITS = 8
-# Two of ten thousand trials share eight digits once in a hundred sweeps; twelve make it never.
+# Two of ten thousand trials share eight digits in one of a hundred sweeps; twelve digits do not.
 MORE_DIGITS = 12
 # Names of sweeps and of trials, which are names of releases, of objects and of folders.
 NAME = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?", re.ASCII)
-# So much of a release's name is the trial's own: a dash and eight digits, or twelve of them.
+# The suffix of a trial's name is a dash and eight digits, or twelve.
 NAME_MAX = names.HELM_RELEASE_NAME_MAX - 1 - MORE_DIGITS
 
 
 def canonical(assignment: Assignment) -> str:
-    """The texts of a trial's parameters as one JSON object: what tells trials apart."""
+    """Return the texts of a trial's parameters as one JSON object, which identifies the trial."""
     texts = {name: choice.text for name, choice in assignment.items()}
     return json.dumps(texts, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
-def trial_name(sweep: str, assignment: Assignment, taken: Container[str] = ()) -> str:
-    """The name of a trial, and of its release.
+def trial_name(sweep: str, assignment: Assignment, used: Container[str] = ()) -> str:
+    """Return the name of a trial, which is also that of its release.
 
     Args:
         sweep: the sweep's name.
         assignment: the trial's parameters.
-        taken: names of trials with other parameters; almost never one that would collide.
+        used: names of trials with other parameters, to avoid a collision.
     """
     text = canonical(assignment).encode("utf-8", "surrogatepass")
     digest = hashlib.sha256(text).hexdigest()
     short = f"{sweep}-{digest[:DIGITS]}"
-    return f"{sweep}-{digest[:MORE_DIGITS]}" if short in taken else short
+    return f"{sweep}-{digest[:MORE_DIGITS]}" if short in used else short
 
 
 def is_trial(name: str, sweep: str) -> bool:
-    """Whether a name is one of those that trials of a sweep have."""
+    """Whether a trial of a sweep could have this name."""
     own = name.startswith(f"{sweep}-") and len(name) <= names.HELM_RELEASE_NAME_MAX
     return own and NAME.fullmatch(name) is not None

@@ -1,7 +1,7 @@
-"""What is written down of a sweep, one record after another; `state` makes a sweep of them again.
+"""The records of a journal, as JSON-ready dicts; `state` folds them into a sweep again.
 
-A record is JSON-ready. Every effect that would be missed after a crash is written down before it is
-begun: a trial is recorded before it is started, and a stop before anything is ended.
+Every effect that would be missed after a crash is recorded before it begins: a trial before it is
+started, and a stop before anything is ended.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from allranks.sweep import actions, written
+from allranks.sweep import actions, serialize
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from allranks.sweep.model import Assignment, Measure, SweepSpec
-    from allranks.sweep.owner import Owner
+    from allranks.sweep.ownership import OwnerMark
     from allranks.sweep.state import SweepState
 
 Record = dict[str, Any]
 
-# Changes when a reader of today would misread a journal of tomorrow.
+# The version of the records; raised when an older reader would misread a newer journal.
 SCHEMA = 1
 
 
@@ -29,59 +29,59 @@ def head(
     at: float,
     defaults: Mapping[str, Any] | None = None,
     place: Mapping[str, str] | None = None,
-    owner: Owner | None = None,
+    owner: OwnerMark | None = None,
 ) -> Record:
-    """The first record: which sweep this is.
+    """Return the first record, which describes the sweep.
 
     Args:
         spec: the sweep, bound to its chart.
-        at: now, in seconds since 1970; so everywhere here.
+        at: now, in seconds since 1970, here and in all functions below.
         defaults: the values of the trials' chart. They decide what is a number and what is text,
-            so that with them each trial's values can be made again whatever becomes of the chart.
-        place: where its trials run, for whoever goes on with it.
-        owner: what marks its releases.
+            so that each trial's values can be made again whatever becomes of the chart.
+        place: where its trials run, for a later resume.
+        owner: the mark of its releases.
     """
-    made: Record = {"t": "sweep", "schema": SCHEMA, "spec": written.dump(spec), "at": at}
+    record: Record = {"t": "sweep", "schema": SCHEMA, "spec": serialize.dump(spec), "at": at}
     if place:
-        made["place"] = dict(place)
+        record["place"] = dict(place)
     if owner is not None:
-        made["owner"] = owner.as_dict()
-    return made if defaults is None else {**made, "defaults": dict(defaults)}
+        record["owner"] = owner.as_dict()
+    return record if defaults is None else {**record, "defaults": dict(defaults)}
 
 
 def resume(spec: SweepSpec, at: float) -> Record:
-    """The sweep goes on, perhaps with more trials: what was cancelled is to run after all."""
-    return {"t": "resume", "spec": written.dump(spec), "at": at}
+    """Return the record that the sweep goes on: cancelled trials run after all."""
+    return {"t": "resume", "spec": serialize.dump(spec), "at": at}
 
 
 def runner(at: float) -> Record:
-    """A process begins to run the sweep: whatever it sees now, nobody may have seen before."""
+    """Return the record that a process begins to run the sweep."""
     return {"t": "runner", "at": at}
 
 
-def request_stop(why: str, at: float) -> Record:
-    """A person wants the sweep to end."""
-    return {"t": "request", "why": why, "at": at}
+def request_stop(reason: str, at: float) -> Record:
+    """Return the record that a person asks the sweep to end."""
+    return {"t": "request", "why": reason, "at": at}
 
 
 def trial(number: int, name: str, assignment: Assignment, at: float) -> Record:
-    """A trial was proposed."""
+    """Return the record of a proposed trial."""
     return {
         "t": "trial",
         "n": number,
         "name": name,
-        "p": written.dump_assignment(assignment),
+        "p": serialize.dump_assignment(assignment),
         "at": at,
     }
 
 
-def exhausted(why: str, at: float) -> Record:
-    """The search has nothing more to propose."""
-    return {"t": "exhausted", "why": why, "at": at}
+def exhausted(reason: str, at: float) -> Record:
+    """Return the record that the search has nothing more to propose."""
+    return {"t": "exhausted", "why": reason, "at": at}
 
 
-def measures(number: int, found: Iterable[tuple[int, Measure]]) -> list[Record]:
-    """What a trial reported, with the indices that `metrics.Collector` gave."""
+def measures(number: int, indexed: Iterable[tuple[int, Measure]]) -> list[Record]:
+    """Return the records of a trial's measures, with the extractor's indices of them."""
     return [
         {
             "t": "m",
@@ -91,45 +91,53 @@ def measures(number: int, found: Iterable[tuple[int, Measure]]) -> list[Record]:
             "s": measure.step,
             "at": measure.at,
         }
-        for index, measure in found
+        for index, measure in indexed
     ]
 
 
 def of(action: actions.Action, state: SweepState, at: float) -> Record | None:
-    """The record to write before an action is carried out; None where it is written already.
+    """Return the record to append before an action is carried out; None if it is recorded already.
 
     Args:
-        action: one of `decide`'s; what a `Propose` proposes is recorded by `trial` or `exhausted`.
-        state: the sweep as it was decided about.
+        action: an action of `decide`; the answer to `Propose` is recorded by `trial` or
+            `exhausted`.
+        state: the state of the sweep that was decided on.
         at: now.
     """
-    made: Record | None = None
+    record: Record | None = None
     match action:
         case actions.Start(number, _, attempt):
             if state.trials[number].attempts != attempt:
-                made = {"t": "start", "n": number, "attempt": attempt}
-        case actions.Wait(number, why):
-            made = {"t": "wait", "n": number, "why": why}
-        case actions.Seen(number, began):
-            made = {"t": "seen", "n": number}
+                record = {"t": "start", "n": number, "attempt": attempt}
+        case actions.Wait(number, reason):
+            record = {"t": "wait", "n": number, "why": reason}
+        case actions.RecordRelease(number, began):
+            record = {"t": "seen", "n": number}
             if began is not None:
-                made["began"] = began
-        case actions.Stop(number, _, to, why):
+                record["began"] = began
+        case actions.Stop(number, _, to, reason):
             if not state.trials[number].stopping:
-                made = {"t": "stop", "n": number, "to": to, "why": why}
-        case actions.Retry(number, why):
-            made = {"t": "retry", "n": number, "why": why}
-        case actions.End(number, ending, value, why, cpu, ended):
-            made = {"t": "end", "n": number, "state": ending, "v": value, "why": why, "cpu": cpu}
-            if ended is not None:
-                made["ended"] = ended
-        case actions.Finish(outcome, why):
-            made = {"t": "finish", "outcome": outcome, "why": why}
+                record = {"t": "stop", "n": number, "to": to, "why": reason}
+        case actions.Retry(number, reason):
+            record = {"t": "retry", "n": number, "why": reason}
+        case actions.RecordEnd(number, ending, value, reason, cpu, ended_at):
+            record = {
+                "t": "end",
+                "n": number,
+                "state": ending,
+                "v": value,
+                "why": reason,
+                "cpu": cpu,
+            }
+            if ended_at is not None:
+                record["ended"] = ended_at
+        case actions.Finish(outcome, reason):
+            record = {"t": "finish", "outcome": outcome, "why": reason}
         case actions.Propose() | actions.Remove():
             pass
-    return None if made is None else {**made, "at": at}
+    return None if record is None else {**record, "at": at}
 
 
 def number_text(value: float) -> float | str:
-    """A number for JSON, which has no infinities: those are text."""
+    """Return a number for JSON: as text if it is infinite or NaN."""
     return value if math.isfinite(value) else str(value)

@@ -1,7 +1,7 @@
-"""What has happened in a sweep so far: the fold of its records.
+"""The state of a sweep: the fold of its records.
 
-The state is kept up as records come, so that nothing in a sweep of ten thousand trials has to look
-at all of them: open trials, counts and the best one are at hand.
+The state is updated as records come, so that nothing in a sweep of ten thousand trials has to go
+through all of them: open trials, counts and the best trial are at hand.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from allranks.sweep import fields, naming, written
+from allranks.sweep import naming, record_fields, serialize
 from allranks.sweep.model import (
     CANCELLED,
     ENDED,
@@ -24,7 +24,7 @@ from allranks.sweep.model import (
     Measure,
     Trial,
 )
-from allranks.sweep.owner import NOBODY, Owner
+from allranks.sweep.ownership import UNOWNED, OwnerMark
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -33,40 +33,40 @@ if TYPE_CHECKING:
 
 
 class SweepState:
-    """A sweep as its records tell it. Read by all, changed by `apply` alone.
+    """The state of a sweep after its records so far; only `apply` changes it.
 
     Attributes:
-        spec: the sweep, as it was last asked for.
+        spec: the sweep, as it was last requested.
         defaults: the values of the trials' chart when the sweep began.
         place: where its trials run, as it was begun.
-        owner: what marks its releases.
-        trials: every trial by its number; numbers are in one piece from 0.
+        owner: the mark of its releases.
+        trials: every trial by its number; numbers are contiguous from 0.
         by_name: the number of each trial by its name.
-        known: the number of each trial by its parameters (`naming.canonical`).
-        open: the numbers of trials that have not ended, in the order of their becoming so.
+        by_parameters: the number of each trial by its parameters (`naming.canonical`).
+        open: the numbers of trials that have not ended, in the order in which they became open.
         counts: how many trials are in each state.
         best: the number of the best trial that succeeded with a value; None while there is none.
-        measured: a trial has reported a number as the objective.
-        requested: why a person wants it to end; "" while nobody does.
+        measured: a trial has reported a finite number as the objective.
+        requested: why a person asked it to end; "" while nobody has.
         exhausted: why the search has nothing more to propose; "" while it has.
         outcome: how it ended (`actions.COMPLETED`, …); "" while it has not.
         reason: why it ended.
-        started: when it was begun, in seconds since 1970.
-        at: when the last record was written.
-        idle: for how long nothing of it ran, between an end and a resume, in seconds.
-        unsure: the trials that ran when its runner began, and have not been looked at since;
-            `decide` takes them out.
-        judged: for `decide` to remember which measures of a trial it has let go on; no record says
-            so, and forgetting it changes nothing.
+        start: when it was begun, in seconds since 1970.
+        at: when the last record was written, in seconds since 1970.
+        idle: how long nothing of it ran, between an end and a resume, in seconds.
+        unsure: the trials that ran when the current runner began, and were not observed since;
+            `decide` removes them.
+        judged: a cache of `decide`: the measures of each trial that were allowed to go on. It is in
+            no record, and clearing it changes nothing.
     """
 
     def __init__(
         self,
         spec: SweepSpec,
-        started: float,
+        start: float,
         defaults: Mapping[str, Any] | None = None,
         place: Mapping[str, str] | None = None,
-        owner: Owner = NOBODY,
+        owner: OwnerMark = UNOWNED,
     ) -> None:
         self.spec = spec
         self.defaults: Mapping[str, Any] = {} if defaults is None else defaults
@@ -74,7 +74,7 @@ class SweepState:
         self.owner = owner
         self.trials: dict[int, Trial] = {}
         self.by_name: dict[str, int] = {}
-        self.known: dict[str, int] = {}
+        self.by_parameters: dict[str, int] = {}
         self.open: dict[int, None] = {}
         self.counts: Counter[str] = Counter()
         self.best: int | None = None
@@ -83,8 +83,8 @@ class SweepState:
         self.exhausted = ""
         self.outcome = ""
         self.reason = ""
-        self.started = started
-        self.at = started
+        self.started = start
+        self.at = start
         self.idle = 0.0
         self.unsure: set[int] = set()
         self.judged: dict[int, tuple[Measure, ...]] = {}
@@ -92,15 +92,15 @@ class SweepState:
         self._newest: dict[int, int] = {}
 
     def apply(self, record: Mapping[str, Any]) -> None:
-        """Take one more record.
+        """Apply one more record.
 
         Raises:
-            ValueError: the record is none, or does not follow from those before it.
+            ValueError: the record is not valid, or does not follow from those before it.
         """
         try:
             before = self.at
             # A clock may be set back; what came later in the journal still came later.
-            self.at = max(self.at, fields.time(record["at"], "at"))
+            self.at = max(self.at, record_fields.time(record["at"], "at"))
             kind = record["t"]
             if kind in _OF_TRIALS:
                 self._apply_to_trial(kind, record)
@@ -109,39 +109,39 @@ class SweepState:
             elif kind == "resume":
                 if self.outcome:
                     self.idle += self.at - before
-                self._resume(written.restore(record["spec"]))
+                self._resume(serialize.restore(record["spec"]))
             elif kind == "runner":
                 self._begin_runner(before)
             elif kind == "request":
-                self.requested = fields.text(record["why"], "why")
+                self.requested = record_fields.text(record["why"], "why")
             elif kind == "exhausted":
-                self.exhausted = fields.text(record["why"], "why")
+                self.exhausted = record_fields.text(record["why"], "why")
             elif kind == "finish":
-                self.outcome = fields.text(record["outcome"], "outcome")
-                self.reason = fields.text(record["why"], "why")
+                self.outcome = record_fields.text(record["outcome"], "outcome")
+                self.reason = record_fields.text(record["why"], "why")
             else:
                 raise ValueError(f"there is no record {kind!r}")
         except (KeyError, TypeError) as error:
             raise ValueError(f"not a record of a sweep: {error}") from error
 
     def reasons(self, state: str = FAILED) -> Counter[str]:
-        """Why trials are in a state, with how many there are of each reason."""
+        """Count the reasons of the trials in a state."""
         return Counter(trial.reason for trial in self.trials.values() if trial.state == state)
 
-    def ran(self, now: float) -> float:
-        """For how long it has run up to a time, in seconds; what lay between its runs left out."""
+    def elapsed(self, now: float) -> float:
+        """Return how long it has run up to a time, in seconds, without its idle time."""
         return max(0.0, now - self.started - self.idle)
 
     def names(self) -> frozenset[str]:
-        """The names of all trials."""
+        """Return the names of all trials."""
         return frozenset(self.by_name)
 
     def running(self) -> list[Trial]:
-        """The trials that run, by number."""
+        """Return the running trials, by number."""
         return self._in(RUNNING)
 
     def pending(self) -> list[Trial]:
-        """The trials that wait to be started, by number."""
+        """Return the trials that wait to be started, by number."""
         return self._in(PENDING)
 
     def _begin_runner(self, before: float) -> None:
@@ -151,23 +151,23 @@ class SweepState:
         self.unsure = {trial.number for trial in running}
 
     def _in(self, state: str) -> list[Trial]:
-        found = (self.trials[number] for number in sorted(self.open))
-        return [trial for trial in found if trial.state == state]
+        trials = (self.trials[number] for number in sorted(self.open))
+        return [trial for trial in trials if trial.state == state]
 
     def _add(self, record: Mapping[str, Any]) -> None:
-        number = fields.whole(record["n"], "n")
-        name = fields.text(record["name"], "name")
+        number = record_fields.whole(record["n"], "n")
+        name = record_fields.text(record["name"], "name")
         if not naming.is_trial(name, self.spec.name):
             raise ValueError(f"{name[:60]!r} is no name of a trial of {self.spec.name}")
         if number != len(self.trials) or name in self.by_name:
             raise ValueError(f"trial {number}, {name}, is not the next one")
-        assignment = written.restore_assignment(record["p"])
+        assignment = serialize.restore_assignment(record["p"])
         self.by_name[name] = number
-        self.known[naming.canonical(assignment)] = number
+        self.by_parameters[naming.canonical(assignment)] = number
         self._put(Trial(number, name, assignment))
 
     def _apply_to_trial(self, kind: str, record: Mapping[str, Any]) -> None:
-        trial = self.trials[fields.whole(record["n"], "n")]
+        trial = self.trials[record_fields.whole(record["n"], "n")]
         if trial.state not in _OF_TRIALS[kind]:
             raise ValueError(
                 f"trial {trial.number} is {trial.state}, and {kind!r} is recorded of it"
@@ -175,16 +175,16 @@ class SweepState:
         if kind == "m":
             self._measure(trial, record)
         elif kind == "start":
-            self._start(trial, fields.whole(record["attempt"], "attempt"))
+            self._start(trial, record_fields.whole(record["attempt"], "attempt"))
         elif kind == "wait":
-            self._put(replace(trial, waiting=True, reason=fields.text(record["why"], "why")))
+            self._put(replace(trial, waiting=True, reason=record_fields.text(record["why"], "why")))
         elif kind == "seen":
-            self._see(trial, record.get("began"))
+            self._record_release(trial, record.get("began"))
         elif kind == "stop":
-            to = fields.text(record["to"], "to", (STOPPED, CANCELLED))
-            self._put(replace(trial, stopping=to, reason=fields.text(record["why"], "why")))
+            to = record_fields.text(record["to"], "to", (STOPPED, CANCELLED))
+            self._put(replace(trial, stopping=to, reason=record_fields.text(record["why"], "why")))
         elif kind == "retry":
-            reason = fields.text(record["why"], "why")
+            reason = record_fields.text(record["why"], "why")
             self._put(
                 replace(
                     trial, state=PENDING, reason=reason, stopping="", measures=(), waiting=False
@@ -194,15 +194,17 @@ class SweepState:
             self._end(trial, record)
 
     def _measure(self, trial: Trial, record: Mapping[str, Any]) -> None:
-        index = fields.whole(record["i"], "i")
+        index = record_fields.whole(record["i"], "i")
         if index <= self._newest.get(trial.number, -1):
             return  # Read again after a restart.
         self._newest[trial.number] = index
-        value, step = fields.measured(record["v"], "v"), record["s"]
+        value, step = record_fields.measured(record["v"], "v"), record["s"]
         self.measured = self.measured or math.isfinite(value)
         metric = self.spec.objective.metric
-        found = Measure(metric, value, None if step is None else fields.whole(step, "s"), self.at)
-        self._put(replace(trial, measures=(*trial.measures, found)))
+        measure = Measure(
+            metric, value, None if step is None else record_fields.whole(step, "s"), self.at
+        )
+        self._put(replace(trial, measures=(*trial.measures, measure)))
 
     def _start(self, trial: Trial, attempt: int) -> None:
         if attempt != trial.attempts + 1:
@@ -214,7 +216,7 @@ class SweepState:
                 state=RUNNING,
                 attempts=attempt,
                 started=self.at,
-                seen=False,
+                has_release=False,
                 reason="",
                 stopping="",
                 measures=(),
@@ -222,42 +224,49 @@ class SweepState:
             )
         )
 
-    def _see(self, trial: Trial, began: Any) -> None:
-        """Its release is there; where that had to wait, its time begins only now."""
+    def _record_release(self, trial: Trial, began: Any) -> None:
+        """Record that the release is there; if it had to wait, the trial's time begins only now."""
         if trial.waiting:
-            started = self._time_of(trial, began)
-            trial = replace(trial, started=started, waiting=False, reason="")
-        self._put(replace(trial, seen=True))
+            start = self._time_of(trial, began)
+            trial = replace(trial, started=start, waiting=False, reason="")
+        self._put(replace(trial, has_release=True))
 
     def _end(self, trial: Trial, record: Mapping[str, Any]) -> None:
-        state, value, cpu = fields.text(record["state"], "state"), record["v"], record["cpu"]
+        state, value, cpu = record_fields.text(record["state"], "state"), record["v"], record["cpu"]
         if state not in ENDED:
             raise ValueError(f"{state!r} is no end of a trial")
         self._newest.pop(trial.number, None)
         self.judged.pop(trial.number, None)
-        ended = replace(
+        ended_trial = replace(
             trial,
-            # Of one whose release was never made there is no time that it took.
+            # A trial whose release was never installed took no time.
             started=None if trial.waiting else trial.started,
             state=state,
-            value=None if value is None else fields.measured(value, "v"),
+            value=None if value is None else record_fields.measured(value, "v"),
             ended=self._time_of(trial, record.get("ended")),
-            reason=fields.text(record["why"], "why"),
-            cpu_seconds=None if cpu is None else fields.number(cpu, "cpu"),
+            reason=record_fields.text(record["why"], "why"),
+            cpu_seconds=None if cpu is None else record_fields.number(cpu, "cpu"),
             stopping="",
             waiting=False,
         )
-        self._put(ended)
-        if state == SUCCEEDED and ended.value is not None and self._is_best(ended.value):
-            self.best = ended.number
+        self._put(ended_trial)
+        if (
+            state == SUCCEEDED
+            and ended_trial.value is not None
+            and self._is_best(ended_trial.value)
+        ):
+            self.best = ended_trial.number
 
-    def _time_of(self, trial: Trial, told: Any) -> float:
-        """When a trial began or ended: now, unless it is told otherwise, by whatever clock."""
-        if told is None:
+    def _time_of(self, trial: Trial, time: Any) -> float:
+        """Return when a trial began or ended: now, unless a record has another time."""
+        if time is None:
             return self.at
         return min(
             self.at,
-            max(fields.number(told, "a time"), self.at if trial.started is None else trial.started),
+            max(
+                record_fields.number(time, "a time"),
+                self.at if trial.started is None else trial.started,
+            ),
         )
 
     def _is_best(self, value: float) -> bool:
@@ -276,9 +285,9 @@ class SweepState:
                     replace(trial, state=PENDING, value=None, ended=None, reason="", measures=())
                 )
             elif trial.state == RUNNING and trial.stopping == CANCELLED:
-                # Its end was not reached: it goes on, or this attempt is begun once more.
+                # It was not stopped yet: it goes on, or this attempt begins once more.
                 self._newest.pop(trial.number, None)
-                self._put(replace(trial, stopping="", seen=False, reason="", measures=()))
+                self._put(replace(trial, stopping="", has_release=False, reason="", measures=()))
 
     def _put(self, trial: Trial) -> None:
         before = self.trials.get(trial.number)
@@ -305,7 +314,7 @@ _OF_TRIALS = {
 
 
 def fold(records: Iterable[Mapping[str, Any]]) -> SweepState:
-    """The state after all records, the first of which is the head.
+    """Return the state after all records, the first of which is the head.
 
     Raises:
         ValueError: there is no head, or a record does not follow from those before it.
@@ -321,19 +330,19 @@ def fold(records: Iterable[Mapping[str, Any]]) -> SweepState:
 
 
 def begin(record: Mapping[str, Any]) -> SweepState:
-    """The state after the head alone.
+    """Return the state after the head alone.
 
     Raises:
-        ValueError: it is no head.
+        ValueError: it is not a head.
     """
     try:
         if record["t"] != "sweep":
             raise ValueError("the first record is not that of a sweep")
-        spec, at = written.restore(record["spec"]), fields.time(record["at"], "at")
-        owner = Owner.of(fields.texts(record.get("owner") or {}, "owner"))
-        defaults = fields.mapping(record.get("defaults") or {}, "defaults")
+        spec, at = serialize.restore(record["spec"]), record_fields.time(record["at"], "at")
+        owner = OwnerMark.of(record_fields.texts(record.get("owner") or {}, "owner"))
+        defaults = record_fields.mapping(record.get("defaults") or {}, "defaults")
         return SweepState(
-            spec, at, defaults, fields.texts(record.get("place") or {}, "place"), owner
+            spec, at, defaults, record_fields.texts(record.get("place") or {}, "place"), owner
         )
     except (KeyError, TypeError) as error:
         raise ValueError(f"not the head of a sweep: {error}") from error

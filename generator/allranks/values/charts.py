@@ -1,4 +1,4 @@
-"""The values of a chart that is no workload: shape alone is checked, and no layout follows."""
+"""The values of charts without a workload: only the schema is checked."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def resolve(sources: Sources, chart: str, before: Mapping[str, Any]) -> dict[str, Any]:
-    """What helm is to be given.
+    """The values to pass to helm.
 
     Args:
         sources: the files and flags.
@@ -28,8 +28,8 @@ def resolve(sources: Sources, chart: str, before: Mapping[str, Any]) -> dict[str
         InvalidValues: the values are wrong; every problem is in it.
         InputError: a file is missing, unreadable or no values file.
     """
-    layers, given = gathering.read(sources)
-    user = overlay(before, given)
+    layers, documents = gathering.read(sources)
+    user = overlay(before, documents)
 
     def where(path: Sequence[str | int]) -> str:
         return gathering.find(layers, path)

@@ -1,4 +1,4 @@
-"""Read what the user names on the command line, or say what is wrong with the name."""
+"""Read the files that the command line names."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def read(name: str) -> bytes:
 
 
 def inside(folder: Path, name: str) -> Path:
-    """The file that a file of values names, which is beside it or in a folder below.
+    """The path of a file that a values file names, beside it or in a folder below.
 
     Who wrote the values need not be who uses them: such a file cannot reach for one of the user's,
     nor keep the program waiting at a pipe.
@@ -113,16 +113,22 @@ def read_text(name: str) -> str:
 def _missing(name: str, path: Path) -> InputError:
     if "://" in name:
         return InputError(f"{name} is a URL, not a file", hint="download it and name the file")
+    if path.is_symlink():
+        return InputError(
+            f"{name} is a link to {path.readlink()}, which is not there",
+            hint="make that file, or name another one",
+        )
     if not path.parent.is_dir():
         return InputError(f"{name}: there is no folder {path.parent}", hint="check the path")
     # Imported only here: a miss may take a moment longer.
-    from difflib import get_close_matches  # noqa: PLC0415
+    from difflib import get_close_matches
 
     try:
         # By their stems: every values file ends in .yaml, and is not like every other for it.
-        stems = {item.stem.lower(): item.name for item in sorted(path.parent.iterdir())}
-        found = get_close_matches(path.stem.lower(), stems, n=1, cutoff=_NEAR)
-        near = [stems[stem] for stem in found]
+        items = [item for item in sorted(path.parent.iterdir()) if item.exists()]
+        stems = {item.stem.lower(): item.name for item in items}
+        matches = get_close_matches(path.stem.lower(), stems, n=1, cutoff=_NEAR)
+        near = [stems[stem] for stem in matches]
     except OSError:
         near = []
     return InputError(

@@ -1,4 +1,4 @@
-"""The recipes of the frameworks that an elastic job runs, as the chart has them.
+"""The recipes of the frameworks of elastic jobs, as in the chart.
 
 They are data (``charts/elastic/frameworks.yaml``), read by the chart's templates, by what runs in
 the pods, and here; so the rules between values know a framework as soon as the chart does.
@@ -11,19 +11,19 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from allranks import resources
-from allranks.model import workers
+from allranks.model import elastic_size
 from allranks.names import ROLE_MASTER, ROLE_PS
 from allranks.yamlio.load import load
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from allranks.values.rules.rule import View
+    from allranks.values.rules.base import View
 
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """What a framework says of a role: so many pods at least, and at most (0 is no limit)."""
+    """The least and the most pods of a role in a framework (0 is no limit)."""
 
     least: int = 0
     most: int = 0
@@ -31,7 +31,7 @@ class Role:
 
 @dataclass(frozen=True, slots=True)
 class Framework:
-    """A recipe, as far as the values depend on it.
+    """A recipe, as far as values depend on it.
 
     Attributes:
         roles: by name.
@@ -47,12 +47,12 @@ class Framework:
 
 
 def of(view: View) -> Framework:
-    """The recipe of the framework that the values name; an empty one for a name of nobody's."""
+    """The recipe of the values' framework; an empty one for an unknown name."""
     return recipes().get(str(view["elastic.framework"]), Framework())
 
 
 def fewest(values: Mapping[str, Any]) -> dict[str, int]:
-    """Pods of each role that an elastic job has whatever its values say, besides its workers.
+    """The least pods of each role besides the workers, whatever the values say.
 
     Args:
         values: merged, of any workload.
@@ -67,18 +67,18 @@ def fewest(values: Mapping[str, Any]) -> dict[str, int]:
     recipe = recipes().get(str(own["framework"]), Framework())
     if own["mode"] != "auto":
         return {role: about.least for role, about in recipe.roles.items() if about.least}
-    found = {ROLE_MASTER: 1}
+    counts = {ROLE_MASTER: 1}
     servers = recipe.roles.keys() & {ROLE_PS}
-    if servers and not workers.rings(own) and not own["roles"][ROLE_PS]["replicas"]:
-        numbers = workers.Numbers.of(values, own)
+    if servers and not elastic_size.rings(own) and not own["roles"][ROLE_PS]["replicas"]:
+        numbers = elastic_size.Numbers.of(values, own)
         start = numbers.nodes or max(1, numbers.least)
-        found[ROLE_PS] = -(-start // workers.WORKERS_PER_PS)
-    return found
+        counts[ROLE_PS] = -(-start // elastic_size.WORKERS_PER_PS)
+    return counts
 
 
 @lru_cache(maxsize=1)
 def recipes() -> dict[str, Framework]:
-    """All of them, by name."""
+    """All recipes, by name."""
     path = resources.folder("charts") / "elastic/frameworks.yaml"
     data: dict[str, Any] = load(path.read_bytes(), str(path)).data
     return {

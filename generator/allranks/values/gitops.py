@@ -1,4 +1,4 @@
-"""Values for manifests that are kept in files, such as those of a Git repository.
+"""Values for manifests in files, such as those of a Git repository.
 
 An MPI job over ssh has a private key. Where helm installs the chart, the chart makes the key once
 and keeps it in the cluster. In files it would be another key after each render, and known to all
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """What to render into files.
+class RenderedKey:
+    """The values to render into files.
 
     Attributes:
         values: the person's values, without anything that makes a secret.
@@ -31,7 +31,7 @@ class Kept:
 
 def without_private_key(
     values: Mapping[str, Any], user: Mapping[str, Any], release: str, namespace: str
-) -> Kept:
+) -> RenderedKey:
     """A person's values, with the name of a Secret where the chart would make a private key.
 
     Args:
@@ -45,7 +45,7 @@ def without_private_key(
     """
     mpi = values.get("mpi") or {}
     if mpi.get("transport") != "ssh" or mpi["ssh"]["existingSecret"]:
-        return Kept(user)
+        return RenderedKey(user)
     name = f"{release}-ssh"
     note = (
         f"the manifests have no private key; they name the Secret {name}, which is made once with: "
@@ -54,4 +54,4 @@ def without_private_key(
         "--type kubernetes.io/ssh-auth --from-file ssh-privatekey=ssh-key && "
         "rm ssh-key ssh-key.pub"
     )
-    return Kept(overlay(user, {"mpi": {"ssh": {"existingSecret": name}}}), (note,))
+    return RenderedKey(overlay(user, {"mpi": {"ssh": {"existingSecret": name}}}), (note,))

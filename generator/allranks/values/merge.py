@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def overlay(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """One source of the user's over another, as ``-f base -f over``: nulls stay.
+    """A values source laid over another, as by ``-f base -f over``; nulls stay.
 
     Args:
         base: the earlier source.
@@ -42,12 +42,12 @@ def merge(base: Mapping[str, Any], override: Mapping[str, Any]) -> dict[str, Any
         override: the user's values.
     """
     # Only at the top does Helm take a null for the removal of a default that is null itself.
-    given = {
+    user_values = {
         key: value
         for key, value in override.items()
         if not (value is None and key in base and base[key] is None)
     }
-    return _coalesce(base, given)
+    return _coalesce(base, user_values)
 
 
 def _coalesce(base: Mapping[str, Any], override: Mapping[str, Any]) -> dict[str, Any]:

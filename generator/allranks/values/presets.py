@@ -1,4 +1,4 @@
-"""Presets: values that ship with us, by name.
+"""Presets: named values files that ship with the generator.
 
 A preset is a values file under `values/`; its name is its path there without the ending
 (`h100-8x`, `sites/aks`), and its first line is a comment that says what it is for.
@@ -16,7 +16,7 @@ from allranks.yamlio.load import load as load_yaml
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from allranks.yamlio.document import Document
+    from allranks.yamlio.document import ValuesDocument
 
 _SUFFIX = ".yaml"
 
@@ -46,7 +46,7 @@ def list() -> tuple[Preset, ...]:  # noqa: A001
     )
 
 
-def load(name: str, source: str = "") -> Document:
+def load(name: str, source: str = "") -> ValuesDocument:
     """The values of a preset, with their lines.
 
     Args:
@@ -86,11 +86,15 @@ def _description(text: str) -> str:
 
 def _hint(name: str, names: dict[str, Path]) -> str:
     # Imported only here: a miss may take a moment longer.
-    from difflib import get_close_matches  # noqa: PLC0415
+    from difflib import get_close_matches
 
     # The last part alone is what people remember of `sites/aks`.
     near = get_close_matches(name, names, n=1) or [
-        known for known in sorted(names) if known.rpartition("/")[2] == name
+        preset for preset in sorted(names) if preset.rpartition("/")[2] == name
     ]
-    known = ", ".join(sorted(names))
-    return f"did you mean {near[0]!r}? The presets are {known}" if near else f"use one of {known}"
+    available = ", ".join(sorted(names))
+    return (
+        f"did you mean {near[0]!r}? The presets are {available}"
+        if near
+        else f"use one of {available}"
+    )

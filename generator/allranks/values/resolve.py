@@ -1,4 +1,4 @@
-"""From what a person typed to values that are known to be good, or to everything that is wrong.
+"""Resolve the user's sources into checked values, or into all their problems.
 
 Loading stops at the first file that cannot be read; after that the schema and every rule are run,
 and all problems are raised at once, in the order of the files.
@@ -14,7 +14,7 @@ from allranks.errors import InvalidValues
 from allranks.schema.validate import in_file_order
 from allranks.schema.validate import located as schema_problems
 from allranks.values import check
-from allranks.values.sources import load
+from allranks.values.sources import load_sources
 from allranks.yamlio import scalars
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def resolve(
         InvalidValues: the values are wrong; every problem is in it.
         InputError: a file is missing, unreadable or no values file.
     """
-    loaded = load(sources)
+    loaded = load_sources(sources)
     refuse(loaded, release, namespace, is_local=is_local)
     return loaded
 
@@ -50,7 +50,7 @@ def resolve(
 def refuse(
     loaded: Loaded, release: str = "", namespace: str = "", *, is_local: bool = False
 ) -> None:
-    """Refuse values that were loaded, where they are wrong.
+    """Raise the problems of loaded values, if there are any.
 
     Args:
         loaded: the values.
@@ -61,16 +61,16 @@ def refuse(
     Raises:
         InvalidValues: they are; every problem is in it.
     """
-    found = located(loaded, release, namespace, is_local=is_local)
-    if found:
-        ordered = in_file_order(loaded.values, found)
+    problems = located(loaded, release, namespace, is_local=is_local)
+    if problems:
+        ordered = in_file_order(loaded.values, problems)
         raise InvalidValues([problem for _, problem in ordered])
 
 
 def located(
     loaded: Loaded, release: str = "", namespace: str = "", *, is_local: bool = False
 ) -> list[tuple[ValuesPath, Problem]]:
-    """What the schema and the rules refuse of values that were loaded.
+    """The problems that the schema and the rules find in loaded values.
 
     Args:
         loaded: the values.
@@ -81,32 +81,41 @@ def located(
     Returns:
         Each problem with its path as keys; empty where the values are good.
     """
-    refused = schema_problems(loaded.workload, loaded.values, loaded.where, typed(loaded.where))
-    broken = tuple(path for path, _ in refused)
-    return refused + check.located(
-        loaded.values, loaded.where, release, namespace, broken, is_local=is_local
+    on_line = typed(loaded.where)
+
+    def as_typed(path: ValuesPath, value: Any) -> str:
+        return loaded.token(path) or on_line(path, value)
+
+    schema_findings = schema_problems(loaded.workload, loaded.values, loaded.where, as_typed)
+    unreadable = tuple(path for path, _ in schema_findings)
+    return schema_findings + check.located(
+        loaded.values, loaded.where, release, namespace, unreadable, is_local=is_local
     )
 
 
-def typed(where: Callable[[ValuesPath], str]) -> Callable[[ValuesPath, Any], str]:
-    """A look-up of scalars as they were typed: ``1e-5`` and ``yes``, not 1e-05 and true.
+def typed(locate: Callable[[ValuesPath], str]) -> Callable[[ValuesPath, Any], str]:
+    """A function that returns scalars as they were typed: ``1e-5`` and ``yes``.
 
     Args:
-        where: gives the place of a value, ``file.yaml:12`` or ``--set …``.
+        locate: gives the place of a value, ``file.yaml:12`` or ``--set …``.
 
     Returns:
-        A function of a path and the value there; it gives "" where the text is not certain.
+        A function of a path and the value there; it gives "" where the text is not certain. Of a
+        text it gives the end of its key's line where no quote is on that: ``|``.
     """
     lines = functools.cache(_lines)
     words = functools.cache(_words)
 
     def look_up(path: ValuesPath, value: Any) -> str:
-        source = where(path)
+        source = locate(path)
         name, _, number = source.rpartition(":")
         if not number.isdigit():
             return _token(words(source), value)
         text = lines(name)
-        return _token(words(text[int(number) - 1]), value) if 0 < int(number) <= len(text) else ""
+        line = text[int(number) - 1] if 0 < int(number) <= len(text) else ""
+        if isinstance(value, str):
+            return "" if '"' in line or "'" in line else line.rpartition(":")[2].strip()
+        return _token(words(line), value)
 
     return look_up
 
@@ -119,7 +128,7 @@ def _lines(name: str) -> tuple[str, ...]:
 
 
 def _words(line: str) -> dict[tuple[type, Any], str]:
-    """By the type and the value of a scalar, the one word of a line that YAML reads as it."""
+    """The words of a line by the type and value of the scalar that YAML reads in them."""
     words: dict[tuple[type, Any], str] = {}
     for word in dict.fromkeys(line.translate(_BREAKS).split()):
         value = scalars.resolve(word)

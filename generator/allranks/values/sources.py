@@ -1,4 +1,4 @@
-"""Gather the values of a run from all their sources, and remember where each came from.
+"""Gather values from all their sources, and track where each comes from.
 
 The order is Helm's: the chart's defaults, then presets, then `-f` files in their order, then the
 `--set` family by kind (--set-json, --set, --set-string, --set-file, --set-literal) and only within
@@ -14,11 +14,11 @@ from allranks import names, resources
 from allranks.errors import InputError
 from allranks.values import files, presets, strvals
 from allranks.values.merge import merge, overlay
-from allranks.yamlio.document import Document
+from allranks.yamlio.document import ValuesDocument
 from allranks.yamlio.load import load as load_yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 Path = tuple[str | int, ...]
 
@@ -27,20 +27,22 @@ STDIN_NAME = "stdin"
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What the user named on the command line.
+    """The sources that the command line names.
 
     Attributes:
         files: values files, in order; ``-`` is standard input.
         sets: ``(kind, text)`` of each flag of the ``--set`` family, in order.
+        contents: by a file's name, its content where that is known already and not to be read.
     """
 
     files: tuple[str, ...] = ()
     sets: tuple[tuple[str, str], ...] = ()
+    contents: Mapping[str, bytes] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """One flag of the ``--set`` family, and what it wrote.
+    """A flag of the ``--set`` family, and the paths that it set.
 
     Attributes:
         kind: the flag without its dashes.
@@ -59,7 +61,7 @@ class Flag:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """The values of a run.
+    """The merged values of a run, and their sources.
 
     Attributes:
         workload: which chart they are for.
@@ -73,28 +75,28 @@ class Loaded:
     user: dict[str, Any]
     values: dict[str, Any]
     presets: tuple[str, ...] = ()
-    layers: tuple[Document | Flag, ...] = field(default=(), repr=False)
+    layers: tuple[ValuesDocument | Flag, ...] = field(default=(), repr=False)
 
     def where(self, path: Sequence[str | int]) -> str:
-        """Where a value came from: ``file:line``, or the flag; "" where nobody gave it.
+        """The source of a value: ``file:line``, or the flag; "" for none.
 
         For a path that nobody gave, the nearest thing above it that somebody did.
         """
         return find(self.layers, path)
 
     def token(self, path: Sequence[str | int]) -> str | None:
-        """How a number, or true or false, was written; None where it was text, or by a flag."""
+        """The spelling of a number or boolean; None for text, or a value from a flag."""
         for layer in reversed(self.layers):
-            if isinstance(layer, Document):
+            if isinstance(layer, ValuesDocument):
                 if layer.line(path) is not None:
                     return layer.token(path)
-            elif any(tuple(path[: len(given)]) == given for given in layer.paths):
+            elif any(tuple(path[: len(prefix)]) == prefix for prefix in layer.paths):
                 return None
         return None
 
 
-def load(sources: Sources, workload: str | None = None) -> Loaded:
-    """Read and merge everything.
+def load_sources(sources: Sources, workload: str | None = None) -> Loaded:
+    """Read and merge all sources.
 
     Args:
         sources: the files and flags.
@@ -105,14 +107,16 @@ def load(sources: Sources, workload: str | None = None) -> Loaded:
             do not say which workload they are for, or say another.
     """
     layers, user = read(sources)
-    wanted = _presets(user.pop("preset", None), layers)
+    preset_names = _presets(user.pop("preset", None), layers)
     below: dict[str, Any] = {}
-    for document in wanted.values():
+    for document in preset_names.values():
         below = overlay(below, document.data)
     user = overlay(below, user)
-    layers = (*wanted.values(), *layers)
-    chosen = _workload(user, workload, layers)
-    return Loaded(chosen, user, merge(defaults(chosen), user), tuple(wanted), layers)
+    layers = (*preset_names.values(), *layers)
+    workload_name = _workload(user, workload, layers)
+    return Loaded(
+        workload_name, user, merge(defaults(workload_name), user), tuple(preset_names), layers
+    )
 
 
 def defaults(workload: str) -> dict[str, Any]:
@@ -125,8 +129,8 @@ def defaults(workload: str) -> dict[str, Any]:
     return load_yaml(files.read(str(path)), f"charts/{workload}/values.yaml").data
 
 
-def find(layers: Sequence[Document | Flag], path: Sequence[str | int]) -> str:
-    """What in the layers gave a path: the latest that has it, or the nearest above it.
+def find(layers: Sequence[ValuesDocument | Flag], path: Sequence[str | int]) -> str:
+    """The source of a path: the last that sets it, or the nearest path above it.
 
     Args:
         layers: the sources, the earliest first.
@@ -140,57 +144,57 @@ def find(layers: Sequence[Document | Flag], path: Sequence[str | int]) -> str:
             (
                 str(layer)
                 for layer in reversed(layers)
-                if isinstance(layer, Flag) and any(given[:end] == here for given in layer.paths)
+                if isinstance(layer, Flag) and any(prefix[:end] == here for prefix in layer.paths)
             ),
             "",
         )
         if place or below:
             return place or below
-    named = [layer.source for layer in layers if isinstance(layer, Document)]
-    return named[-1] if named else ""
+    sources = [layer.source for layer in layers if isinstance(layer, ValuesDocument)]
+    return sources[-1] if sources else ""
 
 
-def _place(layer: Document | Flag, path: Path) -> str:
+def _place(layer: ValuesDocument | Flag, path: Path) -> str:
     if isinstance(layer, Flag):
-        covers = any(path[: len(given)] == given for given in layer.paths)
+        covers = any(path[: len(prefix)] == prefix for prefix in layer.paths)
         return str(layer) if covers else ""
     line = layer.line(path)
     return f"{layer.source}:{line}" if line is not None else ""
 
 
-def read(sources: Sources) -> tuple[tuple[Document | Flag, ...], dict[str, Any]]:
-    """The user's own files and flags, in the order in which they win, and what they give.
+def read(sources: Sources) -> tuple[tuple[ValuesDocument | Flag, ...], dict[str, Any]]:
+    """The user's files and flags in order of precedence, and their merged values.
 
     Raises:
         InputError: a source cannot be read, or is not YAML.
     """
-    layers: list[Document | Flag] = []
+    layers: list[ValuesDocument | Flag] = []
     user: dict[str, Any] = {}
     if sum(name.strip() == files.STDIN for name in sources.files) > 1:
         raise InputError("standard input can be read once only", hint="give one -f - at most")
     for name in sources.files:
-        data = files.read(name)
+        data = sources.contents[name] if name in sources.contents else files.read(name)
         document = load_yaml(data, STDIN_NAME if name.strip() == files.STDIN else name)
         layers.append(document)
         user = overlay(user, document.data)
     for kind in strvals.KINDS:
-        for text in (text for given, text in sources.sets if given == kind):
-            written: list[Path] = []
-            strvals.apply(kind, text, user, written=written)
-            layers.append(Flag(kind, text, tuple(written)))
+        for text in (text for flag, text in sources.sets if flag == kind):
+            value_files: list[Path] = []
+            strvals.apply(kind, text, user, value_files=value_files)
+            layers.append(Flag(kind, text, tuple(value_files)))
     unknown = [kind for kind, _ in sources.sets if kind not in strvals.KINDS]
     if unknown:
         raise ValueError(f"unknown kinds of flags: {unknown}")
     return tuple(layers), user
 
 
-def _presets(given: Any, layers: Sequence[Document | Flag]) -> dict[str, Document]:
-    """What `preset` names: one text, or a list of texts; empty and null mean none."""
-    if given is None or given in ("", []):
+def _presets(value: Any, layers: Sequence[ValuesDocument | Flag]) -> dict[str, ValuesDocument]:
+    """The presets in the key `preset`: a text or a list of texts; empty and null mean none."""
+    if value is None or value in ("", []):
         return {}
-    found: dict[str, Document] = {}
-    for index, name in enumerate(given if isinstance(given, list) else [given]):
-        source = find(layers, ("preset", index) if isinstance(given, list) else ("preset",))
+    loaded: dict[str, ValuesDocument] = {}
+    for index, name in enumerate(value if isinstance(value, list) else [value]):
+        source = find(layers, ("preset", index) if isinstance(value, list) else ("preset",))
         if not isinstance(name, str) or not name:
             raise InputError(
                 f"{name!r} is not the name of a preset",
@@ -198,46 +202,53 @@ def _presets(given: Any, layers: Sequence[Document | Flag]) -> dict[str, Documen
                 hint="give a name, or a list of names; `allranks presets` lists them",
                 source=source,
             )
-        found[name] = presets.load(name, source)
-    return found
+        loaded[name] = presets.load(name, source)
+    return loaded
 
 
-def _workload(user: dict[str, Any], asked: str | None, layers: Sequence[Document | Flag]) -> str:
-    """Which chart the values are for: what they say, else what the command is for."""
-    known = ", ".join(names.WORKLOADS)
-    if asked is not None and asked not in names.WORKLOADS:
-        raise InputError(f"there is no workload {asked!r}", hint=f"use one of {known}")
+def _workload(
+    user: dict[str, Any], requested: str | None, layers: Sequence[ValuesDocument | Flag]
+) -> str:
+    """The workload of the values: as they name it, else that of the command."""
+    available = ", ".join(names.WORKLOADS)
+    if requested is not None and requested not in names.WORKLOADS:
+        raise InputError(f"there is no workload {requested!r}", hint=f"use one of {available}")
     if user.get("workload") in (None, ""):
-        if asked is not None:
-            return asked
+        if requested is not None:
+            return requested
         raise InputError(
             "the values do not say which workload they are for",
             path="workload",
-            hint=f"add `workload: {names.WORKLOADS[0]}` to a file given with -f (one of {known})",
+            hint=f"add `workload: {names.WORKLOADS[0]}` to a file given with -f "
+            f"(one of {available})",
             source=find(layers, ()),
         )
-    given = user["workload"]
-    if given not in names.WORKLOADS:
+    workload = user["workload"]
+    if workload not in names.WORKLOADS:
         raise InputError(
-            f"{given!r} is not a workload",
+            f"{workload!r} is not a workload",
             path="workload",
-            hint=_nearest(str(given)),
+            hint=_nearest(str(workload)),
             source=find(layers, ("workload",)),
         )
-    if asked is not None and given != asked:
+    if requested is not None and workload != requested:
         raise InputError(
-            f"the values are for the workload {given}, not {asked}",
+            f"the values are for the workload {workload}, not {requested}",
             path="workload",
-            hint=f"use the command for {given}, or a values file for {asked}",
+            hint=f"use the command for {workload}, or a values file for {requested}",
             source=find(layers, ("workload",)),
         )
-    return str(given)
+    return str(workload)
 
 
-def _nearest(given: str) -> str:
+def _nearest(workload: str) -> str:
     # Imported only here: a miss may take a moment longer.
-    from difflib import get_close_matches  # noqa: PLC0415
+    from difflib import get_close_matches
 
-    near = get_close_matches(given.lower(), names.WORKLOADS, n=1)
-    known = ", ".join(names.WORKLOADS)
-    return f"did you mean {near[0]!r}? The workloads are {known}" if near else f"use one of {known}"
+    near = get_close_matches(workload.lower(), names.WORKLOADS, n=1)
+    available = ", ".join(names.WORKLOADS)
+    return (
+        f"did you mean {near[0]!r}? The workloads are {available}"
+        if near
+        else f"use one of {available}"
+    )

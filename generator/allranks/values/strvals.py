@@ -1,4 +1,4 @@
-"""The ``--set`` family, with Helm's syntax and Helm's meaning to the letter.
+"""The ``--set`` family, with exactly Helm's syntax and meaning.
 
 Helm's parser (pkg/strvals) has corners that people rely on and corners that surprise: `a={}` is a
 list of one empty text, `a[0]` alone makes an empty list, `007` stays text. All of them are the same
@@ -50,7 +50,7 @@ def parse(
     into: dict[str, Any],
     *,
     read: Callable[[str], str] = files.read_text,
-    written: list[Path] | None = None,
+    value_files: list[Path] | None = None,
 ) -> dict[str, Any]:
     """Apply one flag.
 
@@ -59,7 +59,7 @@ def parse(
         text: the flag's value: ``a.b=1,c[0]={x,y}``.
         into: the values so far; left as they are.
         read: reads the file that ``set-file`` names.
-        written: collects the path of every value set.
+        value_files: collects the path of every value set.
 
     Returns:
         The new values.
@@ -68,7 +68,7 @@ def parse(
         InputError: the text is not in Helm's syntax, or a file cannot be read.
     """
     out: dict[str, Any] = copy(into)
-    apply(kind, text, out, read=read, written=written)
+    apply(kind, text, out, read=read, value_files=value_files)
     return out
 
 
@@ -78,7 +78,7 @@ def apply(
     into: dict[str, Any],
     *,
     read: Callable[[str], str] = files.read_text,
-    written: list[Path] | None = None,
+    value_files: list[Path] | None = None,
 ) -> None:
     """Apply one flag as `parse` does, in place: with many flags a copy for each costs time.
 
@@ -87,22 +87,22 @@ def apply(
         text: see there.
         into: the values so far; where the flag is refused, they may have a part of it.
         read: see there.
-        written: see there.
+        value_files: see there.
 
     Raises:
         InputError: as `parse`.
     """
-    record = written if written is not None else []
+    record = value_files if value_files is not None else []
     if kind == SET_JSON and text.strip(_SPACES).startswith("{"):
-        given = _whole_object(text)
-        record.extend(_leaves(given, ()))
-        _lay_over(into, given)
+        value = _whole_object(text)
+        record.extend(_leaves(value, ()))
+        _lay_over(into, value)
         return
-    _Parser(kind, text, read, record).parse(into)
+    _FlagParser(kind, text, read, record).parse(into)
 
 
 def _lay_over(base: dict[str, Any], over: dict[str, Any]) -> None:
-    """One source over another as `overlay` does, in place."""
+    """Lay one source over another as `overlay` does, in place."""
     for key, value in over.items():
         below = base.get(key)
         if isinstance(value, dict) and isinstance(below, dict):
@@ -122,25 +122,23 @@ def _check_depth(value: Any, source: str, depth: int = 0) -> Any:
 
 
 def shown(kind: str, text: str) -> str:
-    """A flag as a message shows it: as it was typed, cut where it is long."""
+    """A flag for a message: as typed, cut where it is long."""
     return f"--{kind} {text if len(text) <= SHOWN_MAX else text[: SHOWN_MAX - 1] + '…'}"
 
 
 class _EndError(Exception):
-    """The text ended where Helm's parser stops without an error."""
+    """The end of the text, where Helm's parser stops without an error."""
 
 
-class _Parser:
-    """Helm's recursive parser over one flag's text."""
+class _FlagParser:
+    """Helm's recursive parser for the text of one flag."""
 
-    def __init__(
-        self, kind: str, text: str, read: Callable[[str], str], written: list[Path]
-    ) -> None:
+    def __init__(self, kind: str, text: str, read: Callable[[str], str], files: list[Path]) -> None:
         self._kind = kind
         self._text = text
         self._at = 0
         self._read = read
-        self._written = written
+        self._written = files
         self._literal = kind == SET_LITERAL
         self._source = shown(kind, text)
 
@@ -191,7 +189,7 @@ class _Parser:
             raise _EndError
 
     def _indexed(self, data: dict[str, Any], name: str, path: Path, level: int) -> None:
-        """What follows ``key[``."""
+        """Parse the text after ``key[``."""
         index = self._index()
         items = data.get(name, [])
         if not isinstance(items, list):
@@ -203,7 +201,7 @@ class _Parser:
                 data[name] = items
 
     def _nested(self, data: dict[str, Any], name: str, path: Path, level: int) -> None:
-        """What follows ``key.``."""
+        """Parse the text after ``key.``."""
         if level > MAX_LEVELS:
             self._fail(f"keys are nested deeper than {MAX_LEVELS} levels", "use a values file")
         inner = data.get(name, {})
@@ -297,7 +295,7 @@ class _Parser:
         return value
 
     def _json(self) -> Any:
-        """One JSON value; nothing before the next comma is null."""
+        """A JSON value; null where there is nothing before the next comma."""
         if self._skip_spaces():
             return None
         try:
@@ -317,7 +315,7 @@ class _Parser:
         return _valid_text(_check_depth(value, self._source))
 
     def _skip_spaces(self) -> bool:
-        """Skip spaces up to something else; True where that is a comma (skipped too) or the end."""
+        """Skip spaces; True at a comma, which is skipped too, or at the end."""
         while self._at < len(self._text):
             character = self._text[self._at]
             if character == ",":
@@ -334,7 +332,7 @@ class _Parser:
         return text
 
     def _until(self, stop: str) -> tuple[str, str | None]:
-        """The text before the first of `stop`, and which it was; None at the end.
+        """The text before the first of `stop`, and that character; None at the end.
 
         A backslash takes the next character as it is, but for a literal.
         """
@@ -356,7 +354,7 @@ class _Parser:
 
 
 def typed(text: str) -> Any:
-    """What ``--set`` makes of a value: true, false, null, a whole number, or the text."""
+    """The value of a ``--set`` text: true, false, null, a whole number, or the text."""
     word = text.casefold()
     if word in ("true", "false", "null"):
         return {"true": True, "false": False, "null": None}[word]
@@ -379,12 +377,12 @@ def _whole_object(text: str) -> dict[str, Any]:
         raise InputError(
             f"not JSON: {error}", hint="""write {"key": value}""", source=shown(SET_JSON, text)
         ) from error
-    given: dict[str, Any] = _valid_text(_check_depth(value, shown(SET_JSON, text)))
-    return given
+    object_value: dict[str, Any] = _valid_text(_check_depth(value, shown(SET_JSON, text)))
+    return object_value
 
 
 def _leaves(value: dict[str, Any], path: Path) -> list[Path]:
-    """The paths of all that is not a mapping with content."""
+    """The paths of all values but non-empty mappings."""
     out: list[Path] = []
     for key, item in value.items():
         here = (*path, key)

@@ -1,4 +1,4 @@
-"""A values file as it was read: its data, and where and how each value of it was written."""
+"""A values file with the line and the spelling of each value."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Tokens = dict[str | int, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class ValuesDocument:
     """One values file.
 
     Attributes:
@@ -27,7 +27,7 @@ class Document:
     _tokens: dict[int, Tokens] = field(default_factory=dict, repr=False, compare=False)
 
     def line(self, path: Sequence[str | int]) -> int | None:
-        """The line of the key or list item at a path, from 1; None where the file has none."""
+        """The line of a key or list item, from 1; None where the file has none."""
         node: Any = self.data
         line: int | None = 1
         for step in path:
@@ -44,7 +44,7 @@ class Document:
         return line
 
     def token(self, path: Sequence[str | int]) -> str | None:
-        """How a number or a boolean was written: ``1e-5``, ``0.10``, ``yes``.
+        """The spelling of a number or boolean: ``1e-5``, ``0.10``, ``yes``.
 
         None for text, which is its own token, for everything else, and where the file has nothing.
         """
@@ -56,7 +56,7 @@ class Document:
         return self._tokens.get(id(node), {}).get(path[-1])
 
     def where(self, path: Sequence[str | int]) -> str:
-        """``file:line`` of the path, or of the nearest thing above it that the file has."""
+        """``file:line`` of a path, or of the nearest path above it."""
         for end in range(len(path), -1, -1):
             line = self.line(path[:end])
             if line is not None:

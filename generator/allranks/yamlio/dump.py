@@ -1,4 +1,4 @@
-"""Write YAML that Helm, Kubernetes and every YAML library read back as the same values.
+"""Write YAML that Helm, Kubernetes and every YAML library read back unchanged.
 
 Stock emitters leave text unquoted that Helm then reads as a number or a boolean (`1e-5`, `y`,
 `0o17`), and a pod with such an environment value is refused. Here text stands plain only where no
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from json.encoder import encode_basestring
 
@@ -54,15 +54,6 @@ def dump(value: Any) -> str:
     """
     out: list[str] = []
     _write(out, value, "", "")
-    return "".join(out)
-
-
-def dump_all(values: Iterable[Any]) -> str:
-    """A stream of documents, each after a ``---`` line; the empty text for none."""
-    out: list[str] = []
-    for value in values:
-        out.append("---\n")
-        _write(out, value, "", "")
     return "".join(out)
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any, NoReturn
 
-    from allranks.yamlio.document import Document, Lines, Tokens
+    from allranks.yamlio.document import Lines, Tokens, ValuesDocument
 
 # Deeper than any values or manifest; far from the limits of Python and of Helm.
 MAX_DEPTH = 200
@@ -50,7 +50,7 @@ _OPEN = object()
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def load(text: str | bytes, source: str) -> Document:
+def load(text: str | bytes, source: str) -> ValuesDocument:
     """Read a values file: one mapping, with the line of every value.
 
     Args:
@@ -71,7 +71,7 @@ def load(text: str | bytes, source: str) -> Document:
     return _document(data, source, reader)
 
 
-def load_list(text: str | bytes, source: str, key: str) -> Document:
+def load_list(text: str | bytes, source: str, key: str) -> ValuesDocument:
     """Read a file that is a mapping, as `load` does, or a list, which is put under a key.
 
     Args:
@@ -95,14 +95,14 @@ def load_list(text: str | bytes, source: str, key: str) -> Document:
     return _document(data, source, reader)
 
 
-def _document(data: dict[str, Any], source: str, reader: _Reader) -> Document:
-    from allranks.yamlio.document import Document  # noqa: PLC0415 - the post-renderer needs none
+def _document(data: dict[str, Any], source: str, reader: _ValueBuilder) -> ValuesDocument:
+    from allranks.yamlio.document import ValuesDocument
 
-    return Document(data, source, reader.lines, reader.tokens)
+    return ValuesDocument(data, source, reader.lines, reader.tokens)
 
 
-def _single(text: str | bytes, source: str) -> tuple[_Reader, Any, int]:
-    """The one document of a file, and the line it starts on."""
+def _single(text: str | bytes, source: str) -> tuple[_ValueBuilder, Any, int]:
+    """The only document of a file, and its first line."""
     if len(text) > MAX_BYTES:
         raise InputError(
             f"the file has {len(text) / 2**20:.0f} MiB; values of at most {MAX_BYTES >> 20} MiB "
@@ -110,23 +110,23 @@ def _single(text: str | bytes, source: str) -> tuple[_Reader, Any, int]:
             hint="put data into a volume, or into a ConfigMap of its own",
             source=source,
         )
-    reader = _Reader(_decode(text, source), source, strict=True)
-    found = [(data, line) for data, line in reader.documents() if data is not None]
+    reader = _ValueBuilder(_decode(text, source), source, strict=True)
+    documents = [(data, line) for data, line in reader.documents() if data is not None]
     if reader.problems:
         raise InvalidValues(reader.problems)
-    if not found:
+    if not documents:
         raise InputError(
             "the file holds no values",
             hint="write the values into it, such as `workload: torchrun`, or leave the file out",
             source=source,
         )
-    if len(found) > 1:
+    if len(documents) > 1:
         raise InputError(
             "the file holds several YAML documents; Helm 3 takes the first and Helm 4 merges them",
             hint="remove the line `---`, or give each document its own file and a -f of its own",
-            source=f"{source}:{found[1][1]}",
+            source=f"{source}:{documents[1][1]}",
         )
-    data, line = found[0]
+    data, line = documents[0]
     return reader, data, line
 
 
@@ -142,11 +142,11 @@ def load_all(text: str | bytes, source: str = "manifests") -> list[Any]:
     Raises:
         InputError: the text is not YAML.
     """
-    reader = _Reader(_decode(text, source), source, strict=False)
+    reader = _ValueBuilder(_decode(text, source), source, strict=False)
     return [data for data, _ in reader.documents()]
 
 
-class _Reader:
+class _ValueBuilder:
     """Builds values from the parser's events.
 
     Args:
@@ -253,7 +253,7 @@ class _Reader:
             )
 
     def _note(self, event: Any, message: str, hint: str) -> None:
-        """Write a mistake down after which the rest of the file can be read."""
+        """Record a mistake that does not end the parsing."""
         source = f"{self._source}:{event.start_mark.line + 1}"
         self.problems.append(Problem("", message, hint, source))
 
@@ -318,13 +318,13 @@ class _Reader:
         value = self._value(event, depth)
         if isinstance(value, str):
             return value
-        typed = getattr(event, "value", "")
+        scalar = getattr(event, "value", "")
         try:
             key = scalars.key_text(value)
         except ValueError as error:
-            self._fail(event, f"{error}; Helm makes none of {typed!r}", f'quote it: "{typed}"')
-        if self._strict and key != typed:
-            self._fail(event, f"Helm reads the key {typed} as {key!r}", f'quote it: "{typed}"')
+            self._fail(event, f"{error}; Helm makes none of {scalar!r}", f'quote it: "{scalar}"')
+        if self._strict and key != scalar:
+            self._fail(event, f"Helm reads the key {scalar} as {key!r}", f'quote it: "{scalar}"')
         return key
 
     def _alias(self, event: Any) -> Any:
@@ -341,7 +341,7 @@ class _Reader:
         return self._copy(holder[0], event)
 
     def _copy(self, value: Any, event: Any) -> Any:
-        """A copy of an aliased value, so that nobody changes two places at once."""
+        """A copy of an aliased value, so that editing one does not change the other."""
         if not isinstance(value, dict | list):
             return value
         self._aliased += len(value)
@@ -360,7 +360,7 @@ class _Reader:
     def _merge(
         self, out: dict[str, Any], lines: dict[str, int], tokens: Tokens, depth: int
     ) -> None:
-        """Carry out a ``<<`` as go-yaml does: in its place, so that it wins over keys before it."""
+        """Merge a ``<<`` key as go-yaml does: in place, so it overrides the keys before it."""
         event = self._next()
         if type(event) is SequenceStartEvent:
             items = []
@@ -378,10 +378,10 @@ class _Reader:
             if self._strict:
                 merged = self.lines.pop(id(item))
                 lines.update(merged if isinstance(merged, dict) else {})
-                written = self.tokens.pop(id(item))
+                overridden = self.tokens.pop(id(item))
                 for key in item:
                     tokens.pop(key, None)
-                tokens.update(written)
+                tokens.update(overridden)
 
     def _fail(self, event: Any, message: str, hint: str) -> NoReturn:
         line = event.start_mark.line + 1

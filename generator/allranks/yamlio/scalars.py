@@ -1,4 +1,4 @@
-"""What a YAML scalar means to Helm.
+"""The values that Helm reads from YAML scalars.
 
 Helm reads YAML with sigs.k8s.io/yaml, and that with go-yaml v2: booleans of YAML 1.1 (`yes`, `n`),
 floats of YAML 1.2 (`1e-5`), octal as `0777` and `0o777`, no base 60, dates as text. No Python
@@ -97,7 +97,7 @@ def resolve_tagged(tag: str, text: str) -> Any:
 
 
 def key_text(value: Any) -> str:
-    """The text Helm makes of a mapping key: all keys are text once the values are JSON.
+    """The text of a mapping key: as JSON, all keys are text.
 
     Raises:
         ValueError: no key can be made of it (null, a list, a mapping, a number beyond 64 bits).

@@ -1,7 +1,7 @@
-"""The watcher's side of the API server.
+"""The operator's client of the API server.
 
-errors      what a refusal means for whoever asked: again at once, later, or not at all
-resources   what is watched, and where it lies
-api         one request, its answer as JSON or as one of the errors
-reflector   a list that is kept true by a watch
+bounds      limits on the objects that are read
+client      one request; its answer as JSON, or as an `ApiError` of `allranks.errors`
+informer    a list kept up to date by a watch
+resources   the kinds of objects and their API paths
 """

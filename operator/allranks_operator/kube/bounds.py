@@ -1,7 +1,7 @@
-"""How much of an object is taken: depth, size, and what a namespace's objects take together; pure.
+"""Limits on objects: their depth, their size, and the total of a namespace; pure.
 
-Kinds of ours keep fields that no schema knows, so that their authors may write what they like. An
-object beyond these bounds is kept by its name alone, and said to be so: nothing else of it is read.
+Our kinds keep unknown fields, so their authors can write anything. Of an object beyond these limits
+only a stub with its name is kept, and its author is told.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from allranks import names
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from allranks.model.manifest import Manifest
+    from allranks.k8s.manifest import Manifest
 
 # A pod's template in a job is some fifteen deep.
 DEPTH_MAX = 64
@@ -27,20 +27,20 @@ _VALUE = 16
 KINDS = frozenset({names.ELASTIC_JOB, names.SCALE_PLAN, names.TRAINING_RUN})
 
 
-class Unread(dict[str, Any]):
-    """The name of an object that is not read; a class, so that no object can say it of itself.
+class UnreadObject(dict[str, Any]):
+    """A stub with the name of an object that is not read; a class, so no object can pose as it.
 
     Attributes:
-        why: why not, a clause.
+        reason: why it is not read, as a clause.
     """
 
-    __slots__ = ("why",)
+    __slots__ = ("reason",)
 
-    why: str
+    reason: str
 
 
-class Kept(dict[str, Any]):
-    """An object that was weighed.
+class WeighedObject(dict[str, Any]):
+    """An object with its size.
 
     Attributes:
         weight: about how many bytes it takes.
@@ -51,9 +51,9 @@ class Kept(dict[str, Any]):
     weight: int
 
 
-def bounded(found: Manifest) -> Manifest:
-    """The object with its weight, or its name alone where it is beyond the bounds."""
-    weight, level = 0, [found]
+def bounded(manifest: Manifest) -> Manifest:
+    """The object with its size; a stub where it is beyond the limits."""
+    weight, level = 0, [manifest]
     for _ in range(DEPTH_MAX):
         inner: list[Any] = []
         for value in level:
@@ -66,33 +66,35 @@ def bounded(found: Manifest) -> Manifest:
                 weight += len(value)
         weight += _VALUE * len(inner)
         if weight > WEIGHT_MAX:
-            return unread(found, f"it has more than {WEIGHT_MAX >> 20} MiB")
+            return unread(manifest, f"it has more than {WEIGHT_MAX >> 20} MiB")
         if not inner:
-            kept = Kept(found)
-            kept.weight = weight
-            return kept
+            weighed = WeighedObject(manifest)
+            weighed.weight = weight
+            return weighed
         level = inner
-    return unread(found, f"it is nested more than {DEPTH_MAX} levels deep")
+    return unread(manifest, f"it is nested more than {DEPTH_MAX} levels deep")
 
 
-def unread(found: Mapping[str, Any], why: str) -> Unread:
-    """What is kept of an object that is not read.
+def unread(manifest: Mapping[str, Any], reason: str) -> UnreadObject:
+    """The stub of an object that is not read.
 
     Args:
-        found: the object, or as much of it as names it.
-        why: a clause.
+        manifest: the object, or as much of it as names it.
+        reason: a clause.
     """
-    metadata = found.get("metadata") or {}
-    named = {
+    metadata = manifest.get("metadata") or {}
+    known_metadata = {
         key: metadata[key]
         for key in ("name", "namespace", "uid", "resourceVersion")
         if isinstance(metadata.get(key), str)
     }
-    kept = Unread(kind=found.get("kind"), apiVersion=found.get("apiVersion"), metadata=named)
-    kept.why = why
-    return kept
+    stub = UnreadObject(
+        kind=manifest.get("kind"), apiVersion=manifest.get("apiVersion"), metadata=known_metadata
+    )
+    stub.reason = reason
+    return stub
 
 
-def weight(found: Manifest | None) -> int:
-    """What an object takes, as it was weighed; 0 for one that is kept by its name alone."""
-    return found.weight if isinstance(found, Kept) else 0
+def weight(manifest: Manifest | None) -> int:
+    """The size of an object in bytes; 0 for a stub."""
+    return manifest.weight if isinstance(manifest, WeighedObject) else 0

@@ -1,4 +1,4 @@
-"""What the watcher keeps a copy of, and where the API server has it."""
+"""The kinds of objects that the operator watches or writes, and their API paths."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _OURS = f"{names.APP_PART_OF}={names.PART_OF}"
 
 
 @dataclass(frozen=True, slots=True)
-class Resource:
+class ApiResource:
     """A kind of object.
 
     Attributes:
@@ -30,27 +30,27 @@ class Resource:
 
     @property
     def plural(self) -> str:
-        """As rights and metrics name it."""
+        """The plural name, as in rights and metrics."""
         return paths.plural(self.path)
 
 
-PODS = Resource(paths.PODS, "Pod", "v1", _OURS)
-SERVICES = Resource(paths.SERVICES, "Service", "v1", _OURS)
-JOBS = Resource(paths.JOBS, "Job", "batch/v1", _OURS)
-STATEFUL_SETS = Resource(paths.STATEFUL_SETS, "StatefulSet", "apps/v1", _OURS)
-TRAINING_RUNS = Resource(
+PODS = ApiResource(paths.PODS, "Pod", "v1", _OURS)
+SERVICES = ApiResource(paths.SERVICES, "Service", "v1", _OURS)
+JOBS = ApiResource(paths.JOBS, "Job", "batch/v1", _OURS)
+STATEFUL_SETS = ApiResource(paths.STATEFUL_SETS, "StatefulSet", "apps/v1", _OURS)
+TRAINING_RUNS = ApiResource(
     f"apis/{names.API_VERSION}/{names.TRAINING_RUNS}",
     names.TRAINING_RUN,
     names.API_VERSION,
     extension=True,
 )
-ELASTIC_JOBS = Resource(
+ELASTIC_JOBS = ApiResource(
     f"apis/{names.ELASTIC_API_VERSION}/{names.ELASTIC_JOBS}",
     names.ELASTIC_JOB,
     names.ELASTIC_API_VERSION,
     extension=True,
 )
-SCALE_PLANS = Resource(
+SCALE_PLANS = ApiResource(
     f"apis/{names.ELASTIC_API_VERSION}/{names.SCALE_PLANS}",
     names.SCALE_PLAN,
     names.ELASTIC_API_VERSION,
@@ -58,9 +58,9 @@ SCALE_PLANS = Resource(
 )
 WATCHED = (TRAINING_RUNS, ELASTIC_JOBS, SCALE_PLANS, JOBS, STATEFUL_SETS, SERVICES, PODS)
 
-LEASES = "apis/coordination.k8s.io/v1/leases"
+LEASES = paths.LEASES
 EVENTS = paths.EVENTS
-SECRETS = "api/v1/secrets"
+SECRETS = paths.SECRETS
 CONFIG_MAPS = paths.CONFIG_MAPS
 SERVICE_ACCOUNTS = paths.SERVICE_ACCOUNTS
 ROLES, ROLE_BINDINGS = paths.ROLES, paths.ROLE_BINDINGS

@@ -1,7 +1,7 @@
-"""`allranks-master`: lead one elastic job to its end.
+"""The command `allranks-master`: manage one elastic job to its end.
 
 Exit codes: 0 the job has succeeded, 1 it has failed (or this process cannot go on), 2 wrong input,
-143 told to stop; the watcher starts a master again that ended with anything but 0 or 1.
+143 told to stop; the operator starts a master again that ended with anything but 0 or 1.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING
 
 from allranks import names
 from allranks.errors import AllranksError
-from allranks_operator.master import options as told
-from allranks_operator.master.folder import Folder
-from allranks_operator.master.leading import READ_SECONDS, Master
+from allranks_operator.master import options as master_options
+from allranks_operator.master.backend import Folder
 from allranks_operator.master.log import Log
-from allranks_operator.master.serving import Server
+from allranks_operator.master.master import READ_SECONDS, Master
+from allranks_operator.master.server import MasterServer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from allranks_operator.master.backend import Backend
-    from allranks_operator.master.options import Place
+    from allranks_operator.master.backend import MasterBackend
+    from allranks_operator.master.options import JobScope
 
 EXIT_TERMINATED = 128 + signal.SIGTERM
 _TICK_SECONDS = 0.5
@@ -34,7 +34,7 @@ _LINGER_SECONDS, _LEAVE_SECONDS = 5.0, 30.0
 _MESSAGE_MAX = 1000
 
 
-class _Told:
+class _StopSignal:
     """Whether this process was told to stop."""
 
     def __init__(self, master: Master) -> None:
@@ -47,32 +47,32 @@ class _Told:
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """The program.
+    """Run the program; return its exit code.
 
     Args:
         words: the command line, without the program; None is this process's own.
     """
-    told.parser().parse_args(sys.argv[1:] if words is None else words)
+    master_options.parser().parse_args(sys.argv[1:] if words is None else words)
     sys.exit(run(os.environ, Log()))
 
 
 def run(env: Mapping[str, str], log: Log) -> int:
-    """Lead the job that the environment names; return the exit code."""
+    """Manage the job that the environment names; return the exit code."""
     place = None
     clock = time.monotonic
     try:
-        place = told.place(env)
-        options = told.read(env.get(names.ENV_MASTER_OPTIONS, ""))
+        place = master_options.place(env)
+        options = master_options.read(env.get(names.ENV_MASTER_OPTIONS, ""))
         # A folder costs nothing to read.
         seconds = READ_SECONDS if place.folder is None else _TICK_SECONDS
         master = Master(_backend(place), options, log, clock, seconds)
-        server = Server(master, place.address, place.port, clock, place.token)
+        server = MasterServer(master, place.address, place.port, clock, place.token)
     except AllranksError as error:
         log.fail(str(error))
         _record(place, str(error), log)
         return error.exit_code
     log.info("listens", port=server.port, job=place.job, namespace=place.namespace)
-    stopped = _Told(master)
+    stopped = _StopSignal(master)
     # Who has had an answer may end it, and is told that it ends in order.
     signal.signal(signal.SIGTERM, stopped)
     signal.signal(signal.SIGINT, stopped)
@@ -83,11 +83,11 @@ def run(env: Mapping[str, str], log: Log) -> int:
         server.stop()
 
 
-def _lead(master: Master, place: Place, stopped: _Told, log: Log) -> int:
+def _lead(master: Master, place: JobScope, stopped: _StopSignal, log: Log) -> int:
     while master.tick() is None:
         if stopped.stop:
-            told = f"told to stop; {master.leave()}"
-            log.info(told)
+            message = f"told to stop; {master.leave()}"
+            log.info(message)
             return EXIT_TERMINATED
         if master.hurry.wait(_TICK_SECONDS):
             time.sleep(_PAUSE_SECONDS)  # a thousand workers that join at once are one occasion
@@ -105,16 +105,16 @@ def _lead(master: Master, place: Place, stopped: _Told, log: Log) -> int:
     return end.code
 
 
-def _backend(place: Place) -> Backend:
+def _backend(place: JobScope) -> MasterBackend:
     if place.folder is not None:
         return Folder(place.folder)
-    from allranks_operator.master.kube import Kubernetes  # noqa: PLC0415 - a large library
+    from allranks_operator.master.backend import Kubernetes
 
     return Kubernetes(place.namespace, place.job)
 
 
-def _record(place: Place | None, message: str, log: Log) -> None:
-    """Leave the reason of a failure where Kubernetes shows it."""
+def _record(place: JobScope | None, message: str, log: Log) -> None:
+    """Write the reason of a failure where Kubernetes shows it."""
     if place is None or place.termination_log is None:
         return
     try:

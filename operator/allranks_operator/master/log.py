@@ -1,7 +1,7 @@
-"""One line of JSON for each thing that happens, to standard error.
+"""The master's log: one line of JSON per event, to standard error.
 
-Standard library only: on a laptop the local runtime starts this process, without the watcher's
-further dependencies. The fields are the watcher's: `event` first, then what it is about.
+Standard library only: on a laptop the local runtime starts this process, without the operator's
+further dependencies. The fields are the operator's: `event` first, then what it is about.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class Log:
     """Writes lines, from any thread."""
 
     def __init__(self, stream: TextIO | None = None, **always: Any) -> None:
-        """To a stream.
+        """Create a log of a stream.
 
         Args:
             stream: where to; None is standard error.
@@ -28,15 +28,15 @@ class Log:
         self._lock = threading.Lock()
 
     def info(self, event: str, **fields: Any) -> None:
-        """Something happened."""
+        """Log an event."""
         self._write("info", event, fields)
 
     def warning(self, event: str, **fields: Any) -> None:
-        """Something that somebody should look at happened."""
+        """Log an event that a person should look at."""
         self._write("warning", event, fields)
 
     def fail(self, event: str, **fields: Any) -> None:
-        """Something failed."""
+        """Log a failure."""
         self._write("error", event, fields)
 
     def _write(self, level: str, event: str, fields: dict[str, Any]) -> None:

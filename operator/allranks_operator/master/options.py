@@ -1,4 +1,4 @@
-"""What a master is told: its environment, and the options of its job as one JSON object."""
+"""The settings of a master: its environment, and its job's options as a JSON object."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from allranks import names
 from allranks.elastic.policy import settings
-from allranks.elastic.policy.settings import Settings
+from allranks.elastic.policy.settings import PolicySettings
 from allranks.errors import InputError
-from allranks_operator.master.membership import Timing
+from allranks_operator.master.rendezvous import Timing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,11 +34,11 @@ _MASTER_NAMES = (
 # A worker's question is held open for 20 seconds, in which nothing more is heard of it.
 _LEAST_SECONDS = {"gather": 0, "lost": 30, "stop": 1, "stall": 0}
 _TIMING = Timing()
-_POLICY = Settings()
+_POLICY = PolicySettings()
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class MasterOptions:
     """The options of a job.
 
     Attributes:
@@ -50,7 +50,7 @@ class Options:
         history: whether the job's history is read and kept.
     """
 
-    policy: Settings = _POLICY
+    policy: PolicySettings = _POLICY
     timing: Timing = _TIMING
     max_restarts: int = _RESTARTS
     fatal_codes: frozenset[int] = frozenset()
@@ -58,7 +58,7 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class JobScope:
     """Where a master runs, and for which job.
 
     Attributes:
@@ -81,13 +81,13 @@ class Place:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line, which has nothing to give but help; `allranks-master --help` prints it."""
+    """The parser of the command line, which has only help."""
     width = max(len(name) for name, _ in _VARIABLES)
-    lines = "\n".join(f"  {name:<{width}}  {what}" for name, what in _VARIABLES)
+    lines = "\n".join(f"  {name:<{width}}  {meaning}" for name, meaning in _VARIABLES)
     return argparse.ArgumentParser(
         prog=names.MASTER_PROGRAM,
         description="Leads one elastic job to its end: says how many pods it has, and who of them "
-        "trains with whom.\nThe watcher starts it, and tells it all in its environment:\n\n"
+        "trains with whom.\nThe operator starts it, and tells it all in its environment:\n\n"
         f"{lines}",
         epilog="Exit codes: 0 the job has succeeded, 1 it has failed, 2 wrong input, "
         "143 told to stop.\nWhat it decides and how a script takes part: "
@@ -107,8 +107,8 @@ _VARIABLES = (
 )
 
 
-def place(env: Mapping[str, str]) -> Place:
-    """Where this master runs.
+def place(env: Mapping[str, str]) -> JobScope:
+    """The scope of this master: its job, and where it runs.
 
     Raises:
         InputError: the job is not named, or the port is none.
@@ -117,7 +117,7 @@ def place(env: Mapping[str, str]) -> Place:
     if missing:
         raise InputError(
             f"{' and '.join(missing)} must be set: a master leads one job",
-            hint="the watcher sets them; by hand: "
+            hint="the operator sets them; by hand: "
             f"{names.ENV_NAMESPACE}=lab {names.ENV_JOB}=demo {names.MASTER_PROGRAM}",
         )
     port = env.get(names.ENV_MASTER_PORT) or "50001"
@@ -127,7 +127,7 @@ def place(env: Mapping[str, str]) -> Place:
         )
     folder = env.get(names.ENV_MASTER_FOLDER)
     log = Path(env.get(names.ENV_TERMINATION_LOG) or "/dev/termination-log")
-    return Place(
+    return JobScope(
         namespace=env[names.ENV_NAMESPACE],
         job=env[names.ENV_JOB],
         port=int(port),
@@ -139,39 +139,39 @@ def place(env: Mapping[str, str]) -> Place:
     )
 
 
-def read(text: str) -> Options:
-    """The options of a JSON text; "" has the defaults.
+def read(text: str) -> MasterOptions:
+    """The options of a JSON text; the defaults for "".
 
     Raises:
         InputError: it is no JSON object, a name is not known, or a value is out of its range.
     """
     try:
-        given = json.loads(text or "{}")
+        data = json.loads(text or "{}")
     except ValueError as error:
         raise _not_json(str(error)) from error
-    if not isinstance(given, dict):
-        raise _not_json(f"it holds {type(given).__name__}, not an object")
-    settings.check_names(given, (*settings.NAMES, *_MASTER_NAMES))
+    if not isinstance(data, dict):
+        raise _not_json(f"it holds {type(data).__name__}, not an object")
+    settings.check_names(data, (*settings.NAMES, *_MASTER_NAMES))
     seconds = {
-        name: settings.number(given, f"{name}Seconds", least, _SECONDS_MAX, whole=False)
+        name: settings.number(data, f"{name}Seconds", least, _SECONDS_MAX, whole=False)
         for name, least in _LEAST_SECONDS.items()
-        if f"{name}Seconds" in given
+        if f"{name}Seconds" in data
     }
-    counted = {"maxRestarts": _RESTARTS, **given}
-    return Options(
-        policy=settings.read(given),
+    counted = {"maxRestarts": _RESTARTS, **data}
+    return MasterOptions(
+        policy=settings.read(data),
         timing=Timing(**seconds),
         max_restarts=int(settings.number(counted, "maxRestarts", 0, _RESTARTS_MAX, whole=True)),
-        fatal_codes=_codes(given.get("fatalExitCodes")),
-        history=_flag(given.get("history", True)),
+        fatal_codes=_codes(data.get("fatalExitCodes")),
+        history=_flag(data.get("history", True)),
     )
 
 
 def _codes(value: Any) -> frozenset[int]:
-    found = [] if value is None else value
-    if not isinstance(found, list) or not all(
+    codes = [] if value is None else value
+    if not isinstance(codes, list) or not all(
         isinstance(code, int) and not isinstance(code, bool) and 1 <= code <= _CODE_MAX
-        for code in found
+        for code in codes
     ):
         raise InputError(
             f"{value!r} is not a list of exit codes from 1 to {_CODE_MAX}",
@@ -179,7 +179,7 @@ def _codes(value: Any) -> frozenset[int]:
             hint="write [13, 77]",
             source=settings.SOURCE,
         )
-    return frozenset(found)
+    return frozenset(codes)
 
 
 def _flag(value: Any) -> bool:
@@ -193,9 +193,9 @@ def _flag(value: Any) -> bool:
     return value
 
 
-def _not_json(why: str) -> InputError:
+def _not_json(problem: str) -> InputError:
     return InputError(
-        f"the options are no JSON: {why}",
+        f"the options are no JSON: {problem}",
         hint='write {"growThreshold": 0.7}, or leave it out',
         source=settings.SOURCE,
     )

@@ -11,7 +11,7 @@ import sys
 again = sys.argv.pop(1)
 try:
     from allranks.start import program
-    main = program("allranks.cli.helmsweep")
+    main = program("allranks.cli.commands.sweep.helm_plugin")
 except ModuleNotFoundError:
     import os
     os.environ["ALLRANKS_PYTHON_STALE"] = "1"

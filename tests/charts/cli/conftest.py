@@ -45,7 +45,7 @@ class Cli:
         self, *args: str | bytes | Path, stdin: str | bytes = "", env: dict[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
         """Run it to its end."""
-        done = subprocess.run(
+        process = subprocess.run(
             [PROGRAM, *args],
             cwd=self.cwd,
             env=self.environment(env),
@@ -55,7 +55,7 @@ class Cli:
             timeout=110,
         )
         return subprocess.CompletedProcess(
-            done.args, done.returncode, done.stdout.decode(), done.stderr.decode()
+            process.args, process.returncode, process.stdout.decode(), process.stderr.decode()
         )
 
     def start(self, *args: str | Path, **options: Any) -> subprocess.Popen[str]:
@@ -71,9 +71,9 @@ class Cli:
             **options,
         )
 
-    def environment(self, more: dict[str, str] | None) -> dict[str, str]:
+    def environment(self, extra: dict[str, str] | None) -> dict[str, str]:
         """The whole environment of a call; an empty value removes a variable."""
-        full = {"PATH": os.environ["PATH"], **self.env, **(more or {})}
+        full = {"PATH": os.environ["PATH"], **self.env, **(extra or {})}
         return {name: value for name, value in full.items() if value}
 
     def write(self, text: str | bytes, name: str = "values.yaml") -> Path:
@@ -98,7 +98,7 @@ def cli(tmp_path: Path, helm4: Pinned) -> Iterator[Cli]:
     """
     cwd = tmp_path / "work"
     cwd.mkdir()
-    made = Cli(
+    runner = Cli(
         cwd,
         {
             "HOME": str(cwd / "home"),
@@ -107,9 +107,9 @@ def cli(tmp_path: Path, helm4: Pinned) -> Iterator[Cli]:
             "KUBECONFIG": str(cwd / "no-kubeconfig"),
         },
     )
-    yield made
+    yield runner
     for run in (cwd / "home/.local/state/allranks/runs").glob("*/*"):
-        made("delete", run.name, "-n", run.parent.name, "--on", "local")
+        runner("delete", run.name, "-n", run.parent.name, "--on", "local")
 
 
 @pytest.fixture

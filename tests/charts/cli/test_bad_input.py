@@ -16,16 +16,16 @@ RUN = f"{HEAD}command: [python, train.py]\n"
 INVENTORY = "nodes:\n  - {name: a, gpus: 8}\n  - {name: b, gpus: 8}\n"
 
 
-def refused(cli: Any, *args: str | bytes | Path, stdin: str = "") -> str:
+def refusal(cli: Any, *args: str | bytes | Path, stdin: str = "") -> str:
     """What the program says when it refuses; it must leave everything as it was."""
     before = cli.tree()
-    done = cli(*args, stdin=stdin)
-    assert (2, "") == (done.returncode, done.stdout)
+    process = cli(*args, stdin=stdin)
+    assert (2, "") == (process.returncode, process.stdout)
     assert before == cli.tree()
-    assert done.stderr.startswith("error: ")
-    assert "Traceback" not in done.stderr
-    assert "bug" not in done.stderr
-    return str(done.stderr)
+    assert process.stderr.startswith("error: ")
+    assert "Traceback" not in process.stderr
+    assert "bug" not in process.stderr
+    return str(process.stderr)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_wrong_values(cli: Any, text: str | bytes, says: str, fix: str) -> None:
     """Each kind of mistake is named with its place and its fix, before helm is called."""
     cli.write(text)
     cli.env["ALLRANKS_HELM"] = "/bin/false"
-    stderr = refused(cli, "render", "demo", "-f", "values.yaml", "-o", "out")
+    stderr = refusal(cli, "render", "demo", "-f", "values.yaml", "-o", "out")
     assert says in stderr
     assert fix in stderr
 
@@ -109,7 +109,7 @@ def test_wrong_values(cli: Any, text: str | bytes, says: str, fix: str) -> None:
 def test_wrong_release_names(cli: Any, values: Path, command: str, name: str, says: str) -> None:
     """A name that no Service may have is refused with what is wrong about it."""
     where = ["--on", "local"] if command == "run" else ["-o", "out"]
-    assert says in refused(cli, command, name, "-f", values, *where)
+    assert says in refusal(cli, command, name, "-f", values, *where)
 
 
 @pytest.mark.parametrize(
@@ -139,19 +139,19 @@ def test_wrong_arguments(cli: Any, values: Path, args: list[str | bytes], says: 
     """Each wrong option is named; a value given by a flag is named with its flag."""
     assert values.is_file()
     cli.write(INVENTORY, "nodes.yaml")
-    assert says in refused(cli, "render", "demo", *args, "-o", "out")
+    assert says in refusal(cli, "render", "demo", *args, "-o", "out")
 
 
 def test_every_problem_at_once(cli: Any) -> None:
     """All mistakes of all files are shown in one go, in the order of the file, as text and JSON."""
     cli.write(RUN + "args: [1]\ngpuss: 3\ntorchrun:\n  port: 70000\n")
-    stderr = refused(cli, "validate", "-f", "values.yaml")
+    stderr = refusal(cli, "validate", "-f", "values.yaml")
     places = [line.split(" (")[-1] for line in stderr.splitlines() if line.startswith("error")]
     assert places == ["values.yaml:4)", "values.yaml:5)", "values.yaml:7)"]
     assert stderr.endswith("3 problems\n")
-    done = cli("validate", "-f", "values.yaml", "-o", "json")
-    data = json.loads(done.stdout)
-    assert (2, 2, False, "") == (done.returncode, data["exitCode"], data["ok"], done.stderr)
+    process = cli("validate", "-f", "values.yaml", "-o", "json")
+    data = json.loads(process.stdout)
+    assert (2, 2, False, "") == (process.returncode, data["exitCode"], data["ok"], process.stderr)
     assert [problem["path"] for problem in data["problems"]] == [
         "args[0]",
         "gpuss",
@@ -162,7 +162,7 @@ def test_every_problem_at_once(cli: Any) -> None:
 def test_no_helm(cli: Any, values: Path, tmp_path: Path) -> None:
     """Without any helm the error says how to get one; a checkout's own is hidden for this."""
     cli.env |= {"PATH": str(tmp_path), "ALLRANKS_HELM": str(tmp_path / "helm")}
-    stderr = refused(cli, "render", "demo", "-f", values, "-o", "out")
+    stderr = refusal(cli, "render", "demo", "-f", values, "-o", "out")
     assert "ALLRANKS_HELM names" in stderr
     assert "install Helm 4" in stderr
 
@@ -173,7 +173,7 @@ def test_an_unsupported_helm(cli: Any, values: Path, tmp_path: Path, version: st
     helm = tmp_path / "helm"
     helm.write_text(f"#!/bin/sh\nprintf {version}\n")
     helm.chmod(0o755)
-    stderr = refused(cli, "render", "demo", "-f", values, "--helm", helm, "-o", "out")
+    stderr = refusal(cli, "render", "demo", "-f", values, "--helm", helm, "-o", "out")
     assert f"is Helm {version[1:]}, which is not supported" in stderr
     assert "Helm 4, or Helm 3 from 3.18.5" in stderr
 
@@ -187,8 +187,12 @@ def test_a_helm_that_fails_leaves_nothing(cli: Any, values: Path, tmp_path: Path
     )
     helm.chmod(0o755)
     before = cli.tree()
-    done = cli("render", "demo", "-f", values, "--helm", helm, "-o", "out")
-    assert (1, "", "error: helm failed: boom\n") == (done.returncode, done.stdout, done.stderr)
+    process = cli("render", "demo", "-f", values, "--helm", helm, "-o", "out")
+    assert (1, "", "error: helm failed: boom\n") == (
+        process.returncode,
+        process.stdout,
+        process.stderr,
+    )
     assert before == cli.tree()
 
 
@@ -196,25 +200,25 @@ def test_a_folder_with_someones_file(cli: Any, values: Path) -> None:
     """A render never overwrites what it did not write."""
     (cli.cwd / "out").mkdir()
     cli.write("mine\n", "out/job-demo.yaml")
-    assert "belongs to you" in refused(cli, "render", "demo", "-f", values, "-o", "out")
+    assert "belongs to you" in refusal(cli, "render", "demo", "-f", values, "-o", "out")
 
 
 def test_a_folder_that_is_a_file(cli: Any, values: Path) -> None:
     """A file in the place of the output folder is refused."""
-    assert "is a file" in refused(cli, "render", "demo", "-f", values, "-o", values)
+    assert "is a file" in refusal(cli, "render", "demo", "-f", values, "-o", values)
 
 
 def test_a_folder_that_cannot_be_made(cli: Any, values: Path) -> None:
     """A place where no folder can be is named with the system's reason."""
-    stderr = refused(cli, "render", "demo", "-f", values, "-o", "/dev/null/out")
+    stderr = refusal(cli, "render", "demo", "-f", values, "-o", "/dev/null/out")
     assert "/dev/null/out: cannot be made: Not a directory" in stderr
 
 
 def test_a_state_folder_that_is_a_file(cli: Any, values: Path) -> None:
     """A file in the place of the state folder is refused, and does not look like "no runs"."""
-    done = cli("list", "--on", "local", env={"ALLRANKS_STATE": str(values)})
-    assert 2 == done.returncode
-    assert "is not a folder" in done.stderr
+    process = cli("list", "--on", "local", env={"ALLRANKS_STATE": str(values)})
+    assert 2 == process.returncode
+    assert "is not a folder" in process.stderr
 
 
 @pytest.mark.parametrize(
@@ -247,4 +251,4 @@ def test_a_state_folder_that_is_a_file(cli: Any, values: Path) -> None:
 def test_wrong_commands(cli: Any, values: Path, args: list[str], says: str) -> None:
     """Every command says what it does not know, in the same form."""
     assert values.is_file()
-    assert says.lower() in refused(cli, *args).lower()
+    assert says.lower() in refusal(cli, *args).lower()

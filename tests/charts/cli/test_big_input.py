@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from allranks.cli.main import main
-from allranks.schema import explain
+from allranks.schema import messages
 from allranks.yamlio.load import MAX_BYTES, MAX_VALUES
 
 if TYPE_CHECKING:
@@ -22,11 +22,11 @@ def validate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> An
     """Judges a text; gives the exit code, standard output and standard error."""
     monkeypatch.chdir(tmp_path)
 
-    def call(text: str, *more: str) -> tuple[int, str, str]:
+    def call(text: str, *flags: str) -> tuple[int, str, str]:
         (tmp_path / "v.yaml").write_text(BASE + text, encoding="utf-8")
-        code = main(["validate", "-f", "v.yaml", *more])
-        written = capsys.readouterr()
-        return code, written.out, written.err
+        code = main(["validate", "-f", "v.yaml", *flags])
+        output = capsys.readouterr()
+        return code, output.out, output.err
 
     return call
 
@@ -44,38 +44,40 @@ def validate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> An
 )
 def test_a_hundred_problems_and_how_many_more(validate: Any, text: str, count: str) -> None:
     """Nobody reads eight thousand; their number is said, and each of the first has its fix."""
-    code, _, said = validate(text)
+    code, _, message = validate(text)
     assert 2 == code
-    assert said.splitlines()[-1].startswith(count)
-    assert said.count("error: ") == said.count("\n  fix: ") == min(100, said.count("error: "))
+    assert message.splitlines()[-1].startswith(count)
+    assert (
+        message.count("error: ") == message.count("\n  fix: ") == min(100, message.count("error: "))
+    )
 
 
 def test_a_sweep_counts_its_problems_too(validate: Any) -> None:
     """Choices that are given twice are counted like all else."""
     choices = "1," * 3000
     text = f"sweep: {{parameters: {{a: {{arg: -a, values: [{choices}]}}}}}}"
-    code, _, said = validate(text, "--set", "workload=sweep")
-    assert (2, "2,999 problems: these, and 2,899 more") == (code, said.splitlines()[-1])
+    code, _, message = validate(text, "--set", "workload=sweep")
+    assert (2, "2,999 problems: these, and 2,899 more") == (code, message.splitlines()[-1])
 
 
 def test_json_has_the_number_too(validate: Any) -> None:
     """`moreProblems` is there where problems are left out, and only there."""
     _, out, _ = validate("args: [" + "1," * 300 + "]", "-o", "json")
-    found = json.loads(out)
-    assert (100, 200) == (len(found["problems"]), found["moreProblems"])
+    report = json.loads(out)
+    assert (100, 200) == (len(report["problems"]), report["moreProblems"])
     assert "moreProblems" not in json.loads(validate("args: [1]", "-o", "json")[1])
 
 
 def test_work_grows_with_what_is_told(validate: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten times as many problems are worded no more often: words are what costs."""
     calls = []
-    plain = explain.explain
+    plain = messages.explain
 
     def counted(*args: Any) -> Any:
         calls.append(1)
         return plain(*args)
 
-    monkeypatch.setattr(explain, "explain", counted)
+    monkeypatch.setattr(messages, "explain", counted)
     validate("args: [" + "1," * 1000 + "]")
     few = len(calls)
     calls.clear()
@@ -107,6 +109,6 @@ def test_work_grows_with_what_is_told(validate: Any, monkeypatch: pytest.MonkeyP
 )
 def test_what_is_too_much_is_refused(validate: Any, text: str, flags: list[str], says: str) -> None:
     """Depth, size and repetition have an end, with an error of ours and never a crash."""
-    code, _, said = validate(text, *flags)
-    assert (2, True) == (code, says in said), said[-300:]
-    assert len(said) < 2000
+    code, _, message = validate(text, *flags)
+    assert (2, True) == (code, says in message), message[-300:]
+    assert len(message) < 2000

@@ -31,19 +31,19 @@ NASTY = [
 ]
 
 
-def wait_for(condition: Callable[[], object], what: str) -> None:
+def wait_for(condition: Callable[[], object], event: str) -> None:
     """Wait until something holds; fail the test after a while."""
     deadline = time.monotonic() + 30
     while not condition():
-        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        assert time.monotonic() < deadline, f"waited in vain for {event}"
         time.sleep(0.02)
 
 
 def test_validate_says_what_would_run(cli: Any, values: Path) -> None:
     """One line: the workload, the size and the command."""
-    done = cli("validate", "-f", values)
-    assert (0, "") == (done.returncode, done.stderr)
-    assert done.stdout == "ok  torchrun: 2 nodes, 2 processes: python train.py\n"
+    process = cli("validate", "-f", values)
+    assert (0, "") == (process.returncode, process.stderr)
+    assert process.stdout == "ok  torchrun: 2 nodes, 2 processes: python train.py\n"
 
 
 def test_validate_json(cli: Any, values: Path) -> None:
@@ -59,20 +59,22 @@ def test_validate_json(cli: Any, values: Path) -> None:
 
 def test_advice_does_not_refuse(cli: Any, values: Path) -> None:
     """What is valid but not wise is a note, also as data, and the exit code stays 0."""
-    flags = ["--set", "torchrun.rdzvBackend=etcd-v2,torchrun.rdzvEndpoint=etcd:2379"]
-    done = cli("validate", "-f", values, *flags)
-    assert 0 == done.returncode
-    assert done.stderr.startswith("note: torchrun.rdzvBackend: etcd-v2 speaks")
+    flags = ["--set", "torchrun.rdzvBackend=etcd,torchrun.rdzvEndpoint=etcd:2379"]
+    process = cli("validate", "-f", values, *flags)
+    assert 0 == process.returncode
+    assert process.stderr.startswith(
+        "note: torchrun.rdzvBackend: etcd needs python-etcd in the image"
+    )
     (warning,) = json.loads(cli("validate", "-f", values, *flags, "-o", "json").stdout)["warnings"]
     assert "torchrun.rdzvBackend" == warning["path"]
 
 
 def test_values_come_from_stdin_files_and_flags(cli: Any, values: Path) -> None:
     """Files in order, then the flags; standard input is a file too."""
-    done = cli(
+    process = cli(
         "plan", "-f", values, "-f", "-", "--set", "procsPerNode=3", "-o", "json", stdin="nodes: 5"
     )
-    layout = json.loads(done.stdout)
+    layout = json.loads(process.stdout)
     assert (5, 15) == (layout["nodes"], layout["worldSize"])
 
 
@@ -80,10 +82,10 @@ def test_a_preset_from_the_command_line(cli: Any, values: Path) -> None:
     """--preset is as a preset in the file, and the file wins over it."""
     shape = json.loads(cli("presets", "h100-8x", "-o", "json").stdout)
     assert shape["nodeShape"]["gpus"] == 8
-    done = cli(
+    process = cli(
         "plan", "-f", values, "--preset", "h100-8x", "--set", "nodes=0,gpus=16", "-o", "json"
     )
-    assert (2, 8) == tuple(json.loads(done.stdout)[key] for key in ("nodes", "gpusPerNode"))
+    assert (2, 8) == tuple(json.loads(process.stdout)[key] for key in ("nodes", "gpusPerNode"))
 
 
 def test_plan_shows_a_table_and_a_picture(cli: Any, values: Path) -> None:
@@ -91,15 +93,15 @@ def test_plan_shows_a_table_and_a_picture(cli: Any, values: Path) -> None:
     cli.write(
         "nodes:\n  - {name: a, gpus: 8, rack: r1}\n  - {name: b, gpus: 8, rack: r1}\n", "n.yaml"
     )
-    more = ["--inventory", "n.yaml", "--set", "nodes=0,gpus=16"]
-    lines = cli("plan", "-f", values, *more).stdout.splitlines()
+    flags = ["--inventory", "n.yaml", "--set", "nodes=0,gpus=16"]
+    lines = cli("plan", "-f", values, *flags).stdout.splitlines()
     assert lines[1] == "nodes      2"
     assert lines[-2].split()[:5] == ["0-7", "0", "a", "r1", "8"]
-    done = cli("plan", "-f", values, *more, "-o", "svg", "-O", "plan.svg")
-    assert (0, "", "") == (done.returncode, done.stdout, done.stderr)
+    process = cli("plan", "-f", values, *flags, "-o", "svg", "-O", "plan.svg")
+    assert (0, "", "") == (process.returncode, process.stdout, process.stderr)
     assert (cli.cwd / "plan.svg").read_text().startswith("<svg")
-    assert cli("plan", "-f", values, *more, "-o", "svg").stdout.startswith("<svg")
-    cli("plan", "-f", values, *more, "-o", "json", "-O", "plan.json")
+    assert cli("plan", "-f", values, *flags, "-o", "svg").stdout.startswith("<svg")
+    cli("plan", "-f", values, *flags, "-o", "json", "-O", "plan.json")
     assert json.loads((cli.cwd / "plan.json").read_text())["nodes"] == 2
 
 
@@ -112,15 +114,15 @@ def test_a_long_plan_is_cut_where_a_person_reads_it(cli: Any, values: Path) -> N
 def test_render_is_the_same_in_a_folder_and_on_stdout(cli: Any, values: Path) -> None:
     """The folder has the stream's documents, one per object; again nothing is written."""
     stream = cli("render", "demo", "-f", values, "-n", "ml").stdout
-    done = cli("render", "demo", "-f", values, "-n", "ml", "-o", "out/demo")
-    assert done.stdout.splitlines()[0].endswith(" written, 0 unchanged, 0 removed")
+    process = cli("render", "demo", "-f", values, "-n", "ml", "-o", "out/demo")
+    assert process.stdout.splitlines()[0].endswith(" written, 0 unchanged, 0 removed")
     files = sorted((cli.cwd / "out/demo").glob("*.yaml"))
     assert {
         (cli.cwd / "out/demo" / name).name for name in ("job-demo.yaml", "service-demo.yaml")
     } <= {path.name for path in files}
     for path in files:
         assert path.read_text() in stream
-    kinds = {one["kind"] for one in load.load_all(stream)}
+    kinds = {document["kind"] for document in load.load_all(stream)}
     assert len(kinds) == len(files)
     again = cli("render", "demo", "-f", values, "-n", "ml", "-o", "out/demo").stdout
     assert " 0 written" in again
@@ -149,8 +151,8 @@ def test_helm_3_and_helm_4_render_the_same(
 ) -> None:
     """Every scenario of the chart gives the same bytes with both majors."""
     texts = []
-    for one in (helm, helm4):
-        code = main.main(["render", "demo", "-f", str(values_file), "--helm", str(one.path)])
+    for binary in (helm, helm4):
+        code = main.main(["render", "demo", "-f", str(values_file), "--helm", str(binary.path)])
         assert code == 0
         texts.append(capfdbinary.readouterr().out)
     assert texts[0] == texts[1]
@@ -160,9 +162,9 @@ def test_helm_3_and_helm_4_render_the_same(
 def test_every_string_arrives_as_typed(cli: Any, values: Path) -> None:
     """Shell and template characters, numbers and emoji come out of a render as they went in."""
     cli.write(dump.dump({"args": NASTY, "env": {"X": NASTY[0]}}), "more.yaml")
-    done = cli("render", "demo", "-f", values, "-f", "more.yaml")
-    assert done.returncode == 0, done.stderr
-    (job,) = [one for one in load.load_all(done.stdout) if one["kind"] == "Job"]
+    process = cli("render", "demo", "-f", values, "-f", "more.yaml")
+    assert process.returncode == 0, process.stderr
+    (job,) = [document for document in load.load_all(process.stdout) if document["kind"] == "Job"]
     (container,) = job["spec"]["template"]["spec"]["containers"]
     # The kubelet turns `$$` into `$`.
     assert [text.replace("$", "$$") for text in NASTY] == container["args"][-len(NASTY) :]
@@ -179,9 +181,9 @@ def test_the_starter_is_right(cli: Any) -> None:
 
 def test_presets_are_listed(cli: Any) -> None:
     """Every preset has a name and says what it is for; each can be printed."""
-    listed = json.loads(cli("presets", "-o", "json").stdout)
-    assert "h100-8x" in {one["name"] for one in listed}
-    assert all(one["description"] for one in listed)
+    presets = json.loads(cli("presets", "-o", "json").stdout)
+    assert "h100-8x" in {preset["name"] for preset in presets}
+    assert all(preset["description"] for preset in presets)
     assert cli("presets").stdout.splitlines()[0].split() == ["NAME", "FOR"]
     assert "nodeShape" in cli("presets", "h100-8x").stdout
 
@@ -189,10 +191,10 @@ def test_presets_are_listed(cli: Any) -> None:
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_scripts(cli: Any, shell: str) -> None:
     """Each shell's script asks this program; bash's is read by bash."""
-    done = cli("completion", shell)
-    assert f"_ALLRANKS_COMPLETE={shell}_complete" in done.stdout
+    process = cli("completion", shell)
+    assert f"_ALLRANKS_COMPLETE={shell}_complete" in process.stdout
     if shell == "bash":
-        subprocess.run(["bash", "-n"], input=done.stdout, text=True, check=True)
+        subprocess.run(["bash", "-n"], input=process.stdout, text=True, check=True)
 
 
 @pytest.mark.parametrize(
@@ -215,17 +217,17 @@ def test_completion_answers(cli: Any, words: str, expected: str) -> None:
 def test_kubectl_calls_it_by_its_own_name(cli: Any) -> None:
     """As kubectl's plugin the program shows the name that was typed."""
     program = Path(sys.executable).parent / "kubectl-allranks"
-    done = subprocess.run(
+    process = subprocess.run(
         [program, "statsu"], capture_output=True, text=True, check=False, cwd=cli.cwd
     )
-    assert "did you mean `kubectl allranks status`?" in done.stderr
+    assert "did you mean `kubectl allranks status`?" in process.stderr
 
 
 def test_help_and_version(cli: Any) -> None:
     """Without a command the help is shown, and it is an error; with --help it is not."""
-    bare, asked = cli(), cli("--help")
-    assert (2, "", 0, "") == (bare.returncode, bare.stdout, asked.returncode, asked.stderr)
-    assert bare.stderr == asked.stdout
+    bare, help_page = cli(), cli("--help")
+    assert (2, "", 0, "") == (bare.returncode, bare.stdout, help_page.returncode, help_page.stderr)
+    assert bare.stderr == help_page.stdout
     assert cli("--version").stdout.startswith("allranks 0.")
 
 
@@ -265,9 +267,9 @@ def test_an_interrupt_ends_helm_too(cli: Any, values: Path, tmp_path: Path) -> N
 
 def test_doctor(cli: Any) -> None:
     """On a machine with helm but no cluster all is well, and what is missing is a warning."""
-    done = cli("doctor", "-o", "json")
-    assert done.returncode == 0, done.stdout
-    checks = {check["name"]: check for check in json.loads(done.stdout)["checks"]}
+    process = cli("doctor", "-o", "json")
+    assert process.returncode == 0, process.stdout
+    checks = {check["name"]: check for check in json.loads(process.stdout)["checks"]}
     assert {"python": "ok", "charts": "ok", "helm": "ok", "state folder": "ok"}.items() <= {
         name: check["status"] for name, check in checks.items()
     }.items()
@@ -278,10 +280,10 @@ def test_doctor(cli: Any) -> None:
 
 def test_doctor_fails_without_helm(cli: Any) -> None:
     """Without helm nothing can be rendered: that is a failure, with what to do."""
-    done = cli("doctor", "--helm", "/nonexistent/helm")
-    assert done.returncode == 1
-    assert "fail  helm" in done.stdout
-    assert "fix: install Helm 4" in done.stdout
+    process = cli("doctor", "--helm", "/nonexistent/helm")
+    assert process.returncode == 1
+    assert "fail  helm" in process.stdout
+    assert "fix: install Helm 4" in process.stdout
 
 
 def test_doctor_reports_a_cluster_that_does_not_answer(cli: Any) -> None:
@@ -292,8 +294,10 @@ def test_doctor_reports_a_cluster_that_does_not_answer(cli: Any) -> None:
         "clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}]\n",
         "kubeconfig",
     )
-    done = cli("doctor", "-o", "json", env={"KUBECONFIG": str(cli.cwd / "kubeconfig")})
-    (cluster,) = [one for one in json.loads(done.stdout)["checks"] if one["name"] == "cluster"]
+    process = cli("doctor", "-o", "json", env={"KUBECONFIG": str(cli.cwd / "kubeconfig")})
+    (cluster,) = [
+        check for check in json.loads(process.stdout)["checks"] if check["name"] == "cluster"
+    ]
     assert cluster["status"] == "warn"
     assert "127.0.0.1:1" in cluster["detail"]
 
@@ -301,17 +305,19 @@ def test_doctor_reports_a_cluster_that_does_not_answer(cli: Any) -> None:
 def test_plugin_install_list_uninstall(cli: Any, helm: Any, values: Path) -> None:
     """The whole life of the plugins, and a real render through one, with both majors."""
     cli.env |= {"ALLRANKS_HELM": str(helm.path), "HELM_PLUGINS": str(cli.cwd / "plugins")}
-    done = cli("plugin", "install")
-    assert done.returncode == 0, done.stderr
-    name = done.stdout.strip().rpartition(" ")[2]
+    process = cli("plugin", "install")
+    assert process.returncode == 0, process.stderr
+    name = process.stdout.strip().rpartition(" ")[2]
     assert cli("plugin", "install").returncode == 0
-    listed = json.loads(cli("plugin", "list", "-o", "json").stdout)
+    plugins = json.loads(cli("plugin", "list", "-o", "json").stdout)
     expected = ["allranks-postrender", "sweep"] if helm.major == 4 else ["sweep"]
-    assert [(name, True) for name in expected] == [(one["name"], one["works"]) for one in listed]
+    assert [(name, True) for name in expected] == [
+        (plugin["name"], plugin["works"]) for plugin in plugins
+    ]
     chart = Path(__file__).parents[3] / "charts" / "torchrun"
-    more = ["--set", "scheduling.dialect=kueue,queue=q", "--post-renderer", name]
+    flags = ["--set", "scheduling.dialect=kueue,queue=q", "--post-renderer", name]
     rendered = subprocess.run(
-        [helm.path, "template", "demo", chart, "-f", values, *more],
+        [helm.path, "template", "demo", chart, "-f", values, *flags],
         env=cli.environment(None),
         capture_output=True,
         text=True,
@@ -320,7 +326,9 @@ def test_plugin_install_list_uninstall(cli: Any, helm: Any, values: Path) -> Non
     assert rendered.returncode == 0, rendered.stderr
     assert "kueue.x-k8s.io/queue-name: q" in rendered.stdout
     doctor = json.loads(cli("doctor", "-o", "json").stdout)["checks"]
-    assert {"post-renderer": "ok"}.items() <= {one["name"]: one["status"] for one in doctor}.items()
+    assert {"post-renderer": "ok"}.items() <= {
+        check["name"]: check["status"] for check in doctor
+    }.items()
     assert cli("plugin", "uninstall").returncode == 0
     assert cli("plugin", "list", "-o", "json").stdout == "[]\n"
     assert cli("plugin", "uninstall").stdout == "nothing to remove\n"
@@ -328,8 +336,8 @@ def test_plugin_install_list_uninstall(cli: Any, helm: Any, values: Path) -> Non
 
 def test_doctor_goes_on_where_helm_does_not_know_its_plugins(cli: Any) -> None:
     """Without HOME helm names no full path; that is one line of the list, with its fix."""
-    done = cli("doctor", "-o", "json", env={"HOME": "", "ALLRANKS_STATE": str(cli.cwd)})
-    assert 0 == done.returncode, done.stderr
-    checks = {check["name"]: check for check in json.loads(done.stdout)["checks"]}
+    process = cli("doctor", "-o", "json", env={"HOME": "", "ALLRANKS_STATE": str(cli.cwd)})
+    assert 0 == process.returncode, process.stderr
+    checks = {check["name"]: check for check in json.loads(process.stdout)["checks"]}
     assert {"python", "helm", "state folder", "cluster"} <= set(checks)
     assert "set HOME, or set HELM_PLUGINS to a folder" == checks["post-renderer"]["fix"]

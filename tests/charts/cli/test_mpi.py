@@ -50,28 +50,28 @@ def changed(text: str, changes: dict[str, str]) -> str:
 def test_the_starter_and_its_hints_are_right(cli: Any, changes: dict[str, str], says: str) -> None:
     """What `init` prints passes every check and renders, and so does each change it names."""
     cli.write(changed(cli("init", "mpi").stdout, changes))
-    done = cli("validate", "-f", "values.yaml")
-    assert (0, "") == (done.returncode, done.stderr)
-    assert says in done.stdout
+    process = cli("validate", "-f", "values.yaml")
+    assert (0, "") == (process.returncode, process.stderr)
+    assert says in process.stdout
     assert 0 == cli("render", "demo", "-f", "values.yaml").returncode
 
 
 def test_manifests_hold_no_private_key(cli: Any) -> None:
     """They name a Secret, are the same each time, and a note says how it is made."""
     cli.write(cli("init", "mpi").stdout)
-    done = cli("render", "demo", "-f", "values.yaml", "-n", "ml")
-    assert "Secret" not in {one["kind"] for one in load.load_all(done.stdout)}
-    assert "secretName: demo-ssh" in done.stdout
-    assert "kubectl create secret generic demo-ssh --namespace ml " in done.stderr
-    assert done.stdout == cli("render", "demo", "-f", "values.yaml", "-n", "ml").stdout
+    process = cli("render", "demo", "-f", "values.yaml", "-n", "ml")
+    assert "Secret" not in {document["kind"] for document in load.load_all(process.stdout)}
+    assert "secretName: demo-ssh" in process.stdout
+    assert "kubectl create secret generic demo-ssh --namespace ml " in process.stderr
+    assert process.stdout == cli("render", "demo", "-f", "values.yaml", "-n", "ml").stdout
 
 
 def test_a_secret_of_the_persons_own_is_named(cli: Any) -> None:
     """`mpi.ssh.existingSecret` stays what it is, and there is nothing to say."""
     cli.write(cli("init", "mpi").stdout)
-    done = cli("render", "demo", "-f", "values.yaml", "--set", "mpi.ssh.existingSecret=mine")
-    assert (0, "") == (done.returncode, done.stderr)
-    assert "secretName: mine" in done.stdout
+    process = cli("render", "demo", "-f", "values.yaml", "--set", "mpi.ssh.existingSecret=mine")
+    assert (0, "") == (process.returncode, process.stderr)
+    assert "secretName: mine" in process.stdout
 
 
 def test_the_commands_of_the_note_make_the_secret(cli: Any) -> None:
@@ -81,14 +81,14 @@ def test_the_commands_of_the_note_make_the_secret(cli: Any) -> None:
     cli.write('#!/bin/sh\nprintf "%s\\n" "$@" | tee called >&2; cat ssh-key\n', "kubectl")
     (cli.cwd / "kubectl").chmod(0o755)
     command = note.rpartition("made once with: ")[2]
-    done = subprocess.run(
+    process = subprocess.run(
         ["sh", "-ec", f'PATH="$PWD:$PATH"\n{command}'],
         cwd=cli.cwd,
         capture_output=True,
         text=True,
         check=True,
     )
-    assert "PRIVATE KEY" in done.stdout
+    assert "PRIVATE KEY" in process.stdout
     words = (cli.cwd / "called").read_text().splitlines()
     assert ["create", "secret", "generic", "demo-ssh"] == words[:4]
     assert not list(cli.cwd.glob("ssh-key*"))
@@ -109,9 +109,9 @@ _SMALL = "workload=mpi,image.repository=x,image.tag=v1,command={x}"
 def test_fewer_processes_than_slots_are_planned_as_they_start(cli: Any) -> None:
     """`mpi.np: 4` on three workers with two slots is four processes, on two of them."""
     size = ["--set", f"{_SMALL},mpi.numWorkers=3,mpi.slotsPerWorker=2,mpi.np=4"]
-    shown = cli("plan", *size).stdout
-    assert "processes  4 in all (mpi.np), on 6 slots" in shown
-    rows = [line.split() for line in shown.splitlines()[-3:]]
+    output = cli("plan", *size).stdout
+    assert "processes  4 in all (mpi.np), on 6 slots" in output
+    rows = [line.split() for line in output.splitlines()[-3:]]
     assert [["0-1", "worker-0", "2"], ["2-3", "worker-1", "2"], ["worker-2", "0"]] == rows
     assert "3 nodes, 4 processes: x" in cli("validate", *size).stdout
     assert 4 == json.loads(cli("plan", *size, "-o", "json").stdout)["processes"]

@@ -14,5 +14,5 @@ def test_picture_in_the_docs_is_what_plan_draws() -> None:
     folder = REPO / "examples/plan"
     words = ["plan", "-f", folder / "values.yaml", "--inventory", folder / "nodes.yaml"]
     command = [Path(sys.executable).parent / "allranks", *words, "-o", "svg"]
-    done = subprocess.run(command, check=True, capture_output=True, timeout=60)
-    assert (REPO / "docs/img/plan.svg").read_bytes() == done.stdout
+    process = subprocess.run(command, check=True, capture_output=True, timeout=60)
+    assert (REPO / "docs/img/plan.svg").read_bytes() == process.stdout

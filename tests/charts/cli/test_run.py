@@ -40,15 +40,15 @@ def job(cli: Any) -> Path:
 
 def test_a_run_to_its_end(cli: Any, job: Path) -> None:
     """The log has ranks, the programs start in the values file's folder, the table comes last."""
-    more = ["--set", "scheduling.dialect=kueue,queue=research"]
-    done = cli("run", "demo", "-f", job, "--on", "local", *more)
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
+    flags = ["--set", "scheduling.dialect=kueue,queue=research"]
+    process = cli("run", "demo", "-f", job, "--on", "local", *flags)
+    assert process.returncode == 0, process.stderr
+    lines = process.stdout.splitlines()
     logged = [line.removeprefix("[0] ") for line in lines if line.startswith('[0] {"epoch"')]
     assert str(cli.cwd) == json.loads(logged[0])["cwd"]
-    assert "demo  Succeeded, 1 done" in done.stdout
+    assert "demo  Succeeded, 1 done" in process.stdout
     assert lines[-1].split()[:5] == ["0", "0", "demo-0", "Succeeded", "0"]
-    assert done.stderr.splitlines() == [
+    assert process.stderr.splitlines() == [
         "note: queue is for a cluster; off in a local run",
         "note: scheduling.dialect is for a cluster; off in a local run",
     ]
@@ -56,14 +56,14 @@ def test_a_run_to_its_end(cli: Any, job: Path) -> None:
 
 def test_the_exit_code_is_the_jobs(cli: Any, job: Path) -> None:
     """A job that fails ends the program with its own code, and the reason is shown."""
-    more = ["--set-string", "env.CODE=7", "-o", "json"]
-    done = cli("run", "demo", "-f", job, "--on", "local", *more)
-    assert done.returncode == 7
-    status = json.loads(done.stdout)
+    flags = ["--set-string", "env.CODE=7", "-o", "json"]
+    process = cli("run", "demo", "-f", job, "--on", "local", *flags)
+    assert process.returncode == 7
+    status = json.loads(process.stdout)
     assert ("Failed", 7) == (status["phase"], status["exitCode"])
-    assert '[0] {"epoch"' in done.stderr
-    shown = cli("status", "demo", "--on", "local").stdout
-    assert "failed first: rank 0, pod demo-0: Error, exit code 7" in shown
+    assert '[0] {"epoch"' in process.stderr
+    output = cli("status", "demo", "--on", "local").stdout
+    assert "failed first: rank 0 (pod demo-0): Error, exit code 7" in output
 
 
 def _trains(process: Any, rank: int) -> None:
@@ -87,24 +87,24 @@ def test_a_signal_stops_the_job_in_order(
     assert process.returncode == code
     assert "[0] saved" in out
     assert f"note: stopping; a second {name} stops at once" in err
-    listed = json.loads(cli("list", "--on", "local", "-o", "json").stdout)
-    assert [("demo", "Failed")] == [(run["name"], run["phase"]) for run in listed]
+    runs = json.loads(cli("list", "--on", "local", "-o", "json").stdout)
+    assert [("demo", "Failed")] == [(run["name"], run["phase"]) for run in runs]
 
 
 def test_a_detached_run_from_its_start_to_its_removal(cli: Any, job: Path) -> None:
     """Run --detach, status, a second start, logs, list and delete, each a process of its own."""
     hold = cli.cwd / "go"
-    held = ["--on", "local", "--set-string", f"env.HOLD={hold}"]
-    with socket.socket() as taken:
-        taken.bind(("", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        two = [*held, "--set", f"nodes=2,torchrun.port={port}"]
-        started = cli("run", "demo", "-f", job, *two, "--detach")
-    assert started.returncode == 0, started.stderr
-    assert started.stdout.startswith("started demo\n")
-    assert f"port {port} is in use on this machine" in started.stderr
-    second = cli("run", "demo", "-f", job, *held)
+    flags = ["--on", "local", "--set-string", f"env.HOLD={hold}"]
+    with socket.socket() as listener:
+        listener.bind(("", 0))
+        listener.listen()
+        port = listener.getsockname()[1]
+        two = [*flags, "--set", f"nodes=2,torchrun.port={port}"]
+        process = cli("run", "demo", "-f", job, *two, "--detach")
+    assert process.returncode == 0, process.stderr
+    assert process.stdout.startswith("started demo\n")
+    assert f"port {port} is in use on this machine" in process.stderr
+    second = cli("run", "demo", "-f", job, *flags)
     assert second.returncode == 2
     assert "already" in second.stderr
     status = json.loads(cli("status", "demo", "--on", "local", "-o", "json").stdout)
@@ -122,7 +122,7 @@ def test_a_detached_run_from_its_start_to_its_removal(cli: Any, job: Path) -> No
     last = cli("logs", "demo", "--on", "local", "--rank", "1", "--tail", "1").stdout
     assert [json.loads(data.splitlines()[-1])["text"]] == [last.partition(" ")[2].rstrip()]
     events = json.loads(cli("events", "demo", "--on", "local", "-o", "json").stdout)
-    reasons = [one["reason"] for one in events]
+    reasons = [event["reason"] for event in events]
     assert ["Started", "Started"] == reasons[:2]
     assert "RunSucceeded" == reasons[-1]
     changed = cli("upgrade", "demo", "-f", job, "--set", "nodes=1", "--on", "local")
@@ -146,19 +146,19 @@ def test_a_detached_run_from_its_start_to_its_removal(cli: Any, job: Path) -> No
 
 def test_replace_ends_the_old_run(cli: Any, job: Path) -> None:
     """--replace ends a run of the same name that goes on, and starts anew."""
-    more = ["--on", "local", "--set-string", "env.HOLD=/no"]
-    assert cli("run", "demo", "-f", job, *more, "--detach").returncode == 0
-    done = cli("run", "demo", "-f", job, "--on", "local", "--replace")
-    assert done.returncode == 0, done.stderr
+    flags = ["--on", "local", "--set-string", "env.HOLD=/no"]
+    assert cli("run", "demo", "-f", job, *flags, "--detach").returncode == 0
+    process = cli("run", "demo", "-f", job, "--on", "local", "--replace")
+    assert process.returncode == 0, process.stderr
     assert cli("delete", "demo", "--on", "local").returncode == 0
 
 
 def test_a_job_that_is_wrong_removes_nothing(cli: Any, job: Path) -> None:
     """--replace with values that are wrong leaves the run that is there as it is."""
-    more = ["--on", "local", "--set-string", "env.HOLD=/no"]
-    assert cli("run", "demo", "-f", job, *more, "--detach").returncode == 0
-    done = cli("run", "demo", "-f", job, "--on", "local", "--replace", "--set", "nodez=1")
-    assert done.returncode == 2
+    flags = ["--on", "local", "--set-string", "env.HOLD=/no"]
+    assert cli("run", "demo", "-f", job, *flags, "--detach").returncode == 0
+    process = cli("run", "demo", "-f", job, "--on", "local", "--replace", "--set", "nodez=1")
+    assert process.returncode == 2
     status = json.loads(cli("status", "demo", "--on", "local", "-o", "json").stdout)
     assert status["phase"] in {"Pending", "Running"}
     assert cli("delete", "demo", "--on", "local").returncode == 0

@@ -37,20 +37,20 @@ def starter(workload: str) -> list[str]:
 
 def parts(lines: list[str]) -> list[Part]:
     """Of each comment what stands behind a colon at the end of a line."""
-    found: list[Part] = []
+    result: list[Part] = []
     begin = 0
     for number, line in enumerate([*lines, ""]):
         if _COMMENT.match(line):
             continue
-        said = [_COMMENT.sub(r"\2", each) for each in lines[begin:number]]
-        colons = [place for place, text in enumerate(said) if re.search(r"\S\S:$", text)]
-        prose = [place for place in colons if " " in said[place].strip()]
-        if prose and prose[-1] + 1 < len(said):
-            instead = _INSTEAD.search(" ".join(said[: prose[-1] + 1]))
+        bare = [_COMMENT.sub(r"\2", line) for line in lines[begin:number]]
+        colons = [place for place, text in enumerate(bare) if re.search(r"\S\S:$", text)]
+        prose = [place for place in colons if " " in bare[place].strip()]
+        if prose and prose[-1] + 1 < len(bare):
+            instead = _INSTEAD.search(" ".join(bare[: prose[-1] + 1]))
             keys = re.findall(r"\w+", instead[1].replace(" and ", " ")) if instead else []
-            found.append(Part(begin + prose[-1] + 1, number, tuple(keys)))
+            result.append(Part(begin + prose[-1] + 1, number, tuple(keys)))
         begin = number + 1
-    return found
+    return result
 
 
 def uncommented(lines: list[str], part: Part) -> str:
@@ -78,8 +78,8 @@ CASES = [
 def test_every_part_can_be_uncommented(cli: Any, workload: str, part: Part) -> None:
     """The file is valid as its comments say it may be changed, without a word, and renders."""
     text = uncommented(starter(workload), part)
-    done = cli("validate", "-f", "-", stdin=text)
-    assert (0, "") == (done.returncode, done.stderr)
+    process = cli("validate", "-f", "-", stdin=text)
+    assert (0, "") == (process.returncode, process.stderr)
     cli.write(text)
     assert 0 == cli("render", "demo", "-f", "values.yaml").returncode
 
@@ -88,11 +88,11 @@ def test_there_are_parts_for_what_people_change() -> None:
     """CPUs in all starters; roots, secrets and each framework and mode of the elastic one."""
     elastic, mpi, torchrun = (starter(name) for name in ("elastic", "mpi", "torchrun"))
     assert (9, 6, 3) == tuple(len(parts(lines)) for lines in (elastic, mpi, torchrun))
-    made = [uncommented(elastic, part) for part in parts(elastic)]
+    texts = [uncommented(elastic, part) for part in parts(elastic)]
     for mode, framework in (
         ("static", "mxnet"),
         ("static", "pytorch"),
         ("auto", "pytorch"),
         ("auto", "tensorflow"),
     ):
-        assert any(f"\n  mode: {mode}\n  framework: {framework}\n" in text for text in made)
+        assert any(f"\n  mode: {mode}\n  framework: {framework}\n" in text for text in texts)

@@ -33,17 +33,17 @@ TOO_MUCH = (
 )
 
 
-def dry(cli: Any, section: str, *more: str) -> Any:
+def dry(cli: Any, section: str, *flags: str) -> Any:
     """Check a sweep whose section is this, and run nothing."""
     file = cli.write(f"{HEAD}sweep: {section}\n", "sweep.yaml")
-    return cli("sweep", "run", "s", "-f", file.name, "--on", "local", "--dry-run", *more)
+    return cli("sweep", "run", "s", "-f", file.name, "--on", "local", "--dry-run", *flags)
 
 
 def test_what_would_run_is_shown(cli: Any) -> None:
     """How many trials, what is tried and how it reaches them, and the first ones by name."""
-    done = dry(cli, "{parameters: {lr: {values: [1e-5, 0.10], arg: --lr}}, parallel: 1}")
-    assert (0, "") == (done.returncode, done.stderr)
-    assert done.stdout.splitlines() == [
+    process = dry(cli, "{parameters: {lr: {values: [1e-5, 0.10], arg: --lr}}, parallel: 1}")
+    assert (0, "") == (process.returncode, process.stderr)
+    assert process.stdout.splitlines() == [
         "s  2 trials, none was started",
         "search  grid, 2 trials, 1 at a time",
         "lr      1e-5, 0.10 (argument --lr)",
@@ -57,18 +57,18 @@ def test_what_would_run_is_shown(cli: Any) -> None:
 
 def test_the_same_as_json(cli: Any) -> None:
     """Parameters are the text that the trials get."""
-    done = dry(cli, "{parameters: {lr: {values: [1e-5], arg: --lr}}}", "-o", "json")
+    process = dry(cli, "{parameters: {lr: {values: [1e-5], arg: --lr}}}", "-o", "json")
     assert {
         "sweep": "s",
         "search": "grid",
         "trials": 1,
         "parallel": 1,
         "first": [{"name": "s-353eb74b", "parameters": {"lr": "1e-5"}}],
-    } == json.loads(done.stdout)
+    } == json.loads(process.stdout)
 
 
 @pytest.mark.parametrize(
-    ("section", "said"),
+    ("section", "message"),
     [
         (
             "{parameters: {lr: {values: [], arg: --lr}}}",
@@ -124,18 +124,18 @@ def test_the_same_as_json(cli: Any) -> None:
         ),
     ],
 )
-def test_what_cannot_be_swept_is_refused(cli: Any, section: str, said: str) -> None:
+def test_what_cannot_be_swept_is_refused(cli: Any, section: str, message: str) -> None:
     """With the place and a fix, exit code 2, at once, and with nothing begun."""
-    done = dry(cli, section)
-    assert (2, "") == (done.returncode, done.stdout)
-    problem, fix = done.stderr.splitlines()
-    assert f"error: {said} (sweep.yaml:4)" == problem
+    process = dry(cli, section)
+    assert (2, "") == (process.returncode, process.stdout)
+    problem, fix = process.stderr.splitlines()
+    assert f"error: {message} (sweep.yaml:4)" == problem
     assert fix.startswith("  fix: ")
     assert ["sweep.yaml"] == list(cli.tree())
 
 
 @pytest.mark.parametrize(
-    ("flags", "said"),
+    ("flags", "message"),
     [
         (["--set-range", "lr"], "--set-range takes name=values (--set-range lr)"),
         (["--set-range", "lr="], "lr.values: the list is empty (--set-range lr=)"),
@@ -163,16 +163,16 @@ def test_what_cannot_be_swept_is_refused(cli: Any, section: str, said: str) -> N
         (["--trials", "0"], "invalid value for '--trials': 0 is not in the range x>=1"),
     ],
 )
-def test_flags_that_cannot_be_are_refused(cli: Any, flags: list[str], said: str) -> None:
+def test_flags_that_cannot_be_are_refused(cli: Any, flags: list[str], message: str) -> None:
     """The flag itself is named."""
     file = cli.write(JOB)
-    done = cli("sweep", "run", "s", "torchrun", "-f", file, "--on", "local", "--dry-run", *flags)
-    assert (2, "") == (done.returncode, done.stdout)
-    assert f"error: {said}" == done.stderr.splitlines()[0]
+    process = cli("sweep", "run", "s", "torchrun", "-f", file, "--on", "local", "--dry-run", *flags)
+    assert (2, "") == (process.returncode, process.stdout)
+    assert f"error: {message}" == process.stderr.splitlines()[0]
 
 
 @pytest.mark.parametrize(
-    ("section", "said"),
+    ("section", "message"),
     [
         (
             "earlyStopping: {minSteps: 2, warmupTrials: 4}",
@@ -191,41 +191,41 @@ def test_flags_that_cannot_be_are_refused(cli: Any, flags: list[str], said: str)
         ),
     ],
 )
-def test_a_setting_without_effect_is_said(cli: Any, section: str, said: str) -> None:
+def test_a_setting_without_effect_is_said(cli: Any, section: str, message: str) -> None:
     """It is no mistake, as a flag may turn off what a file sets up."""
-    done = dry(cli, f"{{parameters: {{lr: {{values: [1, 2], arg: --lr}}}}, {section}}}")
-    assert 0 == done.returncode
-    assert said in " ".join(done.stderr.split())
+    process = dry(cli, f"{{parameters: {{lr: {{values: [1, 2], arg: --lr}}}}, {section}}}")
+    assert 0 == process.returncode
+    assert message in " ".join(process.stderr.split())
 
 
 def test_choices_that_may_be_meant_otherwise_are_said(cli: Any) -> None:
     """An empty one, and two ends that are no numbers."""
     file = cli.write(JOB)
     flags = ["--set-range", "x=1,,2", "--set-range", "y=a..b,c"]
-    done = cli("sweep", "run", "s", "torchrun", "-f", file, "--on", "local", "--dry-run", *flags)
-    assert 0 == done.returncode
-    told = " ".join(done.stderr.split())
-    assert "x: choice 2 is the empty text" in told
-    assert "y: a..b is taken as one text; a range has two numbers, as in 1..10" in told
+    process = cli("sweep", "run", "s", "torchrun", "-f", file, "--on", "local", "--dry-run", *flags)
+    assert 0 == process.returncode
+    notes = " ".join(process.stderr.split())
+    assert "x: choice 2 is the empty text" in notes
+    assert "y: a..b is taken as one text; a range has two numbers, as in 1..10" in notes
 
 
 def test_a_range_may_be_an_item_of_a_list(cli: Any) -> None:
     """`args[1]` is a value of the chart."""
     file = cli.write(JOB + "args: [--lr, '1', --fast]\n")
     flags = ["--parallel", "2", "--set-range", "args[1]=0.01,0.02"]
-    done = cli("sweep", "run", "s", "torchrun", "-f", file, "--on", "local", "--dry-run", *flags)
-    assert (0, "") == (done.returncode, done.stderr)
-    assert "args[1]  0.01, 0.02 (values args[1])" in done.stdout
+    process = cli("sweep", "run", "s", "torchrun", "-f", file, "--on", "local", "--dry-run", *flags)
+    assert (0, "") == (process.returncode, process.stderr)
+    assert "args[1]  0.01, 0.02 (values args[1])" in process.stdout
     flags = ["--set-range", "args[7]=0.01,0.02"]
-    done = cli("sweep", "run", "s", "torchrun", "-f", file, "--on", "local", "--dry-run", *flags)
+    process = cli("sweep", "run", "s", "torchrun", "-f", file, "--on", "local", "--dry-run", *flags)
     assert (2, 'error: sweep.parameters["args[7]"]: the chart\'s values have no args[7]') == (
-        done.returncode,
-        done.stderr.split(" (")[0].splitlines()[0],
+        process.returncode,
+        process.stderr.split(" (")[0].splitlines()[0],
     )
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["s", "nothing"], "there is no chart 'nothing'"),
         (["s", "./not/there"], "there is no chart './not/there'"),
@@ -237,25 +237,25 @@ def test_a_range_may_be_an_item_of_a_list(cli: Any) -> None:
         (["s", "torchrun", "--context", "c"], "--context: is for a cluster"),
     ],
 )
-def test_what_is_named_wrongly_is_refused(cli: Any, words: list[str], said: str) -> None:
+def test_what_is_named_wrongly_is_refused(cli: Any, words: list[str], message: str) -> None:
     """The sweep, its chart, its place: each with what is wrong."""
     cli.write(JOB)
     flags = ["-f", "values.yaml", "--set-range", "lr=1,2", "--on", "local"]
-    done = cli("sweep", "run", *words, *flags)
-    assert 2 == done.returncode
-    assert f"error: {said}" in done.stderr
+    process = cli("sweep", "run", *words, *flags)
+    assert 2 == process.returncode
+    assert f"error: {message}" in process.stderr
     assert ["values.yaml"] == list(cli.tree())
 
 
 def test_errors_are_json_where_that_is_asked_for(cli: Any) -> None:
     """Every problem at once, with its place."""
-    done = dry(
+    process = dry(
         cli, "{trials: 9, parameters: {a: {values: [], arg: -a}, b: {values: []}}}", "-o", "json"
     )
-    told = json.loads(done.stdout)
-    assert (2, 2, False) == (done.returncode, told["exitCode"], told["ok"])
+    report = json.loads(process.stdout)
+    assert (2, 2, False) == (process.returncode, report["exitCode"], report["ok"])
     assert ["sweep.parameters.a.values", "sweep.parameters.b.values"] == [
-        problem["path"] for problem in told["problems"]
+        problem["path"] for problem in report["problems"]
     ]
 
 
@@ -264,11 +264,13 @@ def test_a_range_on_the_command_line_is_a_path_or_an_option(cli: Any) -> None:
     file = cli.write(JOB)
     ranges = ["--set-range", "torchrun.maxRestarts=0,3", "--set-range", "lr=1e-5,1e-4"]
     flags = ["--on", "local", "--dry-run", "--parallel", "4"]
-    done = cli("sweep", "run", "s", "torchrun", "-f", file, *ranges, *flags)
-    assert done.returncode == 0, done.stderr
-    assert "note: lr is no values path of the chart; the command gets it as --lr\n" == done.stderr
-    assert "torchrun.maxRestarts  0, 3 (values torchrun.maxRestarts)" in done.stdout
-    assert "lr                    1e-5, 1e-4 (argument --lr)" in done.stdout
+    process = cli("sweep", "run", "s", "torchrun", "-f", file, *ranges, *flags)
+    assert process.returncode == 0, process.stderr
+    assert (
+        "note: lr is no values path of the chart; the command gets it as --lr\n" == process.stderr
+    )
+    assert "torchrun.maxRestarts  0, 3 (values torchrun.maxRestarts)" in process.stdout
+    assert "lr                    1e-5, 1e-4 (argument --lr)" in process.stdout
 
 
 @pytest.mark.parametrize(
@@ -283,11 +285,11 @@ def test_as_many_trials_as_cores_run_on_this_machine(cli: Any, cores: int, trial
         cores, trials = 1, "1 trial runs"
     os.sched_setaffinity(0, sorted(before)[:cores])
     try:
-        done = cli("sweep", "run", "s", "torchrun", "-f", file, *flags)
+        process = cli("sweep", "run", "s", "torchrun", "-f", file, *flags)
     finally:
         os.sched_setaffinity(0, before)
-    assert cores == json.loads(done.stdout)["parallel"]
-    assert f"note: {trials} at a time; sweep.parallel says how many" in done.stderr.splitlines()
+    assert cores == json.loads(process.stdout)["parallel"]
+    assert f"note: {trials} at a time; sweep.parallel says how many" in process.stderr.splitlines()
 
 
 def test_sweeping_over_values_files(cli: Any) -> None:
@@ -298,21 +300,21 @@ def test_sweeping_over_values_files(cli: Any) -> None:
     cli.write("env: {SIZE: large}\n", "large.yaml")
     overs = ["--over", "restarts=restarts.yaml", "--over", "model=small.yaml,large.yaml"]
     flags = ["-f", "values.yaml", "--on", "local", "--dry-run", "-o", "json"]
-    done = cli("sweep", "run", "s", "torchrun", *flags, *overs)
-    assert done.returncode == 0, done.stderr
+    process = cli("sweep", "run", "s", "torchrun", *flags, *overs)
+    assert process.returncode == 0, process.stderr
     assert [
         {"restarts": f"restarts[{at}]", "model": size}
         for size in ("small", "large")
         for at in (0, 1)
-    ] == [one["parameters"] for one in json.loads(done.stdout)["first"]]
+    ] == [trial["parameters"] for trial in json.loads(process.stdout)["first"]]
 
 
 @pytest.mark.parametrize("verb", ["status", "results", "stop", "resume", "delete"])
 def test_a_sweep_that_is_not_there(cli: Any, verb: str) -> None:
     """Is wrong input for every command, and nothing is made."""
-    done = cli("sweep", verb, "nope")
-    assert (2, "") == (done.returncode, done.stdout)
-    assert done.stderr == (
+    process = cli("sweep", verb, "nope")
+    assert (2, "") == (process.returncode, process.stdout)
+    assert process.stderr == (
         "error: there is no sweep 'nope'\n  fix: `allranks sweep status` lists them\n"
     )
     assert {} == cli.tree()
@@ -320,13 +322,17 @@ def test_a_sweep_that_is_not_there(cli: Any, verb: str) -> None:
 
 def test_there_are_no_sweeps_at_first(cli: Any) -> None:
     """An empty list is well."""
-    done = cli("sweep", "status")
-    assert (0, "", "note: there are no sweeps\n") == (done.returncode, done.stdout, done.stderr)
+    process = cli("sweep", "status")
+    assert (0, "", "note: there are no sweeps\n") == (
+        process.returncode,
+        process.stdout,
+        process.stderr,
+    )
     assert "[]\n" == cli("sweep", "status", "-o", "json").stdout
 
 
 @pytest.mark.parametrize(
-    ("flags", "said"),
+    ("flags", "message"),
     [
         (["--best", "--trial", "1"], "--best and --trial exclude each other"),
         (["--best", "--values", "--manifest"], "--values and --manifest exclude each other"),
@@ -338,19 +344,19 @@ def test_there_are_no_sweeps_at_first(cli: Any) -> None:
         (["--top", "0"], "invalid value for '--top': 0 is not in the range x>=1"),
     ],
 )
-def test_flags_of_results_that_do_not_fit(cli: Any, flags: list[str], said: str) -> None:
+def test_flags_of_results_that_do_not_fit(cli: Any, flags: list[str], message: str) -> None:
     """Are refused before the sweep is looked for."""
-    done = cli("sweep", "results", "nope", *flags)
-    assert 2 == done.returncode
-    assert f"error: {said}" == done.stderr.splitlines()[0]
+    process = cli("sweep", "results", "nope", *flags)
+    assert 2 == process.returncode
+    assert f"error: {message}" == process.stderr.splitlines()[0]
 
 
 @pytest.mark.parametrize("verb", ["", "run", "status", "results", "stop", "resume", "delete"])
 def test_help(cli: Any, verb: str) -> None:
     """Each command says what it does, with an example."""
-    done = cli("sweep", *verb.split(), "--help")
-    assert (0, "") == (done.returncode, done.stderr)
-    assert "Example:\n" in done.stdout
+    process = cli("sweep", *verb.split(), "--help")
+    assert (0, "") == (process.returncode, process.stderr)
+    assert "Example:\n" in process.stdout
 
 
 @pytest.mark.parametrize(
@@ -393,13 +399,15 @@ def test_a_chart_that_is_not_ours(cli: Any) -> None:
     cli.write("learning: {rate: 0.1}\n", "chart/values.yaml")
     cli.write(_JOB, "chart/templates/job.yaml")
     call = ("sweep", "run", "s", "./chart", "--on", "local", "--dry-run", "--set-range")
-    done = cli(*call, "learning.rate=1e-5,1e-4")
-    assert done.returncode == 0, done.stderr
-    assert "learning.rate  1e-5, 1e-4 (values learning.rate)" in done.stdout
-    done = cli(*call, "learning.rat=1,2")
-    assert 2 == done.returncode
-    assert "the chart's values have no learning.rat (--set-range learning.rat=1,2)" in done.stderr
-    assert "  fix: did you mean learning.rate?" in done.stderr
+    process = cli(*call, "learning.rate=1e-5,1e-4")
+    assert process.returncode == 0, process.stderr
+    assert "learning.rate  1e-5, 1e-4 (values learning.rate)" in process.stdout
+    process = cli(*call, "learning.rat=1,2")
+    assert 2 == process.returncode
+    assert (
+        "the chart's values have no learning.rat (--set-range learning.rat=1,2)" in process.stderr
+    )
+    assert "  fix: did you mean learning.rate?" in process.stderr
 
 
 _DEPLOYMENT = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\n"
@@ -425,18 +433,18 @@ def test_a_chart_without_a_job_is_refused(cli: Any) -> None:
     ):
         cli.write(text, "chart/templates/all.yaml")
         words = ("--set-range", "replicas=1,2", "--on", "local", "--dry-run")
-        done = cli("sweep", "run", "sizes", "./chart", *words)
-        assert code == done.returncode, done.stderr
-        assert ("makes no Job" in done.stderr) == (code != 0)
+        process = cli("sweep", "run", "sizes", "./chart", *words)
+        assert code == process.returncode, process.stderr
+        assert ("makes no Job" in process.stderr) == (code != 0)
 
 
 def test_a_chart_that_cannot_be_fetched(cli: Any) -> None:
     """Is not a cluster that does not answer."""
     chart = "https://127.0.0.1:1/chart.tgz"
-    done = cli("sweep", "run", "s", chart, "--set-range", "lr=1,2", "--on", "local")
-    assert 1 == done.returncode
-    assert f"error: the chart {chart} cannot be fetched: Get " in done.stderr
-    assert "cluster" not in done.stderr
+    process = cli("sweep", "run", "s", chart, "--set-range", "lr=1,2", "--on", "local")
+    assert 1 == process.returncode
+    assert f"error: the chart {chart} cannot be fetched: Get " in process.stderr
+    assert "cluster" not in process.stderr
 
 
 def test_what_a_sweep_of_releases_does_otherwise_is_said(cli: Any) -> None:
@@ -444,8 +452,12 @@ def test_what_a_sweep_of_releases_does_otherwise_is_said(cli: Any) -> None:
     section = "{parameters: {lr: {values: [1, 2], arg: --lr}}, parallel: 1}"
     assert "" == dry(cli, section, "--set", "storage.workspace.existingClaim=runs").stderr
     sizes = ("storage.workspace.size=1Gi", "storage.checkpoints.size=1Gi")
-    more = [word for one in (*sizes, "sweep.tensorboard.enabled=true") for word in ("--set", one)]
-    board, one, other = sorted(dry(cli, section, *more).stderr.split("note: ")[1:], reverse=True)
+    flags = [
+        word
+        for setting in (*sizes, "sweep.tensorboard.enabled=true")
+        for word in ("--set", setting)
+    ]
+    board, note, other = sorted(dry(cli, section, *flags).stderr.split("note: ")[1:], reverse=True)
     assert board.startswith("sweep.tensorboard is made by plain Helm alone")
-    assert one.startswith("storage.workspace: each trial has a volume of its own, which goes when")
+    assert note.startswith("storage.workspace: each trial has a volume of its own, which goes when")
     assert other.startswith("storage.checkpoints: each trial has a volume of its own, which stays")

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from allranks.helm import driver, locate
-from allranks.sweep import space
+from allranks.helm import binary as helm_binary
+from allranks.helm import driver
 from allranks.sweep.model import Trial
-from allranks.sweep.values import prepare
+from allranks.sweep.search import space
+from allranks.sweep.spec import prepare
 from allranks.values.sources import Sources
 from allranks.yamlio import load
 from tests.conftest import exact
@@ -49,7 +50,7 @@ WORDS = st.sampled_from(
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=12)
 
 
-def written(text: str, *, quoted: bool) -> str:
+def scalar(text: str, *, quoted: bool) -> str:
     """A scalar in a flow list."""
     if not quoted:
         return text
@@ -60,16 +61,21 @@ def reached(folder: Path, helm: Any, text: str, ranges: tuple[str, ...] = ()) ->
     """The words and the variables that the only trial's container is given."""
     file = folder / "sweep.yaml"
     file.write_text(text, "utf-8")
-    asked = prepare.Request("s", Sources((str(file),)), ranges=ranges)
-    prepared = prepare.prepare(asked)
+    flags = prepare.SweepFlags("s", Sources((str(file),)), ranges=ranges)
+    prepared = prepare.prepare(flags)
     trial = Trial(0, "s-00000000", space.assignment(prepared.spec.parameters, 0))
-    binary = locate.inspect(helm.path)
+    binary = helm_binary.inspect(helm.path)
     rendered = driver.template(binary, trial.name, "", prepared.chart, prepared.values(trial))
-    (job,) = [one for one in load.load_all(rendered) if one and one["kind"] == "Job"]
+    (job,) = [
+        document for document in load.load_all(rendered) if document and document["kind"] == "Job"
+    ]
     (container,) = job["spec"]["template"]["spec"]["containers"]
     # The kubelet makes one dollar of two.
     args = [word.replace("$$", "$") for word in container["args"]]
-    env = {one["name"]: one.get("value", "").replace("$$", "$") for one in container["env"]}
+    env = {
+        variable["name"]: variable.get("value", "").replace("$$", "$")
+        for variable in container["env"]
+    }
     return args, env
 
 
@@ -88,7 +94,7 @@ def test_choices_of_a_file_arrive_as_typed(
 ) -> None:
     """Numbers, words and any text, with and without quotes, as an argument and as a variable."""
     lines = [
-        f"    p{at}: {{values: [{written(text, quoted=quoted)}], arg: -p{at}, env: P{at}}}\n"
+        f"    p{at}: {{values: [{scalar(text, quoted=quoted)}], arg: -p{at}, env: P{at}}}\n"
         for at, (text, quoted) in enumerate(choices)
     ]
     args, env = reached(tmp_path, helm4, HEAD + "".join(lines))

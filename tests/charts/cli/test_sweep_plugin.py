@@ -47,14 +47,14 @@ def test_without_a_command_a_sweep_is_run(helm_sweep: Any) -> None:
     """`helm sweep NAME CHART …`; helm's own -n is taken, and --set stays as typed."""
     flags = ["-f", "values.yaml", "--set-range", "lr=1e-5,0.10", "--set-string", "env.A=1e6"]
     local = ["--on", "local", "--dry-run", "-o", "json"]
-    done = helm_sweep("sweep", "-n", "lab", "s", "torchrun", *flags, *local)
-    assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert ["1e-5", "0.10"] == [one["parameters"]["lr"] for one in told["first"]]
+    process = helm_sweep("sweep", "-n", "lab", "s", "torchrun", *flags, *local)
+    assert process.returncode == 0, process.stderr
+    report = json.loads(process.stdout)
+    assert ["1e-5", "0.10"] == [trial["parameters"]["lr"] for trial in report["first"]]
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "message"),
     [
         (["s", "nowhere", "--set-range", "a=1", "--on", "local"], 2, "there is no chart 'nowhere'"),
         (["results", "nope"], 2, "there is no sweep 'nope'"),
@@ -62,18 +62,20 @@ def test_without_a_command_a_sweep_is_run(helm_sweep: Any) -> None:
         ([], 2, "Usage: helm sweep [OPTIONS] COMMAND"),
     ],
 )
-def test_exit_codes_are_passed_on(helm_sweep: Any, words: list[str], code: int, said: str) -> None:
+def test_exit_codes_are_passed_on(
+    helm_sweep: Any, words: list[str], code: int, message: str
+) -> None:
     """What went wrong is said, and helm ends with our code."""
-    done = helm_sweep("sweep", *words)
-    assert code == done.returncode
-    assert said in done.stderr
+    process = helm_sweep("sweep", *words)
+    assert code == process.returncode
+    assert message in process.stderr
 
 
 def test_its_help(helm_sweep: Any) -> None:
     """Says `helm sweep`, as it was typed."""
-    done = helm_sweep("sweep", "run", "--help")
-    assert (0, "") == (done.returncode, done.stderr)
-    assert done.stdout.startswith("Usage: helm sweep run [OPTIONS] NAME [CHART]\n")
+    process = helm_sweep("sweep", "run", "--help")
+    assert (0, "") == (process.returncode, process.stderr)
+    assert process.stdout.startswith("Usage: helm sweep run [OPTIONS] NAME [CHART]\n")
     assert "sweep" in helm_sweep("--help").stdout
 
 
@@ -82,9 +84,9 @@ def test_helms_context_is_used(helm_sweep: Any, cli: Any) -> None:
     flags = ["-f", "values.yaml", "--set-range", "lr=1,2"]
     cli.write("apiVersion: v1\nkind: Config\ncontexts: []\n", "config")
     env = {"KUBECONFIG": str(cli.cwd / "config")}
-    done = helm_sweep("sweep", "s", "torchrun", *flags, "--kube-context", "prod", env=env)
-    assert 2 == done.returncode
-    assert "prod" in done.stderr
+    process = helm_sweep("sweep", "s", "torchrun", *flags, "--kube-context", "prod", env=env)
+    assert 2 == process.returncode
+    assert "prod" in process.stderr
 
 
 def test_the_python_that_it_was_installed_with(helm_sweep: Any, cli: Any) -> None:
@@ -92,9 +94,9 @@ def test_the_python_that_it_was_installed_with(helm_sweep: Any, cli: Any) -> Non
     recorded = cli.cwd / "plugins" / "sweep" / "python"
     assert f"{sys.executable}\n" == recorded.read_text()
     recorded.write_text("/gone/python\n")
-    done = helm_sweep("sweep", "status", env={"PATH": "/usr/bin:/bin"})
-    assert 2 == done.returncode
-    assert "fix: run `allranks plugin install`" in done.stderr
+    process = helm_sweep("sweep", "status", env={"PATH": "/usr/bin:/bin"})
+    assert 2 == process.returncode
+    assert "fix: run `allranks plugin install`" in process.stderr
     programs = cli.cwd / "bin"
     programs.mkdir()
     program = programs / "allranks-sweep"
@@ -115,5 +117,5 @@ def test_helm_completes_it(helm_sweep: Any, cli: Any) -> None:
         (["results", "s", "--be"], "--best"),
         (["results", ""], "digits"),
     ):
-        done = helm_sweep("__complete", "sweep", *words, env=env)
-        assert line in done.stdout.splitlines(), done.stdout + done.stderr
+        process = helm_sweep("__complete", "sweep", *words, env=env)
+        assert line in process.stdout.splitlines(), process.stdout + process.stderr

@@ -111,12 +111,12 @@ def ask(tmp_path: Path, helm4: Any, monkeypatch: pytest.MonkeyPatch, capsys: Any
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("ALLRANKS_HELM", str(helm4.path))
 
-    def call(values: dict[str, Any], *command: str, more: tuple[str, ...] = ()) -> tuple[int, str]:
+    def call(values: dict[str, Any], *command: str, flags: tuple[str, ...] = ()) -> tuple[int, str]:
         base = {"workload": "sweep", "image": {"repository": "a/b"}, "command": ["python", "t.py"]}
         (tmp_path / "v.yaml").write_text(dump(base | values), encoding="utf-8")
-        code = main([*command, "-f", "v.yaml", *more])
-        written = capsys.readouterr()
-        return code, written.out + written.err
+        code = main([*command, "-f", "v.yaml", *flags])
+        output = capsys.readouterr()
+        return code, output.out + output.err
 
     return call
 
@@ -126,7 +126,7 @@ def _all(ask: Any, values: dict[str, Any]) -> dict[str, tuple[int, str]]:
         "validate": ask(values, "validate"),
         "plan": ask(values, "plan"),
         "render": ask(values, "render", "demo"),
-        "run": ask(values, "sweep", "run", "demo", more=("--dry-run", "--on", "local")),
+        "run": ask(values, "sweep", "run", "demo", flags=("--dry-run", "--on", "local")),
     }
 
 
@@ -146,12 +146,12 @@ def test_what_plain_helm_cannot_run_is_told_beforehand(
     case: str, ask: Any, sweep: Path, helm4: Any, tmp_path: Path
 ) -> None:
     """`sweep run` takes it, and validate and plan, which say why Helm and `render` do not."""
-    found = _all(ask, {"args": ["x"], "sweep": PLAIN[case]})
+    verdicts = _all(ask, {"args": ["x"], "sweep": PLAIN[case]})
     assert {"validate": 0, "plan": 0, "render": 2, "run": 0} == {
-        command: code for command, (code, _) in found.items()
-    }, found
-    assert "plain Helm" in found["validate"][1]
-    assert "plain Helm" in found["render"][1]
+        command: code for command, (code, _) in verdicts.items()
+    }, verdicts
+    assert "plain Helm" in verdicts["validate"][1]
+    assert "plain Helm" in verdicts["render"][1]
     assert helm4.run("template", "demo", sweep, "-f", tmp_path / "v.yaml", check=False).returncode
 
 
@@ -160,8 +160,8 @@ def test_a_quoted_number_is_one_where_the_chart_has_one(
 ) -> None:
     """A choice in quotes is taken at the place of a number, as charts/sweep takes it."""
     parameters = {"p": {"values": ["3", "0"], "path": "runPolicy.backoffLimit"}}
-    found = _all(ask, {"sweep": {"parameters": parameters}})
-    assert {0} == {code for code, _ in found.values()}, found
+    verdicts = _all(ask, {"sweep": {"parameters": parameters}})
+    assert {0} == {code for code, _ in verdicts.values()}, verdicts
     assert "backoffLimitPerIndex: 3" in helm4.render(sweep, "-f", tmp_path / "v.yaml")
 
 
@@ -175,12 +175,12 @@ def test_a_value_of_another_folder_is_never_read(ask: Any, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("given", "fix"),
+    ("word", "fix"),
     [("true", "true"), ("Auto", "auto"), ("off", "false"), ("ture", "true")],
 )
-def test_true_and_false_among_the_choices(ask: Any, given: str, fix: str) -> None:
+def test_true_and_false_among_the_choices(ask: Any, word: str, fix: str) -> None:
     """An enumeration with booleans in it names them, and the nearest."""
-    more = ("--set-json", f'status.enabled="{given}"')
-    code, text = ask({"sweep": {"parameters": LR}}, "validate", more=more)
+    flags = ("--set-json", f'status.enabled="{word}"')
+    code, text = ask({"sweep": {"parameters": LR}}, "validate", flags=flags)
     assert (2, True) == (code, "is not one of auto, true, false" in text)
     assert f"write --set status.enabled={fix}" in text

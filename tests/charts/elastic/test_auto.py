@@ -24,15 +24,15 @@ def auto(framework: str = "pytorch", **own: Any) -> dict[str, Any]:
     return {"elastic": {"mode": "auto", "framework": framework, **own}}
 
 
-def spec_of_master(made: dict[str, Any]) -> dict[str, Any]:
+def spec_of_master(manifests: dict[str, Any]) -> dict[str, Any]:
     """The pod's spec of the master's template."""
-    return dict(made[JOB]["spec"]["replicaSpecs"][names.EDL_MASTER]["template"]["spec"])
+    return dict(manifests[JOB]["spec"]["replicaSpecs"][names.EDL_MASTER]["template"]["spec"])
 
 
-def master(made: dict[str, Any]) -> dict[str, Any]:
+def master(manifests: dict[str, Any]) -> dict[str, Any]:
     """The container of the master's template."""
-    (found,) = spec_of_master(made)["containers"]
-    return dict(found)
+    (container,) = spec_of_master(manifests)["containers"]
+    return dict(container)
 
 
 def test_no_replicas_are_needed(render: Render) -> None:
@@ -40,13 +40,15 @@ def test_no_replicas_are_needed(render: Render) -> None:
     worker = render(**auto())[JOB]["spec"]["replicaSpecs"]["worker"]
     assert not {"replicas", "minReplicas", "maxReplicas"} & set(worker)
     bounded = render(nodes=3, **auto(auto={"minWorkers": 2, "maxWorkers": 4}))[JOB]["spec"]
-    found = bounded["replicaSpecs"]["worker"]
-    assert (3, 2, 4) == tuple(found[f"{key}"] for key in ("replicas", "minReplicas", "maxReplicas"))
+    role_spec = bounded["replicaSpecs"]["worker"]
+    assert (3, 2, 4) == tuple(
+        role_spec[f"{key}"] for key in ("replicas", "minReplicas", "maxReplicas")
+    )
     assert "resourceLimits" not in bounded
 
 
 @pytest.mark.parametrize(
-    ("framework", "strategy", "chosen", "roles"),
+    ("framework", "strategy", "expected", "roles"),
     [
         ("pytorch", "", "AllreduceStrategy", {"worker"}),
         ("tensorflow", "", "ParameterServerStrategy", {"worker", "ps"}),
@@ -55,14 +57,14 @@ def test_no_replicas_are_needed(render: Render) -> None:
     ],
 )
 def test_strategies(
-    framework: str, strategy: str, chosen: str, roles: set[str], render: Render
+    framework: str, strategy: str, expected: str, roles: set[str], render: Render
 ) -> None:
     """A ring has workers alone, which run torchrun; with servers each runs its program."""
     job = render(**auto(framework, strategy=strategy))[JOB]["spec"]
-    assert chosen == job["distributionStrategy"]
+    assert expected == job["distributionStrategy"]
     assert roles | {names.EDL_MASTER} == set(job["replicaSpecs"])
     (container,) = job["replicaSpecs"]["worker"]["template"]["spec"]["containers"]
-    ring = chosen == "AllreduceStrategy"
+    ring = expected == "AllreduceStrategy"
     assert ["elastic_worker" if ring else "exec", "python", "train.py"] == container["args"]
 
 
@@ -72,17 +74,17 @@ def test_strategies(
 )
 def test_workers_of_torchrun(values: dict[str, Any], no_python: str | None, render: Render) -> None:
     """It is told how many processes each has, and whether the program brings its interpreter."""
-    made = render(procsPerNode=2, **values, **auto())
-    found = variables(made[JOB]["spec"]["replicaSpecs"]["worker"]["template"])
-    assert "2" == found["PET_NPROC_PER_NODE"]
-    assert no_python == found.get("PET_NO_PYTHON")
+    manifests = render(procsPerNode=2, **values, **auto())
+    env = variables(manifests[JOB]["spec"]["replicaSpecs"]["worker"]["template"])
+    assert "2" == env["PET_NPROC_PER_NODE"]
+    assert no_python == env.get("PET_NO_PYTHON")
 
 
 def test_workers_have_the_grace_period_of_their_own_pods(render: Render) -> None:
     """Torchrun's ranks are killed a little before the pod, whoever set the pod's time."""
     own = {"podTemplate": {"spec": {"terminationGracePeriodSeconds": 300}}}
-    made = render(**auto(roles={"worker": own}))
-    template = made[JOB]["spec"]["replicaSpecs"]["worker"]["template"]
+    manifests = render(**auto(roles={"worker": own}))
+    template = manifests[JOB]["spec"]["replicaSpecs"]["worker"]["template"]
     assert 300 == template["spec"]["terminationGracePeriodSeconds"]
     assert "295" == variables(template)["ALLRANKS_GRACE_SECONDS"]
 
@@ -99,28 +101,30 @@ def test_a_limit_of_gpus_is_split_over_nodes(render: Render) -> None:
 def test_limits_and_tries(render: Render) -> None:
     """What all pods may ask for, how often one is replaced, and a suspended job."""
     limits = {"cpu": 32, "memory": "64Gi", "gpu": 8}
-    made = render(runPolicy={"suspend": True, "backoffLimit": 7}, **auto(auto={"limits": limits}))
-    job = made[JOB]["spec"]
+    manifests = render(
+        runPolicy={"suspend": True, "backoffLimit": 7}, **auto(auto={"limits": limits})
+    )
+    job = manifests[JOB]["spec"]
     assert {"cpu": "32", "memory": "64Gi", "gpu": "8"} == job["resourceLimits"]
     assert job["suspend"] is True
     assert {7} == {spec["restartCount"] for spec in job["replicaSpecs"].values()}
 
 
 def test_our_master(render: Render) -> None:
-    """It has our image, unless another is named, and its settings; the watcher knows the rest."""
-    made = render(nodeShape={"cpu": "8", "memory": "32Gi"}, **auto())
-    assert "own" == made[JOB]["metadata"]["annotations"][names.MASTER]
-    assert names.RELAUNCH not in made[JOB]["metadata"]["annotations"]
-    found = master(made)
-    assert not {"image", "command"} & set(found)
-    (env,) = found["env"]
+    """It has our image, unless another is named, and its settings; the operator knows the rest."""
+    manifests = render(nodeShape={"cpu": "8", "memory": "32Gi"}, **auto())
+    assert "own" == manifests[JOB]["metadata"]["annotations"][names.MASTER]
+    assert names.RELAUNCH not in manifests[JOB]["metadata"]["annotations"]
+    container = master(manifests)
+    assert not {"image", "command"} & set(container)
+    (env,) = container["env"]
     options = json.loads(env["value"])
     assert {"cpu": "8", "memory": "32Gi"} == options["nodeShape"]
     assert 3 == options["maxRestarts"]
     assert [2] == list(master_options.read(_fatal(render)).fatal_codes)
-    named = render(**auto(auto={"master": {"image": "mine:1"}, "relaunch": "master"}))
-    assert "mine:1" == master(named)["image"]
-    annotations = named[JOB]["metadata"]["annotations"]
+    others = render(**auto(auto={"master": {"image": "mine:1"}, "relaunch": "master"}))
+    assert "mine:1" == master(others)["image"]
+    annotations = others[JOB]["metadata"]["annotations"]
     assert ("own", "master") == (annotations[names.MASTER], annotations[names.RELAUNCH])
 
 
@@ -144,13 +148,13 @@ def test_the_master_runs_where_the_job_may(render: Render) -> None:
         "scheduling": scheduling,
         "gpuType": {"value": "H100"},
     }
-    found = spec_of_master(render(**values, **auto()))
+    spec = spec_of_master(render(**values, **auto()))
     expected = {**scheduling, "affinity": {"nodeAffinity": near}}
     del expected["runtimeClassName"], expected["topologySpreadConstraints"]
-    assert expected == {key: found[key] for key in scheduling if key in found}
+    assert expected == {key: spec[key] for key in scheduling if key in spec}
     assert ([{"name": "registry"}], "Never") == (
-        found["imagePullSecrets"],
-        found["containers"][0]["imagePullPolicy"],
+        spec["imagePullSecrets"],
+        spec["containers"][0]["imagePullPolicy"],
     )
 
 
@@ -165,40 +169,40 @@ def test_the_masters_template_comes_last(render: Render) -> None:
         },
     }
     scheduling = {"nodeSelector": {"pool": "a"}, "tolerations": [{"key": "gpu"}]}
-    made = render(
+    manifests = render(
         labels={"team": "a"}, scheduling=scheduling, **auto(auto={"master": {"podTemplate": own}})
     )
-    found = spec_of_master(made)
-    assert ([{"key": "masters"}], None) == (found["tolerations"], found.get("nodeSelector"))
-    assert "/tmp" == master(made)["workingDir"]
-    template = made[JOB]["spec"]["replicaSpecs"][names.EDL_MASTER]["template"]
+    spec = spec_of_master(manifests)
+    assert ([{"key": "masters"}], None) == (spec["tolerations"], spec.get("nodeSelector"))
+    assert "/tmp" == master(manifests)["workingDir"]
+    template = manifests[JOB]["spec"]["replicaSpecs"][names.EDL_MASTER]["template"]
     assert {"team": "a", "of": "master"} == template["metadata"]["labels"]
-    worker = made[JOB]["spec"]["replicaSpecs"]["worker"]["template"]
+    worker = manifests[JOB]["spec"]["replicaSpecs"]["worker"]["template"]
     assert "of" not in worker["metadata"]["labels"]
 
 
 def _fatal(render: Render) -> str:
     """The settings of a job with an exit code that no restart can mend."""
-    made = render(runPolicy={"fatalExitCodes": [2]}, **auto())
-    (env,) = master(made)["env"]
+    manifests = render(runPolicy={"fatalExitCodes": [2]}, **auto())
+    (env,) = master(manifests)["env"]
     return str(env["value"])
 
 
 def test_the_charts_policy_is_the_masters(render: Render) -> None:
     """Every setting is one that the master has, with the default that it has itself."""
-    given = defaults("elastic")["elastic"]["auto"]["policy"]
+    policy = defaults("elastic")["elastic"]["auto"]["policy"]
     waits = {"gatherSeconds", "lostSeconds", "stopSeconds", "stallSeconds"}
-    assert set(given) == set(settings.NAMES) - {"nodeShape"} | waits
+    assert set(policy) == set(settings.NAMES) - {"nodeShape"} | waits
     (env,) = master(render(**auto()))["env"]
-    assert master_options.Options() == master_options.read(env["value"])
+    assert master_options.MasterOptions() == master_options.read(env["value"])
 
 
 def test_rights_of_our_master(render: Render) -> None:
     """It reads its own job and the pods, writes plans and events, and its history by name."""
-    made = render(**auto())
+    manifests = render(**auto())
     rules = {
         resource: (rule.get("resourceNames"), rule["verbs"])
-        for rule in made["Role/demo-master"]["rules"]
+        for rule in manifests["Role/demo-master"]["rules"]
         for resource in rule["resources"]
     }
     assert {
@@ -208,47 +212,49 @@ def test_rights_of_our_master(render: Render) -> None:
         "events": (None, ["create"]),
         "configmaps": (["demo-history"], ["get", "patch"]),
     } == rules
-    spec = made[JOB]["spec"]["replicaSpecs"][names.EDL_MASTER]["template"]["spec"]
+    spec = manifests[JOB]["spec"]["replicaSpecs"][names.EDL_MASTER]["template"]["spec"]
     assert ("demo-master", True) == (
         spec["serviceAccountName"],
         spec["automountServiceAccountToken"],
     )
-    (subject,) = made["RoleBinding/demo-master"]["subjects"]
+    (subject,) = manifests["RoleBinding/demo-master"]["subjects"]
     assert {"kind": "ServiceAccount", "name": "demo-master", "namespace": "default"} == subject
 
 
 def test_history_outlives_the_release(render: Render) -> None:
     """Its ConfigMap is kept, has no data of the chart's, and is absent where none is wanted."""
-    kept = render(**auto())["ConfigMap/demo-history"]
-    assert "keep" == kept["metadata"]["annotations"][names.HELM_RESOURCE_POLICY]
-    assert "data" not in kept
-    made = render(**auto(auto={"history": False}))
-    assert "ConfigMap/demo-history" not in made
-    resources = [rule["resources"] for rule in made["Role/demo-master"]["rules"]]
+    history = render(**auto())["ConfigMap/demo-history"]
+    assert "keep" == history["metadata"]["annotations"][names.HELM_RESOURCE_POLICY]
+    assert "data" not in history
+    manifests = render(**auto(auto={"history": False}))
+    assert "ConfigMap/demo-history" not in manifests
+    resources = [rule["resources"] for rule in manifests["Role/demo-master"]["rules"]]
     assert ["configmaps"] not in resources
 
 
 def test_another_master(render: Render) -> None:
     """It brings its image and command, may make pods itself, and has none of our settings."""
     own = {"image": "dlrover:1", "command": ["python", "$(X)"], "env": {"A": "$b"}}
-    made = render(**auto(auto={"master": own}))
-    assert "given" == made[JOB]["metadata"]["annotations"][names.MASTER]
-    found = master(made)
-    assert ("dlrover:1", ["python", "$$(X)"]) == (found["image"], found["command"])
-    worker = made[JOB]["spec"]["replicaSpecs"]["worker"]["template"]
+    manifests = render(**auto(auto={"master": own}))
+    assert "given" == manifests[JOB]["metadata"]["annotations"][names.MASTER]
+    container = master(manifests)
+    assert ("dlrover:1", ["python", "$$(X)"]) == (container["image"], container["command"])
+    worker = manifests[JOB]["spec"]["replicaSpecs"]["worker"]["template"]
     assert ["exec", "python", "train.py"] == worker["spec"]["containers"][0]["args"]
     assert "PET_NO_PYTHON" not in variables(worker)
-    assert [{"name": "A", "value": "$$b"}] == found["env"]
-    verbs = {tuple(rule["resources"]): rule["verbs"] for rule in made["Role/demo-master"]["rules"]}
+    assert [{"name": "A", "value": "$$b"}] == container["env"]
+    verbs = {
+        tuple(rule["resources"]): rule["verbs"] for rule in manifests["Role/demo-master"]["rules"]
+    }
     assert {"create", "delete", "watch"} <= set(verbs["pods", "services"])
     assert ["get", "list", "watch"] == verbs["elasticjobs",]
-    assert "ConfigMap/demo-history" not in made
+    assert "ConfigMap/demo-history" not in manifests
     existing = render(**auto(auto={"master": own | {"serviceAccountName": "mine"}}))
     assert not [name for name in existing if name.startswith(("Role", "ServiceAccount"))]
 
 
 def test_pods_of_an_elastic_job_are_no_gang(render: Render) -> None:
     """They come and go; the queue and the priority are asked all the same."""
-    made = render(queue="q", scheduling={"dialect": "kai", "priorityClassName": "p"}, **auto())
-    asked = json.loads(made[JOB]["metadata"]["annotations"][names.SCHEDULING])
-    assert {"dialect": "kai", "gang": False, "queue": "q", "priorityClass": "p"} == asked
+    manifests = render(queue="q", scheduling={"dialect": "kai", "priorityClassName": "p"}, **auto())
+    scheduling = json.loads(manifests[JOB]["metadata"]["annotations"][names.SCHEDULING])
+    assert {"dialect": "kai", "gang": False, "queue": "q", "priorityClass": "p"} == scheduling

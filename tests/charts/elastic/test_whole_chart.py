@@ -18,7 +18,7 @@ from tests.charts.shared.strings import STRINGS, expand
 if TYPE_CHECKING:
     from tests.charts.shared.rendered import Refusal, Render
 
-REFUSED = refusals.refused("elastic")
+REFUSED = refusals.refusal_cases("elastic")
 
 RING = {"elastic": {"mode": "auto", "framework": "pytorch"}}
 _OF = {
@@ -65,7 +65,7 @@ ELASTIC = Parity(
     | {"elastic.strategy": "ParameterServerStrategy", "elastic.roles.server.replicas": 2}
     | {"elastic.auto.minWorkers": 2, "elastic.auto.relaunch": "master"}
     | {"elastic.roles.worker.replicas": 4},
-    elsewhere={key: why for key, why in ELSEWHERE.items() if not key.startswith("nodeShape")}
+    elsewhere={key: reason for key, reason in ELSEWHERE.items() if not key.startswith("nodeShape")}
     | {"elastic.roles.scheduler.replicas": "MXNet has always one"},
 )
 
@@ -79,7 +79,7 @@ def test_every_value_changes_the_render(key: str, helm4: Any) -> None:
 @pytest.mark.parametrize("key", sorted({"workload", "preset"}))
 def test_what_changes_nothing_is_refused(key: str, helm4: Any) -> None:
     """A key that changes no manifest is refused."""
-    ELASTIC.check_elsewhere(key, helm4, refused="torchrun")
+    ELASTIC.check_elsewhere(key, helm4, value="torchrun")
 
 
 def test_full_values_say_every_key() -> None:
@@ -121,15 +121,15 @@ def test_longest_name(
             last = manifest["spec"]["completions"] - 1
             assert len(f"{manifest['metadata']['name']}-{last}") <= 63
     if longest < 53:
-        said = refusal(name="a" * (longest + 1), **values)
-        assert f"pods are named after it; use at most {longest}" in said
+        message = refusal(name="a" * (longest + 1), **values)
+        assert f"pods are named after it; use at most {longest}" in message
 
 
 def test_more_pods_than_a_variable_holds(refusal: Refusal) -> None:
     """The names of all pods are one variable, and that has its limit."""
     assert "ERROR: nodes: the names of all pods have" in refusal(nodes=9000)
-    said = refusal(nodes=2000, setup="x" * 950_000)
-    assert "ERROR: script: script, setup and the names of all pods have" in said
+    message = refusal(nodes=2000, setup="x" * 950_000)
+    assert "ERROR: script: script, setup and the names of all pods have" in message
 
 
 # --- the chart as a whole ------------------------------------------------------------------------
@@ -149,28 +149,28 @@ def test_library_is_a_link(elastic: Path) -> None:
 def test_two_releases_share_no_object(values: str, template: Any, elastic: Path) -> None:
     """Two jobs in one namespace never meet, not even in a selector."""
     path = elastic / f"ci/{values}-values.yaml"
-    made = [template(elastic, "-f", path, name=name) for name in ("one", "two")]
-    metadata.check_apart(*made)
+    renders = [template(elastic, "-f", path, name=name) for name in ("one", "two")]
+    metadata.check_apart(*renders)
 
 
 def test_user_labels_and_annotations_are_everywhere(render: Render) -> None:
     """`labels` and `annotations` reach every object and the pods, a master's too."""
     for own in ({"roles": {"ps": {"replicas": 1}}}, RING["elastic"]):
-        made = render(
+        manifests = render(
             labels={"team": "vision"},
             annotations={"example.com/note": "x"},
             storage={"checkpoints": {"size": "1Gi"}},
             serviceAccount={"create": True},
             elastic=own,
         )
-        found = metadata.metadata(made)
+        stamps = metadata.metadata(manifests)
         if own is RING["elastic"]:
-            specs = made["ElasticJob/demo"]["spec"]["replicaSpecs"]
-            found.append(specs["dlrover-master"]["template"]["metadata"])
-        assert len(found) > 6
-        for each in found:
-            assert "vision" == each["labels"]["team"]
-            assert "x" == each["annotations"]["example.com/note"]
+            specs = manifests["ElasticJob/demo"]["spec"]["replicaSpecs"]
+            stamps.append(specs["dlrover-master"]["template"]["metadata"])
+        assert len(stamps) > 6
+        for meta in stamps:
+            assert "vision" == meta["labels"]["team"]
+            assert "x" == meta["annotations"]["example.com/note"]
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
@@ -180,22 +180,22 @@ def test_words_arrive_as_typed(words: list[str], auto: bool, render: Render) -> 
     env = {f"V{i}": word for i, word in enumerate(words)}
     role = {"replicas": 1, "command": ["own", *words], "args": words, "env": env}
     own = RING["elastic"] | {"auto": {"master": {"image": "m", "command": words, "env": env}}}
-    made = render(
+    manifests = render(
         command=["prog", *words],
         args=words,
         env=env,
         elastic=own if auto else {"roles": {"ps": role}},
     )
-    for name, template in templates(made).items():
+    for name, template in templates(manifests).items():
         first = "own" if name.endswith("ps") else "prog"
-        found = [expand(arg) for arg in template["spec"]["containers"][0]["args"]]
-        assert [first, *words, *words] == found[1:]
+        arguments = [expand(arg) for arg in template["spec"]["containers"][0]["args"]]
+        assert [first, *words, *words] == arguments[1:]
         assert words == [expand(variables(template)[key]) for key in env]
     if auto:
-        specs = made["ElasticJob/demo"]["spec"]["replicaSpecs"]
+        specs = manifests["ElasticJob/demo"]["spec"]["replicaSpecs"]
         (container,) = specs["dlrover-master"]["template"]["spec"]["containers"]
         assert words == [expand(word) for word in container["command"]]
-        assert words == [expand(each.get("value", "")) for each in container["env"]]
+        assert words == [expand(variable.get("value", "")) for variable in container["env"]]
 
 
 _MODES = [
@@ -231,5 +231,7 @@ def test_chart_and_generator_agree(cases: list[dict[str, Any]], size_probe: Any)
     """For any sizes the chart computes what the generator does."""
     defaults = read(CHART / "values.yaml")
     given_values = [_values(defaults, case) for case in cases]
-    for values, found in zip(given_values, size_probe(PROBE, {"cases": given_values}), strict=True):
-        assert generated(values) == charted(found), found["problems"]
+    for values, answer in zip(
+        given_values, size_probe(PROBE, {"cases": given_values}), strict=True
+    ):
+        assert generated(values) == charted(answer), answer["problems"]

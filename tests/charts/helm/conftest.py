@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
-from allranks.helm import locate
+from allranks.helm import binary as helm_binary
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from allranks.helm.locate import HelmBinary
+    from allranks.helm.binary import HelmBinary
 
 
 class Pinned(Protocol):
@@ -25,7 +25,7 @@ def binary(helm: Pinned, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Hel
     """Each pinned helm as our own code finds it, with a home of its own."""
     for kind in ("DATA", "CACHE", "CONFIG"):
         monkeypatch.setenv(f"HELM_{kind}_HOME", str(tmp_path / "home" / kind.lower()))
-    return locate.inspect(helm.path)
+    return helm_binary.inspect(helm.path)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from allranks.helm import lean
+from allranks.helm import slim_chart
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,10 +21,10 @@ def test_a_lean_copy_renders_the_same(
 ) -> None:
     """Byte for byte, from fewer files: the schema is not among them, nor the library's."""
     whole = repo / "charts" / chart
-    copy = lean.copy(whole, tmp_path)
+    copy = slim_chart.copy(whole, tmp_path)
     assert [] == [*copy.rglob("values.schema.json"), *copy.rglob("README.md")]
     words = ("template", "demo", "--skip-schema-validation", "-f")
-    given = whole / "ci" / f"{values}-values.yaml"
-    rendered = [helm4.run(*words, given, one).stdout for one in (whole, copy)]
+    file = whole / "ci" / f"{values}-values.yaml"
+    rendered = [helm4.run(*words, file, chart).stdout for chart in (whole, copy)]
     assert rendered[0] == rendered[1]
     assert "\nkind: " in rendered[0]

@@ -41,8 +41,8 @@ def test_launcher_is_told_its_tries(render: Render) -> None:
 
 def test_launcher_ends_the_job(render: Render) -> None:
     """Disruptions and a lost worker cost no retry; a fatal code fails at once."""
-    made = render(runPolicy={"fatalExitCodes": [42, 3]})
-    rules = made[LAUNCHER]["spec"]["podFailurePolicy"]["rules"]
+    manifests = render(runPolicy={"fatalExitCodes": [42, 3]})
+    rules = manifests[LAUNCHER]["spec"]["podFailurePolicy"]["rules"]
     assert [DISRUPTED, by_codes("Ignore", 214), by_codes("FailJob", 3, 42)] == rules
 
 
@@ -79,16 +79,16 @@ def test_clean_pod_policy(
     policy: str, ttl: int, worker: int | None, launcher: int | None, render: Render
 ) -> None:
     """All removes the finished workers at once, and never the launcher, whose log is the job's."""
-    made = render(mpi={"cleanPodPolicy": policy}, runPolicy={"ttlSecondsAfterFinished": ttl})
-    assert worker == made[WORKER]["spec"].get("ttlSecondsAfterFinished")
-    assert launcher == made[LAUNCHER]["spec"].get("ttlSecondsAfterFinished")
+    manifests = render(mpi={"cleanPodPolicy": policy}, runPolicy={"ttlSecondsAfterFinished": ttl})
+    assert worker == manifests[WORKER]["spec"].get("ttlSecondsAfterFinished")
+    assert launcher == manifests[LAUNCHER]["spec"].get("ttlSecondsAfterFinished")
 
 
 def test_deadline_is_the_launchers(render: Render) -> None:
     """The launcher's deadline decides; the workers' comes later, so that they end as well."""
-    made = render(runPolicy={"activeDeadlineSeconds": 3600})
-    assert 3600 == made[LAUNCHER]["spec"]["activeDeadlineSeconds"]
-    assert 3660 == made[WORKER]["spec"]["activeDeadlineSeconds"]
+    manifests = render(runPolicy={"activeDeadlineSeconds": 3600})
+    assert 3600 == manifests[LAUNCHER]["spec"]["activeDeadlineSeconds"]
+    assert 3660 == manifests[WORKER]["spec"]["activeDeadlineSeconds"]
     plain = render()
     assert "activeDeadlineSeconds" not in plain[LAUNCHER]["spec"]
     assert "activeDeadlineSeconds" not in plain[WORKER]["spec"]
@@ -99,10 +99,12 @@ def test_deadline_is_the_launchers(render: Render) -> None:
 )
 def test_suspended(kind: str, field: str, stopped: object, render: Render) -> None:
     """Neither the launcher nor a worker of any group runs."""
-    made = render(gpus=12, gpusPerNode=8, runPolicy={"suspend": True}, mpi={"controller": kind})
-    assert made[LAUNCHER]["spec"]["suspend"] is True
+    manifests = render(
+        gpus=12, gpusPerNode=8, runPolicy={"suspend": True}, mpi={"controller": kind}
+    )
+    assert manifests[LAUNCHER]["spec"]["suspend"] is True
     for part in ("worker", "worker-last"):
-        assert stopped == made[f"{kind}/demo-{part}"]["spec"][field]
+        assert stopped == manifests[f"{kind}/demo-{part}"]["spec"][field]
 
 
 @pytest.mark.parametrize(
@@ -116,20 +118,22 @@ def test_suspended(kind: str, field: str, stopped: object, render: Render) -> No
 )
 def test_controller_of_the_workers(own: dict[str, Any], kind: str, render: Render) -> None:
     """Job with ssh; with exec a StatefulSet, whose pods have names that are known before."""
-    made = render(nodes=2, mpi=own)
-    (found,) = (each for each in made.values() if each["metadata"]["name"] == "demo-worker")
-    assert kind == found["kind"]
+    manifests = render(nodes=2, mpi=own)
+    (workers,) = (
+        manifest for manifest in manifests.values() if manifest["metadata"]["name"] == "demo-worker"
+    )
+    assert kind == workers["kind"]
     env = {
-        each["name"]: each.get("value")
-        for each in made[LAUNCHER]["spec"]["template"]["spec"]["containers"][0]["env"]
+        variable["name"]: variable.get("value")
+        for variable in manifests[LAUNCHER]["spec"]["template"]["spec"]["containers"][0]["env"]
     }
     assert kind == env["ALLRANKS_MPI_CONTROLLER"]
 
 
 def test_statefulset(render: Render) -> None:
     """All workers start together, under the Service that names them."""
-    made = render(nodes=3, mpi={"controller": "StatefulSet"})
-    spec = made["StatefulSet/demo-worker"]["spec"]
+    manifests = render(nodes=3, mpi={"controller": "StatefulSet"})
+    spec = manifests["StatefulSet/demo-worker"]["spec"]
     assert {"replicas": 3, "serviceName": "demo", "podManagementPolicy": "Parallel"}.items() <= (
         spec.items()
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from allranks.layout.compute import compute
-from allranks.model.jobspec import JobSpec
+from allranks.model.job_spec import JobSpec
 from tests.charts.shared.parity import read
 from tests.charts.shared.rendered import MINIMAL, by_name, templates, variables
 
@@ -43,20 +43,20 @@ def test_form_of_each_mpi(implementation: str, lines: list[str], template: Any, 
         "procsPerNode": 4,
         "mpi": {"numWorkers": 2} | {"implementation": implementation},
     }
-    made = by_name(template(mpi, "--namespace", "lab", values=values))
-    assert lines == hostfile(made)
-    assert made["ConfigMap/demo"]["data"]["hostfile"].endswith("\n")
+    manifests = by_name(template(mpi, "--namespace", "lab", values=values))
+    assert lines == hostfile(manifests)
+    assert manifests["ConfigMap/demo"]["data"]["hostfile"].endswith("\n")
 
 
 def test_order_of_the_hosts(render: Render) -> None:
     """A launcher with ranks is first, a smaller worker is last, and no host is named twice."""
-    made = render(gpus=28, gpusPerNode=8, mpi={"runLauncherAsWorker": True})
+    manifests = render(gpus=28, gpusPerNode=8, mpi={"runLauncherAsWorker": True})
     assert [
         "demo-launcher-0.demo.default.svc slots=8",
         "demo-worker-0.demo.default.svc slots=8",
         "demo-worker-1.demo.default.svc slots=8",
         "demo-worker-last-0.demo.default.svc slots=4",
-    ] == hostfile(made)
+    ] == hostfile(manifests)
 
 
 def test_every_worker_is_a_host(ci: dict[str, Any]) -> None:
@@ -71,15 +71,15 @@ def test_every_worker_is_a_host(ci: dict[str, Any]) -> None:
 
 def test_elastic_hosts(render: Render) -> None:
     """All hosts that may ever be are named; the launcher waits for the fewest; `nodes` are made."""
-    made = render(
+    manifests = render(
         command=["horovodrun", "x"],
         nodes=3,
         procsPerNode=2,
         mpi={"elastic": {"minNodes": 2, "maxNodes": 5}},
     )
-    assert 5 == len(hostfile(made))
-    assert 3 == made["Job/demo-worker"]["spec"]["completions"]
-    env = variables(made["Job/demo-launcher"]["spec"]["template"])
+    assert 5 == len(hostfile(manifests))
+    assert 3 == manifests["Job/demo-worker"]["spec"]["completions"]
+    env = variables(manifests["Job/demo-launcher"]["spec"]["template"])
     assert ("2", "4") == (env["ALLRANKS_MPI_MIN_HOSTS"], env["ALLRANKS_MPI_NP"])
 
 
@@ -87,10 +87,10 @@ def test_elastic_hosts(render: Render) -> None:
 def test_workers_of_an_elastic_job_change_only_in_number(nodes: int, render: Render) -> None:
     """Kubernetes lets an Indexed Job grow, but not its pods change: so they do not."""
     elastic = {"elastic": {"minNodes": 2, "maxNodes": 4}}
-    made = render(command=["horovodrun"], nodes=nodes, mpi=elastic)
+    manifests = render(command=["horovodrun"], nodes=nodes, mpi=elastic)
     other = render(command=["horovodrun"], nodes=3, mpi=elastic)
-    assert templates(made) == templates(other)
-    assert nodes == made["Job/demo-worker"]["spec"]["completions"]
+    assert templates(manifests) == templates(other)
+    assert nodes == manifests["Job/demo-worker"]["spec"]["completions"]
 
 
 @pytest.mark.parametrize(
@@ -111,32 +111,32 @@ def test_workers_of_an_elastic_job_change_only_in_number(nodes: int, render: Ren
 )
 def test_size(values: dict[str, Any], pods: dict[str, int], ranks: int, render: Render) -> None:
     """The size reaches the controllers and `-np`."""
-    made = render(**values)
+    manifests = render(**values)
     assert {f"Job/demo-{part}": count for part, count in pods.items()} == {
-        name: made[name]["spec"]["completions"]
-        for name in templates(made)
+        name: manifests[name]["spec"]["completions"]
+        for name in templates(manifests)
         if name != "Job/demo-launcher"
     }
-    launcher = made["Job/demo-launcher"]["spec"]
+    launcher = manifests["Job/demo-launcher"]["spec"]
     assert (1, 1) == (launcher["completions"], launcher["parallelism"])
     assert str(ranks) == variables(launcher["template"])["ALLRANKS_MPI_NP"]
 
 
 def test_last_worker_asks_for_its_own_share(render: Render) -> None:
     """What is given by GPU is for the GPUs that a pod has."""
-    made = render(**UNEVEN, resources={"perGpu": {"cpu": 2}}, shm={"sizePerGpu": "1Gi"})
+    manifests = render(**UNEVEN, resources={"perGpu": {"cpu": 2}}, shm={"sizePerGpu": "1Gi"})
     for name, gpus in (("Job/demo-worker", 8), ("Job/demo-worker-last", 4)):
-        spec = made[name]["spec"]["template"]["spec"]
-        asked = {"cpu": str(gpus * 2), "nvidia.com/gpu": str(gpus)}
-        assert {"requests": asked, "limits": asked} == spec["containers"][0]["resources"]
-        (shm,) = (each for each in spec["volumes"] if each["name"] == "shm")
+        spec = manifests[name]["spec"]["template"]["spec"]
+        limits = {"cpu": str(gpus * 2), "nvidia.com/gpu": str(gpus)}
+        assert {"requests": limits, "limits": limits} == spec["containers"][0]["resources"]
+        (shm,) = (volume for volume in spec["volumes"] if volume["name"] == "shm")
         assert f"{gpus}Gi" == shm["emptyDir"]["sizeLimit"]
 
 
 def test_storage_by_gpu_counts_the_smaller_node(render: Render) -> None:
     """A claim sized by GPU is for the GPUs there are."""
-    made = render(**UNEVEN, storage={"checkpoints": {"sizePerGpu": "1Gi"}})
-    spec = made["PersistentVolumeClaim/demo-checkpoints"]["spec"]
+    manifests = render(**UNEVEN, storage={"checkpoints": {"sizePerGpu": "1Gi"}})
+    spec = manifests["PersistentVolumeClaim/demo-checkpoints"]["spec"]
     assert spec["resources"]["requests"]["storage"] == "12Gi"
 
 

@@ -36,5 +36,5 @@ def test_chart_and_generator_agree(cases: list[dict[str, Any]], probe: Any, mpi:
     """For any sizes the chart computes what the generator does, smaller last nodes included."""
     defaults = read(mpi / "values.yaml")
     given_values = [_values(defaults, case) for case in cases]
-    for values, found in zip(given_values, probe(PROBE, {"cases": given_values}), strict=True):
-        assert generated(values) == charted(found), found["problems"]
+    for values, answer in zip(given_values, probe(PROBE, {"cases": given_values}), strict=True):
+        assert generated(values) == charted(answer), answer["problems"]

@@ -20,15 +20,15 @@ FAILURES = f"metadata.annotations['{names.JOB_INDEX_FAILURE_COUNT}']"
 
 def spec(manifests: dict[str, Any], name: str) -> dict[str, Any]:
     """The pod spec of a controller."""
-    found: dict[str, Any] = manifests[name]["spec"]["template"]["spec"]
-    return found
+    pod_spec: dict[str, Any] = manifests[name]["spec"]["template"]["spec"]
+    return pod_spec
 
 
 def trainer(manifests: dict[str, Any], name: str) -> dict[str, Any]:
     """The container of a controller's pods."""
-    (found,) = spec(manifests, name)["containers"]
-    assert found["name"] == "trainer"
-    return dict(found)
+    (container,) = spec(manifests, name)["containers"]
+    assert container["name"] == "trainer"
+    return dict(container)
 
 
 def env(manifests: dict[str, Any], name: str) -> dict[str, Any]:
@@ -55,17 +55,17 @@ def env(manifests: dict[str, Any], name: str) -> dict[str, Any]:
 )
 def test_command(values: dict[str, Any], args: list[str], wraps: bool, render: Render) -> None:
     """The entry is told how many words are for mpirun, and whether to put one in front at all."""
-    made = render(**values)
-    assert args == trainer(made, LAUNCHER)["args"]
-    assert ("1" if wraps else None) == env(made, LAUNCHER).get(names.ENV_MPI_WRAP)
-    assert "args" not in trainer(made, WORKER)
+    manifests = render(**values)
+    assert args == trainer(manifests, LAUNCHER)["args"]
+    assert ("1" if wraps else None) == env(manifests, LAUNCHER).get(names.ENV_MPI_WRAP)
+    assert "args" not in trainer(manifests, WORKER)
     for name in (LAUNCHER, WORKER):
-        assert ["/bin/sh", "/etc/allranks/entry.sh"] == trainer(made, name)["command"]
+        assert ["/bin/sh", "/etc/allranks/entry.sh"] == trainer(manifests, name)["command"]
 
 
 def test_what_both_roles_are_told(render: Render) -> None:
     """Each pod knows its role, the transport, the hosts, the launcher, and when to give up."""
-    made = render(
+    manifests = render(
         mpi={"launcherLostSeconds": 90, "ssh": {"port": 2200}}, network={"waitSeconds": 7}
     )
     for role, name in (("launcher", LAUNCHER), ("worker", WORKER)):
@@ -86,13 +86,15 @@ def test_what_both_roles_are_told(render: Render) -> None:
             "ALLRANKS_MPI_CLEAN": "Running",
             "ALLRANKS_MPI_CONTROLLER": "Job",
             "ALLRANKS_MPI_WAIT_FOR_PODS": "bounded",
-        }.items() <= env(made, name).items()
+        }.items() <= env(manifests, name).items()
 
 
 def test_what_the_launcher_is_told(render: Render) -> None:
     """Only it knows the number of ranks, of hosts to wait for, and of tries that are left."""
-    made = render(nodes=2, procsPerNode=2, runPolicy={"backoffLimit": 5, "fatalExitCodes": [9, 3]})
-    told = env(made, LAUNCHER)
+    manifests = render(
+        nodes=2, procsPerNode=2, runPolicy={"backoffLimit": 5, "fatalExitCodes": [9, 3]}
+    )
+    variables = env(manifests, LAUNCHER)
     assert {
         "ALLRANKS_MPI_NP": "4",
         "ALLRANKS_MPI_MIN_HOSTS": "2",
@@ -100,8 +102,8 @@ def test_what_the_launcher_is_told(render: Render) -> None:
         "ALLRANKS_MPI_FAILURES": {"fieldRef": {"fieldPath": FAILURES}},
         "ALLRANKS_FATAL_EXIT_CODES": "3,9",
         "ALLRANKS_MPI_WRAP": "1",
-    }.items() <= told.items()
-    assert {*told} - {*env(made, WORKER)} == {
+    }.items() <= variables.items()
+    assert {*variables} - {*env(manifests, WORKER)} == {
         "ALLRANKS_MPI_NP",
         "ALLRANKS_MPI_MIN_HOSTS",
         "ALLRANKS_MPI_BACKOFF_LIMIT",
@@ -114,8 +116,8 @@ def test_what_the_launcher_is_told(render: Render) -> None:
 
 def test_hosts_in_a_queue_are_waited_for(render: Render) -> None:
     """Under a scheduler with queues a host that has no address yet is no error."""
-    made = render(scheduling={"dialect": "volcano"})
-    assert env(made, LAUNCHER)["ALLRANKS_MPI_WAIT_FOR_PODS"] == "scheduler"
+    manifests = render(scheduling={"dialect": "volcano"})
+    assert env(manifests, LAUNCHER)["ALLRANKS_MPI_WAIT_FOR_PODS"] == "scheduler"
 
 
 _FAMILIES = {
@@ -159,61 +161,61 @@ def test_each_mpi_has_its_own_variables(
     implementation: str, transport: str, render: Render
 ) -> None:
     """Agent, host file, and all daemons started at once, in the names that the MPI really reads."""
-    made = render(
+    manifests = render(
         nodes=2, procsPerNode=3, mpi={"implementation": implementation, "transport": transport}
     )
-    for name in templates(made):
-        found = {
+    for name in templates(manifests):
+        family = {
             key: value
-            for key, value in env(made, name).items()
+            for key, value in env(manifests, name).items()
             if key.startswith(("OMPI_", "PRTE_", "PMIX_", "HYDRA_", "I_MPI_"))
         }
-        assert _FAMILIES[implementation] == found
+        assert _FAMILIES[implementation] == family
 
 
 def test_user_may_set_what_an_mpi_reads(render: Render) -> None:
     """A variable of the user's own stands instead of ours, once."""
-    made = render(env={"OMPI_MCA_plm_rsh_agent": "/opt/agent", "NVIDIA_VISIBLE_DEVICES": "0"})
+    manifests = render(env={"OMPI_MCA_plm_rsh_agent": "/opt/agent", "NVIDIA_VISIBLE_DEVICES": "0"})
     for name in (LAUNCHER, WORKER):
-        listed = [each["name"] for each in trainer(made, name)["env"]]
-        assert len(set(listed)) == len(listed)
-        assert env(made, name)["OMPI_MCA_plm_rsh_agent"] == "/opt/agent"
-        assert env(made, name)["NVIDIA_VISIBLE_DEVICES"] == "0"
+        variables = [variable["name"] for variable in trainer(manifests, name)["env"]]
+        assert len(set(variables)) == len(variables)
+        assert env(manifests, name)["OMPI_MCA_plm_rsh_agent"] == "/opt/agent"
+        assert env(manifests, name)["NVIDIA_VISIBLE_DEVICES"] == "0"
 
 
 def test_variables_of_a_role(render: Render) -> None:
     """A role's own variable replaces the shared one, whatever kind of value either has."""
     field = {"valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}
-    made = render(
+    manifests = render(
         env={"A": "both", "B": "both", "C": field},
         mpi={"launcher": {"env": {"A": "launcher", "C": "$x"}}, "worker": {"env": {"B": field}}},
     )
-    launcher, worker = env(made, LAUNCHER), env(made, WORKER)
+    launcher, worker = env(manifests, LAUNCHER), env(manifests, WORKER)
     assert ("launcher", "both", "$$x") == (launcher["A"], launcher["B"], launcher["C"])
     assert ("both", field["valueFrom"]) == (worker["A"], worker["B"])
 
 
 def test_launcher_without_ranks_has_no_gpus(render: Render) -> None:
     """It asks for what is its own, sees no GPU, and runs on any node."""
-    given = {"requests": {"cpu": "1"}, "limits": {"memory": "2Gi"}}
-    made = render(
+    resources = {"requests": {"cpu": "1"}, "limits": {"memory": "2Gi"}}
+    manifests = render(
         gpus=8,
         gpuType={"value": "H100"},
         shm={"sizePerGpu": "1Gi"},
         resources={"perGpu": {"cpu": 2}},
-        mpi={"launcher": {"resources": given}},
+        mpi={"launcher": {"resources": resources}},
     )
-    assert given == trainer(made, LAUNCHER)["resources"]
-    assert env(made, LAUNCHER)["NVIDIA_VISIBLE_DEVICES"] == ""
-    assert "nodeSelector" not in spec(made, LAUNCHER)
-    assert "shm" not in {each["name"] for each in spec(made, LAUNCHER)["volumes"]}
-    assert {"nvidia.com/gpu.product": "H100"} == spec(made, WORKER)["nodeSelector"]
-    assert "NVIDIA_VISIBLE_DEVICES" not in env(made, WORKER)
+    assert resources == trainer(manifests, LAUNCHER)["resources"]
+    assert env(manifests, LAUNCHER)["NVIDIA_VISIBLE_DEVICES"] == ""
+    assert "nodeSelector" not in spec(manifests, LAUNCHER)
+    assert "shm" not in {volume["name"] for volume in spec(manifests, LAUNCHER)["volumes"]}
+    assert {"nvidia.com/gpu.product": "H100"} == spec(manifests, WORKER)["nodeSelector"]
+    assert "NVIDIA_VISIBLE_DEVICES" not in env(manifests, WORKER)
 
 
 def test_launcher_with_ranks_is_as_a_worker(render: Render) -> None:
     """It has the GPUs of a host; what is asked for it alone comes on top."""
-    made = render(
+    manifests = render(
         gpus=16,
         gpusPerNode=8,
         gpuType={"value": "H100"},
@@ -221,20 +223,20 @@ def test_launcher_with_ranks_is_as_a_worker(render: Render) -> None:
         resources={"perGpu": {"cpu": 2}},
         mpi={"runLauncherAsWorker": True, "launcher": {"resources": {"requests": {"cpu": 20}}}},
     )
-    resources = trainer(made, LAUNCHER)["resources"]
+    resources = trainer(manifests, LAUNCHER)["resources"]
     assert {"cpu": "20", "nvidia.com/gpu": "8"} == resources["requests"]
     assert {"cpu": "16", "nvidia.com/gpu": "8"} == resources["limits"]
-    assert spec(made, WORKER)["nodeSelector"] == spec(made, LAUNCHER)["nodeSelector"]
-    assert "NVIDIA_VISIBLE_DEVICES" not in env(made, LAUNCHER)
-    assert "shm" in {each["name"] for each in spec(made, LAUNCHER)["volumes"]}
+    assert spec(manifests, WORKER)["nodeSelector"] == spec(manifests, LAUNCHER)["nodeSelector"]
+    assert "NVIDIA_VISIBLE_DEVICES" not in env(manifests, LAUNCHER)
+    assert "shm" in {volume["name"] for volume in spec(manifests, LAUNCHER)["volumes"]}
 
 
 def test_host_file_is_mounted_twice(render: Render) -> None:
     """Our files are in one folder; where MPI users look, host file and discovery script."""
     for template in templates(render(nodes=2)).values():
         mounts = {
-            each["name"]: each["mountPath"]
-            for each in template["spec"]["containers"][0]["volumeMounts"]
+            mount["name"]: mount["mountPath"]
+            for mount in template["spec"]["containers"][0]["volumeMounts"]
         }
         assert {
             "entry": "/etc/allranks",
@@ -242,27 +244,27 @@ def test_host_file_is_mounted_twice(render: Render) -> None:
             "ssh": "/etc/allranks-ssh",
             "state": "/var/run/allranks",
         } == mounts
-        volumes = {each["name"]: each for each in template["spec"]["volumes"]}
+        volumes = {volume["name"]: volume for volume in template["spec"]["volumes"]}
         assert 0o555 == volumes["entry"]["configMap"]["defaultMode"]
         assert [("hostfile", 0o444), ("discover_hosts.sh", 0o555)] == [
-            (each["path"], each["mode"]) for each in volumes["mpi"]["configMap"]["items"]
+            (item["path"], item["mode"]) for item in volumes["mpi"]["configMap"]["items"]
         ]
         assert {} == volumes["state"]["emptyDir"]
 
 
 def test_sshd_is_where_it_is_needed(render: Render) -> None:
     """Workers listen, and are ready when they do; nobody logs in to the launcher."""
-    made = render(nodes=2, mpi={"ssh": {"port": 2200}, "runLauncherAsWorker": True})
-    assert [2200] == [each["containerPort"] for each in trainer(made, WORKER)["ports"]]
-    assert {"port": 2200} == trainer(made, WORKER)["readinessProbe"]["tcpSocket"]
-    assert not {"ports", "readinessProbe"} & set(trainer(made, LAUNCHER))
+    manifests = render(nodes=2, mpi={"ssh": {"port": 2200}, "runLauncherAsWorker": True})
+    assert [2200] == [port["containerPort"] for port in trainer(manifests, WORKER)["ports"]]
+    assert {"port": 2200} == trainer(manifests, WORKER)["readinessProbe"]["tcpSocket"]
+    assert not {"ports", "readinessProbe"} & set(trainer(manifests, LAUNCHER))
     without = render(mpi={"transport": "exec"})
     assert not {"ports", "readinessProbe"} & set(trainer(without, "StatefulSet/demo-worker"))
 
 
 def test_pod_template_of_a_role_comes_last(render: Render) -> None:
     """A role's pod template is merged over the shared one, by Kubernetes' rules."""
-    made = render(
+    manifests = render(
         podTemplate={
             "spec": {
                 "terminationGracePeriodSeconds": 60,
@@ -276,31 +278,31 @@ def test_pod_template_of_a_role_comes_last(render: Render) -> None:
             },
         },
     )
-    assert 5 == spec(made, LAUNCHER)["terminationGracePeriodSeconds"]
-    assert 60 == spec(made, WORKER)["terminationGracePeriodSeconds"]
-    assert {"name": "x", "emptyDir": {}} in spec(made, LAUNCHER)["volumes"]
-    assert {"name": "x", "hostPath": {"path": "/x"}} in spec(made, WORKER)["volumes"]
+    assert 5 == spec(manifests, LAUNCHER)["terminationGracePeriodSeconds"]
+    assert 60 == spec(manifests, WORKER)["terminationGracePeriodSeconds"]
+    assert {"name": "x", "emptyDir": {}} in spec(manifests, LAUNCHER)["volumes"]
+    assert {"name": "x", "hostPath": {"path": "/x"}} in spec(manifests, WORKER)["volumes"]
 
 
 def test_ranks_have_the_grace_period_of_their_own_role(render: Render) -> None:
     """The scripts are told the time that their own pod has, whoever set it."""
     own = {"podTemplate": {"spec": {"terminationGracePeriodSeconds": 300}}}
-    made = render(runPolicy={"terminationGracePeriodSeconds": 60}, mpi={"worker": own})
+    manifests = render(runPolicy={"terminationGracePeriodSeconds": 60}, mpi={"worker": own})
     assert ("300", "60") == tuple(
-        env(made, name)["ALLRANKS_GRACE_SECONDS"] for name in (WORKER, LAUNCHER)
+        env(manifests, name)["ALLRANKS_GRACE_SECONDS"] for name in (WORKER, LAUNCHER)
     )
 
 
 def test_spread_is_by_role(render: Render) -> None:
     """A constraint without a selector is about the pods of the same role."""
     bare = {"maxSkew": 1, "topologyKey": "x", "whenUnsatisfiable": "DoNotSchedule"}
-    made = render(gpus=12, gpusPerNode=8, scheduling={"topologySpreadConstraints": [bare]})
+    manifests = render(gpus=12, gpusPerNode=8, scheduling={"topologySpreadConstraints": [bare]})
     for role, name in (
         ("launcher", LAUNCHER),
         ("worker", WORKER),
         ("worker", "Job/demo-worker-last"),
     ):
-        (spread,) = spec(made, name)["topologySpreadConstraints"]
+        (spread,) = spec(manifests, name)["topologySpreadConstraints"]
         assert {
             names.APP_NAME: "mpi",
             names.APP_INSTANCE: "demo",

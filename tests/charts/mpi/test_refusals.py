@@ -11,7 +11,7 @@ from tests.charts.shared import refusals
 if TYPE_CHECKING:
     from tests.charts.shared.rendered import Refusal, Render
 
-REFUSED = refusals.refused("mpi")
+REFUSED = refusals.refusal_cases("mpi")
 
 
 @pytest.mark.parametrize("case", REFUSED, ids=refusals.names(REFUSED))
@@ -52,13 +52,13 @@ def test_longest_name(
             assert len(f"{manifest['metadata']['name']}-{last}") <= 63, name
         if manifest["kind"] == "StatefulSet":
             assert len(f"{manifest['metadata']['name']}-5f6d8b7c9d") <= 63, name
-    more = longest + 1
-    said = refusal(name="a" * more, **values)
-    assert f"has {more} characters, and pods are named after it; use at most {longest}" in said
+    length = longest + 1
+    message = refusal(name="a" * length, **values)
+    assert f"has {length} characters, and pods are named after it; use at most {longest}" in message
 
 
 def test_more_hosts_than_a_config_map_holds(refusal: Refusal) -> None:
     """The names of all hosts stand in one file, and that has its limit."""
-    said = refusal(nodes=30000)
-    assert "ERROR: nodes: the names of 30000 hosts take" in said
-    assert "use fewer hosts, or shorter names of release and namespace" in said
+    message = refusal(nodes=30000)
+    assert "ERROR: nodes: the names of 30000 hosts take" in message
+    assert "use fewer hosts, or shorter names of release and namespace" in message

@@ -60,25 +60,27 @@ def test_key_is_kept_on_upgrade(mpi: Path) -> None:
 )
 def test_no_key_is_made_where_none_is_needed(values: dict[str, Any], render: Render) -> None:
     """The API transport has none, and a Secret of the user's own is used as it is."""
-    made = render(**values)
-    assert not [name for name in made if name.startswith("Secret/")]
-    for template in templates(made).values():
-        found = [
-            each["secret"]["secretName"] for each in template["spec"]["volumes"] if "secret" in each
+    manifests = render(**values)
+    assert not [name for name in manifests if name.startswith("Secret/")]
+    for template in templates(manifests).values():
+        secrets = [
+            volume["secret"]["secretName"]
+            for volume in template["spec"]["volumes"]
+            if "secret" in volume
         ]
-        assert (["mine"] if "ssh" in values["mpi"] else []) == found
+        assert (["mine"] if "ssh" in values["mpi"] else []) == secrets
 
 
 def test_key_stands_nowhere_else(render: Render) -> None:
     """Not in the ConfigMap, not in a variable, an argument or an annotation."""
-    made = render()
-    data = made.pop("Secret/demo-ssh")["data"]["ssh-privatekey"]
+    manifests = render()
+    data = manifests.pop("Secret/demo-ssh")["data"]["ssh-privatekey"]
     pem = base64.b64decode(data).decode()
     secrets = [data, *(line for line in pem.splitlines() if not line.startswith("-----"))]
     assert secrets[1:]
     for text in secrets:
-        assert text not in str(made)
-    assert "PRIVATE KEY" not in str(made)
+        assert text not in str(manifests)
+    assert "PRIVATE KEY" not in str(manifests)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +105,7 @@ def test_key_can_be_read_by_the_pods_user(
     """The file is root's: it is for the group where there is one, else for whoever the pod runs."""
     for template in templates(render(**values)).values():
         spec = template["spec"]
-        (volume,) = (each for each in spec["volumes"] if "secret" in each)
+        (volume,) = (volume for volume in spec["volumes"] if "secret" in volume)
         assert mode == volume["secret"]["defaultMode"]
         assert [{"key": "ssh-privatekey", "path": "ssh-privatekey"}] == volume["secret"]["items"]
         assert group == spec.get("securityContext", {}).get("fsGroup")
@@ -120,7 +122,7 @@ def test_exec_needs_no_group(render: Render) -> None:
 
 def test_exec_is_allowed_by_name(render: Render) -> None:
     """The launcher may run commands in this job's workers, scale them down, and nothing else."""
-    made = render(**UNEVEN, **EXEC)
+    manifests = render(**UNEVEN, **EXEC)
     pods = ["demo-worker-0", "demo-worker-1", "demo-worker-last-0"]
     assert [
         {"apiGroups": [""], "resources": ["pods"], "resourceNames": pods, "verbs": ["get"]},
@@ -136,8 +138,8 @@ def test_exec_is_allowed_by_name(render: Render) -> None:
             "resourceNames": ["demo-worker", "demo-worker-last"],
             "verbs": ["get", "patch"],
         },
-    ] == made["Role/demo-launcher"]["rules"]
-    binding = made["RoleBinding/demo-launcher"]
+    ] == manifests["Role/demo-launcher"]["rules"]
+    binding = manifests["RoleBinding/demo-launcher"]
     assert [{"kind": "ServiceAccount", "name": "demo-launcher", "namespace": "default"}] == binding[
         "subjects"
     ]
@@ -150,28 +152,28 @@ def test_exec_is_allowed_by_name(render: Render) -> None:
 
 def test_exec_names_all_that_may_join(render: Render) -> None:
     """An elastic job's rights are on all pods it may ever have."""
-    made = render(
+    manifests = render(
         command=["horovodrun"],
         nodes=1,
         mpi={"transport": "exec", "elastic": {"minNodes": 1, "maxNodes": 3}},
     )
-    assert [f"demo-worker-{index}" for index in range(3)] == made["Role/demo-launcher"]["rules"][0][
-        "resourceNames"
-    ]
+    assert [f"demo-worker-{index}" for index in range(3)] == manifests["Role/demo-launcher"][
+        "rules"
+    ][0]["resourceNames"]
 
 
 def test_statefulset_over_ssh_may_only_be_scaled(render: Render) -> None:
     """Its pods would start again however they end, so the launcher takes their number to zero."""
-    made = render(mpi={"controller": "StatefulSet"})
-    (rule,) = made["Role/demo-launcher"]["rules"]
+    manifests = render(mpi={"controller": "StatefulSet"})
+    (rule,) = manifests["Role/demo-launcher"]["rules"]
     assert (["statefulsets/scale"], ["demo-worker"]) == (rule["resources"], rule["resourceNames"])
 
 
 def test_workers_that_stay_are_not_scaled(render: Render) -> None:
     """With cleanPodPolicy None the launcher may run its commands, and no more."""
-    made = render(mpi={"transport": "exec", "cleanPodPolicy": "None"})
+    manifests = render(mpi={"transport": "exec", "cleanPodPolicy": "None"})
     assert [["pods"], ["pods/exec"]] == [
-        rule["resources"] for rule in made["Role/demo-launcher"]["rules"]
+        rule["resources"] for rule in manifests["Role/demo-launcher"]["rules"]
     ]
 
 
@@ -186,9 +188,9 @@ def test_workers_that_stay_are_not_scaled(render: Render) -> None:
 )
 def test_no_rights_where_none_are_needed(values: dict[str, Any], render: Render) -> None:
     """No Role at all; one without names would be about every pod of the namespace."""
-    made = render(**values)
-    assert not [name for name in made if name.startswith(("Role", "ServiceAccount"))]
-    for template in templates(made).values():
+    manifests = render(**values)
+    assert not [name for name in manifests if name.startswith(("Role", "ServiceAccount"))]
+    for template in templates(manifests).values():
         assert template["spec"]["automountServiceAccountToken"] is False
 
 
@@ -203,8 +205,8 @@ def test_rights_are_never_without_names(ci: dict[str, Any]) -> None:
 def test_only_the_launcher_has_a_token(render: Render) -> None:
     """The workers' account, and their lack of a token, are as without the API transport."""
     account = {"serviceAccount": {"create": True, "annotations": {"example.com/role": "x"}}}
-    made = render(**EXEC, **account)
-    specs = {name: each["spec"] for name, each in templates(made).items()}
+    manifests = render(**EXEC, **account)
+    specs = {name: template["spec"] for name, template in templates(manifests).items()}
     launcher, worker = specs["Job/demo-launcher"], specs["StatefulSet/demo-worker"]
     assert ("demo-launcher", True) == (
         launcher["serviceAccountName"],
@@ -212,5 +214,5 @@ def test_only_the_launcher_has_a_token(render: Render) -> None:
     )
     assert ("demo", False) == (worker["serviceAccountName"], worker["automountServiceAccountToken"])
     for name in ("ServiceAccount/demo", "ServiceAccount/demo-launcher"):
-        assert made[name]["metadata"]["annotations"]["example.com/role"] == "x"
-        assert made[name]["automountServiceAccountToken"] is False
+        assert manifests[name]["metadata"]["annotations"]["example.com/role"] == "x"
+        assert manifests[name]["automountServiceAccountToken"] is False

@@ -30,15 +30,15 @@ def launcher_args(manifests: dict[str, Any]) -> list[str]:
 def test_words_arrive_as_typed(words: list[str], flags: list[str], render: Render) -> None:
     """Each word of command, args and mpirunArgs, and each value of env, is what was typed."""
     env = {f"V{i}": word for i, word in enumerate(words)}
-    made = render(
+    manifests = render(
         command=["prog", *words],
         args=words,
         mpi={"mpirunArgs": flags, "launcher": {"env": env}, "worker": {"env": env}},
     )
-    assert [str(len(flags)), *flags, "prog", *words, *words] == launcher_args(made)
-    for template in templates(made).values():
-        found = variables(template)
-        assert words == [expand(found[name]) for name in env]
+    assert [str(len(flags)), *flags, "prog", *words, *words] == launcher_args(manifests)
+    for template in templates(manifests).values():
+        strings = variables(template)
+        assert words == [expand(strings[name]) for name in env]
 
 
 def test_ci_strings_arrive_as_typed(ci: dict[str, Any], ci_values: dict[str, Any]) -> None:
@@ -47,14 +47,14 @@ def test_ci_strings_arrive_as_typed(ci: dict[str, Any], ci_values: dict[str, Any
     script = ci_values.get("script", "")
     python = ["python3"] if script and not script.startswith("#!") else []
     mounted = ["/etc/allranks/script"] if script else []
-    typed = [*python, *mounted, *ci_values.get("command", []), *ci_values.get("args", [])]
-    assert [str(len(flags)), *flags, *typed] == launcher_args(ci)
+    words = [*python, *mounted, *ci_values.get("command", []), *ci_values.get("args", [])]
+    assert [str(len(flags)), *flags, *words] == launcher_args(ci)
 
 
 def test_no_template_in_values_is_evaluated(render: Render) -> None:
     """`{{ fail }}` anywhere in the values is only text."""
     evil = '{{ fail "evaluated" }}'
-    made = render(
+    manifests = render(
         command=[evil],
         setup=evil,
         mpi={
@@ -62,5 +62,5 @@ def test_no_template_in_values_is_evaluated(render: Render) -> None:
             "launcher": {"env": {"A": evil}, "podTemplate": {"spec": {"hostname": evil}}},
         },
     )
-    assert ["1", evil, evil] == launcher_args(made)
-    assert evil == made[LAUNCHER]["spec"]["template"]["spec"]["hostname"]
+    assert ["1", evil, evil] == launcher_args(manifests)
+    assert evil == manifests[LAUNCHER]["spec"]["template"]["spec"]["hostname"]

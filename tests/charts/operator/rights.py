@@ -15,13 +15,13 @@ _CORE = "core"
 
 def of_rules(rules: Iterable[dict[str, Any]]) -> Rights:
     """Verbs by (group, resource)."""
-    found: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+    rights: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
     for rule in rules:
         assert set(rule) <= {"apiGroups", "resources", "resourceNames", "verbs"}
         for group in rule["apiGroups"]:
             for resource in rule["resources"]:
-                found[group or _CORE, resource] |= set(rule["verbs"])
-    return dict(found)
+                rights[group or _CORE, resource] |= set(rule["verbs"])
+    return dict(rights)
 
 
 def of_role(manifests: dict[str, Any], role: str) -> Rights:
@@ -30,7 +30,7 @@ def of_role(manifests: dict[str, Any], role: str) -> Rights:
 
 
 def of_guide(guide: Path) -> list[Rights]:
-    """The guide's tables of rights: watcher, lease, a master's own, the masters' shared, people."""
+    """The guide's tables of rights: operator, lease, a master's own, all masters', people."""
     tables: list[Rights] = []
     inside = False
     for line in guide.read_text("utf-8").splitlines():

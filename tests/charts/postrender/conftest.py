@@ -70,10 +70,10 @@ class Helm:
         self, chart: Path, *options: str, values: tuple[str, ...] = (), **env: str
     ) -> subprocess.CompletedProcess[str]:
         """`helm template` with our post-renderer and its options."""
-        given = [text for option in options for text in ("--post-renderer-args", option)]
+        arguments = [text for option in options for text in ("--post-renderer-args", option)]
         sets = [text for value in values for text in ("--set-json", value)]
         return self.run(
-            "template", "demo", str(chart), "--namespace=lab", *given, *sets,
+            "template", "demo", str(chart), "--namespace=lab", *arguments, *sets,
             "--post-renderer", self.renderer, **env,
         )  # fmt: skip
 
@@ -81,11 +81,11 @@ class Helm:
         """`helm template` with a post-renderer that changes nothing."""
         sets = [text for value in values for text in ("--set-json", value)]
         name = "cat" if self.major == HELM_3 else "pass-through"
-        done = self.run(
+        process = self.run(
             "template", "demo", str(chart), "--namespace=lab", "--post-renderer", name, *sets
         )
-        assert 0 == done.returncode, done.stderr
-        return done.stdout
+        assert 0 == process.returncode, process.stderr
+        return process.stdout
 
 
 @pytest.fixture(scope="session")

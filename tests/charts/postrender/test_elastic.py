@@ -17,12 +17,14 @@ JOB = ('image.repository="x/y"', 'command=["python", "train.py"]', "nodes=2", "g
 
 def rendered(helm: Helm, chart: Path, *values: str) -> dict[str, dict[str, Any]]:
     """The post-rendered objects by kind and name; a second run must change nothing."""
-    done = helm.post_rendered(chart, values=(*JOB, *values))
-    assert 0 == done.returncode, done.stderr
-    assert done.stdout == process(done.stdout)
-    assert "PostRendererRequired" not in done.stdout
-    found = [one for one in load_all(done.stdout) if one]
-    return {f"{one['kind']}/{one['metadata']['name']}": one for one in found}
+    completed = helm.post_rendered(chart, values=(*JOB, *values))
+    assert 0 == completed.returncode, completed.stderr
+    assert completed.stdout == process(completed.stdout)
+    assert "PostRendererRequired" not in completed.stdout
+    manifests = [document for document in load_all(completed.stdout) if document]
+    return {
+        f"{manifest['kind']}/{manifest['metadata']['name']}": manifest for manifest in manifests
+    }
 
 
 def test_roles_share_a_gang(helm: Helm, repo: Path) -> None:

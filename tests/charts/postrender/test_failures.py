@@ -23,20 +23,20 @@ MESSAGE = "Kueue needs a queue"
 
 def test_the_message_is_seen_once(helm: Helm, foreign: Path) -> None:
     """Helm 3 shows stderr itself; Helm 4 swallows it, and is told through its own."""
-    done = helm.post_rendered(foreign, "--dialect=kueue")
+    process = helm.post_rendered(foreign, "--dialect=kueue")
 
-    assert 0 != done.returncode
-    assert 1 == done.stderr.count(MESSAGE)
-    assert "fix: name a LocalQueue" in done.stderr
-    assert "Traceback" not in done.stderr
-    assert MESSAGE not in done.stdout
+    assert 0 != process.returncode
+    assert 1 == process.stderr.count(MESSAGE)
+    assert "fix: name a LocalQueue" in process.stderr
+    assert "Traceback" not in process.stderr
+    assert MESSAGE not in process.stdout
 
 
 def test_a_wrong_option_is_seen(helm: Helm, foreign: Path) -> None:
     """Options are refused before any manifest is read."""
-    done = helm.post_rendered(foreign, "--dialekt=kueue")
+    process = helm.post_rendered(foreign, "--dialekt=kueue")
 
-    assert "unrecognized arguments: --dialekt=kueue" in done.stderr
+    assert "unrecognized arguments: --dialekt=kueue" in process.stderr
 
 
 def test_the_message_is_in_the_report(helm: Helm, foreign: Path, tmp_path: Path) -> None:
@@ -65,13 +65,13 @@ def test_the_program_on_path_is_found(
     """By its name: with Helm 3, and by the plugin whose Python is gone or has lost allranks."""
     env = plugin_with(str(bare_python) if python == "bare" else python, helm, tmp_path)
     path = f"{sysconfig.get_path('scripts')}{os.pathsep}{os.environ['PATH']}"
-    done = helm.run(
+    process = helm.run(
         "template", "demo", str(foreign), "--post-renderer", "allranks-postrender",
         "--post-renderer-args", "--dialect=kai", PATH=path, **env,
     )  # fmt: skip
 
-    assert 0 == done.returncode, done.stderr
-    assert "kai-scheduler" in done.stdout
+    assert 0 == process.returncode, process.stderr
+    assert "kai-scheduler" in process.stdout
 
 
 @pytest.mark.parametrize("python", ["", "/no/such/python", "bare"])
@@ -81,17 +81,17 @@ def test_no_python_at_all_is_said(
     """With the way out, through Helm 4 as well; Helm 3 says itself that there is no program."""
     env = plugin_with(str(bare_python) if python == "bare" else python, helm, tmp_path)
     report = tmp_path / "report"
-    done = helm.run(
+    process = helm.run(
         "template", "demo", str(foreign), "--post-renderer", "allranks-postrender",
         PATH="/usr/bin:/bin", ALLRANKS_REPORT=str(report), **env,
     )  # fmt: skip
 
-    assert 0 != done.returncode
+    assert 0 != process.returncode
     if helm.major > HELM_3:
-        assert "no Python with allranks was found" in done.stderr
+        assert "no Python with allranks was found" in process.stderr
         assert "allranks plugin install" in report.read_text()
     else:
-        assert "allranks-postrender" in done.stderr
+        assert "allranks-postrender" in process.stderr
 
 
 def test_the_plugin_has_our_version(plugin: Path) -> None:

@@ -21,18 +21,18 @@ KUEUE = ("--dialect=kueue", "--queue=research")
 
 def output(helm: Helm, chart: Path, *options: str, values: tuple[str, ...] = ()) -> str:
     """What `helm template` prints with our post-renderer; it must succeed."""
-    done = helm.post_rendered(chart, *options, values=values)
-    assert 0 == done.returncode, done.stderr
-    return done.stdout
+    process = helm.post_rendered(chart, *options, values=values)
+    assert 0 == process.returncode, process.stderr
+    return process.stdout
 
 
 def documents(text: str) -> dict[tuple[str, str], str]:
     """The documents of a stream by kind and name, as text."""
-    found: dict[tuple[str, str], str] = {}
+    texts: dict[tuple[str, str], str] = {}
     for part in f"\n{text}".split("\n---\n")[1:]:
         (manifest,) = load_all(part)
-        found[key_of(manifest)] = part.rstrip("\n")
-    return found
+        texts[key_of(manifest)] = part.rstrip("\n")
+    return texts
 
 
 def key_of(manifest: dict[str, Any]) -> tuple[str, str]:
@@ -43,13 +43,15 @@ def key_of(manifest: dict[str, Any]) -> tuple[str, str]:
 
 def manifest_of(text: str, kind: str, name: str) -> dict[str, Any]:
     """One object of a stream."""
-    (found,) = [
-        one
-        for one in load_all(text)
-        if one and one["kind"] == kind and (one.get("metadata") or {}).get("name", "") == name
+    (manifest,) = [
+        document
+        for document in load_all(text)
+        if document
+        and document["kind"] == kind
+        and (document.get("metadata") or {}).get("name", "") == name
     ]
-    assert isinstance(found, dict)
-    return found
+    assert isinstance(manifest, dict)
+    return manifest
 
 
 def test_nothing_asked_leaves_every_byte(helm: Helm, foreign: Path) -> None:
@@ -146,22 +148,22 @@ def test_topology_joins_the_affinity_that_is_there(helm: Helm, foreign: Path) ->
     ]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
 
     assert [["disk", "topology.kubernetes.io/rack"]] == [
-        [one["key"] for one in term["matchExpressions"]] for term in terms
+        [expression["key"] for expression in term["matchExpressions"]] for term in terms
     ]
 
 
 def test_the_manifest_of_a_release_is_what_template_shows(helm: Helm, foreign: Path) -> None:
     """What an install would send, without its hooks, which Helm keeps apart."""
-    options = [text for one in KUEUE for text in ("--post-renderer-args", one)]
+    options = [text for option in KUEUE for text in ("--post-renderer-args", option)]
     # Helm 3 asks a cluster even for a dry run on the client.
     how = ["template", "--no-hooks"]
     if helm.major > HELM_3:
         how = ["install", "--dry-run=client", "-o", "json"]
-    done = helm.run(
+    process = helm.run(
         *how, "demo", str(foreign), "--namespace=lab", "--post-renderer", helm.renderer, *options
     )
-    assert 0 == done.returncode, done.stderr
-    manifest = done.stdout if helm.major == HELM_3 else load_all(done.stdout)[0]["manifest"]
+    assert 0 == process.returncode, process.stderr
+    manifest = process.stdout if helm.major == HELM_3 else load_all(process.stdout)[0]["manifest"]
     expected = documents(output(helm, foreign, *KUEUE))
     del expected["batch/v1/Job", "demo-migrate"]
 
@@ -176,7 +178,7 @@ def test_ten_thousand_documents(helm: Helm, foreign: Path) -> None:
 
     assert 10_000 < len(before)
     assert len(before) == len(after)
-    changed = [(one, other) for one, other in zip(before, after, strict=True) if one != other]
+    changed = [(old, other) for old, other in zip(before, after, strict=True) if old != other]
     assert [True] == ["name: demo-train" in other for _, other in changed]
 
 

@@ -27,13 +27,17 @@ WORKERS = ("demo-worker", "demo-worker-last")
 
 def rendered(helm: Helm, chart: Path, *values: str) -> dict[str, dict[str, Any]]:
     """The post-rendered controllers and PodGroups by name; a second run must change nothing."""
-    done = helm.post_rendered(chart, values=(*JOB, *values))
-    assert 0 == done.returncode, done.stderr
-    assert done.stdout == process(done.stdout)
+    completed = helm.post_rendered(chart, values=(*JOB, *values))
+    assert 0 == completed.returncode, completed.stderr
+    assert completed.stdout == process(completed.stdout)
     kinds = ("Job", "StatefulSet", "PodGroup")
-    found = [one for one in load_all(done.stdout) if one and one["kind"] in kinds]
-    assert "PostRendererRequired" not in done.stdout
-    return {one["metadata"]["name"]: one for one in found}
+    manifests = [
+        document
+        for document in load_all(completed.stdout)
+        if document and document["kind"] in kinds
+    ]
+    assert "PostRendererRequired" not in completed.stdout
+    return {manifest["metadata"]["name"]: manifest for manifest in manifests}
 
 
 def pod_of(objects: dict[str, dict[str, Any]], name: str) -> dict[str, Any]:

@@ -26,10 +26,10 @@ RACK = "topology.kubernetes.io/rack"
 
 def rendered(helm: Helm, chart: Path, *values: str) -> dict[str, dict[str, Any]]:
     """The post-rendered objects by kind; a second run must change nothing."""
-    done = helm.post_rendered(chart, values=(*JOB, *values))
-    assert 0 == done.returncode, done.stderr
-    assert done.stdout == process(done.stdout)
-    return {one["kind"]: one for one in load_all(done.stdout) if one}
+    completed = helm.post_rendered(chart, values=(*JOB, *values))
+    assert 0 == completed.returncode, completed.stderr
+    assert completed.stdout == process(completed.stdout)
+    return {document["kind"]: document for document in load_all(completed.stdout) if document}
 
 
 def pod_of(objects: dict[str, dict[str, Any]], kind: str = "Job") -> dict[str, Any]:
@@ -42,11 +42,11 @@ def pod_of(objects: dict[str, dict[str, Any]], kind: str = "Job") -> dict[str, A
 def test_a_plain_job_gets_our_version_and_nothing_else(helm: Helm, torchrun: Path) -> None:
     """One line per top object; every other byte is the chart's."""
     before = helm.passed_through(torchrun, *JOB).splitlines()
-    done = helm.post_rendered(torchrun, values=JOB)
-    after = done.stdout.splitlines()
+    process = helm.post_rendered(torchrun, values=JOB)
+    after = process.stdout.splitlines()
     added = f'allranks.dev/generator-version: "{__version__}"'
 
-    assert 0 == done.returncode, done.stderr
+    assert 0 == process.returncode, process.stderr
     assert added in (line.strip() for line in after)
     assert before == [line for line in after if line.strip() != added]
 

@@ -16,7 +16,7 @@ FAMILIES = re.compile(r"(OMPI|PRTE|HYDRA|I_MPI)_")
 IN_GUIDE = {"OpenMPI": "Open MPI", "MPICH": "MPICH", "Intel": "Intel MPI"}
 
 
-def told(implementation: str) -> set[str]:
+def guide_variables(implementation: str) -> set[str]:
     """The variables of the table's second column, in all rows of an MPI."""
     section = GUIDE.split("## What each MPI is told\n", 1)[1].split("\n## ", 1)[0]
     rows = [line.split("|") for line in section.splitlines() if line.startswith("| ")]
@@ -53,5 +53,7 @@ def test_the_table_of_variables_is_the_charts(
     assert 2 == len(jobs)
     for job in jobs:
         (container,) = job["spec"]["template"]["spec"]["containers"]
-        names = {each["name"] for each in container["env"]}
-        assert told(implementation) - absent == {name for name in names if FAMILIES.match(name)}
+        names = {variable["name"] for variable in container["env"]}
+        assert guide_variables(implementation) - absent == {
+            name for name in names if FAMILIES.match(name)
+        }

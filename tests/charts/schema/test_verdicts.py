@@ -20,8 +20,8 @@ def verdicts(helm: Any, files: list[Path]) -> dict[str, str]:
     """Helm's complaint about each file; "" where it renders."""
 
     def judge(file: Path) -> tuple[str, str]:
-        done = helm.run("template", "demo", chart(file), "-f", file, check=False)
-        return file.name, done.stderr if done.returncode else ""
+        process = helm.run("template", "demo", chart(file), "-f", file, check=False)
+        return file.name, process.stderr if process.returncode else ""
 
     with ThreadPoolExecutor(WORKERS) as pool:
         return dict(pool.map(judge, files))
@@ -29,8 +29,10 @@ def verdicts(helm: Any, files: list[Path]) -> dict[str, str]:
 
 def chart(file: Path) -> Path:
     """The chart that a file is for; torchrun's where it names none."""
-    named = re.search(r"^workload: (mpi|sweep)$", file.read_text(encoding="utf-8"), re.MULTILINE)
-    return CHARTS / (named[1] if named else "torchrun")
+    match = re.search(
+        r"^workload: (elastic|mpi|sweep)$", file.read_text(encoding="utf-8"), re.MULTILINE
+    )
+    return CHARTS / (match[1] if match else "torchrun")
 
 
 def marked(file: Path) -> bool:
@@ -41,22 +43,22 @@ def marked(file: Path) -> bool:
 
 def test_helm_renders_every_good_file(helm: Any) -> None:
     """What our validator accepts, both majors render."""
-    found = verdicts(helm, sorted((CORPUS / "good").glob("*.yaml")))
-    assert {} == {name: said for name, said in found.items() if said}
+    refusals = verdicts(helm, sorted((CORPUS / "good").glob("*.yaml")))
+    assert {} == {name: message for name, message in refusals.items() if message}
 
 
 def test_helm_refuses_every_bad_file_that_is_not_marked(helm: Any) -> None:
     """What our schema refuses, or a rule that the chart has too, both majors refuse."""
     files = [file for file in sorted((CORPUS / "bad").glob("*.yaml")) if not marked(file)]
-    found = verdicts(helm, files)
-    assert [] == [name for name, said in found.items() if not said]
+    refusals = verdicts(helm, files)
+    assert [] == [name for name, message in refusals.items() if not message]
 
 
 def test_a_mark_is_only_on_what_helm_accepts(helm: Any) -> None:
     """A file is marked as ours alone only while Helm does render it."""
     files = [file for file in sorted((CORPUS / "bad").glob("*.yaml")) if marked(file)]
-    found = verdicts(helm, files)
-    assert {} == {name: said for name, said in found.items() if said}
+    refusals = verdicts(helm, files)
+    assert {} == {name: message for name, message in refusals.items() if message}
 
 
 def test_a_refusal_names_the_value(helm: Any, torchrun: Path) -> None:
@@ -74,4 +76,10 @@ def test_null_is_refused_by_helm_too(helm: Any, torchrun: Path) -> None:
 def test_what_helm_adds_is_allowed(helm: Any, torchrun: Path) -> None:
     """`global` and the library's own key, which Helm puts into the values, are no unknown keys."""
     values = {"image": {"repository": "a/b"}, "command": ["x"], "global": {"team": "vision"}}
+    assert "kind: Job" in helm.render(torchrun, values=values)
+
+
+def test_no_preset_may_be_null(helm: Any, torchrun: Path) -> None:
+    """`preset:` with nothing behind it names none, as on the command line."""
+    values = {"image": {"repository": "a/b"}, "command": ["x"], "preset": None}
     assert "kind: Job" in helm.render(torchrun, values=values)

@@ -46,8 +46,8 @@ def check_types(manifests: dict[str, Any]) -> None:
             _check_own(manifest, _own()[manifest["kind"]], name)
             continue
         model = _MODELS[f"{manifest['apiVersion']}/{manifest['kind']}"]
-        taken = model.model_validate(manifest)
-        assert manifest == taken.model_dump(by_alias=True, exclude_none=True), name
+        typed_object = model.model_validate(manifest)
+        assert manifest == typed_object.model_dump(by_alias=True, exclude_none=True), name
 
 
 @cache
@@ -70,10 +70,10 @@ def _check_own(value: Any, schema: dict[str, Any], path: str) -> None:
         for index, item in enumerate(value):
             _check_own(item, schema["items"], f"{path}[{index}]")
     elif isinstance(value, dict) and not path.endswith(".metadata"):
-        known = schema.get("properties", {})
+        properties = schema.get("properties", {})
         for key, item in value.items():
-            if key in known:
-                _check_own(item, known[key], f"{path}.{key}")
+            if key in properties:
+                _check_own(item, properties[key], f"{path}.{key}")
             elif "additionalProperties" in schema:
                 _check_own(item, schema["additionalProperties"], f"{path}.{key}")
             else:

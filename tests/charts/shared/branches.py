@@ -31,13 +31,13 @@ class Instrumented:
         self.sources: dict[Path, str] = {}
         self.left: dict[int, tuple[Path, int]] = {}
         # A template that another chart's links to is judged where it is.
-        found = [
+        paths = [
             path
             for name in judged
             for path in self.charts.glob(f"{name}/templates/*")
             if not path.is_symlink()
         ]
-        for path in sorted(found):
+        for path in sorted(paths):
             text = path.read_text(encoding="utf-8")
             self.sources[path] = text
             for branch in _BRANCH.finditer(text):
@@ -58,32 +58,32 @@ class Instrumented:
         """Take out every branch that values reach which render, in one run."""
         if self._nothing_left(chart):
             return
-        given = ("--skip-schema-validation", "-f", "-")
-        said = helm.run("lint", self.charts / chart, *given, stdin=dump(values)).stderr
-        self._take({int(number) for number in _MET.findall(said)})
+        flags = ("--skip-schema-validation", "-f", "-")
+        output = helm.run("lint", self.charts / chart, *flags, stdin=dump(values)).stderr
+        self._take({int(number) for number in _MET.findall(output)})
 
     def reach(self, helm: Any, chart: str, values: dict[str, Any], name: str = "demo") -> None:
         """Take out every branch that values reach, up to where they are refused."""
-        given = ("--skip-schema-validation", "-f", "-")
+        flags = ("--skip-schema-validation", "-f", "-")
         while not self._nothing_left(chart):
-            words = ("template", name, self.charts / chart, *given)
-            found = _STOPPED.search(helm.run(*words, stdin=dump(values), check=False).stderr)
-            if found is None:
+            words = ("template", name, self.charts / chart, *flags)
+            match = _STOPPED.search(helm.run(*words, stdin=dump(values), check=False).stderr)
+            if match is None:
                 return
-            self._take({int(found[1])})
+            self._take({int(match[1])})
 
     def _nothing_left(self, chart: str) -> bool:
         return not any(path.parts[-3] in (chart, "library") for path, _ in self.left.values())
 
     def _take(self, reached: set[int]) -> None:
-        found = [self.left.pop(number) for number in reached if number in self.left]
-        self.write({path for path, _ in found})
+        branches = [self.left.pop(number) for number in reached if number in self.left]
+        self.write({path for path, _ in branches})
 
     def where(self) -> list[str]:
         """File, line and text of what is left."""
-        found = []
+        places = []
         for path, end in self.left.values():
             before = self.sources[path][:end]
             line = before.count("\n") + 1
-            found.append(f"{path.parent.parent.name}/{path.name}:{line} {before.splitlines()[-1]}")
-        return found
+            places.append(f"{path.parent.parent.name}/{path.name}:{line} {before.splitlines()[-1]}")
+        return places

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from allranks.errors import InputError
 from allranks.layout.compute import compute
-from allranks.model.jobspec import JobSpec
+from allranks.model.job_spec import JobSpec
 
 KEYS = ("nodes", "procsPerNode", "gpusPerNode", "worldSize", "minNodes", "maxNodes")
 LAST = ("lastGpusPerNode", "lastProcsPerNode")

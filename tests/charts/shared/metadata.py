@@ -22,24 +22,28 @@ _OF_THE_INDEX = (names.JOB_COMPLETION_INDEX, names.STATEFULSET_POD_NAME)
 
 def real(manifests: dict[str, Any]) -> list[dict[str, Any]]:
     """The objects that reach a cluster."""
-    return [each for each in manifests.values() if each["kind"] != names.SENTINEL_KIND]
+    return [manifest for manifest in manifests.values() if manifest["kind"] != names.SENTINEL_KIND]
 
 
 def metadata(manifests: dict[str, Any]) -> list[dict[str, Any]]:
     """The metadata of every object and of every pod."""
-    pods = [each["metadata"] for each in templates(manifests).values()]
-    return [*(each["metadata"] for each in real(manifests)), *pods]
+    pods = [template["metadata"] for template in templates(manifests).values()]
+    return [*(manifest["metadata"] for manifest in real(manifests)), *pods]
 
 
 def selectors(manifests: dict[str, Any]) -> list[dict[str, str]]:
     """What Services and StatefulSets select by."""
-    found = [each["spec"]["selector"] for each in manifests.values() if each["kind"] == "Service"]
-    found += [
-        each["spec"]["selector"]["matchLabels"]
-        for each in manifests.values()
-        if each["kind"] == "StatefulSet"
+    result = [
+        manifest["spec"]["selector"]
+        for manifest in manifests.values()
+        if manifest["kind"] == "Service"
     ]
-    return found
+    result += [
+        manifest["spec"]["selector"]["matchLabels"]
+        for manifest in manifests.values()
+        if manifest["kind"] == "StatefulSet"
+    ]
+    return result
 
 
 def check_labels(manifests: dict[str, Any], workload: str) -> None:
@@ -48,10 +52,10 @@ def check_labels(manifests: dict[str, Any], workload: str) -> None:
     All but the run itself, and an elastic job, belong to a role.
     """
     runs = (names.TRAINING_RUN, names.ELASTIC_JOB)
-    whole = [each["metadata"] for each in manifests.values() if each["kind"] in runs]
-    for each in metadata(manifests):
-        assert (names.ROLE in each["labels"]) is (each not in whole)
-        labels = each["labels"]
+    whole = [manifest["metadata"] for manifest in manifests.values() if manifest["kind"] in runs]
+    for meta in metadata(manifests):
+        assert (names.ROLE in meta["labels"]) is (meta not in whole)
+        labels = meta["labels"]
         assert set(_ALWAYS) <= set(labels)
         assert labels[names.APP_INSTANCE] == "demo"
         assert labels[names.APP_PART_OF] == names.PART_OF
@@ -62,7 +66,7 @@ def check_labels(manifests: dict[str, Any], workload: str) -> None:
 
 def check_selectors(manifests: dict[str, Any]) -> None:
     """Each selector finds pods; it holds nothing that changes, because it is immutable."""
-    pods = [each["metadata"]["labels"] for each in templates(manifests).values()]
+    pods = [template["metadata"]["labels"] for template in templates(manifests).values()]
     allowed = {names.APP_NAME, names.APP_INSTANCE, names.ROLE, names.GROUP, *_OF_THE_INDEX}
     for selector in selectors(manifests):
         assert set(selector) <= allowed
@@ -80,8 +84,8 @@ def check_names(manifests: dict[str, Any]) -> None:
 
 def check_apart(first: list[dict[str, Any]], second: list[dict[str, Any]]) -> None:
     """Two releases in one namespace, the second called "two", share no object and no selector."""
-    assert not {(each["kind"], each["metadata"]["name"]) for each in first} & {
-        (each["kind"], each["metadata"]["name"]) for each in second
+    assert not {(manifest["kind"], manifest["metadata"]["name"]) for manifest in first} & {
+        (manifest["kind"], manifest["metadata"]["name"]) for manifest in second
     }
     for manifest in second:
         if manifest["kind"] == "Service":

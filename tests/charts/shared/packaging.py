@@ -16,9 +16,9 @@ _NAMED = ("Job", "StatefulSet", "ElasticJob", "Service", "PersistentVolumeClaim"
 
 def check_lint(helm: Any, chart: Path, values: Path) -> None:
     """`helm lint --strict` has nothing to say."""
-    said = helm.run("lint", "--strict", chart, "-f", values).stdout
-    assert "1 chart(s) linted, 0 chart(s) failed" in said
-    assert "[WARNING]" not in said
+    output = helm.run("lint", "--strict", chart, "-f", values).stdout
+    assert "1 chart(s) linted, 0 chart(s) failed" in output
+    assert "[WARNING]" not in output
 
 
 def check_package(helm: Any, chart: Path, values: Path, folder: Path) -> None:
@@ -28,7 +28,7 @@ def check_package(helm: Any, chart: Path, values: Path, folder: Path) -> None:
     assert joined(helm.render(chart, "-f", values)) == joined(helm.render(archive, "-f", values))
     with tarfile.open(archive) as shipped:
         names = shipped.getnames()
-    assert not [name for name in names if "/ci/" in name]
+    assert not [name for name in names if "/ci/" in name or "__pycache__" in name]
     for path in sorted((*chart.glob("files/*"), *chart.glob("crds/*"))):
         if path.is_file():  # and no folder of Python's cache
             assert f"{chart.name}/{path.parent.name}/{path.name}" in names
@@ -47,8 +47,8 @@ def check_notes(helm4: Any, chart: Path, values: Path, manifests: dict[str, Any]
 
     Only Helm 4 shows them without a cluster; Helm 3 renders them too, with every other template.
     """
-    said = helm4.run("install", "demo", chart, "-f", values, "--dry-run=client").stdout
-    notes = said.partition("NOTES:")[2]
+    output = helm4.run("install", "demo", chart, "-f", values, "--dry-run=client").stdout
+    notes = output.partition("NOTES:")[2]
     for name, manifest in manifests.items():
         if manifest["kind"] in _NAMED:
             assert manifest["metadata"]["name"] in notes, name

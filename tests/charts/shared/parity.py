@@ -65,7 +65,7 @@ class Parity:
         put(changed, path, value)
         assert self._rendered(helm, without) != self._rendered(helm, changed)
 
-    def check_elsewhere(self, key: str, helm: Any, refused: str) -> None:
+    def check_elsewhere(self, key: str, helm: Any, value: str) -> None:
         """A key that changes no manifest is refused, or is one of two bounds."""
         path = tuple(key.split("."))
         changed = copy.deepcopy(self.base)
@@ -73,9 +73,9 @@ class Parity:
             put(changed, path, at(self.full, path))
             assert self._rendered(helm, self.base) == self._rendered(helm, changed)
             return
-        put(changed, path, refused)
-        said = helm.refusal(self.chart, "--skip-schema-validation", values=changed)
-        assert f"ERROR: {key}: " in said
+        put(changed, path, value)
+        message = helm.refusal(self.chart, "--skip-schema-validation", values=changed)
+        assert f"ERROR: {key}: " in message
 
     def missing(self) -> list[str]:
         """Keys that neither full-values.yaml nor the tables have another value for."""
@@ -90,9 +90,9 @@ class Parity:
     def _fitting(self, key: str) -> dict[str, Any]:
         parts = key.split(".")
         for length in range(len(parts), 0, -1):
-            found = self.fitting.get(".".join(parts[:length]))
-            if found is not None:
-                return found
+            fitting = self.fitting.get(".".join(parts[:length]))
+            if fitting is not None:
+                return fitting
         return {}
 
     def _rendered(self, helm: Any, values: dict[str, Any]) -> str:

@@ -15,35 +15,35 @@ _VOLUMES |= {"projected", "secret"}
 def violations(spec: dict[str, Any]) -> set[str]:
     """Controls of the restricted standard that a PodSpec breaks."""
     pod = spec.get("securityContext", {})
-    found = {key for key in ("hostNetwork", "hostPID", "hostIPC") if spec.get(key)}
+    problems = {key for key in ("hostNetwork", "hostPID", "hostIPC") if spec.get(key)}
     for volume in spec.get("volumes", []):
         if not set(volume) - {"name"} <= _VOLUMES:
-            found.add("volumes")
+            problems.add("volumes")
     if pod.get("runAsUser") == 0:
-        found.add("runAsUser")
+        problems.add("runAsUser")
     for container in [*spec["containers"], *spec.get("initContainers", [])]:
-        found |= _of_container(container.get("securityContext", {}), pod)
+        problems |= _of_container(container.get("securityContext", {}), pod)
         if any(port.get("hostPort") for port in container.get("ports", [])):
-            found.add("hostPort")
-    return found
+            problems.add("hostPort")
+    return problems
 
 
 def _of_container(own: dict[str, Any], pod: dict[str, Any]) -> set[str]:
-    found = set()
+    fields = set()
     if own.get("privileged"):
-        found.add("privileged")
+        fields.add("privileged")
     if own.get("allowPrivilegeEscalation") is not False:
-        found.add("escalation")
+        fields.add("escalation")
     capabilities = own.get("capabilities", {})
     if "ALL" not in capabilities.get("drop", []) or not set(capabilities.get("add", [])) <= {
         "NET_BIND_SERVICE"
     }:
-        found.add("capabilities")
+        fields.add("capabilities")
     if own.get("runAsNonRoot", pod.get("runAsNonRoot")) is not True:
-        found.add("runAsNonRoot")
+        fields.add("runAsNonRoot")
     if own.get("runAsUser") == 0:
-        found.add("runAsUser")
+        fields.add("runAsUser")
     profile = own.get("seccompProfile", pod.get("seccompProfile", {}))
     if profile.get("type") not in ("RuntimeDefault", "Localhost"):
-        found.add("seccomp")
-    return found
+        fields.add("seccomp")
+    return fields

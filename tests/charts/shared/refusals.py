@@ -16,7 +16,7 @@ from tests.charts.shared.rendered import SWEEP
 _CHARTS = Path(__file__).parents[1]
 
 
-def refused(chart: str) -> list[dict[str, Any]]:
+def refusal_cases(chart: str) -> list[dict[str, Any]]:
     """The cases of a chart: those of every chart, then its own."""
     files = (_CHARTS / "shared/refused.yaml", _CHARTS / chart / "refused.yaml")
     cases: list[dict[str, Any]] = []
@@ -44,15 +44,15 @@ def for_command_line(cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [case for case in cases if not {"workload", "preset", "layout"} & set(case["values"])]
 
 
-def check_words(said: str, problem: str) -> None:
+def check_words(message: str, problem: str) -> None:
     """The problem is told as "ERROR: path: what; fix", whatever else the chart says."""
-    (line,) = (each for each in said.splitlines() if problem in each)
+    (line,) = (line for line in message.splitlines() if problem in line)
     assert f"ERROR: {problem}" in line
     assert re.search(r"; [a-z].*[^.]$", line), "no fix is named"
 
 
 def check_command_line(chart: str, values: dict[str, Any]) -> None:
     """What the chart refuses, the command line refuses before Helm runs."""
-    given = {"image": {"repository": "x"}, "command": ["x"]} | values
-    full = merge(sources.defaults(chart), given)
+    user_values = {"image": {"repository": "x"}, "command": ["x"]} | values
+    full = merge(sources.defaults(chart), user_values)
     assert validate(chart, full, lambda _: "") or check.check(full, lambda _: "")

@@ -37,10 +37,10 @@ def renderer(template: Any, chart: Path) -> Render:
     """Renders `MINIMAL` with more values over it; manifests by ``Kind/name``."""
 
     def evaluate(name: str = "demo", **values: Any) -> dict[str, Any]:
-        given = minimal(chart.name) | values
+        user_values = minimal(chart.name) | values
         if "script" in values:
-            given.pop("command")
-        return by_name(template(chart, values=given, name=name))
+            user_values.pop("command")
+        return by_name(template(chart, values=user_values, name=name))
 
     return evaluate
 
@@ -50,38 +50,42 @@ def refuser(helm: Any, chart: Path) -> Refusal:
 
     def evaluate(name: str = "demo", **values: Any) -> str:
         # The schema refuses much of this before a template runs; both are to be right alone.
-        said: str = helm.refusal(
+        message: str = helm.refusal(
             chart, "--skip-schema-validation", values=minimal(chart.name) | values, name=name
         )
-        return said
+        return message
 
     return evaluate
 
 
 def by_name(manifests: list[Any]) -> dict[str, Any]:
     """Manifests by ``Kind/name``."""
-    return {f"{each['kind']}/{each['metadata']['name']}": each for each in manifests if each}
+    return {
+        f"{manifest['kind']}/{manifest['metadata']['name']}": manifest
+        for manifest in manifests
+        if manifest
+    }
 
 
 def templates(manifests: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """The pod templates, by the ``Kind/name`` of their Job, StatefulSet or Deployment.
 
-    Of an ElasticJob, whose pods the watcher makes, by ``Kind/name/role``; without its master's.
+    Of an ElasticJob, whose pods the operator makes, by ``Kind/name/role``; without its master's.
     """
-    found = {
-        name: each["spec"]["template"]
-        for name, each in manifests.items()
-        if each["kind"] in ("Job", "StatefulSet", "Deployment")
+    result = {
+        name: manifest["spec"]["template"]
+        for name, manifest in manifests.items()
+        if manifest["kind"] in ("Job", "StatefulSet", "Deployment")
     }
-    for name, each in manifests.items():
-        if each["kind"] == names.ELASTIC_JOB:
-            specs = each["spec"]["replicaSpecs"]
-            found |= {
+    for name, manifest in manifests.items():
+        if manifest["kind"] == names.ELASTIC_JOB:
+            specs = manifest["spec"]["replicaSpecs"]
+            result |= {
                 f"{name}/{role}": spec["template"]
                 for role, spec in specs.items()
                 if role != names.EDL_MASTER
             }
-    return found
+    return result
 
 
 def variables(template: dict[str, Any]) -> dict[str, Any]:
@@ -90,7 +94,10 @@ def variables(template: dict[str, Any]) -> dict[str, Any]:
     One with neither is empty, as for Kubernetes.
     """
     trainer = template["spec"]["containers"][0]
-    return {each["name"]: each.get("value", each.get("valueFrom", "")) for each in trainer["env"]}
+    return {
+        variable["name"]: variable.get("value", variable.get("valueFrom", ""))
+        for variable in trainer["env"]
+    }
 
 
 class Manifests(SingleFileSnapshotExtension):
@@ -108,14 +115,14 @@ _KEY = "ssh-privatekey: "
 
 def reviewable(text: str) -> str:
     """The rendered text without what is copied from files/, and without a key made by chance."""
-    kept: list[str] = []
+    lines: list[str] = []
     skipping = False
     for line in text.splitlines():
         if skipping and (not line or line.startswith("    ")):
             continue
         skipping = bool(_COPIED.match(line)) and not line.startswith(("  setup.sh", "  sweep.sh"))
-        kept.append("    ..." if _DIGEST in line or _KEY in line else line)
-    return "\n".join(kept) + "\n"
+        lines.append("    ..." if _DIGEST in line or _KEY in line else line)
+    return "\n".join(lines) + "\n"
 
 
 def joined(text: str) -> str:

@@ -33,6 +33,6 @@ def expand(text: str) -> str:
     """
     return re.sub(
         r"\$\$|\$\([^)]*\)",
-        lambda found: "$" if found[0] == "$$" else "EXPANDED",
+        lambda match: "$" if match[0] == "$$" else "EXPANDED",
         text,
     )

@@ -36,11 +36,11 @@ def chart(repo: Path) -> Path:
 def render(template: Any, chart: Path) -> Callable[..., dict[str, Any]]:
     """Render values over those of a sweep; manifests by ``Kind/name``."""
 
-    def made(name: str = "s", sweep: Any = None, **values: Any) -> dict[str, Any]:
-        given = {"sweep": {**_SWEEP, **(sweep or {})}, **values}
-        return by_name(template(chart, values=given, name=name))
+    def chart_manifests(name: str = "s", sweep: Any = None, **values: Any) -> dict[str, Any]:
+        chart_values = {"sweep": {**_SWEEP, **(sweep or {})}, **values}
+        return by_name(template(chart, values=chart_values, name=name))
 
-    return made
+    return chart_manifests
 
 
 def test_render_is_as_recorded(ci_text: str, snapshot: SnapshotAssertion) -> None:
@@ -74,28 +74,28 @@ def test_the_committed_schema_and_version_are_current(chart: Path) -> None:
 def test_its_pod_is_restricted(ci_file: Path, ci: dict[str, Any]) -> None:
     """Pod Security "restricted", a root that cannot be written, and the only token."""
     check_no_nulls(ci)
-    (job,) = (one for one in ci.values() if one["kind"] == "Job")
+    (job,) = (manifest for manifest in ci.values() if manifest["kind"] == "Job")
     spec = job["spec"]["template"]["spec"]
     assert set() == violations(spec), ci_file
     (container,) = spec["containers"]
     assert container["securityContext"]["readOnlyRootFilesystem"] is True
     assert spec["automountServiceAccountToken"] is True
-    (account,) = (one for one in ci.values() if one["kind"] == "ServiceAccount")
+    (account,) = (manifest for manifest in ci.values() if manifest["kind"] == "ServiceAccount")
     assert account["automountServiceAccountToken"] is False
     assert account["metadata"]["name"] == spec["serviceAccountName"]
 
 
 def test_the_release_is_no_run(ci: dict[str, Any]) -> None:
     """Nothing of it has the label by which runs are found, or those of a trial."""
-    for each in ci.values():
-        assert {names.APP_PART_OF, names.SWEEP} & set(each["metadata"]["labels"]) == set()
+    for manifest in ci.values():
+        assert {names.APP_PART_OF, names.SWEEP} & set(manifest["metadata"]["labels"]) == set()
 
 
 def test_its_rights_are_those_that_were_computed(render: Any) -> None:
     """One Role with the rules that were given, bound to one account of the namespace."""
-    made = render()
-    assert [_RULE] == made["Role/s-runner"]["rules"]
-    binding = made["RoleBinding/s-runner"]
+    manifests = render()
+    assert [_RULE] == manifests["Role/s-runner"]["rules"]
+    binding = manifests["RoleBinding/s-runner"]
     assert "s-runner" == binding["roleRef"]["name"]
     assert [{"kind": "ServiceAccount", "name": "s-runner", "namespace": "default"}] == (
         binding["subjects"]
@@ -104,33 +104,35 @@ def test_its_rights_are_those_that_were_computed(render: Any) -> None:
 
 def test_the_journal_is_where_the_runner_looks(render: Any) -> None:
     """Its head and Lease have the names that the program knows; the next round is another Job."""
-    made = render(name="two", sweep={"round": 2})
+    manifests = render(name="two", sweep={"round": 2})
     head = segments.head_name("two")
-    assert b'{"t":"sweep"}\n' == segments.unpack_head(made[f"Secret/{head}"])
-    assert f"Lease/{head}" in made
-    (container,) = made["Job/two-runner-2"]["spec"]["template"]["spec"]["containers"]
+    assert b'{"t":"sweep"}\n' == segments.unpack_head(manifests[f"Secret/{head}"])
+    assert f"Lease/{head}" in manifests
+    (container,) = manifests["Job/two-runner-2"]["spec"]["template"]["spec"]["containers"]
     expected = ["sweep", "stay", "two", "--journal", "secret:default/two"]
     assert ["allranks", *expected] == container["command"] + container["args"]
 
 
 def test_a_chart_comes_along(render: Any) -> None:
     """It is a file of the pod, and the program is told which."""
-    made = render(sweep={"chart": "aGVsbG8="})
-    assert {"chart.tgz": "aGVsbG8="} == made["Secret/s-chart"]["data"]
-    spec = made["Job/s-runner-1"]["spec"]["template"]["spec"]
-    (mount,) = (one for one in spec["containers"][0]["volumeMounts"] if one["name"] == "chart")
+    manifests = render(sweep={"chart": "aGVsbG8="})
+    assert {"chart.tgz": "aGVsbG8="} == manifests["Secret/s-chart"]["data"]
+    spec = manifests["Job/s-runner-1"]["spec"]["template"]["spec"]
+    (mount,) = (
+        mount for mount in spec["containers"][0]["volumeMounts"] if mount["name"] == "chart"
+    )
     assert ["--chart", f"{mount['mountPath']}/chart.tgz"] == spec["containers"][0]["args"][-2:]
 
 
 def test_where_it_runs_passes_through(render: Any) -> None:
     """Tolerations, node selector, pull secrets and resources are the person's."""
     tolerations = [{"key": "infra", "operator": "Exists"}]
-    made = render(
+    manifests = render(
         scheduling={"nodeSelector": {"role": "infra"}, "tolerations": tolerations},
         imagePullSecrets=["hub"],
         resources={"requests": {"cpu": 2}},
     )
-    spec = made["Job/s-runner-1"]["spec"]["template"]["spec"]
+    spec = manifests["Job/s-runner-1"]["spec"]["template"]["spec"]
     assert ({"role": "infra"}, tolerations, [{"name": "hub"}]) == (
         spec["nodeSelector"],
         spec["tolerations"],
@@ -140,7 +142,7 @@ def test_where_it_runs_passes_through(render: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "message"),
     [
         ({}, "ERROR: sweep: this chart is installed by `allranks sweep run"),
         ({"sweep": _SWEEP, "labels": {names.APP_NAME: "x"}}, f"ERROR: labels.{names.APP_NAME}"),
@@ -148,15 +150,15 @@ def test_where_it_runs_passes_through(render: Any) -> None:
     ],
 )
 def test_what_does_not_fit_is_refused(
-    values: dict[str, Any], said: str, chart: Path, helm: Any
+    values: dict[str, Any], message: str, chart: Path, helm: Any
 ) -> None:
     """A plain install, a label of ours, and a typo."""
-    assert said in helm.refusal(chart, values=values)
+    assert message in helm.refusal(chart, values=values)
 
 
 def test_notes_say_what_to_do(ci_file: Path, chart: Path, helm4: Any) -> None:
     """How the sweep is looked at and removed, from any machine."""
-    said = helm4.run("install", "s", chart, "-f", ci_file, "--dry-run=client").stdout
-    notes = said.partition("NOTES:")[2]
+    output = helm4.run("install", "s", chart, "-f", ci_file, "--dry-run=client").stdout
+    notes = output.partition("NOTES:")[2]
     for word in ("status", "results", "delete"):
         assert f"allranks sweep {word} s --journal secret:default/s" in notes

@@ -30,18 +30,18 @@ TELL = [
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Start:
     """What the program of a trial was given.
 
     Attributes:
         argv: its words.
         env: its variables.
-        said: what the entry wrote.
+        log: what the entry wrote.
     """
 
     argv: list[str]
     env: dict[str, str]
-    said: str
+    log: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +56,12 @@ class Pods:
     shell: list[str]
     folder: Path
 
-    def told(self, manifests: dict[str, Any], index: int, job: str = "Job/demo") -> Told:
+    def start(self, manifests: dict[str, Any], index: int, job: str = "Job/demo") -> Start:
         """What `TELL`, as the program of a trial, is given; fails where it does not run."""
-        done = self.run(manifests, index, job)
-        assert done.returncode == 0, done.stderr
-        argv, env = json.loads(done.stdout)
-        return Told(argv, env, done.stderr)
+        process = self.run(manifests, index, job)
+        assert process.returncode == 0, process.stderr
+        argv, env = json.loads(process.stdout)
+        return Start(argv, env, process.stderr)
 
     def run(
         self, manifests: dict[str, Any], index: int, job: str = "Job/demo"
@@ -78,9 +78,9 @@ class Pods:
             return text
 
         env = {
-            each["name"]: here(expand(each.get("value", "")))
-            for each in container["env"]
-            if "valueFrom" not in each
+            variable["name"]: here(expand(variable.get("value", "")))
+            for variable in container["env"]
+            if "valueFrom" not in variable
         }
         words = [here(expand(word)) for word in container["args"]]
         entry = here(container["command"][1])
@@ -97,14 +97,14 @@ class Pods:
         self, manifests: dict[str, Any], spec: dict[str, Any], container: dict[str, Any]
     ) -> dict[str, Path]:
         """The folders in place of a container's mounts, the longest path first."""
-        volumes = {each["name"]: each for each in spec["volumes"]}
+        volumes = {volume["name"]: volume for volume in spec["volumes"]}
         places = {}
         for mount in container["volumeMounts"]:
             volume = volumes[mount["name"]]
             folder = self.folder / mount["name"]
             folder.mkdir(exist_ok=True)
             sources = volume.get("projected", {}).get("sources", [volume])
-            for source in (each for each in sources if "configMap" in each):
+            for source in (projected for projected in sources if "configMap" in projected):
                 data = manifests[f"ConfigMap/{source['configMap']['name']}"]["data"]
                 for name, text in data.items():
                     path = folder / name

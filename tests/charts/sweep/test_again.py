@@ -8,11 +8,12 @@ import pytest
 
 from allranks import names
 from allranks.cli import main
-from allranks.helm import driver, locate
-from allranks.sweep import space
+from allranks.helm import binary as helm_binary
+from allranks.helm import driver
 from allranks.sweep.model import Trial
 from allranks.sweep.reporting.results import collect, values_file
-from allranks.sweep.values import again, prepare
+from allranks.sweep.search import space
+from allranks.sweep.spec import export, prepare
 from allranks.values.sources import Sources
 from allranks.yamlio.load import load_all
 from tests.charts.shared.rendered import MINIMAL, by_name
@@ -39,30 +40,32 @@ class Ran:
     def __init__(self, folder: Path, helm: Any) -> None:
         self.folder, self.helm = folder, helm
 
-    def begin(self, **more: Any) -> dict[str, Any]:
+    def begin(self, **values: Any) -> dict[str, Any]:
         """The manifests of the only trial of a sweep."""
         file = self.folder / "sweep.yaml"
-        file.write_text(exact({"workload": "sweep", **MINIMAL, **more}), "utf-8")
-        self.prepared = prepare.prepare(prepare.Request("s", Sources((str(file),))))
+        file.write_text(exact({"workload": "sweep", **MINIMAL, **values}), "utf-8")
+        self.prepared = prepare.prepare(prepare.SweepFlags("s", Sources((str(file),))))
         spec = self.prepared.spec
         self.trial = Trial(0, NAME, space.assignment(spec.parameters, 0))
-        given = self.prepared.values(self.trial)
-        binary = locate.inspect(self.helm.path)
-        text = driver.template(binary, NAME, "", self.prepared.chart, given)
-        return by_name([one for one in load_all(text) if one])
+        chart_values = self.prepared.values(self.trial)
+        binary = helm_binary.inspect(self.helm.path)
+        text = driver.template(binary, NAME, "", self.prepared.chart, chart_values)
+        return by_name([document for document in load_all(text) if document])
 
     def again(self, capture: Any, sweep: Path, *, exactly: bool) -> list[dict[str, Any]]:
         """The manifests of its values file, by plain Helm and by ours."""
         values = self.prepared.values(self.trial)
-        written = values if exactly else again.to_run(values)
-        found = collect(self.prepared.spec, [self.trial])
+        trial_values = values if exactly else export.to_run(values)
+        collected = collect(self.prepared.spec, [self.trial])
         file = self.folder / "again.yaml"
-        file.write_text(values_file(found, self.trial, written), "utf-8")
+        file.write_text(values_file(collected, self.trial, trial_values), "utf-8")
         plain = self.helm.run("template", "demo", sweep, "-f", file).stdout
         capture.readouterr()
         assert 0 == main.main(["render", "demo", "-f", str(file), "--helm", str(self.helm.path)])
         ours = capture.readouterr().out
-        return [by_name([one for one in load_all(text) if one]) for text in (plain, ours)]
+        return [
+            by_name([document for document in load_all(text) if document]) for text in (plain, ours)
+        ]
 
 
 @pytest.mark.parametrize("exactly", [False, True], ids=["-o yaml", "--values"])
@@ -83,16 +86,16 @@ def test_it_gets_what_the_trial_got(
         setup="IFS= read -r SETUP <<'E'\n${sweep.p0}\nE\nexport SETUP\n",
         sweep={"parameters": parameters},
     )
-    trial = pods.told(first, 0, f"Job/{NAME}")
+    trial = pods.start(first, 0, f"Job/{NAME}")
     assert [NAME, "".join(f"<{text}>" for text in NASTY)] == trial.argv[:2]
     assert [f"--p{place}={text}" for place, text in enumerate(NASTY)] == trial.argv[2:]
     assert "${sweep.trial}" == trial.env["SETUP"]
     variables = ["ALL", "SETUP", *(f"P{place}" for place in range(len(NASTY)))]
     variables += TOLD if exactly else ()
-    for made in ran.again(capfd, sweep, exactly=exactly):
-        told = pods.told(made, 0)
-        assert trial.argv == told.argv
-        assert [trial.env[name] for name in variables] == [told.env[name] for name in variables]
+    for manifests in ran.again(capfd, sweep, exactly=exactly):
+        start = pods.start(manifests, 0)
+        assert trial.argv == start.argv
+        assert [trial.env[name] for name in variables] == [start.env[name] for name in variables]
 
 
 def test_what_is_no_part_of_the_program(
@@ -106,7 +109,7 @@ def test_what_is_no_part_of_the_program(
     first = ran.begin(sweep={"parameters": {"note": note, "other": other}})
     notes = first[f"Job/{NAME}"]["metadata"]["annotations"]
     assert texts == [notes["other"], notes["note"]]
-    for made in ran.again(capfd, sweep, exactly=False):
-        (job,) = [one for one in made.values() if one["kind"] == "Job"]
-        found = job["metadata"]["annotations"]
-        assert texts == [found["other"], found["note"]]
+    for manifests in ran.again(capfd, sweep, exactly=False):
+        (job,) = [manifest for manifest in manifests.values() if manifest["kind"] == "Job"]
+        annotations = job["metadata"]["annotations"]
+        assert texts == [annotations["other"], annotations["note"]]

@@ -59,13 +59,13 @@ def test_one_verdict_of_a_choice(
         values = _values(path, choices)
         (tmp_path / "v.yaml").write_text(dump(values), encoding="utf-8")
         code = main(["validate", "-f", str(tmp_path / "v.yaml")])
-        said = capsys.readouterr()
+        output = capsys.readouterr()
         words = ("template", "demo", repo / "charts/sweep", "-f", tmp_path / "v.yaml")
-        done = helm.run(*words, check=False)
+        process = helm.run(*words, check=False)
         is_good = bad not in choices
-        assert (code == 0) is is_good, said
-        assert (done.returncode == 0) is is_good, done.stderr
-        assert is_good or "ERROR: " in done.stderr
+        assert (code == 0) is is_good, output
+        assert (process.returncode == 0) is is_good, process.stderr
+        assert is_good or "ERROR: " in process.stderr
 
 
 def _values(path: str, choices: list[Any]) -> dict[str, Any]:

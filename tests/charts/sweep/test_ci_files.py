@@ -49,17 +49,17 @@ def test_names_labels_and_selectors(ci: dict[str, Any]) -> None:
         if manifest["kind"] not in ("Service", "Deployment"):
             continue
         selector = manifest["spec"]["selector"]
-        wanted = dict(selector.get("matchLabels", selector))
-        wanted.pop(names.JOB_COMPLETION_INDEX, None)
-        found = [
+        labels = dict(selector.get("matchLabels", selector))
+        labels.pop(names.JOB_COMPLETION_INDEX, None)
+        selected = [
             other
             for other, template in templates(ci).items()
-            if wanted.items() <= template["metadata"]["labels"].items()
+            if labels.items() <= template["metadata"]["labels"].items()
         ]
         kinds = {"Job", "Deployment"}
         same = {f"{kind}/{manifest['metadata']['name']}" for kind in kinds}
-        assert set(found) <= same, f"{name} selects the pods of {found}"
-        assert len(found) == 1
+        assert set(selected) <= same, f"{name} selects the pods of {selected}"
+        assert len(selected) == 1
 
 
 def test_pods_are_restricted(ci_file: Path, ci: dict[str, Any]) -> None:
@@ -72,14 +72,14 @@ def test_pods_are_restricted(ci_file: Path, ci: dict[str, Any]) -> None:
 def test_words_arrive_as_typed(ci: dict[str, Any], ci_values: dict[str, Any]) -> None:
     """A trial's program is what the file says, with its placeholders, unchanged by the kubelet."""
     trial = ci_values["sweep"].get("trial", {})
-    given = ci_values | trial.get("values", {})
+    values = ci_values | trial.get("values", {})
     how = trial.get("workload", "exec")
-    words = [*given.get("command", []), *given.get("args", [])]
+    words = [*values.get("command", []), *values.get("args", [])]
     for name, template in templates(ci).items():
         if "tensorboard" in name:
             continue
         args = [expand(word) for word in template["spec"]["containers"][0]["args"]]
-        if given.get("script"):
+        if values.get("script"):
             assert [how, "python3", "/var/run/allranks/script"] == args
         else:
             assert [how, *words] == args, name

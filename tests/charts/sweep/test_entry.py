@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from allranks.sweep import space
-from allranks.sweep.values import forms
-from allranks.sweep.values.reading import Reading
-from allranks.values.sources import Sources, load
+from allranks.sweep.search import space
+from allranks.sweep.spec import parameters as spec_parameters
+from allranks.sweep.spec.parameters import ParameterReader
+from allranks.values.sources import Sources, load_sources
 from tests.charts.shared.strings import STRINGS
 from tests.charts.sweep.pods import TELL
 
@@ -34,35 +34,35 @@ def grid(**parameters: Any) -> dict[str, Any]:
 
 def test_syntax(render: Render, pods: Pods) -> None:
     """The shell has nothing against what is mounted (`sh -n`)."""
-    made = render(
+    manifests = render(
         sweep=grid(lr={"values": ["it's"], "arg": "--it's"}, x={"values": [1], "env": "X"})
     )
     for name in ("entry.sh", "sweep.sh"):
         path = pods.folder / name
-        path.write_text(made["ConfigMap/demo"]["data"][name])
-        done = subprocess.run(
+        path.write_text(manifests["ConfigMap/demo"]["data"][name])
+        process = subprocess.run(
             [*pods.shell, "-n", path], capture_output=True, text=True, check=False
         )
-        assert (0, "") == (done.returncode, done.stderr)
+        assert (0, "") == (process.returncode, process.stderr)
 
 
 @SLOW
 @given(words=st.lists(WORDS, min_size=1, max_size=5, unique=True), at=st.integers(0, 100))
 def test_choices_arrive_as_typed(words: list[str], at: int, render: Render, pods: Pods) -> None:
     """Whatever a choice is, the program gets it in its words, variables and placeholders."""
-    made = render(
+    manifests = render(
         command=[*TELL, "<${sweep.text}>"],
         args=["a${sweep.text}b${sweep.trial}", *words],
         env={"MIXED": "$(no)${sweep.text}$$"},
         sweep=grid(text={"values": words, "arg": "--te xt", "env": "TEXT"}),
     )
     index = at % len(words)
-    told = pods.told(made, index)
+    start = pods.start(manifests, index)
     word = words[index]
     expected = [f"<{word}>", f"a{word}bdemo-{index}", *words, "--te xt", word]
-    assert expected == told.argv
-    assert word == told.env["TEXT"]
-    assert f"$(no){word}$$" == told.env["MIXED"]
+    assert expected == start.argv
+    assert word == start.env["TEXT"]
+    assert f"$(no){word}$$" == start.env["MIXED"]
 
 
 @pytest.mark.parametrize("sets", [False, True])
@@ -70,28 +70,28 @@ def test_a_choice_that_looks_like_a_placeholder_is_none(
     render: Render, pods: Pods, *, sets: bool
 ) -> None:
     """It arrives as it is, as an argument, a variable, in a string, and in every template."""
-    shown = {"labels": {"a": "${sweep.a}"}} if sets else {}
-    made = render(
+    labels = {"labels": {"a": "${sweep.a}"}} if sets else {}
+    manifests = render(
         command=[*TELL, "<${sweep.a}>"],
         env={"MIXED": "<${sweep.a}>"},
-        annotations={key: f"<{value}>" for key, value in shown.get("labels", {}).items()},
+        annotations={key: f"<{value}>" for key, value in labels.get("labels", {}).items()},
         sweep=grid(
             a={"values": ["${sweep.b}"], "arg": "--a", "env": "A"},
             b={"values": ["${sweep.trial}"], "arg": "--b", "env": "B"},
         ),
     )
-    told = pods.told(made, 0, "Job/demo-0") if sets else pods.told(made, 0)
-    assert ["<${sweep.b}>", "--a", "${sweep.b}", "--b", "${sweep.trial}"] == told.argv
-    found = [told.env[name] for name in ("A", "B", "MIXED")]
-    assert ["${sweep.b}", "${sweep.trial}", "<${sweep.b}>"] == found
+    start = pods.start(manifests, 0, "Job/demo-0") if sets else pods.start(manifests, 0)
+    assert ["<${sweep.b}>", "--a", "${sweep.b}", "--b", "${sweep.trial}"] == start.argv
+    texts = [start.env[name] for name in ("A", "B", "MIXED")]
+    assert ["${sweep.b}", "${sweep.trial}", "<${sweep.b}>"] == texts
     if sets:
-        assert "<${sweep.b}>" == made["Job/demo-0"]["metadata"]["annotations"]["a"]
+        assert "<${sweep.b}>" == manifests["Job/demo-0"]["metadata"]["annotations"]["a"]
 
 
 def test_a_trial_of_many_releases_is_filled_in_already(render: Render, pods: Pods) -> None:
     """What looks like a placeholder there was chosen: it stays, in all that the program reads."""
     word = "${sweep.a}"
-    made = render(
+    manifests = render(
         command=[*TELL, word],
         setup=f"SET='{word}'; export SET\n",
         env={"E": word},
@@ -105,26 +105,26 @@ def test_a_trial_of_many_releases_is_filled_in_already(render: Render, pods: Pod
         },
         sweep=grid(name={"values": ["demo-12345678"], "env": "ALLRANKS_TRIAL_NAME"}),
     )
-    told = pods.told(made, 0)
-    assert [word] == told.argv
-    assert [word, word] == [told.env["E"], told.env["SET"]]
+    start = pods.start(manifests, 0)
+    assert [word] == start.argv
+    assert [word, word] == [start.env["E"], start.env["SET"]]
 
 
-@pytest.mark.parametrize("typed", ["1e-5", "0.10", "1e6", "true", '"08"', "1e-05", "0x1F", "+1"])
+@pytest.mark.parametrize("word", ["1e-5", "0.10", "1e6", "true", '"08"', "1e-05", "0x1F", "+1"])
 def test_the_command_line_keeps_what_was_typed(
-    typed: str, render: Render, pods: Pods, tmp_path: Path
+    word: str, render: Render, pods: Pods, tmp_path: Path
 ) -> None:
     """A number, or true, reaches the trial as it stands in the values file."""
-    from allranks.sweep.values.plain import as_typed  # noqa: PLC0415 - beside what it is compared with
+    from allranks.sweep.spec.export import as_typed  # noqa: PLC0415 - beside what it is compared with
 
     path = tmp_path / "values.yaml"
     path.write_text(
-        f"workload: sweep\nsweep: {{parameters: {{p: {{values: [{typed}], arg: --p}}}}}}\n"
+        f"workload: sweep\nsweep: {{parameters: {{p: {{values: [{word}], arg: --p}}}}}}\n"
     )
-    loaded = load(Sources((str(path),)))
-    given = as_typed(loaded.user, loaded.token)
-    told = pods.told(render(command=TELL, sweep=given["sweep"]), 0)
-    assert ["--p", typed.strip('"')] == told.argv
+    loaded = load_sources(Sources((str(path),)))
+    values = as_typed(loaded.user, loaded.token)
+    start = pods.start(render(command=TELL, sweep=values["sweep"]), 0)
+    assert ["--p", word.strip('"')] == start.argv
 
 
 @pytest.mark.parametrize(
@@ -142,8 +142,8 @@ def test_plain_helm_writes_numbers_its_own_way(
     number: float, arrives: str, render: Render, pods: Pods
 ) -> None:
     """A number without quotes arrives as Helm has read it: the same number, not the same text."""
-    made = render(command=TELL, sweep=grid(p={"values": [number], "arg": "--p"}))
-    assert ["--p", arrives] == pods.told(made, 0).argv
+    manifests = render(command=TELL, sweep=grid(p={"values": [number], "arg": "--p"}))
+    assert ["--p", arrives] == pods.start(manifests, 0).argv
 
 
 def test_every_trial_has_its_own_choices(render: Render, pods: Pods) -> None:
@@ -153,103 +153,114 @@ def test_every_trial_has_its_own_choices(render: Render, pods: Pods) -> None:
         "a": {"range": {"min": 0.1, "max": 0.5, "step": 0.1}, "arg": "--a"},
         "c": {"range": {"min": -1, "max": 1}, "arg": "--c="},
     }
-    made = render(command=TELL, sweep=grid(**section))
-    assert made["Job/demo"]["spec"]["completions"] == 30
-    parameters = forms.parameters(Reading(), (), section)
-    found = []
+    manifests = render(command=TELL, sweep=grid(**section))
+    assert manifests["Job/demo"]["spec"]["completions"] == 30
+    parameters = spec_parameters.parameters(ParameterReader(), (), section)
+    argvs = []
     for index in range(30):
-        told = pods.told(made, index)
-        assert str(index) == told.env["ALLRANKS_TRIAL"]
+        start = pods.start(manifests, index)
+        assert str(index) == start.env["ALLRANKS_TRIAL"]
         of = {name: choice.text for name, choice in space.assignment(parameters, index).items()}
-        assert ["--a", of["a"], "--b", of["b"], f"--c={of['c']}"] == told.argv
-        found.append(told.argv)
-    assert len({json.dumps(each) for each in found}) == 30
+        assert ["--a", of["a"], "--b", of["b"], f"--c={of['c']}"] == start.argv
+        argvs.append(start.argv)
+    assert len({json.dumps(argv) for argv in argvs}) == 30
 
 
 def test_a_table_in_several_config_maps(render: Render, pods: Pods) -> None:
     """A long table is split, and each pod finds its line."""
     words = [f"{index:04d}" + "x" * 500 for index in range(1000)]
-    made = render(command=TELL, sweep=grid(word={"values": words, "env": "WORD"}))
-    tables = sorted(name for name in made if name.startswith("ConfigMap/demo-trials"))
+    manifests = render(command=TELL, sweep=grid(word={"values": words, "env": "WORD"}))
+    tables = sorted(name for name in manifests if name.startswith("ConfigMap/demo-trials"))
     assert len(tables) == 2
     for index in (0, 499, 500, 999):
-        assert words[index] == pods.told(made, index).env["WORD"]
+        assert words[index] == pods.start(manifests, index).env["WORD"]
+
+
+def test_the_last_table_ends_with_the_last_trial(render: Render) -> None:
+    """Also where the trials do not divide into tables of one length."""
+    words = [f"{index:04d}" + "x" * 500 for index in range(1001)]
+    manifests = render(command=TELL, sweep=grid(word={"values": words, "env": "WORD"}))
+    tables = [manifests[f"ConfigMap/demo-trials-{place}"]["data"][str(place)] for place in (0, 1)]
+    lines = [line for table in tables for line in table.splitlines() if line[0] != "#"]
+    assert [f"{index} {word}" for index, word in enumerate(words)] == lines
 
 
 def test_script_and_setup_are_filled_in(render: Render, pods: Pods) -> None:
     """A program in the file itself may have placeholders, and so may the setup before it."""
-    made = render(
+    manifests = render(
         script="#!/bin/sh\nprintf '%s|' '${sweep.a}' \"$FROM_SETUP\" \"$B\"\nprintf end",
         setup="echo '${sweep.a}' >&2\nexport FROM_SETUP='${sweep.b}'\n",
         sweep=grid(a={"values": ["x y\nz"]}, b={"values": ["$HOME", "2"], "env": "B"}),
     )
-    assert "x y\nz|$HOME|$HOME|end" == pods.run(made, 0).stdout
-    assert "x y\nz|2|2|end" == pods.run(made, 1).stdout
+    assert "x y\nz|$HOME|$HOME|end" == pods.run(manifests, 0).stdout
+    assert "x y\nz|2|2|end" == pods.run(manifests, 1).stdout
 
 
 def test_a_program_that_cannot_be_filled_in_is_not_run(render: Render, pods: Pods) -> None:
     """No trial runs a program without its choices, or with those of another one."""
-    made = render(
+    manifests = render(
         script="#!/bin/sh\nprintf '%s|' '${sweep.a}'",
         sweep=grid(a={"values": ["1", "2"]}),
     )
-    done = pods.run(made, 0)
-    assert (0, "1|") == (done.returncode, done.stdout)
+    process = pods.run(manifests, 0)
+    assert (0, "1|") == (process.returncode, process.stdout)
     (filled,) = [
         path for path in pods.folder.glob("*/script") if b"${sweep" not in path.read_bytes()
     ]
     filled.unlink()
     filled.mkdir()
-    done = pods.run(made, 1)
-    assert (1, "") == (done.returncode, done.stdout)
-    assert "could not be filled into script" in done.stderr
+    process = pods.run(manifests, 1)
+    assert (1, "") == (process.returncode, process.stdout)
+    assert "could not be filled into script" in process.stderr
 
 
 def test_an_index_beyond_the_grid(render: Render, pods: Pods) -> None:
     """A pod that has no line says so, and does not run."""
-    made = render(command=TELL, sweep=grid(a={"values": ["x"], "arg": "--a"}))
-    done = pods.run(made, 0)
-    assert done.returncode == 0
-    done = pods.run(made, 7)
-    assert done.returncode != 0
-    assert "" == done.stdout
+    manifests = render(command=TELL, sweep=grid(a={"values": ["x"], "arg": "--a"}))
+    process = pods.run(manifests, 0)
+    assert process.returncode == 0
+    process = pods.run(manifests, 7)
+    assert process.returncode != 0
+    assert "" == process.stdout
 
 
 def test_the_code_of_the_program_is_the_pods(render: Render, pods: Pods) -> None:
     """The shell steps aside: what the program ends with is what the pod ends with."""
     sweep = grid(code={"values": [0, 3, 42]})
-    made = render(command=["sh", "-c", "exit ${sweep.code}"], sweep=sweep)
-    assert [0, 3, 42] == [pods.run(made, index).returncode for index in range(3)]
+    manifests = render(command=["sh", "-c", "exit ${sweep.code}"], sweep=sweep)
+    assert [0, 3, 42] == [pods.run(manifests, index).returncode for index in range(3)]
 
 
 def test_what_a_trial_has_is_in_its_log(render: Render, pods: Pods) -> None:
     """The first line of a log says which trial it is, and what it tries."""
-    made = render(command=TELL, sweep=grid(lr={"values": ["1e-5"], "arg": "--lr"}))
-    assert "allranks: trial 0: 1e-5\n" == pods.told(made, 0).said
+    manifests = render(command=TELL, sweep=grid(lr={"values": ["1e-5"], "arg": "--lr"}))
+    assert "allranks: trial 0: 1e-5\n" == pods.start(manifests, 0).log
 
 
 def test_failed_setup_ends_the_trial(render: Render, pods: Pods) -> None:
     """The first command of setup that fails ends the pod, and the program does not run."""
-    made = render(command=TELL, setup="(exit 7)\n", sweep=grid(a={"values": ["x"], "arg": "--a"}))
-    done = pods.run(made, 0)
-    assert (7, "") == (done.returncode, done.stdout)
-    assert "setup failed with exit code 7" in done.stderr
+    manifests = render(
+        command=TELL, setup="(exit 7)\n", sweep=grid(a={"values": ["x"], "arg": "--a"})
+    )
+    process = pods.run(manifests, 0)
+    assert (7, "") == (process.returncode, process.stdout)
+    assert "setup failed with exit code 7" in process.stderr
 
 
 def test_a_trial_of_a_set_knows_its_index(render: Render, pods: Pods) -> None:
     """Where each trial has objects of its own, its number is that of its Job, not of its pod."""
-    made = render(
+    manifests = render(
         command=[*TELL, "${sweep.trial}"],
         sweep=grid(
             lr={"values": ["1e-5", "2"], "arg": "--lr"}, tag={"values": ["a"], "path": "image.tag"}
         ),
     )
-    assert ["demo-1", "--lr", "2"] == pods.told(made, 0, "Job/demo-1").argv
+    assert ["demo-1", "--lr", "2"] == pods.start(manifests, 0, "Job/demo-1").argv
 
 
 def test_torchrun_is_started_as_in_its_own_chart(render: Render, pods: Pods) -> None:
     """A trial of torchrun ends in the torchrun chart's own launcher, with its own words."""
-    made = render(
+    manifests = render(
         command=["train.py", "${sweep.lr}"],
         setup="PATH=$HERE:$PATH\n",
         env={"HERE": str(pods.folder)},
@@ -260,8 +271,8 @@ def test_torchrun_is_started_as_in_its_own_chart(render: Render, pods: Pods) -> 
     python.write_text('#!/bin/sh\n[ "$1" = -c ] && exit 0\nfor w in "$@"; do echo "$w"; done\n')
     python.chmod(0o755)
     (pods.folder / "torchrun").symlink_to(python)
-    done = pods.run(made, 0)
-    assert done.returncode == 0, done.stderr
+    process = pods.run(manifests, 0)
+    assert process.returncode == 0, process.stderr
     launcher = str(pods.folder / "entry/launch.py")
-    assert ["-u", launcher, "train.py", "1e-5", "--lr", "1e-5"] == done.stdout.splitlines()
-    assert 1 == done.stderr.count("running setup")
+    assert ["-u", launcher, "train.py", "1e-5", "--lr", "1e-5"] == process.stdout.splitlines()
+    assert 1 == process.stderr.count("running setup")

@@ -14,7 +14,7 @@ from tests.charts.shared.rendered import SWEEP
 if TYPE_CHECKING:
     from tests.charts.shared.rendered import Refusal, Render
 
-REFUSED = refusals.refused("sweep")
+REFUSED = refusals.refusal_cases("sweep")
 ONE_NODE = {"nodes": 0}
 LOGS = {"size": "1Gi"}
 SHOWN = {
@@ -71,7 +71,7 @@ def test_every_value_changes_the_render(key: str, helm4: Any) -> None:
 @pytest.mark.parametrize("key", sorted(SWEEP_CHART.elsewhere.keys() - {"sweep.order"}))
 def test_what_changes_nothing_is_refused_or_known(key: str, helm4: Any) -> None:
     """A key that changes no manifest is refused, or is one of two bounds."""
-    SWEEP_CHART.check_elsewhere(key, helm4, refused="mpi")
+    SWEEP_CHART.check_elsewhere(key, helm4, value="mpi")
 
 
 def test_there_is_one_order(helm: Any) -> None:
@@ -110,17 +110,17 @@ def test_the_trials_own_values_are_judged_by_the_schema(helm: Any) -> None:
         "sweep": SWEEP_CHART.base["sweep"]
         | {"trial": {"workload": "torchrun", "values": {"torchrun": {"maxRestart": 3}}}}
     }
-    said = helm.refusal(SWEEP_CHART.chart, values=values)
-    assert "/sweep/trial/values/torchrun" in said
-    assert "maxRestart" in said
+    message = helm.refusal(SWEEP_CHART.chart, values=values)
+    assert "/sweep/trial/values/torchrun" in message
+    assert "maxRestart" in message
 
 
 def test_all_that_is_wrong_is_said_at_once(refusal: Refusal) -> None:
     """Every problem of the sweep's section is named in one run."""
-    said = refusal(sweep={"search": "tpe", "parameters": {"a": {"values": []}, "b": {}}})
+    message = refusal(sweep={"search": "tpe", "parameters": {"a": {"values": []}, "b": {}}})
     assert {"sweep.search", "sweep.parameters.a.values", "sweep.parameters.b"} == {
         line.removeprefix("ERROR: ").partition(": ")[0]
-        for line in said.replace("): ERROR", "\nERROR").splitlines()
+        for line in message.replace("): ERROR", "\nERROR").splitlines()
         if line.startswith("ERROR: ")
     }
 
@@ -143,8 +143,8 @@ def test_torchrun_is_the_charts_own(sweep: Path) -> None:
     """What a trial of torchrun runs is linked from the torchrun chart, so it is never stale."""
     torchrun = sweep.parent / "torchrun"
     links = {path.resolve() for path in sweep.glob("t*/*") if path.is_symlink()}
-    given = {torchrun / "values.yaml", torchrun / "values.schema.json"}
-    files = {*given, *torchrun.glob("files/*.*")}
+    unused = {torchrun / "values.yaml", torchrun / "values.schema.json"}
+    files = {*unused, *torchrun.glob("files/*.*")}
     assert files | set(torchrun.glob("templates/_*.tpl")) == links
     assert not [path for path in sweep.glob("templates/_torchrun*") if not path.is_symlink()]
 
@@ -153,14 +153,14 @@ def test_torchrun_is_the_charts_own(sweep: Path) -> None:
 def test_two_releases_share_no_object(values: str, template: Any, sweep: Path) -> None:
     """Two sweeps in one namespace never meet, not even in a selector."""
     path = sweep / f"ci/{values}-values.yaml"
-    made = [template(sweep, "-f", path, name=name) for name in ("one", "two")]
-    metadata.check_apart(*made)
+    renders = [template(sweep, "-f", path, name=name) for name in ("one", "two")]
+    metadata.check_apart(*renders)
 
 
 def test_user_labels_and_annotations_are_everywhere(render: Render) -> None:
     """`labels` and `annotations` reach every object and the pods."""
     for nodes in (1, 2):
-        made = render(
+        manifests = render(
             labels={"team": "vision"},
             annotations={"example.com/note": "x"},
             storage={"workspace": {"size": "1Gi"}},
@@ -168,8 +168,8 @@ def test_user_labels_and_annotations_are_everywhere(render: Render) -> None:
             nodes=nodes,
             sweep=SWEEP | {"tensorboard": {"enabled": True}},
         )
-        found = metadata.metadata(made)
-        assert len(found) > 8
-        for each in found:
-            assert "vision" == each["labels"]["team"]
-            assert "x" == each["annotations"]["example.com/note"]
+        stamps = metadata.metadata(manifests)
+        assert len(stamps) > 8
+        for meta in stamps:
+            assert "vision" == meta["labels"]["team"]
+            assert "x" == meta["annotations"]["example.com/note"]

@@ -71,13 +71,13 @@ def entry(request: pytest.FixtureRequest, helm4: Any, torchrun: Path, tmp_path: 
     mount.mkdir()
     programs.mkdir()
     rendered = load_all(helm4.render(torchrun, "-f", torchrun / "ci/minimal-values.yaml"))
-    (files,) = (each["data"] for each in rendered if each["kind"] == "ConfigMap")
+    (files,) = (manifest["data"] for manifest in rendered if manifest["kind"] == "ConfigMap")
     for name, text in files.items():
         (mount / name).write_text(text)
     for tool in ("sh", "env", "grep", "cat"):
-        found = shutil.which(tool)
-        assert found is not None, f"{tool} is needed to run this test"
-        (programs / tool).symlink_to(found)
+        executable = shutil.which(tool)
+        assert executable is not None, f"{tool} is needed to run this test"
+        (programs / tool).symlink_to(executable)
     program, *options = SHELLS[request.param]
     shell = shutil.which(program)
     assert shell is not None, f"{program} is needed to run this test"
@@ -86,21 +86,21 @@ def entry(request: pytest.FixtureRequest, helm4: Any, torchrun: Path, tmp_path: 
 
 def test_syntax(entry: Entry) -> None:
     """The shell has nothing against the script (`sh -n`)."""
-    done = subprocess.run(
+    process = subprocess.run(
         [*entry.shell, "-n", entry.mount / "entry.sh"], capture_output=True, text=True, check=False
     )
-    assert (0, "") == (done.returncode, done.stderr)
+    assert (0, "") == (process.returncode, process.stderr)
 
 
 def test_words_reach_the_launcher_as_they_are(entry: Entry) -> None:
     """No word is split, globbed, expanded or lost."""
     entry.add("python3")
     words = ["a b", "*", "$HOME", "$(id)", "`id`", "", "--", "-n", "\\", "x\ny", "é"]
-    done = entry.run(*words)
-    assert done.returncode == 0, done.stderr
+    process = entry.run(*words)
+    assert process.returncode == 0, process.stderr
     launcher = str(entry.mount / "launch.py")
     expected = "".join(f"[{word}]\n" for word in ["-u", launcher, *words])
-    assert f"python3\n{expected}" == done.stdout
+    assert f"python3\n{expected}" == process.stdout
 
 
 def test_exit_code_is_the_launchers(entry: Entry) -> None:
@@ -138,20 +138,20 @@ def test_python_without_a_three(entry: Entry) -> None:
 def test_missing_torch_is_said(entry: Entry) -> None:
     """Without torch the message says what to do, and the exit code is that of a missing command."""
     entry.add("python3", torch=False)
-    done = entry.run("x")
-    assert done.returncode == 127
-    assert "this image has no torchrun" in done.stderr
-    assert "Use an image with PyTorch" in done.stderr
+    process = entry.run("x")
+    assert process.returncode == 127
+    assert "this image has no torchrun" in process.stderr
+    assert "Use an image with PyTorch" in process.stderr
 
 
 def test_setup_runs_in_the_same_shell(entry: Entry) -> None:
     """What setup exports holds for the command, and so does where it went."""
     entry.add("python3")
     entry.setup("export FROM_SETUP='a b'\ncd /\nset -- lost\n")
-    done = entry.run("kept")
-    assert "FROM_SETUP=a b" in done.stdout
-    assert "[kept]" in done.stdout
-    assert "running setup" in done.stderr
+    process = entry.run("kept")
+    assert "FROM_SETUP=a b" in process.stdout
+    assert "[kept]" in process.stdout
+    assert "running setup" in process.stderr
 
 
 def test_setup_may_install_python(entry: Entry) -> None:
@@ -168,28 +168,28 @@ def test_failed_setup_ends_the_pod(setup: str, entry: Entry) -> None:
     """The first command of setup that fails ends the pod, and the command does not run."""
     entry.add("python3")
     entry.setup(setup)
-    done = entry.run("x")
-    assert done.returncode != 0
-    assert "python3" not in done.stdout
-    assert f"setup failed with exit code {done.returncode}" in done.stderr
+    process = entry.run("x")
+    assert process.returncode != 0
+    assert "python3" not in process.stdout
+    assert f"setup failed with exit code {process.returncode}" in process.stderr
 
 
 def test_setup_that_exits_does_not_pass_for_a_finished_job(entry: Entry) -> None:
     """`exit 0` in setup would look like success although nothing was trained."""
     entry.add("python3")
     entry.setup("exit 0\n")
-    done = entry.run("x")
-    assert done.returncode == 1
-    assert "setup ended this shell with 'exit 0'" in done.stderr
+    process = entry.run("x")
+    assert process.returncode == 1
+    assert "setup ended this shell with 'exit 0'" in process.stderr
 
 
 def test_setup_with_its_own_interpreter(entry: Entry) -> None:
     """A setup with a #! line runs on its own."""
     entry.add("python3")
     entry.setup(f"#!{sys.executable}\nimport sys\nprint('from python', file=sys.stderr)\n")
-    done = entry.run("x")
-    assert "from python" in done.stderr
-    assert "[x]" in done.stdout
+    process = entry.run("x")
+    assert "from python" in process.stderr
+    assert "[x]" in process.stdout
 
 
 def test_setup_is_not_repeated_by_a_finished_rank(entry: Entry, tmp_path: Path) -> None:
@@ -199,9 +199,9 @@ def test_setup_is_not_repeated_by_a_finished_rank(entry: Entry, tmp_path: Path) 
     marker = tmp_path / "finished"
     assert "again" in entry.run(ALLRANKS_FINISHED_MARKER=str(marker)).stdout
     marker.touch()
-    done = entry.run(ALLRANKS_FINISHED_MARKER=str(marker))
-    assert "again" not in done.stdout
-    assert "launch.py" in done.stdout
+    process = entry.run(ALLRANKS_FINISHED_MARKER=str(marker))
+    assert "again" not in process.stdout
+    assert "launch.py" in process.stdout
 
 
 def test_real_launcher_starts(entry: Entry, tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def test_real_launcher_starts(entry: Entry, tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     for name in ("python3", "torchrun"):
         (tmp_path / "real" / name).symlink_to(Path(sys.executable).parent / name)
-    done = subprocess.run(
+    process = subprocess.run(
         [
             *entry.shell,
             entry.mount / "entry.sh",
@@ -233,5 +233,5 @@ def test_real_launcher_starts(entry: Entry, tmp_path: Path) -> None:
         check=False,
         timeout=90,
     )
-    assert done.returncode == 7, done.stderr
-    assert "<$a$$>" in done.stdout
+    assert process.returncode == 7, process.stderr
+    assert "<$a$$>" in process.stdout

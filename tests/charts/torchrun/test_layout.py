@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from allranks.layout.compute import compute
-from allranks.model.jobspec import JobSpec
+from allranks.model.job_spec import JobSpec
 from allranks.yamlio.load import load
 from tests.charts.shared.layout import PROBE, SIZES, charted, generated, sized
 
@@ -33,8 +33,8 @@ def test_chart_and_generator_agree(cases: list[dict[str, Any]], probe: Any, torc
     """For any sizes the chart computes what the generator computes, and refuses what it refuses."""
     defaults = load((torchrun / "values.yaml").read_bytes(), "values.yaml").data
     given_values = [sized(defaults, "torchrun", case) for case in cases]
-    for values, found in zip(given_values, probe(PROBE, {"cases": given_values}), strict=True):
-        assert generated(values) == charted(found), found["problems"]
+    for values, answer in zip(given_values, probe(PROBE, {"cases": given_values}), strict=True):
+        assert generated(values) == charted(answer), answer["problems"]
 
 
 @pytest.mark.parametrize(
@@ -57,13 +57,13 @@ def test_chart_and_generator_agree(cases: list[dict[str, Any]], probe: Any, torc
 def test_size(values: dict[str, Any], size: tuple[int, int, int], render: Render, env: Env) -> None:
     """The size (nodes, GPUs, processes) reaches the Job, the pod and torchrun."""
     nodes, gpus, procs = size
-    made = render(**values)
-    job = made["Job/demo"]["spec"]
+    manifests = render(**values)
+    job = manifests["Job/demo"]["spec"]
     assert (nodes, nodes) == (job["completions"], job["parallelism"])
     resources = job["template"]["spec"]["containers"][0].get("resources", {})
-    asked = {"nvidia.com/gpu": str(gpus)} if gpus else None
-    assert asked == resources.get("requests") == resources.get("limits")
-    assert str(procs) == env(made)["PET_NPROC_PER_NODE"]
+    limits = {"nvidia.com/gpu": str(gpus)} if gpus else None
+    assert limits == resources.get("requests") == resources.get("limits")
+    assert str(procs) == env(manifests)["PET_NPROC_PER_NODE"]
 
 
 def test_given_layout_renders_what_is_computed(render: Render) -> None:
@@ -78,8 +78,8 @@ def test_given_layout_renders_what_is_computed(render: Render) -> None:
         "maxNodes": 2,
     }
     computed, carried = render(**values), render(**values, layout=layout)
-    for made in (computed, carried):
-        del made["Job/demo"]["metadata"]["annotations"]
+    for manifests in (computed, carried):
+        del manifests["Job/demo"]["metadata"]["annotations"]
     assert computed == carried
 
 
@@ -88,5 +88,5 @@ def test_generators_layout_is_taken(render: Render, torchrun: Path) -> None:
     defaults = load((torchrun / "values.yaml").read_bytes(), "values.yaml").data
     values = {"gpus": 12, "nodeShape": {"gpus": 8, "cpu": "", "memory": ""}}
     layout = compute(JobSpec.from_values(defaults | values)).to_values()
-    made = render(**values, layout=json.loads(json.dumps(layout)))
-    assert made["Job/demo"]["spec"]["completions"] == 2
+    manifests = render(**values, layout=json.loads(json.dumps(layout)))
+    assert manifests["Job/demo"]["spec"]["completions"] == 2

@@ -41,10 +41,10 @@ def test_longest_name_fits(render: Callable[..., dict[str, Any]]) -> None:
     name = "a" * names.HELM_RELEASE_NAME_MAX
     storage = {"checkpoints": {"size": "1Gi"}}
     for controller, length in (("Job", 53), ("StatefulSet", 52)):
-        made = render(
+        manifests = render(
             name=name[:length], nodes=2, torchrun={"controller": controller}, storage=storage
         )
-        for manifest in made.values():
+        for manifest in manifests.values():
             # A claim's name may have 253 characters, and is no label.
             if manifest["kind"] != "PersistentVolumeClaim":
                 assert len(manifest["metadata"]["name"]) <= names.DNS_LABEL_MAX
@@ -55,25 +55,25 @@ def test_user_labels_and_annotations_are_everywhere(
     render: Callable[..., dict[str, Any]],
 ) -> None:
     """`labels` and `annotations` reach every object and the pods."""
-    made = render(
+    manifests = render(
         nodes=2,
         labels={"team": "vision"},
         annotations={"example.com/note": "x"},
         storage={"checkpoints": {"size": "1Gi"}},
         serviceAccount={"create": True},
     )
-    assert len(made) == 5
-    for each in metadata.metadata(made):
-        assert each["labels"]["team"] == "vision"
-        assert each["annotations"]["example.com/note"] == "x"
+    assert len(manifests) == 5
+    for meta in metadata.metadata(manifests):
+        assert meta["labels"]["team"] == "vision"
+        assert meta["annotations"]["example.com/note"] == "x"
 
 
 def test_values_digest_is_that_of_the_values(render: Callable[..., dict[str, Any]]) -> None:
     """The digest is the same for the same values and differs for others."""
     first, again, other = render(nodes=2), render(nodes=2), render(nodes=3)
     digests = [
-        made["Job/demo"]["metadata"]["annotations"][names.VALUES_DIGEST]
-        for made in (first, again, other)
+        manifests["Job/demo"]["metadata"]["annotations"][names.VALUES_DIGEST]
+        for manifests in (first, again, other)
     ]
     assert digests[0] == digests[1] != digests[2]
     assert len(hashlib.sha256().hexdigest()) == len(digests[0].removeprefix("sha256:"))
@@ -81,7 +81,7 @@ def test_values_digest_is_that_of_the_values(render: Callable[..., dict[str, Any
 
 def test_asks_the_post_renderer(render: Callable[..., dict[str, Any]]) -> None:
     """What plain Helm cannot do stands in annotations, and stops a plain install."""
-    made = render(
+    manifests = render(
         gpus=32,
         gpusPerNode=8,
         queue="research",
@@ -93,7 +93,7 @@ def test_asks_the_post_renderer(render: Callable[..., dict[str, Any]]) -> None:
         },
         network={"rdma": {"enabled": True, "resources": {"rdma/hca": 1}}},
     )
-    annotations = made["Job/demo"]["metadata"]["annotations"]
+    annotations = manifests["Job/demo"]["metadata"]["annotations"]
     assert {
         "dialect": "kueue",
         "gang": {"minMember": 4, "timeoutSeconds": 60},
@@ -102,7 +102,9 @@ def test_asks_the_post_renderer(render: Callable[..., dict[str, Any]]) -> None:
         "topology": {"key": "topology.kubernetes.io/rack", "level": "rack", "mode": "preferred"},
     } == json.loads(annotations[names.SCHEDULING])
     assert {"rdma": True, "resources": {"rdma/hca": 1}} == json.loads(annotations[names.FABRIC])
-    (sentinel,) = (each for each in made.values() if each["kind"] == names.SENTINEL_KIND)
+    (sentinel,) = (
+        manifest for manifest in manifests.values() if manifest["kind"] == names.SENTINEL_KIND
+    )
     assert names.SENTINEL_API_VERSION == sentinel["apiVersion"]
     assert "--post-renderer allranks-postrender" in sentinel["message"]
 
@@ -111,25 +113,25 @@ def test_gang_of_an_elastic_job_is_its_fewest_nodes(
     render: Callable[..., dict[str, Any]],
 ) -> None:
     """An elastic job can start with minNodes, so the gang waits for no more."""
-    made = render(
+    manifests = render(
         scheduling={"dialect": "coscheduling"},
         torchrun={"elastic": {"minNodes": 2, "maxNodes": 4}},
     )
-    asked = json.loads(made["Job/demo"]["metadata"]["annotations"][names.SCHEDULING])
-    assert {"dialect": "coscheduling", "gang": {"minMember": 2}} == asked
+    scheduling = json.loads(manifests["Job/demo"]["metadata"]["annotations"][names.SCHEDULING])
+    assert {"dialect": "coscheduling", "gang": {"minMember": 2}} == scheduling
 
 
 def test_asks_nothing_by_default(render: Callable[..., dict[str, Any]]) -> None:
     """Plain Helm is enough where the values ask for nothing more."""
-    made = render(nodes=2)
-    assert {"ConfigMap/demo", "Service/demo", "Job/demo"} == set(made)
-    assert {names.VALUES_DIGEST} == set(made["Job/demo"]["metadata"]["annotations"])
+    manifests = render(nodes=2)
+    assert {"ConfigMap/demo", "Service/demo", "Job/demo"} == set(manifests)
+    assert {names.VALUES_DIGEST} == set(manifests["Job/demo"]["metadata"]["annotations"])
 
 
 def test_placement_and_hash_of_a_given_layout(torchrun: Path, template: Any) -> None:
     """The generator's placement and layout hash are recorded on the Job."""
-    made = template(torchrun, "-f", torchrun / "ci/layout-given-values.yaml")
-    (job,) = (each for each in made if each["kind"] == "Job")
+    manifests = template(torchrun, "-f", torchrun / "ci/layout-given-values.yaml")
+    (job,) = (manifest for manifest in manifests if manifest["kind"] == "Job")
     annotations = job["metadata"]["annotations"]
     assert annotations[names.LAYOUT_HASH] == "1f2e3d"
     assert {

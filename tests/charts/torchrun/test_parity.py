@@ -47,7 +47,7 @@ def test_every_value_changes_the_render(key: str, helm4: Any) -> None:
 @pytest.mark.parametrize("key", sorted(TORCHRUN.elsewhere))
 def test_what_changes_nothing_is_refused_or_known(key: str, helm4: Any) -> None:
     """A key that changes no manifest is refused, or is one of two bounds."""
-    TORCHRUN.check_elsewhere(key, helm4, refused="mpi")
+    TORCHRUN.check_elsewhere(key, helm4, value="mpi")
 
 
 def test_full_values_say_every_key() -> None:

@@ -13,17 +13,17 @@ Take = Callable[[dict[str, Any]], dict[str, Any]]
 
 def test_resources_per_gpu(render: Render, pod: Take) -> None:
     """Shares are multiplied by the pod's GPUs; requests equal limits, so CPUs can be pinned."""
-    made = render(
+    manifests = render(
         gpus=16, gpusPerNode=8, resources={"perGpu": {"cpu": 12, "memory": "180Gi", "rdma/x": "1"}}
     )
-    asked = {"cpu": "96", "memory": "1440Gi", "rdma/x": "8", "nvidia.com/gpu": "8"}
-    resources = pod(made)["spec"]["containers"][0]["resources"]
-    assert {"requests": asked, "limits": asked} == resources
+    limits = {"cpu": "96", "memory": "1440Gi", "rdma/x": "8", "nvidia.com/gpu": "8"}
+    resources = pod(manifests)["spec"]["containers"][0]["resources"]
+    assert {"requests": limits, "limits": limits} == resources
 
 
 def test_resources_per_pod(render: Render, pod: Take) -> None:
     """A pod's own requests and limits are taken as they are, with the GPUs beside them."""
-    made = render(
+    manifests = render(
         gpus=2,
         gpuResource="nvidia.com/mig-3g.40gb",
         resources={"perPod": {"requests": {"cpu": "500m"}, "limits": {"memory": "4Gi"}}},
@@ -31,13 +31,17 @@ def test_resources_per_pod(render: Render, pod: Take) -> None:
     assert {
         "requests": {"cpu": "500m", "nvidia.com/mig-3g.40gb": "2"},
         "limits": {"memory": "4Gi", "nvidia.com/mig-3g.40gb": "2"},
-    } == pod(made)["spec"]["containers"][0]["resources"]
+    } == pod(manifests)["spec"]["containers"][0]["resources"]
 
 
 def test_gpu_type_selects_nodes(render: Render, pod: Take) -> None:
     """A GPU type is a node label, beside the user's own."""
-    made = render(gpus=1, gpuType={"value": "A100"}, scheduling={"nodeSelector": {"pool": "train"}})
-    assert {"nvidia.com/gpu.product": "A100", "pool": "train"} == pod(made)["spec"]["nodeSelector"]
+    manifests = render(
+        gpus=1, gpuType={"value": "A100"}, scheduling={"nodeSelector": {"pool": "train"}}
+    )
+    assert {"nvidia.com/gpu.product": "A100", "pool": "train"} == pod(manifests)["spec"][
+        "nodeSelector"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -47,15 +51,15 @@ def test_gpu_type_selects_nodes(render: Render, pod: Take) -> None:
 def test_shared_memory(shm: dict[str, str], limit: str | None, render: Render, pod: Take) -> None:
     """/dev/shm is memory of a size of its own, or the runtime's."""
     spec = pod(render(gpus=8, gpusPerNode=4, shm=shm))["spec"]
-    found = [each["emptyDir"] for each in spec["volumes"] if each["name"] == "shm"]
-    assert ([{"medium": "Memory", "sizeLimit": limit}] if limit else []) == found
-    mounts = [each["mountPath"] for each in spec["containers"][0]["volumeMounts"]]
+    volumes = [volume["emptyDir"] for volume in spec["volumes"] if volume["name"] == "shm"]
+    assert ([{"medium": "Memory", "sizeLimit": limit}] if limit else []) == volumes
+    mounts = [mount["mountPath"] for mount in spec["containers"][0]["volumeMounts"]]
     assert (limit is not None) == ("/dev/shm" in mounts)
 
 
 def test_claims(render: Render, pod: Take) -> None:
     """New claims are sized by all GPUs, kept where asked, and mounted as asked."""
-    made = render(
+    manifests = render(
         gpus=16,
         gpusPerNode=8,
         storage={
@@ -64,8 +68,10 @@ def test_claims(render: Render, pod: Take) -> None:
             "workspace": {"existingClaim": "home"},
         },
     )
-    claims = {name: each for name, each in made.items() if name.startswith("Persistent")}
-    assert {f"PersistentVolumeClaim/demo-{each}" for each in ("checkpoints", "datasets")} == set(
+    claims = {
+        name: manifest for name, manifest in manifests.items() if name.startswith("Persistent")
+    }
+    assert {f"PersistentVolumeClaim/demo-{claim}" for claim in ("checkpoints", "datasets")} == set(
         claims
     )
     checkpoints = claims["PersistentVolumeClaim/demo-checkpoints"]
@@ -78,18 +84,18 @@ def test_claims(render: Render, pod: Take) -> None:
     datasets = claims["PersistentVolumeClaim/demo-datasets"]
     assert "annotations" not in datasets["metadata"]
     assert "storageClassName" not in datasets["spec"]
-    spec = pod(made)["spec"]
+    spec = pod(manifests)["spec"]
     sources = {
-        each["name"]: each["persistentVolumeClaim"]["claimName"]
-        for each in spec["volumes"]
-        if "persistentVolumeClaim" in each
+        volume["name"]: volume["persistentVolumeClaim"]["claimName"]
+        for volume in spec["volumes"]
+        if "persistentVolumeClaim" in volume
     }
     assert {
         "checkpoints": "demo-checkpoints",
         "datasets": "demo-datasets",
         "workspace": "home",
     } == sources
-    mounts = {each["name"]: each for each in spec["containers"][0]["volumeMounts"]}
+    mounts = {mount["name"]: mount for mount in spec["containers"][0]["volumeMounts"]}
     assert {"name": "datasets", "mountPath": "/datasets", "subPath": "a", "readOnly": True} == (
         mounts["datasets"]
     )
@@ -97,13 +103,13 @@ def test_claims(render: Render, pod: Take) -> None:
 
 def test_storage_of_an_elastic_job_is_sized_by_its_most_nodes(render: Render) -> None:
     """Space for every GPU that may ever join."""
-    made = render(
+    manifests = render(
         gpusPerNode=8,
         nodes=2,
         storage={"checkpoints": {"sizePerGpu": "1Gi"}},
         torchrun={"elastic": {"minNodes": 1, "maxNodes": 4}},
     )
-    spec = made["PersistentVolumeClaim/demo-checkpoints"]["spec"]
+    spec = manifests["PersistentVolumeClaim/demo-checkpoints"]["spec"]
     assert spec["resources"]["requests"]["storage"] == "32Gi"
 
 
@@ -134,8 +140,8 @@ def test_spread_constraints_are_about_the_jobs_own_pods(render: Render, pod: Tak
     """Without a selector a constraint would match nothing; one that is given stays."""
     bare = {"maxSkew": 1, "topologyKey": "x", "whenUnsatisfiable": "DoNotSchedule"}
     own = bare | {"labelSelector": {"matchLabels": {"a": "b"}}}
-    given = [bare, own]
-    template = pod(render(scheduling={"topologySpreadConstraints": given}))
+    constraints = [bare, own]
+    template = pod(render(scheduling={"topologySpreadConstraints": constraints}))
     first, second = template["spec"]["topologySpreadConstraints"]
     assert own == second
     selector = first["labelSelector"]["matchLabels"]
@@ -148,7 +154,7 @@ def test_run_policy(render: Render) -> None:
 
     One limit for all pods would let the back-off of a Job double with each pod that is lost.
     """
-    made = render(
+    manifests = render(
         runPolicy={
             "suspend": True,
             "backoffLimit": 0,
@@ -157,7 +163,7 @@ def test_run_policy(render: Render) -> None:
             "fatalExitCodes": [13, 42],
         }
     )
-    spec = made["Job/demo"]["spec"]
+    spec = manifests["Job/demo"]["spec"]
     assert {
         "suspend": True,
         "backoffLimitPerIndex": 0,
@@ -188,7 +194,9 @@ def test_zero_is_not_set(render: Render) -> None:
 
 def test_service_gives_rank_zero_its_name(render: Render, pod: Take) -> None:
     """The Service selects one pod unless every name is asked for; one node needs none."""
-    (service,) = (each for each in render(nodes=2).values() if each["kind"] == "Service")
+    (service,) = (
+        manifest for manifest in render(nodes=2).values() if manifest["kind"] == "Service"
+    )
     spec = service["spec"]
     assert spec["clusterIP"] == "None"
     assert spec["publishNotReadyAddresses"] is True
@@ -202,21 +210,24 @@ def test_service_gives_rank_zero_its_name(render: Render, pod: Take) -> None:
 
 def test_statefulset(render: Render, pod: Take, env: Take) -> None:
     """StatefulSet pods with rank 0 behind a ClusterIP Service, and a marker of the finished."""
-    made = render(nodes=3, torchrun={"controller": "StatefulSet", "port": 29400})
-    stateful, master = made["StatefulSet/demo"]["spec"], made["Service/demo-master"]["spec"]
+    manifests = render(nodes=3, torchrun={"controller": "StatefulSet", "port": 29400})
+    stateful, master = (
+        manifests["StatefulSet/demo"]["spec"],
+        manifests["Service/demo-master"]["spec"],
+    )
     assert {"replicas": 3, "serviceName": "demo", "podManagementPolicy": "Parallel"}.items() <= (
         stateful.items()
     )
     assert {"type": "ClusterIP", "publishNotReadyAddresses": True}.items() <= master.items()
     assert master["selector"]["statefulset.kubernetes.io/pod-name"] == "demo-0"
     assert 29400 == master["ports"][0]["port"]
-    assert pod(made)["spec"]["restartPolicy"] == "Always"
-    found = env(made)
-    assert found["ALLRANKS_FINISHED_MARKER"] == "/var/run/allranks/finished"
-    assert {"fieldRef": {"fieldPath": "metadata.labels['apps.kubernetes.io/pod-index']"}} == found[
-        "ALLRANKS_NODE_RANK"
-    ]
-    assert "PersistentVolumeClaim" not in str(made)
+    assert pod(manifests)["spec"]["restartPolicy"] == "Always"
+    variables = env(manifests)
+    assert variables["ALLRANKS_FINISHED_MARKER"] == "/var/run/allranks/finished"
+    assert {
+        "fieldRef": {"fieldPath": "metadata.labels['apps.kubernetes.io/pod-index']"}
+    } == variables["ALLRANKS_NODE_RANK"]
+    assert "PersistentVolumeClaim" not in str(manifests)
 
 
 def test_entry_digest_follows_the_files(render: Render, pod: Take) -> None:

@@ -27,8 +27,8 @@ def test_pods_are_restricted(ci_file: Any, ci: dict[str, Any], pod: Any) -> None
 def test_no_token_is_mounted_unless_asked(render: Any, pod: Any) -> None:
     """A trainer does not speak to the API server, so it gets no way to."""
     assert pod(render())["spec"]["automountServiceAccountToken"] is False
-    asked = render(serviceAccount={"automountToken": True})
-    assert pod(asked)["spec"]["automountServiceAccountToken"] is True
+    manifests = render(serviceAccount={"automountToken": True})
+    assert pod(manifests)["spec"]["automountServiceAccountToken"] is True
 
 
 def test_user_settings_go_over_the_restricted_ones(render: Any, pod: Any) -> None:
@@ -75,10 +75,10 @@ def test_new_claims_can_be_written(
 
 def test_given_group_wins(render: Any, pod: Any) -> None:
     """The group is the user's where the user gives one."""
-    made = render(
+    manifests = render(
         storage={"checkpoints": {"size": "1Gi"}}, security={"podSecurityContext": {"fsGroup": 7}}
     )
-    assert pod(made)["spec"]["securityContext"]["fsGroup"] == 7
+    assert pod(manifests)["spec"]["securityContext"]["fsGroup"] == 7
 
 
 def test_the_check_sees_an_open_pod() -> None:

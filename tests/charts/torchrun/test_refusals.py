@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from allranks.errors import InvalidValues
-from allranks.helm import failures
+from allranks.helm import errors
 from tests.charts.shared import refusals
 
 Refusal = Callable[..., str]
 
-REFUSED = refusals.refused("torchrun")
+REFUSED = refusals.refusal_cases("torchrun")
 
 
 @pytest.mark.parametrize("case", REFUSED, ids=refusals.names(REFUSED))
@@ -30,8 +30,8 @@ def test_the_command_line_refuses_the_same(case: dict[str, Any]) -> None:
 
 def test_all_problems_are_reported_at_once(refusal: Refusal) -> None:
     """A user mends a file in one go, and the command line reads each problem apart."""
-    said = refusal(image={"repository": ""}, queue="a", shm={"sizePerGpu": "1Gi"})
-    error = failures.parse(said)
+    message = refusal(image={"repository": ""}, queue="a", shm={"sizePerGpu": "1Gi"})
+    error = errors.parse(message)
     assert isinstance(error, InvalidValues)
     assert {"image.repository", "queue", "shm.sizePerGpu"} == {
         problem.path for problem in error.problems
@@ -46,17 +46,17 @@ def test_name_that_is_no_services_is_refused(name: str, refusal: Refusal) -> Non
 
 def test_name_that_is_too_long_for_a_statefulset_is_refused(refusal: Refusal) -> None:
     """A StatefulSet adds a hash to its name in a label of 63 characters."""
-    said = refusal(name="a" * 53, torchrun={"controller": "StatefulSet"})
-    assert "has 53 characters, and pods are named after it; use at most 52" in said
+    message = refusal(name="a" * 53, torchrun={"controller": "StatefulSet"})
+    assert "has 53 characters, and pods are named after it; use at most 52" in message
 
 
 @pytest.mark.parametrize("key", ["script", "setup"])
 def test_more_than_a_config_map_holds_is_refused(key: str, refusal: Refusal) -> None:
     """A script above 1 MiB is refused with what to do instead."""
     values = {"command": [], "script": "x"} | {key: "x" * 1_048_576}
-    said = refusal(**values)
-    assert "ERROR: script: script and setup have 10485" in said
-    assert "put the code in the image or on a volume" in said
+    message = refusal(**values)
+    assert "ERROR: script: script and setup have 10485" in message
+    assert "put the code in the image or on a volume" in message
 
 
 def test_longest_script_is_taken(render: Any) -> None:

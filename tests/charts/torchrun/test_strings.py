@@ -20,12 +20,12 @@ Pod = Callable[[dict[str, Any]], dict[str, Any]]
 @given(words=st.lists(STRINGS, min_size=1, max_size=12))
 def test_args_and_env_arrive_as_typed(words: list[str], render: Render, pod: Pod) -> None:
     """Each word of command and args, and each value of env, is what was typed."""
-    made = render(
+    manifests = render(
         command=["prog", *words], args=words, env={f"V{i}": word for i, word in enumerate(words)}
     )
-    trainer = pod(made)["spec"]["containers"][0]
+    trainer = pod(manifests)["spec"]["containers"][0]
     assert ["prog", *words, *words] == [expand(arg) for arg in trainer["args"]]
-    env = {each["name"]: each.get("value", "") for each in trainer["env"]}
+    env = {variable["name"]: variable.get("value", "") for variable in trainer["env"]}
     assert words == [expand(env[f"V{i}"]) for i in range(len(words))]
 
 
@@ -46,19 +46,19 @@ def test_script_and_setup_arrive_as_typed(lines: list[str], render: Render) -> N
 )
 def test_other_strings_arrive_as_typed(text: str, key: str, render: Render, pod: Pod) -> None:
     """Annotations, selectors, torchrun's own texts and podTemplate are not re-typed either."""
-    made = render(
+    manifests = render(
         annotations={f"example.com/{key}": text},
         scheduling={"nodeSelector": {key: "1e5"}},
         torchrun={"role": re.sub(r"[\r\n]", "", text)},
         podTemplate={"metadata": {"annotations": {"x": text}}, "spec": {"hostname": text}},
     )
-    template = pod(made)
-    assert text == made["Job/demo"]["metadata"]["annotations"][f"example.com/{key}"]
+    template = pod(manifests)
+    assert text == manifests["Job/demo"]["metadata"]["annotations"][f"example.com/{key}"]
     assert text == template["metadata"]["annotations"]["x"]
     spec = template["spec"]
     assert text == spec["hostname"]
     assert {key: "1e5"} == spec["nodeSelector"]
-    env = {each["name"]: each.get("value", "") for each in spec["containers"][0]["env"]}
+    env = {variable["name"]: variable.get("value", "") for variable in spec["containers"][0]["env"]}
     assert re.sub(r"[\r\n]", "", text) == expand(env.get("PET_ROLE", ""))
 
 
@@ -68,8 +68,8 @@ def test_ci_strings_arrive_as_typed(
     """In each ci file too, args and env are what the file says."""
     trainer = pod(ci)["spec"]["containers"][0]
     mounted = ["/etc/allranks/script"] if ci_values.get("script") else []
-    typed = [*mounted, *ci_values.get("command", []), *ci_values.get("args", [])]
-    assert typed == [expand(arg) for arg in trainer["args"]]
+    words = [*mounted, *ci_values.get("command", []), *ci_values.get("args", [])]
+    assert words == [expand(arg) for arg in trainer["args"]]
 
 
 @pytest.mark.parametrize(
@@ -85,14 +85,14 @@ def test_script_is_run_by_path(render: Render, pod: Pod) -> None:
     """A script runs from where it is mounted, and its folder allows that to any user."""
     spec = pod(render(script="print(1)", args=["a"]))["spec"]
     assert ["/etc/allranks/script", "a"] == spec["containers"][0]["args"]
-    (entry,) = (each for each in spec["volumes"] if each["name"] == "entry")
+    (entry,) = (volume for volume in spec["volumes"] if volume["name"] == "entry")
     assert 0o555 == entry["configMap"]["defaultMode"]
 
 
 def test_no_template_in_values_is_evaluated(render: Render) -> None:
     """`{{ fail }}` anywhere in the values is only text."""
     evil = '{{ fail "evaluated" }}'
-    made = render(
+    manifests = render(
         command=[evil],
         setup=evil,
         env={"A": evil},
@@ -100,4 +100,4 @@ def test_no_template_in_values_is_evaluated(render: Render) -> None:
         workingDir=f"/{evil}",
         podTemplate={"metadata": {"annotations": {"b": evil}}},
     )
-    assert evil == made["ConfigMap/demo"]["data"]["setup.sh"]
+    assert evil == manifests["ConfigMap/demo"]["data"]["setup.sh"]

@@ -60,8 +60,8 @@ def test_every_option_is_read(render: Render, env: Env, monkeypatch: pytest.Monk
     }
     lists = {"duplicateStdoutFilters": "a,b", "duplicateStderrFilters": "c,,d"}
     conf = {"rdzvConf": {"join_timeout": "900", "protocol": "https"}}
-    made = render(command=["/x"], nodes=3, procsPerNode=2, torchrun=options | lists | conf)
-    args = parsed(env(made), monkeypatch)
+    manifests = render(command=["/x"], nodes=3, procsPerNode=2, torchrun=options | lists | conf)
+    args = parsed(env(manifests), monkeypatch)
     for key, value in options.items():
         assert value == getattr(args, re.sub("([A-Z])", r"_\1", key).lower()), key
     assert ["a", "b"] == args.duplicate_stdout_filters
@@ -74,10 +74,10 @@ def test_every_option_of_torchrun_has_a_value(torchrun: Path) -> None:
     """Each option of torchrun is in values.yaml, or has a reason not to be."""
     text = (torchrun / "values.yaml").read_text()
     keys = set(re.findall(r"^  (\w+):", text.partition("\ntorchrun:")[2], re.MULTILINE))
-    known = {re.sub("([A-Z])", r"_\1", key).lower() for key in keys}
-    known |= {"nnodes", "nproc_per_node", "master_port"}  # nodes, procsPerNode, port
+    flags = {re.sub("([A-Z])", r"_\1", key).lower() for key in keys}
+    flags |= {"nnodes", "nproc_per_node", "master_port"}  # nodes, procsPerNode, port
     options = {action.dest for action in get_args_parser()._actions}
-    assert not options - known - set(_NO_VALUE)
+    assert not options - flags - set(_NO_VALUE)
     launcher = (torchrun / "files/launch.py").read_text()
     for option in ("logs-specs", "numa-binding"):
         assert option in launcher, "torchrun reads it from no variable, so the launcher passes it"
@@ -117,17 +117,17 @@ def test_flags(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A Python is put in front only of a Python script; flags are 1 or absent."""
-    found = env(render(**values))
+    variables = env(render(**values))
     every = {"PET_NO_PYTHON", "PET_MODULE", "PET_RUN_PATH", "PET_VIRTUAL_LOCAL_RANK"}
-    assert flags == every & set(found)
-    assert {"1"} >= {found[flag] for flag in flags}
-    args = parsed(found, monkeypatch)
+    assert flags == every & set(variables)
+    assert {"1"} >= {variables[flag] for flag in flags}
+    args = parsed(variables, monkeypatch)
     assert ("PET_NO_PYTHON" in flags) == args.no_python
 
 
 def test_c10d_meets_at_rank_zero(render: Render, env: Env) -> None:
     """Nodes meet at the name of rank 0, under the release's name as the id."""
-    found = env(render(nodes=2, torchrun={"port": 29400}))
+    variables = env(render(nodes=2, torchrun={"port": 29400}))
     assert {
         "PET_RDZV_BACKEND": "c10d",
         "PET_RDZV_ENDPOINT": "demo-0.demo:29400",
@@ -135,19 +135,19 @@ def test_c10d_meets_at_rank_zero(render: Render, env: Env) -> None:
         "ALLRANKS_RANK0_HOST": "demo-0.demo",
         "ALLRANKS_RANK0_PORT": "29400",
         "ALLRANKS_WAIT_SECONDS": "300",
-    }.items() <= found.items()
+    }.items() <= variables.items()
     assert {
         "fieldRef": {
             "fieldPath": "metadata.annotations['batch.kubernetes.io/job-completion-index']"
         }
-    } == found["ALLRANKS_NODE_RANK"]
+    } == variables["ALLRANKS_NODE_RANK"]
 
 
 def test_c10d_of_a_statefulset_meets_behind_the_service(render: Render, env: Env) -> None:
     """The store is behind the ClusterIP; the ranks' own is on the pod, on ports of its own."""
-    found = env(render(nodes=2, torchrun={"controller": "StatefulSet"}))
-    assert found["PET_RDZV_ENDPOINT"] == "demo-master:29500"
-    assert found["ALLRANKS_RANK0_HOST"] == "demo-0.demo"
+    variables = env(render(nodes=2, torchrun={"controller": "StatefulSet"}))
+    assert variables["PET_RDZV_ENDPOINT"] == "demo-master:29500"
+    assert variables["ALLRANKS_RANK0_HOST"] == "demo-0.demo"
 
 
 @pytest.mark.parametrize(
@@ -155,38 +155,38 @@ def test_c10d_of_a_statefulset_meets_behind_the_service(render: Render, env: Env
 )
 def test_static(controller: str, host: str, render: Render, env: Env) -> None:
     """Static ranks know the master's address; no process restarts apart from the others."""
-    made = render(nodes=2, torchrun={"rdzvBackend": "static", "controller": controller})
-    found = env(made)
+    manifests = render(nodes=2, torchrun={"rdzvBackend": "static", "controller": controller})
+    variables = env(manifests)
     assert {
         "PET_RDZV_BACKEND": "static",
         "PET_MASTER_ADDR": host,
         "PET_MASTER_PORT": "29500",
         "PET_MAX_RESTARTS": "0",
         "ALLRANKS_RANK0_HOST": host,
-    }.items() <= found.items()
-    assert found["ALLRANKS_NODE_RANK"] == found["PET_NODE_RANK"]
-    assert "PET_RDZV_ENDPOINT" not in found
+    }.items() <= variables.items()
+    assert variables["ALLRANKS_NODE_RANK"] == variables["PET_NODE_RANK"]
+    assert "PET_RDZV_ENDPOINT" not in variables
 
 
 def test_etcd(render: Render, env: Env) -> None:
     """With an etcd no pod is waited for, nodes tell their addresses, each revision has its id."""
-    found = env(
+    variables = env(
         render(nodes=2, torchrun={"rdzvBackend": "etcd", "rdzvEndpoint": "etcd.infra:2379"})
     )
     assert {
         "PET_RDZV_BACKEND": "etcd",
         "PET_RDZV_ENDPOINT": "etcd.infra:2379",
         "PET_RDZV_ID": "demo-1",
-    }.items() <= found.items()
-    assert {"fieldRef": {"fieldPath": "status.podIP"}} == found["PET_LOCAL_ADDR"]
-    assert "ALLRANKS_RANK0_HOST" not in found
+    }.items() <= variables.items()
+    assert {"fieldRef": {"fieldPath": "status.podIP"}} == variables["PET_LOCAL_ADDR"]
+    assert "ALLRANKS_RANK0_HOST" not in variables
 
 
 def test_elastic(render: Render, env: Env) -> None:
     """A range of nodes, and a Job that is over when rank 0 is."""
-    made = render(torchrun={"elastic": {"minNodes": 2, "maxNodes": 4}})
-    assert env(made)["PET_NNODES"] == "2:4"
-    spec = made["Job/demo"]["spec"]
+    manifests = render(torchrun={"elastic": {"minNodes": 2, "maxNodes": 4}})
+    assert env(manifests)["PET_NNODES"] == "2:4"
+    spec = manifests["Job/demo"]["spec"]
     assert (4, 4) == (spec["completions"], spec["parallelism"])
     assert {"rules": [{"succeededIndexes": "0"}]} == spec["successPolicy"]
 
@@ -215,19 +215,24 @@ def test_fatal_codes_reach_the_launcher(render: Render, env: Env) -> None:
 
 def test_options_without_a_variable(render: Render, env: Env) -> None:
     """Two options torchrun reads from no variable: the launcher is told to pass them."""
-    found = env(render(torchrun={"logsSpecs": "mine", "numaBinding": "node"}))
-    assert (found["ALLRANKS_LOGS_SPECS"], found["ALLRANKS_NUMA_BINDING"]) == ("mine", "node")
+    variables = env(render(torchrun={"logsSpecs": "mine", "numaBinding": "node"}))
+    assert (variables["ALLRANKS_LOGS_SPECS"], variables["ALLRANKS_NUMA_BINDING"]) == (
+        "mine",
+        "node",
+    )
 
 
 def test_user_env_comes_last(render: Render, pod: Callable[..., Any]) -> None:
     """The user's variables follow ours, sorted; PYTHONUNBUFFERED is theirs where they set it."""
-    made = render(env={"Z": "1", "A": {"valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}})
-    names = [each["name"] for each in pod(made)["spec"]["containers"][0]["env"]]
+    manifests = render(
+        env={"Z": "1", "A": {"valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}}
+    )
+    names = [variable["name"] for variable in pod(manifests)["spec"]["containers"][0]["env"]]
     assert ["A", "Z"] == names[-2:]
     assert "PYTHONUNBUFFERED" in names
     theirs = [
-        each
-        for each in pod(render(env={"PYTHONUNBUFFERED": "0"}))["spec"]["containers"][0]["env"]
-        if each["name"] == "PYTHONUNBUFFERED"
+        variable
+        for variable in pod(render(env={"PYTHONUNBUFFERED": "0"}))["spec"]["containers"][0]["env"]
+        if variable["name"] == "PYTHONUNBUFFERED"
     ]
     assert [{"name": "PYTHONUNBUFFERED", "value": "0"}] == theirs

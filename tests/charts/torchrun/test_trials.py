@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from allranks.sweep import space
-from allranks.sweep.values import spec as specs
-from allranks.sweep.values.apply import bind, trial_values
+from allranks.sweep.search import space
+from allranks.sweep.spec import parse as specs
+from allranks.sweep.spec.apply import bind, trial_values
 from allranks.values.sources import defaults
 from allranks.yamlio.dump import dump
 from allranks.yamlio.load import load
@@ -35,12 +35,12 @@ QUOTED = st.one_of(STRINGS, st.sampled_from(["08", "1e-5", "true", "", "${sweep.
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
-@given(typed=st.lists(PLAIN | QUOTED, min_size=1, max_size=9))
+@given(choices=st.lists(PLAIN | QUOTED, min_size=1, max_size=9))
 def test_every_choice_arrives_as_typed(
-    typed: list[tuple[str, str]], template: Any, torchrun: Path, tmp_path: Path
+    choices: list[tuple[str, str]], template: Any, torchrun: Path, tmp_path: Path
 ) -> None:
     """As words of argv, as variables, and within other texts."""
-    document = load(_file([token for token, _ in typed]), "v.yaml")
+    document = load(_file([token for token, _ in choices]), "v.yaml")
     sweep = specs.parse("s", document.data["sweep"], document.token, document.where)
     chart = defaults("torchrun")
     bound = bind(sweep, chart).spec
@@ -49,11 +49,11 @@ def test_every_choice_arrives_as_typed(
     file.write_text(dump(MINIMAL | values), encoding="utf-8")
     (pod,) = templates(by_name(template(torchrun, "--values", str(file)))).values()
     trainer = pod["spec"]["containers"][0]
-    held = [f"<{text}>" for _, text in typed]
-    words = [word for index, (_, text) in enumerate(typed) for word in (f"--p{index}", text)]
-    assert [*held, *words] == [expand(arg) for arg in trainer["args"]][-3 * len(typed) :]
-    env = {each["name"]: each.get("value", "") for each in trainer["env"]}
-    assert [text for _, text in typed] == [expand(env[f"P{i}"]) for i in range(len(typed))]
+    texts = [f"<{text}>" for _, text in choices]
+    words = [word for index, (_, text) in enumerate(choices) for word in (f"--p{index}", text)]
+    assert [*texts, *words] == [expand(arg) for arg in trainer["args"]][-3 * len(choices) :]
+    env = {variable["name"]: variable.get("value", "") for variable in trainer["env"]}
+    assert [text for _, text in choices] == [expand(env[f"P{i}"]) for i in range(len(choices))]
 
 
 def _file(tokens: list[str]) -> str:
@@ -62,8 +62,8 @@ def _file(tokens: list[str]) -> str:
         f"    p{at}:\n      arg: --p{at}\n      env: P{at}\n      values:\n      - {token}\n"
         for at, token in enumerate(tokens)
     )
-    held = "".join(f"      - '<${{sweep.p{index}}}>'\n" for index in range(len(tokens)))
+    args = "".join(f"      - '<${{sweep.p{index}}}>'\n" for index in range(len(tokens)))
     return (
         f"sweep:\n  parameters:\n{parameters}"
-        f"  trial:\n    workload: torchrun\n    values:\n      args:\n{held}"
+        f"  trial:\n    workload: torchrun\n    values:\n      args:\n{args}"
     )

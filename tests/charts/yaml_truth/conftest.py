@@ -70,11 +70,11 @@ class Truth:
             flags: (kind, text) of the --set family, in order.
             defaults: the chart's own values.yaml.
         """
-        done = self._template(files, flags, defaults)
-        if done.returncode:
+        process = self._template(files, flags, defaults)
+        if process.returncode:
             return None
-        match = re.search(r"^values: (\S+)$", done.stdout, re.MULTILINE)
-        assert match is not None, done.stdout
+        match = re.search(r"^values: (\S+)$", process.stdout, re.MULTILINE)
+        assert match is not None, process.stdout
         return self.same(json.loads(base64.b64decode(match[1])))
 
     def _template(

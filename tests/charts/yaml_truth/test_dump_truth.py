@@ -100,7 +100,7 @@ def test_a_stream_survives_being_printed_by_a_template(truth: Truth, dice: Dice)
     }
     chart = truth.chart("{}")
     (chart / "templates" / "truth.yaml").write_text(dump(manifest), encoding="utf-8", newline="")
-    assert [manifest] == [found for found in load_all(truth.helm.render(chart)) if found]
+    assert [manifest] == [document for document in load_all(truth.helm.render(chart)) if document]
 
 
 def _no_braces(text: str) -> str:

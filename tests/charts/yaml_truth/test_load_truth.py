@@ -40,26 +40,26 @@ SPECIAL = _SPECIAL.split()
 
 def scalars(count: int, draw: random.Random) -> list[str]:
     """Plain scalars that look like something, none of which YAML reads as syntax."""
-    found = list(SPECIAL)
-    while len(found) < count:
+    texts = list(SPECIAL)
+    while len(texts) < count:
         alphabet = draw.choice(ALPHABETS)
         length = draw.randint(1, draw.choice((3, 6, 20)))
         text = "".join(draw.choice(alphabet) for _ in range(length))
         if text not in ("-", "---", "...") and not text.endswith(":"):
-            found.append(text)
-    return found
+            texts.append(text)
+    return texts
 
 
 def readable(texts: list[str]) -> list[str]:
     """Those that the loader takes one by one: no infinities, no numbers that lose digits."""
-    kept = []
+    plain = []
     for text in texts:
         try:
             load(f"v: {text}\n", "v")
         except InputError:
             continue
-        kept.append(text)
-    return kept
+        plain.append(text)
+    return plain
 
 
 @pytest.mark.parametrize("seed", range(2))

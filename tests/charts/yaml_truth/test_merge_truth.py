@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from allranks.values.merge import merge, overlay
-from allranks.values.sources import Sources, load
+from allranks.values.sources import Sources, load_sources
 
 if TYPE_CHECKING:
     import random
@@ -114,7 +114,7 @@ def test_sources_apply_in_helms_order(
     (home / "torchrun").symlink_to(chart)
     monkeypatch.setenv("ALLRANKS_CHARTS", str(home))
     files = ['{"workload": "torchrun", "k": "file", "m": {"z": 1}}', '{"m": {"y": 2}, "n": [1]}']
-    loaded = load(Sources(tuple(str(truth.file(text)) for text in files), tuple(flags)))
+    loaded = load_sources(Sources(tuple(str(truth.file(text)) for text in files), tuple(flags)))
     assert truth.values(*files, flags=flags, defaults=defaults) == truth.same(loaded.values)
     # What Helm is given, it turns into the same values.
     assert truth.values(json.dumps(loaded.user), defaults=defaults) == truth.same(loaded.values)

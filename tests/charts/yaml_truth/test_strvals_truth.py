@@ -115,9 +115,9 @@ def test_many_flags_mean_what_they_mean_to_helm(
     flags = []
     for i in range(400):
         text = f"c{i}.{assignment(draw, kind)}"
-        found = ours(kind, text, expected)
-        if found is not None:
-            expected = found
+        values = ours(kind, text, expected)
+        if values is not None:
+            expected = values
             flags.append((kind, text))
     assert len(flags) > 200
     assert truth.values(json.dumps(start), flags=flags) == truth.same(expected)
@@ -128,10 +128,12 @@ def test_what_we_refuse_helm_refuses(truth: Truth, dice: Dice, kind: str) -> Non
     """No flag is refused that Helm takes."""
     draw = dice(kind)
     texts = dict.fromkeys(assignment(draw, kind) for _ in range(1000))
-    refused = [text for text in texts if ours(kind, text, START) is None][:25]
-    assert refused
-    taken = [text for text in refused if truth.values(START_TEXT, flags=[(kind, text)]) is not None]
-    assert [] == taken
+    refusals = [text for text in texts if ours(kind, text, START) is None][:25]
+    assert refusals
+    accepted = [
+        text for text in refusals if truth.values(START_TEXT, flags=[(kind, text)]) is not None
+    ]
+    assert [] == accepted
 
 
 WHOLE = [
@@ -184,18 +186,18 @@ WHOLE = [
 def test_a_whole_flag_means_what_it_means_to_helm(truth: Truth, kind: str, text: str) -> None:
     """Several keys in one flag, corners of the grammar, and mistakes."""
     expected = ours(kind, text, START)
-    found = truth.values(START_TEXT, flags=[(kind, text)])
-    assert found == (None if expected is None else truth.same(expected))
+    values = truth.values(START_TEXT, flags=[(kind, text)])
+    assert values == (None if expected is None else truth.same(expected))
 
 
 def test_a_json_object_alone_is_values(truth: Truth) -> None:
     """--set-json '{...}' merges an object into the values, in Helm 4; Helm 3 refuses it."""
     text = ' {"a": {"c": null, "l": {"x": 1}}, "s": {"t": [1]}} '
-    found = truth.values(START_TEXT, flags=[("set-json", text)])
+    values = truth.values(START_TEXT, flags=[("set-json", text)])
     if truth.helm.major == 4:
-        assert found == truth.same(ours("set-json", text, START))
+        assert values == truth.same(ours("set-json", text, START))
     else:
-        assert found is None
+        assert values is None
     for wrong in ('{"a": 1} x', '{"a"', "{a: 1}"):
         assert ours("set-json", wrong, START) is None
         assert truth.values(START_TEXT, flags=[("set-json", wrong)]) is None
@@ -223,11 +225,11 @@ def test_files_are_read_as_by_helm(truth: Truth, tmp_path: Path) -> None:
 def test_any_flag_means_what_it_means_to_helm(truth: Truth, kind: str, text: str) -> None:
     """Free search over the grammar's characters finds no difference."""
     expected = ours(kind, text, START)
-    found = truth.values(START_TEXT, flags=[(kind, text)])
+    values = truth.values(START_TEXT, flags=[(kind, text)])
     if "[" in text and "]" not in text.rpartition("[")[2] and expected is None:
         # An index that is never closed: Helm 3 refuses it too, Helm 4 drops it without a word.
-        assert found is None or truth.helm.major == 4
+        assert values is None or truth.helm.major == 4
     elif kind == "set-json" and text.strip().startswith("{"):
-        assert truth.helm.major == 3 or found == (expected and truth.same(expected))
+        assert truth.helm.major == 3 or values == (expected and truth.same(expected))
     else:
-        assert found == (None if expected is None else truth.same(expected))
+        assert values == (None if expected is None else truth.same(expected))

@@ -65,9 +65,9 @@ class Pod:
     def kill(self) -> None:
         """End it as a lost node does: with all its processes, and without a word."""
         own = psutil.Process(self.process.pid)
-        for one in [*own.children(recursive=True), own]:
+        for process in [*own.children(recursive=True), own]:
             with contextlib.suppress(psutil.NoSuchProcess):
-                one.send_signal(signal.SIGKILL)
+                process.send_signal(signal.SIGKILL)
         self.process.wait()
 
 
@@ -107,7 +107,7 @@ class Cast:
                 role: [f"{self.address(role, index)}:2222" for index in range(count)]
                 for role, count in self.counts.items()
             },
-            "leads": [list(each) for each in self.leads],
+            "leads": [list(lead) for lead in self.leads],
             "optional": [role for role, about in recipe["roles"].items() if about.get("optional")],
             **{key: recipe[key] for key in ("needs", "ranks", "endsItself", "env")},
             **other,
@@ -120,7 +120,7 @@ class Cast:
         folder.mkdir()
         plan = folder / "plan.json"
         plan.write_text(json.dumps(self.plan(**env.pop("plan", {}))))
-        told = {
+        variables = {
             "ALLRANKS_ROLE": role,
             "JOB_COMPLETION_INDEX": index,
             "ALLRANKS_PLAN": plan,
@@ -137,7 +137,7 @@ class Cast:
         with (folder / "log").open("wb") as log:
             process = subprocess.Popen(
                 [sys.executable, "-B", "-u", FILES / "follow.py", *words],
-                env=os.environ | {key: str(value) for key, value in told.items()},
+                env=os.environ | {key: str(value) for key, value in variables.items()},
                 stdout=log,
                 stderr=log,
                 cwd=folder,

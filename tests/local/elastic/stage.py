@@ -1,6 +1,6 @@
-"""A master and its workers as real processes, with the watcher's part played by the test.
+"""A master and its workers as real processes, with the operator's part played by the test.
 
-`Stage.turn` is one look of a watcher: new plans are taken into the target by the very functions
+`Stage.turn` is one look of an operator: new plans are taken into the target by the very functions
 that a real one uses, missing pods are started, superfluous ones ended, and the job and the pods are
 written for the master. It is called by whoever waits for something, so no thread is needed.
 """
@@ -23,10 +23,11 @@ from urllib.request import ProxyHandler, build_opener
 import psutil
 
 from allranks import names
-from allranks.elastic import apply, job, plan
+from allranks.elastic.api import job, plan
 from allranks.elastic.members import SUCCEEDED, Member
-from allranks.elastic.pods import naming
-from allranks.elastic.target import Target
+from allranks.elastic.plans import apply
+from allranks.elastic.pods import metadata as pod_metadata
+from allranks.elastic.target import DesiredState
 
 FILES = Path(__file__).parents[3] / "charts/elastic/files"
 WORKER = FILES / "elastic_worker.py"
@@ -69,7 +70,7 @@ class Stage:
     def __post_init__(self) -> None:
         """Write the job; nothing runs yet."""
         self.port = free_port()
-        self.target = Target()
+        self.target = DesiredState()
         self.done: set[str] = set()
         self.ended: dict[str, str] = {}
         self.running: dict[str, subprocess.Popen[bytes]] = {}
@@ -101,7 +102,7 @@ class Stage:
         return self.master
 
     def turn(self) -> bool:
-        """One look of a watcher; True, so that it can stand in a condition."""
+        """One look of an operator; True, so that it can stand in a condition."""
         self._see_ends()
         for path in sorted((self.folder / "plans").glob("*.json")):
             if path.name not in self.done:
@@ -109,16 +110,16 @@ class Stage:
                 self.done.add(path.name)
         for kind, group in self.target.groups.items():
             for member in group.current:
-                name = naming.pod_name("demo", kind, member.id)
+                name = pod_metadata.pod_name("demo", kind, member.id)
                 if name not in self.running and name not in self.ended:
                     self._start(kind, member)
-        wanted = {
-            naming.pod_name("demo", kind, member.id)
+        desired = {
+            pod_metadata.pod_name("demo", kind, member.id)
             for kind, group in self.target.groups.items()
             for member in group.current
         }
         for name, process in self.running.items():
-            if name not in wanted and process.poll() is None:
+            if name not in desired and process.poll() is None:
                 self._end_in_time(name, process)
         self._write()
         return True
@@ -147,20 +148,22 @@ class Stage:
         try:
             url = f"http://127.0.0.1:{self.port}/v1/status"
             with build_opener(ProxyHandler({})).open(url, timeout=5) as answer:
-                found: dict[str, Any] = json.load(answer)
-                return found
+                content: dict[str, Any] = json.load(answer)
+                return content
         except (URLError, OSError):
             return {}
 
     def training(self, *pods: str) -> bool:
         """Whether exactly these workers train, by their numbers, and all have started."""
-        found = self.status()
-        ranks = {one["pod"]: one["rank"] for one in found.get("workers", [])}
-        trains = [one["pod"] for one in found.get("workers", []) if one["state"] == "training"]
-        wanted = [naming.pod_name("demo", "worker", int(pod)) for pod in pods]
-        if sorted(trains) != sorted(wanted) or found.get("forming"):
+        status = self.status()
+        ranks = {worker["pod"]: worker["rank"] for worker in status.get("workers", [])}
+        trains = [
+            worker["pod"] for worker in status.get("workers", []) if worker["state"] == "training"
+        ]
+        pod_names = [pod_metadata.pod_name("demo", "worker", int(pod)) for pod in pods]
+        if sorted(trains) != sorted(pod_names) or status.get("forming"):
             return False
-        marks = {f"{found['generation']}:{ranks[pod]}:{len(pods)}" for pod in wanted}
+        marks = {f"{status['generation']}:{ranks[pod]}:{len(pods)}" for pod in pod_names}
         return marks <= set(self.starts())
 
     def starts(self) -> list[str]:
@@ -194,16 +197,16 @@ class Stage:
                     victim.kill()
             process.wait()
 
-    # --- a watcher's part -------------------------------------------------------------------------
+    # --- an operator's part -----------------------------------------------------------------------
 
     def _take(self, raw: dict[str, Any]) -> None:
-        found = plan.read(raw)
-        taken = apply.apply(self.target, found, job.read(self._job()))
-        self.target = replace(taken.target, plan=found.name)
+        scale_plan = plan.read(raw)
+        outcome = apply.apply_plan(self.target, scale_plan, job.read(self._job()))
+        self.target = replace(outcome.target, plan=scale_plan.name)
 
     def _start(self, kind: str, member: Member) -> None:
-        name = naming.pod_name("demo", kind, member.id)
-        command = self.types.get(kind) or [sys.executable, "-u", str(WORKER), *self.words]
+        name = pod_metadata.pod_name("demo", kind, member.id)
+        command = self.types.get(kind) or [sys.executable, "-B", "-u", str(WORKER), *self.words]
         env = self._env() | {
             "POD_NAME": name,
             "POD_IP": "127.0.0.1",
@@ -244,14 +247,14 @@ class Stage:
         members = []
         next_id = group.next_id
         for member in group.members:
-            if naming.pod_name("demo", kind, member.id) != name:
+            if pod_metadata.pod_name("demo", kind, member.id) != name:
                 members.append(member)
             elif end or not self.relaunch:
                 members.append(replace(member, ended=end or "Failed"))
             else:
                 members.append(Member(next_id, member.rank, member.relaunches + 1))
                 next_id += 1
-        members.sort(key=lambda one: one.id)
+        members.sort(key=lambda member: member.id)
         groups = dict(self.target.groups)
         groups[kind] = replace(group, members=tuple(members), next_id=next_id)
         self.target = replace(self.target, groups=groups)
@@ -269,13 +272,13 @@ class Stage:
         }
 
     def _write(self) -> None:
-        asked = {"deletionTimestamp": "2030-01-01T00:00:00Z"}
+        metadata = {"deletionTimestamp": "2030-01-01T00:00:00Z"}
         pods = [
             {
                 "metadata": {
                     "name": name,
                     "labels": {names.EDL_TYPE: self.types_of[name]},
-                    **(asked if name in self.leaving else {}),
+                    **(metadata if name in self.leaving else {}),
                 },
                 "status": {"phase": self.ended.get(name, "Running")},
             }

@@ -23,13 +23,13 @@ pytestmark = pytest.mark.local
 @pytest.fixture
 def stage(tmp_path: Path) -> Iterator[Stage]:
     """A job of one worker that only waits."""
-    made = Stage(tmp_path, workers={"replicas": 1}, types={"worker": ["/bin/sleep", "600"]})
-    yield made
-    made.close()
+    master_stage = Stage(tmp_path, workers={"replicas": 1}, types={"worker": ["/bin/sleep", "600"]})
+    yield master_stage
+    master_stage.close()
 
 
 def test_sigterm_ends_it_cleanly_and_says_that_the_job_goes_on(stage: Stage) -> None:
-    """Neither success nor failure: the watcher starts another one."""
+    """Neither success nor failure: the operator starts another one."""
     master = stage.start_master()
     until(stage.status, "the master")
     assert 128 + signal.SIGTERM == terminate(master)
@@ -71,7 +71,7 @@ def test_wrong_input_ends_it_with_2_and_a_sentence(
 ) -> None:
     """No traceback; the reason is left where Kubernetes shows it."""
     reason = tmp_path / "reason"
-    found = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "allranks_operator.master"],
         env=env | {"ALLRANKS_TERMINATION_LOG": str(reason)},
         cwd=tmp_path,
@@ -80,9 +80,9 @@ def test_wrong_input_ends_it_with_2_and_a_sentence(
         check=False,
         timeout=60,
     )
-    assert 2 == found.returncode
-    assert words in json.loads(found.stderr)["event"]
-    assert "Traceback" not in found.stderr
+    assert 2 == process.returncode
+    assert words in json.loads(process.stderr)["event"]
+    assert "Traceback" not in process.stderr
     assert not env or words in reason.read_text()
 
 

@@ -41,9 +41,9 @@ def test_setup_comes_first_and_words_arrive_as_typed(shell: str, entry: Path) ->
     """What setup exports holds for the program; no word is looked at by a shell."""
     (entry.parent / "setup.sh").write_text("export MADE='by setup'\n")
     words = ["$HOME `id`", "", "a b", "*"]
-    shown = 'printf "%s|" "$MADE" "$@"'
-    done = start(shell, entry, "exec", "/bin/sh", "-c", shown, "x", *words)
-    assert (0, "by setup|$HOME `id`||a b|*|") == (done.returncode, done.stdout)
+    script = 'printf "%s|" "$MADE" "$@"'
+    process = start(shell, entry, "exec", "/bin/sh", "-c", script, "x", *words)
+    assert (0, "by setup|$HOME `id`||a b|*|") == (process.returncode, process.stdout)
 
 
 def test_a_plain_program_finds_the_reporter(entry: Path) -> None:
@@ -51,31 +51,31 @@ def test_a_plain_program_finds_the_reporter(entry: Path) -> None:
     (entry.parent / "allranks_report.py").write_text("print('found')\n")
     (entry.parent / "setup.sh").write_text("export PYTHONPATH=/own\n")
     words = ("-c", "import allranks_report, os; print(os.environ['PYTHONPATH'])")
-    done = start("/bin/sh", entry, "exec", sys.executable, *words)
-    assert f"found\n/own:{entry.parent}\n" == done.stdout, done.stderr
+    process = start("/bin/sh", entry, "exec", sys.executable, *words)
+    assert f"found\n/own:{entry.parent}\n" == process.stdout, process.stderr
 
 
 def test_setup_that_fails_ends_the_pod(entry: Path) -> None:
     """The program is not run."""
     (entry.parent / "setup.sh").write_text("exit 9\n")
-    done = start("/bin/sh", entry, "exec", "echo", "ran")
-    assert (9, "") == (done.returncode, done.stdout)
-    assert "setup failed with exit code 9" in done.stderr
+    process = start("/bin/sh", entry, "exec", "echo", "ran")
+    assert (9, "") == (process.returncode, process.stdout)
+    assert "setup failed with exit code 9" in process.stderr
 
 
 def test_an_image_without_python_is_named(entry: Path, tmp_path: Path) -> None:
     """What the wrapper needs is said, with ways to have it; plain programs need none."""
     empty = tmp_path / "bin"
     empty.mkdir()
-    done = start("/bin/sh", entry, "follow", "true", path=str(empty))
-    assert 127 == done.returncode
-    assert "neither python3 nor python of version 3.8" in done.stderr
+    process = start("/bin/sh", entry, "follow", "true", path=str(empty))
+    assert 127 == process.returncode
+    assert "neither python3 nor python of version 3.8" in process.stderr
     assert 0 == start("/bin/sh", entry, "exec", "/bin/true", path=str(empty)).returncode
 
 
 def test_the_wrapper_is_found_beside_the_entry(entry: Path) -> None:
     """The first word names it; what it lacks of its environment is an error of its own."""
-    done = start("/bin/sh", entry, "follow", "true")
-    assert 0 != done.returncode
-    assert "KeyError: 'ALLRANKS_ROLE'" in done.stderr
+    process = start("/bin/sh", entry, "follow", "true")
+    assert 0 != process.returncode
+    assert "KeyError: 'ALLRANKS_ROLE'" in process.stderr
     assert not list(entry.parent.glob("__pycache__"))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import psutil
 import pytest
 
-from allranks.local import addresses
+from allranks.local.host import addresses
 from tests.local.conftest import port_base, until
 
 from .cast import FOR_EVER, Cast, Pod
@@ -37,16 +37,16 @@ class MakeCast(Protocol):
 @pytest.fixture
 def cast(tmp_path: Path) -> Iterator[MakeCast]:
     """Makes jobs; at the test's end nothing of them runs."""
-    made: list[Cast] = []
+    casts: list[Cast] = []
 
     def make(**options: Any) -> Cast:
         port = addresses.free_port(port_base() + 400)
-        made.append(Cast(tmp_path, port, **options))
-        return made[-1]
+        casts.append(Cast(tmp_path, port, **options))
+        return casts[-1]
 
     yield make
-    for one in made:
-        one.close()
+    for member in casts:
+        member.close()
 
 
 def test_the_lead_tells_the_others_that_it_is_done(cast: MakeCast) -> None:
@@ -92,8 +92,8 @@ def test_a_chief_that_starts_again_is_found(cast: MakeCast) -> None:
 
 def _connected(pod: Pod) -> bool:
     return any(
-        one.status == psutil.CONN_ESTABLISHED
-        for one in psutil.Process(pod.process.pid).net_connections("tcp")
+        connection.status == psutil.CONN_ESTABLISHED
+        for connection in psutil.Process(pod.process.pid).net_connections("tcp")
     )
 
 
@@ -151,6 +151,28 @@ def test_all_workers_must_be_done(cast: MakeCast) -> None:
     # PyTorch's servers end by themselves; this one is given the time, and does not.
     assert [0, 0] == [third.code(), first.code()]
     server.says("the training is done; ending")
+
+
+@pytest.mark.parametrize("leaves", ["hangs up", "has heard"])
+def test_a_lead_that_is_done_is_told_before_the_meeting_ends(leaves: str, cast: MakeCast) -> None:
+    """Both leads are done at once: the one that keeps the meeting stays until the other knows.
+
+    Else the other would look for a meeting that is gone, for as long as a lost lead is looked for.
+    """
+    job = cast(framework="pytorch", counts={"worker": 2}, leads=(("worker", 2),))
+    keeper = job.start("worker", 0, "exit 0")
+    keeper.says("waiting here for the other leads")
+    with socket.create_connection((job.address("worker", 0), job.port)) as other:
+        for word in ({"pod": "worker-1", "known": []}, {"ended": 0}):
+            other.sendall((json.dumps(word) + "\n").encode())
+        with other.makefile("rb") as lines:
+            assert "done" in (json.loads(line)["over"] for line in lines)
+        with pytest.raises(subprocess.TimeoutExpired):
+            keeper.process.wait(2)
+        if leaves == "has heard":
+            other.sendall(b'{"heard": true}\n')
+            assert 0 == keeper.code()
+    assert 0 == keeper.code()
 
 
 def test_a_meeting_that_starts_anew_is_told_what_was_known(cast: MakeCast) -> None:
@@ -218,18 +240,18 @@ def test_a_follower_that_fails_because_the_lead_is_done(cast: MakeCast) -> None:
 
 
 @pytest.mark.parametrize("role", ["chief", "ps"])
-@pytest.mark.parametrize("taken", ["exit 0", "exit 5", ":"])
-def test_told_to_stop_it_is_not_done(role: str, taken: str, cast: MakeCast) -> None:
+@pytest.mark.parametrize("action", ["exit 0", "exit 5", ":"])
+def test_told_to_stop_it_is_not_done(role: str, action: str, cast: MakeCast) -> None:
     """After SIGTERM the program may save, and even end well: the pod has not done its part."""
     job = cast(counts={"chief": 1, "ps": 1})
-    pod = job.start(role, 0, f"trap 'echo saved; {taken}' TERM; echo up; {FOR_EVER}")
+    pod = job.start(role, 0, f"trap 'echo saved; {action}' TERM; echo up; {FOR_EVER}")
     pod.says("up")
     pod.process.terminate()
-    if taken == ":":  # it goes on, until it is killed
+    if action == ":":  # it goes on, until it is killed
         pod.says("saved")
         pod.kill()
         return
-    assert (5 if taken == "exit 5" else STOPPED) == pod.code()
+    assert (5 if action == "exit 5" else STOPPED) == pod.code()
     assert "saved" in pod.log
 
 
@@ -265,25 +287,27 @@ def test_the_environment_of_each_framework(cast: MakeCast) -> None:
         "mxnet": ({"scheduler": 1, "server": 1, "worker": 2}, "server", 0),
         "pytorch": ({"ps": 2, "worker": 2}, "worker", 1),
     }
-    found = {}
+    environments = {}
     for framework, (counts, role, index) in cases.items():
         job = cast(framework=framework, counts=counts, leads=[(role, 1)], waits=20)
         pod = job.start(role, index, "env; exit 3", ALLRANKS_BACKOFF_LIMIT=9, plan={})
         assert 3 == pod.code()
-        found[framework] = dict(line.split("=", 1) for line in pod.log.splitlines() if "=" in line)
-    flow = found["tensorflow"]
+        environments[framework] = dict(
+            line.split("=", 1) for line in pod.log.splitlines() if "=" in line
+        )
+    flow = environments["tensorflow"]
     assert {"type": "worker", "index": 1} == json.loads(flow["TF_CONFIG"])["task"]
     cluster = json.loads(flow["TF_CONFIG"])["cluster"]
     assert ["chief", "ps", "worker"] == sorted(cluster)
     assert ["127.77.4.1:2222", "127.77.4.2:2222"] == cluster["worker"]
     assert "127.77.4.1:2222,127.77.4.2:2222" == flow["ALLRANKS_WORKER_HOSTS"]
     assert ("worker", "1") == (flow["ALLRANKS_ROLE"], flow["ALLRANKS_ROLE_RANK"])
-    net = found["mxnet"]
+    net = environments["mxnet"]
     assert ("server", "127.77.1.1", "2222", "127.77.2.1", "2", "1") == tuple(
         net[f"DMLC_{key}"]
         for key in ("ROLE", "PS_ROOT_URI", "PS_ROOT_PORT", "NODE_HOST", "NUM_WORKER", "NUM_SERVER")
     )
-    torch = found["pytorch"]
+    torch = environments["pytorch"]
     assert ("127.77.1.1", "2222", "3", "4") == tuple(
         torch[key] for key in ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE")
     )
@@ -317,19 +341,19 @@ def test_strangers_at_the_meeting_are_ignored(cast: MakeCast) -> None:
         b'{"ended": 1}\n',
         b"1" * 99,
     ):
-        with socket.create_connection((job.address("chief", 0), job.port), timeout=5) as one:
-            one.sendall(words)
-            one.shutdown(socket.SHUT_WR)
-            assert b"" == one.recv(100)
+        with socket.create_connection((job.address("chief", 0), job.port), timeout=5) as connection:
+            connection.sendall(words)
+            connection.shutdown(socket.SHUT_WR)
+            assert b"" == connection.recv(100)
     assert None is chief.process.poll()
 
 
-def _said(job: Cast, words: bytes) -> bytes:
+def _answer(job: Cast, words: bytes) -> bytes:
     """The first that the meeting answers to a line; nothing where it closes the connection."""
-    with socket.create_connection((job.address("chief", 0), job.port), timeout=60) as one:
-        one.sendall(words)
+    with socket.create_connection((job.address("chief", 0), job.port), timeout=60) as connection:
+        connection.sendall(words)
         try:
-            return one.recv(100)
+            return connection.recv(100)
         except ConnectionResetError:
             return b""
 
@@ -341,10 +365,16 @@ def test_without_the_jobs_token_nobody_is_a_pod_of_it(cast: MakeCast) -> None:
     program = "echo up; while [ ! -e end ]; do sleep 0.02; done"
     chief = job.start("chief", 0, program, **token)
     chief.says("up")
-    for shown in ({}, {"token": ""}, {"token": "a" * 63}, {"token": None}, {"token": "\ud800"}):
-        for ended in (0, 1):
-            word = {"pod": "ps-0", "known": ["chief-0"], "ended": ended, **shown}
-            assert b"" == _said(job, json.dumps(word).encode() + b"\n")
+    for credential in (
+        {},
+        {"token": ""},
+        {"token": "a" * 63},
+        {"token": None},
+        {"token": "\ud800"},
+    ):
+        for flag in (0, 1):
+            word = {"pod": "ps-0", "known": ["chief-0"], "ended": flag, **credential}
+            assert b"" == _answer(job, json.dumps(word).encode() + b"\n")
     assert None is chief.process.poll()
     server = job.start("ps", 0, "echo up;" + FOR_EVER, **token)
     server.says("up")
@@ -358,7 +388,7 @@ def test_one_address_does_not_take_all_places(cast: MakeCast) -> None:
     job = cast(counts={"chief": 1, "ps": 1})
     chief = job.start("chief", 0, "echo up; while [ ! -e end ]; do sleep 0.02; done")
     chief.says("up")
-    assert b"" == _said(job, b"1" * 20_000 + b"\n")
+    assert b"" == _answer(job, b"1" * 20_000 + b"\n")
     silent: list[socket.socket] = []
     try:
         where = job.address("chief", 0), job.port
@@ -368,12 +398,12 @@ def test_one_address_does_not_take_all_places(cast: MakeCast) -> None:
         assert closed >= len(silent) - 256
         hello = b'{"pod": "ps-0"}\n'
         address = ("127.77.9.9", 0)
-        with socket.create_connection(where, timeout=60, source_address=address) as one:
-            one.sendall(hello)
-            assert one.recv(100).startswith(b'{"ended"')
+        with socket.create_connection(where, timeout=60, source_address=address) as connection:
+            connection.sendall(hello)
+            assert connection.recv(100).startswith(b'{"ended"')
     finally:
-        for each in silent:
-            each.close()
+        for stranger in silent:
+            stranger.close()
     server = job.start("ps", 0, "echo up;" + FOR_EVER)
     server.says("up")
     (chief.folder / "end").touch()

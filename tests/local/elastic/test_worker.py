@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from allranks.elastic.pods import naming
+from allranks.elastic.pods import metadata as pod_metadata
 
 from ..conftest import until  # noqa: TID252
 from .stage import Stage, terminate
@@ -18,7 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-pytestmark = [pytest.mark.local, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.local,
+    pytest.mark.timeout(600),
+    pytest.mark.usefixtures("warm_ranks"),
+]
 
 PATIENCE = 100.0
 
@@ -57,20 +61,20 @@ UNEVEN = STEADY.replace(
 @pytest.fixture
 def stage(tmp_path: Path) -> Iterator[Callable[..., Stage]]:
     """Makes a job; ends its processes at the end, and shows their logs where the test failed."""
-    made: list[Stage] = []
+    stages: list[Stage] = []
 
     def make(**how: object) -> Stage:
-        folder = tmp_path / str(len(made))
+        folder = tmp_path / str(len(stages))
         folder.mkdir()
-        found = Stage(folder, **how)  # type: ignore[arg-type]
-        made.append(found)
-        found.start_master()
-        return found
+        new_stage = Stage(folder, **how)  # type: ignore[arg-type]
+        stages.append(new_stage)
+        new_stage.start_master()
+        return new_stage
 
     yield make
-    for one in made:
-        one.close()
-        print(one.logs())  # noqa: T201 - pytest shows it where the test failed
+    for used_stage in stages:
+        used_stage.close()
+        print(used_stage.logs())  # noqa: T201 - pytest shows it where the test failed
 
 
 def until_trains(stage: Stage, *numbers: str) -> None:
@@ -103,7 +107,7 @@ def test_two_train_a_third_joins_one_is_killed_and_the_master_too(
     until_trains(job, "0", "1", "2")
 
     job.relaunch = False
-    job.kill(naming.pod_name("demo", "worker", 1))
+    job.kill(pod_metadata.pod_name("demo", "worker", 1))
     until_trains(job, "0", "2")
 
     assert job.master is not None
@@ -124,7 +128,9 @@ def test_a_worker_whose_pod_is_taken_away_leaves_at_once(stage: Callable[..., St
     )
     job.relaunch = False
     until_trains(job, "0", "1")
-    assert 128 + signal.SIGTERM == terminate(job.running[naming.pod_name("demo", "worker", 1)])
+    assert 128 + signal.SIGTERM == terminate(
+        job.running[pod_metadata.pod_name("demo", "worker", 1)]
+    )
     until_trains(job, "0")
     assert 0 == finish(job)
 
@@ -138,9 +144,9 @@ def test_ranks_that_have_ended_well_are_not_started_anew(stage: Callable[..., St
     job.relaunch = False
     until_trains(job, "0", "1")
     (job.folder / "go").touch()
-    first = psutil.Process(job.running[naming.pod_name("demo", "worker", 0)].pid)
+    first = psutil.Process(job.running[pod_metadata.pod_name("demo", "worker", 0)].pid)
     until(lambda: job.turn() and len(first.children(recursive=True)) == 1, "rank 0's end", PATIENCE)
-    job.kill(naming.pod_name("demo", "worker", 1))
+    job.kill(pod_metadata.pod_name("demo", "worker", 1))
     assert 0 == finish(job)
     assert {"1:0:2", "1:1:2"} == set(job.starts())
 
@@ -165,8 +171,8 @@ def test_a_frozen_worker_is_replaced_whether_it_can_be_spared_or_not(
         until_trains(job, "0", "1")
     frozen = time.monotonic()
     for job in jobs:
-        job.freeze(naming.pod_name("demo", "worker", 1))
-    until(lambda: all("WorkerLost" in one.reasons() for one in jobs if one.turn()), "the word", 100)
+        job.freeze(pod_metadata.pod_name("demo", "worker", 1))
+    until(lambda: all("WorkerLost" in job.reasons() for job in jobs if job.turn()), "the word", 100)
     # Silence counts from its last question, which is at most 20 s old, and is never told too early.
     assert 30 - 20 <= time.monotonic() - frozen
     for job in jobs:
@@ -180,7 +186,7 @@ def test_ranks_that_hang_are_started_anew(stage: Callable[..., Stage]) -> None:
     job = stage(workers={"replicas": 1}, script=STEADY, options={"stallSeconds": 3})
     until_trains(job, "0")
     until(lambda: job.status()["step"] > 0, "a step")
-    worker = psutil.Process(job.running[naming.pod_name("demo", "worker", 0)].pid)
+    worker = psutil.Process(job.running[pod_metadata.pod_name("demo", "worker", 0)].pid)
     for rank in worker.children(recursive=True):
         rank.suspend()
     until(lambda: job.status().get("generation") == 2, "another generation", PATIENCE)
@@ -205,14 +211,14 @@ def test_a_failure_is_tried_again_and_a_lasting_one_ends_the_job(
 
 
 @pytest.mark.parametrize(
-    ("word", "code", "why"),
+    ("word", "code", "reason_of_end"),
     [
         ("tarin", 127, "cannot start 'tarin': No such file or directory"),
         ("./train.py", 126, "cannot start './train.py': Permission denied"),
     ],
 )
 def test_a_command_that_cannot_be_started_fails_the_job_at_once(
-    stage: Callable[..., Stage], word: str, code: int, why: str
+    stage: Callable[..., Stage], word: str, code: int, reason_of_end: str
 ) -> None:
     """Another try would end alike: one generation, and the code and words that a shell has."""
     job = stage(workers={"replicas": 1}, words=(word,), extra_env={"PET_NO_PYTHON": "1"})
@@ -221,7 +227,7 @@ def test_a_command_that_cannot_be_started_fails_the_job_at_once(
     worker = "demo-edljob-worker-0"
     assert code == job.running[worker].wait(timeout=60)
     assert 1 == job.reasons().count("Generation")
-    reason = f"the job has failed: {worker}: {why}"
+    reason = f"the job has failed: {worker}: {reason_of_end}"
     assert reason == (job.folder / "reason").read_text()
     assert reason == (job.folder / f"{worker}.reason").read_text()
 

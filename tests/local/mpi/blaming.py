@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import signal
 import subprocess
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from tests.local import situations
+from tests.local.situations import ABORT, EXCEPTION, SYS_EXIT, Situation
 
 from . import implementations
 from .pods import Lab, make_folder
@@ -21,14 +23,6 @@ PROCS = 2
 SECONDS_MAX = 90.0
 BETWEEN_TRIES = {"ALLRANKS_MPI_BACKOFF_LIMIT": "1000000"}  # the workers stay
 
-EXIT = "os._exit(37)"
-SYS_EXIT = "sys.exit(37)"
-EXCEPTION = "an uncaught exception"
-KILLED = "SIGKILL"
-CRASHED = "SIGSEGV"
-OUT_OF_MEMORY = "SIGKILL with much memory"
-ABORT = "MPI_Abort(37)"
-_CODES = {EXCEPTION: 1, KILLED: 137, CRASHED: 139, OUT_OF_MEMORY: 137}
 # Without `-m mpi4py` a rank that ends by itself waits in MPI_Finalize for the others.
 _ABORTS = (SYS_EXIT, EXCEPTION)
 
@@ -66,43 +60,7 @@ while True:
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Situation:
-    """What happens in a job.
-
-    Attributes:
-        name: for a person.
-        how: the way in which the ranks fail.
-        ranks: which fail; any of them may be blamed where they are several.
-        early: whether they do so while the others wait for them in MPI_Init; else all others wait
-            in a barrier.
-    """
-
-    name: str
-    how: str
-    ranks: tuple[int, ...]
-    early: bool = False
-
-    @property
-    def code(self) -> int:
-        """The exit code that the launcher ends with."""
-        return _CODES.get(self.how, 37)
-
-
-SITUATIONS = (
-    Situation("rank 3 in a barrier", EXIT, (3,)),
-    Situation("rank 1 in a barrier, in rank 0's pod", EXIT, (1,)),
-    Situation("rank 0 in a barrier", EXIT, (0,)),
-    Situation("rank 2 in a barrier", SYS_EXIT, (2,)),
-    Situation("rank 3 before init", SYS_EXIT, (3,), early=True),
-    Situation("rank 1 before init, in rank 0's pod", EXIT, (1,), early=True),
-    Situation("rank 3 raises in a barrier", EXCEPTION, (3,)),
-    Situation("rank 0 is killed in a barrier", KILLED, (0,)),
-    Situation("rank 2 crashes in a barrier", CRASHED, (2,)),
-    Situation("rank 1 runs out of memory in a barrier", OUT_OF_MEMORY, (1,)),
-    Situation("rank 3 aborts in a barrier", ABORT, (3,)),
-    Situation("ranks 0 and 3 at once", EXIT, (0, 3)),
-)
+SITUATIONS = situations.among(Situation("rank 3 aborts in a barrier", ABORT, (3,)))
 
 
 def make_lab(family: str) -> Lab:

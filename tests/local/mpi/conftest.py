@@ -25,19 +25,19 @@ class MakeLab(Protocol):
 @pytest.fixture
 def lab() -> Iterator[MakeLab]:
     """Makes labs; at the test's end nothing of them is left."""
-    made: list[Lab] = []
+    labs: list[Lab] = []
 
     def make(family: str = "openmpi4", **options: Any) -> Lab:
-        found = Lab(make_folder(), implementations.find(family), **options)
-        made.append(found)
-        found.open()
-        return found
+        new_lab = Lab(make_folder(), implementations.find(family), **options)
+        labs.append(new_lab)
+        new_lab.open()
+        return new_lab
 
     try:
         yield make
     finally:
-        for one in made:
-            one.close()
-            left = [pod.name for pod in one.pods.values() if psutil.pid_exists(pod.pid)]
-            shutil.rmtree(one.folder, ignore_errors=True)
-            assert left == []
+        for used_lab in labs:
+            used_lab.close()
+            leftovers = [pod.name for pod in used_lab.pods.values() if psutil.pid_exists(pod.pid)]
+            shutil.rmtree(used_lab.folder, ignore_errors=True)
+            assert leftovers == []

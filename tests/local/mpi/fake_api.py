@@ -52,10 +52,10 @@ class Server(socketserver.ThreadingTCPServer):
         partial.write_text(str(self.server_address[1]))
         partial.replace(folder / "port")
 
-    def note(self, **what: Any) -> None:
+    def note(self, **fields: Any) -> None:
         """Write down what came in."""
         with self.lock, (self.folder / "requests").open("a") as file:
-            file.write(json.dumps(what) + "\n")
+            file.write(json.dumps(fields) + "\n")
 
 
 class Handler(socketserver.BaseRequestHandler):
@@ -112,9 +112,9 @@ class Handler(socketserver.BaseRequestHandler):
         if fault == "starting":
             text = 'unable to upgrade connection: container not found ("trainer")'
             return self._refuse(HTTPStatus.INTERNAL_SERVER_ERROR, text)
-        asked = [one.strip() for one in headers["sec-websocket-protocol"].split(",")]
+        protocols = [text.strip() for text in headers["sec-websocket-protocol"].split(",")]
         spoken = pod.get("protocols", _PROTOCOLS)
-        protocol = next(one for one in asked if one in spoken)
+        protocol = next(name for name in protocols if name in spoken)
         key = headers["sec-websocket-key"].encode()
         accept = base64.b64encode(hashlib.sha1(key + _GUID).digest()).decode()  # noqa: S324
         lines = ["HTTP/1.1 101 Switching Protocols", "Upgrade: websocket", "Connection: Upgrade"]

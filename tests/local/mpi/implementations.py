@@ -61,19 +61,21 @@ def find(name: str) -> Mpi:
 def _environment(wheel: str) -> Path:
     """The folder of a wheel and the bindings; of the bindings alone where there is no wheel."""
     pins = _pins()
-    wanted = [one for one in (wheel, _BINDINGS) if one]
-    folder = _CACHE / "-".join(f"{one}-{pins[one].partition('==')[2].split()[0]}" for one in wanted)
+    packages = [package for package in (wheel, _BINDINGS) if package]
+    folder = _CACHE / "-".join(
+        f"{package}-{pins[package].partition('==')[2].split()[0]}" for package in packages
+    )
     _CACHE.mkdir(parents=True, exist_ok=True)
     with (_CACHE / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (folder / ".installed").exists():
             shutil.rmtree(folder, ignore_errors=True)
             subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-            chosen = folder / "requirements.txt"
-            chosen.write_text("".join(pins[one] for one in wanted))
+            requirements = folder / "requirements.txt"
+            requirements.write_text("".join(pins[package] for package in packages))
             options = ["-q", "--disable-pip-version-check", "--no-deps", "--require-hashes"]
             pip = [str(folder / "bin" / "python"), "-m", "pip", "install", *options]
-            subprocess.run([*pip, "-r", str(chosen)], check=True)
+            subprocess.run([*pip, "-r", str(requirements)], check=True)
             (folder / ".installed").touch()
     return folder
 

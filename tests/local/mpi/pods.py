@@ -65,14 +65,14 @@ exec "$@" </dev/null
 """
 
 
-def until(check: Any, what: str, seconds: float = _PATIENCE) -> Any:
+def until(check: Any, expectation: str, seconds: float = _PATIENCE) -> Any:
     """Wait for `check` to be true and return what it gave; fail the test when it never is."""
     deadline = time.monotonic() + seconds
-    while not (found := check()):
+    while not (result := check()):
         if time.monotonic() > deadline:
-            pytest.fail(f"{what} did not happen within {seconds:g} s")
+            pytest.fail(f"{expectation} did not happen within {seconds:g} s")
         time.sleep(0.02)
-    return found
+    return result
 
 
 def _batch(pid: int, *lines: str) -> None:
@@ -157,15 +157,15 @@ class Pod:
     def run(self, *command: str, env: dict[str, str] | None = None) -> str:
         """Run something beside its container, as `kubectl exec` does; its stdout."""
         enter = ["nsenter", "-t", str(self.pid), "-a", *command]
-        done = subprocess.run(
+        process = subprocess.run(
             enter, capture_output=True, text=True, check=False, env={**os.environ, **(env or {})}
         )
-        assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
-        return done.stdout
+        assert process.returncode == 0, f"{command}: {process.stdout}{process.stderr}"
+        return process.stdout
 
     def processes(self) -> list[str]:
         """Names of the living processes in it."""
-        found = []
+        names = []
         try:
             children = psutil.Process(self.pid).children(recursive=True)
         except psutil.NoSuchProcess:
@@ -173,10 +173,10 @@ class Pod:
         for child in children:
             try:
                 if child.status() != psutil.STATUS_ZOMBIE:
-                    found.append(child.name())
+                    names.append(child.name())
             except psutil.NoSuchProcess:
                 continue
-        return found
+        return names
 
 
 @dataclass(slots=True)
@@ -449,10 +449,10 @@ class Lab:
 
     def all_workers(self, **env: str) -> list[Pod]:
         """Start all workers, and wait until they are ready."""
-        found = [self.worker(index, **env) for index in range(self.workers)]
-        for pod in found:
+        workers = [self.worker(index, **env) for index in range(self.workers)]
+        for pod in workers:
             pod.says("this worker is ready")
-        return found
+        return workers
 
     def launcher(self, *command: str, mpirun_args: tuple[str, ...] = (), **env: str) -> Pod:
         """Start the launcher."""

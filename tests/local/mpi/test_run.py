@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 
-from allranks.local import addresses, control, mpi, ownhost
+from allranks.local import mpi
+from allranks.local import runs as local_runs
+from allranks.local.host import addresses, namespaces
 from allranks.model.status import Phase, PodPhase
 from allranks.yamlio.load import load_all
 
@@ -57,114 +59,156 @@ def chart(helm4: Any, repo: Path) -> Chart:
     """The chart's manifests for a job of two workers with two ranks each, unless told otherwise."""
 
     def render(script: str = _ALL_REDUCE, **values: Any) -> list[dict[str, Any]]:
-        told = {"numWorkers": 2, **values.pop("mpi", {})}
+        mpi = {"numWorkers": 2, **values.pop("mpi", {})}
         if "gpus" in values or "nodes" in values:
-            del told["numWorkers"]
+            del mpi["numWorkers"]
         else:
             values.setdefault("procsPerNode", 2)
         settings = {
             "workload": "mpi",
             "image": {"repository": "any"},
             "script": script,
-            "mpi": told,
+            "mpi": mpi,
             "runPolicy": {"backoffLimit": 0, **values.pop("runPolicy", {})},
             "network": {"waitSeconds": 20},
             **values,
         }
         text = helm4.render(repo / "charts" / "mpi", "-n", "lab", values=settings, name="run")
-        return [one for one in load_all(text) if one]
+        return [document for document in load_all(text) if document]
 
     return render
 
 
-def _said(done: Outcome) -> list[str]:
+def _reports(outcome: Outcome) -> list[str]:
     """What the ranks said, with what stands around it in the log left out."""
-    return sorted(text for text in done.texts if text.startswith("rank "))
+    return sorted(text for text in outcome.texts if text.startswith("rank "))
 
 
-def _expected(*hosts: str, own: bool | None = None) -> list[str]:
-    """What ranks on these hosts say, in their order; where hosts are no one's own, this machine."""
+def _expected(outcome: Outcome, *hosts: str) -> list[str]:
+    """What ranks on these hosts say, in their order.
+
+    Pods without a host name of their own run on this machine's. Without ssh only root may go into
+    a host that another process has made; that there is no ssh is said by a note of the run.
+    """
     size = len(hosts)
     total = size * (size - 1) // 2
-    apart = bool(ownhost.way()) if own is None else own
-    where = hosts if apart else (os.uname().nodename,) * size
-    return [f"rank {i} of {size} on {host} sum {total}" for i, host in enumerate(where)]
+    has_ssh = not any("ranks are started without" in note for note in outcome.status.notes)
+    way = namespaces.way()
+    own = way is namespaces.IsolationMethod.ROOT or (
+        way is namespaces.IsolationMethod.USER and has_ssh
+    )
+    names = hosts if own else (os.uname().nodename,) * size
+    return [f"rank {i} of {size} on {name} sum {total}" for i, name in enumerate(names)]
 
 
-def _codes(done: Outcome, role: str) -> list[int | None]:
-    return [pod.containers[0].exit_code for pod in done.status.pods if pod.role == role]
+def _codes(outcome: Outcome, role: str) -> list[int | None]:
+    return [pod.containers[0].exit_code for pod in outcome.status.pods if pod.role == role]
 
 
-def _succeeded(done: Outcome) -> bool:
-    return (Phase.SUCCEEDED, 0) == (done.status.phase, done.status.exit_code)
+def _succeeded(outcome: Outcome) -> bool:
+    return (Phase.SUCCEEDED, 0) == (outcome.status.phase, outcome.status.exit_code)
 
 
 def test_ranks_meet_over_ssh(machine: Machine, chart: Chart) -> None:
     """Two workers of two ranks each; when all is done the workers have ended well by themselves."""
-    done = machine.run(*chart())
-    assert _succeeded(done), done.texts
-    assert _expected("run-worker-0", "run-worker-0", "run-worker-1", "run-worker-1") == _said(done)
-    assert [0, 0] == _codes(done, "worker")
-    assert {"launcher": 1, "worker": 2} == {one.role: one.succeeded for one in done.status.roles}
-    assert "mpi" == done.status.workload
+    outcome = machine.run(*chart())
+    assert _succeeded(outcome), outcome.texts
+    assert _expected(
+        outcome, "run-worker-0", "run-worker-0", "run-worker-1", "run-worker-1"
+    ) == _reports(outcome)
+    assert [0, 0] == _codes(outcome, "worker")
+    assert {"launcher": 1, "worker": 2} == {
+        role.role: role.succeeded for role in outcome.status.roles
+    }
+    assert "mpi" == outcome.status.workload
 
 
 @pytest.mark.parametrize("family", ["mpich", "intel"])
 def test_other_mpis(machine: Machine, chart: Chart, family: str) -> None:
     """An MPI in a virtual environment of its own is the one that setup activates."""
-    found = implementations.find(family)
-    setup = f". {found.python.parent}/activate"
-    done = machine.run(*chart(setup=setup, mpi={"implementation": found.implementation}))
-    assert _succeeded(done), done.texts
-    assert _expected("run-worker-0", "run-worker-0", "run-worker-1", "run-worker-1") == _said(done)
+    installation = implementations.find(family)
+    setup = f". {installation.python.parent}/activate"
+    outcome = machine.run(*chart(setup=setup, mpi={"implementation": installation.implementation}))
+    assert _succeeded(outcome), outcome.texts
+    assert _expected(
+        outcome, "run-worker-0", "run-worker-0", "run-worker-1", "run-worker-1"
+    ) == _reports(outcome)
+
+
+def _uneven(**settings: Any) -> dict[str, Any]:
+    """Values for pods with different numbers of ranks.
+
+    Open MPI 5 refuses these where pods share the machine's name (docs/guides/local.md).
+    """
+    if namespaces.way() is namespaces.IsolationMethod.ROOT or _over_ssh():
+        return {"mpi": settings}
+    mpich = implementations.find("mpich")
+    setup = f"PATH={mpich.python.parent}:$PATH"
+    return {"setup": setup, "mpi": {"implementation": "MPICH", **settings}}
 
 
 def test_a_last_worker_has_fewer_slots(machine: Machine, chart: Chart) -> None:
     """What is left over is a worker of its own, the last of the ranks' order."""
-    done = machine.run(*chart(gpus=3, gpusPerNode=2, mpi={"cleanPodPolicy": "All"}))
-    assert _succeeded(done), done.texts
-    assert _expected("run-worker-0", "run-worker-0", "run-worker-last-0") == _said(done)
+    values = _uneven(cleanPodPolicy="All")
+    outcome = machine.run(*chart(gpus=3, gpusPerNode=2, **values))
+    assert _succeeded(outcome), outcome.texts
+    assert _expected(outcome, "run-worker-0", "run-worker-0", "run-worker-last-0") == _reports(
+        outcome
+    )
     assert [(0, 0), (1, 0)] == [
-        (pod.rank, pod.containers[0].exit_code) for pod in done.status.pods if pod.role == "worker"
+        (pod.rank, pod.containers[0].exit_code)
+        for pod in outcome.status.pods
+        if pod.role == "worker"
     ]
 
 
 def test_the_launcher_may_have_ranks(machine: Machine, chart: Chart) -> None:
     """It is the first host; with fewer ranks than slots the last slots stay empty."""
-    told = {"runLauncherAsWorker": True, "np": 3, "cleanPodPolicy": "None"}
-    done = machine.run(*chart(nodes=2, procsPerNode=2, mpi=told))
-    assert _succeeded(done), done.texts
-    assert _expected("run-launcher-0", "run-launcher-0", "run-worker-0") == _said(done)
+    values = _uneven(runLauncherAsWorker=True, np=3, cleanPodPolicy="None")
+    outcome = machine.run(*chart(nodes=2, procsPerNode=2, **values))
+    assert _succeeded(outcome), outcome.texts
+    assert _expected(outcome, "run-launcher-0", "run-launcher-0", "run-worker-0") == _reports(
+        outcome
+    )
     # No one has told the worker to end; it was stopped, which is no failure.
-    assert [143] == _codes(done, "worker")
-    assert {PodPhase.SUCCEEDED} == {pod.phase for pod in done.status.pods}
+    assert [143] == _codes(outcome, "worker")
+    assert {PodPhase.SUCCEEDED} == {pod.phase for pod in outcome.status.pods}
 
 
 def test_without_ssh(machine: Machine, chart: Chart) -> None:
     """A transport that needs a cluster's API gives way to one that does not, and a note says so."""
-    done = machine.run(*chart(mpi={"transport": "exec"}))
-    assert _succeeded(done), done.texts
+    outcome = machine.run(*chart(mpi={"transport": "exec"}))
+    assert _succeeded(outcome), outcome.texts
     hosts = ("run-worker-0", "run-worker-0", "run-worker-1", "run-worker-1")
-    # Only root may go into a host that another process has made.
-    assert _expected(*hosts, own=ownhost.way() is ownhost.Way.ROOT) == _said(done)
-    assert any("ranks are started without" in note for note in done.status.notes)
+    assert _expected(outcome, *hosts) == _reports(outcome)
+    assert any("ranks are started without" in note for note in outcome.status.notes)
+
+
+def test_pods_may_share_the_machines_host_name(
+    machine: Machine, chart: Chart, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where no pod gets a host of its own: a collective of ranks that are one host to MPI ends."""
+    monkeypatch.setattr(namespaces, "way", lambda: namespaces.IsolationMethod.NONE)
+    outcome = machine.run(*chart(_ALL_REDUCE.replace("total =", "world.Barrier()\ntotal =")))
+    assert _succeeded(outcome), outcome.texts
+    assert _expected(outcome, *("run-worker-0",) * 2, *("run-worker-1",) * 2) == _reports(outcome)
 
 
 def test_the_exit_code_of_a_rank_is_the_runs(machine: Machine, chart: Chart) -> None:
     """The launcher ends with it, a fatal one is not tried again, and the rank's host is named."""
     script = "import sys\nfrom mpi4py import MPI\n"
     script += "sys.stdout.flush()\nsys.exit(7 if MPI.COMM_WORLD.rank == 3 else 0)\n"
-    done = machine.run(*chart(script, runPolicy={"backoffLimit": 3, "fatalExitCodes": [7]}))
+    outcome = machine.run(*chart(script, runPolicy={"backoffLimit": 3, "fatalExitCodes": [7]}))
     assert (Phase.FAILED, 7, 0) == (
-        done.status.phase,
-        done.status.exit_code,
-        done.status.restarts,
-    ), done.texts
-    assert done.status.failure is not None
-    assert "run-worker-1" == done.status.failure.pod
+        outcome.status.phase,
+        outcome.status.exit_code,
+        outcome.status.restarts,
+    ), outcome.texts
+    assert outcome.status.failure is not None
+    assert "run-worker-1" == outcome.status.failure.pod
     expected = "rank 3 ended with exit code 7, which is fatal: no retry"
-    assert expected == done.status.failure.message.splitlines()[0]
-    assert [0, 0] == _codes(done, "worker")
+    assert expected == outcome.status.failure.message.splitlines()[0]
+    assert [0, 0] == _codes(outcome, "worker")
 
 
 @pytest.mark.parametrize("transport", ["ssh", "exec"])
@@ -175,13 +219,13 @@ def test_a_rank_that_ends_while_others_wait_in_init(
     script = "import os\nif os.environ['PMI_RANK'] == '3':\n    os._exit(37)\n"
     script += "from mpi4py import MPI\n"
     mpich = implementations.find("mpich")
-    told = {"implementation": "MPICH", "transport": transport}
+    mpi = {"implementation": "MPICH", "transport": transport}
     setup = f"PATH={mpich.python.parent}:$PATH"
-    done = machine.run(*chart(script, setup=setup, mpi=told))
-    assert (Phase.FAILED, 37) == (done.status.phase, done.status.exit_code), done.texts
-    assert done.status.failure is not None
-    assert "run-worker-1" == done.status.failure.pod
-    assert done.status.failure.message.startswith("rank 3 ended with exit code 37")
+    outcome = machine.run(*chart(script, setup=setup, mpi=mpi))
+    assert (Phase.FAILED, 37) == (outcome.status.phase, outcome.status.exit_code), outcome.texts
+    assert outcome.status.failure is not None
+    assert "run-worker-1" == outcome.status.failure.pod
+    assert outcome.status.failure.message.startswith("rank 3 ended with exit code 37")
 
 
 def test_a_lost_worker_costs_a_try(machine: Machine, chart: Chart) -> None:
@@ -200,7 +244,7 @@ def test_a_lost_worker_costs_a_try(machine: Machine, chart: Chart) -> None:
 def _main_process(machine: Machine, pod: str) -> psutil.Process:
     """The first process of a pod's container: all others of the pod end with it."""
     _, supervisor = machine.supervisors()
-    return next(one for one in supervisor.children() if _hostname(one) == pod)
+    return next(process for process in supervisor.children() if _hostname(process) == pod)
 
 
 def _hostname(process: psutil.Process) -> str:
@@ -212,16 +256,16 @@ def _hostname(process: psutil.Process) -> str:
 
 def test_suspended(machine: Machine, chart: Chart) -> None:
     """Neither launcher nor workers start."""
-    done = machine.run(*chart(runPolicy={"suspend": True}))
-    assert Phase.SUSPENDED is done.status.phase
-    assert [] == done.texts
+    outcome = machine.run(*chart(runPolicy={"suspend": True}))
+    assert Phase.SUSPENDED is outcome.status.phase
+    assert [] == outcome.texts
 
 
 def test_the_deadline_ends_all(machine: Machine, chart: Chart) -> None:
     """The launcher's deadline is the run's; nothing of the workers is left."""
-    done = machine.run(*chart(_WAIT, runPolicy={"activeDeadlineSeconds": 8}))
-    assert (Phase.FAILED, "DeadlineExceeded") == (done.status.phase, done.status.reason)
-    assert "up" in done.texts
+    outcome = machine.run(*chart(_WAIT, runPolicy={"activeDeadlineSeconds": 8}))
+    assert (Phase.FAILED, "DeadlineExceeded") == (outcome.status.phase, outcome.status.reason)
+    assert "up" in outcome.texts
     assert [] == machine.processes()
 
 
@@ -233,18 +277,18 @@ def test_after_everything_was_killed(machine: Machine, chart: Chart) -> None:
     manifests = chart(_WAIT)
     machine.start(*manifests, foreground=False)
     machine.line("up")
-    ports = [(pod.address, 2222) for pod in control.status("run", "lab").pods]
+    ports = [(pod.address, 2222) for pod in local_runs.status("run", "lab").pods]
     if _over_ssh():
-        assert [True, False, False] == [addresses.bindable(*one) for one in ports]
+        assert [True, False, False] == [addresses.bindable(*port) for port in ports]
     keys = machine.folder().pods.glob("*/*/mounts/trainer/ssh")
-    assert [0o700] * 3 == [one.stat().st_mode & 0o777 for one in keys]
+    assert [0o700] * 3 == [key.stat().st_mode & 0o777 for key in keys]
     for process in machine.supervisors():
         process.kill()
     until(lambda: not machine.folder().alive(), "the supervisor's end")
-    control.delete("run", "lab")
+    local_runs.delete("run", "lab")
     assert [] == machine.leftovers()
     assert [] == list(machine.state.rglob("*ssh*"))
-    assert [True, True, True] == [addresses.bindable(*one) for one in ports]
+    assert [True, True, True] == [addresses.bindable(*port) for port in ports]
 
 
 def _over_ssh() -> bool:

@@ -98,11 +98,11 @@ def _serve(address: str, enter: tuple[str, ...] = ()) -> Api:
 @pytest.fixture
 def api() -> Iterator[Api]:
     """A fake API server on loopback."""
-    found = _serve("127.0.0.1")
+    server = _serve("127.0.0.1")
     try:
-        yield found
+        yield server
     finally:
-        found.close()
+        server.close()
 
 
 @pytest.fixture
@@ -138,9 +138,9 @@ def test_streams_and_code(api: Api, remote: Path, protocol: str) -> None:
     script = (
         "printf 'out\\000\\377'; printf 'err ' >&2; printf '%s' \"it's \\$x → 🚂\" >&2; exit 42"
     )
-    done = _run(api, remote, f"{_POD}.job.lab.svc", script)
-    assert (42, b"out\0\xff") == (done.returncode, done.stdout)
-    assert "err it's $x → 🚂" == done.stderr.decode()
+    process = _run(api, remote, f"{_POD}.job.lab.svc", script)
+    assert (42, b"out\0\xff") == (process.returncode, process.stdout)
+    assert "err it's $x → 🚂" == process.stderr.decode()
     (request,) = api.requests()
     assert ("GET", f"/api/v1/namespaces/lab/pods/{_POD}/exec") == (
         request["method"],
@@ -166,9 +166,9 @@ def test_stdin_and_its_end(api: Api, remote: Path) -> None:
     """All of stdin arrives, however much, and its end ends a command that waits for it."""
     api.pod()
     data = os.urandom(3_000_000)
-    done = _run(api, remote, _POD, "cat", stdin=data)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == data
+    process = _run(api, remote, _POD, "cat", stdin=data)
+    assert process.returncode == 0, process.stderr
+    assert process.stdout == data
 
 
 def test_stdin_of_a_command_that_does_not_read(api: Api, remote: Path) -> None:
@@ -180,10 +180,10 @@ def test_stdin_of_a_command_that_does_not_read(api: Api, remote: Path) -> None:
 def test_messages_in_pieces(api: Api, remote: Path) -> None:
     """A message may come in several frames, with pings between them."""
     api.pod(fault="fragments")
-    done = _run(api, remote, _POD, "seq 20000; exit 3")
+    process = _run(api, remote, _POD, "seq 20000; exit 3")
     assert (3, b"".join(b"%d\n" % number for number in range(1, 20001))) == (
-        done.returncode,
-        done.stdout,
+        process.returncode,
+        process.stdout,
     )
 
 
@@ -200,11 +200,11 @@ def test_refusals_are_said(api: Api, remote: Path, pod: dict[str, Any] | None, w
     """What the API server refuses, or breaks off, is 255 and one sentence of its own words."""
     if pod is not None:
         api.pod(**pod)
-    done = _run(api, remote, _POD, "echo hello; sleep 1")
-    assert done.returncode == 255
-    assert done.stderr.decode().startswith(f"allranks: {_POD}: ")
-    assert words in done.stderr.decode() or "the connection failed" in done.stderr.decode()
-    assert done.stderr.count(b"\n") == 1
+    process = _run(api, remote, _POD, "echo hello; sleep 1")
+    assert process.returncode == 255
+    assert process.stderr.decode().startswith(f"allranks: {_POD}: ")
+    assert words in process.stderr.decode() or "the connection failed" in process.stderr.decode()
+    assert process.stderr.count(b"\n") == 1
 
 
 def test_silent_server_is_noticed(api: Api, remote: Path) -> None:
@@ -213,7 +213,7 @@ def test_silent_server_is_noticed(api: Api, remote: Path) -> None:
     text = _EXEC.read_text().replace("LOST_SECONDS = 20.0", "LOST_SECONDS = 3.0")
     brief = remote / "exec.py"
     brief.write_text(text.replace("PING_SECONDS = 5.0", "PING_SECONDS = 1.0"))
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, str(brief), _POD, "true"],
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -222,8 +222,8 @@ def test_silent_server_is_noticed(api: Api, remote: Path) -> None:
         timeout=30,
         env={**api.env, "ALLRANKS_FILES": str(remote)},
     )
-    assert done.returncode == 255
-    assert "timed out: nothing was heard of the pod for 3 s" in done.stderr
+    assert process.returncode == 255
+    assert "timed out: nothing was heard of the pod for 3 s" in process.stderr
 
 
 def test_quiet_command_is_not_given_up(api: Api, remote: Path) -> None:
@@ -232,28 +232,28 @@ def test_quiet_command_is_not_given_up(api: Api, remote: Path) -> None:
     brief = remote / "exec.py"
     text = _EXEC.read_text().replace("LOST_SECONDS = 20.0", "LOST_SECONDS = 2.0")
     brief.write_text(text.replace("PING_SECONDS = 5.0", "PING_SECONDS = 0.5"))
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, str(brief), _POD, "sleep 4; exit 6"],
         stdin=subprocess.DEVNULL,
         check=False,
         timeout=30,
         env={**api.env, "ALLRANKS_FILES": str(remote)},
     )
-    assert done.returncode == 6
+    assert process.returncode == 6
 
 
 def test_outside_of_a_pod(tmp_path: Path) -> None:
     """Without a service account there is one sentence, and no traceback."""
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, str(_EXEC), _POD, "true"],
         capture_output=True,
         text=True,
         check=False,
         env={"KUBERNETES_SERVICE_HOST": "127.0.0.1", "ALLRANKS_SERVICE_ACCOUNT": str(tmp_path)},
     )
-    assert done.returncode == 255
+    assert process.returncode == 255
     expected = f"no service account is mounted at {tmp_path}: No such file or directory"
-    assert f"allranks: {_POD}: {expected}\n" == done.stderr
+    assert f"allranks: {_POD}: {expected}\n" == process.stderr
 
 
 def test_scale_to_zero(api: Api, remote: Path) -> None:
@@ -263,7 +263,7 @@ def test_scale_to_zero(api: Api, remote: Path) -> None:
     assert [
         ("PATCH", f"{base}/job-worker/scale", '{"spec":{"replicas":0}}'),
         ("PATCH", f"{base}/job-worker-last/scale", '{"spec":{"replicas":0}}'),
-    ] == [(one["method"], one["path"], one["body"]) for one in api.requests()]
+    ] == [(request["method"], request["path"], request["body"]) for request in api.requests()]
 
 
 # --- jobs -----------------------------------------------------------------------------------------
@@ -272,24 +272,24 @@ def test_scale_to_zero(api: Api, remote: Path) -> None:
 @pytest.fixture
 def cluster(lab: MakeLab) -> Iterator[Any]:
     """Makes a lab whose launcher reaches its workers through the API only."""
-    made: list[Api] = []
+    apis: list[Api] = []
 
     def make(family: str, **options: Any) -> tuple[Lab, Api]:
         job = lab(family, **options)
         assert job.switch is not None
         enter = ("nsenter", "-t", str(job.switch.pid), "-n")
         subprocess.run([*enter, "ip", "addr", "add", "10.99.0.1/24", "dev", "br0"], check=True)
-        found = _serve("10.99.0.1", enter)
-        made.append(found)
-        job.env |= {"ALLRANKS_MPI_TRANSPORT": "exec", **found.env}
-        return job, found
+        new_api = _serve("10.99.0.1", enter)
+        apis.append(new_api)
+        job.env |= {"ALLRANKS_MPI_TRANSPORT": "exec", **new_api.env}
+        return job, new_api
 
     yield make
-    for one in made:
-        one.close()
+    for used_api in apis:
+        used_api.close()
 
 
-def _known(job: Lab, api: Api) -> None:
+def _register_workers(job: Lab, api: Api) -> None:
     """Let the API server know the workers that run."""
     for name, pod in job.pods.items():
         if name.startswith("job-worker"):
@@ -302,10 +302,10 @@ def test_ranks_run_without_sshd(cluster: Any, family: str) -> None:
     """The same job over the API: no sshd, no kubectl, and the workers stop at the end."""
     job, api = cluster(family)
     workers = job.all_workers()
-    _known(job, api)
+    _register_workers(job, api)
     launcher = job.launcher(str(job.mpi.python), "-c", RANKS)
     assert launcher.end() == 0, launcher.log
-    assert [0, 0, 1, 1] == [int(found) for found in re.findall(r"on job-worker-(\d)", launcher.log)]
+    assert [0, 0, 1, 1] == [int(index) for index in re.findall(r"on job-worker-(\d)", launcher.log)]
     assert [0, 0] == [worker.end() for worker in workers]
 
 
@@ -314,9 +314,10 @@ def test_the_rank_that_failed_first_over_the_api(cluster: Any, shell: str) -> No
     """Its report takes the connection that its daemon was started by; mpirun names no rank here."""
     job, api = cluster("mpich", shell=shell)
     job.all_workers()
-    _known(job, api)
+    _register_workers(job, api)
     launcher = job.launcher(str(job.mpi.python), "-c", _KILLED)
-    assert launcher.end() == 137, launcher.log
+    code = launcher.end()
+    assert 137 == code, f"{(launcher.state / 'ends').read_text()}\n{launcher.log}"
     first = "failed first: rank 2 in pod job-worker-1 ended with exit code 137"
     assert launcher.message.startswith(first)
     assert "allranks-end" not in launcher.log
@@ -327,7 +328,7 @@ def test_lost_worker_over_the_api(cluster: Any, shell: str) -> None:
     """A worker that dies ends the launcher with 214; the name of the lost one is said."""
     job, api = cluster("openmpi4", shell=shell)
     workers = job.all_workers()
-    _known(job, api)
+    _register_workers(job, api)
     launcher = job.launcher("sh", "-c", "echo up; sleep 100")
     launcher.says("up")
     workers[1].kill()
@@ -349,10 +350,10 @@ def test_statefulset_is_scaled_to_zero(cluster: Any) -> None:
     """A StatefulSet's workers would be started again: the launcher scales it down instead."""
     job, api = cluster("openmpi4", env={"ALLRANKS_MPI_CONTROLLER": "StatefulSet"})
     workers = job.all_workers()
-    _known(job, api)
+    _register_workers(job, api)
     launcher = job.launcher("true")
     assert launcher.end() == 0, launcher.log
-    scaled = [one["path"] for one in api.requests() if one["method"] == "PATCH"]
+    scaled = [request["path"] for request in api.requests() if request["method"] == "PATCH"]
     assert ["/apis/apps/v1/namespaces/lab/statefulsets/job-worker/scale"] == scaled
     assert [None, None] == [worker.outer.poll() for worker in workers]
 

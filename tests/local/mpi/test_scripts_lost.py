@@ -41,8 +41,8 @@ def _busy(job: Lab, **env: str) -> tuple[list[Pod], Pod]:
 
 def _quiet(pod: Pod) -> bool:
     """Whether no rank and no daemon of an MPI is left in a pod."""
-    known = {"dash", "bash", "busybox", "sh", "sleep", "sshd", "ssh", "getent", "date"}
-    return set(pod.processes()) <= known
+    idle = {"dash", "bash", "busybox", "sh", "sleep", "sshd", "ssh", "getent", "date"}
+    return set(pod.processes()) <= idle
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -96,8 +96,8 @@ def test_fatal_code_is_not_taken_for_a_loss(lab: MakeLab) -> None:
     job = lab("openmpi4")
     workers = job.all_workers()
     command = ("sh", "-c", "echo begun; sleep 1; exit 13")
-    left = {"ALLRANKS_MPI_BACKOFF_LIMIT": "3", "ALLRANKS_FATAL_EXIT_CODES": "12,13"}
-    launcher = job.launcher(*command, ALLRANKS_MPI_WRAP="", **left)
+    limits = {"ALLRANKS_MPI_BACKOFF_LIMIT": "3", "ALLRANKS_FATAL_EXIT_CODES": "12,13"}
+    launcher = job.launcher(*command, ALLRANKS_MPI_WRAP="", **limits)
     launcher.says("begun")
     workers[1].kill()
     assert launcher.end() == 13, launcher.log
@@ -198,22 +198,22 @@ def test_sigterm_reaches_mpirun(lab: MakeLab, family: str) -> None:
     assert [None, None] == [worker.outer.poll() for worker in workers]
 
 
-@pytest.mark.parametrize("gone", ["launcher", "all"])
+@pytest.mark.parametrize("leaving", ["launcher", "all"])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_ranks_may_save_before_they_end(lab: MakeLab, family: str, gone: str) -> None:
+def test_ranks_may_save_before_they_end(lab: MakeLab, family: str, leaving: str) -> None:
     """When the launcher's pod goes, or all of them, each rank is told once and has the grace."""
     job = lab(family)
     workers = job.all_workers(ALLRANKS_GRACE_SECONDS="60")
     command = (str(job.mpi.python), "-c", SAVES, str(job.folder))
     launcher = job.launcher(*command, ALLRANKS_GRACE_SECONDS="60")
     launcher.says("all ranks are up")
-    told = [launcher, *(workers if gone == "all" else [])]
-    for pod in told:
+    pods = [launcher, *(workers if leaving == "all" else [])]
+    for pod in pods:
         pod.signal(signal.SIGTERM)
     launcher.end()
     saved = sorted(path.name for path in job.folder.glob("saved.*"))
     assert saved == [f"saved.{rank}.1" for rank in range(4)], launcher.log
-    if gone == "all":
+    if leaving == "all":
         assert [143, 143] == [worker.end() for worker in workers]
 
 
@@ -244,14 +244,14 @@ def test_sigterm_while_waiting(lab: MakeLab) -> None:
 def test_stopped_worker_of_a_statefulset_stays_stopped(lab: MakeLab) -> None:
     """A container that is started again after it was told to stop does nothing, and no setup."""
     job = lab("openmpi4", workers=1)
-    kept = job.folder / "kept"
-    kept.mkdir()
-    worker = job.worker(0, ALLRANKS_STATE=str(kept))
+    state = job.folder / "kept"
+    state.mkdir()
+    worker = job.worker(0, ALLRANKS_STATE=str(state))
     worker.says("this worker is ready")
-    (kept / "stop").touch()
+    (state / "stop").touch()
     assert worker.end() == 0
     (job.mount / "setup.sh").write_text("echo setup runs\n")
-    worker = job.worker(0, ALLRANKS_STATE=str(kept))
+    worker = job.worker(0, ALLRANKS_STATE=str(state))
     worker.says("this worker was told to stop; waiting to be deleted")
     assert "setup runs" not in worker.log
     worker.signal(signal.SIGTERM)

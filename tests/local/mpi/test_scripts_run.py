@@ -160,14 +160,14 @@ def test_strings_reach_the_ranks_as_typed(lab: MakeLab, family: str, shell: str)
     program = _script(job, _REPORT)
     launcher = job.launcher(str(job.mpi.python), str(program), *_WEIRD, **weird)
     assert launcher.end() == 0, launcher.log
-    (line,) = [one for one in launcher.log.splitlines() if one.startswith("REPORT")]
-    found = json.loads(line.removeprefix("REPORT"))
-    assert found["argv"] == _WEIRD
-    assert weird == {name: found["env"].get(name) for name in weird}
-    assert "it's $x" == found["env"]["FROM_SETUP"]
-    assert "yes" == found["env"]["ON_WORKER"]
-    assert "/opt/venv/bin" in found["env"]["PATH"].split(":")
-    assert found["cwd"] == "/opt"
+    (line,) = [line for line in launcher.log.splitlines() if line.startswith("REPORT")]
+    report = json.loads(line.removeprefix("REPORT"))
+    assert report["argv"] == _WEIRD
+    assert weird == {name: report["env"].get(name) for name in weird}
+    assert "it's $x" == report["env"]["FROM_SETUP"]
+    assert "yes" == report["env"]["ON_WORKER"]
+    assert "/opt/venv/bin" in report["env"]["PATH"].split(":")
+    assert report["cwd"] == "/opt"
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -213,8 +213,8 @@ def test_the_rank_that_failed_first_is_named(lab: MakeLab) -> None:
     job.all_workers()
     launcher = job.launcher(str(job.mpi.python), "-c", _RANK_3)
     assert launcher.end() == 37, launcher.log
-    named = "failed first: rank 3 in pod job-worker-1 ended with exit code 37"
-    assert launcher.message == f"{named}\ndisk of rank 3 is full"
+    summary = "failed first: rank 3 in pod job-worker-1 ended with exit code 37"
+    assert launcher.message == f"{summary}\ndisk of rank 3 is full"
 
 
 # What mpirun of each MPI wrote, and its exit code, in runs of two workers with two ranks each.
@@ -249,18 +249,18 @@ def test_what_each_mpirun_says_of_the_first_rank(lab: MakeLab, shell: str) -> No
     """Recorded words of each MPI; one that names only whom it killed itself is not believed."""
     job = lab("openmpi4", shell=shell, env={"ALLRANKS_MPI_CLEAN": "None"})
     job.all_workers()
-    named = "failed first: rank {} in pod job-worker-1 ended with exit code {}"
+    summary = "failed first: rank {} in pod job-worker-1 ended with exit code {}"
     for words, code, expected, message in (
-        (_OPENMPI4, 137, 137, named.format(3, 137)),
+        (_OPENMPI4, 137, 137, summary.format(3, 137)),
         (_OPENMPI4_ABORT, 37, 37, "mpirun ended with exit code 37: rank 2 ended with exit code 37"),
         (_OPENMPI5, 37, 37, "mpirun ended with exit code 37: rank 3 ended with exit code 37"),
-        (_OPENMPI5_CRASH, 139, 139, named.format(3, 139)),
+        (_OPENMPI5_CRASH, 139, 139, summary.format(3, 139)),
         (_OPENMPI5_ABORT, 37, 37, "mpirun ended with exit code 37: rank 3 ended with exit code 37"),
         (_OPENMPI5_PEER, 14, 14, "mpirun ended with exit code 14"),
         (_MPICH_ABORT, 37, 37, "mpirun ended with exit code 37: rank 3 ended with exit code 37"),
         (_MPICH_KILLED, 255, 255, "mpirun ended with exit code 255"),
         (_INTEL_KILLED, 255, 255, "mpirun ended with exit code 255"),
-        (_INTEL_KILLED.replace("9 (Killed)", "11"), 255, 139, named.format(2, 139)),
+        (_INTEL_KILLED.replace("9 (Killed)", "11"), 255, 139, summary.format(2, 139)),
         (_INTEL_KILLED.replace("KILLED BY SIGNAL: 9 (Killed)", "EXIT STATUS: 37"), 255, 37, ""),
     ):
         (job.folder / "words").write_text(words + "\n")
@@ -268,7 +268,7 @@ def test_what_each_mpirun_says_of_the_first_rank(lab: MakeLab, shell: str) -> No
         program.write_text(f"#!/bin/sh\ncat '{job.folder}/words'\nexit {code}\n")
         program.chmod(0o755)
         launcher = job.launcher(str(program), ALLRANKS_MPI_WRAP="")
-        assert (expected, message or named.format(2, 37)) == (launcher.end(), launcher.message)
+        assert (expected, message or summary.format(2, 37)) == (launcher.end(), launcher.message)
 
 
 def test_ssh_on_path_reaches_workers(lab: MakeLab) -> None:
@@ -291,8 +291,8 @@ def test_command_that_is_missing(lab: MakeLab) -> None:
     keep = {"ALLRANKS_MPI_CLEAN": "None"}
     launcher = job.launcher("no-such-program", ALLRANKS_MPI_WRAP="", **keep)
     assert 127 == launcher.end()
-    what, last = launcher.message.splitlines()
-    assert "no-such-program ended with exit code 127" == what
+    summary, last = launcher.message.splitlines()
+    assert "no-such-program ended with exit code 127" == summary
     assert "no-such-program: not found" in last
     job.lay_over("/usr/bin/orterun", "")
     launcher = job.launcher("true", **keep)

@@ -34,10 +34,10 @@ def mounted(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("shell", _SHELLS)
 def test_syntax(mounted: Path, shell: str, script: str) -> None:
     """No shell has anything against a script (`sh -n`)."""
-    done = subprocess.run(
+    process = subprocess.run(
         [*_SHELLS[shell], "-n", mounted / script], capture_output=True, text=True, check=False
     )
-    assert (0, "") == (done.returncode, done.stderr)
+    assert (0, "") == (process.returncode, process.stderr)
 
 
 @pytest.mark.parametrize("script", _SCRIPTS)
@@ -45,11 +45,11 @@ def test_linter(mounted: Path, script: str) -> None:
     """Shellcheck finds nothing, but that it does not follow the user's setup and our own files."""
     if shutil.which("shellcheck") is None:
         pytest.fail("shellcheck is missing: apt-get install shellcheck")
-    done = subprocess.run(
+    process = subprocess.run(
         ["shellcheck", "-s", "sh", "-e", "SC1091", script],
         cwd=mounted,
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.stdout == ""
+    assert process.stdout == ""

@@ -28,9 +28,9 @@ def test_host_without_an_address_is_named(lab: MakeLab, shell: str) -> None:
     worker.says("this worker is ready")
     launcher = job.launcher("true", **_BRIEF)
     assert launcher.end() == 1
-    found = re.sub(r"\d+ s:", "N s:", launcher.message)
-    why = "its name has no address (is its pod pending, or gone?)"
-    assert f"1 of 2 hosts did not answer within N s: job-worker-1.job.lab.svc: {why}" == found
+    message = re.sub(r"\d+ s:", "N s:", launcher.message)
+    reason = "its name has no address (is its pod pending, or gone?)"
+    assert f"1 of 2 hosts did not answer within N s: job-worker-1.job.lab.svc: {reason}" == message
     assert worker.end() == 0
 
 

@@ -40,8 +40,8 @@ class Server:
         word = self._folder / "password"
         word.write_text(PASSWORD)
         word.chmod(0o644)
-        made = [host.find("initdb"), "--auth=scram-sha-256", f"--pwfile={word}", "--no-sync"]
-        self._run(*made, f"--username={USER}", f"--pgdata={self._data}")
+        command = [host.find("initdb"), "--auth=scram-sha-256", f"--pwfile={word}", "--no-sync"]
+        self._run(*command, f"--username={USER}", f"--pgdata={self._data}")
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = int(free.getsockname()[1])
@@ -91,7 +91,7 @@ class Server:
         shutil.rmtree(self._folder)
 
     def _run(self, *words: str) -> str:
-        done = subprocess.run(
+        process = subprocess.run(
             [*self._as, *words],
             cwd="/",
             env={**os.environ, **self.env},
@@ -99,5 +99,5 @@ class Server:
             text=True,
             check=False,
         )
-        assert not done.returncode, done.stdout + done.stderr
-        return done.stdout
+        assert not process.returncode, process.stdout + process.stderr
+        return process.stdout

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from allranks import names
-from allranks.helm.locate import inspect
+from allranks.helm.binary import inspect
 from allranks.sweep import runner
-from allranks.sweep.trials import localtrials
-from allranks.sweep.trials.localtrials import LocalTrials
-from allranks.sweep.values.prepare import Prepared, Request, prepare
+from allranks.sweep.spec.prepare import PreparedSweep, SweepFlags, prepare
+from allranks.sweep.storage.journal import read_state
+from allranks.sweep.trials import local
+from allranks.sweep.trials.local import LocalTrials
 from allranks.values.sources import Sources
 
 if TYPE_CHECKING:
@@ -28,10 +29,10 @@ if TYPE_CHECKING:
 _RUNNER = """
 import sys
 from pathlib import Path
-from allranks.helm.locate import inspect
+from allranks.helm.binary import inspect
 from allranks.sweep import runner
-from allranks.sweep.trials import localtrials
-from allranks.sweep.values import prepare
+from allranks.sweep.trials import local
+from allranks.sweep.spec import prepare
 from allranks.values.sources import Sources
 
 name, values, helm, workdir = sys.argv[1:]
@@ -39,11 +40,11 @@ path = runner.locate(name)
 if path.exists():
     prepared, journal = runner.open_sweep(path)
 else:
-    prepared = prepare.prepare(prepare.Request(name, Sources(files=(values,))))
+    prepared = prepare.prepare(prepare.SweepFlags(name, Sources(files=(values,))))
     journal = runner.begin(prepared, path, {"on": "local"})
-home = localtrials.Home("lab", Path(workdir), inspect(Path(helm)))
+home = local.LocalTarget("lab", Path(workdir), inspect(Path(helm)))
 with journal:
-    state = runner.run(prepared, localtrials.LocalTrials(prepared, home), journal)
+    state = runner.run(prepared, local.LocalTrials(prepared, home), journal)
 print(state.outcome, state.reason)
 """
 
@@ -62,7 +63,7 @@ class Stand:
     workdir: Path
     helm: Path
 
-    def values(self, script: str, sweep: dict[str, Any], **more: Any) -> Path:
+    def values(self, script: str, sweep: dict[str, Any], **fields: Any) -> Path:
         """A values file whose trials run a shell script, with the folder for notes in $OUT."""
         content = {
             "workload": "sweep",
@@ -71,22 +72,22 @@ class Stand:
             "env": {"OUT": str(self.workdir)},
             "runPolicy": {"backoffLimit": 0, "terminationGracePeriodSeconds": 1},
             "sweep": sweep,
-            **more,
+            **fields,
         }
         path = self.workdir / "values.yaml"
         path.write_text(yaml.safe_dump(content, sort_keys=False))
         return path
 
-    def prepare(self, values: Path, name: str = "s", **more: Any) -> Prepared:
+    def prepare(self, values: Path, name: str = "s", **flags: Any) -> PreparedSweep:
         """The sweep of a values file."""
-        return prepare(Request(name, Sources(files=(str(values),)), **more))
+        return prepare(SweepFlags(name, Sources(files=(str(values),)), **flags))
 
-    def trials(self, prepared: Prepared, kind: type[LocalTrials] = LocalTrials) -> LocalTrials:
+    def trials(self, prepared: PreparedSweep, kind: type[LocalTrials] = LocalTrials) -> LocalTrials:
         """What its trials run on."""
-        home = localtrials.Home("lab", self.workdir, inspect(self.helm))
+        home = local.LocalTarget("lab", self.workdir, inspect(self.helm))
         return kind(prepared, home)
 
-    def run(self, prepared: Prepared, kind: type[LocalTrials] = LocalTrials) -> SweepState:
+    def run(self, prepared: PreparedSweep, kind: type[LocalTrials] = LocalTrials) -> SweepState:
         """Run it to its end, in this process."""
         path = runner.locate(prepared.spec.name)
         with runner.begin(prepared, path, {"on": "local"}) as journal:
@@ -104,7 +105,7 @@ class Stand:
 
     def look(self, name: str = "s") -> SweepState:
         """The sweep as its journal tells it now."""
-        return runner.locate(name).read()
+        return read_state(runner.locate(name))
 
     def notes(self, file: str) -> list[str]:
         """The lines that trials have left in a file of the working folder."""

@@ -53,9 +53,11 @@ class Laptop:
     def __init__(self, folder: Path, helm: Path) -> None:
         self.folder = folder
         self.state = folder / "state"
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("HELM_")}
+        environment = {
+            name: value for name, value in os.environ.items() if not name.startswith("HELM_")
+        }
         self.env = {
-            **kept,
+            **environment,
             names.ENV_STATE: str(self.state),
             names.ENV_HELM: str(helm),
             "KUBECONFIG": str(folder / "no-kubeconfig"),
@@ -64,7 +66,7 @@ class Laptop:
 
     def __call__(self, *words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
         """Call `allranks sweep`; another exit code than this fails the test."""
-        done = subprocess.run(
+        process = subprocess.run(
             [PROGRAM, "sweep", *words],
             cwd=self.folder,
             env=self.env,
@@ -73,12 +75,12 @@ class Laptop:
             check=False,
             timeout=120,
         )
-        assert code == done.returncode, done.stdout + done.stderr
-        return done
+        assert code == process.returncode, process.stdout + process.stderr
+        return process
 
-    def run(self, *more: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    def run(self, *options: str, code: int = 0) -> subprocess.CompletedProcess[str]:
         """Run the sweep to its end."""
-        return self("run", "s", "-f", "sweep.yaml", "--on", "local", *more, code=code)
+        return self("run", "s", "-f", "sweep.yaml", "--on", "local", *options, code=code)
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         """Start `allranks sweep`, and go on."""
@@ -106,19 +108,19 @@ class Laptop:
 @pytest.fixture
 def laptop(tmp_path: Path, helm4: Any) -> Iterator[Laptop]:
     """This machine; at the end nothing of the sweep may be left."""
-    found = Laptop(tmp_path, helm4.path)
-    yield found
-    if list(found.state.glob("sweeps/*")):
-        found("delete", "s")
-    assert [] == found.runs
+    machine = Laptop(tmp_path, helm4.path)
+    yield machine
+    if list(machine.state.glob("sweeps/*")):
+        machine("delete", "s")
+    assert [] == machine.runs
 
 
 def test_a_grid_to_its_end(laptop: Laptop) -> None:
     """Every trial gets its parameters as typed; trials are told as they end, the best first."""
-    done = laptop.run()
-    lines = done.stdout.splitlines()
+    process = laptop.run()
+    lines = process.stdout.splitlines()
     assert sorted(line.split()[0] for line in lines[:6]) == [f"[{number}]" for number in range(6)]
-    assert "s  Completed, 6 of 6 trials ended, 6 succeeded, took" in done.stdout
+    assert "s  Completed, 6 of 6 trials ended, 6 succeeded, took" in process.stdout
     table = [line.split() for line in lines[lines.index("") + 2 :]]
     assert ["TRIAL", "STATE", "accuracy", "lr", "seed"] == table[0][:5]
     assert ["succeeded", "0.95", "0.10"] == table[1][1:4]
@@ -129,7 +131,7 @@ def test_what_is_typed_arrives_as_typed(laptop: Laptop) -> None:
     """In the argv of a real process and in its environment; 08 and 1e-5 are no other numbers."""
     choices = ["1e-5", "0.10", "1e6", "true", "08", "yes", "0o17", "1_000", "a b", "it's", "$(A)$$"]
     plain = ", ".join(choices[:4])
-    quoted = ", ".join(json.dumps(one) for one in choices[4:])
+    quoted = ", ".join(json.dumps(choice) for choice in choices[4:])
     head = SWEEP[: SWEEP.index("script:")]
     (laptop.folder / "sweep.yaml").write_text(
         f"{head}command: [python3, -c]\n"
@@ -139,15 +141,15 @@ def test_what_is_typed_arrives_as_typed(laptop: Laptop) -> None:
         f"sweep: {{parameters: {{x: {{values: [{plain}, {quoted}], env: X}}}}, parallel: 4}}\n"
     )
     laptop.run()
-    said = [ast.literal_eval(line) for line in (laptop.folder / "out").read_text().splitlines()]
-    assert sorted((one, one, f"x={one}") for one in choices) == sorted(said)
+    outputs = [ast.literal_eval(line) for line in (laptop.folder / "out").read_text().splitlines()]
+    assert sorted((choice, choice, f"x={choice}") for choice in choices) == sorted(outputs)
 
 
 def test_results_in_every_form(laptop: Laptop) -> None:
     """Table, JSON, CSV, pictures, a report, and one trial with all that it was."""
-    told = json.loads(laptop.run("-o", "json").stdout)
-    assert 6 == len(told["trials"]) == told["counts"]["succeeded"]
-    assert told == laptop.json("results", "s")
+    results = json.loads(laptop.run("-o", "json").stdout)
+    assert 6 == len(results["trials"]) == results["counts"]["succeeded"]
+    assert results == laptop.json("results", "s")
     rows = list(csv.DictReader(io.StringIO(laptop("results", "s", "-o", "csv").stdout)))
     assert ["0.10", "0.10", "1e-5", "1e-5", "08", "08"] == [row["lr"] for row in rows]
     top = laptop("results", "s", "--top", "1").stdout.splitlines()
@@ -160,7 +162,7 @@ def test_results_in_every_form(laptop: Laptop) -> None:
         path.name for path in (laptop.folder / "pictures").iterdir()
     }  # fmt: skip
 
-    first = told["trials"][-1]
+    first = results["trials"][-1]
     number, name = str(first["number"]), first["name"]
     assert first == laptop.json("results", "s", "--trial", name)
     assert f"trial     {number}, {name}" in laptop("results", "s", "--trial", number).stdout
@@ -175,7 +177,7 @@ def test_the_best_is_a_values_file_to_run(laptop: Laptop) -> None:
     """`--best -o yaml` runs as any values file does, with the parameters of the best trial."""
     laptop.run()
     (laptop.folder / "best.yaml").write_text(laptop("results", "s", "--best", "-o", "yaml").stdout)
-    done = subprocess.run(
+    process = subprocess.run(
         [PROGRAM, "run", "best", "-f", "best.yaml", "--on", "local"],
         cwd=laptop.folder,
         env=laptop.env,
@@ -183,43 +185,45 @@ def test_the_best_is_a_values_file_to_run(laptop: Laptop) -> None:
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert '{"argv": ["--lr", "0.10"], "seed": "1"}' in done.stdout
+    assert process.returncode == 0, process.stdout + process.stderr
+    assert '{"argv": ["--lr", "0.10"], "seed": "1"}' in process.stdout
     subprocess.run([PROGRAM, "delete", "best", "--on", "local"], env=laptop.env, check=True)
 
 
 def test_a_goal_ends_it(laptop: Laptop) -> None:
     """The first trial that reaches it is the last; exit code 0."""
-    done = laptop.run("--goal", "0.945", "--parallel", "1")
-    told = laptop.json("status", "s")
-    assert "GoalReached" == told["phase"]
-    assert 3 == told["trials"]["ended"], done.stdout
+    process = laptop.run("--goal", "0.945", "--parallel", "1")
+    status = laptop.json("status", "s")
+    assert "GoalReached" == status["phase"]
+    assert 3 == status["trials"]["ended"], process.stdout
 
 
 def test_all_trials_fail(laptop: Laptop) -> None:
     """It ends after as many as it may lose, with the commonest reason; exit code 1."""
-    done = laptop.run("--set-string", "env.CODE=3", "--max-failed", "1", "--parallel", "1", code=1)
-    told = laptop.json("status", "s")
-    assert ("Failed", {"failed": 2}) == (told["phase"], told["counts"])
-    assert "exit code 3" in told["reason"]
-    assert told["reason"] in done.stdout
+    process = laptop.run(
+        "--set-string", "env.CODE=3", "--max-failed", "1", "--parallel", "1", code=1
+    )
+    status = laptop.json("status", "s")
+    assert ("Failed", {"failed": 2}) == (status["phase"], status["counts"])
+    assert "exit code 3" in status["reason"]
+    assert status["reason"] in process.stdout
     assert 1 == laptop("results", "s", "--best", code=1).returncode
 
 
 def test_an_objective_that_never_appears(laptop: Laptop) -> None:
     """Says so, and does not go on for ever; a trial without it is unmeasured and not failed."""
-    done = laptop.run("--metric", "loss", "--parallel", "1", code=1)
-    told = laptop.json("status", "s")
-    assert {"unmeasured"} == set(told["counts"])
-    assert "loss" in told["reason"]
-    assert "accuracy" in done.stdout
+    process = laptop.run("--metric", "loss", "--parallel", "1", code=1)
+    status = laptop.json("status", "s")
+    assert {"unmeasured"} == set(status["counts"])
+    assert "loss" in status["reason"]
+    assert "accuracy" in process.stdout
 
 
-def held(laptop: Laptop, *more: str) -> subprocess.Popen[str]:
+def held_runner(laptop: Laptop, *options: str) -> subprocess.Popen[str]:
     """A sweep whose trials wait; the first two of them run."""
     runner = laptop.start(
         *("run", "s", "-f", "sweep.yaml", "--on", "local"),
-        *("--set-string", f"env.HOLD={laptop.folder}/go", *more),
+        *("--set-string", f"env.HOLD={laptop.folder}/go", *options),
     )
     until(lambda: len(laptop.runs) == 2 or runner.poll() is not None, "two trials to run")
     return runner
@@ -227,17 +231,17 @@ def held(laptop: Laptop, *more: str) -> subprocess.Popen[str]:
 
 def test_resume_after_a_kill(laptop: Laptop) -> None:
     """Killed within its work, a sweep goes on: no trial is repeated and none is lost."""
-    runner = held(laptop)
+    runner = held_runner(laptop)
     before = laptop.runs
     runner.kill()
     runner.communicate()
     assert "Interrupted" == laptop.json("status", "s")["phase"]
     (laptop.folder / "sweep.yaml").unlink()
     (laptop.folder / "go").touch()
-    told = json.loads(laptop("resume", "s", "-o", "json").stdout)
-    assert {"succeeded": 6} == told["counts"]
-    assert {1} == {trial["attempts"] for trial in told["trials"]}
-    assert set(before) < {trial["name"] for trial in told["trials"]}
+    results = json.loads(laptop("resume", "s", "-o", "json").stdout)
+    assert {"succeeded": 6} == results["counts"]
+    assert {1} == {trial["attempts"] for trial in results["trials"]}
+    assert set(before) < {trial["name"] for trial in results["trials"]}
 
 
 def test_an_interrupt_ends_it_in_order(laptop: Laptop) -> None:
@@ -245,7 +249,7 @@ def test_an_interrupt_ends_it_in_order(laptop: Laptop) -> None:
 
     A terminal sends Ctrl-C to all that it started, so also to whatever helm renders just then.
     """
-    runner = held(laptop)
+    runner = held_runner(laptop)
     os.killpg(runner.pid, signal.SIGINT)
     out, err = runner.communicate(timeout=60)
     assert 130 == runner.returncode, out + err
@@ -259,18 +263,18 @@ def test_an_interrupt_ends_it_in_order(laptop: Laptop) -> None:
 
 def test_sigterm_ends_it_in_order(laptop: Laptop) -> None:
     """As Ctrl-C does; the exit code is that of SIGTERM, and the message names it."""
-    runner = held(laptop)
+    runner = held_runner(laptop)
     runner.terminate()
     out, err = runner.communicate(timeout=60)
     assert 143 == runner.returncode, out + err
-    told = "interrupted by SIGTERM: ending its trials; another SIGTERM leaves at once"
-    assert f"note: {told}" in err.splitlines()
+    note = "interrupted by SIGTERM: ending its trials; another SIGTERM leaves at once"
+    assert f"note: {note}" in err.splitlines()
     assert [] == laptop.runs
 
 
 def test_stop_and_delete_from_another_process(laptop: Laptop) -> None:
     """Who runs it is asked to end; nothing is left after a delete, the journal neither."""
-    runner = held(laptop)
+    runner = held_runner(laptop)
     assert "s  Running" in laptop("status", "s").stdout
     assert 2 == laptop("resume", "s", code=2).returncode
     assert "s  Stopped" in laptop("stop", "s").stdout
@@ -287,7 +291,7 @@ def test_delete_of_a_sweep_whose_runner_was_killed(laptop: Laptop) -> None:
     """
     helm = laptop.folder / "helm"
     helm.symlink_to(laptop.env[names.ENV_HELM])
-    runner = held(laptop, "--helm", str(helm))
+    runner = held_runner(laptop, "--helm", str(helm))
     runner.kill()
     runner.communicate()
     helm.unlink()
@@ -318,9 +322,9 @@ def test_choices_from_files(laptop: Laptop) -> None:
     (laptop.folder / "how.yaml").write_text("- env: {SEED: a}\n- env: {SEED: b}\n")
     text = SWEEP.replace("    seed: {range: {min: 1, max: 2}, env: SEED}\n", "")
     (laptop.folder / "sweep.yaml").write_text(text)
-    told = json.loads(laptop.run("--over", "how=how.yaml", "-o", "json").stdout)
-    chosen = {trial["number"]: trial["parameters"]["how"] for trial in told["trials"]}
-    assert ["how[0]"] * 3 + ["how[1]"] * 3 == sorted(chosen.values())
+    results = json.loads(laptop.run("--over", "how=how.yaml", "-o", "json").stdout)
+    choices = {trial["number"]: trial["parameters"]["how"] for trial in results["trials"]}
+    assert ["how[0]"] * 3 + ["how[1]"] * 3 == sorted(choices.values())
     for number, seed in ((0, "a"), (5, "b")):
         text = laptop("results", "s", "--trial", str(number), "--values").stdout
         assert {"SEED": seed} == load(text, "values").data["env"]
@@ -329,13 +333,13 @@ def test_choices_from_files(laptop: Laptop) -> None:
 def test_two_sweeps_of_one_name(laptop: Laptop) -> None:
     """The second is refused while the first has releases; later it runs, and takes none away."""
     laptop.run("--keep", "all", "--trials", "2")
-    kept = laptop.runs
+    runs = laptop.runs
     elsewhere = ["run", "s", "-f", "sweep.yaml", "--on", "local", "--journal", "other.jsonl"]
-    done = laptop(*elsewhere, code=2)
-    assert "in namespace default are releases of another sweep s, begun by" in done.stderr
-    assert f"{kept[0]}, {kept[1]}" in done.stderr
+    process = laptop(*elsewhere, code=2)
+    assert "in namespace default are releases of another sweep s, begun by" in process.stderr
+    assert f"{runs[0]}, {runs[1]}" in process.stderr
     assert not (laptop.folder / "other.jsonl").exists()
-    assert kept == laptop.runs
+    assert runs == laptop.runs
     laptop("resume", "s", "--trials", "3")
     laptop("delete", "s")
     assert [] == laptop.runs
@@ -349,8 +353,8 @@ def test_a_local_run_that_has_a_trials_name(laptop: Laptop) -> None:
     )
     program = [PROGRAM, "run", plan["name"], "-f", "own.yaml", "--on", "local"]
     subprocess.run(program, cwd=laptop.folder, env=laptop.env, check=True, capture_output=True)
-    done = laptop.run("--trials", "2", "-o", "json")
-    first, second = sorted(json.loads(done.stdout)["trials"], key=lambda one: one["number"])
+    process = laptop.run("--trials", "2", "-o", "json")
+    first, second = sorted(json.loads(process.stdout)["trials"], key=lambda trial: trial["number"])
     assert ("failed", "succeeded") == (first["state"], second["state"])
     assert "its name is taken by another local run" in first["reason"]
     laptop("delete", "s")
@@ -365,15 +369,18 @@ def test_volumes_that_stay_are_named(laptop: Laptop, trials: int) -> None:
     """At the sweep's removal, in few words where they are many; the command removes them all."""
     laptop.run("--trials", str(trials), "--set", "storage.checkpoints.size=1Gi")
     volumes = laptop.state / "volumes" / "default"
-    kept = sorted(volumes.glob("s-*-checkpoints"))
-    assert trials == len(kept)
+    folders = sorted(volumes.glob("s-*-checkpoints"))
+    assert trials == len(folders)
     (volumes / "s-other").mkdir()
     lines = laptop("delete", "s").stdout.splitlines()
-    named = [f"  kept PersistentVolumeClaim/{path.name} ({path})" for path in kept]
+    volume_lines = [f"  kept PersistentVolumeClaim/{path.name} ({path})" for path in folders]
     if trials == 2:
-        assert ["deleted s", *named] == lines[:-1]
+        assert ["deleted s", *volume_lines] == lines[:-1]
     else:
-        assert (3, f"  kept 5 volumes: {named[0][7:]}") == (len(lines), lines[1].split(", ")[0])
+        assert (3, f"  kept 5 volumes: {volume_lines[0][7:]}") == (
+            len(lines),
+            lines[1].split(", ")[0],
+        )
         assert lines[1].endswith(" and 3 more")
     _, command = lines[-1].split("  remove them with: ")
     subprocess.run(["/bin/sh", "-c", command], check=True)

@@ -6,23 +6,29 @@ import json
 import os
 import threading
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
+import sqlalchemy
 
 from allranks import names
-from allranks.errors import AllranksError, RunError
+from allranks.errors import AllranksError, InputError, RunError
 from allranks.sweep import records
-from allranks.sweep.storage import journals
+from allranks.sweep.storage import database_url
+from allranks.sweep.storage.catalog import backend_of
+from allranks.sweep.storage.journal import Journal, read_state
 from tests.local.conftest import until
 from tests.local.sweep.postgres import PASSWORD, USER, Server
-from tests.local.sweep.test_cli import Laptop, held, laptop
+from tests.local.sweep.test_cli import Laptop, held_runner, laptop
 from tests.unit.sweep.simulation import spec
 from tests.unit.sweep.studies import kill_writers, same, study
+from tests.unit.sweep.test_older_journals import check, database
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 __all__ = ["laptop"]
 
@@ -33,12 +39,12 @@ pytestmark = pytest.mark.xdist_group("postgres")
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
     """A PostgreSQL."""
-    made = Server()
+    database_server = Server()
     try:
-        made.start()
-        yield made
+        database_server.start()
+        yield database_server
     finally:
-        made.remove()
+        database_server.remove()
 
 
 @pytest.fixture
@@ -50,11 +56,11 @@ def password(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_sweep_in_sqlite(laptop: Laptop) -> None:
     """Its name alone finds it from any folder, and the commands that are recommended name it."""
-    shown = laptop.run("--journal", "sqlite:///sweeps.db", "--trials", "1").stdout
+    output = laptop.run("--journal", "sqlite:///sweeps.db", "--trials", "1").stdout
     url = f"sqlite:///{laptop.folder}/sweeps.db"
-    assert "`allranks sweep results s --best -o yaml`" in shown
+    assert "`allranks sweep results s --best -o yaml`" in output
     assert "s  Completed, 1 of 1 trial ended" in laptop("status", "s").stdout
-    same(journals.keeper(url, "s").read(), study(url))
+    assert 1 == len(read_state(backend_of(url, "s")).trials)
 
 
 @pytest.mark.usefixtures("password")
@@ -62,9 +68,9 @@ def test_a_sweep_in_postgresql(laptop: Laptop, server: Server) -> None:
     """A kill costs no trial and repeats none; and the password is nowhere that the sweep is."""
     url = server.make("sweeps")
     laptop.env.update(server.env)
-    runner = held(laptop, "--journal", url, "--trials", "3")
-    refused = laptop("resume", "s", code=2).stderr
-    assert f"another process runs this sweep: process {runner.pid} on " in refused
+    runner = held_runner(laptop, "--journal", url, "--trials", "3")
+    stderr = laptop("resume", "s", code=2).stderr
+    assert f"another process runs this sweep: process {runner.pid} on " in stderr
     until(lambda: set(laptop.runs) == _trials(laptop).keys(), "both programs to run")
     assert not any("PGPASSWORD" in env for env in _trials(laptop).values())
     runner.kill()
@@ -75,27 +81,28 @@ def test_a_sweep_in_postgresql(laptop: Laptop, server: Server) -> None:
     interrupted = laptop("status", "s").stdout
     assert "`allranks sweep resume s` goes on" in interrupted
     (laptop.folder / "go").touch()
-    told = json.loads(laptop("resume", "s", "-o", "json").stdout)
-    assert {"succeeded": 3} == told["counts"]
-    assert {1} == {trial["attempts"] for trial in told["trials"]}
-    kept = journals.keeper(url, "s")
-    same(kept.read(), study(url))
-    assert told["best"] == study(url).best_trial.number
+    results = json.loads(laptop("resume", "s", "-o", "json").stdout)
+    assert {"succeeded": 3} == results["counts"]
+    assert {1} == {trial["attempts"] for trial in results["trials"]}
+    backend = backend_of(url, "s")
+    laptop("export", "s", "--optuna", url)
+    same(read_state(backend), study(url))
+    assert results["best"] == study(url).best_trial.number
     laptop("delete", "s")
-    assert not kept.exists()
+    assert not backend.exists()
     assert not list(laptop.state.glob("sweeps/*"))
-    assert "0" == server.sql("sweeps", "SELECT count(*) FROM study_system_attributes").strip()
+    assert "0" == server.sql("sweeps", "SELECT count(*) FROM allranks_records").strip()
 
 
 def _trials(laptop: Laptop) -> dict[str, dict[str, str]]:
     """By the name of a trial that runs, the environment of a program of it."""
-    found = {}
+    environments = {}
     for process in psutil.process_iter():
         with suppress(psutil.Error):
             env = process.environ()
             if names.ENV_TRIAL_NAME in env and process.cwd() == str(laptop.folder):
-                found[env[names.ENV_TRIAL_NAME]] = env
-    return found
+                environments[env[names.ENV_TRIAL_NAME]] = env
+    return environments
 
 
 @pytest.mark.usefixtures("password")
@@ -108,7 +115,7 @@ def test_postgresql_keeps_what_was_acknowledged(server: Server) -> None:
 def test_a_server_that_is_restarted_is_waited_for(server: Server) -> None:
     """No record is lost or written twice."""
     url = server.make("restarted")
-    with journals.keeper(url, "s").create(records.head(spec(), 1.0)) as journal:
+    with Journal.create(backend_of(url, "s"), records.head(spec(), 1.0)) as journal:
         server.stop()
         assert "" == journal.take_request()
         writer = threading.Thread(
@@ -117,8 +124,8 @@ def test_a_server_that_is_restarted_is_waited_for(server: Server) -> None:
         writer.start()
         server.start()
         writer.join()
-    assert "enough" == journals.keeper(url, "s").read().requested
-    query = "SELECT count(*) FROM study_system_attributes WHERE key LIKE 'allranks:journal:%'"
+    assert "enough" == read_state(backend_of(url, "s")).requested
+    query = "SELECT count(*) FROM allranks_records"
     assert "2" == server.sql("restarted", query).strip()
 
 
@@ -127,27 +134,27 @@ def test_what_a_server_refuses(
 ) -> None:
     """Each says what it is and what to do, and no password is shown."""
     monkeypatch.setenv("PGPASSFILE", os.devnull)
-    others = server.make("others", "CREATE TABLE trials (wheels integer)")
+    others = server.make("others", "CREATE TABLE allranks_leases (wheels integer)")
     cases: list[tuple[str, str, int, tuple[str, ...]]] = [
         (others, "wr0ng", 2, ("password authentication failed", "set PGPASSWORD")),
         (others, "", 2, ("no password supplied", "~/.pgpass")),
         (server.url("nowhere"), PASSWORD, 2, ('"nowhere" does not exist', "createdb")),
-        (others, PASSWORD, 2, ("a table 'trials' that is not Optuna's", "of their own")),
+        (others, PASSWORD, 2, ("a table 'allranks_leases' that is not ours", "of their own")),
         ("postgresql://x@127.0.0.1:9/d", PASSWORD, 1, ("cannot be reached", "see that it runs")),
     ]
-    for url, password, code, said in cases:
+    for url, password, code, texts in cases:
         monkeypatch.setenv("PGPASSWORD", password)
-        with pytest.raises(AllranksError) as caught:
-            journals.keeper(url, "s").create(records.head(spec(), 1.0))
-        assert code == caught.value.exit_code
-        for text in said:
-            assert text in str(caught.value)
-        assert "wr0ng" not in str(caught.value)
-        assert PASSWORD not in str(caught.value)
+        with pytest.raises(AllranksError) as excinfo:
+            Journal.create(backend_of(url, "s"), records.head(spec(), 1.0))
+        assert code == excinfo.value.exit_code
+        for text in texts:
+            assert text in str(excinfo.value)
+        assert "wr0ng" not in str(excinfo.value)
+        assert PASSWORD not in str(excinfo.value)
     laptop.env["PGPASSWORD"] = "wr0ng"
-    done = laptop.run("--journal", others, code=2)
-    assert done.stderr.startswith(f"error: the database {others} cannot be reached: ")
-    assert "wr0ng" not in done.stdout + done.stderr
+    process = laptop.run("--journal", others, code=2)
+    assert process.stderr.startswith(f"error: the database {others} cannot be reached: ")
+    assert "wr0ng" not in process.stdout + process.stderr
     assert not list(laptop.state.glob("sweeps/*"))
 
 
@@ -157,7 +164,72 @@ def test_a_user_without_rights(server: Server) -> None:
     url = server.make("closed")
     server.sql("closed", "REVOKE ALL ON SCHEMA public FROM public")
     server.sql("closed", f"CREATE ROLE guest LOGIN PASSWORD '{PASSWORD}'")
-    guest: Any = journals.keeper(url.replace(USER, "guest"), "s")
-    with pytest.raises(RunError, match="no schema has been selected to create in") as caught:
+    guest: Any = backend_of(url.replace(USER, "guest"), "s")
+    with pytest.raises(RunError, match="no schema has been selected to create in") as excinfo:
         guest.create(records.head(spec(), 1.0))
-    assert "let the user of the URL" in str(caught.value)
+    assert "let the user of the URL" in str(excinfo.value)
+
+
+@pytest.mark.attack
+@pytest.mark.usefixtures("password")
+def test_rows_that_somebody_else_has_written_are_refused(server: Server) -> None:
+    """As in SQLite: in words, and none is fetched that is longer than ours are."""
+    url = server.make("hostile")
+    Journal.create(backend_of(url, "s"), records.head(spec(), 1.0, {})).close()
+    backend = backend_of(url, "s")
+    texts = (
+        "'null'",
+        "'not JSON'",
+        "repeat('[', 100000)",
+        "repeat('x', 9000000)",
+        "'\"\\u0000\\ud800\"'",
+    )
+    change = "UPDATE allranks_records SET line ="
+    for text in texts:
+        server.sql("hostile", f"{change} {text}")
+        for access in (partial(read_state, backend), partial(Journal.open, backend)):
+            with pytest.raises(InputError):
+                access()
+    server.sql("hostile", "UPDATE allranks_leases SET lease = repeat('[', 100000)")
+    with pytest.raises(InputError):
+        read_state(backend)
+
+
+@pytest.mark.usefixtures("password")
+def test_a_sweep_that_an_older_version_kept_in_postgresql(server: Server, tmp_path: Path) -> None:
+    """It is read where it is, and the next writer moves it; Optuna's tables stay."""
+    url = server.make("older")
+    older = sqlalchemy.create_engine(database(tmp_path))
+    newer = sqlalchemy.create_engine(database_url.for_driver(url))
+    tables = sqlalchemy.MetaData()
+    tables.reflect(older, only=["studies", "study_system_attributes"])
+    tables.create_all(newer)
+    for table in tables.sorted_tables:
+        with older.connect() as source, newer.begin() as target:
+            lines = source.execute(table.select()).mappings().all()
+            target.execute(table.insert(), [dict(line) for line in lines])
+    backend = backend_of(url, "s")
+    check(read_state(backend))
+    assert not backend.is_run()
+    errors: list[InputError] = []
+
+    def take() -> None:
+        try:
+            Journal.open(backend_of(url, "s")).close()
+        except InputError as error:
+            errors.append(error)
+
+    takers = [threading.Thread(target=take) for _ in range(4)]
+    for taker in takers:
+        taker.start()
+    for taker in takers:
+        taker.join()
+    assert all("another process runs this sweep" in str(error) for error in errors)
+    with Journal.open(backend) as journal:
+        check(journal.state)
+        journal.append(records.request_stop("enough", 2e9))
+    assert "enough" == read_state(backend).requested
+    query = "SELECT count(*) FROM study_system_attributes WHERE key LIKE 'allranks:%'"
+    assert "3" == server.sql("older", query).strip()  # those of the other sweep
+    newer.dispose()
+    older.dispose()

@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from allranks.errors import InputError
-from allranks.local import control, store
+from allranks.local import runs as local_runs
+from allranks.local.state import store
 from allranks.sweep import actions, model, runner
-from allranks.sweep.trials import localtrials
+from allranks.sweep.trials import local
 
 from ..conftest import until  # noqa: TID252 - the tier's own
 
 if TYPE_CHECKING:
     from allranks.model.status import RunStatus
-    from allranks.sweep.trials.ports import Said
+    from allranks.sweep.trials.base import TrialOutput
 
     from .stand import Stand
 
@@ -38,12 +39,12 @@ echo "$ALLRANKS_TRIAL_NAME" >>"$OUT/ended"
 """
 
 
-def _grid(count: int, **more: Any) -> dict[str, Any]:
+def _grid(count: int, **fields: Any) -> dict[str, Any]:
     return {
         "parameters": {"rate": {"range": {"min": 1, "max": count}, "arg": "--rate"}},
         "objective": {"metric": "accuracy"},
         "parallel": 2,
-        **more,
+        **fields,
     }
 
 
@@ -59,7 +60,7 @@ def test_a_grid_runs_to_its_end(stand: Stand) -> None:
     assert 3 == state.best
     assert all(0 < (trial.cpu_seconds or 0) < 60 for trial in state.trials.values())
     assert [(1, 11.0), (2, 12.0), (3, 13.0), (4, 14.0)] == [
-        (one.step, one.value) for one in state.trials[0].measures
+        (measure.step, measure.value) for measure in state.trials[0].measures
     ]
     assert _nothing_is_left()
 
@@ -79,7 +80,7 @@ def test_choices_arrive_as_typed(stand: Stand) -> None:
     values.write_text(text)
     state = stand.run(stand.prepare(values))
     assert len(texts) == state.counts[model.SUCCEEDED], state.reasons()
-    assert sorted(f"{one}|{one}|<{one}>" for one in texts) == sorted(stand.notes("seen"))
+    assert sorted(f"{text}|{text}|<{text}>" for text in texts) == sorted(stand.notes("seen"))
 
 
 def test_a_bad_trial_is_stopped_early(stand: Stand) -> None:
@@ -105,16 +106,16 @@ def test_a_bad_trial_is_stopped_early(stand: Stand) -> None:
     assert _nothing_is_left()
 
 
-class _Late(localtrials.LocalTrials):
+class _Late(local.LocalTrials):
     """Trials that are looked at late: when what they have said is known, they have ended."""
 
-    def read(self, trial: model.Trial) -> Said:
+    def read(self, trial: model.Trial) -> TrialOutput:
         """What a trial has said, once its last line is among it and its processes are gone."""
-        said = super().read(trial)
-        if any("step=2" in line for line in said.lines):
+        output = super().read(trial)
+        if any("step=2" in line for line in output.lines):
             folder = store.run_folder(trial.name, self._home.namespace)
             until(lambda: not folder.alive(), "the run's end")
-        return said
+        return output
 
 
 def test_a_trial_that_ends_by_itself_is_not_stopped(stand: Stand) -> None:
@@ -127,7 +128,7 @@ def test_a_trial_that_ends_by_itself_is_not_stopped(stand: Stand) -> None:
     assert [(model.SUCCEEDED, 2.0), (model.SUCCEEDED, 1.0)] == [
         (trial.state, trial.value) for trial in state.trials.values()
     ]
-    assert "stop" in {one["t"] for one in stand.records()}
+    assert "stop" in {record["t"] for record in stand.records()}
     assert _nothing_is_left()
 
 
@@ -200,7 +201,7 @@ def test_every_kill_of_the_runner_loses_nothing(stand: Stand) -> None:
     ]
     names = sorted(trial.name for trial in state.trials.values())
     assert names == sorted(stand.notes("began")) == sorted(stand.notes("ended"))
-    ends = Counter(one["n"] for one in stand.records() if one["t"] == "end")
+    ends = Counter(record["n"] for record in stand.records() if record["t"] == "end")
     assert {1} == set(ends.values())
     assert _nothing_is_left()
 
@@ -268,7 +269,7 @@ def test_a_runner_killed_while_it_ends_trials_loses_none(stand: Stand) -> None:
     process = stand.process(values)
     until(lambda: len(stand.notes("began")) == 2, "two trials")
     assert runner.request_stop(runner.locate("s"), "enough")
-    until(lambda: all(one.stopping for one in stand.look().trials.values()), "the stops")
+    until(lambda: all(trial.stopping for trial in stand.look().trials.values()), "the stops")
     process.kill()
     process.communicate()
     (stand.workdir / "go").touch()
@@ -277,7 +278,7 @@ def test_a_runner_killed_while_it_ends_trials_loses_none(stand: Stand) -> None:
         prepared = runner.resume(journal)
         state = runner.run(prepared, stand.trials(prepared), journal)
     assert (actions.COMPLETED, 2) == (state.outcome, state.counts[model.SUCCEEDED]), state.reasons()
-    assert {1} == {one.attempts for one in state.trials.values()}
+    assert {1} == {trial.attempts for trial in state.trials.values()}
 
 
 def test_a_trial_ended_for_an_earlier_runner_has_not_failed(
@@ -290,29 +291,29 @@ def test_a_trial_ended_for_an_earlier_runner_has_not_failed(
     process.communicate()
     (folder,) = store.run_folders()
     name = folder.path.name
-    control.stop(name, "lab")
+    local_runs.stop(name, "lab")
     descriptor = folder.lock()  # as its supervisor has it until the last
-    stop = control.stop
+    stop = local_runs.stop
 
     def stop_once_it_ends(name: str, namespace: str) -> RunStatus:
         os.close(descriptor)
         return stop(name, namespace)
 
-    monkeypatch.setattr(control, "stop", stop_once_it_ends)
+    monkeypatch.setattr(local_runs, "stop", stop_once_it_ends)
     prepared, journal = runner.open_sweep(runner.locate("s"))
     with journal:
         trials = stand.trials(prepared)
         assert actions.REMOVING == trials.observe()[name].phase
-        seen: set[str] = set()
+        phases: set[str] = set()
 
-        def gone() -> bool:
+        def is_gone() -> bool:
             observed = trials.observe()
-            seen.update(there.phase for there in observed.values())
+            phases.update(trial.phase for trial in observed.values())
             return not observed
 
-        until(gone, "the trial's run to be removed")
+        until(is_gone, "the trial's run to be removed")
         trials.close()
-    assert {actions.REMOVING} >= seen
+    assert {actions.REMOVING} >= phases
 
 
 def test_another_process_stops_a_sweep(stand: Stand) -> None:
@@ -335,7 +336,7 @@ def test_a_sweep_whose_runner_died_is_stopped(stand: Stand) -> None:
     until(lambda: len(stand.notes("began")) == 2, "two trials")
     process.kill()
     process.communicate()
-    assert 2 == len(control.list_runs())
+    assert 2 == len(local_runs.list_runs())
     assert not runner.request_stop(runner.locate("s"), "enough")
     prepared, journal = runner.open_sweep(runner.locate("s"))
     with journal:

@@ -44,9 +44,9 @@ def test_lines_of_a_fix_stay_below_it(capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_errors_are_json_where_json_was_asked(capsys: pytest.CaptureFixture[str]) -> None:
     """With -o json an error is data on standard output, and nothing else is printed."""
-    shown = Console()
-    shown.json_errors = True
-    shown.error(InputError("no", path="a.b", hint="yes", source="f:1"))
+    view = Console()
+    view.json_errors = True
+    view.error(InputError("no", path="a.b", hint="yes", source="f:1"))
     out, err = capsys.readouterr()
     assert err == ""
     assert {
@@ -63,11 +63,11 @@ ORDERING = "\u061c\u200e\u200f\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2066\u
 @given(st.text())
 def test_control_characters_are_shown_not_obeyed(text: str) -> None:
     """No escape sequence of a person's values reaches the terminal."""
-    shown = console.clean(text)
-    assert not any(ord(character) < 32 and character not in "\n\t" for character in shown)
-    assert "\x1b" not in shown
-    assert "\x9b" not in shown
-    assert not set(shown) & set(ORDERING)
+    text_shown = console.clean(text)
+    assert not any(ord(character) < 32 and character not in "\n\t" for character in text_shown)
+    assert "\x1b" not in text_shown
+    assert "\x9b" not in text_shown
+    assert not set(text_shown) & set(ORDERING)
 
 
 @pytest.mark.parametrize("character", ORDERING)
@@ -76,9 +76,11 @@ def test_what_ends_or_turns_a_line_is_shown(
 ) -> None:
     """A row of a table stays one line, and is read in the order that it has; scripts are kept."""
     Console().table(["NAME", "VALUE"], [(f"a{character}b", "שלום"), ("c", "👩\u200d🔬")])
-    said = f"a\\u{ord(character):04x}b"
-    assert ["NAME", said, "c"] == [line.split()[0] for line in capsys.readouterr().out.splitlines()]
-    assert said == console.clean(f"a{character}b") == console.one_line(f"a{character}b")
+    escaped = f"a\\u{ord(character):04x}b"
+    assert ["NAME", escaped, "c"] == [
+        line.split()[0] for line in capsys.readouterr().out.splitlines()
+    ]
+    assert escaped == console.clean(f"a{character}b") == console.one_line(f"a{character}b")
     assert "👩\u200d🔬" == console.clean("👩\u200d🔬")
 
 
@@ -141,10 +143,10 @@ def test_no_colour_is_no_style_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = Terminal()
     monkeypatch.setattr("sys.stdout", stream)
     monkeypatch.setattr("sys.stderr", stream)
-    shown = Console()
-    with shown.progress(lambda room: f"room {room}"):
-        shown.table(["A"], [("b",)])
-    with shown.board() as board:
+    view = Console()
+    with view.progress(lambda room: f"room {room}"):
+        view.table(["A"], [("b",)])
+    with view.board() as board:
         board.draw(["A"], [("b",)], foot="more")
     assert "room 40" in stream.getvalue()
     assert [] == re.findall(r"\x1b\[[0-9;]*m", stream.getvalue())
@@ -164,9 +166,9 @@ def test_a_log_line_is_not_wrapped_by_the_progress_line(monkeypatch: pytest.Monk
     stream = Terminal()
     monkeypatch.setattr("sys.stdout", stream)
     monkeypatch.setattr("sys.stderr", stream)
-    shown = Console()
-    with shown.progress(lambda _: "2 running"):
-        shown.log(0, "x" * 50)
+    view = Console()
+    with view.progress(lambda _: "2 running"):
+        view.log(0, "x" * 50)
     assert "x" * 50 in stream.getvalue()
     assert "2 running" in stream.getvalue()
     assert "[0]" in stream.getvalue()
@@ -182,10 +184,10 @@ def test_markup_in_a_cell_is_text(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_logs_have_their_rank(capsys: pytest.CaptureFixture[str]) -> None:
     """Each line starts with its rank; in a pipe there is no colour."""
-    shown = Console()
-    shown.log(0, "a")
-    shown.log(11, "b")
-    shown.log(None, "c", result=False)
+    view = Console()
+    view.log(0, "a")
+    view.log(11, "b")
+    view.log(None, "c", result=False)
     out, err = capsys.readouterr()
     assert (out, err) == ("[0] a\n[11] b\n", "[-] c\n")
 
@@ -238,8 +240,8 @@ def test_data_gives_a_terminal_no_orders(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("sys.stdout", screen)
     Console().raw(f"{_ORDERS}\n")
     Console().json({_ORDERS: [_ORDERS]})
-    shown = screen.bytes.getvalue().decode()
-    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]", shown)
+    screen_text = screen.bytes.getvalue().decode()
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]", screen_text)
 
 
 @pytest.mark.attack

@@ -7,6 +7,7 @@ import os
 import stat
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,9 +35,9 @@ def test_the_same_text_is_not_written_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", [".", "missing/x"])
 def test_a_place_that_cannot_be_written(tmp_path: Path, name: str) -> None:
     """A folder, and a file in a folder that is not there, are wrong input with the place named."""
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError) as excinfo:
         files.write(tmp_path / name, "text")
-    assert str(tmp_path / name) == caught.value.problem.path
+    assert str(tmp_path / name) == excinfo.value.problem.path
     assert [] == list(tmp_path.iterdir())
 
 
@@ -117,9 +118,9 @@ def test_the_fix_is_for_what_is_wrong_with_a_place(number: int, fix: str) -> Non
 
 def test_a_full_disk_is_told_with_its_place() -> None:
     """The path, the system's words, and what to do."""
-    with pytest.raises(RunError) as caught:
+    with pytest.raises(RunError) as excinfo:
         files.write(Path("/dev/full"), "text")
-    problem = caught.value.problem
+    problem = excinfo.value.problem
     assert ("/dev/full", "cannot be written: No space left on device") == (
         problem.path,
         problem.message,
@@ -136,9 +137,82 @@ def test_a_full_disk_is_a_failure_and_no_wrong_input(
         def refuse(*_: object, number: int = number, **__: object) -> None:
             raise OSError(number, os.strerror(number))
 
-        monkeypatch.setattr(files.tempfile, "mkstemp", refuse)
-        with pytest.raises(AllranksError) as caught:
+        monkeypatch.setattr(files.atomic, "write", refuse)
+        with pytest.raises(AllranksError) as excinfo:
             files.write(tmp_path / "x.yaml", "text")
-        assert code == caught.value.exit_code
-        assert str(tmp_path / "x.yaml") == caught.value.problem.path
-        assert str(tmp_path) in caught.value.problem.hint
+        assert code == excinfo.value.exit_code
+        assert str(tmp_path / "x.yaml") == excinfo.value.problem.path
+        assert str(tmp_path) in excinfo.value.problem.hint
+
+
+def test_a_persons_own_file_keeps_its_mode_and_link(tmp_path: Path) -> None:
+    """It is replaced where it is, as it was."""
+    path, link = tmp_path / "a", tmp_path / "link"
+    path.write_bytes(b"old")
+    path.chmod(0o640)
+    link.symlink_to(path)
+    files.rewrite({link: (b"old", b"new")})
+    assert link.is_symlink()
+    assert (b"new", 0o640) == (path.read_bytes(), stat.S_IMODE(path.stat().st_mode))
+
+
+def test_a_file_that_has_changed_is_not_overwritten(tmp_path: Path) -> None:
+    """Somebody's editor was faster; the other files stay, too."""
+    first, second = tmp_path / "a", tmp_path / "b"
+    first.write_bytes(b"old")
+    second.write_bytes(b"theirs")
+    with pytest.raises(InputError) as excinfo:
+        files.rewrite({first: (b"old", b"new"), second: (b"old", b"new")})
+    assert str(second) == excinfo.value.problem.path
+    assert (b"old", b"theirs") == (first.read_bytes(), second.read_bytes())
+
+
+def test_where_one_cannot_be_prepared_none_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk is full at the second file: the first stays as it was, and nothing else is left."""
+    first, second = tmp_path / "a", tmp_path / "b"
+    for path in (first, second):
+        path.write_bytes(b"old")
+    prepared = files.atomic.prepared
+
+    def refuse(path: Path, data: bytes, **options: Any) -> Any:
+        if path == second:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return prepared(path, data, **options)
+
+    monkeypatch.setattr(files.atomic, "prepared", refuse)
+    with pytest.raises(RunError) as excinfo:
+        files.rewrite({first: (b"old", b"new"), second: (b"old", b"new")})
+    assert str(second) == excinfo.value.problem.path
+    assert {first: b"old", second: b"old"} == {
+        path: path.read_bytes() for path in tmp_path.iterdir()
+    }
+
+
+def test_what_was_written_is_told_where_the_rest_cannot_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second of three files cannot take its place: the first is named, and the other two."""
+    paths = [tmp_path / name for name in "abc"]
+    for path in paths:
+        path.write_bytes(b"old")
+    replace = Path.replace
+
+    def refuse(partial: Path, target: Any) -> Any:
+        if str(target) == str(paths[1]):
+            raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+        return replace(partial, target)
+
+    monkeypatch.setattr(Path, "replace", refuse)
+    with pytest.raises(files.PartlyWrittenError) as excinfo:
+        files.rewrite(dict.fromkeys(paths, (b"old", b"new")))
+    assert (paths[0],) == excinfo.value.written
+    assert (
+        "cannot be written: Operation not permitted. "
+        f"Written: {paths[0]}. Not written: {paths[1]}, {paths[2]}"
+    ) == excinfo.value.problem.message
+    assert str(paths[1]) == excinfo.value.problem.path
+    assert 1 == excinfo.value.exit_code
+    assert [b"new", b"old", b"old"] == [path.read_bytes() for path in paths]
+    assert sorted(paths) == sorted(tmp_path.iterdir())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from allranks.cli import hangup
+from allranks.cli import console
 
 if TYPE_CHECKING:
     import pytest
@@ -20,7 +20,7 @@ def test_what_is_written_to_a_closed_terminal_is_lost(monkeypatch: pytest.Monkey
     ours, terminal = os.openpty()
     with os.fdopen(terminal, "w") as stream:
         monkeypatch.setattr(sys, "stdout", stream)
-        with hangup.outlived():
+        with console.tolerate_hangup():
             click.echo("before")
             assert b"before\r\n" == os.read(ours, 100)
             assert sys.stdout.isatty()
@@ -35,5 +35,5 @@ def test_a_pipe_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its reader may leave, which is told elsewhere."""
     with Path(os.devnull).open("w", encoding="utf-8") as stream:
         monkeypatch.setattr(sys, "stdout", stream)
-        with hangup.outlived():
+        with console.tolerate_hangup():
             assert stream is sys.stdout

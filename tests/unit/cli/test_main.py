@@ -31,7 +31,7 @@ def test_the_table_of_commands_is_right(name: str) -> None:
 
 def test_every_subcommand_has_an_example() -> None:
     """Groups inside the program hold to the same."""
-    plugin = importlib.import_module("allranks.cli.plugin").plugin_command
+    plugin = importlib.import_module("allranks.cli.commands.plugin").plugin_command
     assert all("Example:" in (command.help or "") for command in plugin.commands.values())
 
 
@@ -51,8 +51,10 @@ def test_a_command_imports_what_it_needs(arguments: list[str], allowed: set[str]
         "import sys\nfrom allranks.cli.main import main\n"
         f"main({arguments!r})\nprint('LOADED', *sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    loaded = set(done.stdout.rpartition("LOADED")[2].split())
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    loaded = set(process.stdout.rpartition("LOADED")[2].split())
     assert not (set(HEAVY) - allowed) & loaded
 
 

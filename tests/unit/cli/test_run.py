@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from allranks.cli import statusview
-from allranks.local import control, localising
+from allranks.cli import status_view
+from allranks.local import runs as local_runs
+from allranks.local import values as local_values
 from allranks.model.status import Failure, Phase, RunStatus
 
 DEFAULTS = {
@@ -20,7 +21,7 @@ DEFAULTS = {
 @pytest.fixture(autouse=True)
 def _ports(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only port 29500 is taken on this machine."""
-    monkeypatch.setattr(control, "free_port", lambda port: 29501 if port == 29500 else port)
+    monkeypatch.setattr(local_runs, "free_port", lambda port: 29501 if port == 29500 else port)
 
 
 def test_what_only_a_cluster_has_is_turned_off() -> None:
@@ -32,7 +33,7 @@ def test_what_only_a_cluster_has_is_turned_off() -> None:
         "torchrun": {"port": 4000},
         "args": ["x"],
     }
-    local = localising.localise(user, {**DEFAULTS, **user})
+    local = local_values.values_for_this_machine(user, {**DEFAULTS, **user})
     assert local.values == {
         "queue": "",
         "scheduling": {"dialect": "none", "topology": {"mode": "none", "level": "rack"}},
@@ -52,21 +53,30 @@ def test_what_only_a_cluster_has_is_turned_off() -> None:
 def test_no_image_is_needed() -> None:
     """The charts get one that nothing looks at; one that is given stays."""
     merged = {**DEFAULTS, "torchrun": {"port": 4000}, "image": {"repository": ""}}
-    assert {"image": {"repository": "none"}} == localising.localise({}, merged).values
-    given = {"image": {"repository": "my/trainer"}}
-    assert given == localising.localise(given, {**merged, **given}).values
+    assert {"image": {"repository": "none"}} == local_values.values_for_this_machine(
+        {}, merged
+    ).values
+    user_values = {"image": {"repository": "my/trainer"}}
+    assert (
+        user_values
+        == local_values.values_for_this_machine(user_values, {**merged, **user_values}).values
+    )
 
 
 def test_plain_values_stay_as_they_are() -> None:
     """Nothing is written into values that need no change."""
     merged = {**DEFAULTS, "torchrun": {"port": 4000}}
-    assert localising.localise({"args": []}, merged) == localising.Local({"args": []}, ())
+    assert local_values.values_for_this_machine({"args": []}, merged) == local_values.Local(
+        {"args": []}, ()
+    )
 
 
 def test_a_busy_port_gives_way() -> None:
     """The next free port is taken, and told to who asked for one."""
-    assert localising.localise({}, DEFAULTS) == localising.Local({"torchrun": {"port": 29501}}, ())
-    local = localising.localise({"torchrun": {"port": 29500}}, DEFAULTS)
+    assert local_values.values_for_this_machine({}, DEFAULTS) == local_values.Local(
+        {"torchrun": {"port": 29501}}, ()
+    )
+    local = local_values.values_for_this_machine({"torchrun": {"port": 29500}}, DEFAULTS)
     assert local.values == {"torchrun": {"port": 29501}}
     assert "torchrun.port is 29501 here" in local.notes[0]
 
@@ -74,7 +84,7 @@ def test_a_busy_port_gives_way() -> None:
 def test_a_rendezvous_elsewhere_keeps_its_port() -> None:
     """It is nobody's on this machine."""
     elsewhere = {**DEFAULTS, "torchrun": {"port": 29500, "rdzvEndpoint": "etcd:2379"}}
-    assert localising.localise({}, elsewhere).values == {}
+    assert local_values.values_for_this_machine({}, elsewhere).values == {}
 
 
 @pytest.mark.parametrize(
@@ -94,4 +104,4 @@ def test_the_exit_code_is_the_jobs_and_never_0_for_a_failure(
     """The job's own code, else the first failure's, else 1."""
     first = None if failure is None else Failure("p", 0, "c", failure, 0.0)
     status = RunStatus("demo", "default", phase, exit_code=code, failure=first)
-    assert expected == statusview.exit_code(status)
+    assert expected == status_view.exit_code(status)

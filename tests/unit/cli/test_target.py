@@ -11,8 +11,8 @@ import pytest
 
 from allranks.cli import target as module
 from allranks.cli.console import Console
-from allranks.cli.durations import Duration
 from allranks.cli.main import main
+from allranks.cli.options import Duration
 from allranks.cli.target import Target
 from allranks.errors import InputError
 
@@ -50,9 +50,9 @@ def test_a_context_makes_the_cluster_the_target(
     site = Target().site()
     assert site is not None
     assert ("research", "lab") == (site.namespace, site.cluster.context)
-    named = Target(namespace="mine", context="other").site()
-    assert named is not None
-    assert ("mine", "other") == (named.namespace, named.cluster.context)
+    cluster_site = Target(namespace="mine", context="other").site()
+    assert cluster_site is not None
+    assert ("mine", "other") == (cluster_site.namespace, cluster_site.cluster.context)
     assert Target("local").site() is None
 
 
@@ -106,10 +106,10 @@ def test_what_only_a_cluster_has_says_so(
     """`--on local` is no unknown option: who gives it hears what there is for this machine."""
     at = 2 if words[0] == "operator" else 1
     assert 2 == main([*words[:at], "--on", "local", *words[at:]])
-    said = capsys.readouterr().err
-    assert "--on: " in said
-    assert "is for what runs on a cluster" in said
-    assert fix in said
+    output = capsys.readouterr().err
+    assert "--on: " in output
+    assert "is for what runs on a cluster" in output
+    assert fix in output
 
 
 def test_completion_never_waits_for_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,9 +130,9 @@ def test_completion_waits_for_this_machine(monkeypatch: pytest.MonkeyPatch) -> N
     """However slow it is; where half-typed flags name no cluster its runs are meant, too."""
     monkeypatch.setattr(module, "_COMPLETION_SECONDS", 0.0)
     monkeypatch.setattr(module, "_local_names", lambda: ["demo", "other"])
-    for given in ({"on": "local"}, {"on": "local", "context": "lab"}):
+    for params in ({"on": "local"}, {"on": "local", "context": "lab"}):
         context = click.Context(click.Command("status"))
-        context.params = given
+        context.params = params
         assert ["demo"] == module.complete_run(context, click.Argument(["name"]), "de")
 
 

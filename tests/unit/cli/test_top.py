@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from allranks.cli import top
+from allranks.cli.commands import top
 from allranks.cli.console import Console
 from allranks.errors import ToolError
 from allranks.model.status import Phase, RoleStatus, RunStatus
@@ -15,15 +15,15 @@ from tests.unit.cli.test_console import Terminal
 ROLES = (RoleStatus("worker", 4, running=3, ready=2, succeeded=1),)
 
 
-def run(name: str, phase: Phase = Phase.RUNNING, **more: Any) -> RunStatus:
+def run(name: str, phase: Phase = Phase.RUNNING, **fields: Any) -> RunStatus:
     """A run of four workers."""
-    return RunStatus(name, "lab", phase, workload="elastic", roles=ROLES, **more)
+    return RunStatus(name, "lab", phase, workload="elastic", roles=ROLES, **fields)
 
 
 def test_a_row_says_how_a_run_does_and_why() -> None:
     """Ready pods of all, and what it waits for rather than what it says."""
-    found = run("demo", started_at=100.0, restarts=2, message="m", waiting_for="room")
-    columns, rows = top.table([found], 160.0, wide=True)
+    status = run("demo", started_at=100.0, restarts=2, message="m", waiting_for="room")
+    columns, rows = top.table([status], 160.0, wide=True)
     assert ["NAME", "NAMESPACE", "WORKLOAD", "PHASE", "READY", "RESTARTS", "TIME", "WHY"] == columns
     assert [("demo", "lab", "elastic", "Running", "3/4", 2, "1m00s", "waits for room")] == rows
 
@@ -37,8 +37,8 @@ def test_one_namespace_is_not_named() -> None:
 
 def test_what_went_well_needs_no_word() -> None:
     """A reason stands only where something is to be known."""
-    found = run("demo", Phase.SUCCEEDED, message="all pods succeeded")
-    assert "" == top.table([found], 0.0, wide=True)[1][0][-1]
+    status = run("demo", Phase.SUCCEEDED, message="all pods succeeded")
+    assert "" == top.table([status], 0.0, wide=True)[1][0][-1]
 
 
 def test_what_went_wrong_stands_first() -> None:
@@ -51,7 +51,7 @@ def test_what_went_wrong_stands_first() -> None:
         run("waits", Phase.PENDING),
     ]
     assert ["bad", "new", "old", "waits", "done"] == [
-        one.name for one in sorted(runs, key=top._place)
+        run.name for run in sorted(runs, key=top._place)
     ]
 
 
@@ -71,18 +71,18 @@ def test_it_keeps_up_until_it_is_told_to_stop(
     looks: list[Any] = [[run("second")], ToolError("no answer"), KeyboardInterrupt()]
 
     def look() -> list[RunStatus]:
-        found = looks.pop(0)
-        if isinstance(found, BaseException):
-            raise found
-        runs: list[RunStatus] = found
+        answer = looks.pop(0)
+        if isinstance(answer, BaseException):
+            raise answer
+        runs: list[RunStatus] = answer
         return runs
 
-    monkeypatch.setattr("allranks.cli.top.time.sleep", lambda _: None)
+    monkeypatch.setattr("allranks.cli.commands.top.time.sleep", lambda _: None)
     top._keep_up(Console(), look, [run("first")], 2.0, wide=False)
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     assert [] == looks
-    assert "second" in said
-    assert "as it was: no answer" in said
+    assert "second" in output
+    assert "as it was: no answer" in output
 
 
 def test_ctrl_c_is_the_way_out_wherever_it_comes(
@@ -93,7 +93,7 @@ def test_ctrl_c_is_the_way_out_wherever_it_comes(
     def draw(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("allranks.cli.console.Board.draw", draw)
+    monkeypatch.setattr("allranks.cli.console.LiveTable.draw", draw)
     top._keep_up(Console(), list, [run("first")], 2.0, wide=False)
     assert "" == capsys.readouterr().err
 
@@ -109,8 +109,8 @@ def test_a_long_name_hides_nothing_else(
     monkeypatch.setenv("NO_COLOR", "1")
     stream = Terminal()
     monkeypatch.setattr("sys.stdout", stream)
-    name, why = "a-name-of-just-thirty-seven-characters", "waits for a node for 2 pods"
-    rows = top.table([run(name, Phase.RESTARTING, message=why), run("b")], 0.0, wide=True)
+    name, reason = "a-name-of-just-thirty-seven-characters", "waits for a node for 2 pods"
+    rows = top.table([run(name, Phase.RESTARTING, message=reason), run("b")], 0.0, wide=True)
     if live:
         with Console().board() as board:
             board.draw(*rows, right=top._RIGHT, spare=top._SPARE, whole=top._WHOLE)

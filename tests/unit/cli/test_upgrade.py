@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from allranks.cli.upgrade import refusal
+from allranks.cli.commands.upgrade import refusal
 from allranks.cluster import paths
-from allranks.cluster.immutable import Change
-from allranks.cluster.upgrading import Obstacle
+from allranks.cluster.upgrade import Change, Obstacle
 
 IMAGE = "spec.replicaSpecs.worker.template.spec.containers[trainer].image"
 
@@ -28,8 +27,8 @@ def test_what_the_server_refuses_besides_is_said_too() -> None:
     """A conflict over the object is not hidden behind the templates."""
     change = Change(IMAGE, "x:1", "x:2")
     obstacle = Obstacle("ElasticJob", "demo", paths.ELASTIC_JOBS, (change,), "no", "they keep")
-    said = [one.message for one in refusal("demo", [obstacle]).problems]
+    messages = [problem.message for problem in refusal("demo", [obstacle]).problems]
     assert [
         "cannot change while it runs: they keep: x:1 -> x:2",
         "cannot change as asked: no",
-    ] == said
+    ] == messages

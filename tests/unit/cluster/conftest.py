@@ -16,15 +16,17 @@ if TYPE_CHECKING:
 
 def _sibling(name: str) -> ModuleType:
     """A helper module beside this file; the tests are no package."""
-    known = f"allranks_tests_{name}"
-    if known not in sys.modules:
-        spec = importlib.util.spec_from_file_location(known, Path(__file__).with_name(f"{name}.py"))
+    module_name = f"allranks_tests_{name}"
+    if module_name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(
+            module_name, Path(__file__).with_name(f"{name}.py")
+        )
         assert spec is not None
         assert spec.loader is not None
         module: ModuleType = importlib.util.module_from_spec(spec)
-        sys.modules[known] = module
+        sys.modules[module_name] = module
         spec.loader.exec_module(module)
-    return sys.modules[known]
+    return sys.modules[module_name]
 
 
 @pytest.fixture(scope="session")

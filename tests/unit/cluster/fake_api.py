@@ -141,7 +141,7 @@ def paged(items: list[dict[str, Any]], kind: str) -> Route:
     return route
 
 
-def refused(status: int, reason: str, message: str) -> Route:
+def error_route(status: int, reason: str, message: str) -> Route:
     """A route that answers with a Status object."""
     data = {
         "kind": "Status",
@@ -170,4 +170,4 @@ def write_kubeconfig(path: Path, url: str, *, context: str = "lab") -> Path:
 
 
 def _unknown(_: Request) -> Answer:
-    return refused(404, "NotFound", "the server could not find the requested resource")(_)
+    return error_route(404, "NotFound", "the server could not find the requested resource")(_)

@@ -16,8 +16,8 @@ from allranks.errors import NotFoundError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from allranks.cluster.port import Manifests, Rules
-    from allranks.model.manifest import Manifest
+    from allranks.cluster.interface import Manifests, Rules
+    from allranks.k8s.manifest import Manifest
 
 
 class FakeStream:
@@ -55,13 +55,16 @@ class FakeCluster:
     namespace = "lab"
 
     def __init__(self, *objects: Manifest) -> None:
-        self.objects = {(paths.of_manifest(one), one["metadata"]["name"]): one for one in objects}
-        self.asked: list[tuple[Any, ...]] = []
+        self.objects = {
+            (paths.of_manifest(manifest), manifest["metadata"]["name"]): manifest
+            for manifest in objects
+        }
+        self.requests: list[tuple[Any, ...]] = []
         self.refuse: Callable[..., Exception | None] = lambda *_: None
         self.streams: dict[str, list[FakeStream]] = {}
 
     def _ask(self, *request: Any) -> None:
-        self.asked.append(request)
+        self.requests.append(request)
         error = self.refuse(*request)
         if error is not None:
             raise error
@@ -69,12 +72,12 @@ class FakeCluster:
     def list(self, resource_path: str, **how: Any) -> Manifests:
         """All of a kind whose labels have what the selector asks."""
         self._ask("list", resource_path)
-        wanted = dict(part.split("=") for part in how.get("label_selector", "").split(",") if part)
+        labels = dict(part.split("=") for part in how.get("label_selector", "").split(",") if part)
         return [
-            copy.deepcopy(one)
-            for (path, _), one in self.objects.items()
+            copy.deepcopy(manifest)
+            for (path, _), manifest in self.objects.items()
             if path == resource_path
-            and wanted.items() <= (one["metadata"].get("labels") or {}).items()
+            and labels.items() <= (manifest["metadata"].get("labels") or {}).items()
         ]
 
     def get(self, resource_path: str, name: str, *, namespace: str = "") -> Manifest:

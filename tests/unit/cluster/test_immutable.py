@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allranks.cluster.immutable import changes
+from allranks.cluster.upgrade import immutable_changes
 
 IMAGE = ("spec", "template", "spec", "containers", 0, "image")
 
@@ -55,17 +55,17 @@ def live(of: dict[str, Any]) -> dict[str, Any]:
 def put(manifest: dict[str, Any], path: tuple[Any, ...], value: Any) -> dict[str, Any]:
     """A copy with one field changed."""
     new = copy.deepcopy(manifest)
-    found: Any = new
+    node: Any = new
     for step in path[:-1]:
-        found = found[step]
-    found[path[-1]] = value
+        node = node[step]
+    node[path[-1]] = value
     return new
 
 
 def test_what_the_server_adds_or_writes_its_own_way_is_no_change() -> None:
     """Defaults, selectors and canonical quantities are not taken for changes."""
-    assert changes(job(), live(job()), job()) == ()
-    assert changes(job(), live(job())) == ()
+    assert immutable_changes(job(), live(job()), job()) == ()
+    assert immutable_changes(job(), live(job())) == ()
 
 
 @pytest.mark.parametrize(
@@ -96,19 +96,19 @@ def test_each_forbidden_change_is_named_with_both_values(
     path: tuple[Any, ...], value: Any, expected: str
 ) -> None:
     """The field's path, what is there, and what was rendered."""
-    (change,) = changes(put(job(), path, value), live(job()), job())
+    (change,) = immutable_changes(put(job(), path, value), live(job()), job())
     assert expected == f"{change.path}: {change}"
 
 
 @pytest.mark.parametrize("field", ["suspend", "backoffLimit", "ttlSecondsAfterFinished"])
 def test_what_may_change_is_not_named(field: str) -> None:
     """A Job's policies are applied while it runs."""
-    assert changes(job(**{field: 9}), live(job()), job()) == ()
+    assert immutable_changes(job(**{field: 9}), live(job()), job()) == ()
 
 
 def test_an_indexed_job_changes_its_size_as_a_whole() -> None:
     """Completions with parallelism may change; completions alone may not."""
-    assert changes(job(completions=4, parallelism=4), live(job()), job()) == ()
+    assert immutable_changes(job(completions=4, parallelism=4), live(job()), job()) == ()
 
 
 def test_what_is_taken_away_is_a_change_where_it_was_ours() -> None:
@@ -120,7 +120,7 @@ def test_what_is_taken_away_is_a_change_where_it_was_ours() -> None:
     )
     there = live(job())
     there["spec"]["template"]["spec"]["containers"][0]["env"].append({"name": "W", "value": "w"})
-    (change,) = changes(new, there, job())
+    (change,) = immutable_changes(new, there, job())
     assert change.path == "spec.template.spec.containers[trainer].env[LR]"
     assert str(change) == "1 -> not set"
 
@@ -139,10 +139,10 @@ def claim(size: str, storage_class: str = "fast") -> dict[str, Any]:
 
 def test_a_claim_may_grow_and_never_shrink() -> None:
     """More room is asked of the storage class; less is refused, and so is another class."""
-    assert changes(claim("2Gi"), claim("1Gi")) == ()
-    (smaller,) = changes(claim("512Mi"), claim("1Gi"))
+    assert immutable_changes(claim("2Gi"), claim("1Gi")) == ()
+    (smaller,) = immutable_changes(claim("512Mi"), claim("1Gi"))
     assert str(smaller) == "1Gi -> 512Mi"
-    (other,) = changes(claim("1Gi", "slow"), claim("1Gi"))
+    (other,) = immutable_changes(claim("1Gi", "slow"), claim("1Gi"))
     assert other.path == "spec.storageClassName"
 
 
@@ -160,20 +160,20 @@ def test_other_kinds_have_fields_that_stay_too(
 ) -> None:
     """Each kind's own."""
 
-    def made(value: Any) -> dict[str, Any]:
+    def manifest_with(value: Any) -> dict[str, Any]:
         body: dict[str, Any] = {"kind": kind, "metadata": {"name": "x"}, "spec": {}}
         return put(body, field, value)
 
-    assert len(changes(made(new), made(old))) == 1
-    assert changes(made(old), made(old)) == ()
+    assert len(immutable_changes(manifest_with(new), manifest_with(old))) == 1
+    assert immutable_changes(manifest_with(old), manifest_with(old)) == ()
 
 
 def test_an_immutable_config_map_keeps_its_content() -> None:
     """Only where the object says so of itself."""
     old = {"kind": "ConfigMap", "metadata": {"name": "x"}, "data": {"a": "1"}}
     new = put(old, ("data", "a"), "2")
-    assert changes(new, old) == ()
-    (change,) = changes(new, old | {"immutable": True})
+    assert immutable_changes(new, old) == ()
+    (change,) = immutable_changes(new, old | {"immutable": True})
     assert change.path == "data.a"
 
 
@@ -188,7 +188,7 @@ def test_an_immutable_config_map_keeps_its_content() -> None:
 )
 def test_an_object_never_differs_from_itself(value: Any) -> None:
     """Whatever stands in a template, the same is no change; anything else ends without error."""
-    one = job(template={"spec": {"x": value}})
-    assert changes(one, copy.deepcopy(one), copy.deepcopy(one)) == ()
-    changes(one, live(job()), job())
-    changes(job(), one, one)
+    manifest = job(template={"spec": {"x": value}})
+    assert immutable_changes(manifest, copy.deepcopy(manifest), copy.deepcopy(manifest)) == ()
+    immutable_changes(manifest, live(job()), job())
+    immutable_changes(job(), manifest, manifest)

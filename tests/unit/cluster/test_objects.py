@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from allranks.cluster import paths
-from allranks.cluster.kube import KubeCluster
-from allranks.cluster.refusals import ExpiredError
-from allranks.errors import NotFoundError, RejectedError, ToolError
+from allranks.cluster.client import KubeCluster
+from allranks.errors import ExpiredError, NotFoundError, RejectedError, ToolError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -100,8 +99,8 @@ def test_a_watch_gives_changes_until_it_ends(api: Any, fake_api: Any, cluster: K
     api.routes[JOBS] = lambda _: fake_api.Answer(text=text)
     watch = cluster.watch(paths.JOBS, namespace="lab", label_selector="a=b", version="7")
     assert [("ADDED", item), ("BOOKMARK", {})] == list(watch)
-    wanted = {"watch": "1", "resourceVersion": "7", "labelSelector": "a=b"}
-    assert wanted.items() <= api.requests[0].query.items()
+    expected = {"watch": "1", "resourceVersion": "7", "labelSelector": "a=b"}
+    assert expected.items() <= api.requests[0].query.items()
 
 
 @pytest.mark.parametrize(("code", "kind"), [(410, ExpiredError), (500, ToolError)])
@@ -145,8 +144,8 @@ def test_the_kubelets_word_that_a_log_is_gone_is_no_line_of_it(
 
 def test_a_log_that_is_not_there(api: Any, fake_api: Any, cluster: KubeCluster) -> None:
     """A container that has not started yet is told, and a pod that is gone."""
-    said = "container is waiting to start: ContainerCreating"
-    api.routes[f"{PODS}/p/log"] = fake_api.refused(400, "BadRequest", said)
+    message = "container is waiting to start: ContainerCreating"
+    api.routes[f"{PODS}/p/log"] = fake_api.error_route(400, "BadRequest", message)
     with pytest.raises(RejectedError, match="waiting to start"):
         cluster.logs("p", namespace="lab")
     with pytest.raises(NotFoundError):

@@ -40,19 +40,19 @@ class Lists:
     """A cluster of which only lists are asked: the answers by path, and what was asked."""
 
     answers: dict[str, list[dict[str, Any]] | Exception] = field(default_factory=dict)
-    asked: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
     queries: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def list(self, resource_path: str, **query: Any) -> list[dict[str, Any]]:
         """The answer that the test has given; a list has no kinds in it."""
-        self.asked.append(resource_path)
+        self.requests.append(resource_path)
         self.queries[resource_path] = query
         answer = self.answers.get(resource_path, [])
         if isinstance(answer, Exception):
             raise answer
         return [
-            {key: value for key, value in one.items() if key not in {"kind", "apiVersion"}}
-            for one in answer
+            {key: value for key, value in manifest.items() if key not in {"kind", "apiVersion"}}
+            for manifest in answer
         ]
 
 
@@ -71,9 +71,9 @@ def test_a_run_that_goes_well_costs_three_lists(size: int) -> None:
     """However many pods it has, nothing else is asked."""
     pods = [ready(index) for index in range(size)]
     cluster = Lists({paths.JOBS: [job(pods=size)], paths.PODS: pods})
-    seen = observe(cluster, "demo", NAMESPACE)
-    assert ALWAYS == cluster.asked
-    assert (Phase.RUNNING, size) == (reduce(seen).phase, reduce(seen).roles[0].ready)
+    observation = observe(cluster, "demo", NAMESPACE)
+    assert ALWAYS == cluster.requests
+    assert (Phase.RUNNING, size) == (reduce(observation).phase, reduce(observation).roles[0].ready)
     assert {"namespace": NAMESPACE, "label_selector": paths.selector("demo")}.items() <= (
         cluster.queries[paths.PODS].items()
     )
@@ -87,9 +87,9 @@ def test_objects_of_a_list_get_their_kind(
     kind: str, objects: dict[str, list[dict[str, Any]] | Exception]
 ) -> None:
     """A list names the type of its objects only once."""
-    (found,) = observe(Lists(objects), "demo", NAMESPACE).objects
-    assert kind == found["kind"]
-    assert found["apiVersion"] in {"batch/v1", "apps/v1"}
+    (manifest,) = observe(Lists(objects), "demo", NAMESPACE).objects
+    assert kind == manifest["kind"]
+    assert manifest["apiVersion"] in {"batch/v1", "apps/v1"}
 
 
 @pytest.mark.parametrize(
@@ -102,14 +102,14 @@ def test_events_are_asked_where_pods_are_missing_or_do_not_start(
     """Only an event may tell why; those that repeat what pods say themselves are left out."""
     warnings = [event("FailedCreate", "Error creating: exceeded")]
     cluster = Lists({paths.JOBS: [job()], paths.PODS: pods, paths.EVENTS: warnings})
-    seen = observe(cluster, "demo", NAMESPACE)
-    assert [*ALWAYS, paths.EVENTS] == cluster.asked
-    assert 1 == len(seen.events)
+    observation = observe(cluster, "demo", NAMESPACE)
+    assert [*ALWAYS, paths.EVENTS] == cluster.requests
+    assert 1 == len(observation.events)
     assert "type=Warning" in cluster.queries[paths.EVENTS]["field_selector"]
 
 
 @pytest.mark.parametrize(
-    ("one", "pods"),
+    ("manifest", "pods"),
     [
         (job(conditions=[condition("Complete")]), [succeeded(0)]),
         (job(conditions=[condition("Failed")]), []),
@@ -117,12 +117,12 @@ def test_events_are_asked_where_pods_are_missing_or_do_not_start(
     ],
 )
 def test_a_run_that_has_ended_or_is_suspended_needs_no_events(
-    one: dict[str, Any], pods: list[dict[str, Any]]
+    manifest: dict[str, Any], pods: list[dict[str, Any]]
 ) -> None:
     """Nothing is to start, so nothing can keep it from starting."""
-    cluster = Lists({paths.JOBS: [one], paths.PODS: pods})
+    cluster = Lists({paths.JOBS: [manifest], paths.PODS: pods})
     observe(cluster, "demo", NAMESPACE)
-    assert ALWAYS == cluster.asked
+    assert ALWAYS == cluster.requests
 
 
 def test_claims_are_asked_where_one_is_not_bound() -> None:
@@ -143,9 +143,9 @@ def test_claims_are_asked_where_one_is_not_bound() -> None:
             paths.CLAIMS: claims,
         }
     )
-    seen = observe(cluster, "demo", NAMESPACE)
-    assert [*ALWAYS, paths.CLAIMS, paths.EVENTS] == cluster.asked
-    assert "claim b for its pod: it has no volume yet" == reduce(seen).waiting_for
+    observation = observe(cluster, "demo", NAMESPACE)
+    assert [*ALWAYS, paths.CLAIMS, paths.EVENTS] == cluster.requests
+    assert "claim b for its pod: it has no volume yet" == reduce(observation).waiting_for
 
 
 QUEUED = job(
@@ -158,7 +158,7 @@ QUEUED = job(
 
 
 @pytest.mark.parametrize(
-    ("answers", "asked"),
+    ("answers", "expected_lists"),
     [
         ({WORKLOADS: [workload(conditions=[])]}, [WORKLOADS]),
         ({WORKLOADS: unknown(), NEWER_WORKLOADS: []}, [WORKLOADS, NEWER_WORKLOADS]),
@@ -166,14 +166,14 @@ QUEUED = job(
     ],
 )
 def test_workloads_are_asked_of_jobs_in_a_queue(
-    answers: dict[str, list[dict[str, Any]] | Exception], asked: list[str]
+    answers: dict[str, list[dict[str, Any]] | Exception], expected_lists: list[str]
 ) -> None:
     """In whatever version Kueue serves them, and by the uids of the Jobs."""
     cluster = Lists({paths.JOBS: [QUEUED], **answers})
-    seen = observe(cluster, "demo", NAMESPACE)
-    assert [*ALWAYS, *asked] == cluster.asked
+    observation = observe(cluster, "demo", NAMESPACE)
+    assert [*ALWAYS, *expected_lists] == cluster.requests
     assert "kueue.x-k8s.io/job-uid in (uid-demo)" == cluster.queries[WORKLOADS]["label_selector"]
-    assert "Kueue to admit it to queue research" == reduce(seen).waiting_for
+    assert "Kueue to admit it to queue research" == reduce(observation).waiting_for
 
 
 def test_a_pod_group_is_asked_where_a_gang_has_no_room() -> None:
@@ -190,9 +190,9 @@ def test_a_pod_group_is_asked_where_a_gang_has_no_room() -> None:
             POD_GROUPS: [group],
         }
     )
-    seen = observe(cluster, "demo", NAMESPACE)
-    assert [*ALWAYS, POD_GROUPS, paths.EVENTS] == cluster.asked
-    assert reduce(seen).waiting_for.startswith("room for PodGroup demo: 2/2 tasks left")
+    observation = observe(cluster, "demo", NAMESPACE)
+    assert [*ALWAYS, POD_GROUPS, paths.EVENTS] == cluster.requests
+    assert reduce(observation).waiting_for.startswith("room for PodGroup demo: 2/2 tasks left")
 
 
 # ---------------------------------------------------------------- elastic jobs
@@ -204,11 +204,11 @@ ELASTIC = [paths.JOBS, paths.STATEFUL_SETS, paths.PODS, paths.ELASTIC_JOBS]
 def test_an_elastic_run_costs_one_list_more(size: int) -> None:
     """However many pods it has; it is found by its name, for one made by hand has no labels."""
     pods = [up("dlrover-master", 0), *(up("worker", rank) for rank in range(size))]
-    one = elastic_job(counts={"worker": counted(size)})
-    del one["metadata"]["labels"]
-    cluster = Lists({paths.ELASTIC_JOBS: [one], paths.PODS: pods})
+    manifest = elastic_job(counts={"worker": counted(size)})
+    del manifest["metadata"]["labels"]
+    cluster = Lists({paths.ELASTIC_JOBS: [manifest], paths.PODS: pods})
     status = reduce(observe(cluster, "demo", NAMESPACE))
-    assert ELASTIC == cluster.asked
+    assert ELASTIC == cluster.requests
     assert "metadata.name=demo" == cluster.queries[paths.ELASTIC_JOBS]["field_selector"]
     assert (Phase.RUNNING, size) == (status.phase, status.roles[-1].ready)
 
@@ -217,17 +217,17 @@ def test_an_elastic_run_without_pods_is_found() -> None:
     """Nobody has taken it up; only the job itself is there, and events may say why."""
     cluster = Lists({paths.ELASTIC_JOBS: [elastic_job("")]})
     status = reduce(observe(cluster, "demo", NAMESPACE))
-    assert [*ELASTIC, paths.EVENTS] == cluster.asked
+    assert [*ELASTIC, paths.EVENTS] == cluster.requests
     assert "NoWatcher" == status.reason
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 def test_an_elastic_run_that_has_ended_needs_no_events(phase: str) -> None:
     """Nothing is to start, so nothing can keep it from starting."""
-    one = elastic_job(phase, conditions=[condition(phase)])
-    cluster = Lists({paths.ELASTIC_JOBS: [one], paths.PODS: [up("worker", 0)]})
+    manifest = elastic_job(phase, conditions=[condition(phase)])
+    cluster = Lists({paths.ELASTIC_JOBS: [manifest], paths.PODS: [up("worker", 0)]})
     assert phase == reduce(observe(cluster, "demo", NAMESPACE)).phase
-    assert ELASTIC == cluster.asked
+    assert ELASTIC == cluster.requests
 
 
 def test_elastic_jobs_that_pods_belong_to_must_be_allowed() -> None:
@@ -241,7 +241,7 @@ def test_elastic_jobs_that_pods_belong_to_must_be_allowed() -> None:
 
 
 def test_a_cluster_that_knows_no_elastic_jobs_has_none() -> None:
-    """The definition of the kind comes with the watcher."""
+    """The definition of the kind comes with the operator."""
     namespaces = [{"metadata": {"name": NAMESPACE}}]
     cluster = Lists({paths.ELASTIC_JOBS: unknown(), paths.NAMESPACES: namespaces})
     with pytest.raises(NotFoundError, match="there is no run 'demo'"):
@@ -259,20 +259,34 @@ def test_all_elastic_runs_cost_one_list_more() -> None:
     mine["metadata"]["ownerReferences"] = [
         {"kind": "ElasticJob", "name": "hand", "uid": "uid-hand", "controller": True}
     ]
-    left = {"metadata": {"namespace": NAMESPACE, "labels": labels("worker", "elastic")}}
+    config_map = {"metadata": {"namespace": NAMESPACE, "labels": labels("worker", "elastic")}}
     cluster = Lists(
         {
             paths.ELASTIC_JOBS: [elastic_job(""), hand],
             paths.PODS: [mine],
-            paths.CONFIG_MAPS: [left],
+            paths.CONFIG_MAPS: [config_map],
         }
     )
-    found = {one.release: reduce(one) for one in observe_all(cluster, None)}
-    assert [*ALWAYS, paths.CONFIG_MAPS, paths.ELASTIC_JOBS, paths.EVENTS] == cluster.asked
-    assert {"demo": "NoWatcher", "hand": "Creating"} == {
-        name: status.reason for name, status in found.items()
+    statuses = {
+        observation.release: reduce(observation) for observation in observe_all(cluster, None)
     }
-    assert Phase.RUNNING == found["hand"].phase
+    assert [*ALWAYS, paths.CONFIG_MAPS, paths.ELASTIC_JOBS, paths.EVENTS] == cluster.requests
+    assert {"demo": "NoWatcher", "hand": "Creating"} == {
+        name: status.reason for name, status in statuses.items()
+    }
+    assert Phase.RUNNING == statuses["hand"].phase
+
+
+def test_an_elastic_job_made_by_hand_is_listed_without_pods() -> None:
+    """Nothing but the job itself tells of it, and it says that it is of no release."""
+    hand = elastic_job("")
+    hand["metadata"] |= {"name": "hand", "labels": {}, "uid": "uid-hand"}
+    observations = observe_all(Lists({paths.ELASTIC_JOBS: [hand, elastic_job("")]}), NAMESPACE)
+    assert [("demo", False), ("hand", True)] == [
+        (observation.release, reduce(observation).unreleased) for observation in observations
+    ]
+    observation = observe(Lists({paths.ELASTIC_JOBS: [hand]}), "hand", NAMESPACE)
+    assert reduce(observation).unreleased
 
 
 # ---------------------------------------------------------------- rights
@@ -299,10 +313,10 @@ def test_what_explains_may_be_forbidden() -> None:
 
 def test_a_cluster_that_does_not_answer_is_an_error() -> None:
     """Nothing is known then, and that is not the same as nothing being there."""
-    gone = ToolError("context lab does not answer")
+    error = ToolError("context lab does not answer")
     for path in (paths.JOBS, paths.EVENTS):
         with pytest.raises(ToolError, match="does not answer"):
-            observe(Lists({paths.JOBS: [job()], path: gone}), "demo", NAMESPACE)
+            observe(Lists({paths.JOBS: [job()], path: error}), "demo", NAMESPACE)
 
 
 # ---------------------------------------------------------------- what is not there
@@ -311,10 +325,10 @@ def test_a_cluster_that_does_not_answer_is_an_error() -> None:
 def test_a_run_that_is_not_there() -> None:
     """The namespace is, so the name is wrong; the error says where to look."""
     cluster = Lists({paths.NAMESPACES: [{"metadata": {"name": NAMESPACE}}]})
-    with pytest.raises(NotFoundError) as caught:
+    with pytest.raises(NotFoundError) as excinfo:
         observe(cluster, "demo", NAMESPACE)
-    assert "there is no run 'demo' in namespace 'research'" == caught.value.problem.message
-    assert "allranks list -n research" in caught.value.problem.hint
+    assert "there is no run 'demo' in namespace 'research'" == excinfo.value.problem.message
+    assert "allranks list -n research" in excinfo.value.problem.hint
 
 
 def test_a_namespace_that_is_not_there() -> None:
@@ -332,19 +346,25 @@ def test_a_namespace_that_may_not_be_looked_at_is_taken_to_be_there() -> None:
 def test_a_release_whose_job_is_gone_is_still_one() -> None:
     """Helm's record is asked without what is in it, and the events for the Job's end."""
     record = {"metadata": {"labels": {"owner": "helm", "status": "deployed", "version": "1"}}}
-    ended = event("Completed", "Job completed")
-    cluster = Lists({paths.SECRETS: [record], paths.EVENTS: [ended]})
+    completion = event("Completed", "Job completed")
+    cluster = Lists({paths.SECRETS: [record], paths.EVENTS: [completion]})
     status = reduce(observe(cluster, "demo", NAMESPACE))
     assert Phase.SUCCEEDED == status.phase
-    assert [*ALWAYS, paths.ELASTIC_JOBS, paths.SECRETS, paths.JOBS, paths.EVENTS] == cluster.asked
+    assert [
+        *ALWAYS,
+        paths.ELASTIC_JOBS,
+        paths.SECRETS,
+        paths.JOBS,
+        paths.EVENTS,
+    ] == cluster.requests
     assert cluster.queries[paths.SECRETS]["metadata_only"] is True
     assert "involvedObject.kind=Job" == cluster.queries[paths.EVENTS]["field_selector"]
 
 
 def test_a_config_map_shows_a_release_where_secrets_may_not_be_listed() -> None:
     """Who may not read Secrets sees by what else the release has that it is there."""
-    left = {"metadata": {"namespace": NAMESPACE, "labels": labels()}}
-    cluster = Lists({paths.SECRETS: forbidden(), paths.CONFIG_MAPS: [left]})
+    config_map = {"metadata": {"namespace": NAMESPACE, "labels": labels()}}
+    cluster = Lists({paths.SECRETS: forbidden(), paths.CONFIG_MAPS: [config_map]})
     status = reduce(observe(cluster, "demo", NAMESPACE))
     assert (Phase.UNKNOWN, "torchrun") == (status.phase, status.workload)
 
@@ -352,14 +372,14 @@ def test_a_config_map_shows_a_release_where_secrets_may_not_be_listed() -> None:
 # ---------------------------------------------------------------- all releases
 
 
-def renamed(one: dict[str, Any], release: str, namespace: str = NAMESPACE) -> dict[str, Any]:
+def renamed(manifest: dict[str, Any], release: str, namespace: str = NAMESPACE) -> dict[str, Any]:
     """An object of another release."""
     metadata = {
-        **one["metadata"],
+        **manifest["metadata"],
         "namespace": namespace,
-        "labels": {**one["metadata"]["labels"], "app.kubernetes.io/instance": release},
+        "labels": {**manifest["metadata"]["labels"], "app.kubernetes.io/instance": release},
     }
-    return {**one, "metadata": metadata}
+    return {**manifest, "metadata": metadata}
 
 
 def test_all_releases_cost_as_many_lists_as_one() -> None:
@@ -372,23 +392,28 @@ def test_all_releases_cost_as_many_lists_as_one() -> None:
         renamed(ready(0), "a", "other"),
     ]
     cluster = Lists({paths.JOBS: jobs, paths.PODS: pods})
-    found = observe_all(cluster, None)
+    observations = observe_all(cluster, None)
     assert [("other", "a", 1), (NAMESPACE, "a", 2), (NAMESPACE, "b", 1)] == [
-        (one.namespace, one.release, len(one.pods)) for one in found
+        (observation.namespace, observation.release, len(observation.pods))
+        for observation in observations
     ]
-    assert [*ALWAYS, paths.CONFIG_MAPS, paths.EVENTS] == cluster.asked
-    assert [Phase.RUNNING, Phase.RUNNING, Phase.RESTARTING] == [reduce(one).phase for one in found]
+    assert [*ALWAYS, paths.CONFIG_MAPS, paths.ELASTIC_JOBS, paths.EVENTS] == cluster.requests
+    assert [Phase.RUNNING, Phase.RUNNING, Phase.RESTARTING] == [
+        reduce(observation).phase for observation in observations
+    ]
 
 
 def test_releases_whose_jobs_are_gone_are_listed() -> None:
     """They are there until they are deleted, and their last events are asked for."""
-    left = renamed({"metadata": {"labels": labels("node", "mpi")}}, "old")
-    cluster = Lists({paths.CONFIG_MAPS: [left], paths.EVENTS: [event("Completed", "", name="old")]})
-    (found,) = observe_all(cluster, NAMESPACE)
+    config_map = renamed({"metadata": {"labels": labels("node", "mpi")}}, "old")
+    cluster = Lists(
+        {paths.CONFIG_MAPS: [config_map], paths.EVENTS: [event("Completed", "", name="old")]}
+    )
+    (observation,) = observe_all(cluster, NAMESPACE)
     assert ("old", Phase.SUCCEEDED, "mpi") == (
-        found.release,
-        reduce(found).phase,
-        reduce(found).workload,
+        observation.release,
+        reduce(observation).phase,
+        reduce(observation).workload,
     )
     assert cluster.queries[paths.CONFIG_MAPS]["metadata_only"] is True
 
@@ -418,8 +443,8 @@ def test_what_was_kept_of_a_deleted_run_is_no_run() -> None:
 def test_a_run_with_a_history_is_listed_while_it_has_no_pods() -> None:
     """What is kept still tells that there are elastic jobs to look for."""
     cluster = Lists({paths.CONFIG_MAPS: [kept_history()], paths.ELASTIC_JOBS: [elastic_job("")]})
-    (found,) = observe_all(cluster, NAMESPACE)
-    assert ("demo", Phase.PENDING) == (found.release, reduce(found).phase)
+    (observation,) = observe_all(cluster, NAMESPACE)
+    assert ("demo", Phase.PENDING) == (observation.release, reduce(observation).phase)
 
 
 def test_objects_without_a_release_are_nobodys() -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from allranks.elastic import job as reading
-from allranks.elastic.members import Group, Member
-from allranks.elastic.target import Target
+from allranks.elastic.api import job as reading
+from allranks.elastic.members import Member, MemberGroup
+from allranks.elastic.target import DesiredState
 
 if TYPE_CHECKING:
-    from allranks.elastic.job import ElasticJob
+    from allranks.elastic.api.job import ElasticJob
 
 Manifest = dict[str, Any]
 
@@ -58,16 +58,16 @@ def manifest(
     }
 
 
-def job(**more: Any) -> ElasticJob:
+def job(**fields: Any) -> ElasticJob:
     """The same, read."""
-    return reading.read(manifest(**more))
+    return reading.read(manifest(**fields))
 
 
-def target(**groups: int | Group) -> Target:
+def target(**groups: int | MemberGroup) -> DesiredState:
     """A target of so many members of each type, or of these."""
-    return Target(
+    return DesiredState(
         groups={
-            kind: Group(
+            kind: MemberGroup(
                 kind, size, tuple(Member(index, index) for index in range(size)), next_id=size
             )
             if isinstance(size, int)
@@ -77,15 +77,15 @@ def target(**groups: int | Group) -> Target:
     )
 
 
-def pod(name: str, phase: str = "Running", *, code: int | None = None, **more: Any) -> Manifest:
+def pod(name: str, phase: str = "Running", *, code: int | None = None, **fields: Any) -> Manifest:
     """A pod as the API server has it."""
-    reason = more.pop("reason", "Error" if code else "Completed")
-    metadata, status = more.pop("metadata", {}), more.pop("status", {})
-    ended = {"terminated": {"exitCode": code, "reason": reason, "finishedAt": stamp(9)}}
-    state = {"running": {"startedAt": stamp(1)}} if code is None else ended
+    reason = fields.pop("reason", "Error" if code else "Completed")
+    metadata, status = fields.pop("metadata", {}), fields.pop("status", {})
+    terminated = {"terminated": {"exitCode": code, "reason": reason, "finishedAt": stamp(9)}}
+    state = {"running": {"startedAt": stamp(1)}} if code is None else terminated
     return {
         "metadata": {"name": name, "creationTimestamp": stamp(0), **metadata},
-        "spec": {"nodeName": "node-1", "containers": [{"name": "main"}], **more},
+        "spec": {"nodeName": "node-1", "containers": [{"name": "main"}], **fields},
         "status": {
             "phase": phase,
             "containerStatuses": [{"name": "main", "state": state}],
@@ -101,6 +101,8 @@ def stamp(at: float) -> str:
 
 def environment(pod: Manifest, index: int = 0) -> dict[str, Any]:
     """The variables of a pod's container, by name."""
-    found = pod["spec"]["containers"][index]["env"]
-    assert len(found) == len({one["name"] for one in found})
-    return {one["name"]: one.get("value", one.get("valueFrom")) for one in found}
+    variables = pod["spec"]["containers"][index]["env"]
+    assert len(variables) == len({variable["name"] for variable in variables})
+    return {
+        variable["name"]: variable.get("value", variable.get("valueFrom")) for variable in variables
+    }

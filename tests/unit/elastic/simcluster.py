@@ -1,8 +1,8 @@
-"""A cluster in memory that holds one elastic job: an API server, a kubelet, and a watcher to kill.
+"""A cluster in memory that holds one elastic job: API server, kubelet, and an operator to kill.
 
 What is decided is carried out here as an API server would have it: names collide, a uid must match,
 a status write with an old resourceVersion is refused, a deleted pod that runs is Terminating until
-its kubelet lets it go. `look` is one turn of a watcher; `look(acts=3)` one that was killed after
+its kubelet lets it go. `look` is one turn of an operator; `look(acts=3)` one that was killed after
 three of its actions, and `look(commits=False)` one that was killed before it wrote anything.
 
     cluster = SimCluster(job(workers=None))
@@ -25,7 +25,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
-from allranks.elastic import job as jobs
 from allranks.elastic.actions import (
     Action,
     CreatePlan,
@@ -35,15 +34,16 @@ from allranks.elastic.actions import (
     DeletePlan,
     DeletePod,
     DeleteService,
-    Tell,
+    RecordEvent,
     WriteJobStatus,
     WritePlanStatus,
 )
+from allranks.elastic.api import job as jobs
 from allranks.elastic.decide import decide
-from allranks.elastic.view import JobView
+from allranks.elastic.snapshot import JobView
 
 if TYPE_CHECKING:
-    from allranks.elastic.target import Target
+    from allranks.elastic.target import DesiredState
 
 Manifest = dict[str, Any]
 
@@ -64,8 +64,8 @@ def stamp(seconds: float) -> str:
 
 def template(image: str = "my/trainer:1", **requests: str) -> Manifest:
     """A pod template with one container."""
-    asked = {"cpu": "1", "memory": "1Gi", **requests}
-    container = {"name": "main", "image": image, "resources": {"requests": asked}}
+    amounts = {"cpu": "1", "memory": "1Gi", **requests}
+    container = {"name": "main", "image": image, "resources": {"requests": amounts}}
     return {"spec": {"containers": [container]}}
 
 
@@ -85,8 +85,8 @@ def job(
         annotations: others.
         spec: what else its spec says.
     """
-    said = {"worker": {}} if specs is None else specs
-    noted = {names.MASTER: master} if master else {}
+    replica_specs = {"worker": {}} if specs is None else specs
+    master_annotations = {names.MASTER: master} if master else {}
     return {
         "apiVersion": names.ELASTIC_API_VERSION,
         "kind": names.ELASTIC_JOB,
@@ -97,20 +97,20 @@ def job(
             "generation": 1,
             "resourceVersion": "1",
             "creationTimestamp": stamp(START),
-            "annotations": noted | (annotations or {}),
+            "annotations": master_annotations | (annotations or {}),
         },
         "spec": {
             "distributionStrategy": "AllreduceStrategy",
             "replicaSpecs": {
-                kind: {"template": template(), **one} if kind != MASTER else one
-                for kind, one in said.items()
+                kind: {"template": template(), **replica_spec} if kind != MASTER else replica_spec
+                for kind, replica_spec in replica_specs.items()
             },
             **spec,
         },
     }
 
 
-def pod_meta(kind: str, ident: int, rank: int | None = None, **more: Any) -> Manifest:
+def pod_meta(kind: str, ident: int, rank: int | None = None, **fields: Any) -> Manifest:
     """A pod as a plan of DLRover's master names it."""
     place = ident if rank is None else rank
     return {
@@ -120,7 +120,7 @@ def pod_meta(kind: str, ident: int, rank: int | None = None, **more: Any) -> Man
         "rankIndex": place,
         "service": f"{NAME}-edljob-{kind}-{place}.{NAMESPACE}.svc:3333",
         "resource": {},
-        **more,
+        **fields,
     }
 
 
@@ -136,11 +136,12 @@ class SimCluster:
         others: those of them that somebody else owns.
         now: seconds since the epoch.
         created: how often each pod's name was created.
-        ended: the names of pods that were asked to end by the watcher.
+        deletions: the names of pods that were asked to end by the operator.
         events: everything that was told.
         quota: how many pods there may be; None for no end.
         collisions: creates that found their name taken.
-        master_image: what the watcher knows for our masters.
+        master_image: what the operator knows for our masters.
+        operator_account: the account of the operator itself, where it runs in the job's namespace.
     """
 
     job: Manifest = field(default_factory=job)
@@ -150,11 +151,12 @@ class SimCluster:
     others: frozenset[str] = frozenset()
     now: float = START
     created: Counter[str] = field(default_factory=Counter)
-    ended: list[str] = field(default_factory=list)
-    events: list[Tell] = field(default_factory=list)
+    deletions: list[str] = field(default_factory=list)
+    events: list[RecordEvent] = field(default_factory=list)
     quota: int | None = None
     collisions: int = 0
     master_image: str = "allranks-master:1"
+    operator_account: str = ""
     _serial: itertools.count[int] = field(default_factory=lambda: itertools.count(2))
 
     # ------------------------------------------------------------ what people and masters do
@@ -170,26 +172,26 @@ class SimCluster:
     ) -> str:
         """Make a plan; `replicas` by type, or a whole `spec`. Gives its name back."""
         asks = {kind: {"replicas": count} for kind, count in replicas.items()}
-        said: Manifest = {"ownerJob": NAME, "replicaResourceSpecs": asks, **(spec or {})}
+        plan_spec: Manifest = {"ownerJob": NAME, "replicaResourceSpecs": asks, **(spec or {})}
         self.put_plan(
             {
                 "metadata": {"name": name, "labels": {names.SCALE_TYPE: scale, **(labels or {})}},
-                "spec": said,
+                "spec": plan_spec,
             }
         )
         return name
 
     def put_plan(self, manifest: Manifest) -> None:
         """Make a plan of a manifest."""
-        one = copy.deepcopy(manifest)
-        one["metadata"] = {
+        plan = copy.deepcopy(manifest)
+        plan["metadata"] = {
             "namespace": NAMESPACE,
-            "uid": f"uid-{one['metadata']['name']}-{next(self._serial)}",
+            "uid": f"uid-{plan['metadata']['name']}-{next(self._serial)}",
             "generation": 1,
             "creationTimestamp": stamp(self.now),
-            **one["metadata"],
+            **plan["metadata"],
         }
-        self.plans[one["metadata"]["name"]] = one
+        self.plans[plan["metadata"]["name"]] = plan
 
     def edit_plan(self, name: str, **replicas: int) -> None:
         """Apply another spec to a plan that is there."""
@@ -264,12 +266,12 @@ class SimCluster:
     def finish(self, name: str, code: int = 0, reason: str = "", message: str = "") -> None:
         """A pod's container ends, with a termination message where one is given."""
         word = reason or ("Completed" if code == 0 else "Error")
-        ended = {"exitCode": code, "reason": word, "finishedAt": stamp(self.now)}
-        ended |= {"message": message} if message else {}
+        terminated = {"exitCode": code, "reason": word, "finishedAt": stamp(self.now)}
+        terminated |= {"message": message} if message else {}
         self.pods[name]["status"] = {
             "phase": "Succeeded" if code == 0 else "Failed",
             "startTime": stamp(self.now),
-            "containerStatuses": [{"name": "main", "state": {"terminated": ended}}],
+            "containerStatuses": [{"name": "main", "state": {"terminated": terminated}}],
         }
 
     def delete(self, name: str, *, at_once: bool = False) -> None:
@@ -282,10 +284,10 @@ class SimCluster:
             pod["metadata"].setdefault("deletionTimestamp", stamp(self.now + 30))
             pod["metadata"].setdefault("deletionGracePeriodSeconds", 30)
 
-    # ------------------------------------------------------------ the watcher
+    # ------------------------------------------------------------ the operator
 
     def view(self) -> JobView:
-        """What a watcher sees now."""
+        """What an operator sees now."""
         return JobView(
             job=copy.deepcopy(self.job),
             plans=tuple(copy.deepcopy(list(self.plans.values()))),
@@ -295,12 +297,13 @@ class SimCluster:
             },
             now=self.now,
             master_image=self.master_image,
+            operator_account=self.operator_account,
         )
 
     def look(
         self, *, commits: bool = True, acts: int | None = None, order: list[int] | None = None
     ) -> Decision:
-        """One turn of a watcher.
+        """One turn of an operator.
 
         Args:
             commits: whether it lives to write the job's status.
@@ -315,13 +318,16 @@ class SimCluster:
         then = list(decision.then)
         if order:
             keys = itertools.cycle(order)
-            then = [one for _, one in sorted(((next(keys), one) for one in then), key=_first)]
+            then = [
+                action
+                for _, action in sorted(((next(keys), action) for action in then), key=_first)
+            ]
         for action in then[:acts]:
             self.carry_out(action)
         return decision
 
     def settle(self, rounds: int = _ROUNDS) -> int:
-        """Let watcher and kubelet work until nothing is left to do; gives back in how many turns.
+        """Let operator and kubelet work until nothing is left to do; gives back in how many turns.
 
         Raises:
             AssertionError: there is no end to it.
@@ -351,13 +357,13 @@ class SimCluster:
                 self.services.add(action.manifest["metadata"]["name"])
             case DeletePod():
                 if self._uid(self.pods, action.name) == action.uid:
-                    self.ended.append(action.name)
+                    self.deletions.append(action.name)
                     self.delete(action.name)
             case DeleteService():
                 assert action.uid == f"uid-{action.name}"
                 assert action.name not in self.others
                 self.services.discard(action.name)
-            case Tell():
+            case RecordEvent():
                 self.events.append(action)
             case _:
                 self._plan_action(action)
@@ -374,16 +380,16 @@ class SimCluster:
             self.plans[action.name]["status"] = json.loads(json.dumps(action.status))
 
     def _create(self, manifest: Manifest) -> None:
-        one = json.loads(json.dumps(manifest))
-        name = one["metadata"]["name"]
+        pod = json.loads(json.dumps(manifest))
+        name = pod["metadata"]["name"]
         if name in self.pods:
             self.collisions += 1
         elif self.quota is None or len(self.pods) < self.quota:
             self.created[name] += 1
-            one["metadata"]["uid"] = f"uid-{name}-{next(self._serial)}"
-            one["metadata"]["creationTimestamp"] = stamp(self.now)
-            one["status"] = {"phase": "Pending"}
-            self.pods[name] = one
+            pod["metadata"]["uid"] = f"uid-{name}-{next(self._serial)}"
+            pod["metadata"]["creationTimestamp"] = stamp(self.now)
+            pod["status"] = {"phase": "Pending"}
+            self.pods[name] = pod
 
     def _uid(self, objects: dict[str, Manifest], name: str) -> str:
         return str(objects[name]["metadata"]["uid"]) if name in objects else ""
@@ -394,7 +400,7 @@ class SimCluster:
     # ------------------------------------------------------------ what a test asks
 
     @property
-    def target(self) -> Target:
+    def target(self) -> DesiredState:
         """The job's target, as it stands in its status."""
         return jobs.read(self.job).target
 
@@ -404,14 +410,14 @@ class SimCluster:
 
     def pod_names(self, kind: str = "worker") -> list[str]:
         """The pods of a type that are there and not on their way out, by id."""
-        found = [
+        pairs = [
             (int(pod["metadata"]["labels"][names.EDL_INDEX]), name)
             for name, pod in self.pods.items()
             if pod["metadata"]["labels"].get(names.EDL_TYPE) == kind
             and "ownerReferences" in pod["metadata"]
             and "deletionTimestamp" not in pod["metadata"]
         ]
-        return [name for _, name in sorted(found)]
+        return [name for _, name in sorted(pairs)]
 
     def ids(self, kind: str = "worker") -> list[int]:
         """The ids of `pod_names`."""
@@ -420,7 +426,7 @@ class SimCluster:
     def ranks(self, kind: str = "worker") -> list[int]:
         """The ranks of `pod_names`, in the order of their ids."""
         labels = [self.pods[name]["metadata"]["labels"] for name in self.pod_names(kind)]
-        return [int(one[names.EDL_RANK]) for one in labels]
+        return [int(label[names.EDL_RANK]) for label in labels]
 
     def plan_phases(self) -> dict[str, str]:
         """The phase of each plan that is there."""
@@ -432,17 +438,17 @@ class SimCluster:
         """What a plan's status says."""
         return str(self.plans[name]["status"]["message"])
 
-    def told(self) -> list[str]:
+    def event_reasons(self) -> list[str]:
         """The reasons of all Events so far."""
-        return [one.reason for one in self.events]
+        return [event.reason for event in self.events]
 
 
 def _stored(value: Any) -> Any:
     """What is left of a status on its way to an API server: nothing that is empty."""
     if isinstance(value, dict):
-        found = {key: _stored(each) for key, each in value.items()}
-        return {key: each for key, each in found.items() if each not in ({}, [], None)}
-    return [_stored(each) for each in value] if isinstance(value, list) else value
+        fields = {key: _stored(item) for key, item in value.items()}
+        return {key: item for key, item in fields.items() if item not in ({}, [], None)}
+    return [_stored(item) for item in value] if isinstance(value, list) else value
 
 
 def _first(pair: tuple[int, Action]) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from allranks.elastic import reasons
+from allranks.elastic import events
 from tests.unit.elastic.simcluster import NAME, SimCluster, job, pod_meta, template
 
 
@@ -19,7 +19,7 @@ def planned(of: dict[str, Any], spec: dict[str, Any] | None = None, **replicas: 
 
 
 @pytest.mark.parametrize(
-    ("bounds", "asked", "made", "said"),
+    ("bounds", "replicas", "expected", "message"),
     [
         ({"maxReplicas": 3}, 5, 3, "worker: 5 pods asked for, 3 made (maxReplicas)"),
         ({"minReplicas": 2}, 1, 2, "worker: 1 pod asked for, 2 made (minReplicas)"),
@@ -30,17 +30,17 @@ def planned(of: dict[str, Any], spec: dict[str, Any] | None = None, **replicas: 
     ],
 )
 def test_a_number_is_held_within_its_bounds(
-    bounds: dict[str, int], asked: int, made: int, said: str
+    bounds: dict[str, int], replicas: int, expected: int, message: str
 ) -> None:
     """Zero is a bound that is not set, and of two that cross the upper one holds."""
-    cluster = planned(job({"worker": bounds}), worker=asked)
-    assert made == len(cluster.ids())
-    assert said in cluster.plan_message("p")
-    assert bool(said) == (reasons.PLAN_CLAMPED in cluster.told())
+    cluster = planned(job({"worker": bounds}), worker=replicas)
+    assert expected == len(cluster.ids())
+    assert message in cluster.plan_message("p")
+    assert bool(message) == (events.PLAN_CLAMPED in cluster.event_reasons())
 
 
 @pytest.mark.parametrize(
-    ("limits", "asked", "made"),
+    ("limits", "replicas", "expected"),
     [
         ({"cpu": "4"}, 8, 4),
         ({"memory": "3Gi"}, 8, 3),
@@ -51,12 +51,12 @@ def test_a_number_is_held_within_its_bounds(
     ],
 )
 def test_all_pods_together_stay_within_the_limits(
-    limits: dict[str, str], asked: int, made: int
+    limits: dict[str, str], replicas: int, expected: int
 ) -> None:
     """Each pod counts with what its template asks for; zero is no limit."""
-    cluster = planned(job(resourceLimits=limits), worker=asked)
-    assert made == len(cluster.ids())
-    assert (made < asked) == ("resourceLimits" in cluster.plan_message("p"))
+    cluster = planned(job(resourceLimits=limits), worker=replicas)
+    assert expected == len(cluster.ids())
+    assert (expected < replicas) == ("resourceLimits" in cluster.plan_message("p"))
 
 
 def test_gpus_count_whatever_their_key() -> None:
@@ -93,8 +93,8 @@ def test_what_shrinks_makes_room_for_what_grows() -> None:
 
 def test_a_pod_that_is_too_large_gets_less() -> None:
     """One pod there must be, and it gets what the limits hold."""
-    asked = {"cpu": "16", "memory": "64Gi"}
-    spec = {"replicaResourceSpecs": {"worker": {"replicas": 1, "resource": asked}}}
+    amounts = {"cpu": "16", "memory": "64Gi"}
+    spec = {"replicaResourceSpecs": {"worker": {"replicas": 1, "resource": amounts}}}
     cluster = planned(job(resourceLimits={"cpu": "8", "memory": "100Gi"}), spec)
     container = cluster.pods[f"{NAME}-edljob-worker-0"]["spec"]["containers"][0]
     assert {"cpu": "8", "memory": "64Gi"} == container["resources"]["requests"]
@@ -115,7 +115,7 @@ def test_the_fewest_pods_share_what_there_is() -> None:
 
 @pytest.mark.parametrize("scale", ["auto", "manual"])
 @pytest.mark.parametrize(
-    ("asked", "made", "cpu", "said"),
+    ("replicas", "expected", "cpu", "message"),
     [
         (3, 3, "1333m", "worker: cpu 5 asked for, each gets 1333m (resourceLimits)"),
         (None, 3, "1333m", "worker: cpu 5 asked for, each gets 1333m (resourceLimits)"),
@@ -124,17 +124,17 @@ def test_the_fewest_pods_share_what_there_is() -> None:
     ],
 )
 def test_no_pod_ends_so_that_others_may_be_larger(
-    scale: str, asked: int | None, made: int, cpu: str, said: str
+    scale: str, replicas: int | None, expected: int, cpu: str, message: str
 ) -> None:
     """What each gets is clamped; only who asks for fewer pods gets fewer."""
     cluster = planned(job(resourceLimits={"cpu": "4"}), worker=3)
     cluster.wait(1)
-    number = {} if asked is None else {"replicas": asked}
+    number = {} if replicas is None else {"replicas": replicas}
     spec = {"replicaResourceSpecs": {"worker": {**number, "resource": {"cpu": "5"}}}}
     cluster.plan("q", scale=scale, spec=spec)
     cluster.settle()
-    assert made == len(cluster.ids())
-    assert said in cluster.plan_message("q")
+    assert expected == len(cluster.ids())
+    assert message in cluster.plan_message("q")
     resource = cluster.target.groups["worker"].resource
     assert resource is not None
     assert {"cpu": cpu} == resource.as_dict()
@@ -159,13 +159,15 @@ def test_pods_by_name_are_held_within_bounds_too(of: dict[str, int]) -> None:
     assert "sim-edljob-worker-3 was not made (" in cluster.plan_message("q")
 
 
-def test_what_was_clamped_is_said_though_the_watcher_was_killed() -> None:
+def test_what_was_clamped_is_said_though_the_operator_was_killed() -> None:
     """It stands in the target until the plan's own status says it."""
     cluster = SimCluster(job({"worker": {"maxReplicas": 2}}))
     cluster.plan("p", worker=5)
     cluster.look(acts=0)
     cluster.settle()
-    conditions = {one["type"]: one for one in cluster.plans["p"]["status"]["conditions"]}
+    conditions = {
+        condition["type"]: condition for condition in cluster.plans["p"]["status"]["conditions"]
+    }
     assert "PlanClamped" == conditions["Clamped"]["reason"]
     assert {} == dict(cluster.target.notes)
 
@@ -207,7 +209,7 @@ def test_a_lower_bound_holds_for_the_pods_that_are_there(suspended: bool) -> Non
     cluster.settle()
     assert [0, 1, 2, 3] == sorted(cluster.ranks())
     assert ["worker: 2 of 6 pods go (maxReplicas 4)"] == [
-        one.message for one in cluster.events if one.reason == reasons.PODS_BOUNDED
+        event.message for event in cluster.events if event.reason == events.PODS_BOUNDED
     ]
     bounded(cluster, maxReplicas=9)
     cluster.settle()
@@ -221,7 +223,7 @@ def test_parameter_servers_that_workers_use_stay_above_a_bound() -> None:
     bounded(cluster, "ps", maxReplicas=1)
     cluster.settle()
     assert [0, 1] == cluster.ids("ps")
-    assert reasons.PODS_BOUNDED not in cluster.told()
+    assert events.PODS_BOUNDED not in cluster.event_reasons()
 
 
 def test_a_bound_and_a_number_that_come_together() -> None:
@@ -248,7 +250,7 @@ def test_a_raised_bound_holds_for_the_pods_that_are_there(suspended: bool) -> No
     cluster.settle()
     assert [0, 1, 2, 3] == sorted(cluster.ranks())
     assert ["worker: 2 more than 2 are made (minReplicas 4)"] == [
-        one.message for one in cluster.events if one.reason == reasons.PODS_BOUNDED
+        event.message for event in cluster.events if event.reason == events.PODS_BOUNDED
     ]
     bounded(cluster, minReplicas=1)
     cluster.settle()
@@ -264,28 +266,28 @@ def test_what_a_job_cannot_do_without_is_not_removed_by_name() -> None:
     cluster.settle()
     assert ([1], [0], [0, 2]) == tuple(cluster.ids(kind) for kind in ("ps", "chief", "worker"))
     cluster.wait(1)
-    named = [pod_meta("ps", 1), pod_meta("chief", 0), pod_meta("worker", 0), pod_meta("worker", 2)]
-    cluster.plan("r", spec={"removePods": named})
+    metas = [pod_meta("ps", 1), pod_meta("chief", 0), pod_meta("worker", 0), pod_meta("worker", 2)]
+    cluster.plan("r", spec={"removePods": metas})
     cluster.settle()
     assert ([1], [0], [0, 2]) == tuple(cluster.ids(kind) for kind in ("ps", "chief", "worker"))
-    said = cluster.plan_message("r")
-    for told in (
+    text = cluster.plan_message("r")
+    for sentence in (
         f"{NAME}-edljob-ps-1 not removed (the last server)",
         f"{NAME}-edljob-chief-0 not removed (the training is led by it)",
         f"{NAME}-edljob-worker-0, {NAME}-edljob-worker-2 not removed (minReplicas 2)",
     ):
-        assert told in said
-    assert "PlanClamped" in {one.reason for one in cluster.events}
+        assert sentence in text
+    assert "PlanClamped" in {event.reason for event in cluster.events}
 
 
-@pytest.mark.parametrize("more", [{"createPods": [pod_meta("ps", 1, 0)]}, {"ps": 1}])
-def test_a_last_server_that_its_plan_replaces_is_removed(more: dict[str, Any]) -> None:
+@pytest.mark.parametrize("spec", [{"createPods": [pod_meta("ps", 1, 0)]}, {"ps": 1}])
+def test_a_last_server_that_its_plan_replaces_is_removed(spec: dict[str, Any]) -> None:
     """With a pod of its rank, as a master relaunches it, or with the number that holds."""
     cluster = planned(job({"ps": {}, "worker": {}}), ps=1, worker=1)
     cluster.wait(1)
-    if "ps" in more:
-        more = {"replicaResourceSpecs": {"ps": {"replicas": 1}}}
-    cluster.plan("q", spec={"removePods": [pod_meta("ps", 0)], **more})
+    if "ps" in spec:
+        spec = {"replicaResourceSpecs": {"ps": {"replicas": 1}}}
+    cluster.plan("q", spec={"removePods": [pod_meta("ps", 0)], **spec})
     cluster.settle()
     assert ([1], [0]) == (cluster.ids("ps"), cluster.ranks("ps"))
     assert "not removed" not in cluster.plan_message("q")
@@ -343,6 +345,6 @@ def test_gpus_that_a_job_knows_nothing_of_are_said(limits: dict[str, str], odd: 
     """They are given all the same: who writes a plan may know of the nodes."""
     spec = {"replicaResourceSpecs": {"worker": {"replicas": 1, "resource": {"gpu": "1"}}}}
     cluster = planned(job(resourceLimits=limits), spec)
-    told = "worker: 1 GPU for each pod, and neither its template nor resourceLimits has any"
-    assert (told in cluster.plan_message("p")) is odd
-    assert (reasons.PLAN_ODD in cluster.told()) is odd
+    sentence = "worker: 1 GPU for each pod, and neither its template nor resourceLimits has any"
+    assert (sentence in cluster.plan_message("p")) is odd
+    assert (events.PLAN_ODD in cluster.event_reasons()) is odd

@@ -1,4 +1,4 @@
-"""What is written fits the resources that the watcher's chart brings."""
+"""What is written fits the resources that the operator's chart brings."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def validator(plural: str) -> jsonschema.Draft202012Validator:
 
 def _plain(node: Any) -> Any:
     if isinstance(node, list):
-        return [_plain(one) for one in node]
+        return [_plain(item) for item in node]
     if not isinstance(node, dict):
         return node
-    found = {key: _plain(value) for key, value in node.items()}
-    if found.get("nullable") is True and isinstance(found.get("type"), str):
-        found["type"] = [found["type"], "null"]
-    return found
+    plain = {key: _plain(value) for key, value in node.items()}
+    if plain.get("nullable") is True and isinstance(plain.get("type"), str):
+        plain["type"] = [plain["type"], "null"]
+    return plain
 
 
 def check(cluster: SimCluster) -> None:
@@ -115,7 +115,7 @@ def test_the_columns_of_a_plan_show_what_it_asks() -> None:
     """How many workers and servers, what became of it, and what it was not given."""
     crd = yaml.safe_load((CRDS / "scaleplans.yaml").read_text())
     columns = crd["spec"]["versions"][0]["additionalPrinterColumns"]
-    shown = {one["name"]: one["jsonPath"] for one in columns if not one.get("priority")}
-    assert ".spec.replicaResourceSpecs.worker.replicas" == shown["Workers"]
-    assert ".spec.replicaResourceSpecs.ps.replicas" == shown["PS"]
-    assert (".status.phase", ".status.message") == (shown["Phase"], shown["Why"])
+    paths = {column["name"]: column["jsonPath"] for column in columns if not column.get("priority")}
+    assert ".spec.replicaResourceSpecs.worker.replicas" == paths["Workers"]
+    assert ".spec.replicaResourceSpecs.ps.replicas" == paths["PS"]
+    assert (".status.phase", ".status.message") == (paths["Phase"], paths["Why"])

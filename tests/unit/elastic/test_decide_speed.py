@@ -1,4 +1,4 @@
-"""How long a decision takes: a watcher decides again with each change of a pod."""
+"""How long a decision takes: an operator decides again with each change of a pod."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from allranks.elastic.decide import decide
 from tests.unit.elastic.simcluster import START, SimCluster, job, pod_meta, stamp
 
 if TYPE_CHECKING:
-    from allranks.elastic.view import JobView
+    from allranks.elastic.snapshot import JobView
 
 RUNNING: dict[str, Any] = {
     "phase": "Running",
@@ -44,12 +44,12 @@ def _running(workers: int) -> JobView:
         decision = decide(replace(view, pods=tuple(pods)))
         if decision.commit is not None:
             view.job["status"] = decision.commit.status
-        made = [one.manifest for one in decision.then if isinstance(one, CreatePod)]
-        for manifest in made:
+        manifests = [action.manifest for action in decision.then if isinstance(action, CreatePod)]
+        for manifest in manifests:
             name = manifest["metadata"]["name"]
             metadata = {**manifest["metadata"], "uid": name, "creationTimestamp": stamp(START)}
             pods.append({**manifest, "metadata": metadata, "status": RUNNING})
-        if not made:
+        if not manifests:
             return replace(view, pods=tuple(pods))
 
 
@@ -59,12 +59,12 @@ _SLACK = 4
 
 def _seconds(view: JobView, tries: int = 3) -> float:
     """The best of some tries: what the code needs, without what else the machine does."""
-    found = []
+    times = []
     for _ in range(tries):
-        started = time.process_time()
+        start = time.process_time()
         decide(view)
-        found.append(time.process_time() - started)
-    return min(found)
+        times.append(time.process_time() - start)
+    return min(times)
 
 
 @pytest.mark.parametrize(("workers", "seconds"), [(1_000, 0.05), (10_000, 0.5)])
@@ -105,8 +105,8 @@ def test_plans_that_fill_the_status_are_refused_in_time() -> None:
     for number in range(50):
         first = 1_000 + number * 100
         metas = [
-            {"type": "worker", "id": one, "rankIndex": one, "service": f"{one:0250}:1"}
-            for one in range(first, first + 100)
+            {"type": "worker", "id": index, "rankIndex": index, "service": f"{index:0250}:1"}
+            for index in range(first, first + 100)
         ]
         cluster.plan(f"q-{number}", spec={"createPods": metas})
     assert 5.0 > _seconds(cluster.view(), tries=1)
@@ -117,12 +117,13 @@ def test_no_look_at_a_huge_plan_takes_the_time_of_others() -> None:
     specs: dict[str, Any] = {"ps": {"replicas": 1}, "chief": {"replicas": 1}, "worker": {}}
     cluster = SimCluster(job(specs, distributionStrategy="ParameterServerStrategy"))
     size = {"cpu": "1", "memory": "1Gi"}
-    metas = [pod_meta("worker", one, resource=size) for one in range(8_000)]
+    metas = [pod_meta("worker", index, resource=size) for index in range(8_000)]
     cluster.plan("p", spec={"createPods": metas})
     view = cluster.view()
     decision = decide(view)
-    made = [
-        sum(isinstance(one, kind) for one in decision.then) for kind in (CreatePod, CreateService)
+    counts = [
+        sum(isinstance(action, kind) for action in decision.then)
+        for kind in (CreatePod, CreateService)
     ]
-    assert (True, True, 0.0) == (made[0] <= 1_001, made[1] <= 501, decision.look_again)
+    assert (True, True, 0.0) == (counts[0] <= 1_001, counts[1] <= 501, decision.requeue_after)
     assert 0.6 * _SLACK > _seconds(view, tries=1)

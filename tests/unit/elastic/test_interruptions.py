@@ -1,4 +1,4 @@
-"""Plans, failures and killed watchers in any order: what is left is what the last plans asked."""
+"""Plans, failures and killed operators in any order: what is left is what the last plans asked."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _STEPS = st.one_of(
     st.tuples(st.just("kubelet"), _KINDS, _PICK),
     st.tuples(st.just("wait"), _KINDS, st.integers(1, 40)),
     st.tuples(st.just("scale"), st.just("worker"), st.integers(0, 6)),
-    # A watcher that is killed after so many actions, and one that is killed before it wrote.
+    # An operator that is killed after so many actions, and one that is killed before it wrote.
     st.tuples(st.just("look"), _KINDS, st.integers(0, 5)),
     st.tuples(st.just("look"), _KINDS, st.integers(0, 5)),
     st.tuples(st.just("no commit"), _KINDS, _PICK),
@@ -57,23 +57,23 @@ class _World:
         self._plans = 0
         self.cluster.look()  # the counts of the spec that are there at first are no edit
 
-    def step(self, what: str, kind: str, number: int, order: list[int]) -> None:
+    def step(self, action: str, kind: str, number: int, order: list[int]) -> None:
         """One thing that happens."""
         cluster = self.cluster
-        match what:
+        match action:
             case "plan" | "two plans" | "person":
-                self._plan(what, kind, number)
+                self._plan(action, kind, number)
             case "suspend":
                 self.suspended = True
                 cluster.edit(suspend=not cluster.job["spec"].get("suspend", False))
             case "scale":
                 self._scale(kind, number)
             case "replace" | "remove" | "migrate":
-                self._verbatim(what, kind, number)
+                self._verbatim(action, kind, number)
             case "empty":
                 cluster.plan(self._name())
             case "fail" | "succeed" | "vanish":
-                self._pod(what, kind, number)
+                self._pod(action, kind, number)
             case "kubelet":
                 cluster.kubelet()
             case "wait":
@@ -92,18 +92,18 @@ class _World:
     def _name(self) -> str:
         return f"{NAME}-plan-{self._number()}"
 
-    def _plan(self, what: str, kind: str, number: int) -> None:
-        if what == "two plans":
+    def _plan(self, action: str, kind: str, number: int) -> None:
+        if action == "two plans":
             self.cluster.plan(self._name(), **{kind: number + 2})
         name, scale = self._name(), "auto"
-        if what == "person":
+        if action == "person":
             name, scale = f"{NAME}-manual-{self._number()}", "manual"
         self.cluster.plan(name, scale=scale, **{kind: number})
         self.asked[kind] = number
         self.cluster.wait(1)
 
     def _scale(self, kind: str, number: int) -> None:
-        """Edit the count in the spec; it is a plan once a watcher has seen it."""
+        """Edit the count in the spec; it is a plan once an operator has seen it."""
         before = self.cluster.job["metadata"]["generation"]
         self.cluster.scale(kind, number)
         self.cluster.look()
@@ -111,7 +111,7 @@ class _World:
         if before != self.cluster.job["metadata"]["generation"]:
             self.asked[kind] = number
 
-    def _verbatim(self, what: str, kind: str, number: int) -> None:
+    def _verbatim(self, action: str, kind: str, number: int) -> None:
         """A plan that names a pod of the target, as a master would that knows the target."""
         self.cluster.look()
         self.cluster.look()  # a name that was taken is left to its owner only now
@@ -120,15 +120,17 @@ class _World:
             return
         # A suspended job makes no pods, and meets the name that was taken only when it goes on.
         # Until then that name is its owner's: a plan that names it is refused.
-        members = [one for one in group.current if f"{NAME}-edljob-{kind}-{one.id}" != _TAKEN]
+        members = [
+            member for member in group.current if f"{NAME}-edljob-{kind}-{member.id}" != _TAKEN
+        ]
         if not members:
             return
         member = members[number % len(members)]
         meta = {"name": f"{NAME}-edljob-{kind}-{member.id}", "type": kind, "id": member.id}
-        if what == "replace":
+        if action == "replace":
             new = {"type": kind, "id": group.next_id, "rankIndex": member.rank}
             self.cluster.plan(self._name(), spec={"createPods": [new]})
-        elif what == "remove":
+        elif action == "remove":
             self.cluster.plan(self._name(), spec={"removePods": [meta]})
             self.asked[kind] = group.replicas - 1
         else:
@@ -136,21 +138,21 @@ class _World:
             self.cluster.plan(self._name(), spec={"migratePods": [{**meta, "resource": resource}]})
         self.cluster.look(acts=0)
 
-    def _pod(self, what: str, kind: str, number: int) -> None:
+    def _pod(self, action: str, kind: str, number: int) -> None:
         pods = self.cluster.pod_names(kind)
-        # A pod that has ended before a watcher has seen it run is no business of this test.
-        pods = [one for one in pods if self.cluster.phase(one) == "Running"]
+        # A pod that has ended before an operator has seen it run is no business of this test.
+        pods = [pod for pod in pods if self.cluster.phase(pod) == "Running"]
         if not pods:
             return
         self.cluster.look(acts=0)
         name = pods[number % len(pods)]
-        if what == "vanish":
+        if action == "vanish":
             self.cluster.delete(name, at_once=number % 2 == 0)
         else:
-            self.cluster.finish(name, code=137 if what == "fail" else 0)
+            self.cluster.finish(name, code=137 if action == "fail" else 0)
 
     def _conflict(self) -> None:
-        """Somebody else writes the job between a watcher's look and its write."""
+        """Somebody else writes the job between an operator's look and its write."""
         decision = self.cluster.look(commits=False)
         self.cluster.annotate("touched", str(self.cluster.now))
         if decision.commit is not None:
@@ -169,10 +171,10 @@ class _World:
 def test_the_pods_are_what_the_last_plans_asked(
     mode: str, history: list[tuple[str, str, int]], order: list[int]
 ) -> None:
-    """However often the watcher dies, in whatever order it acts, and whatever befalls the pods."""
+    """However often the operator dies, in whatever order it acts, and whatever befalls the pods."""
     world = _World(mode)
-    for what, kind, number in history:
-        world.step(what, kind, number, order)
+    for action, kind, number in history:
+        world.step(action, kind, number, order)
     cluster = world.cluster
     cluster.edit(suspend=False)
     cluster.settle()
@@ -182,18 +184,18 @@ def test_the_pods_are_what_the_last_plans_asked(
         allowed = {count, max(count, 1)} if kind in ("ps", "chief") else {count}
         assert target.groups[kind].replicas in allowed, kind
     for kind, group in target.groups.items():
-        wanted = [one for one in group.members if not one.ended]
-        held = [
+        members = [member for member in group.members if not member.ended]
+        running_names = [
             ident
             for name, ident in zip(cluster.pod_names(kind), cluster.ids(kind), strict=True)
             if cluster.phase(name) == "Running"
         ]
-        assert [one.id for one in wanted] == held
-        assert len({one.rank for one in group.members}) == len(group.members)
-        assert all(one.ended in ("", SUCCEEDED) for one in group.members)
+        assert [member.id for member in members] == running_names
+        assert len({member.rank for member in group.members}) == len(group.members)
+        assert all(member.ended in ("", SUCCEEDED) for member in group.members)
     if not world.suspended:  # a pod that was not seen before it went comes back under its name
         assert {} == {name: times for name, times in cluster.created.items() if times > 1}
-    assert {_TAKEN, "somebody"}.isdisjoint(cluster.ended)
+    assert {_TAKEN, "somebody"}.isdisjoint(cluster.deletions)
     assert all(phase in ("Succeeded", "Superseded") for phase in cluster.plan_phases().values())
     assert () == target.applied
 
@@ -203,8 +205,8 @@ def test_the_pods_are_what_the_last_plans_asked(
 def test_a_settled_job_is_left_alone(mode: str, history: list[tuple[str, str, int]]) -> None:
     """Where nothing has changed nothing is done, at once and much later."""
     world = _World(mode)
-    for what, kind, number in history:
-        world.step(what, kind, number, [])
+    for action, kind, number in history:
+        world.step(action, kind, number, [])
     world.cluster.settle()
     for _ in range(4):  # plans of a master are pruned half a minute later
         world.cluster.wait(3600)
@@ -212,4 +214,4 @@ def test_a_settled_job_is_left_alone(mode: str, history: list[tuple[str, str, in
     decision = world.cluster.look()
     assert decision.commit is None
     assert () == decision.then
-    assert decision.look_again is None
+    assert decision.requeue_after is None

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from allranks import names
-from allranks.elastic import reasons
+from allranks.elastic import events
 from tests.unit.elastic.simcluster import NAME, SimCluster, job
 
 WORKER = f"{NAME}-edljob-worker"
@@ -23,7 +23,7 @@ def running(workers: int = 2, *, master: str = "own", **specs: Any) -> SimCluste
     return cluster
 
 
-# ---------------------------------------------------------------- the watcher replaces them
+# ---------------------------------------------------------------- the operator replaces them
 
 
 @pytest.mark.parametrize("at_once", [True, False])
@@ -44,9 +44,9 @@ def test_thirty_of_thirty_two_are_made_again_in_one_look() -> None:
     cluster.look()
     assert 32 == len(cluster.ids())
     assert list(range(32)) == sorted(cluster.ranks())
-    (told,) = [one for one in cluster.events if one.reason == reasons.PODS_REPLACED]
-    assert told.message.startswith("30 worker pods replaced: ")
-    assert told.message.endswith("; and 27 more")
+    (event,) = [event for event in cluster.events if event.reason == events.PODS_REPLACED]
+    assert event.message.startswith("30 worker pods replaced: ")
+    assert event.message.endswith("; and 27 more")
 
 
 def test_pods_that_end_one_after_the_other_are_told_as_many() -> None:
@@ -55,12 +55,12 @@ def test_pods_that_end_one_after_the_other_are_told_as_many() -> None:
     for ident in range(3):
         cluster.finish(f"{WORKER}-{ident}", code=137)
         cluster.settle()
-    said = [one.message for one in cluster.events if one.reason == reasons.PODS_REPLACED]
+    messages = [event.message for event in cluster.events if event.reason == events.PODS_REPLACED]
     assert [
         "1 worker pod replaced",
         "1 worker pod replaced (2 so far)",
         "1 worker pod replaced (3 so far)",
-    ] == [one.partition(":")[0] for one in said]
+    ] == [message.partition(":")[0] for message in messages]
 
 
 def test_replaced_pods_are_counted_for_good() -> None:
@@ -85,8 +85,8 @@ def test_a_failed_pod_is_made_again_and_stays_for_its_log() -> None:
     cluster.finish(f"{WORKER}-0", code=137)
     cluster.settle()
     assert [0, 1, 2] == cluster.ids()
-    assert [1, 0] == [one.rank for one in cluster.target.groups["worker"].members]
-    assert [] == cluster.ended
+    assert [1, 0] == [member.rank for member in cluster.target.groups["worker"].members]
+    assert [] == cluster.deletions
     assert 1 == cluster.target.groups["worker"].members[-1].relaunches
 
 
@@ -95,8 +95,8 @@ def test_a_pod_out_of_memory_gets_more() -> None:
     cluster = running(1)
     cluster.finish(f"{WORKER}-0", code=137, reason="OOMKilled")
     cluster.settle()
-    asked = cluster.pods[f"{WORKER}-1"]["spec"]["containers"][0]["resources"]["requests"]
-    assert "1536Mi" == asked["memory"]
+    amounts = cluster.pods[f"{WORKER}-1"]["spec"]["containers"][0]["resources"]["requests"]
+    assert "1536Mi" == amounts["memory"]
 
 
 def test_a_pod_with_broken_hardware_avoids_the_node() -> None:
@@ -118,9 +118,22 @@ def test_a_pod_is_given_up_after_its_tries() -> None:
     cluster.settle()
     cluster.finish(f"{WORKER}-2", code=1)
     cluster.settle()
-    assert ["", "Failed"] == [one.ended for one in cluster.target.groups["worker"].members]
-    assert reasons.POD_GIVEN_UP in cluster.told()
+    assert ["", "Failed"] == [member.ended for member in cluster.target.groups["worker"].members]
+    assert events.POD_GIVEN_UP in cluster.event_reasons()
     assert cluster.target.end is None
+
+
+def test_a_pod_that_somebody_deleted_has_its_tries_left() -> None:
+    """Only failures of its own count."""
+    cluster = running(1, worker={"restartCount": 1})
+    for ident in (0, 1, 2):
+        cluster.delete(f"{WORKER}-{ident}")
+        cluster.settle()
+    assert 0 == cluster.target.groups["worker"].members[-1].relaunches
+    cluster.finish(f"{WORKER}-3", code=1)
+    cluster.settle()
+    assert 4 == cluster.target.groups["worker"].members[-1].id
+    assert events.POD_GIVEN_UP not in cluster.event_reasons()
 
 
 @pytest.mark.parametrize("kind", ["ps", "chief"])
@@ -150,7 +163,7 @@ def test_a_fatal_end_is_the_jobs() -> None:
     assert "Failed" == cluster.job["status"]["phase"]
     assert [0] == cluster.ids()  # which stays for its log; the other was ended
     assert [] == cluster.pod_names("dlrover-master")
-    assert reasons.JOB_FAILED in cluster.told()
+    assert events.JOB_FAILED in cluster.event_reasons()
 
 
 @pytest.mark.parametrize("master", ["own", "external"])
@@ -184,13 +197,13 @@ def test_a_masters_pods_are_left_to_its_plans(how: str) -> None:
     cluster.plan("relaunch", spec={"createPods": [meta]})
     cluster.settle()
     group = cluster.target.groups["worker"]
-    assert [0, 2] == [one.id for one in group.members]
+    assert [0, 2] == [member.id for member in group.members]
     assert f"{WORKER}-2" in cluster.pods
     counted = (int(how == "finish"), int(how == "delete"))
     assert counted == (group.failures, group.disruptions)
 
 
-def test_a_master_may_leave_it_to_the_watcher() -> None:
+def test_a_master_may_leave_it_to_the_operator() -> None:
     """An annotation says who replaces pods."""
     cluster = SimCluster(
         job({"worker": {}}, master="external", annotations={names.RELAUNCH: "watcher"})
@@ -230,7 +243,7 @@ def test_a_pod_that_is_not_owned_is_never_touched(metadata: dict[str, Any]) -> N
     cluster.settle()
     assert name in cluster.pods
     assert "theirs" == cluster.pods[name]["metadata"]["uid"]
-    assert name not in cluster.ended
+    assert name not in cluster.deletions
 
 
 def test_a_name_that_is_taken_is_passed_over() -> None:
@@ -239,8 +252,8 @@ def test_a_name_that_is_taken_is_passed_over() -> None:
     cluster.foreign_pod(f"{WORKER}-1")
     cluster.plan("p", worker=3)
     cluster.settle()
-    found = [(one.id, one.rank) for one in cluster.target.groups["worker"].members]
-    assert [(0, 0), (2, 2), (3, 1)] == found
+    members = [(member.id, member.rank) for member in cluster.target.groups["worker"].members]
+    assert [(0, 0), (2, 2), (3, 1)] == members
     assert "Succeeded" == cluster.plan_phases()["p"]
 
 
@@ -251,10 +264,10 @@ def test_pods_of_a_record_that_was_lost_are_taken_up() -> None:
     cluster.plans.clear()
     cluster.settle()
     assert [0, 1, 2] == cluster.ids()
-    assert [0, 1, 2] == [one.id for one in cluster.target.groups["worker"].members]
+    assert [0, 1, 2] == [member.id for member in cluster.target.groups["worker"].members]
     assert 1 == len(cluster.pod_names("dlrover-master"))
     assert 3 == cluster.target.groups["worker"].next_id
-    assert reasons.PODS_ADOPTED in cluster.told()
+    assert events.PODS_ADOPTED in cluster.event_reasons()
 
 
 def test_a_look_at_an_old_record_deletes_nothing() -> None:
@@ -270,7 +283,7 @@ def test_a_look_at_an_old_record_deletes_nothing() -> None:
     assert decision.commit is not None
     assert decision.commit.urgent
     assert old["metadata"]["resourceVersion"] == decision.commit.resource_version
-    assert [] == [one for one in decision.then if type(one).__name__ == "DeletePod"]
+    assert [] == [action for action in decision.then if type(action).__name__ == "DeletePod"]
 
 
 def test_an_owned_pod_that_says_nothing_is_left_alone() -> None:
@@ -281,7 +294,7 @@ def test_an_owned_pod_that_says_nothing_is_left_alone() -> None:
     del pod["metadata"]["labels"][names.EDL_INDEX]
     cluster.pods["odd"] = pod
     cluster.look()
-    assert "odd" not in cluster.ended
+    assert "odd" not in cluster.deletions
 
 
 def test_pods_of_a_job_before_this_one_are_waited_for() -> None:
@@ -293,6 +306,7 @@ def test_pods_of_a_job_before_this_one_are_waited_for() -> None:
     for _ in range(3):
         cluster.look()
     assert before.pods.keys() == cluster.pods.keys()
+    assert 0 == cluster.collisions
     assert "Scaling" == cluster.plan_phases()["p"]
     cluster.pods = {}
     cluster.settle()
@@ -304,7 +318,7 @@ def test_what_cannot_be_read_of_a_job_is_said_once() -> None:
     """For each edit, not for each look."""
     cluster = SimCluster(job(distributionStrategy="Magic"))
     cluster.settle()
-    assert [reasons.JOB_ODD] == cluster.told()
+    assert [events.JOB_ODD] == cluster.event_reasons()
     cluster.edit(optimizeMode="manual")
     cluster.settle()
-    assert [reasons.JOB_ODD] * 2 == cluster.told()
+    assert [events.JOB_ODD] * 2 == cluster.event_reasons()

@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from allranks import names
-from allranks.elastic import reasons
+from allranks.elastic import events
 from allranks.elastic.actions import CreatePod, CreateService
 from allranks.elastic.decide import decide
-from allranks.elastic.view import JobView
+from allranks.elastic.snapshot import JobView
 from tests.unit.elastic.simcluster import MASTER, NAME, START, SimCluster, job, template
 
 PS = "ParameterServerStrategy"
 POD = f"elasticjob-{NAME}-dlrover-master"
 
 
-def given(replicas: int | None = None, **spec: Any) -> SimCluster:
+def external_master(replicas: int | None = None, **spec: Any) -> SimCluster:
     """A cluster whose job brings DLRover's master."""
     worker = {} if replicas is None else {"replicas": replicas}
     specs = {MASTER: {"template": template("dlrover:1")}, "worker": worker}
@@ -33,7 +33,7 @@ def masters(cluster: SimCluster) -> list[str]:
 def ends(cluster: SimCluster) -> list[dict[str, Any]]:
     """What its status says of its failure."""
     nested = cluster.job["status"]["status"]["conditions"]
-    return [one for one in nested if one["type"] == "Failed"]
+    return [condition for condition in nested if condition["type"] == "Failed"]
 
 
 # ---------------------------------------------------------------- one master
@@ -83,7 +83,7 @@ def test_a_master_that_fails_is_made_again(how: str) -> None:
     cluster.settle()
     assert f"{POD}-1" in masters(cluster)
     assert [0, 1] == cluster.ids()
-    assert reasons.MASTER_REPLACED in cluster.told()
+    assert events.MASTER_REPLACED in cluster.event_reasons()
     assert int(how == "killed") == cluster.target.master.failures
 
 
@@ -116,8 +116,8 @@ def test_a_name_that_is_taken_is_passed_over() -> None:
     cluster.foreign_pod(f"{POD}-0")
     cluster.settle()
     assert [f"{POD}-1"] == masters(cluster)
-    told = f"the master is made again: pod {POD}-0 is somebody else's"
-    assert told in [one.message for one in cluster.events]
+    sentence = f"the master is made again: pod {POD}-0 is somebody else's"
+    assert sentence in [event.message for event in cluster.events]
 
 
 # ---------------------------------------------------------------- the end
@@ -125,7 +125,7 @@ def test_a_name_that_is_taken_is_passed_over() -> None:
 
 @pytest.mark.parametrize(
     ("code", "phase", "reason"),
-    [(0, "Succeeded", reasons.JOB_SUCCEEDED), (1, "Failed", reasons.JOB_FAILED)],
+    [(0, "Succeeded", events.JOB_SUCCEEDED), (1, "Failed", events.JOB_FAILED)],
 )
 def test_the_masters_exit_code_is_the_jobs_end(code: int, phase: str, reason: str) -> None:
     """What still runs is ended, what has ended stays."""
@@ -138,7 +138,7 @@ def test_the_masters_exit_code_is_the_jobs_end(code: int, phase: str, reason: st
     assert phase == cluster.job["status"]["phase"]
     assert ([0], []) == (cluster.ids(), cluster.ids("ps"))
     assert [f"{POD}-0"] == masters(cluster)
-    assert 1 == cluster.told().count(reason)
+    assert 1 == cluster.event_reasons().count(reason)
 
 
 VERDICT = f"{names.JOB_HAS_FAILED}{NAME}-edljob-worker-1: rank 0 ended with exit code 13"
@@ -165,13 +165,13 @@ def test_a_job_that_has_failed_makes_no_pod_any_more(first: str) -> None:
     assert {0, 1, 2} >= set(cluster.ids())
     assert [f"{POD}-0"] * (first != "worker") == masters(cluster)
     (failed,) = ends(cluster)
-    assert (reasons.TRAINING_FAILED, WHY) == (failed["reason"], failed["message"])
-    assert not {reasons.PODS_REPLACED, reasons.POD_GIVEN_UP} & set(cluster.told())
+    assert (events.TRAINING_FAILED, WHY) == (failed["reason"], failed["message"])
+    assert not {events.PODS_REPLACED, events.POD_GIVEN_UP} & set(cluster.event_reasons())
 
 
 def test_another_masters_pods_may_say_what_they_like() -> None:
     """Only our own master's verdict ends a job by way of its workers."""
-    cluster = given()
+    cluster = external_master()
     cluster.plan("p", worker=2)
     cluster.settle()
     cluster.finish(f"{NAME}-edljob-worker-1", code=13, message=VERDICT)
@@ -187,9 +187,9 @@ def test_too_few_pods_says_which_one_was_too_many() -> None:
     cluster.finish(f"{NAME}-edljob-worker-0", code=7)
     cluster.settle()
     (failed,) = ends(cluster)
-    why = f"{NAME}-edljob-worker-0: exit code 7, and no try is left (restartCount 0)"
-    told = (failed["reason"], failed["message"])
-    assert ("TooFewPods", f"1 worker pod failed too often; {why}") == told
+    reason = f"{NAME}-edljob-worker-0: exit code 7, and no try is left (restartCount 0)"
+    end = (failed["reason"], failed["message"])
+    assert ("TooFewPods", f"1 worker pod failed too often; {reason}") == end
 
 
 def test_an_end_is_for_good() -> None:
@@ -222,7 +222,7 @@ def test_no_pod_is_said_to_be_replaced_at_the_end(how: str, code: int) -> None:
         else:
             cluster.delete(name, at_once=True)
     cluster.settle()
-    assert reasons.PODS_REPLACED not in cluster.told()
+    assert events.PODS_REPLACED not in cluster.event_reasons()
     assert {} == {name: times for name, times in cluster.created.items() if times > 1}
     assert 3 == cluster.target.groups["worker"].next_id
 
@@ -262,7 +262,7 @@ def test_an_external_master_ends_the_job_by_an_annotation(code: str, phase: str)
 @pytest.mark.parametrize("master", ["own", "given"])
 def test_a_suspended_job_has_no_pods_and_comes_back(master: str) -> None:
     """The target is kept; what had ended well is not done again."""
-    cluster = SimCluster() if master == "own" else given()
+    cluster = SimCluster() if master == "own" else external_master()
     cluster.plan("p", worker=3)
     cluster.settle()
     cluster.finish(f"{NAME}-edljob-worker-1")
@@ -289,7 +289,7 @@ def test_a_master_that_fails_as_it_is_suspended_ends_nothing() -> None:
     cluster.edit(suspend=False)
     cluster.settle()
     assert ([0, 1], [f"{POD}-0", f"{POD}-1"]) == (cluster.ids(), masters(cluster))
-    assert reasons.PODS_REPLACED not in cluster.told()
+    assert events.PODS_REPLACED not in cluster.event_reasons()
 
 
 def test_the_spelling_of_dlrovers_master_suspends_too() -> None:
@@ -320,8 +320,8 @@ def test_a_plan_counts_while_its_job_is_suspended() -> None:
     cluster.edit(suspend=True)
     cluster.settle()
     assert "Scaling" == cluster.plan_phases()["p"]
-    told = "the job is suspended; its pods are made when it goes on"
-    assert told == cluster.plan_message("p")
+    sentence = "the job is suspended; its pods are made when it goes on"
+    assert sentence == cluster.plan_message("p")
     cluster.edit(suspend=False)
     cluster.settle()
     assert ([0], "Succeeded") == (cluster.ids(), cluster.plan_phases()["p"])
@@ -332,24 +332,24 @@ def test_a_plan_counts_while_its_job_is_suspended() -> None:
 
 def test_a_lost_first_plan_is_made_up_for() -> None:
     """DLRover's master loses it to a race, and goes on as if pods had been asked for."""
-    cluster = given(replicas=2)
+    cluster = external_master(replicas=2)
     cluster.settle()
     assert [] == cluster.ids()
     cluster.plan("empty")
     cluster.settle()
     cluster.wait(29)
-    assert 1.0 == cluster.look().look_again
+    assert 1.0 == cluster.look().requeue_after
     cluster.wait(1)
     cluster.settle()
     assert [0, 1] == cluster.ids()
-    assert reasons.PLAN_MISSING in cluster.told()
+    assert events.PLAN_MISSING in cluster.event_reasons()
     cluster.plan("late", worker=2)
     cluster.settle()
     assert [0, 1] == cluster.ids()
 
 
 @pytest.mark.parametrize(
-    ("specs", "made"),
+    ("specs", "expected"),
     [
         ({"worker": {"replicas": 2}, "ps": {"replicas": 1}}, {"chief": 1, "worker": 1, "ps": 1}),
         ({"worker": {"replicas": 2}, "chief": {"replicas": 1}}, {"chief": 1, "worker": 2}),
@@ -357,17 +357,18 @@ def test_a_lost_first_plan_is_made_up_for() -> None:
     ],
 )
 def test_the_first_worker_is_the_chief_of_a_job_with_parameter_servers(
-    specs: dict[str, Any], made: dict[str, int]
+    specs: dict[str, Any], expected: dict[str, int]
 ) -> None:
     """So DLRover's master counts."""
     of = job(specs, master="external", distributionStrategy=PS)
     cluster = SimCluster(of, now=START + 30)
     cluster.settle()
-    assert made == {kind: len(cluster.ids(kind)) for kind in made}
+    assert expected == {kind: len(cluster.ids(kind)) for kind in expected}
 
 
 @pytest.mark.parametrize(
-    "cluster", [SimCluster(job({"worker": {"replicas": 2}})), given(), given(replicas=0)]
+    "cluster",
+    [SimCluster(job({"worker": {"replicas": 2}})), external_master(), external_master(replicas=0)],
 )
 def test_nothing_is_made_up_for_where_the_master_decides(cluster: SimCluster) -> None:
     """Our own master plans by itself; and without counts there is nothing to take."""
@@ -382,22 +383,26 @@ def test_a_silent_master_is_said_though_nothing_happens() -> None:
     cluster = SimCluster()
     cluster.settle()
     cluster.wait(200)
-    assert 100.0 == cluster.look().look_again
+    assert 100.0 == cluster.look().requeue_after
     cluster.wait(100)
     cluster.settle()
-    stalled = {one["type"]: one for one in cluster.job["status"]["conditions"]}["Stalled"]
+    stalled = {condition["type"]: condition for condition in cluster.job["status"]["conditions"]}[
+        "Stalled"
+    ]
     assert ("True", "MasterSilent") == (stalled["status"], stalled["reason"])
-    assert cluster.look().look_again is None
+    assert cluster.look().requeue_after is None
     cluster.plan("p", worker=1)
     cluster.settle()
-    stalled = {one["type"]: one for one in cluster.job["status"]["conditions"]}["Stalled"]
+    stalled = {condition["type"]: condition for condition in cluster.job["status"]["conditions"]}[
+        "Stalled"
+    ]
     assert "False" == stalled["status"]
 
 
 @pytest.mark.parametrize(
     ("annotations", "template", "words"),
     [
-        ({names.MASTER: "own"}, {}, "start the watcher with --master-image, or name one in the"),
+        ({names.MASTER: "own"}, {}, "start the operator with --master-image, or name one in the"),
         ({}, {"spec": {"containers": [{"name": "main", "command": ["x"]}]}}, "name one in the"),
     ],
 )
@@ -405,31 +410,35 @@ def test_a_master_without_an_image_is_said(
     annotations: dict[str, str], template: dict[str, Any], words: str
 ) -> None:
     """By its flag and its key, once, and no pod is asked for; with an image it is made."""
-    made = job({"worker": {}, MASTER: {"template": template}}, annotations=annotations)
-    cluster = SimCluster(made, master_image="")
+    manifest = job({"worker": {}, MASTER: {"template": template}}, annotations=annotations)
+    cluster = SimCluster(manifest, master_image="")
     cluster.settle()
-    stalled = {one["type"]: one for one in cluster.job["status"]["conditions"]}["Stalled"]
+    stalled = {condition["type"]: condition for condition in cluster.job["status"]["conditions"]}[
+        "Stalled"
+    ]
     assert ("True", "NoMasterImage") == (stalled["status"], stalled["reason"])
     assert f"its master has no image: {words}" in stalled["message"]
-    assert ([], 1) == (masters(cluster), cluster.told().count("NoMasterImage"))
+    assert ([], 1) == (masters(cluster), cluster.event_reasons().count("NoMasterImage"))
     container = {"name": "main", "image": "m:1", "command": ["x"]}
-    replicas = {**made["spec"]["replicaSpecs"]}
+    replicas = {**manifest["spec"]["replicaSpecs"]}
     replicas[MASTER] = {"template": {"spec": {"containers": [container]}}}
     cluster.edit(replicaSpecs=replicas)
     cluster.settle()
-    stalled = {one["type"]: one for one in cluster.job["status"]["conditions"]}["Stalled"]
+    stalled = {condition["type"]: condition for condition in cluster.job["status"]["conditions"]}[
+        "Stalled"
+    ]
     assert (1, "False") == (len(masters(cluster)), stalled["status"])
 
 
 def test_the_grace_time_begins_when_the_master_runs() -> None:
     """Its image may take long to come."""
-    cluster = given(replicas=1)
+    cluster = external_master(replicas=1)
     cluster.look()
     cluster.wait(600)
     cluster.look()
     assert [] == cluster.ids()
     cluster.kubelet()
-    assert 30.0 == cluster.look().look_again
+    assert 30.0 == cluster.look().requeue_after
 
 
 # ---------------------------------------------------------------- edits
@@ -470,7 +479,7 @@ def test_the_first_counts_are_no_edit() -> None:
 
 
 def test_an_edit_is_not_lost_between_its_plan_and_its_taking() -> None:
-    """The watcher is killed right after it has made the plan, and before."""
+    """The operator is killed right after it has made the plan, and before."""
     cluster = SimCluster(job({"worker": {"replicas": 1}}))
     cluster.settle()
     cluster.wait(1)
@@ -574,8 +583,8 @@ def test_a_copy_of_an_edits_plan_is_a_persons() -> None:
     cluster.scale(replicas=3)
     cluster.settle()
     cluster.wait(1)
-    made = cluster.plans[f"{NAME}-edit-2"]
-    metadata = {"name": "copy", **{key: made["metadata"][key] for key in ("labels", "annotations")}}
+    plan = cluster.plans[f"{NAME}-edit-2"]
+    metadata = {"name": "copy", **{key: plan["metadata"][key] for key in ("labels", "annotations")}}
     asks = {"worker": {"replicas": 6}}
     metadata["annotations"] = {names.EDIT: '{"worker": 6}'}
     spec = {"ownerJob": NAME, "replicaResourceSpecs": asks}
@@ -614,7 +623,7 @@ def test_ranks_have_services_where_they_must_be_found() -> None:
     cluster = SimCluster(job({"worker": {}, "ps": {}}, distributionStrategy=PS))
     cluster.plan("p", worker=2, ps=1)
     cluster.settle()
-    own = {f"{NAME}-edljob-{one}" for one in ("worker-0", "worker-1", "ps-0")}
+    own = {f"{NAME}-edljob-{name}" for name in ("worker-0", "worker-1", "ps-0")}
     assert own == cluster.services - {POD}
     cluster.finish(f"{NAME}-edljob-worker-1", code=137)
     cluster.settle()
@@ -654,11 +663,11 @@ def test_a_master_is_made_before_anything_is_known() -> None:
     """The first look at a job."""
     cluster = SimCluster()
     then = decide(cluster.view()).then
-    assert {CreatePod, CreateService} == {type(one) for one in then}
+    assert {CreatePod, CreateService} == {type(action) for action in then}
 
 
 @pytest.mark.parametrize(
-    ("own_accounts", "named", "account"),
+    ("own_accounts", "template_account", "account"),
     [
         (False, "", "allranks-master"),
         (True, "", f"{POD}-u-demo"),
@@ -667,13 +676,13 @@ def test_a_master_is_made_before_anything_is_known() -> None:
     ],
 )
 def test_a_masters_account_is_its_jobs_own_where_it_names_none(
-    named: str, account: str, *, own_accounts: bool
+    template_account: str, account: str, *, own_accounts: bool
 ) -> None:
     """What a job's template names is there, or is not: nothing is made for it."""
-    template = {"spec": {"serviceAccountName": named}} if named else {}
+    template = {"spec": {"serviceAccountName": template_account}} if template_account else {}
     manifest = job({"worker": {}, "dlrover-master": {"template": template}}, master="own")
     manifest["metadata"]["uid"] = "u-demo"
     view = JobView(manifest, master_image="i", own_accounts=own_accounts)
-    (made,) = [each for each in decide(view).then if isinstance(each, CreatePod)]
-    assert account == made.manifest["spec"]["serviceAccountName"]
-    assert (own_accounts and not named) == (made.account is not None)
+    (action,) = [action for action in decide(view).then if isinstance(action, CreatePod)]
+    assert account == action.manifest["spec"]["serviceAccountName"]
+    assert (own_accounts and not template_account) == (action.account is not None)

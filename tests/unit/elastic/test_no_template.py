@@ -6,15 +6,17 @@ from typing import Any
 
 from allranks import names
 from allranks.elastic.decide import GRACE_SECONDS
-from allranks.elastic.reasons import NO_TEMPLATE, PLAN_MISSING
+from allranks.elastic.events import NO_TEMPLATE, PLAN_MISSING
 from tests.unit.elastic.simcluster import NAME, SimCluster, job
 
 
 def ready(cluster: SimCluster) -> dict[str, Any]:
     """The condition Ready of the job."""
     conditions = cluster.job["status"]["conditions"]
-    found: dict[str, Any] = next(one for one in conditions if one["type"] == "Ready")
-    return found
+    condition: dict[str, Any] = next(
+        condition for condition in conditions if condition["type"] == "Ready"
+    )
+    return condition
 
 
 def test_counts_without_a_template_are_not_made_up() -> None:
@@ -25,7 +27,7 @@ def test_counts_without_a_template_are_not_made_up() -> None:
     cluster.wait(GRACE_SECONDS + 1)
     cluster.settle()
     assert ({}, NO_TEMPLATE) == (cluster.target.groups, ready(cluster)["reason"])
-    assert PLAN_MISSING not in cluster.told()
+    assert PLAN_MISSING not in cluster.event_reasons()
 
 
 def test_a_template_that_was_taken_away_is_said() -> None:
@@ -39,8 +41,11 @@ def test_a_template_that_was_taken_away_is_said() -> None:
     cluster.annotate(names.RELAUNCH, "watcher")
     cluster.settle()
     assert [1] == cluster.ids()
-    said = ready(cluster)
-    assert (NO_TEMPLATE, True) == (said["reason"], "worker has no template" in said["message"])
+    condition = ready(cluster)
+    assert (NO_TEMPLATE, True) == (
+        condition["reason"],
+        "worker has no template" in condition["message"],
+    )
     cluster.edit(replicaSpecs=specs)
     cluster.settle()
     assert 2 == len(cluster.ids())

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from allranks import names
 from allranks.elastic.actions import Action, DeletePlan, DeletePod, DeleteService
 from allranks.elastic.decide import decide
-from allranks.elastic.sights import owned
-from allranks.elastic.view import JobView
+from allranks.elastic.observed_pods import owned
+from allranks.elastic.snapshot import JobView
 from tests.unit.elastic.simcluster import NAME, NAMESPACE, UID, SimCluster, job
 
 PS = "ParameterServerStrategy"
@@ -93,19 +93,22 @@ def test_only_own_objects_are_deleted(
 ) -> None:
     """Whatever else stands in the namespace under the names that the job uses."""
     cluster = SimCluster(job({"worker": {}, "ps": {}}, distributionStrategy=PS))
-    taken = {one["metadata"]["name"] for one in strangers}
+    names_taken = {stranger["metadata"]["name"] for stranger in strangers}
     for number, (workers, servers) in enumerate(counts):
         cluster.wait(1)
         cluster.plan(f"p{number}", worker=workers, ps=servers)
         for _ in range(6):
-            seen = cluster.view()
+            current = cluster.view()
             view = JobView(
-                job={**seen.job, "spec": {**seen.job["spec"], "suspend": suspend and number > 0}},
-                plans=seen.plans,
-                pods=(*seen.pods, *copy.deepcopy(strangers)),
-                services={**dict.fromkeys(taken, ""), **seen.services},
-                now=seen.now,
-                master_image=seen.master_image,
+                job={
+                    **current.job,
+                    "spec": {**current.job["spec"], "suspend": suspend and number > 0},
+                },
+                plans=current.plans,
+                pods=(*current.pods, *copy.deepcopy(strangers)),
+                services={**dict.fromkeys(names_taken, ""), **current.services},
+                now=current.now,
+                master_image=current.master_image,
             )
             decision = decide(view)
             for action in decision.then:
@@ -121,12 +124,12 @@ def _may(action: Action, view: JobView) -> bool:
     """Whether what an action deletes is the job's."""
     match action:
         case DeletePod():
-            pods = {one["metadata"]["uid"]: one["metadata"] for one in view.pods}
+            pods = {pod["metadata"]["uid"]: pod["metadata"] for pod in view.pods}
             return pods[action.uid]["name"] == action.name and owned(UID, pods[action.uid])
         case DeleteService():
             return bool(action.uid) and view.services[action.name] == action.uid
         case DeletePlan():
-            plans = {one["metadata"]["uid"]: one for one in view.plans}
+            plans = {plan["metadata"]["uid"]: plan for plan in view.plans}
             return plans[action.uid]["spec"]["ownerJob"] == NAME
         case _:
             return True

@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from allranks.elastic import plan as plans
-from allranks.elastic import reasons
-from allranks.elastic.actions import DeletePlan, Tell, WritePlanStatus
+from allranks.elastic import events
+from allranks.elastic.actions import DeletePlan, RecordEvent, WritePlanStatus
+from allranks.elastic.api import plan as plans
+from allranks.elastic.api.job import read
 from allranks.elastic.decide import belongs, orphan
-from allranks.elastic.job import read
-from allranks.elastic.reasons import TABLE
+from allranks.elastic.events import TABLE
 from tests.unit.elastic.simcluster import MASTER, NAME, START, UID, SimCluster, job, stamp, template
 
 OWNER = {"kind": "elasticjob", "name": NAME, "uid": UID}
 
 
-def given(**specs: Any) -> SimCluster:
+def external_master(**specs: Any) -> SimCluster:
     """A cluster whose job brings DLRover's master."""
     return SimCluster(job({MASTER: {"template": template("dlrover:1")}, "worker": {}, **specs}))
 
@@ -39,8 +39,8 @@ def test_a_plan_goes_from_scaling_to_succeeded() -> None:
     cluster.settle()
     status = cluster.plans["p"]["status"]
     assert ("Succeeded", stamp(START + 7)) == (status["phase"], status["finishTime"])
-    found = {one["type"]: one["status"] for one in status["conditions"]}
-    assert {"Scaling": "False", "Succeeded": "True"} == found
+    holds = {condition["type"]: condition["status"] for condition in status["conditions"]}
+    assert {"Scaling": "False", "Succeeded": "True"} == holds
 
 
 def test_a_plan_scales_until_its_last_pod_is_there() -> None:
@@ -104,7 +104,7 @@ def test_an_empty_plan_is_done_at_once(scale: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "said"),
+    ("spec", "message"),
     [
         ({"replicaResourceSpecs": {"worker": {"replicas": -1}}}, "replicas is -1; 0 to 100000"),
         (
@@ -149,12 +149,12 @@ def test_an_empty_plan_is_done_at_once(scale: str) -> None:
             "].service has 261 characters",
         ),
         (
-            {"replicaResourceSpecs": {f"t{one}": {"replicas": 0} for one in range(65)}},
+            {"replicaResourceSpecs": {f"t{index}": {"replicas": 0} for index in range(65)}},
             "replicaResourceSpecs has 65 types; at most 64 are allowed",
         ),
     ],
 )
-def test_a_plan_that_makes_no_sense_is_refused_whole(spec: dict[str, Any], said: str) -> None:
+def test_a_plan_that_makes_no_sense_is_refused_whole(spec: dict[str, Any], message: str) -> None:
     """Nothing of it is done, and its status says why."""
     cluster = SimCluster()
     cluster.plan("p", worker=1)
@@ -164,19 +164,19 @@ def test_a_plan_that_makes_no_sense_is_refused_whole(spec: dict[str, Any], said:
     cluster.plans["bad"]["spec"] = {"ownerJob": NAME, **spec}
     cluster.settle()
     assert "Failed" == cluster.plan_phases()["bad"]
-    assert said in cluster.plan_message("bad")
+    assert message in cluster.plan_message("bad")
     assert "their number stays" not in cluster.plan_message("bad")
     assert "Invalid" == cluster.plans["bad"]["status"]["conditions"][0]["reason"]
     assert before == cluster.target
-    assert reasons.PLAN_FAILED in cluster.told()
+    assert events.PLAN_FAILED in cluster.event_reasons()
 
 
 def addressed(count: int, start: int = 0, width: int = 250) -> dict[str, Any]:
     """Pods to make, each with a long address of its own."""
     return {
         "createPods": [
-            {"type": "worker", "id": one, "rankIndex": one, "service": f"{one:0{width}}:1"}
-            for one in range(start, start + count)
+            {"type": "worker", "id": index, "rankIndex": index, "service": f"{index:0{width}}:1"}
+            for index in range(start, start + count)
         ]
     }
 
@@ -192,7 +192,7 @@ def test_a_plan_that_would_fill_the_status_is_refused() -> None:
     cluster.plan("q-3", spec=addressed(10, start=200))
     cluster.settle()
     phases = cluster.plan_phases()
-    assert ["Succeeded", "Failed", "Succeeded"] == [phases[f"q-{one}"] for one in (1, 2, 3)]
+    assert ["Succeeded", "Failed", "Succeeded"] == [phases[f"q-{index}"] for index in (1, 2, 3)]
     assert "TooLarge" == cluster.plans["q-2"]["status"]["conditions"][0]["reason"]
     assert "KiB" in cluster.plan_message("q-2")
     assert 22 == len(cluster.ids())
@@ -205,7 +205,9 @@ def test_a_plan_that_would_fill_the_status_is_refused() -> None:
 def test_a_plan_may_remove_more_pods_than_there_are() -> None:
     """As many as an API server lets it name; nothing of them is kept but a few sentences."""
     cluster = SimCluster()
-    metas = [{"name": f"{NAME}-edljob-worker-{one:09}", "type": "worker"} for one in range(22_000)]
+    metas = [
+        {"name": f"{NAME}-edljob-worker-{index:09}", "type": "worker"} for index in range(22_000)
+    ]
     cluster.plan("p", spec={"removePods": metas}, worker=2)
     cluster.settle()
     assert ([0, 1], "Succeeded") == (cluster.ids(), cluster.plan_phases()["p"])
@@ -218,7 +220,7 @@ def test_a_status_that_is_too_large_may_shrink() -> None:
     cluster = SimCluster()
     cluster.plan("p", worker=1)
     cluster.settle()
-    members = ",".join(f"{one}:{one + 1}" for one in range(0, 60_000, 2))
+    members = ",".join(f"{index}:{index + 1}" for index in range(0, 60_000, 2))
     cluster.job["status"]["target"]["groups"]["worker"] |= {"members": members, "next": 60_000}
     cluster.job["status"]["target"]["groups"]["worker"]["replicas"] = 30_000
     cluster.wait(1)
@@ -232,8 +234,8 @@ def test_a_type_without_a_template_is_refused() -> None:
     cluster = SimCluster()
     cluster.plan("p", worker=1, ps=1)
     cluster.settle()
-    told = "the job has no pod template for ps; with AllreduceStrategy all pods are workers"
-    assert told == cluster.plan_message("p")
+    sentence = "the job has no pod template for ps; with AllreduceStrategy all pods are workers"
+    assert sentence == cluster.plan_message("p")
     assert [] == cluster.ids()
 
 
@@ -243,8 +245,10 @@ def test_a_job_of_workers_alone_has_nobody_that_leads_or_looks_on(kind: str) -> 
     cluster = SimCluster()
     cluster.plan("p", worker=1, **{kind: 1})
     cluster.settle()
-    told = f"the job has no pod template for {kind}; with AllreduceStrategy all pods are workers"
-    assert ("Failed", told) == (cluster.plan_phases()["p"], cluster.plan_message("p"))
+    sentence = (
+        f"the job has no pod template for {kind}; with AllreduceStrategy all pods are workers"
+    )
+    assert ("Failed", sentence) == (cluster.plan_phases()["p"], cluster.plan_message("p"))
     own = SimCluster(job({"worker": {}, kind: {}}))
     own.plan("p", worker=1, **{kind: 1})
     own.settle()
@@ -320,16 +324,16 @@ def test_a_plan_without_a_job_waits_half_a_minute() -> None:
     cluster = SimCluster()
     cluster.plan("p", worker=1)
     plan = cluster.plans["p"]
-    assert 20.0 == orphan(plan, START + 10).look_again
+    assert 20.0 == orphan(plan, START + 10).requeue_after
     decision = orphan(plan, START + 30)
-    written, told = decision.then
-    assert isinstance(written, WritePlanStatus)
-    assert isinstance(told, Tell)
+    write, event = decision.then
+    assert isinstance(write, WritePlanStatus)
+    assert isinstance(event, RecordEvent)
     assert ("Failed", "NoSuchJob") == (
-        written.status["phase"],
-        written.status["conditions"][0]["reason"],
+        write.status["phase"],
+        write.status["conditions"][0]["reason"],
     )
-    plan["status"] = written.status
+    plan["status"] = write.status
     assert () == orphan(plan, START + 60).then
 
 
@@ -340,18 +344,18 @@ def test_a_plan_that_names_no_job_is_refused() -> None:
     plan = cluster.plans["p"]
     plan["metadata"]["labels"] = {}
     plan["spec"]["ownerjob"] = plan["spec"].pop("ownerJob")
-    assert 20.0 == orphan(plan, START + 10).look_again
-    written, told = orphan(plan, START + 30).then
-    assert isinstance(written, WritePlanStatus)
+    assert 20.0 == orphan(plan, START + 10).requeue_after
+    write, event = orphan(plan, START + 30).then
+    assert isinstance(write, WritePlanStatus)
     assert ("Failed", "NoSuchJob") == (
-        written.status["phase"],
-        written.status["conditions"][0]["reason"],
+        write.status["phase"],
+        write.status["conditions"][0]["reason"],
     )
     assert (
         "it names no job: set spec.ownerJob; ownerjob is no field that is read; is ownerJob meant?"
-    ) == written.status["message"]
-    assert isinstance(told, Tell)
-    plan["status"] = written.status
+    ) == write.status["message"]
+    assert isinstance(event, RecordEvent)
+    plan["status"] = write.status
     plan["spec"]["ownerJob"] = plan["spec"].pop("ownerjob")
     plan["metadata"]["generation"] += 1
     cluster.settle()
@@ -365,11 +369,11 @@ def test_a_plan_without_an_owner_does_not_outlive_its_job_for_long(phase: str) -
     cluster.plan("p", worker=1)
     plan = cluster.plans["p"]
     plan["status"] = {"phase": phase, "finishTime": stamp(START + 60)}
-    assert ((), 590.0) == (orphan(plan, START + 70).then, orphan(plan, START + 70).look_again)
+    assert ((), 590.0) == (orphan(plan, START + 70).then, orphan(plan, START + 70).requeue_after)
     assert (DeletePlan("p", plan["metadata"]["uid"]),) == orphan(plan, START + 660).then
     plan["metadata"]["ownerReferences"] = [OWNER]
-    left = orphan(plan, START + 660)
-    assert ((), None) == (left.then, left.look_again)
+    decision = orphan(plan, START + 660)
+    assert ((), None) == (decision.then, decision.requeue_after)
 
 
 def test_a_refusal_stays_until_it_can_be_read() -> None:
@@ -404,7 +408,7 @@ def test_a_plan_that_comes_late_is_superseded() -> None:
     assert "Superseded" == cluster.plan_phases()["old"]
     assert "a newer plan, new, says all that this one does" == cluster.plan_message("old")
     assert [0, 1, 2] == cluster.ids()
-    assert reasons.PLAN_SUPERSEDED in cluster.told()
+    assert events.PLAN_SUPERSEDED in cluster.event_reasons()
 
 
 def test_a_late_plan_is_superseded_though_the_newer_one_is_gone() -> None:
@@ -513,12 +517,12 @@ def test_an_edited_plan_is_newer_than_what_was_taken() -> None:
 
 def test_a_masters_plans_go_half_a_minute_after_their_end() -> None:
     """It writes one a minute."""
-    cluster = given()
+    cluster = external_master()
     cluster.plan("p", worker=1)
     cluster.settle()
     cluster.wait(29)
     decision = cluster.look()
-    assert ({"p"}, 1.0) == (set(cluster.plans), decision.look_again)
+    assert ({"p"}, 1.0) == (set(cluster.plans), decision.requeue_after)
     cluster.wait(1)
     cluster.settle()
     assert {} == cluster.plans
@@ -526,7 +530,7 @@ def test_a_masters_plans_go_half_a_minute_after_their_end() -> None:
 
 def test_a_plan_that_still_scales_stays() -> None:
     """However old it is."""
-    cluster = given()
+    cluster = external_master()
     cluster.quota = 1
     cluster.plan("p", worker=3)
     for _ in range(3):
@@ -535,7 +539,7 @@ def test_a_plan_that_still_scales_stays() -> None:
     assert {"p": "Scaling"} == cluster.plan_phases()
 
 
-@pytest.mark.parametrize("make", [SimCluster, given])
+@pytest.mark.parametrize("make", [SimCluster, external_master])
 def test_of_a_persons_plans_the_newest_ten_stay(make: Any) -> None:
     """For whoever asks what happened."""
     cluster = make()
@@ -549,7 +553,7 @@ def test_of_a_persons_plans_the_newest_ten_stay(make: Any) -> None:
 
 def test_a_new_master_finds_no_plan_of_the_one_before_it() -> None:
     """It counts from 0 again, and loses plans whose names are taken."""
-    cluster = given()
+    cluster = external_master()
     cluster.settle()
     for number in range(3):
         cluster.plan(f"{NAME}-scaleplan-{number}", worker=number + 1)
@@ -578,8 +582,8 @@ def test_our_own_masters_plans_stay_over_its_restart() -> None:
 
 def test_every_reason_stands_in_the_table() -> None:
     """What an Event says can be looked up."""
-    found = {value for name, value in vars(reasons).items() if name.startswith(_EVENTS)}
-    assert found == set(TABLE)
+    reasons = {value for name, value in vars(events).items() if name.startswith(_EVENTS)}
+    assert reasons == set(TABLE)
 
 
 _EVENTS = ("PLAN_", "POD_", "PODS_", "MASTER_", "JOB_ODD", "JOB_SUCCEEDED", "JOB_FAILED")

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from allranks.elastic import reasons
+from allranks.elastic import events
 from allranks.elastic.actions import WritePlanStatus
 from allranks.elastic.decide import decide
 from tests.unit.elastic.simcluster import MASTER, NAME, SimCluster, job, pod_meta, template
 
 
-def given() -> SimCluster:
+def external_master() -> SimCluster:
     """A cluster whose job brings DLRover's master."""
     return SimCluster(job({MASTER: {"template": template("dlrover:1")}, "worker": {}}))
 
@@ -22,7 +22,7 @@ def given() -> SimCluster:
 
 
 def pending(cluster: SimCluster, looks: int = 3) -> None:
-    """Let the watcher work, but no kubelet."""
+    """Let the operator work, but no kubelet."""
     for _ in range(looks):
         cluster.look()
 
@@ -48,9 +48,9 @@ def test_a_plan_has_succeeded_when_its_pods_run() -> None:
 
 def unplaced(cluster: SimCluster, name: str) -> None:
     """No node has room for a pod."""
-    told = "0/4 nodes are available: 4 Insufficient memory. preemption: 0/4 nodes are available"
+    sentence = "0/4 nodes are available: 4 Insufficient memory. preemption: 0/4 nodes are available"
     cluster.pods[name]["status"]["conditions"] = [
-        {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": told}
+        {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": sentence}
     ]
 
 
@@ -100,17 +100,17 @@ def test_a_plan_whose_pods_were_taken_away_is_superseded(later: dict[str, Any]) 
     """None of them was ever made: nobody is told that they are as it asks."""
     cluster = overtaken(later)
     assert {"named": "Superseded", "later": "Succeeded"} == cluster.plan_phases()
-    told = "a newer plan, later, has taken its pods away before its pods ran"
-    assert told == cluster.plan_message("named")
-    assert 1 == cluster.told().count(reasons.PLAN_SUPERSEDED)
+    sentence = "a newer plan, later, has taken its pods away before its pods ran"
+    assert sentence == cluster.plan_message("named")
+    assert 1 == cluster.event_reasons().count(events.PLAN_SUPERSEDED)
 
 
 def test_a_plan_of_whose_pods_some_were_taken_away_says_so() -> None:
     """What is left of it is done."""
     cluster = overtaken({"replicaResourceSpecs": {"worker": {"replicas": 1}}})
     assert {"named": "Succeeded", "later": "Succeeded"} == cluster.plan_phases()
-    told = "the pods are as it asks, but for what a newer plan, later, asks"
-    assert told == cluster.plan_message("named")
+    sentence = "the pods are as it asks, but for what a newer plan, later, asks"
+    assert sentence == cluster.plan_message("named")
 
 
 def test_pods_that_are_refused_are_told_with_the_reason() -> None:
@@ -122,7 +122,7 @@ def test_pods_that_are_refused_are_told_with_the_reason() -> None:
     cluster.wait(1)
     used = "exceeded quota: few, requested: pods=1, used: pods=2, limited: pods=2"
     decision = decide(replace(cluster.view(), refused=f'pods "a" is forbidden: {used}'))
-    (write,) = [one for one in decision.then if isinstance(one, WritePlanStatus)]
+    (write,) = [action for action in decision.then if isinstance(action, WritePlanStatus)]
     assert (
         "0 of 2 worker pods run; waiting for quota few to have room for 2 worker pods: "
         "pods: a pod asks for 1, and 2 of 2 is in use: 1 short"
@@ -137,7 +137,7 @@ def test_how_many_run_is_written_once_a_second() -> None:
     cluster.run_pod(f"{NAME}-edljob-worker-1")
     decision = cluster.look()
     assert "0 of 3 worker pods run" == cluster.plan_message("p")
-    assert 1.0 == decision.look_again
+    assert 1.0 == decision.requeue_after
     cluster.wait(1)
     cluster.look()
     assert "1 of 3 worker pods run" == cluster.plan_message("p")
@@ -160,12 +160,12 @@ def test_what_has_run_counts() -> None:
 @pytest.mark.parametrize("master", ["given", "external"])
 def test_the_plan_of_a_master_goes_before_its_pods_run(master: str) -> None:
     """Its next process needs the name, and a pod may wait for a node for days."""
-    cluster = given() if master == "given" else SimCluster(job(master="external"))
+    cluster = external_master() if master == "given" else SimCluster(job(master="external"))
     cluster.plan("p", worker=2)
     pending(cluster)
     assert "Scaling" == cluster.plan_phases()["p"]
     cluster.wait(29)
-    assert 1.0 == cluster.look().look_again
+    assert 1.0 == cluster.look().requeue_after
     cluster.wait(1)
     pending(cluster)
     assert {} == cluster.plans
@@ -185,7 +185,7 @@ def test_a_plan_that_is_undone_before_its_pods_ran_is_superseded() -> None:
     assert "Superseded" == cluster.plan_phases()["a-1"]
     assert "a newer plan, a-2, has set its numbers" in cluster.plan_message("a-1")
     assert "Scaling" == cluster.plan_phases()["a-2"]
-    assert 1 == cluster.told().count(reasons.PLAN_SUPERSEDED)
+    assert 1 == cluster.event_reasons().count(events.PLAN_SUPERSEDED)
     cluster.settle()
     assert {"a-1": "Superseded", "a-2": "Succeeded"} == cluster.plan_phases()
 
@@ -219,8 +219,8 @@ def test_a_size_that_no_pod_ever_had_is_superseded() -> None:
     cluster.wait(1)
     cluster.plan("a-2", scale="manual", spec=sized("2Gi"))
     pending(cluster)
-    told = "a newer plan, a-2, has given its pods another size before its pods ran"
-    assert ("Superseded", told) == (cluster.plan_phases()["a-1"], cluster.plan_message("a-1"))
+    sentence = "a newer plan, a-2, has given its pods another size before its pods ran"
+    assert ("Superseded", sentence) == (cluster.plan_phases()["a-1"], cluster.plan_message("a-1"))
     cluster.settle()
     assert "Superseded" == cluster.plan_phases()["a-1"]
     assert ("Succeeded", "the pods are as it asks") == (
@@ -237,8 +237,8 @@ def test_a_plan_of_which_the_number_alone_holds_says_so() -> None:
     cluster.wait(1)
     cluster.plan("a-2", scale="manual", spec=sized("2Gi"))
     cluster.settle()
-    told = "the pods are as it asks, but for what a newer plan, a-2, asks"
-    assert ("Succeeded", told) == (cluster.plan_phases()["a-1"], cluster.plan_message("a-1"))
+    sentence = "the pods are as it asks, but for what a newer plan, a-2, asks"
+    assert ("Succeeded", sentence) == (cluster.plan_phases()["a-1"], cluster.plan_message("a-1"))
 
 
 def test_a_size_beside_another_one_holds() -> None:
@@ -253,7 +253,7 @@ def test_a_size_beside_another_one_holds() -> None:
     spec = {"replicaResourceSpecs": {"worker": {"resource": {"cpu": "2"}}}}
     cluster.plan("a-2", scale="manual", spec=spec)
     cluster.settle()
-    assert {"the pods are as it asks"} == {cluster.plan_message(one) for one in ("a-1", "a-2")}
+    assert {"the pods are as it asks"} == {cluster.plan_message(name) for name in ("a-1", "a-2")}
 
 
 def test_a_plan_that_was_reached_stays_succeeded() -> None:
@@ -274,19 +274,21 @@ def test_what_was_clamped_is_said_once(scale: str) -> None:
     cluster = SimCluster(of)
     cluster.plan("p", scale=scale, worker=50)
     cluster.settle()
-    told = "worker: 50 pods asked for, 2 made (maxReplicas, resourceLimits.cpu 2)"
-    assert f"the pods are as the job allows; {told}" == cluster.plan_message("p")
-    assert [told] == [one.message for one in cluster.events if one.reason == reasons.PLAN_CLAMPED]
+    sentence = "worker: 50 pods asked for, 2 made (maxReplicas, resourceLimits.cpu 2)"
+    assert f"the pods are as the job allows; {sentence}" == cluster.plan_message("p")
+    assert [sentence] == [
+        event.message for event in cluster.events if event.reason == events.PLAN_CLAMPED
+    ]
 
 
 def test_a_pod_that_is_named_and_not_allowed_is_said_by_its_name() -> None:
     """Each once."""
     cluster = SimCluster(job({"worker": {"maxReplicas": 1}}))
-    metas = [{"type": "worker", "id": one, "rankIndex": one} for one in range(3)]
+    metas = [{"type": "worker", "id": index, "rankIndex": index} for index in range(3)]
     cluster.plan("p", spec={"createPods": metas})
     cluster.settle()
-    said = [f"{NAME}-edljob-worker-{one} was not made (maxReplicas)" for one in (1, 2)]
-    assert "; ".join(["the pods are as the job allows", *said]) == cluster.plan_message("p")
+    sentences = [f"{NAME}-edljob-worker-{index} was not made (maxReplicas)" for index in (1, 2)]
+    assert "; ".join(["the pods are as the job allows", *sentences]) == cluster.plan_message("p")
 
 
 @pytest.mark.parametrize("ask", ["migratePods", "removePods"])
@@ -324,7 +326,7 @@ def test_a_pod_of_others_among_the_jobs_is_said() -> None:
     cluster = SimCluster()
     cluster.plan("p", worker=2)
     cluster.settle()
-    metas = [{"name": f"{NAME}-edljob-worker-{one}"} for one in (1, 7)]
+    metas = [{"name": f"{NAME}-edljob-worker-{index}"} for index in (1, 7)]
     cluster.plan("q", spec={"removePods": metas})
     cluster.settle()
     assert ("Succeeded", [0]) == (cluster.plan_phases()["q"], cluster.ids())
@@ -352,7 +354,7 @@ def test_parameter_servers_of_a_job_that_has_none_are_said() -> None:
 
 
 @pytest.mark.parametrize("name", ["mine", f"{NAME}-edljob-worker-4-0"])
-def test_a_name_that_is_not_the_watchers_is_said(name: str) -> None:
+def test_a_name_that_is_not_the_operators_is_said(name: str) -> None:
     """The pod is made under its usual one."""
     cluster = SimCluster()
     cluster.plan("p", spec={"createPods": [{"name": name, "type": "worker", "id": 0}]})
@@ -370,4 +372,4 @@ def test_a_person_who_gives_pods_another_size_alone_means_that() -> None:
     cluster.plan("q", scale="manual", spec=spec)
     cluster.settle()
     assert "the pods are as it asks" == cluster.plan_message("q")
-    assert reasons.PLAN_ODD not in cluster.told()
+    assert events.PLAN_ODD not in cluster.event_reasons()

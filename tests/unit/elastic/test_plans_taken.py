@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from allranks.elastic.resource import Resource
+from allranks.elastic.resources import ResourceAmounts
 from tests.unit.elastic.simcluster import NAME, NAMESPACE, SimCluster, job, pod_meta
 
 PS = "ParameterServerStrategy"
 
 
-def started(
+def running_cluster(
     spec: dict[str, Any] | None = None, /, *, of: Any = None, **replicas: int
 ) -> SimCluster:
     """A cluster whose job has taken a first plan."""
@@ -36,7 +36,7 @@ def next_plan(cluster: SimCluster, spec: dict[str, Any] | None = None, **replica
 
 def test_the_first_plan_makes_the_pods() -> None:
     """No number stands in the job; its plan says it."""
-    cluster = started(worker=3, ps=1)
+    cluster = running_cluster(worker=3, ps=1)
     assert [0, 1, 2] == cluster.ids()
     assert [0] == cluster.ids("ps")
     assert {f"{NAME}-plan-0": "Succeeded"} == cluster.plan_phases()
@@ -53,14 +53,14 @@ def test_the_first_plan_makes_the_pods() -> None:
 )
 def test_a_type_goes_up_and_down(first: int, then: int, ids: list[int]) -> None:
     """The highest ranks go first, and an explicit 0 is none."""
-    cluster = started(worker=first)
+    cluster = running_cluster(worker=first)
     next_plan(cluster, worker=then)
     assert ids == cluster.ids()
 
 
 def test_an_id_is_not_given_again() -> None:
     """Who went down and up again has new ids on the old ranks."""
-    cluster = started(worker=3)
+    cluster = running_cluster(worker=3)
     next_plan(cluster, worker=1)
     cluster.wait(5)
     cluster.plan(f"{NAME}-plan-2", worker=3)
@@ -71,16 +71,16 @@ def test_an_id_is_not_given_again() -> None:
 
 def test_an_absent_number_stays_and_is_said() -> None:
     """A Go client drops zeros; nobody loses all pods by that."""
-    cluster = started(worker=3)
+    cluster = running_cluster(worker=3)
     spec = {"replicaResourceSpecs": {"worker": {"resource": {"cpu": "2"}}}}
-    said = next_plan(cluster, spec)
+    message = next_plan(cluster, spec)
     assert [0, 1, 2] == cluster.ids()
-    assert "replicaResourceSpecs.worker says no replicas; their number stays" in said
+    assert "replicaResourceSpecs.worker says no replicas; their number stays" in message
 
 
 def test_a_type_that_is_not_named_stays() -> None:
     """A plan is about the types it names."""
-    cluster = started(worker=2, ps=2)
+    cluster = running_cluster(worker=2, ps=2)
     next_plan(cluster, worker=3)
     assert ([0, 1, 2], [0, 1]) == (cluster.ids(), cluster.ids("ps"))
 
@@ -89,7 +89,9 @@ def test_a_type_that_is_not_named_stays() -> None:
 @pytest.mark.parametrize("kind", ["worker", "ps"])
 def test_the_highest_rank_goes_first(kind: str, strategy: str) -> None:
     """Not the newest pod: one that replaced another has its rank, and ranks stay without holes."""
-    cluster = started(of=job({"worker": {}, "ps": {}}, distributionStrategy=strategy), **{kind: 3})
+    cluster = running_cluster(
+        of=job({"worker": {}, "ps": {}}, distributionStrategy=strategy), **{kind: 3}
+    )
     cluster.delete(f"{NAME}-edljob-{kind}-0", at_once=True)
     cluster.settle()
     assert [1, 2, 0] == cluster.ranks(kind)
@@ -99,7 +101,7 @@ def test_the_highest_rank_goes_first(kind: str, strategy: str) -> None:
 
 def test_a_worker_is_told_of_the_parameter_servers_that_are_left() -> None:
     """They have Services, and no other has one."""
-    cluster = started(of=job({"worker": {}, "ps": {}}, distributionStrategy=PS), ps=3)
+    cluster = running_cluster(of=job({"worker": {}, "ps": {}}, distributionStrategy=PS), ps=3)
     cluster.delete(f"{NAME}-edljob-ps-0", at_once=True)
     cluster.settle()
     next_plan(cluster, ps=2)
@@ -107,23 +109,25 @@ def test_a_worker_is_told_of_the_parameter_servers_that_are_left() -> None:
     cluster.plan(f"{NAME}-plan-2", worker=1)
     cluster.settle()
     env = cluster.pods[f"{NAME}-edljob-worker-0"]["spec"]["containers"][0]["env"]
-    config = json.loads(next(one["value"] for one in env if one["name"] == "TF_CONFIG"))
-    told = [one.partition(".")[0] for one in config["cluster"]["ps"]]
-    assert [f"{NAME}-edljob-ps-{rank}" for rank in (0, 1)] == told
-    assert set(told) == {one for one in cluster.services if "-ps-" in one}
+    config = json.loads(
+        next(variable["value"] for variable in env if variable["name"] == "TF_CONFIG")
+    )
+    servers = [address.partition(".")[0] for address in config["cluster"]["ps"]]
+    assert [f"{NAME}-edljob-ps-{rank}" for rank in (0, 1)] == servers
+    assert set(servers) == {service for service in cluster.services if "-ps-" in service}
 
 
 def test_a_parameter_server_is_known_by_an_address_of_its_own() -> None:
     """The one that psHosts names stays, whatever it is called."""
     metas = [pod_meta("ps", 0), pod_meta("ps", 1, service="elsewhere:2222")]
     spec = {"createPods": metas, "psHosts": ["elsewhere:2222"]}
-    cluster = started(spec, of=job({"worker": {}, "ps": {}}, distributionStrategy=PS))
+    cluster = running_cluster(spec, of=job({"worker": {}, "ps": {}}, distributionStrategy=PS))
     next_plan(cluster, ps=1)
     assert [1] == cluster.ids("ps")
 
 
 @pytest.mark.parametrize(
-    ("hosts", "asked", "left"),
+    ("hosts", "replicas", "expected"),
     [
         ([], 0, [0]),
         ([], 1, [0]),
@@ -133,19 +137,21 @@ def test_a_parameter_server_is_known_by_an_address_of_its_own() -> None:
     ],
 )
 def test_parameter_servers_stay_as_long_as_workers_use_them(
-    hosts: list[int], asked: int, left: list[int]
+    hosts: list[int], replicas: int, expected: list[int]
 ) -> None:
     """At least one, and each that psHosts names."""
-    named = [f"{NAME}-edljob-ps-{rank}.{NAMESPACE}.svc:2222" for rank in hosts]
+    addresses = [f"{NAME}-edljob-ps-{rank}.{NAMESPACE}.svc:2222" for rank in hosts]
     of = job({"worker": {}, "ps": {}}, distributionStrategy=PS)
-    cluster = started({"psHosts": named}, of=of, ps=3)
-    said = next_plan(cluster, ps=asked)
-    assert left == cluster.ids("ps")
-    assert ("kept (workers may use them; removePods takes one away)" in said) == (len(left) > asked)
+    cluster = running_cluster({"psHosts": addresses}, of=of, ps=3)
+    message = next_plan(cluster, ps=replicas)
+    assert expected == cluster.ids("ps")
+    assert ("kept (workers may use them; removePods takes one away)" in message) == (
+        len(expected) > replicas
+    )
 
 
 @pytest.mark.parametrize(
-    ("strategy", "workers", "suspended", "left"),
+    ("strategy", "workers", "suspended", "expected"),
     [
         (PS, 1, False, [0, 1]),
         (PS, 0, False, [0]),
@@ -154,43 +160,43 @@ def test_parameter_servers_stay_as_long_as_workers_use_them(
     ],
 )
 def test_without_hosts_parameter_servers_stay_as_long_as_a_pod_was_told_of_them(
-    strategy: str, workers: int, suspended: bool, left: list[int]
+    strategy: str, workers: int, suspended: bool, expected: list[int]
 ) -> None:
-    """The rule is one, whether a master named them in psHosts or the watcher told its pods."""
+    """The rule is one, whether a master named them in psHosts or the operator told its pods."""
     of = job({"worker": {}, "ps": {}}, distributionStrategy=strategy)
-    cluster = started(of=of, ps=2, worker=workers)
+    cluster = running_cluster(of=of, ps=2, worker=workers)
     cluster.edit(suspend=suspended)
     cluster.settle()
-    said = next_plan(cluster, ps=1)
+    message = next_plan(cluster, ps=1)
     cluster.edit(suspend=False)
     cluster.settle()
-    assert left == sorted(cluster.ranks("ps"))
-    assert ("ps: 1 pod asked for, 2 kept (workers may use them" in said) == (len(left) > 1)
+    assert expected == sorted(cluster.ranks("ps"))
+    assert ("ps: 1 pod asked for, 2 kept (workers may use them" in message) == (len(expected) > 1)
 
 
 def test_a_plan_names_the_parameter_servers_anew() -> None:
     """With new psHosts the others may go."""
-    named = [f"{NAME}-edljob-ps-{rank}:2222" for rank in range(3)]
-    cluster = started({"psHosts": named}, ps=3)
-    next_plan(cluster, {"psHosts": named[:1]}, ps=1)
+    addresses = [f"{NAME}-edljob-ps-{rank}:2222" for rank in range(3)]
+    cluster = running_cluster({"psHosts": addresses}, ps=3)
+    next_plan(cluster, {"psHosts": addresses[:1]}, ps=1)
     assert [0] == cluster.ids("ps")
-    assert (named[0],) == cluster.target.ps_hosts
+    assert (addresses[0],) == cluster.target.ps_hosts
 
 
 def told_of(cluster: SimCluster, pod: str) -> list[str]:
     """The parameter servers that a pod was told of, in both ways."""
     env = cluster.pods[f"{NAME}-edljob-{pod}"]["spec"]["containers"][0]["env"]
-    said = {one["name"]: one.get("value", "") for one in env}
-    hosts: list[str] = json.loads(said["TF_CONFIG"])["cluster"]["ps"]
-    assert ",".join(hosts) == said["ALLRANKS_PS_HOSTS"]
-    return [one.partition(".")[0].removeprefix(f"{NAME}-edljob-") for one in hosts]
+    values = {variable["name"]: variable.get("value", "") for variable in env}
+    hosts: list[str] = json.loads(values["TF_CONFIG"])["cluster"]["ps"]
+    assert ",".join(hosts) == values["ALLRANKS_PS_HOSTS"]
+    return [address.partition(".")[0].removeprefix(f"{NAME}-edljob-") for address in hosts]
 
 
 def servers(count: int) -> SimCluster:
     """A job whose first plan named its parameter servers, as masters do."""
-    named = [f"{NAME}-edljob-ps-{rank}.{NAMESPACE}.svc:2222" for rank in range(count)]
+    addresses = [f"{NAME}-edljob-ps-{rank}.{NAMESPACE}.svc:2222" for rank in range(count)]
     of = job({"worker": {}, "ps": {}}, distributionStrategy=PS)
-    return started({"psHosts": named}, of=of, ps=count, worker=1)
+    return running_cluster({"psHosts": addresses}, of=of, ps=count, worker=1)
 
 
 def test_a_server_more_is_told_to_itself_and_to_those_that_come() -> None:
@@ -219,25 +225,25 @@ def test_a_server_that_is_removed_by_name_is_told_to_nobody() -> None:
 def test_an_address_of_no_server_is_said_and_does_not_stay() -> None:
     """One of this job's form is of no use; one of another form is for who wrote it."""
     cluster = servers(2)
-    named = [f"{NAME}-edljob-ps-{rank}:2222" for rank in (0, 7)]
-    said = next_plan(cluster, {"psHosts": [*named, "elsewhere:1"]}, worker=2)
-    assert f"psHosts names {NAME}-edljob-ps-7:2222, which is not there" in said
+    addresses = [f"{NAME}-edljob-ps-{rank}:2222" for rank in (0, 7)]
+    message = next_plan(cluster, {"psHosts": [*addresses, "elsewhere:1"]}, worker=2)
+    assert f"psHosts names {NAME}-edljob-ps-7:2222, which is not there" in message
     assert ["ps-0:2222", "elsewhere:1"] == told_of(cluster, "worker-1")
     cluster.wait(5)
     cluster.plan(f"{NAME}-plan-2", ps=3)
     cluster.settle()
-    hosts = (named[0], "elsewhere:1", f"{NAME}-edljob-ps-2.{NAMESPACE}.svc:2222")
+    hosts = (addresses[0], "elsewhere:1", f"{NAME}-edljob-ps-2.{NAMESPACE}.svc:2222")
     assert hosts == cluster.target.ps_hosts
 
 
 def test_a_failed_pod_does_not_count_to_the_number() -> None:
     """Where the master replaces pods, a plan that repeats the number makes up what is missing."""
-    cluster = started(of=job({"worker": {}}, master="external"), worker=2)
+    cluster = running_cluster(of=job({"worker": {}}, master="external"), worker=2)
     cluster.finish(f"{NAME}-edljob-worker-0", code=1)
     cluster.settle()
     assert [0, 1] == cluster.ids()  # the failed one stays for its log
     next_plan(cluster, worker=2)
-    assert [1, 2] == [one.id for one in cluster.target.groups["worker"].members]
+    assert [1, 2] == [member.id for member in cluster.target.groups["worker"].members]
 
 
 # ---------------------------------------------------------------- pods by name
@@ -245,17 +251,17 @@ def test_a_failed_pod_does_not_count_to_the_number() -> None:
 
 def test_pods_are_made_as_they_are_named() -> None:
     """The id and the rank are the plan's."""
-    cluster = started(worker=2)
+    cluster = running_cluster(worker=2)
     next_plan(cluster, {"createPods": [pod_meta("worker", 7, 2, resource={"cpu": "3"})]})
     assert ([0, 1, 7], [0, 1, 2]) == (cluster.ids(), cluster.ranks())
-    made = cluster.target.groups["worker"].members[-1]
-    assert Resource(cpu_millis=3000) == made.resource
-    assert "" == made.service
+    member = cluster.target.groups["worker"].members[-1]
+    assert ResourceAmounts(cpu_millis=3000) == member.resource
+    assert "" == member.service
 
 
 def test_a_pod_takes_the_place_of_its_rank() -> None:
     """So a master replaces what it lost: new id, same rank; what was before it goes."""
-    cluster = started(worker=2)
+    cluster = running_cluster(worker=2)
     next_plan(cluster, {"createPods": [pod_meta("worker", 2, 1)]})
     assert ([0, 2], [0, 1]) == (cluster.ids(), cluster.ranks())
     labels = cluster.pods[f"{NAME}-edljob-worker-2"]["metadata"]["labels"]
@@ -264,7 +270,7 @@ def test_a_pod_takes_the_place_of_its_rank() -> None:
 
 def test_a_pod_that_is_there_is_not_made_again() -> None:
     """A plan that repeats what is true changes nothing."""
-    cluster = started(worker=2)
+    cluster = running_cluster(worker=2)
     next_plan(cluster, {"createPods": [pod_meta("worker", 1)]})
     assert [0, 1] == cluster.ids()
     assert {1} == set(cluster.created.values())
@@ -273,21 +279,21 @@ def test_a_pod_that_is_there_is_not_made_again() -> None:
 @pytest.mark.parametrize("meta", [{"type": "worker"}, {"name": f"{NAME}-edljob-worker-0"}])
 def test_zeros_that_were_dropped_are_zeros(meta: dict[str, Any]) -> None:
     """A Go client writes neither id 0 nor rank 0."""
-    cluster = started({"createPods": [meta]})
+    cluster = running_cluster({"createPods": [meta]})
     assert ([0], [0]) == (cluster.ids(), cluster.ranks())
 
 
 def test_pods_that_name_no_rank_get_free_ones() -> None:
     """Each its own."""
     metas = [{"type": "worker", "id": ident} for ident in (4, 5, 6)]
-    cluster = started({"createPods": metas})
+    cluster = running_cluster({"createPods": metas})
     assert ([4, 5, 6], [0, 1, 2]) == (cluster.ids(), cluster.ranks())
 
 
 @pytest.mark.parametrize("meta", [{"type": "worker"}, {"type": "worker", "rank": 1}])
 def test_pods_that_name_no_rank_take_nobodys_place(meta: dict[str, Any]) -> None:
     """Three more are three more, though the rank is misspelt; and all of them are waited for."""
-    cluster = started(worker=2)
+    cluster = running_cluster(worker=2)
     name = cluster.plan(f"{NAME}-plan-1", spec={"createPods": [meta] * 3})
     cluster.look()
     cluster.look()
@@ -298,7 +304,7 @@ def test_pods_that_name_no_rank_take_nobodys_place(meta: dict[str, Any]) -> None
 
 def test_a_pod_that_names_no_rank_fills_a_hole() -> None:
     """The lowest rank that no pod has."""
-    cluster = started(worker=3)
+    cluster = running_cluster(worker=3)
     next_plan(cluster, {"removePods": [{"type": "worker", "id": 1}]})
     cluster.wait(1)
     cluster.plan(f"{NAME}-plan-2", spec={"createPods": [{"type": "worker", "id": 7}]})
@@ -308,30 +314,30 @@ def test_a_pod_that_names_no_rank_fills_a_hole() -> None:
 
 def test_a_rank_of_zero_that_a_go_client_dropped_stands_in_the_address() -> None:
     """So a master's replacement of rank 0 is one, though rank 0 still runs."""
-    cluster = started(worker=2)
+    cluster = running_cluster(worker=2)
     service = f"{NAME}-edljob-worker-0.{NAMESPACE}.svc:3333"
     meta = {"type": "worker", "id": 5, "name": f"{NAME}-edljob-worker-5", "service": service}
-    said = next_plan(cluster, {"createPods": [meta]})
+    message = next_plan(cluster, {"createPods": [meta]})
     assert ([1, 5], [1, 0]) == (cluster.ids(), cluster.ranks())
-    told = f"{NAME}-edljob-worker-5 takes rank 0 of {NAME}-edljob-worker-0, which had not ended"
-    assert told in said
+    sentence = f"{NAME}-edljob-worker-5 takes rank 0 of {NAME}-edljob-worker-0, which had not ended"
+    assert sentence in message
 
 
 def test_a_rank_of_zero_whose_pod_failed_is_filled() -> None:
     """It is free, and nothing odd."""
-    cluster = started(of=job({"worker": {}}, master="external"), worker=2)
+    cluster = running_cluster(of=job({"worker": {}}, master="external"), worker=2)
     cluster.finish(f"{NAME}-edljob-worker-0", code=1)
     cluster.settle()
-    said = next_plan(cluster, {"createPods": [{"type": "worker", "id": 2}]})
+    message = next_plan(cluster, {"createPods": [{"type": "worker", "id": 2}]})
     assert [(1, 1), (2, 0)] == [
-        (one.id, one.rank) for one in cluster.target.groups["worker"].members
+        (member.id, member.rank) for member in cluster.target.groups["worker"].members
     ]
-    assert "takes rank" not in said
+    assert "takes rank" not in message
 
 
 def test_an_address_of_its_own_is_kept() -> None:
     """One that is not the usual one of the rank stands in the target."""
-    cluster = started({"createPods": [pod_meta("worker", 0, service="elsewhere:77")]})
+    cluster = running_cluster({"createPods": [pod_meta("worker", 0, service="elsewhere:77")]})
     assert "elsewhere:77" == cluster.target.groups["worker"].members[0].service
 
 
@@ -347,7 +353,7 @@ def test_an_address_of_its_own_is_kept() -> None:
 )
 def test_pods_are_removed_as_they_are_named(meta: dict[str, Any]) -> None:
     """By their name, by type and id, or by type and rank."""
-    cluster = started(worker=3)
+    cluster = running_cluster(worker=3)
     next_plan(cluster, {"removePods": [meta]})
     assert [0, 2] == cluster.ids()
 
@@ -363,14 +369,14 @@ def test_pods_are_removed_as_they_are_named(meta: dict[str, Any]) -> None:
 )
 def test_a_pod_that_is_not_there_is_not_removed(meta: dict[str, Any]) -> None:
     """Nor is one of another job whose name ends alike."""
-    cluster = started(worker=2)
+    cluster = running_cluster(worker=2)
     next_plan(cluster, {"removePods": [meta]})
     assert [0, 1] == cluster.ids()
 
 
 def test_a_pod_that_ended_is_removed_by_its_name() -> None:
     """It would stay for its log otherwise."""
-    cluster = started(of=job({"worker": {}}, master="external"), worker=2)
+    cluster = running_cluster(of=job({"worker": {}}, master="external"), worker=2)
     cluster.finish(f"{NAME}-edljob-worker-1", code=1)
     cluster.settle()
     spec = {"createPods": [pod_meta("worker", 2, 1)], "removePods": [pod_meta("worker", 1)]}
@@ -383,7 +389,7 @@ def test_a_pod_that_ended_is_removed_by_its_name() -> None:
 
 def migrating() -> SimCluster:
     """A job whose first parameter server is being migrated; its new pod does not run yet."""
-    cluster = started(ps=2, worker=1)
+    cluster = running_cluster(ps=2, worker=1)
     meta = {"name": f"{NAME}-edljob-ps-0", "resource": {"cpu": "2", "memory": "512Mi"}}
     cluster.plan(f"{NAME}-plan-1", spec={"migratePods": [meta]})
     cluster.look()
@@ -395,8 +401,8 @@ def test_a_pod_is_migrated_to_one_of_its_rank() -> None:
     """The new one stands beside it, with what the plan gives it."""
     cluster = migrating()
     assert ([0, 1, 2], [0, 1, 0]) == (cluster.ids("ps"), cluster.ranks("ps"))
-    asked = cluster.pods[f"{NAME}-edljob-ps-2"]["spec"]["containers"][0]["resources"]["requests"]
-    assert {"cpu": "2", "memory": "512Mi"} == asked
+    amounts = cluster.pods[f"{NAME}-edljob-ps-2"]["spec"]["containers"][0]["resources"]["requests"]
+    assert {"cpu": "2", "memory": "512Mi"} == amounts
     assert "Scaling" == cluster.plan_phases()[f"{NAME}-plan-1"]
 
 
@@ -432,15 +438,15 @@ def test_a_new_pod_that_fails_is_made_again_before_the_old_one_goes() -> None:
     cluster.look()
     assert [0, 1, 2, 3] == cluster.ids("ps")
     cluster.settle()
-    assert [1, 3] == [one.id for one in cluster.target.groups["ps"].members]
+    assert [1, 3] == [member.id for member in cluster.target.groups["ps"].members]
 
 
 @pytest.mark.parametrize("name", [f"{NAME}-edljob-ps-7", "nothing", "other-edljob-ps-0"])
 def test_what_cannot_be_migrated_is_said(name: str) -> None:
     """The rest of the plan is done all the same."""
-    cluster = started(ps=1)
-    said = next_plan(cluster, {"migratePods": [{"name": name, "type": "ps"}]}, ps=1)
-    assert f"{name} is no pod that could be migrated" in said
+    cluster = running_cluster(ps=1)
+    message = next_plan(cluster, {"migratePods": [{"name": name, "type": "ps"}]}, ps=1)
+    assert f"{name} is no pod that could be migrated" in message
     assert [0] == cluster.ids("ps")
 
 
@@ -450,19 +456,19 @@ def test_what_cannot_be_migrated_is_said(name: str) -> None:
 def requests(cluster: SimCluster, ident: int) -> dict[str, str]:
     """What a worker's pod asks for."""
     pod = cluster.pods[f"{NAME}-edljob-worker-{ident}"]
-    found: dict[str, str] = pod["spec"]["containers"][0]["resources"]["requests"]
-    return found
+    amounts: dict[str, str] = pod["spec"]["containers"][0]["resources"]["requests"]
+    return amounts
 
 
 def asking(count: int | None, **resource: str) -> dict[str, Any]:
     """The spec of a plan for workers with resources."""
-    given = {} if count is None else {"replicas": count}
-    return {"replicaResourceSpecs": {"worker": {**given, "resource": resource}}}
+    number = {} if count is None else {"replicas": count}
+    return {"replicaResourceSpecs": {"worker": {**number, "resource": resource}}}
 
 
 def test_a_masters_resources_are_for_new_pods() -> None:
     """Those that run are not disturbed."""
-    cluster = started(worker=1)
+    cluster = running_cluster(worker=1)
     next_plan(cluster, asking(2, cpu="4", memory="2Gi"))
     assert ("1", "4") == (requests(cluster, 0)["cpu"], requests(cluster, 1)["cpu"])
     assert [0, 1] == cluster.ids()
@@ -470,19 +476,19 @@ def test_a_masters_resources_are_for_new_pods() -> None:
 
 def test_a_zero_is_not_set() -> None:
     """DLRover's master writes cpu "0.0" and memory "0Mi" where nothing was asked for."""
-    cluster = started(asking(1, cpu="0.0", memory="0Mi"))
+    cluster = running_cluster(asking(1, cpu="0.0", memory="0Mi"))
     assert {"cpu": "1", "memory": "1Gi"} == requests(cluster, 0)
 
 
 def test_gpus_go_by_their_own_key() -> None:
     """The key of the plan is the resource that is asked for."""
-    cluster = started(asking(1, **{"nvidia.com/gpu": "2"}))
+    cluster = running_cluster(asking(1, **{"nvidia.com/gpu": "2"}))
     assert "2" == requests(cluster, 0)["nvidia.com/gpu"]
 
 
 def test_a_persons_resources_are_for_all_pods() -> None:
     """Each gets a new pod beside it, and leaves when that is ready."""
-    cluster = started(worker=2)
+    cluster = running_cluster(worker=2)
     cluster.plan("bigger", scale="manual", spec=asking(3, memory="16Gi"))
     cluster.settle()
     assert ["16Gi"] * 3 == [requests(cluster, ident)["memory"] for ident in cluster.ids()]
@@ -492,7 +498,7 @@ def test_a_persons_resources_are_for_all_pods() -> None:
 
 def test_pods_are_replaced_one_after_another() -> None:
     """A new one stands beside the old one, and only when it is ready comes the next."""
-    cluster = started(worker=3)
+    cluster = running_cluster(worker=3)
     cluster.plan("bigger", scale="manual", spec=asking(None, memory="16Gi"))
     for ids in ([0, 1, 2, 3], [1, 2, 3, 4], [2, 3, 4, 5]):
         for _ in range(3):
@@ -509,7 +515,7 @@ def test_pods_are_replaced_one_after_another() -> None:
 
 def test_one_that_finds_no_room_costs_nobody_his_pod() -> None:
     """The old ones go on, and a plan with what they had takes it back."""
-    cluster = started(worker=3)
+    cluster = running_cluster(worker=3)
     cluster.plan("bigger", scale="manual", spec=asking(None, memory="16Gi"))
     for _ in range(5):
         cluster.look()
@@ -545,18 +551,18 @@ def test_pods_that_wait_for_room_are_replaced_at_once() -> None:
 
 def test_one_that_fails_before_its_turn_gets_the_new_size() -> None:
     """It is not made as it was, to be replaced once more."""
-    cluster = started(worker=2)
+    cluster = running_cluster(worker=2)
     cluster.plan("bigger", scale="manual", spec=asking(None, memory="16Gi"))
     cluster.look()
     cluster.finish(f"{NAME}-edljob-worker-1", code=137, reason="OOMKilled")
     cluster.settle()
-    assert [2, 3] == [one.id for one in cluster.target.groups["worker"].members]
+    assert [2, 3] == [member.id for member in cluster.target.groups["worker"].members]
     assert ["16Gi"] * 2 == [requests(cluster, ident)["memory"] for ident in (2, 3)]
 
 
 def test_the_same_resources_disturb_nobody() -> None:
     """A person who repeats what the template says changes nothing."""
-    cluster = started(worker=2)
+    cluster = running_cluster(worker=2)
     cluster.plan("same", scale="manual", spec=asking(2, memory="1Gi"))
     cluster.settle()
     assert [0, 1] == cluster.ids()

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allranks.elastic import pods
-from allranks.elastic.members import Group, Member
-from allranks.elastic.resource import Resource
-from allranks.elastic.target import Target
+from allranks.elastic.members import Member, MemberGroup
+from allranks.elastic.resources import ResourceAmounts
+from allranks.elastic.target import DesiredState
 from allranks.errors import InputError
 from tests.unit.elastic.podsamples import CONTAINER, job, manifest, target, template
 
@@ -36,8 +36,8 @@ LABELS = {
 
 def worker(container: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
     """The pod of rank 2, the sixth that was made."""
-    found = job(specs={"worker": {"template": template(container, **spec)}})
-    return pods.build(found, "worker", Member(5, 2, relaunches=1), target(worker=3))
+    elastic_job = job(specs={"worker": {"template": template(container, **spec)}})
+    return pods.build_pod(elastic_job, "worker", Member(5, 2, relaunches=1), target(worker=3))
 
 
 def test_a_pod_has_its_name_its_labels_and_its_owner() -> None:
@@ -55,15 +55,15 @@ def test_a_pod_has_its_name_its_labels_and_its_owner() -> None:
 
 def test_labels_of_a_release_are_on_its_pods_and_a_templates_never_replace_ours() -> None:
     """A chart's labels make the pods those of its release; a user's own stay beside them."""
-    said = {
+    pod_template = {
         "metadata": {
             "labels": {"app": "mine", "team": "nlp", "elasticjob.dlrover/rank-index": "9"},
             "annotations": {"note": "x"},
         },
         **template(),
     }
-    found = job(
-        specs={"worker": {"template": said}},
+    elastic_job = job(
+        specs={"worker": {"template": pod_template}},
         labels={
             "app.kubernetes.io/instance": "demo",
             "app.kubernetes.io/managed-by": "Helm",
@@ -71,31 +71,33 @@ def test_labels_of_a_release_are_on_its_pods_and_a_templates_never_replace_ours(
             "team": "other",
         },
     )
-    metadata = pods.build(found, "worker", Member(5, 2, 1), target(worker=3))["metadata"]
-    wanted = LABELS | {
+    metadata = pods.build_pod(elastic_job, "worker", Member(5, 2, 1), target(worker=3))["metadata"]
+    expected = LABELS | {
         "app.kubernetes.io/instance": "demo",
         "app.kubernetes.io/managed-by": "Helm",
         "helm.sh/chart": "elastic-1",
         "team": "nlp",
     }
-    assert wanted.items() <= metadata["labels"].items()
+    assert expected.items() <= metadata["labels"].items()
     assert {"note": "x"} == metadata["annotations"]
 
 
 def test_the_same_member_gives_the_same_pod_and_the_template_stays() -> None:
     """A create that is repeated collides; what was read is not written to."""
-    given = manifest()
-    before = copy.deepcopy(given)
-    found = job()
-    one, other = (pods.build(found, "worker", Member(0, 0), target(worker=1)) for _ in range(2))
-    assert json.dumps(one) == json.dumps(other)
-    assert before == given
+    source = manifest()
+    before = copy.deepcopy(source)
+    elastic_job = job()
+    first, other = (
+        pods.build_pod(elastic_job, "worker", Member(0, 0), target(worker=1)) for _ in range(2)
+    )
+    assert json.dumps(first) == json.dumps(other)
+    assert before == source
 
 
 @pytest.mark.parametrize("kind", ["chief", "evaluator"])
 def test_a_chief_without_a_template_has_the_workers(kind: str) -> None:
     """A plan may carve a chief out of the workers, for which a job has no template."""
-    pod = pods.build(job(), kind, Member(0, 0), target(worker=1))
+    pod = pods.build_pod(job(), kind, Member(0, 0), target(worker=1))
     assert f"jar-edljob-{kind}-0" == pod["metadata"]["name"]
     assert "my/trainer:1.4" == pod["spec"]["containers"][0]["image"]
 
@@ -112,10 +114,10 @@ def test_a_chief_without_a_template_has_the_workers(kind: str) -> None:
 )
 def test_without_a_template_no_pod_can_be_made(specs: dict[str, Any]) -> None:
     """It is said beforehand, and by an error that names the field."""
-    found = job(specs=specs)
-    assert pods.template_of(found, "ps") is None
+    elastic_job = job(specs=specs)
+    assert pods.template_of(elastic_job, "ps") is None
     with pytest.raises(InputError, match="no pod of type 'ps' can be made"):
-        pods.build(found, "ps", Member(0, 0), Target())
+        pods.build_pod(elastic_job, "ps", Member(0, 0), DesiredState())
 
 
 def test_a_pod_is_never_restarted_in_place() -> None:
@@ -127,7 +129,7 @@ def test_a_pod_is_never_restarted_in_place() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "plan", "requests", "limits"),
+    ("container_resources", "plan", "requests", "limits"),
     [
         ({}, None, {"cpu": "100m", "memory": "128Mi"}, None),
         ({"requests": {"cpu": "2"}}, None, {"cpu": "2", "memory": "128Mi"}, None),
@@ -137,54 +139,54 @@ def test_a_pod_is_never_restarted_in_place() -> None:
             {"cpu": "2", "memory": "1Gi"},
             {"cpu": "2", "memory": "1Gi"},
         ),
-        ({}, Resource(500, GIB), {"cpu": "500m", "memory": "1Gi"}, None),
+        ({}, ResourceAmounts(500, GIB), {"cpu": "500m", "memory": "1Gi"}, None),
         # What a master has rounded is the template's own amount.
         (
             {"requests": {"cpu": "50m", "memory": "32Mi"}},
-            Resource(100, 32 * MIB),
+            ResourceAmounts(100, 32 * MIB),
             {"cpu": "50m", "memory": "32Mi"},
             None,
         ),
         (
             {"requests": {"cpu": "1.25", "memory": "1000M"}},
-            Resource(1200, 953 * MIB),
+            ResourceAmounts(1200, 953 * MIB),
             {"cpu": "1.25", "memory": "1000M"},
             None,
         ),
         (
             {"requests": {"cpu": "1", "memory": "1Gi"}},
-            Resource(4000, 2 * GIB),
+            ResourceAmounts(4000, 2 * GIB),
             {"cpu": "4", "memory": "2Gi"},
             None,
         ),
         # A limit rises with its request, and sinks with it where both were one.
         (
             {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"memory": "1536Mi"}},
-            Resource(None, 2 * GIB),
+            ResourceAmounts(None, 2 * GIB),
             {"cpu": "1", "memory": "2Gi"},
             {"memory": "2Gi"},
         ),
         (
             {"requests": {"cpu": "1", "memory": "4Gi"}, "limits": {"memory": "4Gi", "cpu": "3"}},
-            Resource(2000, 2 * GIB),
+            ResourceAmounts(2000, 2 * GIB),
             {"cpu": "2", "memory": "2Gi"},
             {"memory": "2Gi", "cpu": "3"},
         ),
         (
             {"requests": {"cpu": "1", "memory": "1Gi"}},
-            Resource(None, None, 2, "amd.com/gpu"),
+            ResourceAmounts(None, None, 2, "amd.com/gpu"),
             {"cpu": "1", "memory": "1Gi", "amd.com/gpu": "2"},
             {"amd.com/gpu": "2"},
         ),
         (
             {"limits": {"amd.com/gpu": "8"}},
-            Resource(None, None, 4),
+            ResourceAmounts(None, None, 4),
             {"cpu": "100m", "memory": "128Mi", "amd.com/gpu": "4"},
             {"amd.com/gpu": "4"},
         ),
         (
             {},
-            Resource(None, None, 4),
+            ResourceAmounts(None, None, 4),
             {"cpu": "100m", "memory": "128Mi", "nvidia.com/gpu": "4"},
             {"nvidia.com/gpu": "4"},
         ),
@@ -193,34 +195,38 @@ def test_a_pod_is_never_restarted_in_place() -> None:
     ],
 )
 def test_what_a_container_asks_for(
-    said: dict[str, Any],
-    plan: Resource | None,
+    container_resources: dict[str, Any],
+    plan: ResourceAmounts | None,
     requests: dict[str, str],
     limits: dict[str, str] | None,
 ) -> None:
     """CPU and memory always: the template's, a plan's where it says something else, or small."""
-    found = job(specs={"worker": {"template": template({"resources": said})}})
-    group = Group("worker", 1, (Member(0, 0),), 1, resource=plan)
-    pod = pods.build(found, "worker", Member(0, 0), Target(groups={"worker": group}))
-    asked = pod["spec"]["containers"][0]["resources"]
-    assert (requests, limits) == (asked["requests"], asked.get("limits"))
+    elastic_job = job(specs={"worker": {"template": template({"resources": container_resources})}})
+    group = MemberGroup("worker", 1, (Member(0, 0),), 1, resource=plan)
+    pod = pods.build_pod(
+        elastic_job, "worker", Member(0, 0), DesiredState(groups={"worker": group})
+    )
+    result = pod["spec"]["containers"][0]["resources"]
+    assert (requests, limits) == (result["requests"], result.get("limits"))
 
 
 def test_a_members_own_amounts_go_before_its_groups() -> None:
     """One that ran out of memory has more than the others."""
-    member = Member(1, 0, resource=Resource(memory_bytes=3 * GIB))
-    group = Group("worker", 1, (member,), 2, resource=Resource(4000, GIB))
-    pod = pods.build(job(), "worker", member, Target(groups={"worker": group}))
-    asked = pod["spec"]["containers"][0]["resources"]["requests"]
-    assert {"cpu": "4", "memory": "3Gi"} == asked
+    member = Member(1, 0, resource=ResourceAmounts(memory_bytes=3 * GIB))
+    group = MemberGroup("worker", 1, (member,), 2, resource=ResourceAmounts(4000, GIB))
+    pod = pods.build_pod(job(), "worker", member, DesiredState(groups={"worker": group}))
+    amounts = pod["spec"]["containers"][0]["resources"]["requests"]
+    assert {"cpu": "4", "memory": "3Gi"} == amounts
 
 
 def test_a_plan_is_for_the_container_that_trains() -> None:
     """Beside it, one without requests gets small ones; environment and amounts stay its own."""
     beside = {"name": "log", "image": "busybox", "env": [{"name": "A", "value": "b"}]}
-    said = {"spec": {"containers": [beside, CONTAINER]}}
-    member = Member(0, 0, resource=Resource(8000, GIB))
-    pod = pods.build(job(specs={"worker": {"template": said}}), "worker", member, Target())
+    pod_template = {"spec": {"containers": [beside, CONTAINER]}}
+    member = Member(0, 0, resource=ResourceAmounts(8000, GIB))
+    pod = pods.build_pod(
+        job(specs={"worker": {"template": pod_template}}), "worker", member, DesiredState()
+    )
     first, main = pod["spec"]["containers"]
     assert {"cpu": "100m", "memory": "128Mi"} == first["resources"]["requests"]
     assert beside["env"] == first["env"]
@@ -232,10 +238,12 @@ def test_a_plan_is_for_the_container_that_trains() -> None:
 )
 def test_which_container_trains(called: list[str], main: int) -> None:
     """The one that is called so, or else the first."""
-    said = {"spec": {"containers": [{"name": one, "image": "i"} for one in called]}}
-    pod = pods.build(job(specs={"worker": {"template": said}}), "worker", Member(0, 0), Target())
+    spec = {"spec": {"containers": [{"name": name, "image": "i"} for name in called]}}
+    pod = pods.build_pod(
+        job(specs={"worker": {"template": spec}}), "worker", Member(0, 0), DesiredState()
+    )
     assert [index == main for index in range(2)] == [
-        "env" in one for one in pod["spec"]["containers"]
+        "env" in container for container in pod["spec"]["containers"]
     ]
 
 
@@ -252,7 +260,7 @@ def test_what_a_template_does_not_say_is_safe() -> None:
 
 def test_what_a_template_says_stays() -> None:
     """Nothing of it is replaced by a default of ours."""
-    said = {
+    fields = {
         "securityContext": {"seccompProfile": {"type": "Unconfined"}, "runAsUser": 7},
         "enableServiceLinks": True,
         "serviceAccountName": "mine",
@@ -260,8 +268,8 @@ def test_what_a_template_says_stays() -> None:
         "schedulerName": "kai",
     }
     context = {"allowPrivilegeEscalation": True, "capabilities": {"add": ["IPC_LOCK"]}}
-    spec = worker({"securityContext": context}, **said)["spec"]
-    assert said.items() <= spec.items()
+    spec = worker({"securityContext": context}, **fields)["spec"]
+    assert fields.items() <= spec.items()
     assert "automountServiceAccountToken" not in spec
     assert context == spec["containers"][0]["securityContext"]
 
@@ -281,7 +289,7 @@ def test_a_pod_of_another_system_has_no_seccomp() -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "said", "rank", "scheduler", "priority"),
+    ("fields", "pod_fields", "rank", "scheduler", "priority"),
     [
         ({}, {}, 0, None, None),
         ({"BatchScheduler": "volcano"}, {}, 0, "volcano", None),
@@ -295,11 +303,11 @@ def test_a_pod_of_another_system_has_no_seccomp() -> None:
     ],
 )
 def test_scheduler_and_priority_of_a_replica_type(
-    more: dict[str, Any], said: dict[str, Any], rank: int, scheduler: str, priority: str
+    fields: dict[str, Any], pod_fields: dict[str, Any], rank: int, scheduler: str, priority: str
 ) -> None:
     """They are those of its spec, where its template names none."""
-    found = job(specs={"worker": {"template": template(**said), **more}})
-    spec = pods.build(found, "worker", Member(rank, rank), Target())["spec"]
+    elastic_job = job(specs={"worker": {"template": template(**pod_fields), **fields}})
+    spec = pods.build_pod(elastic_job, "worker", Member(rank, rank), DesiredState())["spec"]
     assert (scheduler, priority) == (spec.get("schedulerName"), spec.get("priorityClassName"))
 
 
@@ -313,9 +321,9 @@ def test_a_member_keeps_off_nodes_whatever_else_its_affinity_asks() -> None:
         "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms},
         "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1}],
     }
-    said = {"affinity": {"podAffinity": {"a": 1}, "nodeAffinity": near}}
-    found = job(specs={"worker": {"template": template(**said)}})
-    pod = pods.build(found, "worker", Member(0, 0, avoid=("n1", "n2")), Target())
+    spec_fields = {"affinity": {"podAffinity": {"a": 1}, "nodeAffinity": near}}
+    elastic_job = job(specs={"worker": {"template": template(**spec_fields)}})
+    pod = pods.build_pod(elastic_job, "worker", Member(0, 0, avoid=("n1", "n2")), DesiredState())
     affinity = pod["spec"]["affinity"]
     off = [{"key": "metadata.name", "operator": "NotIn", "values": [node]} for node in ("n1", "n2")]
     assert [{**terms[0], "matchFields": off}, {"matchFields": off}] == affinity["nodeAffinity"][
@@ -329,7 +337,7 @@ def test_a_member_keeps_off_nodes_whatever_else_its_affinity_asks() -> None:
 
 def test_a_member_without_an_affinity_keeps_off_nodes_too() -> None:
     """One term is made for it."""
-    pod = pods.build(job(), "worker", Member(0, 0, avoid=("n1",)), Target())
+    pod = pods.build_pod(job(), "worker", Member(0, 0, avoid=("n1",)), DesiredState())
     required = pod["spec"]["affinity"]["nodeAffinity"][
         "requiredDuringSchedulingIgnoredDuringExecution"
     ]
@@ -360,15 +368,15 @@ def test_whatever_a_template_holds_there_is_a_pod_or_a_sentence(
     """A field of another type is for the API server to refuse, and never our own failure."""
     strategy = "ParameterServerStrategy" if parameter_servers else ""
     specs = {"worker": {"template": template(container, **spec)}}
-    found = job(specs=specs, distributionStrategy=strategy)
-    member = Member(0, 0, resource=Resource(1, 1, 1), avoid=("n",))
-    if pods.template_of(found, "worker") is None:
+    elastic_job = job(specs=specs, distributionStrategy=strategy)
+    member = Member(0, 0, resource=ResourceAmounts(1, 1, 1), avoid=("n",))
+    if pods.template_of(elastic_job, "worker") is None:
         return
-    pod = pods.build(found, "worker", member, target(worker=2, ps=1))
+    pod = pods.build_pod(elastic_job, "worker", member, target(worker=2, ps=1))
     json.dumps(pod)
     assert all(
-        {"cpu", "memory"} <= one["resources"]["requests"].keys()
-        for one in pod["spec"]["containers"]
+        {"cpu", "memory"} <= container["resources"]["requests"].keys()
+        for container in pod["spec"]["containers"]
     )
 
 
@@ -388,7 +396,9 @@ def test_a_rank_is_found_whichever_pod_has_it() -> None:
     service = pods.service(job(), "ps", 1)
     assert "jar-edljob-ps-1" == service["metadata"]["name"]
     spec = service["spec"]
-    pod = pods.build(job(specs={"ps": {"template": template()}}), "ps", Member(9, 1), target(ps=2))
+    pod = pods.build_pod(
+        job(specs={"ps": {"template": template()}}), "ps", Member(9, 1), target(ps=2)
+    )
     assert spec["selector"].items() <= pod["metadata"]["labels"].items()
     assert ("None", True, 2222) == (
         spec["clusterIP"],
@@ -416,10 +426,10 @@ def test_the_masters_service_selects_the_master() -> None:
 
 def test_a_member_may_be_told_apart_by_its_relaunches_alone() -> None:
     """The label counts what was before it."""
-    found = [
-        pods.build(job(), "worker", replace(Member(0, 0), relaunches=count), Target())
+    variants = [
+        pods.build_pod(job(), "worker", replace(Member(0, 0), relaunches=count), DesiredState())
         for count in (0, 2)
     ]
     assert ["0", "2"] == [
-        one["metadata"]["labels"]["elasticjob.dlrover/relaunch-count"] for one in found
+        pod["metadata"]["labels"]["elasticjob.dlrover/relaunch-count"] for pod in variants
     ]

@@ -13,16 +13,18 @@ IMAGE = "registry/allranks-operator:1"
 OWN = {"allranks.dev/master": "own"}
 
 
-def master(said: dict[str, Any] | None = None, attempt: int = 0, **more: Any) -> dict[str, Any]:
+def master(
+    pod_template: dict[str, Any] | None = None, attempt: int = 0, **fields: Any
+) -> dict[str, Any]:
     """A master's pod; its template is given as `said`."""
     specs: dict[str, Any] = {"worker": {"template": template()}}
-    if said is not None:
-        specs["dlrover-master"] = {"replicas": 1, "template": said}
-    return pods.master(job(specs=specs, **more), attempt, IMAGE)
+    if pod_template is not None:
+        specs["dlrover-master"] = {"replicas": 1, "template": pod_template}
+    return pods.master(job(specs=specs, **fields), attempt, IMAGE)
 
 
 def test_our_master_runs_where_nothing_is_said() -> None:
-    """Its image is the watcher's to say, its rights are those of an account of its own."""
+    """Its image is the operator's to say, its rights are those of an account of its own."""
     pod = master(attempt=2)
     (main,) = pod["spec"]["containers"]
     assert "elasticjob-jar-dlrover-master-2" == pod["metadata"]["name"]
@@ -71,7 +73,7 @@ def test_a_master_has_all_labels_of_a_pod_and_its_own_role() -> None:
 def test_a_chart_says_how_our_master_runs() -> None:
     """Its template's image, account, options and amounts go before our defaults."""
     options = [{"name": "ALLRANKS_MASTER_OPTIONS", "value": "{}"}]
-    said = {
+    pod_template = {
         "spec": {
             "serviceAccountName": "demo-master",
             "containers": [
@@ -84,7 +86,7 @@ def test_a_chart_says_how_our_master_runs() -> None:
             ],
         }
     }
-    pod = master(said, annotations=OWN)
+    pod = master(pod_template, annotations=OWN)
     (main,) = pod["spec"]["containers"]
     assert ("mine:2", "demo-master") == (main["image"], pod["spec"]["serviceAccountName"])
     assert ["allranks-master"] == main["command"]
@@ -93,20 +95,23 @@ def test_a_chart_says_how_our_master_runs() -> None:
 
 
 @pytest.mark.parametrize(
-    "said", [{"spec": {"serviceAccountName": "demo-master"}}, {"spec": {"containers": [{}]}}]
+    "pod_template",
+    [{"spec": {"serviceAccountName": "demo-master"}}, {"spec": {"containers": [{}]}}],
 )
-def test_a_template_need_not_name_an_image(said: dict[str, Any]) -> None:
-    """Then it is the watcher's."""
-    (main,) = master(said, annotations=OWN)["spec"]["containers"]
+def test_a_template_need_not_name_an_image(pod_template: dict[str, Any]) -> None:
+    """Then it is the operator's."""
+    (main,) = master(pod_template, annotations=OWN)["spec"]["containers"]
     assert (IMAGE, "main") == (main["image"], main["name"])
 
 
 def test_a_given_master_runs_as_its_template_says() -> None:
     """Only its addresses and the job's variables are put beside it."""
     command = ["/bin/bash", "-c", "python -m dlrover.python.master.main --platform k8s"]
-    said = template({"command": command, "image": "dlrover:0.6"}, serviceAccountName="dlrover")
+    pod_template = template(
+        {"command": command, "image": "dlrover:0.6"}, serviceAccountName="dlrover"
+    )
     envs = {"A": {"name": "A", "value": "b"}}
-    pod = master(said, envs=envs)
+    pod = master(pod_template, envs=envs)
     (main,) = pod["spec"]["containers"]
     assert (command, "dlrover:0.6") == (main["command"], main["image"])
     assert "status.podIP" == environment(pod)["POD_IP"]["fieldRef"]["fieldPath"]
@@ -121,8 +126,8 @@ def test_a_given_master_runs_as_its_template_says() -> None:
 def test_a_given_master_without_a_command_gets_dlrovers() -> None:
     """Told to write plans; annotations of the job are its options, whatever is in them."""
     options = {"pending_timeout": "900", "pre_check_ops": "a b; c $(X)", "unknown": "1"}
-    said = {"spec": {"containers": [{"name": "main", "image": "dlrover"}]}}
-    (main,) = master(said, annotations=options)["spec"]["containers"]
+    pod_template = {"spec": {"containers": [{"name": "main", "image": "dlrover"}]}}
+    (main,) = master(pod_template, annotations=options)["spec"]["containers"]
     script = (
         "python -m dlrover.python.master.main --platform k8s --namespace lab --job_name jar "
         "--port 50001 --pending_timeout 900 --pre_check_ops 'a b; c $$(X)'"
@@ -133,9 +138,13 @@ def test_a_given_master_without_a_command_gets_dlrovers() -> None:
 
 def test_containers_beside_the_master_stay() -> None:
     """In their places."""
-    said = {"spec": {"containers": [{"name": "log", "image": "l"}, {"name": "main", "image": "m"}]}}
-    found = master(said)["spec"]["containers"]
-    assert [("log", "l"), ("main", "m")] == [(one["name"], one["image"]) for one in found]
+    pod_template = {
+        "spec": {"containers": [{"name": "log", "image": "l"}, {"name": "main", "image": "m"}]}
+    }
+    containers = master(pod_template)["spec"]["containers"]
+    assert [("log", "l"), ("main", "m")] == [
+        (container["name"], container["image"]) for container in containers
+    ]
 
 
 WHERE = {
@@ -152,19 +161,19 @@ def test_a_master_without_a_template_may_run_where_the_workers_may() -> None:
     near = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{}]}}
     affinity = {"nodeAffinity": near, "podAffinity": {"x": []}}
     worker = template(**WHERE, affinity=affinity, runtimeClassName="nvidia", hostNetwork=True)
-    made = pods.master(job(specs={"worker": {"template": worker}}), 0, IMAGE)["spec"]
+    spec = pods.master(job(specs={"worker": {"template": worker}}), 0, IMAGE)["spec"]
     assert {**WHERE, "affinity": {"nodeAffinity": near}} == {
-        key: made[key] for key in (*WHERE, "affinity")
+        key: spec[key] for key in (*WHERE, "affinity")
     }
-    assert not {"runtimeClassName", "hostNetwork"} & set(made)
-    assert IMAGE == made["containers"][0]["image"]
+    assert not {"runtimeClassName", "hostNetwork"} & set(spec)
+    assert IMAGE == spec["containers"][0]["image"]
 
 
 def test_a_masters_template_alone_says_where_it_runs() -> None:
     """What the workers tolerate is not added to it."""
     specs = {"worker": {"template": template(**WHERE)}, "dlrover-master": {"template": template()}}
-    made = pods.master(job(specs=specs), 0, IMAGE)["spec"]
-    assert not set(WHERE) & set(made)
+    spec = pods.master(job(specs=specs), 0, IMAGE)["spec"]
+    assert not set(WHERE) & set(spec)
 
 
 def test_an_account_of_a_jobs_own_is_bound_to_that_job() -> None:
@@ -172,16 +181,18 @@ def test_an_account_of_a_jobs_own_is_bound_to_that_job() -> None:
     own = pods.account(job())
     name = "elasticjob-jar-dlrover-master-uid-jar"
     objects = (own.account, own.role, own.binding)
-    assert {name} == {each["metadata"]["name"] for each in objects}
-    assert {"uid-jar"} == {each["metadata"]["ownerReferences"][0]["uid"] for each in objects}
+    assert {name} == {manifest["metadata"]["name"] for manifest in objects}
+    assert {"uid-jar"} == {
+        manifest["metadata"]["ownerReferences"][0]["uid"] for manifest in objects
+    }
     assert "ownerReferences" not in own.history["metadata"]
-    named = {
+    resource_names = {
         resource: rule["resourceNames"]
         for rule in own.role["rules"]
         for resource in rule["resources"]
         if "resourceNames" in rule
     }
-    assert {"elasticjobs": ["jar"], "configmaps": ["jar-history"]} == named
+    assert {"elasticjobs": ["jar"], "configmaps": ["jar-history"]} == resource_names
     role = own.binding["roleRef"]
     assert ("Role", name) == (role["kind"], role["name"])
     assert [{"kind": "ServiceAccount", "name": name, "namespace": "lab"}] == own.binding["subjects"]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from allranks.elastic.pods import processes
-from allranks.elastic.resource import Resource
+from allranks.elastic.pods import env
+from allranks.elastic.resources import ResourceAmounts
 
 
 def container(procs: str, gpus: str = "") -> dict[str, object]:
     """A template's container."""
-    found: dict[str, object] = {"env": [{"name": "PET_NPROC_PER_NODE", "value": procs}]}
-    return found | {"resources": {"limits": {"nvidia.com/gpu": gpus}}} if gpus else found
+    manifest: dict[str, object] = {"env": [{"name": "PET_NPROC_PER_NODE", "value": procs}]}
+    return manifest | {"resources": {"limits": {"nvidia.com/gpu": gpus}}} if gpus else manifest
 
 
 @pytest.mark.parametrize(
@@ -28,10 +28,10 @@ def test_one_for_each_gpu_stays_so(
     template: dict[str, object], gpus: int | None, procs: str
 ) -> None:
     """A number that is the GPUs' follows them; another one is what somebody wants."""
-    found = processes.per_gpu(template, Resource(gpus=gpus) if gpus is not None else None)
-    assert [{"name": "PET_NPROC_PER_NODE", "value": procs}] == found["env"]
+    result = env.per_gpu(template, ResourceAmounts(gpus=gpus) if gpus is not None else None)
+    assert [{"name": "PET_NPROC_PER_NODE", "value": procs}] == result["env"]
 
 
 def test_a_template_that_says_nothing_is_left_alone() -> None:
     """Its worker has one process, or asks by itself."""
-    assert {"name": "main"} == processes.per_gpu({"name": "main"}, Resource(gpus=4))
+    assert {"name": "main"} == env.per_gpu({"name": "main"}, ResourceAmounts(gpus=4))

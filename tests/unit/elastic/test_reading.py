@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allranks import names
-from allranks.elastic import job as jobs
-from allranks.elastic import plan as plans
-from allranks.elastic import resource
+from allranks.elastic import resources
+from allranks.elastic.api import job as jobs
+from allranks.elastic.api import plan as plans
 from allranks.elastic.decide import decide, orphan
-from allranks.elastic.resource import Resource
-from allranks.elastic.view import JobView
-from allranks.status import elasticjobs
+from allranks.elastic.resources import ResourceAmounts
+from allranks.elastic.snapshot import JobView
+from allranks.status import controllers
 from tests.unit.elastic.simcluster import MASTER, NAME, NAMESPACE, START, UID, SimCluster, job
 
 _WORDS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=10)
@@ -54,7 +54,7 @@ _PLAN_SPECS = st.fixed_dictionaries(
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "values"),
     [
         (["python", "-m", "master", "--job_name", NAME, "--namespace", NAMESPACE], []),
         (["/bin/bash", "-c", f"python -m master --job_name={NAME} --port 50001"], []),
@@ -64,12 +64,12 @@ _PLAN_SPECS = st.fixed_dictionaries(
         (["/bin/bash", "-c", "python -m master --job_name demo"], ["demo"]),
     ],
 )
-def test_a_master_that_would_lead_another_job_is_told(words: list[str], told: list[str]) -> None:
+def test_a_master_that_would_lead_another_job_is_told(words: list[str], values: list[str]) -> None:
     """Its command names the job; a copied one names that of before."""
     spec = {"containers": [{"name": "main", "image": "dlrover:1", "command": words}]}
-    found = jobs.read(job({MASTER: {"template": {"spec": spec}}, "worker": {}})).problems
-    assert len(told) == len(found)
-    for value, problem in zip(told, found, strict=True):
+    problems = jobs.read(job({MASTER: {"template": {"spec": spec}}, "worker": {}})).problems
+    assert len(values) == len(problems)
+    for value, problem in zip(values, problems, strict=True):
         assert f" {value}, and this job's is" in problem
 
 
@@ -95,7 +95,7 @@ def test_any_plan_ends(spec: dict[str, Any], labels: Any, status: Any) -> None:
     phase = cluster.plan_phases().get("p-1", "Succeeded")
     assert phase in plans.FINAL
     for kind, group in cluster.target.groups.items():
-        assert [one.id for one in group.members] == cluster.ids(kind)
+        assert [member.id for member in group.members] == cluster.ids(kind)
 
 
 @settings(max_examples=150)
@@ -112,8 +112,8 @@ def test_any_job_is_looked_at(spec: Any, status: Any, annotations: Any, pods: li
         "spec": spec if isinstance(spec, dict) else {"replicaSpecs": spec},
         "status": status if isinstance(status, dict) else {"target": status},
     }
-    seen = tuple(one for one in pods if isinstance(one, dict))
-    view = JobView(job=manifest, pods=seen, now=START)
+    manifests = tuple(pod for pod in pods if isinstance(pod, dict))
+    view = JobView(job=manifest, pods=manifests, now=START)
     assert decide(view).commit is not None
 
 
@@ -148,19 +148,19 @@ def test_a_job_is_read_whole() -> None:
         resourceLimits={"cpu": "100", "memory": "400Gi", "gpu": "8"},
         envs={"K": {"name": "K", "value": "V"}},
     )
-    found = jobs.read(manifest)
-    spec = found.replicas["worker"]
+    elastic_job = jobs.read(manifest)
+    spec = elastic_job.replicas["worker"]
     assert (4, 2, 8, 5) == (spec.replicas, spec.min, spec.max, spec.restart_count)
     assert ("ExitCode", 60, False) == (spec.restart_policy, spec.restart_timeout, spec.auto_scale)
     assert ("0.5", "volcano") == (spec.priority, spec.batch_scheduler)
-    assert Resource(100_000, 400 * 2**30, 8) == found.limits
-    assert {"K": {"name": "K", "value": "V"}} == found.envs
-    assert ("single-job", "brain:50001") == (found.optimize_mode, found.brain_service)
-    assert () == found.problems
+    assert ResourceAmounts(100_000, 400 * 2**30, 8) == elastic_job.limits
+    assert {"K": {"name": "K", "value": "V"}} == elastic_job.envs
+    assert ("single-job", "brain:50001") == (elastic_job.optimize_mode, elastic_job.brain_service)
+    assert () == elastic_job.problems
 
 
 @pytest.mark.parametrize(
-    ("envs", "found"),
+    ("envs", "expected"),
     [
         ({"K": {"value": "V"}}, {"K": {"name": "K", "value": "V"}}),
         ({"other": {"name": "K", "value": "V"}}, {"K": {"name": "K", "value": "V"}}),
@@ -169,13 +169,13 @@ def test_a_job_is_read_whole() -> None:
         (None, {}),
     ],
 )
-def test_environment_is_read_in_every_form(envs: Any, found: dict[str, Any]) -> None:
+def test_environment_is_read_in_every_form(envs: Any, expected: dict[str, Any]) -> None:
     """A map of EnvVars is what there should be; lists and plain maps are what people write."""
-    assert found == jobs.read(job(envs=envs)).envs
+    assert expected == jobs.read(job(envs=envs)).envs
 
 
 @pytest.mark.parametrize(
-    ("spec", "said"),
+    ("spec", "message"),
     [
         ({"replicaSpecs": 7}, "replicaSpecs is 7, not an object"),
         ({"replicaSpecs": {"worker": 4}}, "replicaSpecs.worker is 4, not an object"),
@@ -195,18 +195,18 @@ def test_environment_is_read_in_every_form(envs: Any, found: dict[str, Any]) -> 
         ({"envs": {"K": 7}}, "envs.K is 7, not an environment variable"),
     ],
 )
-def test_what_cannot_be_read_is_said(spec: dict[str, Any], said: str) -> None:
+def test_what_cannot_be_read_is_said(spec: dict[str, Any], message: str) -> None:
     """And is as good as absent."""
     manifest = job()
     manifest["spec"].update(spec)
     (problem,) = jobs.read(manifest).problems
-    assert said in problem
+    assert message in problem
 
 
-@pytest.mark.parametrize("written", ["allreducestrategy", "AllreduceStrategy"])
-def test_a_strategy_is_known_in_any_case(written: str) -> None:
+@pytest.mark.parametrize("strategy", ["allreducestrategy", "AllreduceStrategy"])
+def test_a_strategy_is_known_in_any_case(strategy: str) -> None:
     """Samples spell it in several ways."""
-    assert "AllreduceStrategy" == jobs.read(job(distributionStrategy=written)).strategy
+    assert "AllreduceStrategy" == jobs.read(job(distributionStrategy=strategy)).strategy
 
 
 @pytest.mark.parametrize(
@@ -227,24 +227,24 @@ def test_who_leads_and_who_replaces_pods(
     specs: dict[str, Any] = {"worker": {}}
     if template:
         specs[MASTER] = {"template": {"spec": {"containers": [{"name": "main"}]}}}
-    found = jobs.read(job(specs, master=annotation))
-    assert (master, relaunch) == (found.master, found.relaunch)
+    elastic_job = jobs.read(job(specs, master=annotation))
+    assert (master, relaunch) == (elastic_job.master, elastic_job.relaunch)
 
 
 @pytest.mark.parametrize(
-    ("written", "code", "problems"), [("0", 0, 0), ("137", 137, 0), ("-9", 9, 0), ("bad", None, 1)]
+    ("text", "code", "problems"), [("0", 0, 0), ("137", 137, 0), ("-9", 9, 0), ("bad", None, 1)]
 )
-def test_the_exit_code_of_an_external_master(written: str, code: int | None, problems: int) -> None:
+def test_the_exit_code_of_an_external_master(text: str, code: int | None, problems: int) -> None:
     """A number, whatever its sign; anything else is no end."""
-    found = jobs.read(job(annotations={names.MASTER_EXIT_CODE: written}))
-    assert (code, problems) == (found.exit_code, len(found.problems))
+    elastic_job = jobs.read(job(annotations={names.MASTER_EXIT_CODE: text}))
+    assert (code, problems) == (elastic_job.exit_code, len(elastic_job.problems))
 
 
 # ---------------------------------------------------------------- plans
 
 
 @pytest.mark.parametrize(
-    ("name", "found"),
+    ("name", "expected"),
     [
         ("jar-edljob-worker-3", ("worker", 3, None)),
         ("jar-edljob-worker-3-7", ("worker", 7, 3)),
@@ -255,10 +255,10 @@ def test_the_exit_code_of_an_external_master(written: str, code: int | None, pro
     ],
 )
 def test_a_pods_name_tells_type_id_and_rank(
-    name: str, found: tuple[str, int, int | None] | None
+    name: str, expected: tuple[str, int, int | None] | None
 ) -> None:
     """As DLRover writes them, and as a vendor does."""
-    assert found == plans.parse_pod_name(name)
+    assert expected == plans.parse_pod_name(name)
 
 
 @pytest.mark.parametrize(
@@ -272,12 +272,12 @@ def test_a_pods_name_tells_type_id_and_rank(
 )
 def test_who_made_a_plan(labels: dict[str, str], scale: str, problems: int) -> None:
     """A master labels its plans; a plan without the label is a person's."""
-    found = plans.read({"metadata": {"labels": labels}})
-    assert (scale, problems) == (found.scale_type, len(found.problems))
+    plan = plans.read({"metadata": {"labels": labels}})
+    assert (scale, problems) == (plan.scale_type, len(plan.problems))
 
 
 @pytest.mark.parametrize(
-    ("given", "found"),
+    ("raw", "expected"),
     [
         ({"cpu": "8", "memory": "10240Mi", "nvidia.com/gpu": "1"}, (8000, 10 * 2**30, 1)),
         ({"cpu": 0.5, "memory": 1024}, (500, 1024, None)),
@@ -289,12 +289,14 @@ def test_who_made_a_plan(labels: dict[str, str], scale: str, problems: int) -> N
         (None, None),
     ],
 )
-def test_resources_are_whole_units(given: Any, found: tuple[int | None, ...] | None) -> None:
+def test_resources_are_whole_units(raw: Any, expected: tuple[int | None, ...] | None) -> None:
     """Millicores, bytes and devices; a zero is not set."""
     problems: list[str] = []
-    read = resource.read(given, "resource", problems)
-    amounts = None if read is None else (read.cpu_millis, read.memory_bytes, read.gpus)
-    assert (found, []) == (amounts, problems)
+    resource = resources.read(raw, "resource", problems)
+    amounts = (
+        None if resource is None else (resource.cpu_millis, resource.memory_bytes, resource.gpus)
+    )
+    assert (expected, []) == (amounts, problems)
 
 
 def test_what_kubectl_scale_writes_beside_another_spelling_is_the_edit() -> None:
@@ -306,8 +308,8 @@ def test_what_kubectl_scale_writes_beside_another_spelling_is_the_edit() -> None
     cluster.scale("worker", 4)
     cluster.settle()
     assert [0, 1, 2, 3] == cluster.ids()
-    assert "JobOdd" in cluster.told()
+    assert "JobOdd" in cluster.event_reasons()
     worker = jobs.read(cluster.job).replicas["worker"]
     assert (4, 8, True) == (worker.replicas, worker.max, worker.template is not None)
-    (found,) = elasticjobs.read({**cluster.job, "status": {}})
-    assert ("worker", 4) == (found.role, found.expected)
+    (role,) = controllers.read_elastic_job({**cluster.job, "status": {}})
+    assert ("worker", 4) == (role.role, role.expected)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from allranks.errors import InvalidValues, ToolError
 from allranks.helm import driver
-from allranks.helm.locate import HelmBinary
+from allranks.helm.binary import HelmBinary
 
 RECORDER = """\
 #!/bin/sh
@@ -54,8 +54,8 @@ def test_template_passes_words_as_they_are(helm: HelmBinary) -> None:
         "--namespace",
         nasty,
     ] == argv(helm)
-    made = {path.name for path in helm.path.parent.iterdir()}
-    assert {"argv", "stdin", "env", helm.path.name} == made
+    files = {path.name for path in helm.path.parent.iterdir()}
+    assert {"argv", "stdin", "env", helm.path.name} == files
 
 
 def test_template_hides_debug_and_plugins(helm: HelmBinary) -> None:
@@ -122,7 +122,7 @@ def test_a_helm_without_patch_number_is_read(helm: HelmBinary) -> None:
 
 def test_a_client_can_be_pointed_at_a_cluster(helm: HelmBinary) -> None:
     """The kubeconfig and the context reach helm; a token never does."""
-    command = driver.Command(helm, kubeconfig=Path("/k"), kubecontext="c")
+    command = driver.HelmCommand(helm, kubeconfig=Path("/k"), kubecontext="c")
     assert [
         str(helm.path),
         "list",
@@ -143,20 +143,20 @@ def test_failures_are_ours(tmp_path: Path) -> None:
     )
     path.chmod(0o755)
     binary = HelmBinary(path, "4.3.1", 4, supported=True)
-    with pytest.raises(InvalidValues) as caught:
+    with pytest.raises(InvalidValues) as excinfo:
         driver.template(binary, "r", "", Path("/c"), {}, post_renderer=driver.PostRenderer())
     assert (
-        caught.value.problem.path,
-        caught.value.problem.message,
-        caught.value.problem.hint,
+        excinfo.value.problem.path,
+        excinfo.value.problem.message,
+        excinfo.value.problem.hint,
     ) == ("a.b", "no", "yes")
 
 
 def test_a_helm_that_vanished(tmp_path: Path) -> None:
     """A helm that was removed in between is told plainly."""
-    gone = HelmBinary(tmp_path / "gone", "4.3.1", 4, supported=True)
+    binary = HelmBinary(tmp_path / "gone", "4.3.1", 4, supported=True)
     with pytest.raises(ToolError, match="helm does not start: No such file or directory"):
-        driver.template(gone, "r", "", Path("/c"), {})
+        driver.template(binary, "r", "", Path("/c"), {})
 
 
 def test_a_helm_that_prints_what_is_not_utf_8(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from allranks import resources
 from allranks.errors import InputError, MissingToolError, RunError
 from allranks.helm import plugins
-from allranks.helm.locate import HelmBinary
+from allranks.helm.binary import HelmBinary
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,8 +49,8 @@ def test_install_copies_the_tree_and_names_our_python(helm: HelmBinary) -> None:
     assert path == helm.path.parent / "data" / "installed" / NAME
     assert os.access(path / "run.sh", os.X_OK)
     assert f"{sys.executable}\n" == (path / plugins.INTERPRETER).read_text()
-    (found,) = plugins.installed(helm)
-    assert ("0.2.0", sys.executable, True) == (found.version, found.interpreter, found.works)
+    (plugin,) = plugins.installed(helm)
+    assert ("0.2.0", sys.executable, True) == (plugin.version, plugin.interpreter, plugin.works)
 
 
 @pytest.mark.usefixtures("tree")
@@ -100,9 +100,9 @@ def test_two_majors_do_not_share_a_folder(helm: HelmBinary, tree: Path) -> None:
     for first, second in ((helm, three), (three, helm)):
         path = plugins.install(first, "sweep")
         before = (path / "plugin.yaml").read_text()
-        with pytest.raises(InputError, match=f"holds sweep for Helm {first.major}") as caught:
+        with pytest.raises(InputError, match=f"holds sweep for Helm {first.major}") as excinfo:
             plugins.install(second, "sweep")
-        assert f"a folder of its own for Helm {second.major}" in caught.value.problem.hint
+        assert f"a folder of its own for Helm {second.major}" in excinfo.value.problem.hint
         assert before == (path / "plugin.yaml").read_text()
         assert path == plugins.install(first, "sweep")
         assert [path] == plugins.uninstall(second)
@@ -135,10 +135,10 @@ def test_a_moved_python_is_noticed(helm: HelmBinary) -> None:
 def test_a_folder_that_cannot_be_written(helm: HelmBinary) -> None:
     """The error names the folder and what to set."""
     (helm.path.parent / "data").write_text("a file where the folder should be")
-    with pytest.raises(RunError) as caught:
+    with pytest.raises(RunError) as excinfo:
         plugins.install(helm)
-    assert caught.value.problem.path.endswith(NAME)
-    assert "HELM_PLUGINS" in caught.value.problem.hint
+    assert excinfo.value.problem.path.endswith(NAME)
+    assert "HELM_PLUGINS" in excinfo.value.problem.hint
 
 
 def test_a_helm_that_does_not_say(helm: HelmBinary, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,7 +179,7 @@ def test_helm_sweep_is_a_plugin_of_both(
     assert (path / "plugin.yaml").read_bytes() == (
         resources.folder("plugins") / f"helm{major}" / "sweep" / "plugin.yaml"
     ).read_bytes()
-    assert ["sweep"] == [one.name for one in plugins.installed(binary) if one.works]
+    assert ["sweep"] == [plugin.name for plugin in plugins.installed(binary) if plugin.works]
     assert [path] == plugins.uninstall(binary)
     path.mkdir()
     (path / "plugin.yaml").write_text("name: sweep\nversion: 1.0.0\ncommand: another\n")
@@ -232,7 +232,7 @@ def test_install_puts_no_program_where_all_may_write(helm: HelmBinary, tmp_path:
     within = tmp_path / "data" / "installed"
     within.mkdir(parents=True)
     within.chmod(0o777)
-    with pytest.raises(InputError, match="any user may write to it") as caught:
+    with pytest.raises(InputError, match="any user may write to it") as excinfo:
         plugins.install(helm)
-    assert f"chmod o-w {within}" in str(caught.value.problem.hint)
+    assert f"chmod o-w {within}" in str(excinfo.value.problem.hint)
     assert [] == list(within.iterdir())

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from allranks.errors import InputError, RunError
-from allranks.helm import locate, plugins, releases
-from allranks.helm.releases import Home, Release
+from allranks.helm import binary as helm_binary
+from allranks.helm import plugins, releases
+from allranks.helm.releases import Release, ReleaseRef
 
 SCRIPT = """\
 #!/bin/sh
@@ -27,12 +28,12 @@ cat >"{folder}/values"
 def home(tmp_path: Path) -> Any:
     """A release at a helm that writes down how it is called."""
 
-    def make(major: int = 4, then: str = "") -> Home:
+    def make(major: int = 4, then: str = "") -> ReleaseRef:
         path = tmp_path / "helm"
         path.write_text(SCRIPT.format(folder=tmp_path, then=then))
         path.chmod(0o755)
-        binary = locate.HelmBinary(path, f"{major}.0.0", major, supported=True)
-        return Home(binary, "demo", "lab", "/the/config", "ctx")
+        binary = helm_binary.HelmBinary(path, f"{major}.0.0", major, supported=True)
+        return ReleaseRef(binary, "demo", "lab", "/the/config", "ctx")
 
     return make
 
@@ -83,15 +84,15 @@ def test_a_full_disk_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
 def test_helm_is_not_led_to_another_cluster() -> None:
     """HELM_KUBE* would win over the context that was chosen."""
     env = {"HELM_KUBECONTEXT": "other", "HELM_KUBETOKEN": "t", "HELM_DRIVER": "secret", "A": "1"}
-    kept = locate.environment(env)
-    assert {"HELM_DRIVER": "secret", "A": "1", "HELM_PLUGINS": os.devnull} == kept
+    variables = helm_binary.environment(env)
+    assert {"HELM_DRIVER": "secret", "A": "1", "HELM_PLUGINS": os.devnull} == variables
 
 
 def test_a_release_that_is_not_there(home: Any) -> None:
     """It is no error to look for it, nor to remove it."""
-    gone = "echo 'Error: release: not found' >&2; exit 1"
-    assert releases.find(home(then=gone)) is None
-    assert not releases.uninstall(home(then=gone))
+    script = "echo 'Error: release: not found' >&2; exit 1"
+    assert releases.find(home(then=script)) is None
+    assert not releases.uninstall(home(then=script))
 
 
 def test_other_failures_stay_what_they_are(home: Any) -> None:
@@ -99,9 +100,9 @@ def test_other_failures_stay_what_they_are(home: Any) -> None:
     failing = home(then="echo 'Error: Kubernetes cluster unreachable: no route' >&2; exit 1")
     with pytest.raises(RunError, match="does not answer"):
         releases.find(failing)
-    taken = home(then="echo 'Error: cannot re-use a name that is still in use' >&2; exit 1")
+    binary = home(then="echo 'Error: cannot re-use a name that is still in use' >&2; exit 1")
     with pytest.raises(InputError, match="already there"):
-        releases.install(taken, Path("/chart"), {}, post_render=False)
+        releases.install(binary, Path("/chart"), {}, post_render=False)
 
 
 def test_an_upgrade_overrules_only_where_the_server_applied(home: Any, tmp_path: Path) -> None:

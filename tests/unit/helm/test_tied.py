@@ -7,12 +7,12 @@ import sys
 
 import psutil
 
-from allranks.helm import tied
+from allranks.helm import driver
 
 _PARENT = """
 import subprocess, sys
-from allranks.helm import tied
-child = subprocess.Popen(["sleep", "60"], **tied.options())
+from allranks.helm import driver
+child = subprocess.Popen(["sleep", "60"], **driver.options())
 print(child.pid, flush=True)
 child.wait()
 """
@@ -32,5 +32,5 @@ def test_a_child_ends_with_a_parent_that_is_killed() -> None:
 
 def test_a_childs_garbage_collector_is_not_in_a_hurry() -> None:
     """Unless a person has said how it is to be."""
-    assert {"GOGC": "off", "GOMEMLIMIT": "192MiB", "A": "1"} == tied.environment({"A": "1"})
-    assert "50" == tied.environment({"GOGC": "50"})["GOGC"]
+    assert {"GOGC": "off", "GOMEMLIMIT": "192MiB", "A": "1"} == driver.tied_environment({"A": "1"})
+    assert "50" == driver.tied_environment({"GOGC": "50"})["GOGC"]

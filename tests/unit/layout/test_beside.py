@@ -8,7 +8,7 @@ import pytest
 
 from allranks.layout.compute import compute
 from allranks.model.inventory import Amount, Inventory, Node
-from allranks.model.jobspec import JobSpec
+from allranks.model.job_spec import JobSpec
 from allranks.values.merge import merge
 from allranks.values.sources import defaults
 
@@ -18,20 +18,20 @@ SIZE = {"nodes": 2, "gpusPerNode": 4, "resources": {"perGpu": {"cpu": "2"}}}
 
 def job(values: dict[str, Any] | None = None, **roles: Any) -> JobSpec:
     """Two workers of four GPUs with eight CPUs each, and other roles beside them."""
-    given = {**SIZE, **(values or {}), "elastic": {"roles": roles}}
-    return JobSpec.from_values(merge(defaults("elastic"), given))
+    user_values = {**SIZE, **(values or {}), "elastic": {"roles": roles}}
+    return JobSpec.from_values(merge(defaults("elastic"), user_values))
 
 
-def role(replicas: int, cpu: str = "", gpus: int = 0, **more: Any) -> dict[str, Any]:
+def role(replicas: int, cpu: str = "", gpus: int = 0, **fields: Any) -> dict[str, Any]:
     """A role's settings."""
     requests = {"cpu": cpu} if cpu else {}
     own = {"replicas": replicas, "gpusPerPod": gpus, "resources": {"requests": requests}}
-    return own | more
+    return own | fields
 
 
-def node(name: str, cpu: int, gpus: int = 4, **more: Any) -> Node:
+def node(name: str, cpu: int, gpus: int = 4, **fields: Any) -> Node:
     """A node with so many free CPUs and GPUs."""
-    return Node(name, gpus=Amount(8, gpus), cpu=Amount(96_000, cpu * 1000), **more)
+    return Node(name, gpus=Amount(8, gpus), cpu=Amount(96_000, cpu * 1000), **fields)
 
 
 def notes(spec: JobSpec, *nodes: Node) -> tuple[str, ...]:
@@ -44,7 +44,7 @@ def test_workers_are_the_nodes() -> None:
     spec = job({"nodes": 0, "gpusPerNode": 0}, worker=role(3, gpus=2), ps=role(2), chief=role(1))
     assert (3, 2, 1) == (spec.nodes, spec.gpus_per_node, spec.procs_per_node)
     assert {("ps", 2, 0), ("chief", 1, 0)} == {
-        (each.role, each.nodes, each.gpus_per_node) for each in spec.beside
+        (role_pods.role, role_pods.nodes, role_pods.gpus_per_node) for role_pods in spec.beside
     }
     assert () == job(ps=role(0)).beside
 
@@ -52,7 +52,7 @@ def test_workers_are_the_nodes() -> None:
 def test_a_role_asks_for_its_own() -> None:
     """Shares are the workers' and of roles with GPUs; a role's own amounts replace them."""
     spec = job(worker=role(0, "3"), ps=role(1, "7"), chief=role(1), evaluator=role(1, gpus=1))
-    own = {each.role: each.requests(each.gpus_per_node) for each in spec.beside}
+    own = {role_pods.role: role_pods.requests(role_pods.gpus_per_node) for role_pods in spec.beside}
     assert 3000 == spec.requests(4)["cpu"]
     assert {"ps": {"cpu": 7000}, "chief": {}, "evaluator": {"cpu": 2000}} == own
 

@@ -7,16 +7,16 @@ import pytest
 from allranks.errors import CapacityError
 from allranks.layout.compute import compute
 from allranks.model.inventory import Amount, Inventory, Node, Taint
-from allranks.model.jobspec import JobSpec, Pod, Topology
+from allranks.model.job_spec import JobSpec, Pod, Topology
 from allranks.model.layout import Placement
 
 GPU = "nvidia.com/gpu"
 KEYS = {"host": "kubernetes.io/hostname", "rack": "example.com/rack", "block": "example.com/block"}
 
 
-def node(name: str, free: int = 8, rack: str = "", block: str = "", **more: Any) -> Node:
+def node(name: str, free: int = 8, rack: str = "", block: str = "", **fields: Any) -> Node:
     """A node of eight GPUs."""
-    return Node(name, gpus=Amount(8, free), rack=rack, block=block, **more)
+    return Node(name, gpus=Amount(8, free), rack=rack, block=block, **fields)
 
 
 def cluster(*nodes: Node) -> Inventory:
@@ -36,9 +36,9 @@ def names(spec: JobSpec, inventory: Inventory) -> list[str]:
 
 def refusal(spec: JobSpec, inventory: Inventory) -> CapacityError:
     """The error of a job that does not fit."""
-    with pytest.raises(CapacityError) as caught:
+    with pytest.raises(CapacityError) as excinfo:
         compute(spec, inventory)
-    return caught.value
+    return excinfo.value
 
 
 def test_a_gpu_job_is_split_over_what_is_free() -> None:
@@ -69,14 +69,14 @@ def test_large_holes_are_kept() -> None:
 
 def test_ranks_follow_the_machines_in_natural_order() -> None:
     """Neighbouring ranks share a rack, then a block; node-10 comes after node-2."""
-    found = names(
+    order = names(
         job(gpus=32, gpus_per_node=8),
         cluster(
             node("node-10", 8, "r1", "b1"), node("node-1", 8, "r2", "b1"),
             node("node-2", 8, "r1", "b1"), node("node-3", 8, "r3", "b0"),
         ),
     )  # fmt: skip
-    assert found == ["node-3", "node-2", "node-10", "node-1"]
+    assert order == ["node-3", "node-2", "node-10", "node-1"]
 
 
 def test_required_topology_prefers_more_nodes_to_another_rack() -> None:
@@ -137,14 +137,14 @@ def test_notes_follow_the_ranks_whatever_the_inventorys_order() -> None:
         node("d", 0, "r1", "b2"),
     ]
     both = [
-        compute(job("preferred", gpus=16), cluster(*each)).notes for each in (nodes, nodes[::-1])
+        compute(job("preferred", gpus=16), cluster(*order)).notes for order in (nodes, nodes[::-1])
     ]
     assert both[0] == both[1]
     assert ["rack r1", "rack r2"] == [note[:7] for note in both[0][1:]]
 
 
 @pytest.mark.parametrize(
-    ("fields", "kept"),
+    ("fields", "reason"),
     [
         ({"blocked": "cordoned"}, "1 cordoned"),
         ({"taints": (Taint("k", "v"),)}, "1 taint k=v:NoSchedule is not tolerated"),
@@ -159,7 +159,9 @@ def test_notes_follow_the_ranks_whatever_the_inventorys_order() -> None:
         ({"other": {}}, "1 too little free: rdma/hca"),
     ],
 )
-def test_every_filter_of_the_scheduler_keeps_a_node_away(fields: dict[str, Any], kept: str) -> None:
+def test_every_filter_of_the_scheduler_keeps_a_node_away(
+    fields: dict[str, Any], reason: str
+) -> None:
     """What keeps the node away is said, and the same node without it is taken."""
     good: dict[str, Any] = {
         "labels": {"pool": "a", "type": "H100"},
@@ -178,7 +180,7 @@ def test_every_filter_of_the_scheduler_keeps_a_node_away(fields: dict[str, Any],
     changed = good | fields
     if "gpu_type" in fields:
         changed["labels"] = {}
-    assert kept in str(refusal(spec, cluster(node("a", **changed))))
+    assert reason in str(refusal(spec, cluster(node("a", **changed))))
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from allranks.errors import CapacityError
 from allranks.layout.compute import compute
 from allranks.model.inventory import Amount, Inventory, Node
-from allranks.model.jobspec import JobSpec, NodeShape, Pod, Topology
+from allranks.model.job_spec import JobSpec, NodeShape, Pod, Topology
 
 if TYPE_CHECKING:
     from random import Random
@@ -50,7 +50,7 @@ def inventories(draw: st.DrawFn) -> Inventory:
 def specs(draw: st.DrawFn) -> JobSpec:
     """A job of any size and topology; CPUs asked per GPU so that they may be what is short."""
     gpus = draw(st.integers(1, 20))
-    divisors = [each for each in range(1, gpus + 1) if gpus % each == 0]
+    divisors = [count for count in range(1, gpus + 1) if gpus % count == 0]
     demand = draw(st.sampled_from(["free", "nodes", "per node", "shape"]))
     return JobSpec(
         gpus=gpus,
@@ -82,7 +82,7 @@ def domain(node: Node, level: str) -> tuple[str, ...]:
     return (node.block, node.rack) if node.rack else (node.name, "alone", "")
 
 
-def known(node: Node, level: str) -> bool:
+def has_level(node: Node, level: str) -> bool:
     """Whether a demand at this level can name the node's domain."""
     return level == "host" or bool(node.rack if level == "rack" else node.block)
 
@@ -90,14 +90,14 @@ def known(node: Node, level: str) -> bool:
 def gangs(spec: JobSpec, inventory: Inventory, count: int, gpus: int) -> list[tuple[Node, ...]]:
     """Every set of nodes that could run the job as `count` pods of `gpus` GPUs."""
     able = [node for node in inventory.nodes if carries(node, gpus)]
-    found = list(combinations(able, count))
+    sets = list(combinations(able, count))
     if spec.topology.mode != "required":
-        return found
+        return sets
     level = spec.topology.level
     return [
         gang
-        for gang in found
-        if all(known(node, level) for node in gang)
+        for gang in sets
+        if all(has_level(node, level) for node in gang)
         and len({domain(node, level) for node in gang}) == 1
     ]
 
@@ -106,15 +106,15 @@ def allowed(spec: JobSpec, total: int) -> list[tuple[int, int]]:
     """Every split of a total that the user's own numbers leave, the fewest nodes first."""
     splits = [(n, total // n) for n in range(1, total + 1) if total % n == 0]
     if spec.nodes:
-        splits = [each for each in splits if each[0] == spec.nodes]
+        splits = [split for split in splits if split[0] == spec.nodes]
     if spec.gpus_per_node:
-        splits = [each for each in splits if each[1] == spec.gpus_per_node]
-    return [each for each in splits if each[1] <= (spec.node_shape.gpus or total)]
+        splits = [split for split in splits if split[1] == spec.gpus_per_node]
+    return [split for split in splits if split[1] <= (spec.node_shape.gpus or total)]
 
 
 def fitting(spec: JobSpec, inventory: Inventory, total: int) -> list[tuple[int, int]]:
     """The allowed splits of a total that some gang can run."""
-    return [each for each in allowed(spec, total) if gangs(spec, inventory, *each)]
+    return [split for split in allowed(spec, total) if gangs(spec, inventory, *split)]
 
 
 @settings(max_examples=600, deadline=None)
@@ -123,9 +123,9 @@ def test_layout_is_the_best_of_all_possibilities(spec: JobSpec, inventory: Inven
     """The fewest nodes, in the fewest domains; refused only where nothing fits at all."""
     splits = fitting(spec, inventory, spec.gpus)
     if not splits:
-        with pytest.raises(CapacityError) as caught:
+        with pytest.raises(CapacityError) as excinfo:
             compute(spec, inventory)
-        check_refusal(spec, inventory, caught.value)
+        check_refusal(spec, inventory, excinfo.value)
         return
     layout = compute(spec, inventory)
     count, gpus = splits[0]
@@ -160,23 +160,23 @@ def check_smaller_domain(
 def check_neighbours(places: list[Node]) -> None:
     """Ranks of a rack, and of a block, follow each other."""
     for level in ("block", "rack"):
-        seen = [domain(node, level) for node in places if known(node, level)]
-        changes = sum(1 for first, second in pairwise(seen) if first != second)
-        assert changes == max(len(set(seen)) - 1, 0)
+        domains = [domain(node, level) for node in places if has_level(node, level)]
+        changes = sum(1 for first, second in pairwise(domains) if first != second)
+        assert changes == max(len(set(domains)) - 1, 0)
 
 
 def check_refusal(spec: JobSpec, inventory: Inventory, error: CapacityError) -> None:
     """The largest that fits is named, and it is the largest."""
-    named = re.search(r"now is (\d+) GPUs? = (\d+) × (\d+)", str(error))  # noqa: RUF001
+    numbers = re.search(r"now is (\d+) GPUs? = (\d+) × (\d+)", str(error))  # noqa: RUF001
     possible = [total for total in range(1, spec.gpus) if fitting(spec, inventory, total)]
     anyhow = JobSpec(gpus=spec.gpus, node_shape=spec.node_shape, topology=spec.topology)
     if not possible:
-        possible = [each for each in range(1, spec.gpus + 1) if fitting(anyhow, inventory, each)]
-    if named is None:
+        possible = [gpus for gpus in range(1, spec.gpus + 1) if fitting(anyhow, inventory, gpus)]
+    if numbers is None:
         assert possible == []
         assert "nothing fits now" in str(error)
         return
-    total, count, gpus = (int(each) for each in named.groups())
+    total, count, gpus = (int(group) for group in numbers.groups())
     assert total == count * gpus
     assert max(possible) == total
     assert gangs(spec, inventory, count, gpus)

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from allranks.errors import CapacityError, InputError
 from allranks.layout.compute import compute
-from allranks.layout.draw import rows
+from allranks.layout.render import rows
 from allranks.model.inventory import Amount, Inventory, Node
-from allranks.model.jobspec import JobSpec, Pod, Topology
+from allranks.model.job_spec import JobSpec, Pod, Topology
 
 if TYPE_CHECKING:
     from random import Random
@@ -27,7 +27,7 @@ LABELS = {
 }
 
 
-def job(gpus: int, per_node: int, topology: Topology | None = None, **more: int) -> JobSpec:
+def job(gpus: int, per_node: int, topology: Topology | None = None, **sizes: int) -> JobSpec:
     """An MPI job of a number of GPUs on nodes of a size."""
     return JobSpec(
         workload="mpi",
@@ -35,7 +35,7 @@ def job(gpus: int, per_node: int, topology: Topology | None = None, **more: int)
         gpus_per_node=per_node,
         gpu_resource="example.com/gpu",
         topology=topology or Topology(),
-        **more,
+        **sizes,
     )
 
 
@@ -67,11 +67,11 @@ def possible(spec: JobSpec, inventory: Inventory, gpus: int) -> bool:
     """Whether any set of nodes carries so many GPUs of this job."""
     count, rest = divmod(gpus, spec.gpus_per_node)
     level = spec.topology.level if spec.topology.required else ""
-    for chosen in combinations(inventory.nodes, count + bool(rest)):
-        free = sorted((node.gpus.free for node in chosen), reverse=True)
-        one = len({node.rack if level == "rack" else "" for node in chosen}) == 1
-        equal = all(each >= spec.gpus_per_node for each in free[:count])
-        if one and equal and (not rest or free[-1] >= rest):
+    for nodes in combinations(inventory.nodes, count + bool(rest)):
+        free = sorted((node.gpus.free for node in nodes), reverse=True)
+        one_domain = len({node.rack if level == "rack" else "" for node in nodes}) == 1
+        equal = all(gpus >= spec.gpus_per_node for gpus in free[:count])
+        if one_domain and equal and (not rest or free[-1] >= rest):
             return True
     return False
 
@@ -83,13 +83,13 @@ def test_it_is_placed_wherever_it_fits_and_refused_where_it_cannot(
 ) -> None:
     """Each pod has a node of its own with its GPUs free; a refusal names the largest that fits."""
     if not possible(spec, inventory, spec.gpus):
-        with pytest.raises(CapacityError) as caught:
+        with pytest.raises(CapacityError) as excinfo:
             compute(spec, inventory)
-        smaller = [each for each in range(1, spec.gpus) if possible(spec, inventory, each)]
-        named = re.search(r"now is (\d+) GPU", str(caught.value))
+        smaller = [gpus for gpus in range(1, spec.gpus) if possible(spec, inventory, gpus)]
+        match = re.search(r"now is (\d+) GPU", str(excinfo.value))
         if max(smaller, default=0) >= spec.gpus_per_node:
-            assert named is not None
-            assert max(smaller) == int(named[1])
+            assert match is not None
+            assert max(smaller) == int(match[1])
         return
     layout = compute(spec, inventory)
     free = {node.name: node.gpus.free for node in inventory.nodes}
@@ -110,9 +110,9 @@ def test_the_order_of_the_inventory_does_not_matter(
     nodes = list(inventory.nodes)
     random.shuffle(nodes)
     both = []
-    for each in (inventory, Inventory(tuple(nodes), inventory.gpu_resource)):
+    for variant in (inventory, Inventory(tuple(nodes), inventory.gpu_resource)):
         try:
-            both.append(str(compute(spec, each)))
+            both.append(str(compute(spec, variant)))
         except CapacityError as error:
             both.append(str(error))
     assert both[0] == both[1]
@@ -155,11 +155,11 @@ def test_all_nodes_alike_say_nothing_of_a_last_one() -> None:
     assert not {"lastGpusPerNode", "lastProcsPerNode"} & compute(job(16, 8)).to_values().keys()
 
 
-@pytest.mark.parametrize("more", [{"nodes": 3}, {"min_nodes": 1, "max_nodes": 3}])
-def test_a_number_that_contradicts_the_rest_is_refused(more: dict[str, int]) -> None:
+@pytest.mark.parametrize("sizes", [{"nodes": 3}, {"min_nodes": 1, "max_nodes": 3}])
+def test_a_number_that_contradicts_the_rest_is_refused(sizes: dict[str, int]) -> None:
     """`nodes` must count the last one too, and an elastic job's nodes are all alike."""
     with pytest.raises(InputError):
-        compute(job(12, 8, **more))
+        compute(job(12, 8, **sizes))
 
 
 def test_less_than_one_node_is_refused() -> None:

@@ -9,7 +9,7 @@ from allranks.errors import InputError
 from allranks.layout import inventory_file
 from allranks.layout.compute import compute
 from allranks.model.inventory import Amount, Taint
-from allranks.model.jobspec import JobSpec, Pod
+from allranks.model.job_spec import JobSpec, Pod
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,7 +55,7 @@ def test_the_short_form_is_read_whole(tmp_path: Path) -> None:
     assert {"rdma/hca": Amount(8, 2)} == first.other
     assert ("H100", "r1", "b1") == (first.gpu_type, first.rack, first.block)
     assert (Taint("nvidia.com/gpu", "present", "NoSchedule"),) == first.taints
-    assert not first.schedulable
+    assert "not schedulable" == first.blocked
     assert ["a100-0", "a100-1", "a100-2"] == [node.name for node in group]
     assert {Amount(4, 4)} == {node.gpus for node in group}
     assert inventory.gpu_resource == "nvidia.com/gpu"
@@ -115,9 +115,9 @@ def test_mistakes_are_named_with_their_line(
 ) -> None:
     """A wrong file is refused with file and line, what was expected, and the fix."""
     path = write(tmp_path, text)
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError) as excinfo:
         inventory_file.load(path)
-    problem = caught.value.problem
+    problem = excinfo.value.problem
     assert message in problem.message
     assert hint in problem.hint
     assert problem.hint
@@ -126,9 +126,9 @@ def test_mistakes_are_named_with_their_line(
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     """The path as given stands in the error."""
-    with pytest.raises(InputError, match="No such file") as caught:
+    with pytest.raises(InputError, match="No such file") as excinfo:
         inventory_file.load(tmp_path / "none.yaml")
-    assert str(tmp_path / "none.yaml") == caught.value.problem.source
+    assert str(tmp_path / "none.yaml") == excinfo.value.problem.source
 
 
 def test_binary_content_is_refused(tmp_path: Path) -> None:
@@ -168,20 +168,20 @@ def pod(node_name: str, gpus: str) -> dict[str, Any]:
 @pytest.mark.parametrize("form", ["json", "yaml"])
 def test_kubectl_output_is_read(tmp_path: Path, form: str) -> None:
     """A List of nodes and pods gives what is free, in either format."""
-    listed = {"apiVersion": "v1", "kind": "List", "items": [node("a"), node("b"), pod("a", "3")]}
-    text = json.dumps(listed, indent=2 if form == "json" else None)
+    listing = {"apiVersion": "v1", "kind": "List", "items": [node("a"), node("b"), pod("a", "3")]}
+    text = json.dumps(listing, indent=2 if form == "json" else None)
     if form == "yaml":
         text = f"# made by hand\n{text}"
     inventory = inventory_file.load(write(tmp_path, text))
-    assert [("a", 1), ("b", 4)] == [(each.name, each.gpus.free) for each in inventory.nodes]
+    assert [("a", 1), ("b", 4)] == [(node.name, node.gpus.free) for node in inventory.nodes]
     assert inventory.nodes[0].gpu_type == "H100"
     assert inventory.notes == ()
 
 
 def test_nodes_without_pods_are_said_to_count_as_empty(tmp_path: Path) -> None:
     """`kubectl get nodes` alone cannot tell what is busy, and the plan says so."""
-    listed = {"kind": "NodeList", "items": [{**node("a"), "kind": None}]}
-    inventory = inventory_file.load(write(tmp_path, json.dumps(listed)))
+    listing = {"kind": "NodeList", "items": [{**node("a"), "kind": None}]}
+    inventory = inventory_file.load(write(tmp_path, json.dumps(listing)))
     assert inventory.nodes[0].gpus.free == 4
     assert "lists no pods" in inventory.notes[0]
 
@@ -189,7 +189,7 @@ def test_nodes_without_pods_are_said_to_count_as_empty(tmp_path: Path) -> None:
 def test_one_node_object_is_an_inventory_too(tmp_path: Path) -> None:
     """`kubectl get node NAME -o json` prints the object without a list."""
     inventory = inventory_file.load(write(tmp_path, json.dumps(node("a"))))
-    assert ["a"] == [each.name for each in inventory.nodes]
+    assert ["a"] == [node.name for node in inventory.nodes]
 
 
 def test_another_gpu_resource_is_found_in_the_same_file(tmp_path: Path) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from allranks.layout.compute import compute
-from allranks.layout.draw import rows, svg
+from allranks.layout.render import rows, svg
 from allranks.model.inventory import Amount, Inventory, Node, Taint
-from allranks.model.jobspec import JobSpec
+from allranks.model.job_spec import JobSpec
 from allranks.values.merge import merge
 from allranks.values.sources import defaults
 
@@ -22,9 +22,9 @@ def job(**own: Any) -> JobSpec:
     return JobSpec.from_values(merge(defaults("mpi"), {**size, "mpi": own}))
 
 
-def node(name: str, cpu: int, gpus: int = 8, **more: Any) -> Node:
+def node(name: str, cpu: int, gpus: int = 8, **fields: Any) -> Node:
     """A node with so many free CPUs and GPUs."""
-    return Node(name, gpus=Amount(8, gpus), cpu=Amount(96_000, cpu * 1000), **more)
+    return Node(name, gpus=Amount(8, gpus), cpu=Amount(96_000, cpu * 1000), **fields)
 
 
 def notes(spec: JobSpec, *nodes: Node) -> tuple[str, ...]:

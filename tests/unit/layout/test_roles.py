@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from allranks.layout import draw
+from allranks.layout import render
 from allranks.layout.compute import compute
-from allranks.model.jobspec import JobSpec
+from allranks.model.job_spec import JobSpec
 from allranks.values import frameworks
 from allranks.values.merge import merge
 from allranks.values.sources import defaults
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from allranks.model.layout import Layout
 
 
-def layout(**given: Any) -> Layout:
+def layout(**user_values: Any) -> Layout:
     """The layout of an elastic job, as the command line computes it."""
-    values = merge(defaults("elastic"), given)
+    values = merge(defaults("elastic"), user_values)
     return compute(JobSpec.from_values(values, frameworks.fewest(values)))
 
 
-def pods(**given: Any) -> dict[str, int]:
+def pods(**user_values: Any) -> dict[str, int]:
     """How many pods each role has."""
-    return {role.role: role.pods for role in layout(**given).roles}
+    return {role.role: role.pods for role in layout(**user_values).roles}
 
 
 def auto(framework: str, **bounds: Any) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def auto(framework: str, **bounds: Any) -> dict[str, Any]:
 
 def test_every_role_has_its_row() -> None:
     """Pods, GPUs, CPU and memory: of each pod, of the role, and of all."""
-    found = layout(
+    result = layout(
         nodes=2,
         gpusPerNode=4,
         resources={"perGpu": {"cpu": "2", "memory": "8Gi"}},
@@ -45,7 +45,7 @@ def test_every_role_has_its_row() -> None:
             }
         },
     )
-    rows = {row["role"]: list(row.values())[1:] for row in draw.role_rows(found)}
+    rows = {row["role"]: list(row.values())[1:] for row in render.role_rows(result)}
     assert {
         "worker": [2, 8, "8", "32Gi", "16", "64Gi"],
         "chief": [1, 0, "500m", "", "500m", ""],
@@ -75,13 +75,13 @@ def test_a_master_is_a_pod_too() -> None:
 
 def test_a_limit_of_gpus_says_what_each_worker_gets() -> None:
     """12 GPUs on nodes of 8 are two workers with six processes each, in the plan as in the pods."""
-    found = layout(nodeShape={"gpus": 8}, **auto("pytorch", maxWorkers=8, limits={"gpu": 12}))
-    assert (2, 6, 6) == (found.nodes, found.gpus_per_node, found.procs_per_node)
-    assert (1, 2) == (found.min_nodes, found.max_nodes)
+    result = layout(nodeShape={"gpus": 8}, **auto("pytorch", maxWorkers=8, limits={"gpu": 12}))
+    assert (2, 6, 6) == (result.nodes, result.gpus_per_node, result.procs_per_node)
+    assert (1, 2) == (result.min_nodes, result.max_nodes)
 
 
 def test_a_job_of_one_role_needs_no_table() -> None:
     """Its pods are rows already; other workloads have no roles at all."""
-    assert [] == draw.role_rows(layout(nodes=2))
+    assert [] == render.role_rows(layout(nodes=2))
     values = merge(defaults("torchrun"), {"nodes": 2})
     assert () == compute(JobSpec.from_values(values, frameworks.fewest(values))).roles

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from allranks.errors import CapacityError, InputError
 from allranks.layout.compute import compute
-from allranks.model.jobspec import JobSpec, NodeShape, Pod, Topology
+from allranks.model.job_spec import JobSpec, NodeShape, Pod, Topology
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 
@@ -84,19 +84,19 @@ def test_what_does_not_divide_is_refused_with_what_does(
     fields: dict[str, int], path: str, message: str, hint: str
 ) -> None:
     """The nearest sizes that work stand in the fix."""
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError) as excinfo:
         size(**fields)
-    assert path == caught.value.problem.path
-    assert message in caught.value.problem.message
-    assert hint in caught.value.problem.hint
+    assert path == excinfo.value.problem.path
+    assert message in excinfo.value.problem.message
+    assert hint in excinfo.value.problem.hint
 
 
 @given(st.integers(1, 500), st.integers(1, 16))
 def test_a_node_shape_gives_the_fewest_equal_nodes(gpus: int, capacity: int) -> None:
     """No smaller number of nodes would split the total within the capacity."""
-    nodes, each, _ = size(gpus=gpus, capacity=capacity)
-    assert gpus == nodes * each
-    assert each <= capacity
+    nodes, per_node, _ = size(gpus=gpus, capacity=capacity)
+    assert gpus == nodes * per_node
+    assert per_node <= capacity
     possible = (n for n in range(1, gpus + 1) if gpus % n == 0 and gpus // n <= capacity)
     assert min(possible) == nodes
 
@@ -108,10 +108,10 @@ def test_nearest_totals_in_a_refusal_are_right(gpus: int, per_node: int) -> None
     if gpus % per_node == 0:
         assert gpus == compute(spec).gpus
         return
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError) as excinfo:
         compute(spec)
     totals = [
-        int(word) for word in caught.value.problem.hint.split(",")[0].split() if word.isdigit()
+        int(word) for word in excinfo.value.problem.hint.split(",")[0].split() if word.isdigit()
     ]
     assert totals
     for total in totals:
@@ -123,9 +123,9 @@ def test_pods_larger_than_the_node_shape_are_refused() -> None:
     """CPU and memory of the shape are bounds too."""
     pod = Pod(per_gpu={"cpu": "12", "memory": "100Gi"})
     shape = NodeShape(8, "96", "700Gi")
-    with pytest.raises(CapacityError) as caught:
+    with pytest.raises(CapacityError) as excinfo:
         compute(JobSpec(gpus=8, pod=pod, node_shape=shape))
-    assert caught.value.problem.message == (
+    assert excinfo.value.problem.message == (
         "a pod asks memory 800Gi, and nodeShape.memory says a node has 700Gi"
     )
     assert compute(JobSpec(gpus=4, pod=pod, node_shape=shape)).share.memory == "400Gi"
@@ -176,6 +176,6 @@ def test_an_elastic_layout_carries_its_range() -> None:
 
 def test_a_level_without_its_label_is_refused() -> None:
     """A topology that no label tells cannot be asked of any scheduler."""
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError) as excinfo:
         compute(JobSpec(gpus=8, topology=Topology("preferred", "block", {"rack": "r"})))
-    assert caught.value.problem.path == "scheduling.topology.labels.block"
+    assert excinfo.value.problem.path == "scheduling.topology.labels.block"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from allranks import names
 from allranks.errors import RunError
-from allranks.local.addresses import (
+from allranks.local.host.addresses import (
     Block,
     allocate,
     bindable,
@@ -22,7 +22,7 @@ from allranks.local.addresses import (
     own_ports,
     served_ports,
 )
-from allranks.local.expand import expand
+from allranks.local.plan.expand import expand
 
 if TYPE_CHECKING:
     from conftest import Manifests
@@ -33,15 +33,15 @@ _NAME = st.text(alphabet="abc-", min_size=1, max_size=5)
 @given(st.lists(st.tuples(_NAME, _NAME, st.integers(1, 3000)), max_size=12))
 def test_live_runs_never_share_an_address(runs: list[tuple[str, str, int]]) -> None:
     """Whatever the names, blocks that are live together do not meet, and stay in 127/8."""
-    taken: list[Block] = []
+    blocks: list[Block] = []
     for name, namespace, pods in runs:
-        block = allocate(name, namespace, pods, taken)
-        assert not any(block.meets(other) for other in taken)
+        block = allocate(name, namespace, pods, blocks)
+        assert not any(block.meets(other) for other in blocks)
         for position in (0, pods - 1):
             address = ipaddress.ip_address(block.address(position))
             assert address.is_loopback
             assert address not in ipaddress.ip_network("127.0.0.0/16")
-        taken.append(block)
+        blocks.append(block)
 
 
 def test_a_name_has_the_same_addresses_each_time() -> None:
@@ -98,13 +98,13 @@ def test_served_ports_are_the_services(manifests: Manifests) -> None:
 
 def test_pods_of_an_elastic_job_have_ports_of_their_own(manifests: Manifests) -> None:
     """All listen on one number in a cluster; here each has another, which no live run has."""
-    taken = free_port(42000)
-    service = manifests.service("j", selector={"app": "j"}, ports=[{"port": taken}])
+    port = free_port(42000)
+    service = manifests.service("j", selector={"app": "j"}, ports=[{"port": port}])
     job = manifests.job("j", 3, labels={"app": "j"})
     plain = expand([job, service], name="j", namespace="lab")
-    assert {} == own_ports(plain, [taken])
+    assert {} == own_ports(plain, [port])
     job["metadata"]["labels"] = {names.WORKLOAD: "elastic"}
-    found = own_ports(expand([job, service], name="j", namespace="lab"), [taken])
-    assert [("j-0", taken), ("j-1", taken), ("j-2", taken)] == list(found)
-    assert 4 == len({taken, *found.values()})
-    assert all(bindable("", port) for port in found.values())
+    ports = own_ports(expand([job, service], name="j", namespace="lab"), [port])
+    assert [("j-0", port), ("j-1", port), ("j-2", port)] == list(ports)
+    assert 4 == len({port, *ports.values()})
+    assert all(bindable("", port) for port in ports.values())

@@ -6,24 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from allranks.local.backoff import Backoff
 from allranks.local.controller import (
-    Decision,
-    Outcome,
-    PodView,
+    ControllerDecision,
+    ControllerOutcome,
+    JobBackoff,
     decide_bare,
     decide_job,
     decide_set,
     index_annotations,
 )
-from allranks.local.plan import (
-    BarePlan,
-    FailureRule,
-    JobPlan,
-    PodPlan,
-    SetPlan,
-    SuccessRule,
-)
+from allranks.local.plan.model import BarePlan, FailureRule, JobPlan, PodPlan, SetPlan, SuccessRule
+from allranks.local.pod.lifecycle import PodAttempt
 from allranks.model.status import PodPhase
 
 _NOW = 1000.0
@@ -42,26 +35,31 @@ def _job(count: int = 2, **fields: object) -> JobPlan:
     return JobPlan(**{"name": "t", "pods": _plans(count), "parallelism": count, **fields})  # type: ignore[arg-type]
 
 
-def _pod(index: int, phase: PodPhase, code: int | None = None, **fields: object) -> PodView:
+def _pod(index: int, phase: PodPhase, code: int | None = None, **fields: object) -> PodAttempt:
     exits = () if code is None else (("m", code),)
-    given = {"finished_at": 0.0 if code is None else _NOW, "exits": exits, "main": ("m",), **fields}
-    return PodView(name=f"t-{index}", index=index, phase=phase, **given)  # type: ignore[arg-type]
+    values = {
+        "finished_at": 0.0 if code is None else _NOW,
+        "exits": exits,
+        "main": ("m",),
+        **fields,
+    }
+    return PodAttempt(name=f"t-{index}", index=index, phase=phase, **values)  # type: ignore[arg-type]
 
 
-def _running(index: int, **fields: object) -> PodView:
+def _running(index: int, **fields: object) -> PodAttempt:
     return _pod(index, PodPhase.RUNNING, ready=True, **fields)
 
 
-def _done(index: int, at: float = _NOW) -> PodView:
+def _succeeded(index: int, at: float = _NOW) -> PodAttempt:
     return _pod(index, PodPhase.SUCCEEDED, 0, finished_at=at)
 
 
-def _failed(index: int, code: int = 1, at: float = _NOW) -> PodView:
+def _failed(index: int, code: int = 1, at: float = _NOW) -> PodAttempt:
     return _pod(index, PodPhase.FAILED, code, finished_at=at)
 
 
-def _decide(job: JobPlan, *pods: PodView, now: float = _NOW) -> Decision:
-    return decide_job(job, pods, now, _STARTED, Backoff(1.0))
+def _decide(job: JobPlan, *pods: PodAttempt, now: float = _NOW) -> ControllerDecision:
+    return decide_job(job, pods, now, _STARTED, JobBackoff(1.0))
 
 
 @pytest.mark.parametrize(
@@ -70,8 +68,8 @@ def _decide(job: JobPlan, *pods: PodView, now: float = _NOW) -> Decision:
         (_job(3), [], (0, 1, 2)),
         (_job(3, parallelism=2), [], (0, 1)),
         (_job(3, parallelism=2), [_running(0), _running(1)], ()),
-        (_job(3, parallelism=2), [_done(0), _running(1)], (2,)),
-        (_job(3), [_running(0), _done(1)], (2,)),
+        (_job(3, parallelism=2), [_succeeded(0), _running(1)], (2,)),
+        (_job(3), [_running(0), _succeeded(1)], (2,)),
         (_job(3, parallelism=0), [], ()),
         # A failed index comes back when its back-off has passed, and not before.
         (_job(2), [_failed(0, at=_NOW - 10), _running(1)], (0,)),
@@ -82,7 +80,7 @@ def _decide(job: JobPlan, *pods: PodView, now: float = _NOW) -> Decision:
         # A success in between starts the count again.
         (
             _job(3),
-            [_failed(0, at=_NOW - 90), _failed(0, at=_NOW - 70), _done(1, at=_NOW - 50)],
+            [_failed(0, at=_NOW - 90), _failed(0, at=_NOW - 70), _succeeded(1, at=_NOW - 50)],
             (0, 2),
         ),
         # With a limit per index each index has its own back-off.
@@ -96,7 +94,7 @@ def _decide(job: JobPlan, *pods: PodView, now: float = _NOW) -> Decision:
     ],
 )
 def test_which_pods_a_job_creates(
-    job: JobPlan, pods: list[PodView], create: tuple[int, ...]
+    job: JobPlan, pods: list[PodAttempt], create: tuple[int, ...]
 ) -> None:
     """A Job creates the missing indexes, as many as may run at once, when their time has come."""
     assert create == _decide(job, *pods).create
@@ -121,8 +119,8 @@ _ONE_OF = (SuccessRule(indexes=frozenset({1, 2}), count=1),)
 @pytest.mark.parametrize(
     ("job", "pods", "reason"),
     [
-        (_job(2), [_done(0), _running(1)], None),
-        (_job(2), [_done(0), _done(1)], "CompletionsReached"),
+        (_job(2), [_succeeded(0), _running(1)], None),
+        (_job(2), [_succeeded(0), _succeeded(1)], "CompletionsReached"),
         (_job(0), [], "CompletionsReached"),
         # Retries.
         (_job(1, backoff_limit=0), [_failed(0)], "BackoffLimitExceeded"),
@@ -142,14 +140,14 @@ _ONE_OF = (SuccessRule(indexes=frozenset({1, 2}), count=1),)
         (_job(1, failure_rules=_IGNORE, backoff_limit=0), [_failed(0, 7)], None),
         (_job(1, failure_rules=_IGNORE, backoff_limit=0), [_failed(0, 8)], "BackoffLimitExceeded"),
         # successPolicy.
-        (_job(3, success_rules=_ZERO_WINS), [_done(0), _running(1)], "SuccessPolicy"),
-        (_job(3, success_rules=_ZERO_WINS), [_running(0), _done(1)], None),
-        (_job(3, success_rules=_ANY_ONE), [_running(0), _done(1)], "SuccessPolicy"),
-        (_job(3, success_rules=_ONE_OF), [_done(0), _running(1)], None),
-        (_job(3, success_rules=_ONE_OF), [_done(2), _running(1)], "SuccessPolicy"),
+        (_job(3, success_rules=_ZERO_WINS), [_succeeded(0), _running(1)], "SuccessPolicy"),
+        (_job(3, success_rules=_ZERO_WINS), [_running(0), _succeeded(1)], None),
+        (_job(3, success_rules=_ANY_ONE), [_running(0), _succeeded(1)], "SuccessPolicy"),
+        (_job(3, success_rules=_ONE_OF), [_succeeded(0), _running(1)], None),
+        (_job(3, success_rules=_ONE_OF), [_succeeded(2), _running(1)], "SuccessPolicy"),
         # Limits per index.
         (_job(2, backoff_limit_per_index=0), [_failed(0), _running(1)], None),
-        (_job(2, backoff_limit_per_index=0), [_failed(0), _done(1)], "FailedIndexes"),
+        (_job(2, backoff_limit_per_index=0), [_failed(0), _succeeded(1)], "FailedIndexes"),
         (
             _job(3, backoff_limit_per_index=0, max_failed_indexes=1),
             [_failed(0), _failed(1), _running(2)],
@@ -178,7 +176,7 @@ _ONE_OF = (SuccessRule(indexes=frozenset({1, 2}), count=1),)
         ),
     ],
 )
-def test_how_a_job_ends(job: JobPlan, pods: list[PodView], reason: str | None) -> None:
+def test_how_a_job_ends(job: JobPlan, pods: list[PodAttempt], reason: str | None) -> None:
     """Each rule that ends a Job does so with Kubernetes' own reason, and no other does."""
     verdict = _decide(job, *pods).verdict
     assert reason == (verdict.reason if verdict else None)
@@ -188,7 +186,11 @@ def test_a_fatal_exit_code_names_its_pod() -> None:
     """The verdict carries the pod and the exit code that decided it."""
     verdict = _decide(_job(2, failure_rules=_FATAL), _failed(0, 1), _failed(1, 13)).verdict
     assert verdict is not None
-    assert ("t-1", 13, Outcome.FAILED) == (verdict.pod, verdict.exit_code, verdict.outcome)
+    assert ("t-1", 13, ControllerOutcome.FAILED) == (
+        verdict.pod,
+        verdict.exit_code,
+        verdict.outcome,
+    )
 
 
 def test_a_given_up_index_is_not_created_again() -> None:
@@ -215,7 +217,7 @@ def test_a_deadline_wakes_the_controller() -> None:
     ],
 )
 def test_which_pods_a_stateful_set_creates(
-    ordered: bool, pods: list[PodView], create: tuple[int, ...]
+    ordered: bool, pods: list[PodAttempt], create: tuple[int, ...]
 ) -> None:
     """All at once where it is Parallel, else each when the one before it is ready."""
     assert create == decide_set(SetPlan("t", _plans(3), ordered=ordered), pods).create
@@ -229,25 +231,31 @@ def test_a_stateful_set_ends_when_each_last_end_was_good() -> None:
     assert decide_set(plan, [idle, _running(1, exits=(("m", 1),))]).verdict is None
     verdict = decide_set(plan, [idle, _running(1, exits=(("m", 0),))]).verdict
     assert verdict is not None
-    assert Outcome.COMPLETE is verdict.outcome
+    assert ControllerOutcome.COMPLETE is verdict.outcome
 
 
 def test_a_stateful_set_without_replicas_is_suspended() -> None:
     """That is how a suspended StatefulSet is rendered."""
     verdict = decide_set(SetPlan("t", ()), []).verdict
     assert verdict is not None
-    assert Outcome.SUSPENDED is verdict.outcome
+    assert ControllerOutcome.SUSPENDED is verdict.outcome
 
 
 def test_a_bare_pod_runs_once() -> None:
     """It is created once and ends as it ends."""
     plan = BarePlan("t", _plans(1))
     assert decide_bare(plan, []).create == (0,)
-    assert decide_bare(plan, [_running(0)]) == Decision()
-    done, failed = decide_bare(plan, [_done(0)]).verdict, decide_bare(plan, [_failed(0)]).verdict
-    assert done is not None
+    assert decide_bare(plan, [_running(0)]) == ControllerDecision()
+    completion, failed = (
+        decide_bare(plan, [_succeeded(0)]).verdict,
+        decide_bare(plan, [_failed(0)]).verdict,
+    )
+    assert completion is not None
     assert failed is not None
-    assert (Outcome.COMPLETE, Outcome.FAILED) == (done.outcome, failed.outcome)
+    assert (ControllerOutcome.COMPLETE, ControllerOutcome.FAILED) == (
+        completion.outcome,
+        failed.outcome,
+    )
 
 
 @pytest.mark.parametrize(
@@ -270,7 +278,7 @@ def test_a_bare_pod_runs_once() -> None:
     ],
 )
 def test_a_pod_is_told_how_often_its_index_has_failed(
-    job: JobPlan | SetPlan, pods: list[PodView], expected: dict[str, str]
+    job: JobPlan | SetPlan, pods: list[PodAttempt], expected: dict[str, str]
 ) -> None:
     """With a limit per index, failures that count and that do not are annotations of the next."""
     prefix = "batch.kubernetes.io/job-index-"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allranks.local.expansion import expand
+from allranks.local.pod.env import expand
 
 _KNOWN = {"A": "one", "B": "two", "EMPTY": "", "REF": "$(A)", "WITH SPACE": "odd"}
 

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from allranks.local import gpus
-from allranks.local.expand import expand
+from allranks.local.plan.expand import expand
+from allranks.local.pod import gpus
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import Manifests
 
-    from allranks.local.plan import PodPlan
+    from allranks.local.plan.model import PodPlan
 
 
 def _pods(manifests: Manifests, *amounts: int, resource: str = "nvidia.com/gpu") -> list[PodPlan]:
@@ -29,7 +29,7 @@ def _pods(manifests: Manifests, *amounts: int, resource: str = "nvidia.com/gpu")
 
 
 @pytest.mark.parametrize(
-    ("amounts", "present", "seen"),
+    ("amounts", "present", "expected"),
     [
         ((2, 2), ("0", "1", "2", "3"), ["0,1", "2,3"]),
         ((1, 0, 1), ("4", "6"), ["4", "", "6"]),
@@ -39,18 +39,18 @@ def _pods(manifests: Manifests, *amounts: int, resource: str = "nvidia.com/gpu")
     ],
 )
 def test_gpus_are_dealt_out_in_order(
-    manifests: Manifests, amounts: tuple[int, ...], present: tuple[str, ...], seen: list[str]
+    manifests: Manifests, amounts: tuple[int, ...], present: tuple[str, ...], expected: list[str]
 ) -> None:
     """In the order of the pods where there are enough; where not, nobody sees any."""
     shares, _ = gpus.share(_pods(manifests, *amounts), present)
-    assert seen == list(shares.values())
+    assert expected == list(shares.values())
 
 
 def test_training_on_the_cpu_instead_is_said(manifests: Manifests) -> None:
     """A run that asked for GPUs and gets none says so; one that asked for none says nothing."""
-    asked, none = _pods(manifests, 4), _pods(manifests, 0)
-    assert gpus.share(asked, ())[1] == "no GPU on this machine: training on the CPU"
-    assert "asks for 4 GPUs and this machine has 1" in gpus.share(asked, ("0",))[1]
+    pods, none = _pods(manifests, 4), _pods(manifests, 0)
+    assert gpus.share(pods, ())[1] == "no GPU on this machine: training on the CPU"
+    assert "asks for 4 GPUs and this machine has 1" in gpus.share(pods, ("0",))[1]
     assert not gpus.share(none, ())[1]
 
 

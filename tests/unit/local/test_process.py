@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import os
 
-from allranks.local.process import is_child
+from allranks.local.host.process import is_child
 
 
 def test_a_child_is_one_until_its_status_is_taken() -> None:
     """A child that has ended counts until somebody has collected it, and never after."""
-    told, telling = os.pipe()
+    reader, telling = os.pipe()
     pid = os.fork()
     if pid == 0:
         os.close(telling)
-        os.read(told, 1)
+        os.read(reader, 1)
         os._exit(0)
-    os.close(told)
+    os.close(reader)
     assert is_child(pid)
     os.close(telling)
     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from allranks.errors import InputError
-from allranks.local.expand import expand
-from allranks.local.fields import Placed
-from allranks.local.rewrite import Names, Rewriter
-from allranks.local.volumes import Folders, Mounts
+from allranks.local.plan.expand import expand
+from allranks.local.plan.rewrite import Names, Rewriter
+from allranks.local.pod.env import PlacedPod
+from allranks.local.pod.volumes import Folders, Mounts
 
 if TYPE_CHECKING:
     from conftest import Manifests
@@ -43,7 +43,7 @@ class Box:
         job = manifests.job(pod=pod, labels={"team": "blue"})
         self.release = expand([job, *documents], name="train", namespace="lab")
         self.folders = Folders(tmp_path / "pod", tmp_path / "claims")
-        self.pod = Placed(self.release.pods[0], "uid", "127.9.9.9")
+        self.pod = PlacedPod(self.release.pods[0], "uid", "127.9.9.9")
 
     def mounts(self, container: int = 0) -> Mounts:
         """What one of the two containers mounts."""
@@ -58,9 +58,9 @@ class Box:
 
 def _read(path: str) -> dict[str, tuple[str, int]]:
     return {
-        str(one.relative_to(path)): (one.read_text(), stat.S_IMODE(one.stat().st_mode))
-        for one in Path(path).rglob("*")
-        if one.is_file()
+        str(file.relative_to(path)): (file.read_text(), stat.S_IMODE(file.stat().st_mode))
+        for file in Path(path).rglob("*")
+        if file.is_file()
     }
 
 
@@ -181,8 +181,8 @@ def test_projected_sources_share_a_folder(tmp_path: Path, manifests: Manifests) 
 
 def test_an_optional_source_that_is_missing_is_empty(tmp_path: Path, manifests: Manifests) -> None:
     """Optional ConfigMaps and keys may be missing."""
-    gone = Box(tmp_path, manifests, {"configMap": {"name": "gone", "optional": True}})
-    assert _read(gone.make()) == {}
+    box = Box(tmp_path, manifests, {"configMap": {"name": "gone", "optional": True}})
+    assert _read(box.make()) == {}
 
 
 @pytest.mark.parametrize(

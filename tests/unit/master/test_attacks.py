@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from allranks import names
-from allranks_operator import httpserver
-from allranks_operator.master.membership import Membership, Node, Timing, World
-from allranks_operator.master.serving import Server
+from allranks_operator import bounded_http
+from allranks_operator.master.rendezvous import Generation, PeerNode, Rendezvous, Timing
+from allranks_operator.master.server import MasterServer
 from tests.unit.master.test_master import Job
 
 if TYPE_CHECKING:
@@ -31,12 +31,12 @@ class Guarded(Job):
         """As ever, with a token."""
         super().restart()
         self.server.stop()
-        self.server = Server(self.master, "127.0.0.1", 0, self.clock, TOKEN)
+        self.server = MasterServer(self.master, "127.0.0.1", 0, self.clock, TOKEN)
         self.server.start()
 
-    def run(self, *numbers: int, **more: Any) -> None:
+    def run(self, *numbers: int, **fields: Any) -> None:
         """Pods that were given the token, and have addresses."""
-        super().run(*numbers, **more)
+        super().run(*numbers, **fields)
         for number in numbers:
             pod = self.pods[f"demo-edljob-worker-{number}"]
             pod["spec"] = {"containers": [{"env": [{"name": names.ENV_MASTER_TOKEN}]}]}
@@ -59,31 +59,31 @@ class Guarded(Job):
 @pytest.fixture
 def job(tmp_path: Path) -> Iterator[Job]:
     """A job of two workers."""
-    with Job(tmp_path) as made:
-        yield made
+    with Job(tmp_path) as master_job:
+        yield master_job
 
 
 @pytest.fixture
 def guarded(tmp_path: Path) -> Iterator[Guarded]:
     """A job of two workers, whose pods have a token."""
-    with Guarded(tmp_path) as made:
-        yield made
+    with Guarded(tmp_path) as master_job:
+        yield master_job
 
 
-def sent(port: int, data: bytes) -> bytes:
+def raw_answer(port: int, data: bytes) -> bytes:
     """What is answered to bytes, to the end of the connection."""
     with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
         connection.sendall(data)
-        found = b""
+        answer = b""
         try:
-            while more := connection.recv(4096):
-                found += more
+            while chunk := connection.recv(4096):
+                answer += chunk
         except ConnectionResetError:
             pass  # what nobody read was thrown away
-    return found
+    return answer
 
 
-def asked(body: bytes, length: str | None = None, path: str = "/v1/join") -> bytes:
+def raw_request(body: bytes, length: str | None = None, path: str = "/v1/join") -> bytes:
     """A POST."""
     head = f"POST {path} HTTP/1.1\r\nHost: m\r\nConnection: close\r\n"
     return head.encode() + f"Content-Length: {length or len(body)}\r\n\r\n".encode() + body
@@ -102,7 +102,7 @@ def asked(body: bytes, length: str | None = None, path: str = "/v1/join") -> byt
 )
 def test_a_deep_body_is_refused(job: Job, path: str, body: bytes) -> None:
     """Before a parser sees it, whose stack it would use up; the master answers on."""
-    assert b" 400 " in sent(job.server.port, asked(body, path=path))[:16]
+    assert b" 400 " in raw_answer(job.server.port, raw_request(body, path=path))[:16]
     assert 200 == job.call("GET", "/healthz")[0]
 
 
@@ -113,7 +113,7 @@ def test_an_odd_length_is_refused(
     job: Job, length: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With an answer, and not with a traceback."""
-    answer = sent(job.server.port, asked(b"{}", length))
+    answer = raw_answer(job.server.port, raw_request(b"{}", length))
     assert b" 400 " in answer[:16]
     assert "" == capsys.readouterr().err
 
@@ -121,14 +121,14 @@ def test_an_odd_length_is_refused(
 @pytest.mark.parametrize("path", ["//[", "/v1/world?" + "a&" * 100, "/v1/world?pod=a&after=²", "*"])
 def test_an_odd_path_is_refused(job: Job, path: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Likewise."""
-    answer = sent(job.server.port, f"GET {path} HTTP/1.0\r\n\r\n".encode())
+    answer = raw_answer(job.server.port, f"GET {path} HTTP/1.0\r\n\r\n".encode())
     assert answer[9:12] in (b"400", b"404")
     assert "" == capsys.readouterr().err
 
 
 def test_what_is_sent_slowly_is_not_waited_for(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     """A head that comes byte by byte has its time, however it goes on; others are answered."""
-    monkeypatch.setattr(httpserver, "ASK_SECONDS", 0.3)
+    monkeypatch.setattr(bounded_http, "ASK_SECONDS", 0.3)
     over = threading.Event()
     with socket.create_connection(("127.0.0.1", job.server.port), timeout=60) as connection:
         connection.sendall(b"POST /v1/join HTTP/1.1\r\n")
@@ -155,13 +155,13 @@ def test_what_is_sent_slowly_is_not_waited_for(job: Job, monkeypatch: pytest.Mon
 
 def connections(job: Job, count: int, question: bytes = b"") -> list[socket.socket]:
     """Connections that stay, each after the answer to a question."""
-    held = []
+    sockets = []
     for _ in range(count):
-        held.append(socket.create_connection(("127.0.0.1", job.server.port), timeout=60))
+        sockets.append(socket.create_connection(("127.0.0.1", job.server.port), timeout=60))
         if question:
-            held[-1].sendall(question)
-            assert held[-1].recv(12).endswith(b"200")
-    return held
+            sockets[-1].sendall(question)
+            assert sockets[-1].recv(12).endswith(b"200")
+    return sockets
 
 
 def test_there_are_so_many_connections_and_no_more(
@@ -169,13 +169,13 @@ def test_there_are_so_many_connections_and_no_more(
 ) -> None:
     """One too many is closed, where all are of the job's; a place that is free is had again."""
     monkeypatch.setattr(type(guarded.server._server), "most", 5)
-    shown = f"GET /v1/status HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode()
-    held = connections(guarded, 5, shown)
-    assert b"" == sent(guarded.server.port, b"")
-    for one in held:
-        one.close()
+    question = f"GET /v1/status HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode()
+    sockets = connections(guarded, 5, question)
+    assert b"" == raw_answer(guarded.server.port, b"")
+    for connection in sockets:
+        connection.close()
     for _ in range(1000):
-        if sent(guarded.server.port, b"GET /healthz HTTP/1.0\r\n\r\n"):
+        if raw_answer(guarded.server.port, b"GET /healthz HTTP/1.0\r\n\r\n"):
             break
     else:
         pytest.fail("no place was free again")
@@ -186,21 +186,23 @@ def test_strangers_who_stay_keep_no_worker_out(
 ) -> None:
     """The oldest of them makes room for the next, and whoever has shown the token stays."""
     monkeypatch.setattr(type(guarded.server._server), "most", 5)
-    shown = f"GET /v1/status HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode()
-    (worker,) = connections(guarded, 1, shown)
+    question = f"GET /v1/status HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode()
+    (worker,) = connections(guarded, 1, question)
     for _ in range(3):
         strangers = connections(guarded, 7)
         assert b"" == strangers[0].recv(1)
         assert 200 == guarded.call("GET", "/v1/status")[0]
     while b"workers" not in worker.recv(65536):  # the rest of the first answer
         pass
-    worker.sendall(shown)
+    worker.sendall(question)
     assert worker.recv(12).endswith(b"200")
 
 
 def test_who_asks_for_health_alone_does_not_stay(guarded: Guarded) -> None:
     """The connection ends with the answer, whatever the caller would like."""
-    answer = sent(guarded.server.port, b"GET /healthz HTTP/1.1\r\nConnection: keep-alive\r\n\r\n")
+    answer = raw_answer(
+        guarded.server.port, b"GET /healthz HTTP/1.1\r\nConnection: keep-alive\r\n\r\n"
+    )
     assert b" 200 " in answer[:16]
     assert b"Connection: close" in answer
 
@@ -213,7 +215,7 @@ def test_who_shows_no_token_is_not_heard(guarded: Guarded, token: str) -> None:
     for path in PATHS:
         assert 401 == guarded.call("POST", path, {"pod": "demo-edljob-worker-0"}, token)[0]
         # Nothing of the body has come, and nobody waits for it.
-        assert b" 401 " in sent(guarded.server.port, asked(b"", "60000", path))[:16]
+        assert b" 401 " in raw_answer(guarded.server.port, raw_request(b"", "60000", path))[:16]
     for path in ("/v1/world?pod=demo-edljob-worker-0", "/v1/status"):
         assert 401 == guarded.call("GET", path, None, token)[0]
     assert 200 == guarded.call("GET", "/healthz", None, "")[0]
@@ -221,7 +223,7 @@ def test_who_shows_no_token_is_not_heard(guarded: Guarded, token: str) -> None:
 
 
 def test_a_pod_from_before_there_were_tokens_is_heard(guarded: Guarded) -> None:
-    """As long as there is one: the watcher was upgraded while its job trained."""
+    """As long as there is one: the operator was upgraded while its job trained."""
     guarded.run(0, 1)
     guarded.pods["demo-edljob-worker-1"].pop("spec")
     guarded.write()
@@ -237,8 +239,8 @@ def test_an_address_is_the_pods_own(guarded: Guarded) -> None:
     """The others would be sent to a stranger."""
     guarded.run(0, 1)
     guarded.master.tick()
-    status, said = guarded.join(0, address="10.6.6.6")
-    assert (400, True) == (status, "10.6.6.6 is no address of pod" in said["error"])
+    status, answer = guarded.join(0, address="10.6.6.6")
+    assert (400, True) == (status, "10.6.6.6 is no address of pod" in answer["error"])
     assert 200 == guarded.join(0)[0]
     assert 200 == guarded.join(1, address="demo-edljob-worker-1.lab.svc")[0]
 
@@ -252,22 +254,22 @@ def test_a_world_with_a_stranger_in_it_is_not_taken(guarded: Guarded) -> None:
         {"pod": f"demo-edljob-worker-{number}", "address": address, "port": 1, "procs": 1}
         for number, address in ((0, "10.0.0.0"), (1, "10.6.6.6"))
     ]
-    status, said = guarded.join(0, world={"generation": 5, "nodes": nodes})
-    assert (200, "stop") == (status, said["state"])
+    status, answer = guarded.join(0, world={"generation": 5, "nodes": nodes})
+    assert (200, "stop") == (status, answer["state"])
     assert 0 == guarded.master.status()["generation"]
 
 
 def test_a_generation_that_trains_is_not_replaced() -> None:
     """By what one worker tells of another, later one; the next number is beyond it."""
-    found = Membership(Timing(gather=0.0, recover=0.0), 1, 0.0)
-    node, other = Node("a-0", "10.0.0.1"), Node("b-0", "10.0.0.2")
-    found.join(node, World(), 1.0, training=False)
-    first = found.tick(["a-0"], 2.0)
+    rendezvous = Rendezvous(Timing(gather=0.0, recover=0.0), 1, 0.0)
+    node, other = PeerNode("a-0", "10.0.0.1"), PeerNode("b-0", "10.0.0.2")
+    rendezvous.join(node, Generation(), 1.0, training=False)
+    first = rendezvous.tick(["a-0"], 2.0)
     assert first is not None
-    assert not found.join(other, World(7, (other,)), 3.0, training=True)
-    found.join(other, World(2**52), 3.0, training=False)
-    assert first == found.world
-    found.join(node, World(1), 4.0, training=False)
-    second = found.tick(["a-0", "b-0"], 5.0)
+    assert not rendezvous.join(other, Generation(7, (other,)), 3.0, training=True)
+    rendezvous.join(other, Generation(2**52), 3.0, training=False)
+    assert first == rendezvous.world
+    rendezvous.join(node, Generation(1), 4.0, training=False)
+    second = rendezvous.tick(["a-0", "b-0"], 5.0)
     assert second is not None
     assert (8, {"a-0", "b-0"}) == (second.generation, set(second.pods))

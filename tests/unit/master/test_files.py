@@ -93,9 +93,9 @@ class Calls:
 @pytest.fixture
 def master() -> Iterator[Calls]:
     """A master that only listens."""
-    made = Calls()
-    yield made
-    made.close()
+    fake = Calls()
+    yield fake
+    fake.close()
 
 
 @pytest.mark.parametrize("name", OURS)
@@ -120,15 +120,15 @@ def test_reports_say_samples_and_the_time_between_steps(master: Calls) -> None:
     for _ in range(5):
         reporter.step(samples=8)
     reporter.close()
-    (said,) = master.heard
+    (call,) = master.heard
     assert ("/v1/report", "demo-0", 3, 5, 160) == (
-        said["path"],
-        said["pod"],
-        said["generation"],
-        said["step"],
-        said["samples"],
+        call["path"],
+        call["pod"],
+        call["generation"],
+        call["step"],
+        call["samples"],
     )
-    assert 0 <= said["seconds"] < 5
+    assert 0 <= call["seconds"] < 5
 
 
 def test_work_of_ones_own_is_what_counts_where_it_is_told(master: Calls) -> None:
@@ -150,7 +150,7 @@ def test_what_did_not_arrive_is_told_with_the_next_report(master: Calls) -> None
     reporter._flush()
     reporter.step(samples=4)
     reporter.close()
-    assert [3, 7] == [said["samples"] for said in master.heard]
+    assert [3, 7] == [call["samples"] for call in master.heard]
 
 
 @pytest.mark.parametrize(
@@ -190,9 +190,9 @@ def test_a_worker_joins_and_joins_again_where_it_is_not_known(master: Calls) -> 
     go = {"state": "go", "generation": 1, "rank": 0}
     master.answers += [(200, {"state": "wait"}), (404, {}), (200, {"state": "wait"}), (200, go)]
     assert go == worker(master).wait()
-    paths = [said["path"] for said in master.heard]
-    asked = "/v1/world?pod=demo-0&after=0"
-    assert ["/v1/join", asked, "/v1/join", asked] == paths
+    paths = [call["path"] for call in master.heard]
+    poll = "/v1/world?pod=demo-0&after=0"
+    assert ["/v1/join", poll, "/v1/join", poll] == paths
     first = master.heard[0]
     assert ("demo-0", "10.0.0.1", 1) == (first["pod"], first["address"], first["procs"])
     assert 0 < first["port"] < 65536
@@ -220,19 +220,19 @@ def test_a_worker_without_a_master_gives_up_in_words(
 def test_a_worker_that_is_told_the_end_ends_so(master: Calls, tmp_path: Path) -> None:
     """With the job's own code and reason."""
     master.answers += [(200, {"state": "end", "code": 1, "message": "another one failed"})]
-    made = worker(master, ALLRANKS_TERMINATION_LOG=str(tmp_path / "reason"))
-    assert 1 == made.run()
+    trainer = worker(master, ALLRANKS_TERMINATION_LOG=str(tmp_path / "reason"))
+    assert 1 == trainer.run()
     assert "another one failed" == (tmp_path / "reason").read_text()
 
 
 def test_a_worker_does_as_the_master_says_of_a_failure(master: Calls) -> None:
     """Join again, or end with a code; without a master, with its own."""
     master.answers += [(200, {"then": "join"}), (200, {"then": "exit", "code": 137})]
-    made = worker(master, ALLRANKS_MASTER_LOST_SECONDS="0")
-    assert made.done(1, "why") is None
-    assert 137 == made.done(137, "why")
+    trainer = worker(master, ALLRANKS_MASTER_LOST_SECONDS="0")
+    assert trainer.done(1, "why") is None
+    assert 137 == trainer.done(137, "why")
     master.answers += [(500, {})]
-    assert 5 == made.done(5, "why")
+    assert 5 == trainer.done(5, "why")
 
 
 def test_a_program_named_without_a_master_is_refused(

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Self
 import pytest
 
 from allranks import names
-from allranks.elastic.members import FAILED, SUCCEEDED, Group, Member
-from allranks.elastic.target import Target
-from allranks_operator.master import options, serving
-from allranks_operator.master.folder import Folder
-from allranks_operator.master.leading import Master
+from allranks.elastic.members import FAILED, SUCCEEDED, Member, MemberGroup
+from allranks.elastic.target import DesiredState
+from allranks_operator.master import options, server
+from allranks_operator.master.backend import Folder
 from allranks_operator.master.log import Log
-from allranks_operator.master.serving import Server
+from allranks_operator.master.master import Master
+from allranks_operator.master.server import MasterServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,10 +42,10 @@ class Clock:
 class Job:
     """A job in a folder, its master, and calls to it."""
 
-    def __init__(self, folder: Path, **asked: Any) -> None:
+    def __init__(self, folder: Path, **options: Any) -> None:
         self.folder = folder
-        self.asked = {"options": {}, "specs": {"worker": {"replicas": 2}}, "strategy": ""} | asked
-        self.groups: dict[str, Group] = {}
+        self.asked = {"options": {}, "specs": {"worker": {"replicas": 2}}, "strategy": ""} | options
+        self.groups: dict[str, MemberGroup] = {}
         self.pods: dict[str, dict[str, Any]] = {}
         self.clock = Clock()
         self.lines = StringIO()
@@ -59,7 +59,7 @@ class Job:
         self.master = Master(
             Folder(self.folder), options.read(text), Log(self.lines), self.clock, read_seconds=0
         )
-        self.server = Server(self.master, "127.0.0.1", 0, self.clock)
+        self.server = MasterServer(self.master, "127.0.0.1", 0, self.clock)
         self.server.start()
 
     def __enter__(self) -> Self:
@@ -71,7 +71,7 @@ class Job:
         self.server.stop()
 
     def run(self, *numbers: int, phase: str = "Running", kind: str = "worker") -> None:
-        """The watcher made these pods."""
+        """The operator made these pods."""
         for number in numbers:
             name = f"demo-edljob-{kind}-{number}"
             self.pods[name] = {
@@ -81,14 +81,14 @@ class Job:
         self.write()
 
     def have(self, kind: str, *members: Member, plan: str = "demo-plan-0") -> None:
-        """The watcher's target."""
-        self.groups[kind] = Group(kind, len(members), members, len(members), plan=plan)
+        """The operator's target."""
+        self.groups[kind] = MemberGroup(kind, len(members), members, len(members), plan=plan)
         self.plan = plan
         self.write()
 
     def write(self) -> None:
-        """Write what the watcher writes."""
-        status = {"target": Target(groups=self.groups, plan=self.plan).as_status()}
+        """Write what the operator writes."""
+        status = {"target": DesiredState(groups=self.groups, plan=self.plan).as_status()}
         job = {
             "metadata": {"name": "demo", "namespace": "lab", "uid": UID},
             "spec": {
@@ -110,24 +110,26 @@ class Job:
         finally:
             connection.close()
 
-    def join(self, number: int, **more: Any) -> tuple[int, Any]:
+    def join(self, number: int, **fields: Any) -> tuple[int, Any]:
         """A worker joins."""
         body = {"pod": f"demo-edljob-worker-{number}", "address": f"10.0.0.{number}", "port": 70}
-        return self.call("POST", "/v1/join", body | more)
+        return self.call("POST", "/v1/join", body | fields)
 
     def world(self, number: int, after: int = 0) -> tuple[int, Any]:
         """A worker asks for a generation."""
         return self.call("GET", f"/v1/world?pod=demo-edljob-worker-{number}&after={after}")
 
-    def done(self, number: int, code: int, **more: Any) -> Any:
+    def done(self, number: int, code: int, **fields: Any) -> Any:
         """A worker's training ended."""
         body = {"pod": f"demo-edljob-worker-{number}", "code": code, "generation": 1}
-        return self.call("POST", "/v1/done", body | more)[1]
+        return self.call("POST", "/v1/done", body | fields)[1]
 
     def silent(self, number: int) -> float:
         """For how long the master has not heard of a worker."""
-        found = {one["pod"]: one["silentSeconds"] for one in self.master.status()["workers"]}
-        seconds: float = found[f"demo-edljob-worker-{number}"]
+        seconds_by_pod = {
+            worker["pod"]: worker["silentSeconds"] for worker in self.master.status()["workers"]
+        }
+        seconds: float = seconds_by_pod[f"demo-edljob-worker-{number}"]
         return seconds
 
     def plans(self) -> dict[str, Any]:
@@ -139,12 +141,14 @@ class Job:
 
     def events(self) -> list[dict[str, Any]]:
         """What was told."""
-        return [json.loads(one) for one in (self.folder / "events.jsonl").read_text().splitlines()]
+        return [
+            json.loads(line) for line in (self.folder / "events.jsonl").read_text().splitlines()
+        ]
 
     def train(self, *numbers: int) -> None:
         """Pods run, join, and their generation begins."""
         self.run(*numbers)
-        self.have("worker", *(Member(number, number, seen=True) for number in numbers))
+        self.have("worker", *(Member(number, number, observed=True) for number in numbers))
         self.master.tick()
         for number in numbers:
             assert 200 == self.join(number)[0]
@@ -154,8 +158,8 @@ class Job:
 @pytest.fixture
 def job(tmp_path: Path) -> Iterator[Job]:
     """A job of two workers."""
-    with Job(tmp_path) as made:
-        yield made
+    with Job(tmp_path) as master_job:
+        yield master_job
 
 
 def test_the_first_plan_is_a_whole_scale_plan(job: Job) -> None:
@@ -189,7 +193,7 @@ def test_numbers_of_plans_are_never_used_twice(job: Job) -> None:
 
 
 def test_a_master_that_finds_its_plan_makes_no_other(job: Job) -> None:
-    """Killed after the plan was written and before the watcher took it."""
+    """Killed after the plan was written and before the operator took it."""
     job.master.tick()
     job.server.stop()
     job.restart()
@@ -210,7 +214,7 @@ def test_a_plan_that_ends_before_the_job_is_read_again_was_not_refused(job: Job)
     job.have("worker", Member(0, 0), Member(1, 1))
     job.clock.now += 2
     job.master.tick()
-    assert ["FirstPlan"] == [one["reason"] for one in job.events()]
+    assert ["FirstPlan"] == [event["reason"] for event in job.events()]
 
 
 def test_workers_join_and_get_their_world(job: Job) -> None:
@@ -234,20 +238,20 @@ def test_workers_join_and_get_their_world(job: Job) -> None:
 def test_a_question_is_held_until_there_is_an_answer(job: Job) -> None:
     """A worker learns at once that it has to stop."""
     job.train(0, 1)
-    found: list[Any] = []
-    asking = threading.Thread(target=lambda: found.append(job.world(0, after=1)))
+    answers: list[Any] = []
+    asking = threading.Thread(target=lambda: answers.append(job.world(0, after=1)))
     asking.start()
     job.run(2)
     job.master.tick()
     job.join(2)
     job.master.tick()
     asking.join(10)
-    assert [(200, {"state": "stop", "generation": 1})] == found
+    assert [(200, {"state": "stop", "generation": 1})] == answers
 
 
 def test_a_question_without_an_answer_says_wait(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a while, so that a silent worker is told from a dead one."""
-    monkeypatch.setattr(serving, "POLL_SECONDS", 0.0)
+    monkeypatch.setattr(server, "POLL_SECONDS", 0.0)
     job.train(0, 1)
     assert (200, {"state": "wait", "generation": 1}) == job.world(0, after=1)
 
@@ -287,8 +291,8 @@ def test_every_call_is_answered_with_a_status_and_json(
 ) -> None:
     """A slip is told in words, a stranger that it is one, and nothing breaks."""
     job.train(0)
-    found, answer = job.call(method, path, body)
-    assert status == found
+    code, answer = job.call(method, path, body)
+    assert status == code
     assert isinstance(answer, dict)
 
 
@@ -322,8 +326,8 @@ def test_a_failure_is_joined_again_a_fatal_one_ends_the_job(tmp_path: Path) -> N
         assert {"then": "join"} == job.done(0, 1, message="rank 0 ended with exit code 1")
         assert {"then": "exit", "code": 137} == job.done(1, 137)
         verdict = "the job has failed: demo-edljob-worker-0: bad data"
-        told = {"then": "exit", "code": 13, "message": verdict}
-        assert told == job.done(0, 13, message="bad data")
+        expected = {"then": "exit", "code": 13, "message": verdict}
+        assert expected == job.done(0, 13, message="bad data")
         end = job.master.tick()
         assert end is not None
         assert (1, "demo-edljob-worker-0: bad data") == (end.code, end.message)
@@ -340,10 +344,10 @@ def test_who_fails_too_often_ends_with_the_code_of_the_training(tmp_path: Path) 
         job.master.tick()
         job.join(0, generation=1)
         job.master.tick()
-        why = "demo-edljob-worker-1: rank 0 ended with exit code 7"
+        reason = "demo-edljob-worker-1: rank 0 ended with exit code 7"
         answer = job.world(0)[1]
         assert ("end", 7) == (answer["state"], answer["code"])
-        assert f"the job has failed: {why}" == answer["message"]
+        assert f"the job has failed: {reason}" == answer["message"]
 
 
 def test_numbers_of_generations_go_on_where_all_is_new(job: Job) -> None:
@@ -375,7 +379,7 @@ def test_numbers_of_generations_go_on_where_all_is_new(job: Job) -> None:
 def test_a_master_that_is_told_to_stop_knows_why(
     job: Job, change: dict[str, Any], words: str
 ) -> None:
-    """Its last line is true: the watcher ends it where the job has ended, too."""
+    """Its last line is true: the operator ends it where the job has ended, too."""
     job.master.tick()
     path = job.folder / "job.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
@@ -449,16 +453,16 @@ def test_a_training_without_a_step_is_said_before_it_is_started_anew(tmp_path: P
             led.world(1)
             led.clock.now += 20
             led.master.tick()
-        return [one["reason"] for one in led.events()].count("NoSteps")
+        return [event["reason"] for event in led.events()].count("NoSteps")
 
     with Job(tmp_path) as led:
         led.train(0, 1)
         assert 0 == live(led, 400)
         report(led, 4, 0, 1, speed=8)
         assert (0, 1, 1) == (live(led, 280), live(led, 40), live(led, 200))
-        said = [one["message"] for one in led.events() if one["reason"] == "NoSteps"]
-        assert "no step was reported for 5 minutes" in said[0]
-        assert "started anew after 1800 s without one (stallSeconds)" in said[0]
+        messages = [event["message"] for event in led.events() if event["reason"] == "NoSteps"]
+        assert "no step was reported for 5 minutes" in messages[0]
+        assert "started anew after 1800 s without one (stallSeconds)" in messages[0]
         assert '"NoSteps"' in led.lines.getvalue()
         report(led, 4, 0, 1, speed=8)
         assert (1, 2) == (live(led, 800), live(led, 500))
@@ -506,22 +510,22 @@ def report(job: Job, seconds: float, *numbers: int, speed: float) -> None:
 
 def test_reports_make_a_job_grow_and_its_history_says_so(tmp_path: Path) -> None:
     """From speed to plan, event and history."""
-    asked = {
+    settings = {
         "options": {"measureSeconds": 2, "coolDownSeconds": 3},
         "specs": {"worker": {"minReplicas": 1, "maxReplicas": 2}},
     }
-    with Job(tmp_path, **asked) as job:
+    with Job(tmp_path, **settings) as job:
         job.master.tick()
         job.train(0)
         report(job, 20, 0, speed=8)
         assert {"worker": {"replicas": 2}} == job.plans()["demo-plan-1"]["replicaResourceSpecs"]
-        assert {"FirstPlan", "Generation", "Grow"} == {one["reason"] for one in job.events()}
+        assert {"FirstPlan", "Generation", "Grow"} == {event["reason"] for event in job.events()}
         job.master.end = None
         job.done(0, 0)
         job.master.tick()
         job.master.finish()
-        kept = json.loads((tmp_path / "history.json").read_text())
-        assert (UID, {"1": 8.0}, "Succeeded") == (kept["uid"], kept["speeds"], kept["end"])
+        record = json.loads((tmp_path / "history.json").read_text())
+        assert (UID, {"1": 8.0}, "Succeeded") == (record["uid"], record["speeds"], record["end"])
 
 
 def test_memory_that_ran_out_is_raised_by_a_plan(tmp_path: Path) -> None:
@@ -537,8 +541,8 @@ def test_memory_that_ran_out_is_raised_by_a_plan(tmp_path: Path) -> None:
         job.write()
         job.clock.now += 2
         job.master.tick()
-        asked = job.plans()["demo-plan-1"]["replicaResourceSpecs"]
-        assert {"worker": {"replicas": 2, "resource": {"memory": "6Gi"}}} == asked
+        specs = job.plans()["demo-plan-1"]["replicaResourceSpecs"]
+        assert {"worker": {"replicas": 2, "resource": {"memory": "6Gi"}}} == specs
 
 
 def test_a_parameter_server_job_ends_with_its_chief(tmp_path: Path) -> None:
@@ -552,7 +556,7 @@ def test_a_parameter_server_job_ends_with_its_chief(tmp_path: Path) -> None:
         assert ["demo-edljob-ps-0.lab.svc:2222"] == first["psHosts"]
         for kind in ("chief", "ps", "worker"):
             job.run(0, kind=kind)
-            job.have(kind, Member(0, 0, seen=True))
+            job.have(kind, Member(0, 0, observed=True))
         job.clock.now += 2
         assert job.master.tick() is None
         job.run(0, kind="chief", phase="Succeeded")
@@ -562,17 +566,17 @@ def test_a_parameter_server_job_ends_with_its_chief(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "ended", "code"),
+    ("kind", "phase", "code"),
     [("ps", FAILED, 1), ("chief", FAILED, 1), ("worker", FAILED, 1), ("worker", SUCCEEDED, None)],
 )
 def test_a_parameter_server_job_fails_with_whom_it_needs(
-    tmp_path: Path, kind: str, ended: str, code: int | None
+    tmp_path: Path, kind: str, phase: str, code: int | None
 ) -> None:
-    """Who was given up is in the watcher's target."""
+    """Who was given up is in the operator's target."""
     with Job(tmp_path, strategy=PS) as job:
-        for each in ("chief", "ps", "worker"):
-            job.run(0, kind=each)
-            job.have(each, Member(0, 0, seen=True, ended=ended if each == kind else ""))
+        for role in ("chief", "ps", "worker"):
+            job.run(0, kind=role)
+            job.have(role, Member(0, 0, observed=True, ended=phase if role == kind else ""))
         end = job.master.tick()
         assert code == (end.code if end else None)
 
@@ -580,7 +584,7 @@ def test_a_parameter_server_job_fails_with_whom_it_needs(
 def test_workers_that_never_call_end_the_job_by_their_pods(job: Job) -> None:
     """A program of the user's own, without the worker beside it."""
     job.run(0, 1, phase="Succeeded")
-    job.have("worker", Member(0, 0, seen=True), Member(1, 1, seen=True))
+    job.have("worker", Member(0, 0, observed=True), Member(1, 1, observed=True))
     end = job.master.tick()
     assert end is not None
     assert (0, "all worker pods have succeeded") == (end.code, end.message)
@@ -602,18 +606,18 @@ def test_a_hundred_workers_poll_at_once(job: Job) -> None:
     """Each question is held, and all are answered when the generation begins."""
     numbers = range(100)
     job.run(*numbers)
-    job.have("worker", *(Member(number, number, seen=True) for number in numbers))
+    job.have("worker", *(Member(number, number, observed=True) for number in numbers))
     job.master.tick()
     for number in numbers:
         job.join(number)
     answers: list[Any] = []
     asking = [
-        threading.Thread(target=lambda each=number: answers.append(job.world(each)[1]))
+        threading.Thread(target=lambda index=number: answers.append(job.world(index)[1]))
         for number in numbers
     ]
-    for one in asking:
-        one.start()
+    for thread in asking:
+        thread.start()
     job.master.tick()
-    for one in asking:
-        one.join(60)
+    for thread in asking:
+        thread.join(60)
     assert set(numbers) == {answer["rank"] for answer in answers}

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from allranks.model import jobspec
-from allranks.model.jobspec import JobSpec
+from allranks.model import job_spec
+from allranks.model.job_spec import JobSpec
 from allranks.values.merge import merge
 from allranks.values.sources import defaults
 
@@ -19,7 +19,7 @@ def spec(**user: Any) -> JobSpec:
 
 def test_every_top_level_key_is_read_or_left_to_the_chart_on_purpose() -> None:
     """The two lists hold for this workload's keys as well."""
-    assert jobspec.READ | jobspec.CHART_ONLY | {"mpi"} == set(defaults("mpi"))
+    assert job_spec.READ | job_spec.CHART_ONLY | {"mpi"} == set(defaults("mpi"))
 
 
 @pytest.mark.parametrize(
@@ -52,29 +52,29 @@ def test_the_workers_template_is_over_the_shared_one() -> None:
             {"name": "log", "resources": {"requests": {"cpu": "1"}}},
         ],
     }
-    found = spec(podTemplate={"spec": shared}, mpi={"worker": {"podTemplate": {"spec": own}}})
-    assert {"a": "1", "b": "2"} == found.node_selector
-    assert {"cpu": 8000} == found.requests(0)
+    job = spec(podTemplate={"spec": shared}, mpi={"worker": {"podTemplate": {"spec": own}}})
+    assert {"a": "1", "b": "2"} == job.node_selector
+    assert {"cpu": 8000} == job.requests(0)
 
 
 def test_a_launcher_without_ranks_asks_for_its_own_alone() -> None:
     """Neither the job's shares nor its GPU type; the shared template and its own count."""
-    found = spec(
+    launcher = spec(
         gpuType={"value": "H100"},
         resources={"perPod": {"requests": {"cpu": "64"}}},
         podTemplate={"spec": {"tolerations": [{"key": "x", "operator": "Exists"}]}},
         mpi={"launcher": {"resources": {"requests": {"cpu": "2"}, "limits": {"memory": "1Gi"}}}},
     ).launcher
-    assert found is not None
-    assert {"cpu": 2000, "memory": 2**30} == found.requests(0)
-    assert ("", "") == found.gpu_type
-    assert ({"key": "x", "operator": "Exists"},) == found.tolerations
+    assert launcher is not None
+    assert {"cpu": 2000, "memory": 2**30} == launcher.requests(0)
+    assert ("", "") == launcher.gpu_type
+    assert ({"key": "x", "operator": "Exists"},) == launcher.tolerations
 
 
 def test_a_launcher_with_ranks_is_one_of_the_nodes() -> None:
     """It has no spec of its own; neither has a workload without a launcher."""
-    found = spec(mpi={"runLauncherAsWorker": True})
-    assert (None, True) == (found.launcher, found.launcher_first)
+    job = spec(mpi={"runLauncherAsWorker": True})
+    assert (None, True) == (job.launcher, job.launcher_first)
     other = JobSpec.from_values(defaults("torchrun"))
     assert (None, False) == (other.launcher, other.launcher_first)
 

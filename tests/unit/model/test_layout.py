@@ -28,9 +28,9 @@ def test_values_are_exactly_what_the_chart_takes() -> None:
 def test_the_hash_is_of_the_canonical_json() -> None:
     """Anyone can check it: SHA-256 over the values without it, keys sorted, no spaces."""
     values = PLAIN.to_values()
-    said = values.pop("hash")
+    digest = values.pop("hash")
     text = json.dumps(values, sort_keys=True, separators=(",", ":"))
-    assert hashlib.sha256(text.encode()).hexdigest() == said
+    assert hashlib.sha256(text.encode()).hexdigest() == digest
 
 
 def test_the_hash_is_of_what_is_rendered_and_of_nothing_else() -> None:
@@ -49,8 +49,8 @@ def test_everything_is_there_as_data() -> None:
         assignment=(NodeShare(0, "n", "r", "b"),),
         notes=("a note",),
     )
-    found = layout.as_dict()
-    assert json.loads(json.dumps(found)) == found
-    assert found["assignment"] == [{"rank": 0, "node": "n", "rack": "r", "block": "b"}]
-    assert found["perPod"] == {"cpu": "96", "memory": "1Ti", "shm": "8Gi"}
-    assert (found["gpus"], found["notes"]) == (16, ["a note"])
+    data = layout.as_dict()
+    assert json.loads(json.dumps(data)) == data
+    assert data["assignment"] == [{"rank": 0, "node": "n", "rack": "r", "block": "b"}]
+    assert data["perPod"] == {"cpu": "96", "memory": "1Ti", "shm": "8Gi"}
+    assert (data["gpus"], data["notes"]) == (16, ["a note"])

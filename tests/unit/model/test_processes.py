@@ -26,7 +26,7 @@ def test_each_rank_has_one_node_and_each_node_its_ranks(slots: list[int]) -> Non
 
 def test_of_nodes_that_join_and_leave_only_the_first_is_known() -> None:
     """Behind the first node of an elastic range nothing is said that may not be so."""
-    job = Processes.even(3, 4, known=1)
+    job = Processes.even(3, 4, fixed=1)
 
     assert [job.ranks(node) for node in range(3)] == [range(4), None, None]
     assert [job.node(rank) for rank in (0, 3, 4, 11)] == [0, 0, None, None]

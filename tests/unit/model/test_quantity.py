@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allranks.errors import InputError
-from allranks.model import quantity
+from allranks.k8s import quantity
 
 SUFFIXES = {
     "n": Fraction(1, 10**9), "u": Fraction(1, 10**6), "m": Fraction(1, 1000), "": Fraction(1),
@@ -90,9 +90,9 @@ def test_what_is_no_quantity_is_refused(text: Any) -> None:
 )
 def test_the_hint_is_the_nearest_spelling(text: str, fix: str) -> None:
     """A unit as people write it elsewhere is turned into the one Kubernetes has."""
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError) as excinfo:
         quantity.parse(text)
-    assert fix in caught.value.problem.hint
+    assert fix in excinfo.value.problem.hint
 
 
 def test_a_negative_count_is_a_bug_of_ours() -> None:
@@ -120,9 +120,9 @@ def test_formatted_sizes_are_exact(count: int) -> None:
 @given(st.integers(0, 2**62))
 def test_shown_sizes_never_promise_too_much(count: int) -> None:
     """A size for people is rounded down, by less than a tenth of its unit."""
-    shown = quantity.parse(quantity.show_bytes(count))
-    assert shown <= count
-    assert count - shown <= max(count // 10, 0)
+    size = quantity.parse(quantity.show_bytes(count))
+    assert size <= count
+    assert count - size <= max(count // 10, 0)
 
 
 def test_units_are_formatted_by_their_resource() -> None:

@@ -63,7 +63,7 @@ _FAILURE = st.builds(
 def test_json_form_reads_back(status: RunStatus) -> None:
     """What `as_dict` writes as JSON, `from_dict` reads back to the same status."""
     roles = count_roles(status.pods)
-    whole = RunStatus.from_dict({**status.as_dict(), "roles": [one.as_dict() for one in roles]})
+    whole = RunStatus.from_dict({**status.as_dict(), "roles": [role.as_dict() for role in roles]})
     assert whole == RunStatus.from_dict(json.loads(json.dumps(whole.as_dict())))
     assert status.pods == whole.pods
     assert status.failure == whole.failure

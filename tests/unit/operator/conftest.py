@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from allranks.cluster.connection import Connection
-from allranks_operator.kube.api import Api
+from allranks_operator.kube.client import Api, connect
 from tests.unit.operator.fakes import FakeServer
 
 if TYPE_CHECKING:
@@ -39,4 +38,4 @@ def api(server: FakeServer, tmp_path: Path) -> Api:
     }
     path = tmp_path / "kubeconfig"
     path.write_text(json.dumps(config))
-    return Api(Connection(str(path), None, 5.0))
+    return Api(connect(str(path), None, 5.0))

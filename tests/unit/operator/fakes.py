@@ -19,14 +19,14 @@ _PATIENCE = 60.0
 _POLL = 0.005
 
 
-def until(check: Callable[[], Any], what: str, seconds: float = _PATIENCE) -> Any:
+def until(check: Callable[[], Any], expectation: str, seconds: float = _PATIENCE) -> Any:
     """Wait for `check` to be true and return what it gave; fail the test when it never is."""
     deadline = time.monotonic() + seconds
-    while not (found := check()):
+    while not (result := check()):
         if time.monotonic() > deadline:
-            pytest.fail(f"{what} did not happen within {seconds:g} s", pytrace=False)
+            pytest.fail(f"{expectation} did not happen within {seconds:g} s", pytrace=False)
         time.sleep(_POLL)
-    return found
+    return result
 
 
 class Line:
@@ -37,9 +37,9 @@ class Line:
         self._sent: queue.Queue[Any] = queue.Queue()
         self.over = threading.Event()
 
-    def send(self, kind: str, found: dict[str, Any]) -> None:
+    def send(self, kind: str, manifest: dict[str, Any]) -> None:
         """One change."""
-        self._sent.put({"type": kind, "object": found})
+        self._sent.put({"type": kind, "object": manifest})
 
     def end(self) -> None:
         """End it as the server does after some minutes."""
@@ -126,35 +126,35 @@ class FakeServer:
             self.lines.append(line)
             line.serve(handler)
             return
-        found = self.routes.get((handler.command, url.path))
+        answer = self.routes.get((handler.command, url.path))
         if query.get("watch"):
-            found = self.refusals.pop(0)
-        elif found is None:
-            found = self.pages.pop(0) if self.pages else listed()
-        if callable(found):
-            found = found(query, body)
-        status, data, *more = found if isinstance(found, tuple) else (200, found)
+            answer = self.refusals.pop(0)
+        elif answer is None:
+            answer = self.pages.pop(0) if self.pages else pod_list()
+        if callable(answer):
+            answer = answer(query, body)
+        status, data, *headers = answer if isinstance(answer, tuple) else (200, answer)
         content = json.dumps(data).encode()
         handler.send_response(status)
-        for name, value in (more[0] if more else {}).items():
+        for name, value in (headers[0] if headers else {}).items():
             handler.send_header(name, value)
         handler.send_header("Content-Length", str(len(content)))
         handler.end_headers()
         handler.wfile.write(content)
 
 
-def listed(*items: dict[str, Any], version: str = "1", more: str = "") -> dict[str, Any]:
+def pod_list(*items: dict[str, Any], version: str = "1", next_page: str = "") -> dict[str, Any]:
     """A page of a list of pods."""
-    metadata = {"resourceVersion": version, "continue": more}
+    metadata = {"resourceVersion": version, "continue": next_page}
     return {"kind": "PodList", "apiVersion": "v1", "metadata": metadata, "items": list(items)}
 
 
-def refused(status: int, reason: str, message: str = "no") -> tuple[int, dict[str, Any]]:
+def status_answer(status: int, reason: str, message: str = "no") -> tuple[int, dict[str, Any]]:
     """An answer that is a Status object."""
     return status, {"kind": "Status", "code": status, "reason": reason, "message": message}
 
 
-def pod(name: str, version: str = "1", **more: Any) -> dict[str, Any]:
+def pod(name: str, version: str = "1", **fields: Any) -> dict[str, Any]:
     """A pod as a list has it."""
     metadata = {"name": name, "namespace": "lab", "uid": f"u-{name}", "resourceVersion": version}
-    return {"metadata": metadata | more.pop("metadata", {}), **more}
+    return {"metadata": metadata | fields.pop("metadata", {}), **fields}

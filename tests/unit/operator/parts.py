@@ -1,4 +1,4 @@
-"""The watcher's parts around a pretended API server, put together as a test needs them."""
+"""The operator's parts around a pretended API server, put together as a test needs them."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 from allranks import names
 from allranks_operator import log
-from allranks_operator.act import Actor
-from allranks_operator.agenda import Agenda, Turn
+from allranks_operator.cache.cache import ObjectCache
+from allranks_operator.cache.owner_keys import Key
+from allranks_operator.events import EventRecorder
+from allranks_operator.executor import ActionExecutor
 from allranks_operator.kube.resources import ELASTIC_JOBS, PODS, TRAINING_RUNS
 from allranks_operator.metrics import Metrics
-from allranks_operator.telling import Teller
-from allranks_operator.world.keys import Key
-from allranks_operator.world.world import World
+from allranks_operator.workqueue import WorkItem, WorkQueue
 
 if TYPE_CHECKING:
-    from allranks.model.manifest import Manifest
-    from allranks_operator.kube.api import Api
+    from allranks.k8s.manifest import Manifest
+    from allranks_operator.kube.client import Api
     from tests.unit.operator.fakes import FakeServer
 
 JOBS_PATH = f"/apis/{names.ELASTIC_API_VERSION}/namespaces/lab/elasticjobs"
@@ -36,56 +36,56 @@ class Parts:
     Attributes:
         server: what is asked.
         api: who asks.
-        leading: whether this watcher may act.
+        leading: whether this operator may act.
     """
 
     server: FakeServer
     api: Api
     leading: bool = True
-    agenda: Agenda = field(default_factory=Agenda)
+    queue: WorkQueue = field(default_factory=WorkQueue)
     metrics: Metrics = field(default_factory=Metrics)
-    world: World = field(init=False)
-    teller: Teller = field(init=False)
-    actor: Actor = field(init=False)
+    cache: ObjectCache = field(init=False)
+    recorder: EventRecorder = field(init=False)
+    executor: ActionExecutor = field(init=False)
     changed: list[Key] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Put them together."""
-        self.world = World(lambda key, _: self.changed.append(key))
-        self.teller = Teller(self.api, "me", lambda _: None)
-        self.actor = Actor(
+        self.cache = ObjectCache(lambda key, _: self.changed.append(key))
+        self.recorder = EventRecorder(self.api, "me", lambda _: None)
+        self.executor = ActionExecutor(
             self.api,
-            self.world,
+            self.cache,
             self.metrics,
-            self.teller,
+            self.recorder,
             log=log.setup("error", io.StringIO()),
             concurrency=4,
             may_act=lambda: self.leading,
         )
         self.server.routes["POST", EVENTS_PATH] = lambda _, body: body
-        self.server.routes["POST", PODS_PATH] = lambda _, body: made(body)
+        self.server.routes["POST", PODS_PATH] = lambda _, body: creation_answer(body)
 
-    def give(self, *found: Manifest) -> None:
-        """Let the world know of objects."""
-        resources = {one.kind: one for one in (PODS, ELASTIC_JOBS, TRAINING_RUNS)}
-        for one in found:
-            resource = resources.get(one["kind"])
+    def give(self, *manifests: Manifest) -> None:
+        """Let the cache know of objects."""
+        resources = {resource.kind: resource for resource in (PODS, ELASTIC_JOBS, TRAINING_RUNS)}
+        for manifest in manifests:
+            resource = resources.get(manifest["kind"])
             assert resource is not None
-            self.world.change(resource, "lab", "ADDED", one)
+            self.cache.change(resource, "lab", "ADDED", manifest)
 
-    def sent(self, method: str, path: str) -> list[Any]:
+    def bodies(self, method: str, path: str) -> list[Any]:
         """The bodies of the requests of one kind."""
         return [body for verb, at, _, body in self.server.requests if (verb, at) == (method, path)]
 
     def events(self) -> list[str]:
         """The reasons that were told."""
-        return [body["reason"] for body in self.sent("POST", EVENTS_PATH)]
+        return [body["reason"] for body in self.bodies("POST", EVENTS_PATH)]
 
     def due(self) -> float | None:
         """In how many seconds the next turn is, to a tenth; None for never."""
         import time  # noqa: PLC0415 - only this asks for the clock
 
-        due = [at - time.monotonic() for at in self.agenda._due.values()]
+        due = [at - time.monotonic() for at in self.queue._due.values()]
         return round(max(0.0, min(due)), 1) if due else None
 
 
@@ -93,7 +93,7 @@ _versions = iter(range(100, 10_000))
 _lock = threading.Lock()
 
 
-def made(body: Manifest) -> Manifest:
+def creation_answer(body: Manifest) -> Manifest:
     """What the server answers to a creation: the metadata, with a uid and a version."""
     with _lock:
         version = next(_versions)
@@ -126,6 +126,6 @@ def pod(name: str) -> Manifest:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {}}
 
 
-def turn(key: Key = JOB_KEY, since: float | None = None) -> Turn:
+def turn(key: Key = JOB_KEY, since: float | None = None) -> WorkItem:
     """A turn of a key."""
-    return Turn(key, since)
+    return WorkItem(key, since)

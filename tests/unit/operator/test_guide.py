@@ -1,4 +1,4 @@
-"""docs/guides/watcher.md says what the code does: its metrics, its reasons, its flags."""
+"""docs/guides/operator-process.md says what the code does: its metrics, its reasons, its flags."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from allranks_operator import metrics, reasons, settings
+from allranks_operator import events, metrics, settings
 
-GUIDE = Path(__file__).parents[3] / "docs/guides/watcher.md"
+GUIDE = Path(__file__).parents[3] / "docs/guides/operator-process.md"
 
 
 def rows(title: str) -> dict[str, list[str]]:
@@ -18,26 +18,26 @@ def rows(title: str) -> dict[str, list[str]]:
     _, _, rest = text.partition(f"\n## {title}\n")
     assert rest, title
     section = rest.partition("\n## ")[0]
-    found = {}
+    table = {}
     for line in section.splitlines():
-        cells = [one.strip() for one in line.strip("|").split("|")]
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
         if line.startswith("| `"):
-            found[cells[0].strip("`")] = cells[1:]
-    return found
+            table[cells[0].strip("`")] = cells[1:]
+    return table
 
 
 def test_every_metric_is_in_the_guide() -> None:
     """With its labels and what it says."""
     expected = {
-        name: [", ".join(f"`{one}`" for one in labels), what.rstrip(".")]
-        for name, (labels, what) in metrics.TABLE.items()
+        name: [", ".join(f"`{label}`" for label in labels), description.rstrip(".")]
+        for name, (labels, description) in metrics.TABLE.items()
     }
     assert expected == rows("Metrics")
 
 
 def test_every_reason_is_in_the_guide() -> None:
     """With what it means, and no reason beside them."""
-    expected = {reason: [what] for reason, what in reasons.TABLE.items()}
+    expected = {reason: [description] for reason, description in events.TABLE.items()}
     assert expected == rows("Events")
 
 
@@ -45,10 +45,10 @@ def test_every_flag_is_in_the_guide(capsys: pytest.CaptureFixture[str]) -> None:
     """With its variable."""
     with pytest.raises(SystemExit):
         settings.read(["--help"], {})
-    said = re.sub(r"\s+", " ", capsys.readouterr().out)
+    help_text = re.sub(r"\s+", " ", capsys.readouterr().out)
     flags = rows("Flags")
     for flag, (variable, *_) in flags.items():
-        assert flag in said
-        assert variable == "" or variable.strip("`") in said
-    known = set(re.findall(r"--[a-z-]+", said)) - {"--help"}
-    assert known == set(flags)
+        assert flag in help_text
+        assert variable == "" or variable.strip("`") in help_text
+    help_flags = set(re.findall(r"--[a-z-]+", help_text)) - {"--help"}
+    assert help_flags == set(flags)

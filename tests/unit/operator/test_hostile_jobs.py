@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from allranks import names
 from allranks.elastic.decide import decide
-from allranks.elastic.view import JobView
-from allranks_operator.jobs import Jobs
-from tests.unit.operator.parts import JOBS_PATH, PLANS_PATH, Parts, job, made, turn
+from allranks.elastic.snapshot import JobView
+from allranks_operator.reconcilers.elastic_job import ElasticJobReconciler
+from tests.unit.operator.parts import JOBS_PATH, PLANS_PATH, Parts, creation_answer, job, turn
 
 if TYPE_CHECKING:
-    from allranks_operator.kube.api import Api
+    from allranks_operator.kube.client import Api
     from tests.unit.operator.fakes import FakeServer
 
 _SCALARS = (
@@ -118,9 +118,9 @@ _PLAN = _ODD | st.fixed_dictionaries(
 
 def hostile(spec: Any, status: Any, annotations: dict[str, str]) -> dict[str, Any]:
     """The job, as a cluster would have it: its metadata is the API server's."""
-    found = job()
-    found["metadata"]["annotations"] = annotations
-    return {**found, "spec": spec, "status": status}
+    manifest = job()
+    manifest["metadata"]["annotations"] = annotations
+    return {**manifest, "spec": spec, "status": status}
 
 
 def plan(spec: Any, status: Any) -> dict[str, Any]:
@@ -148,21 +148,21 @@ _ANNOTATIONS = st.dictionaries(
 
 
 @settings(max_examples=150, deadline=None)
-@given(spec=_SPEC, status=_STATUS, annotations=_ANNOTATIONS, asked=_PLAN, planned=_STATUS)
+@given(spec=_SPEC, status=_STATUS, annotations=_ANNOTATIONS, plan_spec=_PLAN, planned=_STATUS)
 def test_a_decision_takes_whatever_is_written(
-    spec: Any, status: Any, annotations: dict[str, str], asked: Any, planned: Any
+    spec: Any, status: Any, annotations: dict[str, str], plan_spec: Any, planned: Any
 ) -> None:
     """No exception, however wrong its types; and no more than some actions."""
     view = JobView(
         job=hostile(spec, status, annotations),
-        plans=(plan(asked, planned),),
+        plans=(plan(plan_spec, planned),),
         now=1_800_000_000.0,
         master_image="i",
     )
-    started = time.process_time()
-    found = decide(view)
-    assert len(found.then) < 2_500
-    assert time.process_time() - started < 20
+    start = time.process_time()
+    decision = decide(view)
+    assert len(decision.then) < 2_500
+    assert time.process_time() - start < 20
 
 
 @settings(
@@ -176,22 +176,24 @@ def test_what_is_decided_is_carried_out(
     parts = Parts(server, api)
     services = "/api/v1/namespaces/lab/services"
     for path in (services, PLANS_PATH):
-        server.routes["POST", path] = lambda _, body: {**body, **made(body)}
+        server.routes["POST", path] = lambda _, body: {**body, **creation_answer(body)}
     server.routes["PATCH", f"{JOBS_PATH}/j/status"] = lambda _, body: {
         **hostile(spec, body["status"], annotations)
     }
     parts.give(hostile(spec, status, annotations))
-    looks = Jobs(api, parts.world, parts.agenda, parts.actor, parts.metrics, master_image="i")
-    looks.look(turn())
-    parts.actor.close()
+    looks = ElasticJobReconciler(
+        api, parts.cache, parts.queue, parts.executor, parts.metrics, master_image="i"
+    )
+    looks.reconcile(turn())
+    parts.executor.close()
 
 
 @pytest.mark.parametrize("count", [10_000, 2**53, "9" * 4_000])
 def test_absurd_counts_are_no_work(count: Any) -> None:
     """A job that asks for more than the bounds gets a bounded look."""
     specs = {"worker": {"replicas": count, "template": {"spec": {"containers": [{"name": "m"}]}}}}
-    started = time.process_time()
+    start = time.process_time()
     annotations = {names.MASTER: "external"}
-    found = decide(JobView(job=hostile({"replicaSpecs": specs}, {}, annotations), now=1e9))
-    assert len(found.then) < 2_500
-    assert time.process_time() - started < 20
+    decision = decide(JobView(job=hostile({"replicaSpecs": specs}, {}, annotations), now=1e9))
+    assert len(decision.then) < 2_500
+    assert time.process_time() - start < 20

@@ -1,4 +1,4 @@
-"""What the watcher sends, and what it makes of each answer."""
+"""What the operator sends, and what it makes of each answer."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from allranks.cluster.connection import Connection
-from allranks_operator.kube import errors
-from allranks_operator.kube.api import Api
-from tests.unit.operator.fakes import FakeServer, listed, pod, refused, until
+from allranks import errors
+from allranks_operator.kube.client import Api, connect
+from tests.unit.operator.fakes import FakeServer, pod, pod_list, status_answer, until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,17 +21,21 @@ PATH = "/api/v1/namespaces/lab/pods"
 @pytest.mark.parametrize(
     ("answer", "kind"),
     [
-        (refused(404, "NotFound"), errors.GoneError),
-        (refused(409, "AlreadyExists"), errors.ExistsError),
-        (refused(409, "Conflict"), errors.ConflictError),
-        (refused(410, "Expired"), errors.ExpiredError),
-        (refused(403, "Forbidden", "pods x is forbidden: exceeded quota: q"), errors.QuotaError),
-        (refused(403, "Forbidden", "may not"), errors.RefusedError),
-        (refused(422, "Invalid"), errors.RefusedError),
-        (refused(401, "Unauthorized"), errors.BusyError),
-        (refused(429, "TooManyRequests"), errors.BusyError),
-        (refused(500, "InternalError"), errors.BusyError),
-        (refused(504, "Timeout"), errors.BusyError),
+        (status_answer(404, "NotFound"), errors.NotFoundError),
+        (status_answer(409, "AlreadyExists"), errors.ExistsError),
+        (status_answer(409, "Conflict"), errors.ConflictError),
+        (status_answer(410, "Expired"), errors.ExpiredError),
+        (
+            status_answer(403, "Forbidden", "pods x is forbidden: exceeded quota: q"),
+            errors.QuotaError,
+        ),
+        (status_answer(403, "Forbidden", "may not"), errors.ForbiddenError),
+        (status_answer(422, "Invalid"), errors.RejectedError),
+        (status_answer(413, "RequestEntityTooLarge"), errors.RefusedError),
+        (status_answer(401, "Unauthorized"), errors.BusyError),
+        (status_answer(429, "TooManyRequests"), errors.BusyError),
+        (status_answer(500, "InternalError"), errors.BusyError),
+        (status_answer(504, "Timeout"), errors.BusyError),
     ],
 )
 def test_a_refusal_says_how_to_go_on(
@@ -40,19 +43,19 @@ def test_a_refusal_says_how_to_go_on(
 ) -> None:
     """Each status is one way to go on; it carries the server's word and sentence."""
     server.routes["POST", PATH] = answer
-    with pytest.raises(errors.ApiError) as caught:
+    with pytest.raises(errors.ApiError) as excinfo:
         api.create(PODS, "lab", pod("a"))
-    assert kind is type(caught.value)
-    assert answer[0] == caught.value.status
-    assert answer[1]["message"] == caught.value.said
-    assert "create pods in namespace lab" in str(caught.value)
+    assert kind is type(excinfo.value)
+    assert answer[0] == excinfo.value.status
+    assert answer[1]["message"] == excinfo.value.detail
+    assert "create pods in namespace lab" in str(excinfo.value)
 
 
 def test_a_namespace_that_ends_is_gone(server: FakeServer, api: Api) -> None:
     """What is refused because its namespace is being removed goes with it; no person is told."""
-    said = "unable to create new content in namespace lab because it is being terminated"
-    server.routes["POST", PATH] = refused(403, "Forbidden", said)
-    with pytest.raises(errors.GoneError):
+    message = "unable to create new content in namespace lab because it is being terminated"
+    server.routes["POST", PATH] = status_answer(403, "Forbidden", message)
+    with pytest.raises(errors.TerminatingError):
         api.create(PODS, "lab", pod("a"))
 
 
@@ -72,12 +75,16 @@ def test_what_is_no_kubernetes_is_busy(server: FakeServer, api: Api) -> None:
 
 def test_one_object_is_found_by_the_right_to_list(server: FakeServer, api: Api) -> None:
     """No right to get is needed; what is not there is gone."""
-    server.pages = [listed(pod("a")), listed()]
-    found, at = api.find(PODS, "lab", "a")
-    assert ("a", "Pod", "v1") == (found["metadata"]["name"], found["kind"], found["apiVersion"])
+    server.pages = [pod_list(pod("a")), pod_list()]
+    manifest, at = api.find(PODS, "lab", "a")
+    assert ("a", "Pod", "v1") == (
+        manifest["metadata"]["name"],
+        manifest["kind"],
+        manifest["apiVersion"],
+    )
     assert "1" == at
     assert {"fieldSelector": "metadata.name=a"} == server.requests[0][2]
-    with pytest.raises(errors.GoneError):
+    with pytest.raises(errors.NotFoundError):
         api.find(PODS, "lab", "a")
 
 
@@ -103,9 +110,11 @@ def test_a_watch_gives_long_and_short_changes(server: FakeServer, api: Api) -> N
     line.send("ADDED", pod("long", annotations={"x": "y" * 3_000_000}))
     line.send("DELETED", pod("short"))
     line.end()
-    kind, found = next(changes)
-    assert ("ADDED", 3_000_000) == (kind, len(found["annotations"]["x"]))
-    assert [("DELETED", "short")] == [(kind, one["metadata"]["name"]) for kind, one in changes]
+    kind, manifest = next(changes)
+    assert ("ADDED", 3_000_000) == (kind, len(manifest["annotations"]["x"]))
+    assert [("DELETED", "short")] == [
+        (kind, manifest["metadata"]["name"]) for kind, manifest in changes
+    ]
 
 
 def test_a_watch_tells_how_it_ends(server: FakeServer, api: Api) -> None:
@@ -116,7 +125,7 @@ def test_a_watch_tells_how_it_ends(server: FakeServer, api: Api) -> None:
         next(broken)
     expired = iter(api.watch(PODS, "lab", [("watch", "1")], silence=5))
     line = until(lambda: server.lines[1:], "the next watch")[0]
-    line.send("ERROR", refused(410, "Expired")[1])
+    line.send("ERROR", status_answer(410, "Expired")[1])
     with pytest.raises(errors.ExpiredError):
         next(expired)
 
@@ -152,14 +161,14 @@ def test_credentials_are_asked_for_now_and_then_and_after_a_refusal(
     }
     path = tmp_path / "plugged"
     path.write_text(json.dumps(config))
-    api = Api(Connection(str(path), None, 5.0))
+    api = Api(connect(str(path), None, 5.0))
     server.routes["POST", PATH] = (201, pod("a"))
     api.create(PODS, "lab", pod("a"))
     before = len(calls.read_text().split())
     for _ in range(20):
         api.create(PODS, "lab", pod("a"))
     assert before == len(calls.read_text().split())
-    server.routes["POST", PATH] = refused(401, "Unauthorized")
+    server.routes["POST", PATH] = status_answer(401, "Unauthorized")
     for _ in range(2):
         with pytest.raises(errors.BusyError):
             api.create(PODS, "lab", pod("a"))

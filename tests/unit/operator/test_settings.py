@@ -6,15 +6,23 @@ import pytest
 
 from allranks.errors import InputError
 from allranks_operator import settings
-from allranks_operator.settings import Settings
+from allranks_operator.settings import OperatorSettings
 
 
 def test_nothing_given_is_the_own_namespace() -> None:
     """And the identity is the host's and the process's."""
-    found = settings.read([], {})
-    assert ((), False, ("", 8080)) == (found.namespaces, found.cluster, found.listen)
-    assert (64, 15, "info") == (found.concurrency, found.lease_seconds, found.log_level)
-    assert found.identity
+    operator_settings = settings.read([], {})
+    assert ((), False, ("", 8080)) == (
+        operator_settings.namespaces,
+        operator_settings.cluster,
+        operator_settings.listen,
+    )
+    assert (64, 15, "info") == (
+        operator_settings.concurrency,
+        operator_settings.lease_seconds,
+        operator_settings.log_level,
+    )
+    assert operator_settings.identity
 
 
 def test_flags_win_over_variables() -> None:
@@ -31,8 +39,10 @@ def test_flags_win_over_variables() -> None:
         "ALLRANKS_LEASE_NAME": "l",
         "ALLRANKS_LEASE_SECONDS": "30",
         "ALLRANKS_IDENTITY": "pod",
+        "ALLRANKS_OPERATOR_ACCOUNT": "account",
+        "ALLRANKS_OPERATOR_NAMESPACE": "home",
     }
-    expected = Settings(
+    expected = OperatorSettings(
         namespaces=("a", "b"),
         master_image="i:1",
         listen=("", 9),
@@ -40,24 +50,30 @@ def test_flags_win_over_variables() -> None:
         lease_name="l",
         lease_seconds=30,
         identity="pod",
+        account="account",
+        account_namespace="home",
         concurrency=8,
         pod_logs=True,
         log_level="debug",
     )
     assert expected == settings.read([], environment)
     words = ["-n", "c,d", "--namespace", "e", "--listen", "[::1]:0", "--concurrency=4"]
-    found = settings.read(words, environment)
-    assert (("c", "d", "e"), ("::1", 0), 4) == (found.namespaces, found.listen, found.concurrency)
+    operator_settings = settings.read(words, environment)
+    assert (("c", "d", "e"), ("::1", 0), 4) == (
+        operator_settings.namespaces,
+        operator_settings.listen,
+        operator_settings.concurrency,
+    )
 
 
 def test_all_namespaces_are_all() -> None:
     """Whatever namespaces the environment names."""
-    found = settings.read(["--all-namespaces"], {"ALLRANKS_WATCH_NAMESPACES": "a"})
-    assert ((), True) == (found.namespaces, found.cluster)
+    operator_settings = settings.read(["--all-namespaces"], {"ALLRANKS_WATCH_NAMESPACES": "a"})
+    assert ((), True) == (operator_settings.namespaces, operator_settings.cluster)
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["--listen", "8080x"], "--listen"),
         (["--listen", ":70000"], "from 0 to 65535"),
@@ -67,9 +83,9 @@ def test_all_namespaces_are_all() -> None:
         (["-n", "a", "--all-namespaces"], "exclude each other"),
     ],
 )
-def test_what_makes_no_sense_is_refused(words: list[str], said: str) -> None:
+def test_what_makes_no_sense_is_refused(words: list[str], message: str) -> None:
     """With what is allowed."""
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         settings.read(words, {})
 
 
@@ -83,13 +99,13 @@ def test_help_names_every_variable(capsys: pytest.CaptureFixture[str]) -> None:
     """So that who sets the environment finds it."""
     with pytest.raises(SystemExit):
         settings.read(["--help"], {})
-    said = capsys.readouterr().out
-    assert 12 == said.count("[ALLRANKS_")
+    help_text = capsys.readouterr().out
+    assert 14 == help_text.count("[ALLRANKS_")
 
 
-def test_a_watcher_without_a_masters_image_says_so() -> None:
+def test_an_operator_without_a_masters_image_says_so() -> None:
     """By the flag that is missing, and the key with which a job helps itself."""
-    what, hint = settings.lacking(settings.read([], {}))
-    assert "masters of elastic jobs" in what
+    message, hint = settings.lacking(settings.read([], {}))
+    assert "masters of elastic jobs" in message
     assert all(word in hint for word in ("--master-image", "elastic.auto.master.image"))
     assert ("", "") == settings.lacking(settings.read(["--master-image", "i:1"], {}))

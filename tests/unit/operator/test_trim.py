@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from allranks import names
-from allranks.elastic import sights
-from allranks.elastic.job import read as read_job
+from allranks.elastic import observed_pods
+from allranks.elastic.api.job import read as read_job
 from allranks.status import progress, reduce
 from allranks.status.observation import Observation
-from allranks_operator.world.sharing import Shared
-from allranks_operator.world.trim import trim
+from allranks_operator.cache.trim import PartTable, trim
 
 if TYPE_CHECKING:
-    from allranks.model.manifest import Manifest
+    from allranks.k8s.manifest import Manifest
 
 _TIME = "2026-01-01T00:00:{:02}Z"
 _LABELS = {
@@ -45,7 +44,7 @@ def state(word: str, at: int) -> dict[str, Any]:
     }[word]
 
 
-def pod(index: int, word: str, phase: str, **more: Any) -> Manifest:
+def pod(index: int, word: str, phase: str, **fields: Any) -> Manifest:
     """A pod with all that a real one carries."""
     status: dict[str, Any] = {
         "phase": phase,
@@ -106,7 +105,7 @@ def pod(index: int, word: str, phase: str, **more: Any) -> Manifest:
             },
             "ownerReferences": [{**owner, "blockOwnerDeletion": True}],
             "managedFields": [{"manager": "kubelet"}],
-            **more.pop("metadata", {}),
+            **fields.pop("metadata", {}),
         },
         "spec": {
             "nodeName": f"n{index}",
@@ -120,7 +119,7 @@ def pod(index: int, word: str, phase: str, **more: Any) -> Manifest:
             ],
             "tolerations": [{"operator": "Exists"}],
         },
-        "status": status | more.pop("status", {}),
+        "status": status | fields.pop("status", {}),
     }
 
 
@@ -191,15 +190,15 @@ PODS = [
 @pytest.mark.parametrize("status", [{}, FAILED, {"completedIndexes": "0-1", "succeeded": 2}])
 def test_the_status_of_a_run_is_the_same(status: dict[str, Any]) -> None:
     """Of the whole objects and of what is kept of them."""
-    shared = Shared()
-    kept = [trim("Pod", one, shared) for one in PODS]
+    shared = PartTable()
+    trimmed_pods = [trim("Pod", manifest, shared) for manifest in PODS]
     whole = reduce.reduce(Observation("demo", "lab", (job(**status),), tuple(PODS), now=100.0))
     small = (trim("Job", job(**status), shared),)
-    assert whole == reduce.reduce(Observation("demo", "lab", small, tuple(kept), now=100.0))
-    assert progress.read(PODS) == progress.read(kept)
+    assert whole == reduce.reduce(Observation("demo", "lab", small, tuple(trimmed_pods), now=100.0))
+    assert progress.read(PODS) == progress.read(trimmed_pods)
 
 
-def test_the_sight_of_an_elastic_job_is_the_same() -> None:
+def test_the_observed_pods_of_an_elastic_job_are_the_same() -> None:
     """But for the pod itself, which is the smaller one."""
     owner = {"kind": names.ELASTIC_JOB, "name": "j", "uid": "u-j", "controller": True}
     labels = {
@@ -212,45 +211,51 @@ def test_the_sight_of_an_elastic_job_is_the_same() -> None:
     whole = pod(0, "running", "Running", metadata=about)
     metadata = {"name": "j", "namespace": "lab", "uid": "u-j"}
     elastic = read_job({"kind": names.ELASTIC_JOB, "metadata": metadata})
-    (one,) = sights.sort(elastic, [whole]).trainers.values()
-    (other,) = sights.sort(elastic, [trim("Pod", whole, Shared())]).trainers.values()
-    assert one.ready
-    assert one._replace(pod={}) == other._replace(pod={})
+    (trainer,) = observed_pods.sort(elastic, [whole]).trainers.values()
+    (other,) = observed_pods.sort(elastic, [trim("Pod", whole, PartTable())]).trainers.values()
+    assert trainer.ready
+    assert trainer._replace(manifest={}) == other._replace(manifest={})
     assert other.ready
 
 
 def test_parts_that_are_alike_are_kept_once() -> None:
     """Ten thousand pods share their spec, their owners, their conditions."""
-    shared = Shared()
-    one, other = (trim("Pod", pod(index, "running", "Running"), shared) for index in (0, 0))
-    assert one["metadata"]["ownerReferences"] is other["metadata"]["ownerReferences"]
-    assert one["spec"]["containers"] is other["spec"]["containers"]
-    assert one["status"]["conditions"][0] is other["status"]["conditions"][0]
+    shared = PartTable()
+    first, other = (trim("Pod", pod(index, "running", "Running"), shared) for index in (0, 0))
+    assert first["metadata"]["ownerReferences"] is other["metadata"]["ownerReferences"]
+    assert first["spec"]["containers"] is other["spec"]["containers"]
+    assert first["status"]["conditions"][0] is other["status"]["conditions"][0]
 
 
 def test_what_is_kept_is_small() -> None:
     """A pod of many containers' worth of JSON is a few hundred bytes beyond its shared parts."""
-    shared = Shared()
+    shared = PartTable()
     trim("Pod", pod(0, "running", "Running"), shared)
-    kept = trim("Pod", pod(0, "running", "Running"), shared)
-    own = [kept, kept["metadata"], kept["metadata"]["labels"], kept["spec"], kept["status"]]
+    trimmed = trim("Pod", pod(0, "running", "Running"), shared)
+    own = [
+        trimmed,
+        trimmed["metadata"],
+        trimmed["metadata"]["labels"],
+        trimmed["spec"],
+        trimmed["status"],
+    ]
     assert sum(sys.getsizeof(part) for part in own) < 2_000
-    assert "managedFields" not in kept["metadata"]
+    assert "managedFields" not in trimmed["metadata"]
 
 
 def test_what_is_kept_whole_loses_only_records() -> None:
     """An elastic job needs its templates; nobody needs who wrote which field."""
     last = "kubectl.kubernetes.io/last-applied-configuration"
     metadata = {"name": "j", "managedFields": [], "annotations": {last: "{}", "a": "b"}}
-    found = {"kind": names.ELASTIC_JOB, "metadata": metadata, "spec": {"x": {"y": 1}}}
-    kept = trim(names.ELASTIC_JOB, found, Shared())
-    assert {"name": "j", "annotations": {"a": "b"}} == kept["metadata"]
-    assert found["spec"] == kept["spec"]
-    assert last in found["metadata"]["annotations"]
+    manifest = {"kind": names.ELASTIC_JOB, "metadata": metadata, "spec": {"x": {"y": 1}}}
+    trimmed = trim(names.ELASTIC_JOB, manifest, PartTable())
+    assert {"name": "j", "annotations": {"a": "b"}} == trimmed["metadata"]
+    assert manifest["spec"] == trimmed["spec"]
+    assert last in manifest["metadata"]["annotations"]
 
 
 def test_an_object_may_lack_everything() -> None:
     """Nothing of a pod or a Job is taken for granted but its metadata."""
     for kind in ("Pod", "Job", "StatefulSet", "Service", names.SCALE_PLAN):
-        kept = trim(kind, {"kind": kind, "metadata": {"name": "x"}}, Shared())
-        assert "x" == kept["metadata"]["name"]
+        trimmed = trim(kind, {"kind": kind, "metadata": {"name": "x"}}, PartTable())
+        assert "x" == trimmed["metadata"]["name"]

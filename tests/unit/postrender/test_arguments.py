@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allranks.errors import InputError
-from allranks.postrender import Options, arguments
+from allranks.postrender import PostrenderOptions, arguments
 
 VALUES = (
     "kueue",
@@ -43,7 +43,7 @@ def command_lines(draw: st.DrawFn) -> list[str]:
     return words
 
 
-def read(argv: list[str]) -> Options | str:
+def read(argv: list[str]) -> PostrenderOptions | str:
     """The options, or the problem."""
     try:
         return arguments.parse(argv)
@@ -72,7 +72,7 @@ def test_the_usual_run_imports_little() -> None:
         f"print([name for name in {heavy} if name in sys.modules], file=sys.stderr); sys.exit(code)"
     )
     job = "{apiVersion: batch/v1, kind: Job, metadata: {name: a}, spec: {template: {spec: {}}}}"
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-I", "-c", code],
         input=job,
         capture_output=True,
@@ -81,5 +81,5 @@ def test_the_usual_run_imports_little() -> None:
         check=False,
     )
 
-    assert (0, "[]\n") == (done.returncode, done.stderr)
-    assert "kueue.x-k8s.io/queue-name: research" in done.stdout
+    assert (0, "[]\n") == (process.returncode, process.stderr)
+    assert "kueue.x-k8s.io/queue-name: research" in process.stdout

@@ -59,12 +59,12 @@ def test_a_scalar_in_the_way_is_named() -> None:
     """A list where a map must stand is the user's mistake, with its place."""
     edit = Edit({"spec": {"affinity": [1]}}, 'stdin:7, Job "x"')
 
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError) as excinfo:
         edit.put(("spec", "affinity", "podAffinity"), {})
 
-    assert "spec.affinity" == caught.value.problem.path
-    assert "is a list, expected a map" == caught.value.problem.message
-    assert 'stdin:7, Job "x"' == caught.value.problem.source
+    assert "spec.affinity" == excinfo.value.problem.path
+    assert "is a list, expected a map" == excinfo.value.problem.message
+    assert 'stdin:7, Job "x"' == excinfo.value.problem.source
 
 
 @pytest.mark.parametrize("value", ["text", 3, True, {"a": 1}])

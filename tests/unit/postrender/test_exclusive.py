@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allranks.errors import InputError
-from allranks.postrender import Options, process
+from allranks.postrender import PostrenderOptions, process
 
 KUEUE = "kueue.x-k8s.io/podset-{}-topology"
 KUEUE_TOPOLOGY = tuple(KUEUE.format(mode) for mode in ("required", "preferred", "unconstrained"))
@@ -66,7 +66,7 @@ def test_one_of_the_exclusive_keys_is_left(
     manifest: dict[str, Any], dialect: str, mode: str, least: int
 ) -> None:
     """What is asked replaces what is there, or is refused; a second run changes nothing."""
-    options = Options(
+    options = PostrenderOptions(
         dialect=dialect, queue="research", topology_mode=mode, topology_name="dc", gang_min=least
     )
     text = yaml.safe_dump(manifest)
@@ -108,8 +108,8 @@ def job(own: dict[str, str] | None = None, **pods: Any) -> dict[str, Any]:
 
 def rendered(*manifests: dict[str, Any], **options: Any) -> list[dict[str, Any]]:
     """The objects that come out; a second run must change nothing."""
-    once = process(yaml.safe_dump_all(manifests, sort_keys=False), Options(**options))
-    assert once == process(once, Options(**options))
+    once = process(yaml.safe_dump_all(manifests, sort_keys=False), PostrenderOptions(**options))
+    assert once == process(once, PostrenderOptions(**options))
     return list(yaml.safe_load_all(once))
 
 
@@ -124,8 +124,8 @@ def test_kueue_replaces_the_queue_that_an_annotation_named() -> None:
 
 def test_volcano_takes_what_the_chart_asks_by_annotation_into_the_pod_group() -> None:
     """Without an option the chart's own queue and gang hold, and are said once."""
-    asked = {VOLCANO_OWN[0]: "2", VOLCANO_OWN[1]: "slow"}
-    group, out = rendered(job(asked), dialect="volcano")
+    annotations = {VOLCANO_OWN[0]: "2", VOLCANO_OWN[1]: "slow"}
+    group, out = rendered(job(annotations), dialect="volcano")
 
     assert {"minMember": 2, "queue": "slow"} == group["spec"]
     assert {} == out["metadata"]["annotations"]
@@ -161,5 +161,5 @@ def test_a_pod_group_that_says_something_else_is_not_taken_for_ours() -> None:
     with pytest.raises(InputError, match="queue of its PodGroup is 'slow'"):
         rendered(theirs, job(), dialect="volcano", queue="fast")
 
-    kept, _ = rendered(theirs, job(), dialect="volcano", queue="slow")
-    assert theirs == kept
+    group, _ = rendered(theirs, job(), dialect="volcano", queue="slow")
+    assert theirs == group

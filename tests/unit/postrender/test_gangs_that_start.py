@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from allranks.postrender import Options, process
+from allranks.postrender import PostrenderOptions, process
 
 POD = {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": "x", "image": "x"}]}}
 
@@ -97,7 +97,7 @@ GANG_KEYS = (
 def rendered(manifest: dict[str, Any], **options: Any) -> tuple[str, list[str]]:
     """The stream, and the notes."""
     notes: list[str] = []
-    return process(yaml.safe_dump(manifest), Options(**options), notes.append), notes
+    return process(yaml.safe_dump(manifest), PostrenderOptions(**options), notes.append), notes
 
 
 @pytest.mark.parametrize("dialect", ["volcano", "coscheduling", "kai"])
@@ -145,7 +145,7 @@ def test_kueue_writes_no_gang_and_no_note() -> None:
 
 def test_the_program_prints_the_note_and_succeeds() -> None:
     """A note is no failure: stderr has it, stdout the stream."""
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "allranks.postrender", "--dialect=volcano"],
         input=yaml.safe_dump(stateful()),
         capture_output=True,
@@ -154,10 +154,12 @@ def test_the_program_prints_the_note_and_succeeds() -> None:
         check=False,
     )
 
-    assert 0 == done.returncode
-    assert "schedulerName: volcano" in done.stdout
-    assert done.stderr.startswith('allranks-postrender: note: stdin:1, StatefulSet "db": no gang')
-    assert 1 == done.stderr.count("\n")
+    assert 0 == process.returncode
+    assert "schedulerName: volcano" in process.stdout
+    assert process.stderr.startswith(
+        'allranks-postrender: note: stdin:1, StatefulSet "db": no gang'
+    )
+    assert 1 == process.stderr.count("\n")
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from allranks.errors import InputError
-from allranks.postrender import Options
+from allranks.postrender import PostrenderOptions
 from allranks.postrender.arguments import parse
 
 EVERYTHING = {
@@ -35,7 +35,7 @@ EVERYTHING = {
 
 def test_every_option_has_an_argument() -> None:
     """And this test has every option."""
-    assert set(Options().__dict__) == set(EVERYTHING)
+    assert set(PostrenderOptions().__dict__) == set(EVERYTHING)
 
 
 @pytest.mark.parametrize("field", EVERYTHING)
@@ -46,25 +46,25 @@ def test_an_argument_sets_its_option(field: str) -> None:
     options = parse([*text.split(), *needs])
 
     assert expected == getattr(options, field)
-    defaults = Options()
+    defaults = PostrenderOptions()
     changed = {name for name, value in vars(options).items() if value != getattr(defaults, name)}
     assert {field, *(["topology_mode"] if needs else [])} == changed
 
 
 def test_options_are_values() -> None:
     """Equal by their fields, usable as keys, and never written to."""
-    assert Options(queue="a") == Options(queue="a")
-    assert Options(queue="a") != Options(queue="b")
-    assert 1 == len({Options(queue="a"), Options(queue="a")})
-    assert "queue='a'" in repr(Options(queue="a"))
+    assert PostrenderOptions(queue="a") == PostrenderOptions(queue="a")
+    assert PostrenderOptions(queue="a") != PostrenderOptions(queue="b")
+    assert 1 == len({PostrenderOptions(queue="a"), PostrenderOptions(queue="a")})
+    assert "queue='a'" in repr(PostrenderOptions(queue="a"))
     with pytest.raises(AttributeError, match="read-only"):
-        Options().queue = "a"  # type: ignore[misc]
+        PostrenderOptions().queue = "a"  # type: ignore[misc]
     with pytest.raises(TypeError, match="no field"):
-        Options(quue="a")  # type: ignore[call-arg]
+        PostrenderOptions(quue="a")  # type: ignore[call-arg]
 
 
-@pytest.mark.parametrize("given", [{"dialect": "x"}, {"gang_min": -1}, {"topology_level": "row"}])
-def test_impossible_options_are_refused_at_once(given: dict[str, str]) -> None:
+@pytest.mark.parametrize("options", [{"dialect": "x"}, {"gang_min": -1}, {"topology_level": "row"}])
+def test_impossible_options_are_refused_at_once(options: dict[str, str]) -> None:
     """Before any manifest is read."""
     with pytest.raises(InputError):
-        Options(**given)  # type: ignore[arg-type]
+        PostrenderOptions(**options)  # type: ignore[arg-type]

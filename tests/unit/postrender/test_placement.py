@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from allranks.postrender import Options, process
+from allranks.postrender import PostrenderOptions, process
 
 RACK = "topology.kubernetes.io/rack"
 NODES = "nodeAffinity"
@@ -33,12 +33,12 @@ def workload(kind: str = "Job", **spec: Any) -> dict[str, Any]:
 
 def affinity(manifest: dict[str, Any], **options: Any) -> dict[str, Any]:
     """The affinity of the pods after a run; a second run must change nothing."""
-    once = process(yaml.safe_dump(manifest), Options(**options))
-    assert once == process(once, Options(**options))
+    once = process(yaml.safe_dump(manifest), PostrenderOptions(**options))
+    assert once == process(once, PostrenderOptions(**options))
     *_, out = yaml.safe_load_all(once)
-    found = out["spec"]["template"]["spec"].get("affinity", {})
-    assert isinstance(found, dict)
-    return found
+    result = out["spec"]["template"]["spec"].get("affinity", {})
+    assert isinstance(result, dict)
+    return result
 
 
 def placed(manifest: dict[str, Any], mode: str) -> dict[str, Any]:
@@ -68,14 +68,14 @@ def test_alternatives_each_get_the_requirement() -> None:
     fields = {"key": "metadata.name", "operator": "In", "values": ["n1"]}
     terms = [{"matchExpressions": [other]}, {"matchFields": [fields]}, {}]
     existing = {NODES: {REQUIRED: {"nodeSelectorTerms": terms}}, "podAntiAffinity": {REQUIRED: []}}
-    found = affinity(placed(workload(affinity=existing), "required"))
+    rules = affinity(placed(workload(affinity=existing), "required"))
 
     assert [
         {"matchExpressions": [other, IN_R3]},
         {"matchFields": [fields], "matchExpressions": [IN_R3]},
         {},
-    ] == found[NODES][REQUIRED]["nodeSelectorTerms"]
-    assert {REQUIRED: []} == found["podAntiAffinity"]
+    ] == rules[NODES][REQUIRED]["nodeSelectorTerms"]
+    assert {REQUIRED: []} == rules["podAntiAffinity"]
 
 
 @pytest.mark.parametrize("mode", ["required", "preferred"])
@@ -118,10 +118,10 @@ def test_jobs_without_a_name_of_their_own_stay_apart() -> None:
 
 def test_a_level_of_ones_own() -> None:
     """Any node label can be the level."""
-    found = affinity(
+    rules = affinity(
         workload(), topology_mode="required", topology_key="example.com/nvl", topology_values=("a",)
     )
-    (term,) = found[NODES][REQUIRED]["nodeSelectorTerms"]
+    (term,) = rules[NODES][REQUIRED]["nodeSelectorTerms"]
 
     assert [{"key": "example.com/nvl", "operator": "In", "values": ["a"]}] == term[
         "matchExpressions"
@@ -131,7 +131,7 @@ def test_a_level_of_ones_own() -> None:
 def test_schedulers_with_topology_place_the_pods_themselves() -> None:
     """A placement from the time of planning would hold a waiting job to nodes taken since."""
     manifest = placed(workload(), "required")
-    once = process(yaml.safe_dump(manifest), Options(dialect="kueue", queue="q"))
+    once = process(yaml.safe_dump(manifest), PostrenderOptions(dialect="kueue", queue="q"))
     pods = yaml.safe_load(once)["spec"]["template"]
 
     assert "affinity" not in pods["spec"]

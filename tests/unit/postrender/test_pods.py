@@ -10,7 +10,7 @@ import yaml
 
 from allranks import __version__
 from allranks.errors import InputError
-from allranks.postrender import Options, process
+from allranks.postrender import PostrenderOptions, process
 
 
 def deployment(*containers: dict[str, Any], **spec: Any) -> dict[str, Any]:
@@ -31,8 +31,8 @@ def deployment(*containers: dict[str, Any], **spec: Any) -> dict[str, Any]:
 
 def render(manifest: dict[str, Any], **options: Any) -> dict[str, Any]:
     """The object after a run; a second run must change nothing."""
-    once = process(yaml.safe_dump(manifest, sort_keys=False), Options(**options))
-    assert once == process(once, Options(**options))
+    once = process(yaml.safe_dump(manifest, sort_keys=False), PostrenderOptions(**options))
+    assert once == process(once, PostrenderOptions(**options))
     out = yaml.safe_load(once)
     assert isinstance(out, dict)
     return out
@@ -65,7 +65,7 @@ def test_shared_memory_that_all_containers_have_adds_no_volume() -> None:
     own = {"name": "b", "volumeMounts": [{"name": "mine", "mountPath": "/dev/shm"}]}
     text = yaml.safe_dump(deployment(own))
 
-    assert text == process(text, Options(shm_size="8Gi"))
+    assert text == process(text, PostrenderOptions(shm_size="8Gi"))
 
 
 # --- fabric ------------------------------------------------------------------------------------
@@ -92,7 +92,9 @@ def test_rdma_goes_to_the_containers_with_gpus() -> None:
     spec = pods(deployment(side, gpu, mig), rdma_resources=(("rdma/hca", 1),))
 
     assert side == spec["containers"][0]
-    assert ["1", "1"] == [one["resources"]["limits"]["rdma/hca"] for one in spec["containers"][1:]]
+    assert ["1", "1"] == [
+        container["resources"]["limits"]["rdma/hca"] for container in spec["containers"][1:]
+    ]
     spec = pods(deployment({"name": "a"}, {"name": "b"}), rdma=True)
     assert ["IPC_LOCK"] == spec["containers"][0]["securityContext"]["capabilities"]["add"]
     assert {"name": "b"} == spec["containers"][1]
@@ -159,7 +161,7 @@ def test_restricted_changes_nothing_explicit() -> None:
         deployment({"name": "c", "securityContext": explicit}, securityContext=context)
     )
 
-    assert text == process(text, Options(restricted=True))
+    assert text == process(text, PostrenderOptions(restricted=True))
 
 
 @pytest.mark.parametrize(
@@ -185,11 +187,19 @@ def test_restricted_does_not_stop_a_root_container() -> None:
     assert "runAsNonRoot" not in spec["securityContext"]
 
 
+def test_a_root_container_that_says_so_keeps_no_field_from_its_pod() -> None:
+    """Its own runAsNonRoot goes before the pod's, so that the pod's holds for all others."""
+    root = {"name": "root", "securityContext": {"runAsUser": 0, "runAsNonRoot": False}}
+    spec = pods(deployment(root, {"name": "c"}), restricted=True)
+
+    assert spec["securityContext"]["runAsNonRoot"] is True
+
+
 def test_restricted_leaves_windows_alone() -> None:
     """The API server refuses these fields there."""
     text = yaml.safe_dump(deployment(os={"name": "windows"}))
 
-    assert text == process(text, Options(restricted=True))
+    assert text == process(text, PostrenderOptions(restricted=True))
 
 
 # --- labels ------------------------------------------------------------------------------------
@@ -212,7 +222,7 @@ def test_labels_and_digests_leave_custom_resources_alone() -> None:
     """We do not know what a label means to their controller."""
     text = "apiVersion: kafka.strimzi.io/v1\nkind: Kafka\nmetadata: {name: k}\n"
 
-    assert text == process(text, Options(labels=(("a", "b"),), values_digest="sha256:x"))
+    assert text == process(text, PostrenderOptions(labels=(("a", "b"),), values_digest="sha256:x"))
 
 
 def test_labels_reach_services_and_config_maps() -> None:
@@ -270,6 +280,8 @@ def test_options_can_be_held_to_kinds_and_names() -> None:
     """What is not selected leaves as it came; what it asks itself is still done."""
     text = yaml.safe_dump(deployment())
 
-    assert text == process(text, Options(kinds=("Job",), restricted=True))
-    assert text == process(text, Options(names=("other",), restricted=True))
-    assert text != process(text, Options(kinds=("Deployment",), names=("web",), restricted=True))
+    assert text == process(text, PostrenderOptions(kinds=("Job",), restricted=True))
+    assert text == process(text, PostrenderOptions(names=("other",), restricted=True))
+    assert text != process(
+        text, PostrenderOptions(kinds=("Deployment",), names=("web",), restricted=True)
+    )

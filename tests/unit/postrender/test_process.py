@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from allranks import __version__
 from allranks.errors import InputError
-from allranks.postrender import Options, process
+from allranks.postrender import PostrenderOptions, process
 from allranks.postrender.edit import same
 from allranks.yamlio.load import load_all
 
-KUEUE = Options(dialect="kueue", queue="q")
+KUEUE = PostrenderOptions(dialect="kueue", queue="q")
 JOB = """\
 apiVersion: batch/v1
 kind: Job
@@ -120,10 +120,10 @@ spec:
         - {name: a, resources: &r {limits: {nvidia.com/gpu: 1}}}
         - {name: b, resources: *r}
 """
-    out = process(text, Options(rdma_resources=(("rdma/hca", 1),), containers=("a",)))
-    one, two = yaml.safe_load(out)["spec"]["template"]["spec"]["containers"]
+    out = process(text, PostrenderOptions(rdma_resources=(("rdma/hca", 1),), containers=("a",)))
+    first, two = yaml.safe_load(out)["spec"]["template"]["spec"]["containers"]
 
-    assert "rdma/hca" in one["resources"]["limits"]
+    assert "rdma/hca" in first["resources"]["limits"]
     assert {"limits": {"nvidia.com/gpu": 1}} == two["resources"]
 
 
@@ -132,11 +132,13 @@ def test_items_of_a_list_are_changed_in_place() -> None:
     items = "".join("- " + part.replace("\n", "\n  ").rstrip(" ") for part in (JOB, FOREIGN[2]))
     out = list(
         yaml.safe_load_all(
-            process(f"apiVersion: v1\nkind: List\nitems:\n{items}", Options(dialect="volcano"))
+            process(
+                f"apiVersion: v1\nkind: List\nitems:\n{items}", PostrenderOptions(dialect="volcano")
+            )
         )
     )
 
-    assert ["PodGroup", "List"] == [one["kind"] for one in out]
+    assert ["PodGroup", "List"] == [manifest["kind"] for manifest in out]
     job, config = out[1]["items"]
     assert "volcano" == job["spec"]["template"]["spec"]["schedulerName"]
     assert "c" == config["metadata"]["name"]
@@ -146,19 +148,21 @@ def test_added_objects_belong_to_the_file_of_their_cause() -> None:
     """Helm 4 sorts documents back into files by this annotation, Helm 3's users by the comment."""
     filename = "postrenderer.helm.sh/postrender-filename"
     job = JOB.replace("{name: train}", f"{{name: train, annotations: {{{filename}: t/job.yaml}}}}")
-    out = process(f"---\n# Source: t/job.yaml\n{job}", Options(dialect="coscheduling"))
+    out = process(f"---\n# Source: t/job.yaml\n{job}", PostrenderOptions(dialect="coscheduling"))
 
     assert out.startswith("---\n# Source: t/job.yaml\napiVersion: scheduling.x-k8s.io/v1alpha1\n")
-    for one in yaml.safe_load_all(out):
-        assert {filename: "t/job.yaml"} == one["metadata"]["annotations"]
+    for document in yaml.safe_load_all(out):
+        assert {filename: "t/job.yaml"} == document["metadata"]["annotations"]
 
 
 def test_an_added_object_in_front_of_an_unmarked_document() -> None:
     """The first document of a stream may have no marker; behind another it needs one."""
-    out = process(f"\ufeff{JOB}", Options(dialect="coscheduling"))
+    out = process(f"\ufeff{JOB}", PostrenderOptions(dialect="coscheduling"))
 
     assert out.startswith("\ufeff---\n")
-    assert ["PodGroup", "Job"] == [one["kind"] for one in yaml.safe_load_all(out.strip("\ufeff"))]
+    assert ["PodGroup", "Job"] == [
+        document["kind"] for document in yaml.safe_load_all(out.strip("\ufeff"))
+    ]
 
 
 # --- the sentinel ------------------------------------------------------------------------------
@@ -200,10 +204,10 @@ def test_a_requirement_without_its_request_is_refused() -> None:
 @pytest.mark.parametrize("requires", ["[fabric, telepathy]", "[1]", "telepathy"])
 def test_an_unknown_requirement_is_refused(requires: str) -> None:
     """The chart is newer than this program; the hint says so."""
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError) as excinfo:
         process(f"{ASKING}---\n{SENTINEL}requires: {requires}\n")
 
-    assert caught.value.problem.path.startswith("requires")
+    assert excinfo.value.problem.path.startswith("requires")
 
 
 def test_a_sentinel_of_a_later_version_is_refused() -> None:
@@ -217,19 +221,19 @@ def test_a_sentinel_of_a_later_version_is_refused() -> None:
 
 def test_invalid_yaml_is_refused_with_its_line_in_the_stream() -> None:
     """Not the line in the document: people look at the whole output of helm template."""
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError) as excinfo:
         process(f"---\n{JOB}---\n# Source: b\nkind: Pod\nspec: a: b\n", KUEUE)
 
-    assert "stdin:10" == caught.value.problem.source
+    assert "stdin:10" == excinfo.value.problem.source
 
 
 def test_a_malformed_workload_is_named() -> None:
     """A list where a map belongs is said with its path, kind and name."""
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError) as excinfo:
         process(f"a: 1\n---\n{JOB.replace('{name: train}', '{name: train, labels: [x]}')}", KUEUE)
 
-    assert 'stdin:2, Job "train"' == caught.value.problem.source
-    assert "metadata.labels" == caught.value.problem.path
+    assert 'stdin:2, Job "train"' == excinfo.value.problem.source
+    assert "metadata.labels" == excinfo.value.problem.path
 
 
 @pytest.mark.parametrize(
@@ -267,11 +271,11 @@ TREES = st.recursive(
 OPTIONS = st.sampled_from(
     [
         KUEUE,
-        Options(dialect="kai", queue="q", topology_mode="required", topology_name="t"),
-        Options(dialect="volcano", queue="q", topology_mode="preferred"),
-        Options(dialect="coscheduling", topology_mode="required", topology_values=("a",)),
-        Options(shm_size="1Gi", rdma_resources=(("rdma/hca", 1),), restricted=True),
-        Options(labels=(("team", "y"),), values_digest="sha256:1e5"),
+        PostrenderOptions(dialect="kai", queue="q", topology_mode="required", topology_name="t"),
+        PostrenderOptions(dialect="volcano", queue="q", topology_mode="preferred"),
+        PostrenderOptions(dialect="coscheduling", topology_mode="required", topology_values=("a",)),
+        PostrenderOptions(shm_size="1Gi", rdma_resources=(("rdma/hca", 1),), restricted=True),
+        PostrenderOptions(labels=(("team", "y"),), values_digest="sha256:1e5"),
     ]
 )
 
@@ -287,17 +291,20 @@ def manifest(kind: str, extra: Any) -> dict[str, Any]:
 
 @given(st.sampled_from(["Job", "StatefulSet", "Deployment", "Pod"]), TREES, OPTIONS)
 @settings(max_examples=150)
-def test_scalars_are_never_retyped(kind: str, extra: Any, options: Options) -> None:
+def test_scalars_are_never_retyped(kind: str, extra: Any, options: PostrenderOptions) -> None:
     """A changed document still holds each of its chart's values, with its type."""
     from allranks.yamlio.dump import dump  # noqa: PLC0415 - the only user
 
     text = dump(manifest(kind, extra))
     before = load_all(text)[0]
-    after = next(one for one in load_all(process(text, options)) if one["kind"] == kind)
+    after = next(
+        document for document in load_all(process(text, options)) if document["kind"] == kind
+    )
 
     assert same(before["spec"].get("extra"), after["spec"].get("extra"))
     pods = [
-        one if kind == "Pod" else one["template"]["spec"] for one in (before["spec"], after["spec"])
+        manifest if kind == "Pod" else manifest["template"]["spec"]
+        for manifest in (before["spec"], after["spec"])
     ]
     assert same(pods[0]["x"], pods[1]["x"])
     assert same(*(pod["containers"][0]["env"] for pod in pods))
@@ -309,7 +316,9 @@ def test_scalars_are_never_retyped(kind: str, extra: Any, options: Options) -> N
     OPTIONS,
 )
 @settings(max_examples=150)
-def test_a_second_run_changes_nothing(documents: list[str], marker: str, options: Options) -> None:
+def test_a_second_run_changes_nothing(
+    documents: list[str], marker: str, options: PostrenderOptions
+) -> None:
     """Idempotent to the byte, for any mixture and every option."""
     once = process(marker + marker.join(documents), options)
 
@@ -342,8 +351,8 @@ def test_ten_thousand_documents() -> None:
     seconds = time.perf_counter() - start
 
     expected = "".join(
-        process(f"---\n{one}", KUEUE) if index % 10 == 0 else f"---\n{one}"
-        for index, one in enumerate(documents)
+        process(f"---\n{document}", KUEUE) if index % 10 == 0 else f"---\n{document}"
+        for index, document in enumerate(documents)
     )
     assert expected == out
     assert text == process(text)

@@ -33,16 +33,16 @@ def run(
 def test_a_foreign_stream_passes_byte_for_byte(program: list[str]) -> None:
     """CRLF, a byte order mark and a missing last line break among it."""
     stream = "\ufeff---\r\na: é # c\r\n---\nb: |\n  x\n \n--- # no end".encode()
-    done = run(stream, program=program)
+    process = run(stream, program=program)
 
-    assert (0, stream, b"") == (done.returncode, done.stdout, done.stderr)
+    assert (0, stream, b"") == (process.returncode, process.stdout, process.stderr)
 
 
 def test_empty_in_empty_out() -> None:
     """A chart may render nothing."""
-    done = run(b"")
+    process = run(b"")
 
-    assert (0, b"", b"") == (done.returncode, done.stdout, done.stderr)
+    assert (0, b"", b"") == (process.returncode, process.stdout, process.stderr)
 
 
 @pytest.mark.parametrize(
@@ -65,13 +65,13 @@ def test_empty_in_empty_out() -> None:
 )
 def test_mistakes_exit_2_with_a_message(stdin: bytes, arguments: list[str], message: str) -> None:
     """On stderr, with the program's name, nothing on stdout and no traceback."""
-    done = run(stdin, *arguments)
+    process = run(stdin, *arguments)
 
-    assert 2 == done.returncode
-    assert b"" == done.stdout
-    assert done.stderr.startswith(b"allranks-postrender: ")
-    assert message in done.stderr.decode()
-    assert b"Traceback" not in done.stderr
+    assert 2 == process.returncode
+    assert b"" == process.stdout
+    assert process.stderr.startswith(b"allranks-postrender: ")
+    assert message in process.stderr.decode()
+    assert b"Traceback" not in process.stderr
 
 
 @pytest.mark.parametrize("by", ["--report", "--report=", "environment"])
@@ -80,18 +80,18 @@ def test_a_failure_is_also_in_the_report(tmp_path: Path, by: str) -> None:
     report = tmp_path / "report"
     arguments = {"--report": ["--report", str(report)], "--report=": [f"--report={report}"]}
     env = str(report) if by == "environment" else ""
-    done = run(JOB, "--dialect=kueue", *arguments.get(by, []), ALLRANKS_REPORT=env)
+    process = run(JOB, "--dialect=kueue", *arguments.get(by, []), ALLRANKS_REPORT=env)
 
-    assert 2 == done.returncode
-    assert done.stderr.decode() == report.read_text()
+    assert 2 == process.returncode
+    assert process.stderr.decode() == report.read_text()
 
 
 def test_a_wrong_argument_is_reported_too(tmp_path: Path) -> None:
     """The file is known before the rest of the arguments is understood."""
     report = tmp_path / "report"
-    done = run(JOB, "--bogus", f"--report={report}")
+    process = run(JOB, "--bogus", f"--report={report}")
 
-    assert 2 == done.returncode
+    assert 2 == process.returncode
     assert "--bogus" in report.read_text()
 
 
@@ -99,9 +99,9 @@ def test_success_empties_the_report(tmp_path: Path) -> None:
     """The message of an earlier run must not be taken for this one's."""
     report = tmp_path / "report"
     report.write_text("old news")
-    done = run(JOB, f"--report={report}")
+    process = run(JOB, f"--report={report}")
 
-    assert 0 == done.returncode
+    assert 0 == process.returncode
     assert "" == report.read_text()
 
 
@@ -126,47 +126,47 @@ def test_a_reader_that_goes_away_is_no_traceback() -> None:
 def test_a_full_disk_is_said() -> None:
     """A stream that was not written as a whole must not be taken for one."""
     with Path("/dev/full").open("wb") as full:
-        done = subprocess.run(
+        process = subprocess.run(
             PYTHON, input=JOB, stdout=full, stderr=subprocess.PIPE, check=False, timeout=60
         )
 
-    assert 1 == done.returncode
-    assert b"the output could not be written: No space left on device" in done.stderr
-    assert b"Traceback" not in done.stderr
+    assert 1 == process.returncode
+    assert b"the output could not be written: No space left on device" in process.stderr
+    assert b"Traceback" not in process.stderr
 
 
 def test_a_terminal_is_not_waited_for() -> None:
     """Typed without a pipe, it says how it is used."""
     master, slave = pty.openpty()
     try:
-        done = subprocess.run(PYTHON, stdin=slave, capture_output=True, check=False, timeout=60)
+        process = subprocess.run(PYTHON, stdin=slave, capture_output=True, check=False, timeout=60)
     finally:
         os.close(master)
         os.close(slave)
 
-    assert 2 == done.returncode
-    assert b"nothing is piped in" in done.stderr
+    assert 2 == process.returncode
+    assert b"nothing is piped in" in process.stderr
 
 
 def test_help_and_version() -> None:
     """Both leave with 0; the help has every option's line."""
     assert __version__ in run(b"", "--version").stdout.decode()
-    told = run(b"", "--help")
+    process = run(b"", "--help")
 
-    assert 0 == told.returncode
-    assert "--topology-tier" in told.stdout.decode()
+    assert 0 == process.returncode
+    assert "--topology-tier" in process.stdout.decode()
 
 
 def test_modules_of_the_callers_folder_are_not_ours(tmp_path: Path) -> None:
     """Helm runs it in the user's folder, where a yaml.py may lie."""
     (tmp_path / "yaml.py").write_text("raise SystemExit('hijacked')")
-    done = subprocess.run(
+    process = subprocess.run(
         [*SCRIPT, "--dialect=kai"], input=JOB, capture_output=True, cwd=tmp_path, check=False,
         timeout=60,
     )  # fmt: skip
 
-    assert 0 == done.returncode, done.stderr
-    assert b"kai-scheduler" in done.stdout
+    assert 0 == process.returncode, process.stderr
+    assert b"kai-scheduler" in process.stdout
 
 
 @pytest.mark.parametrize("mode", ["pipe", "file", "append"])
@@ -183,15 +183,17 @@ def test_helm_4_is_told_through_its_own_stderr(tmp_path: Path, mode: str) -> Non
     env = {**os.environ, "HELM_PLUGIN_NAME": "allranks-postrender"}
     command = [sys.executable, str(script)]
     if mode == "pipe":
-        seen = subprocess.run(command, stderr=subprocess.PIPE, env=env, check=True).stderr.decode()
+        output = subprocess.run(
+            command, stderr=subprocess.PIPE, env=env, check=True
+        ).stderr.decode()
     else:
         with log.open("ab" if mode == "append" else "wb") as file:
             subprocess.run(command, stderr=file, env=env, check=True)
-        seen = log.read_text()
+        output = log.read_text()
 
-    assert "Error: plugin exited with error\n" in seen
-    assert "allranks-postrender: queue: Kueue needs a queue" in seen
-    assert "--queue\n" in seen
+    assert "Error: plugin exited with error\n" in output
+    assert "allranks-postrender: queue: Kueue needs a queue" in output
+    assert "--queue\n" in output
 
 
 def test_what_is_imported_stays_within_the_budget() -> None:

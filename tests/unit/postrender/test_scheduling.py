@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from allranks.errors import InputError
-from allranks.postrender import Options, process
+from allranks.postrender import PostrenderOptions, process
 
 POD_SPEC = {"containers": [{"name": "trainer", "image": "x"}]}
 
@@ -73,9 +73,9 @@ def jobset(**extra: Any) -> dict[str, Any]:
     }
 
 
-def ours(manifest: dict[str, Any], **asked: Any) -> dict[str, Any]:
+def ours(manifest: dict[str, Any], **requests: Any) -> dict[str, Any]:
     """A manifest that asks by annotation, as a chart of ours does."""
-    annotations = {f"allranks.dev/{key}": json.dumps(value) for key, value in asked.items()}
+    annotations = {f"allranks.dev/{key}": json.dumps(value) for key, value in requests.items()}
     manifest["metadata"].setdefault("annotations", {}).update(annotations)
     return manifest
 
@@ -83,8 +83,8 @@ def ours(manifest: dict[str, Any], **asked: Any) -> dict[str, Any]:
 def render(*manifests: dict[str, Any], **options: Any) -> list[dict[str, Any]]:
     """The objects that come out; a second run must change nothing."""
     text = yaml.safe_dump_all(manifests, explicit_start=True, sort_keys=False)
-    once = process(text, Options(**options))
-    assert once == process(once, Options(**options))
+    once = process(text, PostrenderOptions(**options))
+    assert once == process(once, PostrenderOptions(**options))
     return list(yaml.safe_load_all(once))
 
 
@@ -127,8 +127,8 @@ def test_kueue_topology_is_asked_on_the_pods(mode: str, key: str) -> None:
 
 def test_kueue_may_admit_fewer_pods_of_an_elastic_job() -> None:
     """The gang of an elastic job is its smallest size; completions follow the parallelism."""
-    asked = {"dialect": "kueue", "queue": "q", "gang": {"minMember": 2}}
-    (out,) = render(ours(job(pods=4), scheduling=asked))
+    scheduling = {"dialect": "kueue", "queue": "q", "gang": {"minMember": 2}}
+    (out,) = render(ours(job(pods=4), scheduling=scheduling))
 
     annotations = out["metadata"]["annotations"]
     assert "2" == annotations["kueue.x-k8s.io/job-min-parallelism"]
@@ -145,8 +145,8 @@ def test_kueue_keeps_the_completions_of_pods_without_index() -> None:
 
 def test_kueue_whole_gang_needs_no_annotation() -> None:
     """Admission is all or nothing by itself."""
-    asked = {"dialect": "kueue", "queue": "q", "gang": {"minMember": 4}}
-    (out,) = render(ours(job(pods=4), scheduling=asked))
+    scheduling = {"dialect": "kueue", "queue": "q", "gang": {"minMember": 4}}
+    (out,) = render(ours(job(pods=4), scheduling=scheduling))
 
     assert ["allranks.dev/scheduling"] == list(out["metadata"]["annotations"])
 
@@ -157,8 +157,8 @@ def test_kueue_on_other_kinds() -> None:
     deployment, stateful, single, cron, group, replicas = render(*sets, dialect="kueue", queue="q")
     label = {"kueue.x-k8s.io/queue-name": "q"}
 
-    for one in (deployment, stateful, single, group):
-        assert label == one["metadata"]["labels"]
+    for manifest in (deployment, stateful, single, group):
+        assert label == manifest["metadata"]["labels"]
     assert "suspend" not in deployment["spec"]
     assert "suspend" not in single["spec"]
     assert group["spec"]["suspend"] is True
@@ -171,10 +171,10 @@ def test_kueue_on_other_kinds() -> None:
 
 def test_kueue_without_a_queue_is_refused() -> None:
     """The job would start at once, past every quota."""
-    with pytest.raises(InputError, match="Kueue needs a queue") as caught:
+    with pytest.raises(InputError, match="Kueue needs a queue") as excinfo:
         render(job(), dialect="kueue")
 
-    assert "--queue" in caught.value.problem.hint
+    assert "--queue" in excinfo.value.problem.hint
 
 
 # --- KAI ---------------------------------------------------------------------------------------
@@ -193,19 +193,19 @@ def test_kai_job_is_a_gang_of_all_its_pods() -> None:
 
 def test_kai_topology_needs_the_name_of_its_topology() -> None:
     """KAI reads levels from a named object: from the option, or an annotation of the chart's."""
-    asked = {"topology_mode": "required", "topology_level": "rack"}
+    topology = {"topology_mode": "required", "topology_level": "rack"}
     with pytest.raises(InputError, match="none is named"):
-        render(job(), dialect="kai", **asked)
+        render(job(), dialect="kai", **topology)
 
     expected = {
         "kai.scheduler/batch-min-member": "4",
         "kai.scheduler/topology": "dc",
         "kai.scheduler/topology-required-placement": "topology.kubernetes.io/rack",
     }
-    (by_option,) = render(job(), dialect="kai", topology_name="dc", **asked)
+    (by_option,) = render(job(), dialect="kai", topology_name="dc", **topology)
     annotated = job()
     annotated["metadata"]["annotations"] = {"kai.scheduler/topology": "dc"}
-    (by_annotation,) = render(annotated, dialect="kai", **asked)
+    (by_annotation,) = render(annotated, dialect="kai", **topology)
     assert expected == by_option["metadata"]["annotations"]
     assert expected == by_annotation["metadata"]["annotations"]
 
@@ -240,10 +240,14 @@ def test_kai_keeps_a_scheduler_that_was_chosen() -> None:
 def test_kai_cronjob_asks_on_the_jobs_it_makes() -> None:
     """The gang is each Job's; the queue is known on every level."""
     (out,) = render(cronjob(), dialect="kai", queue="q")
-    made = out["spec"]["jobTemplate"]
+    job_template = out["spec"]["jobTemplate"]
 
-    assert {"kai.scheduler/batch-min-member": "2"} == made["metadata"]["annotations"]
-    for metadata in (out["metadata"], made["metadata"], made["spec"]["template"]["metadata"]):
+    assert {"kai.scheduler/batch-min-member": "2"} == job_template["metadata"]["annotations"]
+    for metadata in (
+        out["metadata"],
+        job_template["metadata"],
+        job_template["spec"]["template"]["metadata"],
+    ):
         assert "q" == metadata["labels"]["kai.scheduler/queue"]
 
 
@@ -276,11 +280,11 @@ def test_volcano_adds_a_pod_group_in_front_of_the_job() -> None:
 
 def test_volcano_topology_needs_a_tier_it_can_tell() -> None:
     """A level without a known tier needs the tier itself, unless it is only a preference."""
-    asked = {"topology_mode": "required", "topology_key": "example.com/pod"}
+    topology = {"topology_mode": "required", "topology_key": "example.com/pod"}
     with pytest.raises(InputError, match="tiers of HyperNodes"):
-        render(job(), dialect="volcano", **asked)
+        render(job(), dialect="volcano", **topology)
 
-    group, _ = render(job(), dialect="volcano", topology_tier=3, **asked)
+    group, _ = render(job(), dialect="volcano", topology_tier=3, **topology)
     assert {"mode": "hard", "highestTierAllowed": 3} == group["spec"]["networkTopology"]
     group, _ = render(
         job(), dialect="volcano", topology_mode="preferred", topology_key="example.com/pod"
@@ -291,16 +295,16 @@ def test_volcano_topology_needs_a_tier_it_can_tell() -> None:
 def test_volcano_makes_the_group_itself_where_names_are_made_at_run_time() -> None:
     """A CronJob's Jobs ask by annotation; a PodGroup of one name would be shared by all runs."""
     (out,) = render(cronjob(), dialect="volcano", queue="q")
-    made = out["spec"]["jobTemplate"]
+    job_template = out["spec"]["jobTemplate"]
 
     expected = {
         "scheduling.volcano.sh/group-min-member": "2",
         "scheduling.volcano.sh/queue-name": "q",
     }
-    assert expected == made["metadata"]["annotations"]
-    assert {"scheduling.volcano.sh/queue-name": "q"} == made["spec"]["template"]["metadata"][
-        "annotations"
-    ]
+    assert expected == job_template["metadata"]["annotations"]
+    assert {"scheduling.volcano.sh/queue-name": "q"} == job_template["spec"]["template"][
+        "metadata"
+    ]["annotations"]
 
 
 def test_volcano_pods_of_a_deployment_are_no_gang() -> None:
@@ -321,7 +325,7 @@ def test_a_pod_group_that_is_there_is_kept() -> None:
     }
     out = render(job(), own, dialect="volcano")
 
-    assert ["Job", "PodGroup"] == [one["kind"] for one in out]
+    assert ["Job", "PodGroup"] == [manifest["kind"] for manifest in out]
     assert own == out[1]
 
 
@@ -330,8 +334,8 @@ def test_a_pod_group_that_is_there_is_kept() -> None:
 
 def test_coscheduling_gang() -> None:
     """A PodGroup with the time-out asked for, named by a label of the pods."""
-    asked = {"dialect": "coscheduling", "gang": {"minMember": 3, "timeoutSeconds": 90}}
-    group, out = render(ours(job(pods=4), scheduling=asked))
+    scheduling = {"dialect": "coscheduling", "gang": {"minMember": 3, "timeoutSeconds": 90}}
+    group, out = render(ours(job(pods=4), scheduling=scheduling))
 
     assert "scheduling.x-k8s.io/v1alpha1" == group["apiVersion"]
     assert {"minMember": 3, "scheduleTimeoutSeconds": 90} == group["spec"]
@@ -352,10 +356,10 @@ def test_none_writes_the_priority_where_it_is_absent() -> None:
     """Kubernetes' own scheduler reads it from the pods."""
     explicit = apps("Deployment")
     explicit["spec"]["template"]["spec"] = {**POD_SPEC, "priorityClassName": "low"}
-    out, kept = render(job(), explicit, priority_class="high")
+    out, other = render(job(), explicit, priority_class="high")
 
     assert "high" == template(out)["spec"]["priorityClassName"]
-    assert "low" == template(kept)["spec"]["priorityClassName"]
+    assert "low" == template(other)["spec"]["priorityClassName"]
 
 
 # --- all dialects ------------------------------------------------------------------------------
@@ -387,8 +391,8 @@ def test_daemon_sets_are_left_alone(dialect: str) -> None:
 
 def test_options_win_over_annotations() -> None:
     """As --set wins over a values file."""
-    asked = {"dialect": "volcano", "queue": "slow", "gang": {"minMember": 2}}
-    (out,) = render(ours(job(), scheduling=asked), dialect="kueue", queue="fast")
+    scheduling = {"dialect": "volcano", "queue": "slow", "gang": {"minMember": 2}}
+    (out,) = render(ours(job(), scheduling=scheduling), dialect="kueue", queue="fast")
 
     assert "fast" == out["metadata"]["labels"]["kueue.x-k8s.io/queue-name"]
 
@@ -411,11 +415,11 @@ def test_an_annotation_that_is_not_ours_is_refused(broken: str) -> None:
     manifest = job()
     manifest["metadata"]["annotations"] = {"allranks.dev/scheduling": broken}
 
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError) as excinfo:
         render(manifest)
 
-    assert 'stdin:1, Job "train"' == caught.value.problem.source
-    assert "metadata.annotations.allranks.dev/scheduling" == caught.value.problem.path
+    assert 'stdin:1, Job "train"' == excinfo.value.problem.source
+    assert "metadata.annotations.allranks.dev/scheduling" == excinfo.value.problem.path
 
 
 @pytest.mark.parametrize("queue", ["a b", "-a", "a/b", "ä", "x" * 64])

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from allranks.errors import InputError
-from allranks.postrender import Options, process
+from allranks.postrender import PostrenderOptions, process
 
 RACK = "topology.kubernetes.io/rack"
 GANG = {"name": "pi", "minMember": 3, "timeoutSeconds": 60}
@@ -18,7 +18,7 @@ PODS = {"app.kubernetes.io/instance": "pi", "allranks.dev/role": "worker"}
 TOPOLOGY = {"key": RACK, "level": "rack", "mode": "required", "pods": PODS}
 
 
-def controller(part: str, pods: int, kind: str = "Job", **asked: Any) -> dict[str, Any]:
+def controller(part: str, pods: int, kind: str = "Job", **scheduling: Any) -> dict[str, Any]:
     """A controller of the release `pi`, with what it asks of its scheduler."""
     labels = {"app.kubernetes.io/instance": "pi", "allranks.dev/group": part}
     size: dict[str, Any] = {"completions": pods, "parallelism": pods}
@@ -31,7 +31,7 @@ def controller(part: str, pods: int, kind: str = "Job", **asked: Any) -> dict[st
             "name": f"pi-{part}",
             "namespace": "lab",
             "labels": labels,
-            "annotations": {"allranks.dev/scheduling": json.dumps(asked)},
+            "annotations": {"allranks.dev/scheduling": json.dumps(scheduling)},
         },
         "spec": {
             **size,
@@ -43,32 +43,32 @@ def controller(part: str, pods: int, kind: str = "Job", **asked: Any) -> dict[st
     }
 
 
-def release(dialect: str, kind: str = "Job", **asked: Any) -> list[dict[str, Any]]:
+def release(dialect: str, kind: str = "Job", **scheduling: Any) -> list[dict[str, Any]]:
     """A launcher in no gang, two workers, and a smaller last one, which share a gang."""
-    asked = {"dialect": dialect, **asked}
-    launcher = {key: value for key, value in asked.items() if key != "topology"}
+    scheduling = {"dialect": dialect, **scheduling}
+    launcher = {key: value for key, value in scheduling.items() if key != "topology"}
     return [
         controller("launcher", 1, **launcher, gang=False),
-        controller("worker", 2, kind, **asked, gang=GANG | {"own": 2}),
-        controller("worker-last", 1, kind, **asked, gang=GANG | {"own": 1}),
+        controller("worker", 2, kind, **scheduling, gang=GANG | {"own": 2}),
+        controller("worker-last", 1, kind, **scheduling, gang=GANG | {"own": 1}),
     ]
 
 
 def rendered(manifests: list[dict[str, Any]], **options: Any) -> dict[str, dict[str, Any]]:
     """What comes out, by ``Kind/name``; a second run must change nothing."""
     text = yaml.safe_dump_all(copy.deepcopy(manifests), explicit_start=True, sort_keys=False)
-    once = process(text, Options(**options))
-    assert once == process(once, Options(**options))
-    found = [one for one in yaml.safe_load_all(once) if one]
-    names = [f"{one['kind']}/{one['metadata']['name']}" for one in found]
+    once = process(text, PostrenderOptions(**options))
+    assert once == process(once, PostrenderOptions(**options))
+    documents = [document for document in yaml.safe_load_all(once) if document]
+    names = [f"{manifest['kind']}/{manifest['metadata']['name']}" for manifest in documents]
     assert len(set(names)) == len(names)
-    return dict(zip(names, found, strict=True))
+    return dict(zip(names, documents, strict=True))
 
 
 def pod(out: dict[str, dict[str, Any]], name: str) -> dict[str, Any]:
     """The metadata of a controller's pods."""
-    found: dict[str, Any] = out[name]["spec"]["template"]["metadata"]
-    return found
+    metadata: dict[str, Any] = out[name]["spec"]["template"]["metadata"]
+    return metadata
 
 
 WORKERS = ("Job/pi-worker", "Job/pi-worker-last")
@@ -177,25 +177,27 @@ def test_a_gang_of_more_than_all_make_is_refused(dialect: str) -> None:
 def test_a_suspended_part_is_not_counted() -> None:
     """A suspended StatefulSet has no pods now, and the gang is for when it has."""
     manifests = release("volcano", "StatefulSet")
-    for each in manifests[1:]:
-        each["spec"]["replicas"] = 0
+    for manifest in manifests[1:]:
+        manifest["spec"]["replicas"] = 0
 
     assert 3 == rendered(manifests)["PodGroup/pi"]["spec"]["minMember"]
 
 
 def test_a_suspended_statefulset_alone_is_not_refused() -> None:
     """The same holds where the gang is one StatefulSet's."""
-    one = controller("worker", 0, "StatefulSet", dialect="volcano", gang={"minMember": 2})
+    manifest = controller("worker", 0, "StatefulSet", dialect="volcano", gang={"minMember": 2})
 
-    assert 2 == rendered([one])["PodGroup/pi-worker"]["spec"]["minMember"]
+    assert 2 == rendered([manifest])["PodGroup/pi-worker"]["spec"]["minMember"]
 
 
 def test_two_releases_in_one_stream_have_two_gangs() -> None:
     """A gang of the same name in another namespace is another gang."""
     first, second = release("volcano"), release("volcano")
-    for each in second:
-        each["metadata"]["namespace"] = "other"
+    for manifest in second:
+        manifest["metadata"]["namespace"] = "other"
     text = yaml.safe_dump_all([*first, *second], explicit_start=True)
-    groups = [one for one in yaml.safe_load_all(process(text)) if one["kind"] == "PodGroup"]
+    groups = [
+        document for document in yaml.safe_load_all(process(text)) if document["kind"] == "PodGroup"
+    ]
 
-    assert ["lab", "other"] == [one["metadata"]["namespace"] for one in groups]
+    assert ["lab", "other"] == [group["metadata"]["namespace"] for group in groups]

@@ -107,10 +107,10 @@ def test_a_yaml_parser_sees_the_same_documents(text: str) -> None:
     except yaml.YAMLError:
         return
     documents = split(text)
-    if any(line.startswith("%") for one in documents for line in one.body.splitlines()):
+    if any(line.startswith("%") for document in documents for line in document.body.splitlines()):
         # libyaml takes a directive without `...` before it; YAML does not.
         return
-    parts = [list(yaml.load_all(one.source, yaml.CSafeLoader)) for one in documents]
+    parts = [list(yaml.load_all(document.source, yaml.CSafeLoader)) for document in documents]
 
     assert [value for value in whole if value is not None] == [
         value for part in parts for value in part if value is not None

@@ -11,7 +11,7 @@ import pytest
 
 from allranks import names
 from allranks.schema import bundle
-from allranks.schema.engine import regex
+from allranks.schema.validator import regex
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,8 +42,8 @@ def nodes(node: Any) -> Iterator[dict[str, Any]]:
     elif isinstance(node, dict):
         yield node
         for key, value in node.items():
-            named = key in ("properties", "patternProperties", "$defs")
-            yield from (n for sub in value.values() for n in nodes(sub)) if named else nodes(value)
+            is_map = key in ("properties", "patternProperties", "$defs")
+            yield from (n for sub in value.values() for n in nodes(sub)) if is_map else nodes(value)
 
 
 def test_the_committed_bundle_is_current(workload: str, schema: dict[str, Any]) -> None:

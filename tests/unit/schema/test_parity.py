@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from allranks import names
-from allranks.model import jobspec
+from allranks.model import job_spec
 from allranks.schema import bundle
 from allranks.schema.validate import validate
 from allranks.sweep.model import (
@@ -19,7 +19,7 @@ from allranks.sweep.model import (
     SweepSpec,
     TrialSpec,
 )
-from allranks.sweep.values import spec
+from allranks.sweep.spec import parse
 from allranks.values.merge import overlay
 from allranks.values.sources import defaults
 
@@ -42,16 +42,16 @@ def described(workload: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _described(node: dict[str, Any], base: str, above: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    for key, written in node.get("properties", {}).items():
-        found, home = written, base
-        while "$ref" in found:
-            target, home = bundle.target(found["$ref"], home)
-            own = {name: value for name, value in found.items() if name != "$ref"}
-            found = {**target, **own}
+    for key, node_of_key in node.get("properties", {}).items():
+        target_node, home = node_of_key, base
+        while "$ref" in target_node:
+            target, home = bundle.target(target_node["$ref"], home)
+            own = {name: value for name, value in target_node.items() if name != "$ref"}
+            target_node = {**target, **own}
         path = f"{above}.{key}" if above else key
-        yield path, found
-        yield from _described(found, home, path)
-        yield from _described(found.get("items", {}), home, f"{path}[]")
+        yield path, target_node
+        yield from _described(target_node, home, path)
+        yield from _described(target_node.get("items", {}), home, f"{path}[]")
 
 
 def leaves(values: dict[str, Any], above: str = "") -> Iterator[str]:
@@ -65,25 +65,25 @@ def leaves(values: dict[str, Any], above: str = "") -> Iterator[str]:
 
 def test_every_default_is_in_the_schema(workload: str) -> None:
     """No key of values.yaml is unknown to the schema."""
-    known = {path for path, _ in described(workload)}
+    paths = {path for path, _ in described(workload)}
     free = {path for path, node in described(workload) if "properties" not in node}
     unknown = {
         path
         for path in leaves(defaults(workload))
-        if path not in known and path.rpartition(".")[0] not in free
+        if path not in paths and path.rpartition(".")[0] not in free
     }
     assert set() == unknown
 
 
 def test_every_key_of_the_schema_has_a_default(workload: str) -> None:
     """No key of the schema is missing from values.yaml, where a user looks for it."""
-    given = set(leaves(defaults(workload)))
+    keys = set(leaves(defaults(workload)))
     # Maps that are empty until a user fills them: what may stand in them has no default.
     empty = [path for path, value in _maps(defaults(workload)) if not value]
     missing = {
         path
         for path, _ in described(workload)
-        if path not in given
+        if path not in keys
         and "[]" not in path
         and not any(path.startswith(f"{above}.") for above in empty)
     }
@@ -125,17 +125,17 @@ def test_what_a_sweep_does_not_say_is_what_its_values_say(kind: str) -> None:
         "objective": {"metric": "accuracy"},
         "earlyStopping": {"kind": kind},
     }
-    read = spec.parse("s", overlay(defaults("sweep")["sweep"], least))
-    assert read == spec.parse("s", least)
-    made = SweepSpec(
+    spec = parse.parse("s", overlay(defaults("sweep")["sweep"], least))
+    assert spec == parse.parse("s", least)
+    expected = SweepSpec(
         name="s",
-        parameters=read.parameters,
+        parameters=spec.parameters,
         objective=Objective("accuracy"),
         trial=TrialSpec(),
         trials=1,
         early=EarlyStopping(kind) if kind else None,
     )
-    assert made == read
+    assert expected == spec
 
 
 @pytest.mark.parametrize("key", ["minSteps", "reductionFactor", "warmupTrials"])
@@ -149,16 +149,16 @@ def test_the_least_that_the_schema_allows_is_taken_as_it_is(key: str) -> None:
         "objective": {"metric": "accuracy"},
         "earlyStopping": early,
     }
-    found = spec.parse("s", section).early
-    assert found is not None
+    settings = parse.parse("s", section).early
+    assert settings is not None
     assert {"minSteps": 7, "reductionFactor": 7, "warmupTrials": 7, key: least} == {
-        "minSteps": found.min_steps,
-        "reductionFactor": found.reduction_factor,
-        "warmupTrials": found.warmup_trials,
+        "minSteps": settings.min_steps,
+        "reductionFactor": settings.reduction_factor,
+        "warmupTrials": settings.warmup_trials,
     }
 
 
 def test_the_job_spec_knows_every_top_level_key(workload: str) -> None:
     """A new key is put on purpose among those that decide the layout, or those that do not."""
     node, _ = bundle.source(workload)
-    assert set(node["properties"]) == (jobspec.READ | jobspec.CHART_ONLY) | {workload}
+    assert set(node["properties"]) == (job_spec.READ | job_spec.CHART_ONLY) | {workload}

@@ -21,7 +21,7 @@ def entries(workload: str) -> dict[str, str]:
 
     Keys are dotted; a key of the workload's name is that of every workload.
     """
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     above: list[tuple[int, str]] = []
     comment: list[str] = []
     text = (CHARTS / workload / "values.yaml").read_text("utf-8")
@@ -30,10 +30,10 @@ def entries(workload: str) -> dict[str, str]:
         if not key:
             comment = [*comment, line.strip()] if line.strip() else []
             continue
-        above = [each for each in above if each[0] < len(key[1])] + [(len(key[1]), key[2])]
-        found[".".join(name for _, name in above)] = "\n".join([*comment, key[3].strip()])
+        above = [entry for entry in above if entry[0] < len(key[1])] + [(len(key[1]), key[2])]
+        result[".".join(name for _, name in above)] = "\n".join([*comment, key[3].strip()])
         comment = []
-    return found
+    return result
 
 
 @pytest.mark.parametrize("workload", OTHERS)

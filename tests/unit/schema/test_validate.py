@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from allranks.schema.validate import validate
@@ -25,9 +26,9 @@ def problems(text: str) -> list[tuple[str, str, str]]:
 
 def only(text: str) -> tuple[str, str, str]:
     """The one problem of a values file."""
-    found = problems(text)
-    assert len(found) == 1, found
-    return found[0]
+    result = problems(text)
+    assert len(result) == 1, result
+    return result[0]
 
 
 def test_all_problems_come_at_once_in_the_order_of_the_file() -> None:
@@ -122,11 +123,11 @@ def test_the_words(text: str, path: str, message: str, hint: str) -> None:
         if text.startswith(f"{key}:"):
             base = "".join(line for line in base.splitlines(True) if not line.startswith(key))
     document = load(base + text, "v.yaml")
-    found = validate("torchrun", merge(defaults("torchrun"), document.data), document.where)
-    assert [path] == [problem.path for problem in found]
-    assert message in found[0].message
-    assert hint in found[0].hint
-    assert bool(hint) == bool(found[0].hint)
+    result = validate("torchrun", merge(defaults("torchrun"), document.data), document.where)
+    assert [path] == [problem.path for problem in result]
+    assert message in result[0].message
+    assert hint in result[0].hint
+    assert bool(hint) == bool(result[0].hint)
 
 
 @pytest.mark.parametrize(
@@ -135,28 +136,28 @@ def test_the_words(text: str, path: str, message: str, hint: str) -> None:
 )
 def test_the_image_of_a_master(image: str, good: int) -> None:
     """A whole image in one string; what no node could pull is refused at once."""
-    given = {"image": {"repository": "x"}, "command": ["x"]}
-    given |= {"elastic": {"mode": "auto", "auto": {"master": {"image": image}}}}
-    found = validate("elastic", merge(defaults("elastic"), given), lambda _: "")
-    assert ["elastic.auto.master.image"] * (not good) == [one.path for one in found]
+    user_values = {"image": {"repository": "x"}, "command": ["x"]}
+    user_values |= {"elastic": {"mode": "auto", "auto": {"master": {"image": image}}}}
+    result = validate("elastic", merge(defaults("elastic"), user_values), lambda _: "")
+    assert ["elastic.auto.master.image"] * (not good) == [problem.path for problem in result]
 
 
 def test_a_number_is_shown_as_it_was_typed() -> None:
     """1e-5 is told back as 1e-5, in the message and in the fix, where the text is known."""
     values = merge(defaults("torchrun"), {"args": [1e-5]})
-    found = validate("torchrun", values, lambda _: "", lambda *_: "1e-5")
+    result = validate("torchrun", values, lambda _: "", lambda *_: "1e-5")
     assert ("1e-5 is a number, not a string", 'quote it: "1e-5"') == (
-        found[0].message,
-        found[0].hint,
+        result[0].message,
+        result[0].hint,
     )
 
 
 def test_values_without_a_place_are_judged_too() -> None:
     """What came from no file is named without a place, and long values are cut."""
     values = merge(defaults("torchrun"), {"queue": "X" * 500})
-    found = validate("torchrun", values, lambda _: "")
-    assert "" == found[0].source
-    assert len(found[0].message) < 200
+    result = validate("torchrun", values, lambda _: "")
+    assert "" == result[0].source
+    assert len(result[0].message) < 200
 
 
 JSON = st.recursive(
@@ -169,11 +170,20 @@ JSON = st.recursive(
 KEYS = sorted(defaults("torchrun"))
 
 
+@pytest.mark.parametrize("number", [math.inf, -math.inf, math.nan, -0.5])
+def test_a_number_without_a_whole_neighbour_is_refused(number: float) -> None:
+    """The fix names two numbers only where a person would write one of them."""
+    values = merge(defaults("torchrun"), load(GOOD, "v.yaml").data | {"procsPerNode": number})
+    (problem,) = validate("torchrun", values, lambda _: "v.yaml:1")
+    assert ("procsPerNode", "write a whole number") == (problem.path, problem.hint)
+
+
 @given(st.dictionaries(st.sampled_from(KEYS), JSON, max_size=4))
+@example({"procsPerNode": math.inf})
 def test_anything_is_judged_without_a_crash(given_values: dict[str, Any]) -> None:
     """Whatever stands where, each problem has a path, a message and a fix."""
-    found = validate("torchrun", merge(defaults("torchrun"), given_values), lambda _: "")
-    assert all(problem.path and problem.message and problem.hint for problem in found)
+    result = validate("torchrun", merge(defaults("torchrun"), given_values), lambda _: "")
+    assert all(problem.path and problem.message and problem.hint for problem in result)
 
 
 def test_a_flag_that_guessed_a_type_is_told_to_use_the_one_that_does_not() -> None:
@@ -187,23 +197,29 @@ def test_a_flag_that_takes_a_fraction_for_a_text_is_told_to_use_json() -> None:
     """`--set` knows whole numbers alone; nothing without quotes would mend it."""
     values = merge(defaults("elastic"), {"elastic": {"auto": {"policy": {"growFactor": "1.5"}}}})
     flag = "--set elastic.auto.policy.growFactor=1.5"
-    found = [one for one in validate("elastic", values, lambda _: flag) if "growFactor" in one.path]
-    hints = [problem.hint for problem in found]
+    result = [
+        problem
+        for problem in validate("elastic", values, lambda _: flag)
+        if "growFactor" in problem.path
+    ]
+    hints = [problem.hint for problem in result]
     assert ["write --set-json elastic.auto.policy.growFactor=1.5 in place of --set"] == hints
 
 
 @pytest.mark.parametrize(
-    ("key", "given_text", "meant"),
+    ("key", "given_text", "path"),
     [
         ("framework", "tf", "tensorflow"),
         ("framework", "torch", "pytorch"),
         ("mode", "dynamic", "auto"),
     ],
 )
-def test_what_people_call_it_elsewhere(key: str, given_text: str, meant: str) -> None:
+def test_what_people_call_it_elsewhere(key: str, given_text: str, path: str) -> None:
     """A choice that has another name somewhere is found by it."""
     values = merge(defaults("elastic"), {"elastic": {key: given_text}})
-    (found,) = [
-        one for one in validate("elastic", values, lambda _: "") if one.path == f"elastic.{key}"
+    (problem,) = [
+        candidate
+        for candidate in validate("elastic", values, lambda _: "")
+        if candidate.path == f"elastic.{key}"
     ]
-    assert f"write {meant}" == found.hint
+    assert f"write {path}" == problem.hint

@@ -1,4 +1,4 @@
-"""ElasticJobs and their pods as the watcher and a real API server leave them."""
+"""ElasticJobs and their pods as the operator and a real API server leave them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ Manifest = dict[str, Any]
 MASTER = "dlrover-master"
 
 
-def counted(initial: int, **more: int) -> dict[str, int]:
-    """What the watcher writes of a replica type."""
-    return {"initial": initial, "pending": 0, "active": 0, "succeeded": 0, "failed": 0, **more}
+def counted(initial: int, **counts: int) -> dict[str, int]:
+    """What the operator writes of a replica type."""
+    return {"initial": initial, "pending": 0, "active": 0, "succeeded": 0, "failed": 0, **counts}
 
 
 def elastic_job(
@@ -24,11 +24,11 @@ def elastic_job(
     specs: dict[str, Any] | None = None,
     **spec: Any,
 ) -> Manifest:
-    """An ElasticJob; its watcher has written how many pods it is to have."""
+    """An ElasticJob; its operator has written how many pods it is to have."""
     nested = {"replicaStatuses": counts if counts is not None else {"worker": counted(2)}}
     times = {"startTime": stamp(1)} if phase not in ("", "Created", "Pending") else {}
     times |= {"completionTime": stamp(30)} if phase in ("Succeeded", "Failed") else {}
-    written = {"phase": phase, "status": nested | times, "conditions": conditions or []}
+    status_fields = {"phase": phase, "status": nested | times, "conditions": conditions or []}
     return {
         "apiVersion": "elastic.iml.github.io/v1alpha1",
         "kind": "ElasticJob",
@@ -41,7 +41,7 @@ def elastic_job(
             "annotations": annotations or {},
         },
         "spec": {"replicaSpecs": specs or {}, **spec},
-        "status": written if phase else {},
+        "status": status_fields if phase else {},
     }
 
 
@@ -52,24 +52,24 @@ def member(
     *containers: Manifest,
     number: int | None = None,
     relaunches: int = 0,
-    **more: Any,
+    **fields: Any,
 ) -> Manifest:
     """A pod of it."""
     number = rank if number is None else number
     master = kind == MASTER
-    found = pod(rank, phase, *containers, kind="ElasticJob", owner="demo", **more)
+    manifest = pod(rank, phase, *containers, kind="ElasticJob", owner="demo", **fields)
     name = f"elasticjob-demo-{MASTER}-{number}" if master else f"demo-edljob-{kind}-{number}"
-    found["metadata"]["name"] = name
-    found["metadata"]["labels"] = labels("master" if master else kind, "elastic") | {
+    manifest["metadata"]["name"] = name
+    manifest["metadata"]["labels"] = labels("master" if master else kind, "elastic") | {
         "allranks.dev/rank": str(rank),
         "elasticjob.dlrover/replica-type": kind,
         "elasticjob.dlrover/rank-index": str(rank),
         "elasticjob.dlrover/replica-index": str(number),
         "elasticjob.dlrover/relaunch-count": str(relaunches),
     }
-    return found
+    return manifest
 
 
-def up(kind: str, rank: int, **more: Any) -> Manifest:
+def up(kind: str, rank: int, **fields: Any) -> Manifest:
     """A pod that runs and is ready."""
-    return member(kind, rank, "Running", running(), conditions=[condition("Ready")], **more)
+    return member(kind, rank, "Running", running(), conditions=[condition("Ready")], **fields)

@@ -31,9 +31,9 @@ def labels(role: str = "node", workload: str = "torchrun") -> dict[str, str]:
     }
 
 
-def condition(kind: str, *, at: float = 0, status: str = "True", **more: str) -> Manifest:
+def condition(kind: str, *, at: float = 0, status: str = "True", **fields: str) -> Manifest:
     """A condition of any object."""
-    return {"type": kind, "status": status, "lastTransitionTime": stamp(at), **more}
+    return {"type": kind, "status": status, "lastTransitionTime": stamp(at), **fields}
 
 
 def job(
@@ -48,7 +48,7 @@ def job(
     **spec: Any,
 ) -> Manifest:
     """An Indexed Job."""
-    started = {} if spec.get("suspend") else {"startTime": stamp(0)}
+    times = {} if spec.get("suspend") else {"startTime": stamp(0)}
     variables = [{"name": key, "value": value} for key, value in (env or {}).items()]
     return {
         "apiVersion": "batch/v1",
@@ -72,7 +72,7 @@ def job(
             },
             **spec,
         },
-        "status": {**started, "conditions": conditions or [], **(status or {})},
+        "status": {**times, "conditions": conditions or [], **(status or {})},
     }
 
 
@@ -92,14 +92,14 @@ def stateful_set(name: str = RELEASE, *, pods: int = 2, role: str = "node") -> M
     }
 
 
-def waiting(reason: str, message: str = "", **more: Any) -> Manifest:
+def waiting(reason: str, message: str = "", **fields: Any) -> Manifest:
     """A container that has not started."""
-    return container({"waiting": {"reason": reason, "message": message}}, **more)
+    return container({"waiting": {"reason": reason, "message": message}}, **fields)
 
 
-def running(**more: Any) -> Manifest:
+def running(**fields: Any) -> Manifest:
     """A container that runs."""
-    return container({"running": {"startedAt": stamp(1)}}, **more)
+    return container({"running": {"startedAt": stamp(1)}}, **fields)
 
 
 def terminated(code: int, *, at: float = 10, reason: str = "", message: str = "") -> Manifest:
@@ -109,11 +109,11 @@ def terminated(code: int, *, at: float = 10, reason: str = "", message: str = ""
     return {"terminated": state | ({"message": message} if message else {})}
 
 
-def ended(
-    code: int, *, at: float = 10, reason: str = "", message: str = "", **more: Any
+def terminated_container(
+    code: int, *, at: float = 10, reason: str = "", message: str = "", **fields: Any
 ) -> Manifest:
     """A container that has ended."""
-    return container(terminated(code, at=at, reason=reason, message=message), **more)
+    return container(terminated(code, at=at, reason=reason, message=message), **fields)
 
 
 def container(
@@ -176,31 +176,33 @@ def pod(
     }
 
 
-def ready(index: int = 0, **more: Any) -> Manifest:
+def ready(index: int = 0, **fields: Any) -> Manifest:
     """A pod that runs and is ready."""
-    return pod(index, "Running", running(), conditions=[condition("Ready")], **more)
+    return pod(index, "Running", running(), conditions=[condition("Ready")], **fields)
 
 
 def unscheduled(
-    message: str, index: int = 0, *, reason: str = "Unschedulable", **more: Any
+    message: str, index: int = 0, *, reason: str = "Unschedulable", **fields: Any
 ) -> Manifest:
     """A pod that no node takes."""
-    refused = condition("PodScheduled", status="False", reason=reason, message=message)
-    found = pod(index, "Pending", **more)
-    found["status"] = {"phase": "Pending", "conditions": [refused]}
-    del found["spec"]["nodeName"]
-    return found
+    scheduled = condition("PodScheduled", status="False", reason=reason, message=message)
+    manifest = pod(index, "Pending", **fields)
+    manifest["status"] = {"phase": "Pending", "conditions": [scheduled]}
+    del manifest["spec"]["nodeName"]
+    return manifest
 
 
-def failed(index: int = 0, code: int = 1, *, at: float = 10, **more: Any) -> Manifest:
+def failed(index: int = 0, code: int = 1, *, at: float = 10, **fields: Any) -> Manifest:
     """A pod whose container failed."""
-    reason, message = more.pop("why", ""), more.pop("message", "")
-    return pod(index, "Failed", ended(code, at=at, reason=reason, message=message), **more)
+    reason, message = fields.pop("why", ""), fields.pop("message", "")
+    return pod(
+        index, "Failed", terminated_container(code, at=at, reason=reason, message=message), **fields
+    )
 
 
-def succeeded(index: int = 0, *, at: float = 20, **more: Any) -> Manifest:
+def succeeded(index: int = 0, *, at: float = 20, **fields: Any) -> Manifest:
     """A pod that has done its work."""
-    return pod(index, "Succeeded", ended(0, at=at), **more)
+    return pod(index, "Succeeded", terminated_container(0, at=at), **fields)
 
 
 def event(
@@ -222,16 +224,16 @@ def deleting(at: float, grace: int = 30) -> Manifest:
     return {"deletionTimestamp": stamp(at + grace), "deletionGracePeriodSeconds": grace}
 
 
-def observe(*objects: Manifest, pods: list[Manifest] | None = None, **more: Any) -> Observation:
+def observe(*objects: Manifest, pods: list[Manifest] | None = None, **fields: Any) -> Observation:
     """What was seen of the release a minute after its start."""
     return Observation(
         release=RELEASE,
         namespace=NAMESPACE,
         objects=objects,
         pods=tuple(pods or ()),
-        events=tuple(more.pop("events", ())),
+        events=tuple(fields.pop("events", ())),
         now=START + 60,
-        **more,
+        **fields,
     )
 
 

@@ -16,16 +16,18 @@ GUIDE = (ROOT / "docs/guides/status.md").read_text("utf-8")
 
 def words() -> set[str]:
     """The words that stand in the code of the causes."""
-    found = set()
+    result = set()
     for path in Path(allranks.status.__file__).parent.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Cause":
-                found |= {
-                    one.value
-                    for one in ast.walk(node.args[1])
-                    if isinstance(one, ast.Constant) and isinstance(one.value, str) and one.value
+                result |= {
+                    constant.value
+                    for constant in ast.walk(node.args[1])
+                    if isinstance(constant, ast.Constant)
+                    and isinstance(constant.value, str)
+                    and constant.value
                 }
-    return found
+    return result
 
 
 def test_every_phase_is_explained() -> None:
@@ -44,7 +46,7 @@ def test_progress_is_shown_as_the_table_says() -> None:
     part = GUIDE.partition("## How far the training is")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| `(.+?)`.* \| `(.+)` \|$", part, re.MULTILINE)
     assert len(rows) == 5
-    for said, shown in rows:
-        found = progress.form(said)
-        assert found is not None
-        assert shown == found["text"]
+    for text, cell in rows:
+        form = progress.form(text)
+        assert form is not None
+        assert cell == form["text"]

@@ -8,12 +8,13 @@ import pytest
 import yaml
 
 from allranks import names, resources
-from allranks.cli import statusview
+from allranks.cli import status_view
 from allranks.model.status import Phase
 from allranks.status.reduce import first_failed, reduce
 from tests.unit.status.samples import (
     START,
     condition,
+    deleting,
     event,
     failed,
     job,
@@ -63,7 +64,7 @@ def test_one_leads(
     pods = [ready(0, **of("chief")), ready(0, **of("worker")), ready(0, **of("ps"))]
     status = reduce(observe(*objects, pods=pods))
     assert (phase, "elastic") == (status.phase, status.workload)
-    assert ["chief", "ps", "worker"] == [one.role for one in status.roles]
+    assert ["chief", "ps", "worker"] == [role.role for role in status.roles]
 
 
 @pytest.mark.parametrize(
@@ -102,10 +103,31 @@ def test_pods_that_outlive_their_leads_are_told() -> None:
     assert "without 2 pods that had not started then" in note
     assert "demo-ps-1-x7k2p (Pending), demo-ps-2-again (Running)" in note
     assert "`allranks delete demo -n research` ends what is left" in note
-    assert "ps 1 pending, 2 ending" in statusview.headline(status, START + 60)
-    assert f"\n  note: {note}" in statusview.headline(status, START + 60)
+    assert "ps 1 pending, 2 ending" in status_view.headline(status, START + 60)
+    assert f"\n  note: {note}" in status_view.headline(status, START + 60)
     going_on = [role("ps", pods=3), role("chief", leads=True)]
     assert () == reduce(observe(*going_on, pods=pods[1:])).notes
+
+
+def test_pods_that_end_with_their_leads_are_no_remainder() -> None:
+    """A pod that had not started, and that is being deleted, holds its resources no longer."""
+    objects = [role("ps"), role("chief", DONE, leads=True)]
+    waits = waiting("PodInitializing")
+    pods = [
+        succeeded(0, **of("chief")),
+        pod(0, "Pending", waits, metadata=deleting(31), **of("ps")),
+    ]
+    assert () == reduce(observe(*objects, pods=pods)).notes
+
+
+def test_one_of_several_leads_does_not_end_the_run() -> None:
+    """While the pods of one lead are being ended, the others train."""
+    ends = [condition("SuccessCriteriaMet", at=30, reason="SuccessPolicy")]
+    objects = [role("chief", ends, leads=True), role("worker", leads=True)]
+    pods = [ready(0, **of("chief")), ready(0, **of("worker"))]
+    status = reduce(observe(*objects, pods=pods))
+    assert (Phase.RUNNING, False) == (status.phase, status.ending)
+    assert "2 of 2 pods running" == status.message
 
 
 def test_what_failed_is_the_leads_own_last_end() -> None:
@@ -141,19 +163,23 @@ def failed_for(pod: str, code: int, *, at: float) -> list[Manifest]:
 
 def test_who_failed_is_told_and_not_who_heard_of_it() -> None:
     """The chief ends with 216 because a worker has failed for good: that code is the run's."""
-    told = failed_for("demo-chief-0-x7k2p", 216, at=12)
-    lost = [condition("Failed", at=14, reason="MaxFailedIndexesExceeded")]
-    objects = [role("ps"), role("worker", lost, pods=2), role("chief", told, leads=True)]
+    chief_conditions = failed_for("demo-chief-0-x7k2p", 216, at=12)
+    worker_conditions = [condition("Failed", at=14, reason="MaxFailedIndexesExceeded")]
+    objects = [
+        role("ps"),
+        role("worker", worker_conditions, pods=2),
+        role("chief", chief_conditions, leads=True),
+    ]
     pods = [
         failed(0, 216, at=11, message="worker-1 failed for good", **of("chief")),
         failed(1, 7, at=11, **of("worker")),
         failed(0, 143, at=9, **of("worker")),
     ]
-    seen = observe(*objects, pods=pods)
-    status = reduce(seen)
+    observation = observe(*objects, pods=pods)
+    status = reduce(observation)
     assert (Phase.FAILED, 7) == (status.phase, status.exit_code)
     assert "demo-worker-1-x7k2p failed for good, and the training with it" == status.message
-    assert ("demo-worker-1-x7k2p", "trainer", False) == first_failed(seen)
+    assert ("demo-worker-1-x7k2p", "trainer", False) == first_failed(observation)
     # Its pod is gone: then the chief's words are all there is.
     status = reduce(observe(*objects, pods=pods[:1]))
     assert status.failure is not None
@@ -183,15 +209,15 @@ def test_roles_that_the_training_does_not_need_are_known_here() -> None:
 
 def test_an_annotation_that_says_no_leads_nobody() -> None:
     """Only `true` does; then all are awaited."""
-    one = role("worker", DONE)
-    one["metadata"]["annotations"] = {"allranks.dev/lead": "false"}
-    status = reduce(observe(one, role("ps"), pods=[ready(0, **of("ps"))]))
+    workers = role("worker", DONE)
+    workers["metadata"]["annotations"] = {"allranks.dev/lead": "false"}
+    status = reduce(observe(workers, role("ps"), pods=[ready(0, **of("ps"))]))
     assert not status.finished
 
 
 def test_a_lead_whose_job_is_gone_has_left_its_last_event() -> None:
     """After the TTL of all its Jobs the chief's end is still the run's."""
-    left = {"kind": "ConfigMap", "metadata": {"labels": labels("worker", "elastic")}}
+    leftover = {"kind": "ConfigMap", "metadata": {"labels": labels("worker", "elastic")}}
     events = [event("Completed", "Job completed", name="demo-chief")]
-    status = reduce(observe(left, events=events))
+    status = reduce(observe(leftover, events=events))
     assert (Phase.SUCCEEDED, "elastic") == (status.phase, status.workload)

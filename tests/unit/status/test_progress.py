@@ -10,18 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allranks.status import progress
-from tests.unit.status.samples import ended, pod, ready
+from tests.unit.status.samples import pod, ready, terminated_container
 
 
-def saying(annotation: str, index: int = 0, **more: Any) -> dict[str, Any]:
+def saying(annotation: str, index: int = 0, **fields: Any) -> dict[str, Any]:
     """A pod that says how far it is."""
-    found = ready(index, **more)
-    found["metadata"]["annotations"] = {"allranks.dev/progress": annotation}
-    return found
+    manifest = ready(index, **fields)
+    manifest["metadata"]["annotations"] = {"allranks.dev/progress": annotation}
+    return manifest
 
 
 @pytest.mark.parametrize(
-    ("said", "wanted"),
+    ("text", "expected"),
     [
         ("37%", {"percent": 37.0, "text": "37%"}),
         (" 12.34 % ", {"percent": 12.3, "text": "12.3%"}),
@@ -58,13 +58,13 @@ def saying(annotation: str, index: int = 0, **more: Any) -> dict[str, Any]:
         ("{}", None),
     ],
 )
-def test_what_an_annotation_says(said: str, wanted: dict[str, Any] | None) -> None:
+def test_what_an_annotation_says(text: str, expected: dict[str, Any] | None) -> None:
     """A share of a hundred, a sentence, or an object; bounded, and with a text for people."""
-    assert wanted == progress.read([saying(said)])
+    assert expected == progress.read([saying(text)])
 
 
 @pytest.mark.parametrize(
-    ("message", "wanted"),
+    ("message", "expected"),
     [
         ('{"progress": "80%"}', {"percent": 80.0, "text": "80%"}),
         ('{"progress": {"step": 8, "total": 10}, "loss": 1}', 80.0),
@@ -73,10 +73,10 @@ def test_what_an_annotation_says(said: str, wanted: dict[str, Any] | None) -> No
         ("Traceback", None),
     ],
 )
-def test_last_words_may_say_it(message: str, wanted: Any) -> None:
+def test_last_words_may_say_it(message: str, expected: Any) -> None:
     """A termination message that is an object with `progress` in it."""
-    found = progress.read([pod(0, "Succeeded", ended(0, message=message))])
-    assert wanted == (found["percent"] if found and isinstance(wanted, float) else found)
+    result = progress.read([pod(0, "Succeeded", terminated_container(0, message=message))])
+    assert expected == (result["percent"] if result and isinstance(expected, float) else result)
 
 
 def test_the_newest_pod_counts_and_of_those_the_lowest_rank() -> None:
@@ -102,8 +102,8 @@ def test_the_newest_pod_counts_and_of_those_the_lowest_rank() -> None:
 )
 def test_whatever_is_said_fits_a_status(value: Any) -> None:
     """The API server takes JSON without NaN, and a percent that is a number."""
-    for found in (progress.form(value), progress.read([saying(json.dumps(value))])):
-        if found is not None:
-            json.dumps(found, allow_nan=False)
-            assert 0 <= found.get("percent", 0) <= 100
-            assert isinstance(found.get("text", ""), str)
+    for form in (progress.form(value), progress.read([saying(json.dumps(value))])):
+        if form is not None:
+            json.dumps(form, allow_nan=False)
+            assert 0 <= form.get("percent", 0) <= 100
+            assert isinstance(form.get("text", ""), str)

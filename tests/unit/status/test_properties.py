@@ -104,41 +104,41 @@ def _runs(draw: st.DrawFn) -> Observation:
     events = draw(
         st.lists(st.builds(event, st.sampled_from(["FailedCreate", "Completed"]), _MESSAGE))
     )
-    for number, one in enumerate(events):
-        one["metadata"]["name"] = f"event-{number}"
+    for number, manifest in enumerate(events):
+        manifest["metadata"]["name"] = f"event-{number}"
     return observe(controller, pods=draw(_pods(kind)), events=events)
 
 
 @settings(max_examples=40)
 @given(_runs())
-def test_counts_add_up(seen: Observation) -> None:
+def test_counts_add_up(observation: Observation) -> None:
     """Each place is in one phase, and the list of pods says the same as the counts."""
-    status = reduce(seen)
+    status = reduce(observation)
     (role,) = status.roles
     assert role.expected == role.pending + role.running + role.succeeded + role.failed
     assert min(role.pending, role.running, role.succeeded, role.failed) >= 0
     assert role.ready <= role.running
-    phases = [one.phase for one in status.pods]
+    phases = [pod.phase for pod in status.pods]
     assert role.expected == len(phases)
     assert (role.pending, role.running, role.succeeded, role.failed) == tuple(
-        phases.count(one)
-        for one in (PodPhase.PENDING, PodPhase.RUNNING, PodPhase.SUCCEEDED, PodPhase.FAILED)
+        phases.count(phase)
+        for phase in (PodPhase.PENDING, PodPhase.RUNNING, PodPhase.SUCCEEDED, PodPhase.FAILED)
     )
-    assert sum(one.restarts for one in status.pods) == status.restarts
-    assert sum(one.disruptions for one in status.pods) == status.disruptions <= status.restarts
-    assert [one.rank for one in status.pods] == list(range(role.expected))
+    assert sum(pod.restarts for pod in status.pods) == status.restarts
+    assert sum(pod.disruptions for pod in status.pods) == status.disruptions <= status.restarts
+    assert [pod.rank for pod in status.pods] == list(range(role.expected))
 
 
 @settings(max_examples=40)
 @given(_runs())
-def test_an_end_has_a_code_and_waits_for_nothing(seen: Observation) -> None:
+def test_an_end_has_a_code_and_waits_for_nothing(observation: Observation) -> None:
     """What has ended has an exit code, and what goes on has none."""
-    status = reduce(seen)
+    status = reduce(observation)
     assert status.finished is (status.exit_code is not None)
     assert (status.exit_code == 0) is (status.phase is Phase.SUCCEEDED)
     if status.finished:
         assert status.waiting_for == ""
-    failed = first_failed(seen)
+    failed = first_failed(observation)
     if failed is not None:
         assert status.failure is not None
         assert failed[0] == status.failure.pod
@@ -146,24 +146,29 @@ def test_an_end_has_a_code_and_waits_for_nothing(seen: Observation) -> None:
 
 @settings(max_examples=40)
 @given(_runs(), st.randoms(use_true_random=False))
-def test_the_order_of_what_was_seen_is_of_no_account(seen: Observation, random: Any) -> None:
+def test_the_order_of_what_was_seen_is_of_no_account(observation: Observation, random: Any) -> None:
     """Lists come in any order; the status is the same, and the objects are left as they were."""
-    before = json.dumps(seen.pods)
-    pods, events = list(seen.pods), list(seen.events)
+    before = json.dumps(observation.pods)
+    pods, events = list(observation.pods), list(observation.events)
     random.shuffle(pods)
     random.shuffle(events)
     mixed = Observation(
-        seen.release, seen.namespace, seen.objects, tuple(pods), tuple(events), seen.now
+        observation.release,
+        observation.namespace,
+        observation.objects,
+        tuple(pods),
+        tuple(events),
+        observation.now,
     )
-    assert reduce(seen) == reduce(mixed)
-    assert before == json.dumps(seen.pods)
+    assert reduce(observation) == reduce(mixed)
+    assert before == json.dumps(observation.pods)
 
 
 @settings(max_examples=40)
 @given(_runs())
-def test_the_json_form_reads_back(seen: Observation) -> None:
+def test_the_json_form_reads_back(observation: Observation) -> None:
     """What is written for a program is read back to the same status."""
-    status = reduce(seen)
+    status = reduce(observation)
     assert status == RunStatus.from_dict(json.loads(json.dumps(status.as_dict())))
 
 
@@ -181,38 +186,38 @@ def _damaged(value: Any, draw: st.DrawFn, chance: int) -> Any:
     if draw(st.integers(0, chance)) == 0:
         return draw(_JUNK)
     if isinstance(value, dict):
-        kept = {key: one for key, one in value.items() if draw(st.integers(0, chance))}
-        return {key: _damaged(one, draw, chance) for key, one in kept.items()}
+        fields = {key: item for key, item in value.items() if draw(st.integers(0, chance))}
+        return {key: _damaged(item, draw, chance) for key, item in fields.items()}
     if isinstance(value, list):
-        return [_damaged(one, draw, chance) for one in value]
+        return [_damaged(item, draw, chance) for item in value]
     return value
 
 
 @st.composite
 def _broken(draw: st.DrawFn) -> Observation:
-    seen = draw(_runs())
+    observation = draw(_runs())
     chance = draw(st.integers(5, 40))
 
     def damaged(objects: tuple[dict[str, Any], ...]) -> tuple[dict[str, Any], ...]:
-        found = (_damaged(one, draw, chance) for one in objects)
-        return tuple(one for one in found if isinstance(one, dict))
+        damaged_objects = (_damaged(manifest, draw, chance) for manifest in objects)
+        return tuple(manifest for manifest in damaged_objects if isinstance(manifest, dict))
 
     return Observation(
-        seen.release,
-        seen.namespace,
-        damaged(seen.objects),
-        damaged(seen.pods),
-        damaged(seen.events),
-        seen.now,
+        observation.release,
+        observation.namespace,
+        damaged(observation.objects),
+        damaged(observation.pods),
+        damaged(observation.events),
+        observation.now,
     )
 
 
 @settings(max_examples=100)
 @given(_broken())
-def test_nothing_fails_on_what_is_missing_or_wrong(seen: Observation) -> None:
+def test_nothing_fails_on_what_is_missing_or_wrong(observation: Observation) -> None:
     """Whatever field is not there, or is of another type, there is a status, and it adds up."""
-    status = reduce(seen)
-    first_failed(seen)
+    status = reduce(observation)
+    first_failed(observation)
     json.dumps(status.as_dict())
     for role in status.roles:
         assert role.expected == role.pending + role.running + role.succeeded + role.failed

@@ -39,11 +39,11 @@ def test_each_node_says_the_ranks_of_its_processes(
     """As far as they are fixed; also of a pod that is not there yet, and in JSON."""
     status = reduce(observe(job(env=env), pods=[ready(0)]))
     assert expected == [pod.ranks for pod in status.pods]
-    shown = [pod.as_dict() for pod in status.pods]
+    rows = [pod.as_dict() for pod in status.pods]
     assert [None if ranks is None else list(ranks) for ranks in expected] == [
-        pod["ranks"] for pod in shown
+        pod["ranks"] for pod in rows
     ]
-    assert [(0, 0), (1, 1)] == [(pod["index"], pod["rank"]) for pod in shown]
+    assert [(0, 0), (1, 1)] == [(pod["index"], pod["rank"]) for pod in rows]
 
 
 @pytest.mark.parametrize(
@@ -57,10 +57,10 @@ def test_each_node_says_the_ranks_of_its_processes(
 def test_the_process_that_failed_is_named(message: str, process: int | None) -> None:
     """By what its launcher left; a pod has several, and then nothing else says which it was."""
     gave_up = [condition("Failed", reason="BackoffLimitExceeded")]
-    seen = observe(
+    observation = observe(
         job(env=ENV, conditions=gave_up), pods=[succeeded(0), failed(1, 37, message=message)]
     )
-    failure = reduce(seen).failure
+    failure = reduce(observation).failure
     assert failure is not None
     assert process == failure.process
     assert (1, 1, process) == tuple(failure.as_dict()[key] for key in ("rank", "index", "process"))

@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 
 from allranks.model.status import Phase, RunStatus
-from allranks.status import trainingrun
+from allranks.status import training_run
 from allranks.status.reduce import reduce
 from tests.unit.status.samples import (
     condition,
     deleting,
-    ended,
     job,
     observe,
     pod,
@@ -21,6 +20,7 @@ from tests.unit.status.samples import (
     stateful_set,
     succeeded,
     terminated,
+    terminated_container,
     waiting,
 )
 
@@ -31,11 +31,11 @@ LOW = (
 LIMIT = "Pod ephemeral local storage usage exceeds the total limit of containers 1Gi. "
 
 
-def tensorboard(*containers: dict[str, Any], **more: Any) -> dict[str, Any]:
+def tensorboard(*containers: dict[str, Any], **fields: Any) -> dict[str, Any]:
     """The pod of a Deployment."""
-    found = pod(0, "Running", *containers, kind="ReplicaSet", role="tensorboard", **more)
-    found["metadata"]["name"] = "demo-tensorboard-5d7-x"
-    return found
+    manifest = pod(0, "Running", *containers, kind="ReplicaSet", role="tensorboard", **fields)
+    manifest["metadata"]["name"] = "demo-tensorboard-5d7-x"
+    return manifest
 
 
 CRASHED = waiting(
@@ -63,16 +63,16 @@ def test_a_service_that_crashes_is_said_and_fails_no_run() -> None:
         "demo-tensorboard-5d7-x (exit code 1)"
     )
     assert (expected,) == status.remarks
-    assert expected in trainingrun.build(status, {}, 1, None, 0.0)["message"]
+    assert expected in training_run.build(status, {}, 1, None, 0.0)["message"]
     assert status == RunStatus.from_dict(status.as_dict())
 
 
 def test_a_service_that_is_well_is_only_listed() -> None:
     """And one whose pod is being replaced is not."""
     up = tensorboard(running(name="tensorboard"), conditions=[condition("Ready")])
-    gone = tensorboard(ended(0), metadata=deleting(50))
-    status = reduce(observe(job(), pods=[ready(0), ready(1), up, gone]))
-    assert ["demo-tensorboard-5d7-x"] == [one.name for one in status.services]
+    ended_pod = tensorboard(terminated_container(0), metadata=deleting(50))
+    status = reduce(observe(job(), pods=[ready(0), ready(1), up, ended_pod]))
+    assert ["demo-tensorboard-5d7-x"] == [service.name for service in status.services]
     assert () == status.remarks
 
 
@@ -80,7 +80,13 @@ def test_a_pod_evicted_for_its_nodes_sake_says_why() -> None:
     """It is no failure of the run's own, and the cause is said all the same."""
     target = condition("DisruptionTarget", reason="TerminationByKubelet", message=LOW)
     evicted = pod(
-        1, "Failed", ended(137), conditions=[target], reason="Evicted", message=LOW, suffix="old"
+        1,
+        "Failed",
+        terminated_container(137),
+        conditions=[target],
+        reason="Evicted",
+        message=LOW,
+        suffix="old",
     )
     status = reduce(observe(job(), pods=[ready(0), evicted, ready(1, created=30)]))
     assert Phase.RUNNING is status.phase
@@ -90,7 +96,7 @@ def test_a_pod_evicted_for_its_nodes_sake_says_why() -> None:
 
 def test_a_pod_evicted_for_its_own_limit_failed_of_that() -> None:
     """Not of the SIGTERM that the eviction sent, which is all that its program knows."""
-    mine = ended(143, message="told to stop (SIGTERM)")
+    mine = terminated_container(143, message="told to stop (SIGTERM)")
     evicted = pod(1, "Failed", mine, reason="Evicted", message=LIMIT)
     gave_up = [condition("Failed", reason="BackoffLimitExceeded")]
     status = reduce(observe(job(conditions=gave_up), pods=[succeeded(0), evicted]))
@@ -102,15 +108,15 @@ def test_a_pod_evicted_for_its_own_limit_failed_of_that() -> None:
 def test_many_evictions_are_counted() -> None:
     """The last three are told."""
     pods = [
-        pod(index, "Failed", ended(137, at=index), reason="Evicted", message=LOW)
+        pod(index, "Failed", terminated_container(137, at=index), reason="Evicted", message=LOW)
         for index in range(5)
     ]
     target = condition("DisruptionTarget", reason="TerminationByKubelet", message=LOW)
-    for one in pods:
-        one["status"]["conditions"].append(target)
+    for manifest in pods:
+        manifest["status"]["conditions"].append(target)
     remarks = reduce(observe(job(pods=6), pods=[ready(5), *pods])).remarks
     assert ["demo-4-x7k2p", "demo-3-x7k2p", "demo-2-x7k2p"] == [
-        one.split()[1] for one in remarks[:3]
+        remark.split()[1] for remark in remarks[:3]
     ]
     assert "2 more pods had been evicted before" == remarks[3]
 
@@ -118,19 +124,19 @@ def test_many_evictions_are_counted() -> None:
 def test_a_pod_whose_containers_have_ended_waits_for_nothing() -> None:
     """The kubelet says NotReady of it before it says that it has succeeded."""
     over = [condition("Ready", status="False", reason="PodCompleted")]
-    pods = [pod(0, "Running", ended(0), conditions=over), ready(1)]
+    pods = [pod(0, "Running", terminated_container(0), conditions=over), ready(1)]
     status = reduce(observe(job(), pods=pods))
     assert "" == status.waiting_for
-    assert ["", ""] == [one.reason for one in status.pods]
+    assert ["", ""] == [pod.reason for pod in status.pods]
 
 
 def test_a_stateful_pod_that_is_done_is_not_waited_for() -> None:
     """It is up again, only to wait; nobody asks whether it is ready."""
     unready = [condition("Ready", status="False", reason="ContainersNotReady")]
-    done = pod(0, "Running", running(last=terminated(0), restarts=1), kind="StatefulSet")
-    done["status"]["conditions"] += unready
+    ended_pod = pod(0, "Running", running(last=terminated(0), restarts=1), kind="StatefulSet")
+    ended_pod["status"]["conditions"] += unready
     other = ready(1, kind="StatefulSet")
-    status = reduce(observe(stateful_set(), pods=[done, other]))
+    status = reduce(observe(stateful_set(), pods=[ended_pod, other]))
     assert "" == status.waiting_for
     assert ("Succeeded", "") == (status.pods[0].phase, status.pods[0].reason)
 
@@ -138,8 +144,8 @@ def test_a_stateful_pod_that_is_done_is_not_waited_for() -> None:
 @pytest.mark.parametrize(("queue", "reason"), [("", "Suspended"), ("research", "")])
 def test_pods_of_a_suspended_run_are_suspended(queue: str, reason: str) -> None:
     """They wait for nobody; one that a queue holds back does wait."""
-    held = job(suspend=True)
+    suspended_job = job(suspend=True)
     if queue:
-        held["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = queue
-    status = reduce(observe(held, pods=[]))
-    assert [reason, reason] == [one.reason for one in status.pods]
+        suspended_job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = queue
+    status = reduce(observe(suspended_job, pods=[]))
+    assert [reason, reason] == [pod.reason for pod in status.pods]

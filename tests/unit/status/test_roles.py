@@ -22,7 +22,7 @@ from tests.unit.status.samples import (
 CREATING = waiting("ContainerCreating")
 
 
-def done(at: float = 30, reason: str = "CompletionsReached") -> list[dict[str, Any]]:
+def complete_conditions(at: float = 30, reason: str = "CompletionsReached") -> list[dict[str, Any]]:
     """The condition of a Job that is complete."""
     return [condition("Complete", at=at, reason=reason, message="Reached expected number")]
 
@@ -51,11 +51,21 @@ LAUNCHER = {"owner": "demo-launcher", "role": "launcher"}
     [
         ([], [], [*WORKERS, ready(**LAUNCHER)], Phase.RUNNING),
         ([], [], WORKERS, Phase.RUNNING),
-        (done(), [], [*WORKERS, succeeded(**LAUNCHER)], Phase.SUCCEEDED),
-        (done(), gave_up("BackoffLimitExceeded"), [succeeded(**LAUNCHER)], Phase.SUCCEEDED),
-        (gave_up("FailedIndexes"), done(), [*WORKERS, failed(**LAUNCHER)], Phase.FAILED),
+        (complete_conditions(), [], [*WORKERS, succeeded(**LAUNCHER)], Phase.SUCCEEDED),
+        (
+            complete_conditions(),
+            gave_up("BackoffLimitExceeded"),
+            [succeeded(**LAUNCHER)],
+            Phase.SUCCEEDED,
+        ),
+        (
+            gave_up("FailedIndexes"),
+            complete_conditions(),
+            [*WORKERS, failed(**LAUNCHER)],
+            Phase.FAILED,
+        ),
         ([], gave_up("BackoffLimitExceeded"), [ready(**LAUNCHER)], Phase.RUNNING),
-        ([], done(), [ready(**LAUNCHER)], Phase.RUNNING),
+        ([], complete_conditions(), [ready(**LAUNCHER)], Phase.RUNNING),
         ([], [], [*WORKERS, failed(**LAUNCHER)], Phase.RESTARTING),
     ],
 )
@@ -93,25 +103,42 @@ def test_ranks_of_a_role_go_on_from_one_controller_to_the_next() -> None:
     last = ready(0, owner="demo-worker-last", role="worker")
     status = reduce(observe(*objects, pods=[*WORKERS, last, ready(**LAUNCHER)]))
     assert [("launcher", 0), ("worker", 0), ("worker", 1), ("worker", 2)] == [
-        (one.role, one.rank) for one in status.pods
+        (pod.role, pod.rank) for pod in status.pods
     ]
     assert status.pods[-1].name.startswith("demo-worker-last-0")
     assert (3, 3, 3) == (status.roles[1].expected, status.roles[1].running, status.roles[1].ready)
 
 
+def test_pods_of_a_role_are_counted_over_its_controllers() -> None:
+    """Those that wait, too."""
+    objects = [*mpi(), job("demo-worker-last", role="worker", pods=1)]
+    waits = [
+        pod(1, "Pending", CREATING, owner="demo-worker", role="worker"),
+        pod(0, "Pending", CREATING, owner="demo-worker-last", role="worker"),
+    ]
+    status = reduce(observe(*objects, pods=[WORKERS[0], *waits, ready(**LAUNCHER)]))
+    workers = status.roles[1]
+    assert ("worker", 3, 1, 2) == (
+        workers.role,
+        workers.expected,
+        workers.running,
+        workers.pending,
+    )
+
+
 def test_a_rank_that_a_label_gives_wins() -> None:
     """Where a chart says the rank of a pod, nothing is counted."""
-    one = ready(0)
-    one["metadata"]["labels"]["allranks.dev/rank"] = "7"
-    assert 7 == reduce(observe(job(), pods=[one])).pods[0].rank
+    manifest = ready(0)
+    manifest["metadata"]["labels"]["allranks.dev/rank"] = "7"
+    assert 7 == reduce(observe(job(), pods=[manifest])).pods[0].rank
 
 
 # ---------------------------------------------------------------- elastic
 
 
-def elastic(**more: Any) -> dict[str, Any]:
+def elastic(**fields: Any) -> dict[str, Any]:
     """A run of two to four nodes."""
-    return job(pods=4, env={"PET_NNODES": "2:4"}, **more)
+    return job(pods=4, env={"PET_NNODES": "2:4"}, **fields)
 
 
 @pytest.mark.parametrize(
@@ -134,8 +161,8 @@ def test_an_elastic_run_scales(pods: list[dict[str, Any]], phase: Phase) -> None
 
 def test_a_run_of_a_fixed_size_never_scales() -> None:
     """Without a range of nodes, a missing pod is a missing pod."""
-    one = job(pods=4, env={"PET_NNODES": "4"})
-    assert Phase.RUNNING == reduce(observe(one, pods=[ready(0), ready(1), ready(2)])).phase
+    controller = job(pods=4, env={"PET_NNODES": "4"})
+    assert Phase.RUNNING == reduce(observe(controller, pods=[ready(0), ready(1), ready(2)])).phase
 
 
 @pytest.mark.parametrize(
@@ -157,19 +184,19 @@ def test_a_launcher_that_lost_a_worker_to_a_disruption_has_not_failed() -> None:
     on = {"containerName": "trainer", "operator": "In", "values": [214]}
     rules = {"rules": [{"action": "Ignore", "onExitCodes": on}]}
     launcher = job("demo-launcher", role="launcher", pods=1, podFailurePolicy=rules)
-    lost = failed(0, 214, suffix="old", **LAUNCHER)
+    disrupted_pod = failed(0, 214, suffix="old", **LAUNCHER)
     counts = {
         "batch.kubernetes.io/job-index-failure-count": "0",
         "batch.kubernetes.io/job-index-ignored-failure-count": "1",
     }
     again = ready(created=12, suffix="new", **LAUNCHER)
-    for told in ({}, counts):
-        again["metadata"]["annotations"] = told
-        status = reduce(observe(launcher, pods=[lost, again]))
+    for pod_annotations in ({}, counts):
+        again["metadata"]["annotations"] = pod_annotations
+        status = reduce(observe(launcher, pods=[disrupted_pod, again]))
         assert (Phase.RUNNING, 1, 1, None) == (
             status.phase,
             status.restarts,
             status.disruptions,
             status.failure,
         )
-    assert Phase.RESTARTING == reduce(observe(launcher, pods=[lost])).phase
+    assert Phase.RESTARTING == reduce(observe(launcher, pods=[disrupted_pod])).phase

@@ -185,17 +185,19 @@ def test_a_pull_and_its_back_off_are_one_trouble() -> None:
 def test_what_only_an_event_says(reason: str, message: str, sentence: str) -> None:
     """While a pod's containers only say that they are being created, an event says why so long."""
     about = event(reason, message, kind="Pod", name=POD)
-    one = pod(0, "Pending", waiting("ContainerCreating"))
-    assert sentence == reduce(observe(job(pods=1), pods=[one], events=[about])).waiting_for
+    manifest = pod(0, "Pending", waiting("ContainerCreating"))
+    assert sentence == reduce(observe(job(pods=1), pods=[manifest], events=[about])).waiting_for
 
 
 def test_an_event_explains_a_back_off() -> None:
     """Older kubelets say in an event alone why an image cannot be pulled."""
     message = f'Failed to pull image "my/trainer:1.4": {PULL}docker.io/my/trainer:1.4: not found'
     about = event("Failed", message, kind="Pod", name=POD)
-    one = pod(0, "Pending", waiting("ImagePullBackOff", 'Back-off pulling image "my/trainer:1.4"'))
+    manifest = pod(
+        0, "Pending", waiting("ImagePullBackOff", 'Back-off pulling image "my/trainer:1.4"')
+    )
     assert "image my/trainer:1.4 for its pod: the registry does not have it" == (
-        reduce(observe(job(pods=1), pods=[one], events=[about])).waiting_for
+        reduce(observe(job(pods=1), pods=[manifest], events=[about])).waiting_for
     )
 
 
@@ -207,7 +209,7 @@ def test_the_newest_event_is_told() -> None:
     new = event(
         "FailedMount", 'volume: secret "b" not found', kind="Pod", name="demo-0-x7k2p", at=4
     )
-    one = pod(0, "Pending", waiting("ContainerCreating"))
-    status = reduce(observe(job(pods=1), pods=[one], events=[new, old]))
+    manifest = pod(0, "Pending", waiting("ContainerCreating"))
+    status = reduce(observe(job(pods=1), pods=[manifest], events=[new, old]))
     assert "Secret b for its pod: it does not exist" == status.waiting_for
     assert "" == reduce(observe(job(pods=1), pods=[ready(0)], events=[new, old])).waiting_for

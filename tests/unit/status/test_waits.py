@@ -28,8 +28,8 @@ def test_pods_that_are_still_to_be_created_are_counted() -> None:
     """The Job controller creates a large Job's pods one after the other."""
     status = reduce(observe(job(pods=4), pods=[ready(0)]))
     assert "3 of 4 pods to be created" == status.waiting_for
-    assert [0, 1, 2, 3] == [one.rank for one in status.pods]
-    assert ["demo-0-x7k2p", "demo-1", "demo-2", "demo-3"] == [one.name for one in status.pods]
+    assert [0, 1, 2, 3] == [pod.rank for pod in status.pods]
+    assert ["demo-0-x7k2p", "demo-1", "demo-2", "demo-3"] == [pod.name for pod in status.pods]
 
 
 def test_no_more_pods_are_waited_for_than_may_run_at_once() -> None:
@@ -54,16 +54,19 @@ def test_a_failed_pod_is_waited_for() -> None:
 def test_an_init_container_is_named() -> None:
     """A pod that prepares says with what."""
     preparing = {**container({"running": {}}, name="fetch"), "started": True}
-    one = pod(0, "Pending", waiting("PodInitializing"), init=[preparing])
-    assert "init container fetch of its pod" == reduce(observe(job(pods=1), pods=[one])).waiting_for
+    manifest = pod(0, "Pending", waiting("PodInitializing"), init=[preparing])
+    assert (
+        "init container fetch of its pod"
+        == reduce(observe(job(pods=1), pods=[manifest])).waiting_for
+    )
 
 
 def test_a_sidecar_that_runs_is_not_waited_for() -> None:
     """It has started, and the pod waits for what comes after it."""
     sidecar = {**container({"running": {}}, name="proxy"), "started": True}
     spec = {"initContainers": [{"name": "proxy", "restartPolicy": "Always"}]}
-    one = pod(0, "Pending", waiting("ContainerCreating"), init=[sidecar], spec=spec)
-    assert "the start of its pod" == reduce(observe(job(pods=1), pods=[one])).waiting_for
+    manifest = pod(0, "Pending", waiting("ContainerCreating"), init=[sidecar], spec=spec)
+    assert "the start of its pod" == reduce(observe(job(pods=1), pods=[manifest])).waiting_for
 
 
 def test_readiness_is_waited_for() -> None:
@@ -76,11 +79,12 @@ def test_readiness_is_waited_for() -> None:
 
 
 @pytest.mark.parametrize(
-    "one", [pod(0, "Unknown"), pod(0, "Running", reason="NodeLost", message="Node node-0 is down")]
+    "manifest",
+    [pod(0, "Unknown"), pod(0, "Running", reason="NodeLost", message="Node node-0 is down")],
 )
-def test_a_node_that_does_not_answer_is_named(one: dict[str, Any]) -> None:
+def test_a_node_that_does_not_answer_is_named(manifest: dict[str, Any]) -> None:
     """What becomes of its pod is not known before it answers."""
-    status = reduce(observe(job(pods=1), pods=[one]))
+    status = reduce(observe(job(pods=1), pods=[manifest]))
     assert "node node-0 to answer for its pod" == status.waiting_for
     assert Phase.RUNNING == status.phase
 

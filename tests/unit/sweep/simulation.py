@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from allranks.sweep import actions, naming, records, sampling
+from allranks.sweep import actions, naming, records
 from allranks.sweep.actions import Observed
 from allranks.sweep.decide import decide
-from allranks.sweep.metrics import Collector
+from allranks.sweep.metrics import ObjectiveExtractor
 from allranks.sweep.model import (
     Choice,
     Objective,
@@ -26,7 +26,9 @@ from allranks.sweep.model import (
     TrialSpec,
     Values,
 )
+from allranks.sweep.search import factory
 from allranks.sweep.state import SweepState, fold
+from allranks.sweep.storage.catalog import backend_of
 from allranks.sweep.storage.journal import Journal
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from allranks.sweep.records import Record
+    from allranks.sweep.search.base import Search
 
 
 def spec(**changes: Any) -> SweepSpec:
@@ -42,7 +45,7 @@ def spec(**changes: Any) -> SweepSpec:
         Parameter("lr", Values((Choice("1e-5", 1e-5), Choice("1e-4", 1e-4), Choice("0.10", 0.1)))),
         Parameter("seed", Range(Decimal(1), Decimal(4), Decimal(1))),
     )
-    given: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "name": "s",
         "parameters": parameters,
         "objective": Objective("accuracy"),
@@ -50,7 +53,7 @@ def spec(**changes: Any) -> SweepSpec:
         "trials": 12,
         "parallel": 3,
     }
-    return SweepSpec(**{**given, **changes})
+    return SweepSpec(**{**fields, **changes})
 
 
 class Memory:
@@ -64,10 +67,10 @@ class Memory:
         """Read it anew, as a runner does that begins."""
         self.state = fold(self.records)
 
-    def append(self, *written: Record) -> None:
+    def append(self, *new_records: Record) -> None:
         """Write records and take them into the state."""
-        self.records.extend(written)
-        for record in written:
+        self.records.extend(new_records)
+        for record in new_records:
             self.state.apply(record)
 
 
@@ -76,7 +79,7 @@ class Disk(Memory):
 
     def __init__(self, path: Path, head: Record) -> None:
         self._path = path
-        self._file = Journal.create(path, head)
+        self._file = Journal.create(backend_of(str(path)), head)
         self.records = [head]
 
     def reopen(self) -> None:
@@ -84,13 +87,13 @@ class Disk(Memory):
         self._file.close()
         with self._path.open("ab") as torn:
             torn.write(b'{"t":"end","n":0,"state":"succ')
-        self._file = Journal.open(self._path)
+        self._file = Journal.open(backend_of(str(self._path)))
         self.state = self._file.state
 
-    def append(self, *written: Record) -> None:
+    def append(self, *new_records: Record) -> None:
         """Write records, for good."""
-        self.records.extend(written)
-        self._file.append(*written)
+        self.records.extend(new_records)
+        self._file.append(*new_records)
 
     def close(self) -> None:
         """Let go of the file."""
@@ -105,7 +108,7 @@ class Release:
     outcome: str
     lines: list[str]
     phase: str = actions.RUNNING
-    said: int = 0
+    lines_printed: int = 0
     going: bool = False
 
 
@@ -134,9 +137,9 @@ class World:
     succeeded: Counter[str] = field(default_factory=Counter)
     most: int = 0
 
-    def chance(self, *about: object) -> random.Random:
+    def chance(self, *parts: object) -> random.Random:
         """Chance that follows from what it is about."""
-        return random.Random(f"{self.seed}/{about}")  # noqa: S311 - no secret
+        return random.Random(f"{self.seed}/{parts}")  # noqa: S311 - no secret
 
     def install(self, name: str) -> bool:
         """Make a release; whether there was room for it."""
@@ -164,9 +167,9 @@ class World:
 
     def uninstall(self, name: str) -> None:
         """Remove a release, at once or by the next tick."""
-        found = self.releases.get(name)
-        if found is not None and self.slow:
-            found.going = True
+        release = self.releases.get(name)
+        if release is not None and self.slow:
+            release.going = True
         else:
             self.releases.pop(name, None)
 
@@ -177,10 +180,10 @@ class World:
             if release.going:
                 del self.releases[name]
             elif release.phase == actions.RUNNING:
-                release.said = min(len(release.lines), release.said + 1)
+                release.lines_printed = min(len(release.lines), release.lines_printed + 1)
                 release.ticks -= 1
                 if release.ticks < 0 and (
-                    release.said == len(release.lines) or release.outcome == actions.FAILED
+                    release.lines_printed == len(release.lines) or release.outcome == actions.FAILED
                 ):
                     release.phase = release.outcome
                     self.succeeded[name] += release.outcome == actions.SUCCEEDED
@@ -198,12 +201,12 @@ class Runner:
         self.journal = journal
         self.world = world
         self.blocked: dict[str, Observed] = {}
-        self.read: dict[tuple[str, int], tuple[Collector, int]] = {}
+        self.collectors: dict[tuple[str, int], tuple[ObjectiveExtractor, int]] = {}
 
     def steps(self) -> Generator[None]:
         """Run to the end of the sweep."""
         self.journal.reopen()
-        search = sampling.make(self.journal.state.spec)
+        search = factory.make(self.journal.state.spec)
         yield
         while not self.journal.state.outcome:
             yield from self._collect()
@@ -219,8 +222,8 @@ class Runner:
 
     def _tidy(self) -> Iterator[None]:
         """What is decided after the end."""
-        while left := decide(self.journal.state, self.journal.state.spec, self.observe(), 0.0):
-            for action in left:
+        while removals := decide(self.journal.state, self.journal.state.spec, self.observe(), 0.0):
+            for action in removals:
                 assert isinstance(action, actions.Remove)
                 self.world.uninstall(action.name)
                 yield
@@ -228,11 +231,11 @@ class Runner:
 
     def observe(self) -> dict[str, Observed]:
         """Every release, and those that could not be made."""
-        there = {
+        observed = {
             name: Observed(actions.REMOVING if release.going else release.phase, "exit code 1")
             for name, release in self.world.releases.items()
         }
-        return {**self.blocked, **there}
+        return {**self.blocked, **observed}
 
     def _is_idle(self, action: actions.Action) -> bool:
         return isinstance(action, actions.Stop | actions.Remove | actions.Start)
@@ -244,17 +247,17 @@ class Runner:
                 continue
             key = (trial.name, trial.attempts)
             metric = self.journal.state.spec.objective.metric
-            collector, done = self.read.get(
-                key, (Collector(metric, self.journal.state.spec.metrics), 0)
+            collector, position = self.collectors.get(
+                key, (ObjectiveExtractor(metric, self.journal.state.spec.metrics), 0)
             )
-            for line in release.lines[done : release.said]:
+            for line in release.lines[position : release.lines_printed]:
                 self.journal.append(
                     *records.measures(trial.number, collector.feed(line, self.world.now))
                 )
                 yield
-            self.read[key] = (collector, release.said)
+            self.collectors[key] = (collector, release.lines_printed)
 
-    def _carry_out(self, action: actions.Action, search: sampling.Search) -> Iterator[None]:
+    def _carry_out(self, action: actions.Action, search: Search) -> Iterator[None]:
         state, now = self.journal.state, self.world.now
         if isinstance(action, actions.Propose):
             self.journal.append(proposed(action.number, state, search, now))
@@ -273,27 +276,27 @@ class Runner:
             self.blocked.pop(action.name, None)
             self.world.uninstall(action.name)
             yield
-        elif isinstance(action, actions.End):
+        elif isinstance(action, actions.RecordEnd):
             self.blocked.pop(state.trials[action.number].name, None)
 
 
-def proposed(number: int, state: SweepState, search: sampling.Search, now: float) -> Record:
+def proposed(number: int, state: SweepState, search: Search, now: float) -> Record:
     """The record of what a search says."""
     if number >= state.spec.trials or state.exhausted:
         raise AssertionError("nothing is to be proposed")
-    found = search.propose(number, state)
-    if found is None:
+    assignment = search.propose(number, state)
+    if assignment is None:
         return records.exhausted("every combination was tried", now)
-    name = naming.trial_name(state.spec.name, found, state.names())
-    return records.trial(number, name, found, now)
+    name = naming.trial_name(state.spec.name, assignment, state.names())
+    return records.trial(number, name, assignment, now)
 
 
 def finish(world: World, journal: Memory, kills: list[int] | None = None) -> SweepState:
     """Run a sweep to its end, with runners that are killed after so many steps each."""
     for steps in [*(kills or []), 10**6]:
         runner = Runner(journal, world).steps()
-        for done, _ in enumerate(runner, start=1):
-            if done >= steps:
+        for step, _ in enumerate(runner, start=1):
+            if step >= steps:
                 break
         else:
             return fold(journal.records)

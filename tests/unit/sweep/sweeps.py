@@ -44,8 +44,11 @@ def spec_of(
     name: str = "s",
 ) -> SweepSpec:
     """A sweep of parameters of one value each; trials say what they really have."""
-    one = Values((Choice("1", 1),))
-    parameters = tuple(Parameter(each, one, (Reach("arg", f"--{each}"),)) for each in names)
+    space = Values((Choice("1", 1),))
+    parameters = tuple(
+        Parameter(parameter_name, space, (Reach("arg", f"--{parameter_name}"),))
+        for parameter_name in names
+    )
     return SweepSpec(name, parameters, Objective(metric, direction, goal), TrialSpec("torchrun"))
 
 
@@ -54,7 +57,7 @@ def trial_of(
     value: float | None = None,
     state: str = SUCCEEDED,
     *,
-    given: Mapping[str, Choice] | None = None,
+    assignment: Mapping[str, Choice] | None = None,
     reason: str = "",
     curve: Sequence[float] = (),
     cpu_seconds: float | None = None,
@@ -63,10 +66,12 @@ def trial_of(
     return Trial(
         number,
         f"s-{number:08x}",
-        given or {},
+        assignment or {},
         state,
         value,
-        tuple(Measure("accuracy", each, step, 0.0) for step, each in enumerate(curve, start=1)),
+        tuple(
+            Measure("accuracy", accuracy, step, 0.0) for step, accuracy in enumerate(curve, start=1)
+        ),
         attempts=1,
         started=_STARTED + number,
         ended=None if state == RUNNING else _STARTED + number + 10,
@@ -85,7 +90,7 @@ def digits(count: int = 40, seed: int = 3) -> Results:
     draw = chance(seed)
     parameters = (
         Parameter("lr", LogUniform(1e-4, 1.0), (Reach("arg", "--lr"),)),
-        Parameter("batchSize", Values(tuple(Choice(str(each), each) for each in _BATCHES))),
+        Parameter("batchSize", Values(tuple(Choice(str(size), size) for size in _BATCHES))),
         Parameter("optimizer", Values((Choice("sgd", "sgd"), Choice("adam", "adam")))),
     )
     spec = SweepSpec(
@@ -98,10 +103,10 @@ def digits(count: int = 40, seed: int = 3) -> Results:
         parallel=2,
         early=EarlyStopping(HALVING, 3, 3),
     )
-    return collect(spec, [_drawn(number, count, draw) for number in range(count)])
+    return collect(spec, [_random_trial(number, count, draw) for number in range(count)])
 
 
-def _drawn(number: int, count: int, draw: random.Random) -> Trial:
+def _random_trial(number: int, count: int, draw: random.Random) -> Trial:
     lr = 10 ** draw.uniform(-4, 0)
     batch, optimizer = draw.choice(_BATCHES), draw.choice(("sgd", "adam"))
     top = 0.985 - 0.12 * abs(math.log10(lr) + 1.2) + draw.gauss(0, 0.005)
@@ -110,18 +115,22 @@ def _drawn(number: int, count: int, draw: random.Random) -> Trial:
     state, reason, value = SUCCEEDED, "", curve[-1]
     if len(curve) < 27:
         state, reason = STOPPED, f"stopped at step {len(curve)}: not among the best third"
-    given = {
+    assignment = {
         "lr": Choice(repr(lr), lr),
         "batchSize": Choice(str(batch), batch),
         "optimizer": Choice(optimizer, optimizer),
     }
     spent = 3.4 + 0.15 * len(curve)
     if number == count - 1:
-        return trial_of(number, value, RUNNING, given=given, curve=curve)
+        return trial_of(number, value, RUNNING, assignment=assignment, curve=curve)
     if number == 7:
-        return trial_of(number, None, FAILED, given=given, reason="exit code 1: loss is nan")
+        return trial_of(
+            number, None, FAILED, assignment=assignment, reason="exit code 1: loss is nan"
+        )
     if number == 12:
-        return trial_of(number, None, UNMEASURED, given=given, reason="no line with accuracy")
+        return trial_of(
+            number, None, UNMEASURED, assignment=assignment, reason="no line with accuracy"
+        )
     return trial_of(
-        number, value, state, given=given, reason=reason, curve=curve, cpu_seconds=spent
+        number, value, state, assignment=assignment, reason=reason, curve=curve, cpu_seconds=spent
     )

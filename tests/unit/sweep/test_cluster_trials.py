@@ -19,24 +19,26 @@ from allranks.cluster import paths
 from allranks.errors import (
     ForbiddenError,
     InputError,
+    NameTakenError,
     NotFoundError,
     ReleaseTakenError,
     RunError,
-    TakenError,
     ToolError,
 )
-from allranks.helm import failures, releases
-from allranks.helm.locate import HelmBinary
-from allranks.helm.releases import Home
+from allranks.helm import errors, releases
+from allranks.helm.binary import HelmBinary
+from allranks.helm.releases import ReleaseRef
 from allranks.layout.compute import compute
-from allranks.model.jobspec import JobSpec
+from allranks.model.job_spec import JobSpec
 from allranks.sweep import actions, model, runner
 from allranks.sweep.model import Trial
-from allranks.sweep.owner import Owner
-from allranks.sweep.trials import podlogs, releasing, removing, trialpods
-from allranks.sweep.trials.clustertrials import ClusterTrials
-from allranks.sweep.trials.ports import Said
-from allranks.sweep.values.prepare import Prepared
+from allranks.sweep.ownership import OwnerMark
+from allranks.sweep.spec.prepare import PreparedSweep
+from allranks.sweep.trials import cluster as cluster_trials
+from allranks.sweep.trials import logs
+from allranks.sweep.trials import releases as trials_releases
+from allranks.sweep.trials.base import TrialOutput, last_line
+from allranks.sweep.trials.cluster import ClusterTrials
 from tests.unit.cluster.fake_cluster import FakeCluster, FakeStream
 
 from .simulation import spec
@@ -48,25 +50,29 @@ if TYPE_CHECKING:
 
 _IN = re.compile(r"(\S+) in \(([^)]*)\)")
 _PATIENCE = 20.0
-OURS = Owner("5eed", "jo.laptop")
+OURS = OwnerMark("5eed", "jo.laptop")
 MARKED = {"allranks.dev/sweep": "s", "allranks.dev/sweep-id": "5eed"}
 
 
 class Cluster(FakeCluster):
     """One that knows sets in selectors, too."""
 
-    def list(self, resource_path: str, **how: Any) -> list[dict[str, Any]]:
+    def list(self, resource_path: str, **options: Any) -> list[dict[str, Any]]:
         """All of a kind whose labels have what the selector asks."""
-        one_of = _IN.fullmatch(how.get("label_selector", ""))
+        one_of = _IN.fullmatch(options.get("label_selector", ""))
         if one_of is None:
-            return super().list(resource_path, **how)
-        found = super().list(resource_path)
+            return super().list(resource_path, **options)
+        objects = super().list(resource_path)
         names = one_of[2].split(",")
-        return [each for each in found if each["metadata"]["labels"].get(one_of[1]) in names]
+        return [
+            manifest
+            for manifest in objects
+            if manifest["metadata"]["labels"].get(one_of[1]) in names
+        ]
 
-    def add(self, one: dict[str, Any]) -> None:
+    def add(self, manifest: dict[str, Any]) -> None:
         """One more object, or another state of it."""
-        self.objects[paths.of_manifest(one), one["metadata"]["name"]] = one
+        self.objects[paths.of_manifest(manifest), manifest["metadata"]["name"]] = manifest
 
 
 def pretended(*objects: dict[str, Any]) -> Any:
@@ -93,33 +99,35 @@ class Helm:
         self.installs: list[tuple[str, dict[str, Any]]] = []
         self.uninstalls: list[str] = []
 
-    def install(self, home: Home, chart: Path, values: Mapping[str, Any], **how: Any) -> None:
+    def install(
+        self, home: ReleaseRef, chart: Path, values: Mapping[str, Any], **options: Any
+    ) -> None:
         """Write the record of a release."""
         assert values
-        self.installs.append((home.name, {**how, "chart": chart, "is_tied": home.is_tied}))
+        self.installs.append((home.name, {**options, "chart": chart, "is_tied": home.is_tied}))
         if self.refusals:
             if self.leaves:
-                self.cluster.add(record(home.name, how["labels"], "failed"))
+                self.cluster.add(record(home.name, options["labels"], "failed"))
             raise self.refusals.pop(0)
-        self.cluster.add(record(home.name, how["labels"]))
+        self.cluster.add(record(home.name, options["labels"]))
 
-    def uninstall(self, home: Home) -> bool:
+    def uninstall(self, home: ReleaseRef) -> bool:
         """Take the record away."""
         self.uninstalls.append(home.name)
         if self.stuck is not None:
             raise self.stuck
-        found = [key for key in self.cluster.objects if key[1].startswith(f"release.{home.name}.")]
-        for key in found:
+        keys = [key for key in self.cluster.objects if key[1].startswith(f"release.{home.name}.")]
+        for key in keys:
             del self.cluster.objects[key]
-        return bool(found)
+        return bool(keys)
 
 
 def record(
-    name: str, labels: Mapping[str, str], status: str = "deployed", version: int = 1, **more: Any
+    name: str, labels: Mapping[str, str], status: str = "deployed", version: int = 1, **fields: Any
 ) -> dict[str, Any]:
     """Helm's record of a release."""
-    found = {"manifest": yaml.safe_dump(job(name)), **more}
-    packed = base64.b64encode(gzip.compress(json.dumps(found).encode()))
+    release = {"manifest": yaml.safe_dump(job(name)), **fields}
+    packed = base64.b64encode(gzip.compress(json.dumps(release).encode()))
     own = {"owner": "helm", "name": name, "status": status, "version": str(version)}
     return {
         "apiVersion": "v1",
@@ -129,11 +137,14 @@ def record(
     }
 
 
-def job(name: str, *conditions: str, **more: Any) -> dict[str, Any]:
+def job(name: str, *conditions: str, **fields: Any) -> dict[str, Any]:
     """A trial's Job."""
     labels = {"app.kubernetes.io/instance": name, "app.kubernetes.io/part-of": "allranks"}
     labels["app.kubernetes.io/managed-by"] = "Helm"
-    held = [{"type": one, "status": "True", "reason": "Because"} for one in conditions]
+    true_conditions = [
+        {"type": condition_type, "status": "True", "reason": "Because"}
+        for condition_type in conditions
+    ]
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -144,8 +155,8 @@ def job(name: str, *conditions: str, **more: Any) -> dict[str, Any]:
             "annotations": {"meta.helm.sh/release-name": name},
         },
         "spec": {"completions": 1, "parallelism": 1, "completionMode": "Indexed"},
-        "status": {"conditions": held, "active": int(not held)},
-        **more,
+        "status": {"conditions": true_conditions, "active": int(not true_conditions)},
+        **fields,
     }
 
 
@@ -183,39 +194,39 @@ class Stand:
         self.helm = Helm(self.cluster)
         monkeypatch.setattr(releases, "install", self.helm.install)
         monkeypatch.setattr(releases, "uninstall", self.helm.uninstall)
-        prepared = Prepared(spec(objective=objective), {}, "chart", workload, owner=OURS)
-        self.home = Home(HelmBinary(Path("helm"), "4.0.0", 4, supported=True), "s", "lab")
+        prepared = PreparedSweep(spec(objective=objective), {}, "chart", workload, owner=OURS)
+        self.home = ReleaseRef(HelmBinary(Path("helm"), "4.0.0", 4, supported=True), "s", "lab")
         self.trials = ClusterTrials(prepared, self.cluster, self.home)
         self.trial = Trial(7, "s-1234abcd", {}, model.RUNNING, attempts=1)
 
     def start(self) -> None:
         """Start the trial, and wait until helm has done its part."""
         self.trials.start(self.trial, {"a": 1})
-        self.until(lambda there: there is None or there.phase != actions.STARTING)
+        self.until(lambda observed: observed is None or observed.phase != actions.STARTING)
 
     def look(self) -> Observed | None:
         """What is seen of the trial."""
         return self.trials.observe().get(self.trial.name)
 
-    def seen(self) -> Observed:
+    def observed(self) -> Observed:
         """What is seen of the trial, of which something is."""
-        found = self.look()
-        assert found is not None
-        return found
+        observed = self.look()
+        assert observed is not None
+        return observed
 
     def until(self, check: Callable[[Observed | None], bool]) -> Observed | None:
         """What is seen of the trial once a check holds."""
         deadline = time.monotonic() + _PATIENCE
-        while not check(there := self.look()):
-            assert time.monotonic() < deadline, there
+        while not check(observed := self.look()):
+            assert time.monotonic() < deadline, observed
             self.trials.wait(0.01)
-        return there
+        return observed
 
     def phase(self, phase: str) -> Observed:
         """The trial, once it is in a phase."""
-        found = self.until(lambda there: there is not None and there.phase == phase)
-        assert found is not None
-        return found
+        observed = self.until(lambda observed: observed is not None and observed.phase == phase)
+        assert observed is not None
+        return observed
 
 
 @pytest.fixture
@@ -233,19 +244,19 @@ def foreign(monkeypatch: pytest.MonkeyPatch) -> Stand:
 
 
 def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("allranks.sweep.trials.clustertrials._LOOK", 0.0)
-    monkeypatch.setattr(podlogs, "_PAUSE", 0.0)
+    monkeypatch.setattr("allranks.sweep.trials.cluster._LOOK", 0.0)
+    monkeypatch.setattr(logs, "_PAUSE", 0.0)
 
 
 def test_a_trial_from_its_start_to_its_removal(stand: Stand) -> None:
     """Its release has the sweep's labels; its end is told once all that it said is at hand."""
     trial = stand.trial
     stand.start()
-    ((name, how),) = stand.helm.installs
+    ((name, options),) = stand.helm.installs
     labels = {**MARKED, "allranks.dev/trial": "7", "allranks.dev/begun-by": "jo.laptop"}
-    assert (trial.name, labels, True) == (name, how["labels"], how["is_tied"])
+    assert (trial.name, labels, True) == (name, options["labels"], options["is_tied"])
     assert actions.RUNNING == stand.phase(actions.RUNNING).phase
-    assert Said([]) == stand.trials.read(trial)
+    assert TrialOutput([]) == stand.trials.read(trial)
     stream = FakeStream("2026-01-01T00:00:01Z accuracy=0.5 step=1", end=False)
     stand.cluster.streams[f"{trial.name}-0-x"] = [stream]
     stand.cluster.add(job(trial.name))
@@ -255,32 +266,62 @@ def test_a_trial_from_its_start_to_its_removal(stand: Stand) -> None:
         assert actions.RUNNING == stand.phase(actions.RUNNING).phase
         lines += stand.trials.read(trial).lines
     stand.cluster.add(job(trial.name, "Complete"))
-    ended = {"terminated": {"exitCode": 0, "message": '{"accuracy": 0.9}'}}
-    stand.cluster.add(pod(trial.name, ended))
+    container_state = {"terminated": {"exitCode": 0, "message": '{"accuracy": 0.9}'}}
+    stand.cluster.add(pod(trial.name, container_state))
     assert actions.RUNNING == stand.phase(actions.RUNNING).phase  # its log goes on
     stream.feed("2026-01-01T00:00:02Z accuracy=0.7 step=2")
     stream.feed(None)
     stand.phase(actions.SUCCEEDED)
-    said = stand.trials.read(trial)
-    assert ["accuracy=0.5 step=1", "accuracy=0.7 step=2"] == [*lines, *said.lines]
-    assert '{"accuracy": 0.9}' == said.message
+    output = stand.trials.read(trial)
+    assert ["accuracy=0.5 step=1", "accuracy=0.7 step=2"] == [*lines, *output.lines]
+    assert '{"accuracy": 0.9}' == output.message
     stand.trials.remove(trial.name)
-    stand.until(lambda there: there is None)
+    stand.until(lambda observed: observed is None)
     assert [] == stand.helm.uninstalls  # it was plain
     assert {("api/v1/pods", f"{trial.name}-0-x")} == set(stand.cluster.objects)
     stand.trials.close()
 
 
+def test_a_trial_that_says_nothing_failed_with_its_exit_code(stand: Stand) -> None:
+    """The launcher's own line, with the trial's name, is not its last words."""
+    stand.start()
+    message = "allranks: running setup\nallranks: trial 0: s-7049d5af\n"
+    ended = {"terminated": {"exitCode": 3, "reason": "Error", "message": message}}
+    stand.cluster.add(job(stand.trial.name, "Failed"))
+    stand.cluster.add(pod(stand.trial.name, ended))
+    assert "exit code 3" == stand.phase(actions.FAILED).reason
+    stand.trials.close()
+
+
+@pytest.mark.parametrize(
+    ("lines", "last"),
+    [
+        ([], ""),
+        (["allranks: trial 3: al-7049d5af", ""], ""),
+        (["allranks: trial a", "no luck", "allranks: waiting for rank 0 (1 s of 9 s)"], "no luck"),
+        (["no luck", "allranks: error: no port"], "allranks: error: no port"),
+        (["allranks: setup failed with exit code 1; the command was not run"] * 2, "setup"),
+    ],
+)
+def test_the_last_line_of_a_trial(lines: list[str], last: str) -> None:
+    """Launchers' lines of progress say nothing of a failure; what they say failed does."""
+    line = last_line(lines)
+    assert last in line
+    assert bool(last) == bool(line)
+
+
 def test_why_a_trial_failed(stand: Stand) -> None:
     """Its exit code and its last words; and a job that is gone has not ended well."""
     stand.start()
-    ended = {"terminated": {"exitCode": 3, "reason": "Error", "message": "one\nout of memory\n"}}
+    container_state = {
+        "terminated": {"exitCode": 3, "reason": "Error", "message": "one\nout of memory\n"}
+    }
     stand.cluster.add(job(stand.trial.name, "Failed"))
-    stand.cluster.add(pod(stand.trial.name, ended))
+    stand.cluster.add(pod(stand.trial.name, container_state))
     assert "exit code 3: out of memory" == stand.phase(actions.FAILED).reason
     assert "" == stand.trials.read(stand.trial).message
     stand.trials.remove(stand.trial.name)
-    stand.until(lambda there: there is None)
+    stand.until(lambda observed: observed is None)
     stand.start()
     stand.cluster.add(job(stand.trial.name))
     stand.phase(actions.RUNNING)
@@ -298,7 +339,7 @@ def test_why_a_trial_failed(stand: Stand) -> None:
         (ForbiddenError("may not create jobs"), actions.FAILED, False),
         (ToolError('helm failed: Job "s-1234abcd" is invalid: spec'), actions.FAILED, False),
         (
-            failures.parse('Error: Job.batch "s-1234abcd" is invalid: spec.a: no'),
+            errors.parse('Error: Job.batch "s-1234abcd" is invalid: spec.a: no'),
             actions.FAILED,
             False,
         ),
@@ -312,9 +353,9 @@ def test_what_a_refused_install_means(
     stand.helm.refusals.append(error)
     stand.helm.leaves = True
     stand.start()
-    there = stand.phase(phase)
-    assert retryable == there.retryable
-    assert "s-1234abcd" not in there.reason
+    observed = stand.phase(phase)
+    assert retryable == observed.retryable
+    assert "s-1234abcd" not in observed.reason
     assert [stand.trial.name] == stand.helm.uninstalls
     stand.start()
     stand.phase(actions.RUNNING)
@@ -330,7 +371,7 @@ def test_what_helm_is_told_more_than_once(stand: Stand) -> None:
     stand.helm.refusals.append(ReleaseTakenError("a release of this name is already there"))
     stand.start()
     stand.phase(actions.RUNNING)
-    assert [False, True, True] == [how["post_render"] for _, how in stand.helm.installs]
+    assert [False, True, True] == [options["post_render"] for _, options in stand.helm.installs]
     assert [] == stand.helm.uninstalls
     stand.trials.close()
 
@@ -357,10 +398,10 @@ def test_a_release_of_somebody_elses(stand: Stand, labels: dict[str, str], whose
     ):
         stand.helm.refusals.append(refusal)
         stand.start()
-        there = stand.phase(actions.FAILED)
-        assert (True, False) == (f"taken by {whose};" in there.reason, there.retryable)
+        observed = stand.phase(actions.FAILED)
+        assert (True, False) == (f"taken by {whose};" in observed.reason, observed.retryable)
         stand.trials.remove(stand.trial.name)
-        stand.until(lambda there: there is None)
+        stand.until(lambda observed: observed is None)
     assert [theirs] == list(stand.cluster.objects.values())
     assert [] == stand.helm.uninstalls
     assert ([stand.trial.name] if labels else []) == list(stand.trials.others())
@@ -374,23 +415,23 @@ def test_a_second_sweep_of_a_name_is_refused(stand: Stand) -> None:
     for number in range(5):
         labels = {"allranks.dev/sweep": "s", "allranks.dev/begun-by": "bo.desk"}
         stand.cluster.add(record(f"s-{number}", labels | {"allranks.dev/sweep-id": "b0b"}))
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError) as excinfo:
         runner.refuse_others("s", stand.trials, "lab")
     assert (
         "in namespace lab are releases of another sweep s, begun by bo.desk: s-0, s-1, s-2 and 2 "
-        "more" == caught.value.problem.message
+        "more" == excinfo.value.problem.message
     )
-    assert "`allranks sweep delete s` removes it" in caught.value.problem.hint
-    with pytest.raises(InputError) as caught:
+    assert "`allranks sweep delete s` removes it" in excinfo.value.problem.hint
+    with pytest.raises(InputError) as excinfo:
         runner.refuse_others("s", stand.trials, "lab", lambda: "secret:lab/s")
-    assert "`allranks sweep status s --journal secret:lab/s` shows it" in caught.value.problem.hint
+    assert "`allranks sweep status s --journal secret:lab/s` shows it" in excinfo.value.problem.hint
     stand.trials.close()
 
 
 def test_volumes_that_stay_are_seen(stand: Stand) -> None:
     """Those of this sweep's trials that were asked to; not another's, and not what is going."""
     keep = {"helm.sh/resource-policy": "keep"}
-    for name, release, more, going in (
+    for name, release, release_annotations, going in (
         ("a-data", "s-a", keep, {}),
         ("gone", "s-a", keep, {"deletionTimestamp": "2026-01-01T00:00:00Z"}),
         ("plain", "s-a", {}, {}),
@@ -400,7 +441,7 @@ def test_volumes_that_stay_are_seen(stand: Stand) -> None:
         metadata = {
             "name": name,
             "labels": {"app.kubernetes.io/managed-by": "Helm"},
-            "annotations": {"meta.helm.sh/release-name": release, **more},
+            "annotations": {"meta.helm.sh/release-name": release, **release_annotations},
             **going,
         }
         stand.cluster.add(
@@ -419,26 +460,30 @@ def test_volumes_that_stay_are_seen(stand: Stand) -> None:
 def test_a_chart_that_cannot_be_fetched_any_more(stand: Stand) -> None:
     """Is waited for as a cluster is, and named: it was there when the sweep began."""
     chart = "https://charts.example.com/it.tgz"
-    prepared = Prepared(spec(), {}, chart, "", owner=OURS)
+    prepared = PreparedSweep(spec(), {}, chart, "", owner=OURS)
     trials = ClusterTrials(prepared, stand.cluster, stand.home)
-    said = 'the cluster does not answer: Get "https://charts.example.com/it.tgz": no such host'
-    stand.helm.refusals.append(RunError(said))
+    message = 'the cluster does not answer: Get "https://charts.example.com/it.tgz": no such host'
+    stand.helm.refusals.append(RunError(message))
     trials.start(stand.trial, {"a": 1})
-    _wait(lambda: not any(one.phase == actions.STARTING for one in trials.observe().values()))
-    there = trials.observe()[stand.trial.name]
-    assert actions.BLOCKED == there.phase
-    assert there.reason.startswith(f"the chart {chart} cannot be fetched: Get ")
+    _wait(
+        lambda: (
+            not any(observed.phase == actions.STARTING for observed in trials.observe().values())
+        )
+    )
+    observed = trials.observe()[stand.trial.name]
+    assert actions.BLOCKED == observed.phase
+    assert observed.reason.startswith(f"the chart {chart} cannot be fetched: Get ")
     trials.close()
     stand.trials.close()
 
 
 def test_an_object_of_a_trials_name_fails_it(stand: Stand) -> None:
     """Where there is no release, but what one would make: waiting would be for ever."""
-    said = "an object of this name is already there and belongs to another release: Job x"
-    stand.helm.refusals.append(TakenError(said))
+    message = "an object of this name is already there and belongs to another release: Job x"
+    stand.helm.refusals.append(NameTakenError(message))
     stand.start()
-    there = stand.phase(actions.FAILED)
-    assert (said, False, []) == (there.reason, there.retryable, stand.helm.uninstalls)
+    observed = stand.phase(actions.FAILED)
+    assert (message, False, []) == (observed.reason, observed.retryable, stand.helm.uninstalls)
     stand.trials.close()
 
 
@@ -448,28 +493,28 @@ def test_the_cluster_is_not_asked_at_each_turn(
     """Between two looks the last one is told, with what was begun since."""
 
     def look_is_due(*, due: bool) -> None:
-        monkeypatch.setattr("allranks.sweep.trials.clustertrials._LOOK", 0.0 if due else 600.0)
+        monkeypatch.setattr("allranks.sweep.trials.cluster._LOOK", 0.0 if due else 600.0)
 
     assert {} == stand.trials.observe()
     look_is_due(due=False)
     stand.trials.start(stand.trial, {"a": 1})
     _wait(lambda: stand.cluster.objects)
     # Helm is done, but no look has seen the release yet: it must not seem to be gone.
-    asked = len(stand.cluster.asked)
-    assert actions.STARTING == stand.seen().phase
-    assert asked == len(stand.cluster.asked)
+    request_count = len(stand.cluster.requests)
+    assert actions.STARTING == stand.observed().phase
+    assert request_count == len(stand.cluster.requests)
     look_is_due(due=True)
     stand.phase(actions.RUNNING)
     look_is_due(due=False)
     stand.trials.remove(stand.trial.name)
     _wait(lambda: not stand.cluster.objects)
-    assert actions.REMOVING == stand.seen().phase
+    assert actions.REMOVING == stand.observed().phase
     stand.trials.close()
 
 
 def test_a_look_that_fails_is_none(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
     """What an earlier one has found is not told in its stead, however soon it is asked again."""
-    monkeypatch.setattr("allranks.sweep.trials.clustertrials._LOOK", 600.0)
+    monkeypatch.setattr("allranks.sweep.trials.cluster._LOOK", 600.0)
     stand.cluster.refuse = lambda *_: ToolError("the cluster does not answer")
     for _ in range(2):
         with pytest.raises(ToolError, match="does not answer"):
@@ -481,12 +526,12 @@ def test_helm_reads_a_lean_copy_of_a_chart_that_was_checked(stand: Stand) -> Non
     """Where all trials have one layout; the copy is made once, and goes at the end."""
     chart = resources.folder("charts") / "sweep"
     layout = compute(JobSpec.from_values({"workload": "torchrun", "nodes": 1}))
-    prepared = Prepared(spec(), {}, chart, "sweep", layout)
+    prepared = PreparedSweep(spec(), {}, chart, "sweep", layout)
     trials = ClusterTrials(prepared, stand.cluster, stand.home)
     for name in ("s-1", "s-2"):
         trials.start(Trial(1, name, {}, model.RUNNING, attempts=1), {"a": 1})
     _wait(lambda: len(stand.helm.installs) == 2)
-    (used,) = {how["chart"] for _, how in stand.helm.installs}
+    (used,) = {options["chart"] for _, options in stand.helm.installs}
     assert "sweep" == used.name
     assert (used / "Chart.yaml").read_bytes() == (chart / "Chart.yaml").read_bytes()
     assert not (used / "values.schema.json").exists()
@@ -506,10 +551,10 @@ def test_what_a_killed_helm_left_is_removed(stand: Stand) -> None:
     """Whatever its record says; nobody else works on the releases of this sweep."""
     for status in ("pending-install", "failed", "uninstalling"):
         stand.cluster.add(record(stand.trial.name, MARKED, status))
-        there = stand.look()
-        assert there is not None
-        assert actions.REMOVING == there.phase
-        stand.until(lambda there: there is None)
+        observed = stand.look()
+        assert observed is not None
+        assert actions.REMOVING == observed.phase
+        stand.until(lambda observed: observed is None)
     # What an install that was killed has made stands in its record; the rest is for helm to judge.
     assert [stand.trial.name] * 2 == stand.helm.uninstalls
     stand.cluster.add(record("other-1234abcd", {"allranks.dev/sweep": "other"}))
@@ -523,7 +568,7 @@ def test_a_release_that_cannot_be_removed_ends_the_runner(stand: Stand) -> None:
     stand.cluster.add(record(stand.trial.name, MARKED, "failed"))
     with pytest.raises(RunError, match="cannot be removed: may not delete"):
         stand.until(lambda _: False)
-    assert releasing._REMOVALS == len(stand.helm.uninstalls)
+    assert trials_releases._REMOVALS == len(stand.helm.uninstalls)
     stand.trials.close()
 
 
@@ -537,15 +582,15 @@ def test_a_foreign_charts_trial_ends_with_its_jobs(foreign: Stand) -> None:
     foreign.cluster.add(job(name, "Failed"))
     assert "Because" == foreign.phase(actions.FAILED).reason
     foreign.trials.remove(name)
-    foreign.until(lambda there: there is None)
+    foreign.until(lambda observed: observed is None)
     foreign.cluster.add(job(name, "Complete"))
     foreign.start()
     foreign.phase(actions.SUCCEEDED)
     foreign.trials.remove(name)
-    foreign.until(lambda there: there is None)
+    foreign.until(lambda observed: observed is None)
     foreign.start()
-    there = foreign.phase(actions.FAILED)
-    assert ("makes no Job" in there.reason, False) == (True, there.retryable)
+    observed = foreign.phase(actions.FAILED)
+    assert ("makes no Job" in observed.reason, False) == (True, observed.retryable)
     foreign.trials.close()
 
 
@@ -559,28 +604,28 @@ def test_pods_of_an_earlier_attempt_say_nothing(stand: Stand) -> None:
     stand.phase(actions.RUNNING)
     stand.cluster.add(job(stand.trial.name, "Complete"))
     stand.phase(actions.SUCCEEDED)
-    assert Said([], "") == stand.trials.read(stand.trial)
-    assert not any(asked[0] == "logs" for asked in stand.cluster.asked)
+    assert TrialOutput([], "") == stand.trials.read(stand.trial)
+    assert not any(request[0] == "logs" for request in stand.cluster.requests)
     stand.trials.close()
 
 
-def _log(cluster: Any, *, over: bool = True) -> podlogs.PodLog:
+def _log(cluster: Any, *, over: bool = True) -> logs.PodLog:
     slots = threading.Semaphore(1)
-    return podlogs.PodLog(cluster, ("lab", "p", "trainer"), lambda: over, slots)
+    return logs.PodLog(cluster, ("lab", "p", "trainer"), lambda: over, slots)
 
 
-def _all(log: podlogs.PodLog) -> list[str]:
-    found: list[str] = []
+def _all(log: logs.PodLog) -> list[str]:
+    log_lines: list[str] = []
     deadline = time.monotonic() + _PATIENCE
     while not (log.done and log.is_empty):
         assert time.monotonic() < deadline
-        found += log.take()
-    return found
+        log_lines += log.take()
+    return log_lines
 
 
 def test_a_log_that_breaks_off_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """No line is lost, and none comes twice."""
-    monkeypatch.setattr(podlogs, "_PAUSE", 0.0)
+    monkeypatch.setattr(logs, "_PAUSE", 0.0)
     cluster = pretended()
     cluster.streams["p"] = [
         FakeStream("1 a", "2 b", ToolError("broken")),
@@ -594,23 +639,23 @@ def test_a_log_that_breaks_off_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_log_that_cannot_be_read_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """At once where it is gone, and after some tries where the node does not answer."""
-    monkeypatch.setattr(podlogs, "_PAUSE", 0.0)
+    monkeypatch.setattr(logs, "_PAUSE", 0.0)
     for error, times in ((NotFoundError("gone"), 1), (ToolError("away"), 3)):
         cluster = pretended()
         cluster.refuse = lambda *_, error=error: error
         log = _log(cluster)
         assert [] == _all(log)
-        assert (times, str(error)) == (len(cluster.asked), log.trouble)
+        assert (times, str(error)) == (len(cluster.requests), log.trouble)
 
 
 def test_a_log_that_never_ends_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """Once its trial has ended it has some seconds; and closing ends its reading."""
-    monkeypatch.setattr(trialpods, "_PATIENCE", 0.0)
+    monkeypatch.setattr(cluster_trials, "_PATIENCE", 0.0)
     cluster = pretended()
     cluster.streams["s-1-0-x"] = [FakeStream(end=False)]
     slots = threading.Semaphore(1)
-    pods = trialpods.TrialPods(cluster, "lab", spec(objective=model.Objective("a")), slots)
-    pods.look([job("s-1")], [pod("s-1", {"running": {}})])
+    pods = cluster_trials.TrialPods(cluster, "lab", spec(objective=model.Objective("a")), slots)
+    pods.update([job("s-1")], [pod("s-1", {"running": {}})])
     pods.is_read()
     assert pods.is_read()
     pods.close()
@@ -648,7 +693,7 @@ def test_records_that_helm_alone_understands() -> None:
 
 
 def _remove(cluster: Any) -> bool:
-    return removing.remove(cluster, "lab", removing.records(cluster, "lab", "r"))
+    return trials_releases.remove(cluster, "lab", trials_releases.records(cluster, "lab", "r"))
 
 
 def test_what_is_to_be_kept_is_kept() -> None:
@@ -662,5 +707,5 @@ def test_what_is_to_be_kept_is_kept() -> None:
     cluster = pretended(record("r", {}, manifest=text), claim, job("r"))
     assert _remove(cluster)
     assert [("api/v1/persistentvolumeclaims", "data")] == list(cluster.objects)
-    deleted = [asked[1] for asked in cluster.asked if asked[0] == "delete"]
+    deleted = [request[1] for request in cluster.requests if request[0] == "delete"]
     assert [paths.JOBS, paths.SECRETS] == deleted

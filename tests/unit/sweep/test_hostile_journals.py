@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 import os
 import random
 import re
+import shutil
 import sqlite3
 import zlib
 from base64 import b64encode
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,9 +22,15 @@ from allranks import names
 from allranks.cli import main
 from allranks.cli.console import Console
 from allranks.errors import AllranksError, InputError
-from allranks.sweep.storage import journal, journals, segments
-from allranks.sweep.storage.journal import Journal
-from tests.unit.sweep.test_journal import begun, some
+from allranks.sweep.storage import base, segments
+from allranks.sweep.storage import lease as leases
+from allranks.sweep.storage.catalog import backend_of
+from allranks.sweep.storage.file import stop_file
+from allranks.sweep.storage.journal import Journal, JournalReader, read_state, request_stop
+from allranks.sweep.storage.lease import Lease
+from allranks.sweep.storage.secrets import Address, SecretsBackend
+from tests.unit.cluster.fake_cluster import FakeCluster
+from tests.unit.sweep.test_journal import sample_records, write_journal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,8 +82,8 @@ _TAKEN = 150  # of the odd journals, in one run of the test
 
 def _records() -> list[dict[str, Any]]:
     """A sweep with a record of each kind."""
-    made = some()
-    made[0] |= {"place": {"on": "local"}, "owner": {"id": "a", "by": "b"}, "defaults": {"a": 1}}
+    entries = sample_records()
+    entries[0] |= {"place": {"on": "local"}, "owner": {"id": "a", "by": "b"}, "defaults": {"a": 1}}
     ends: list[dict[str, Any]] = [
         {"t": "runner"},
         {"t": "wait", "n": 0, "why": "no room"},
@@ -83,9 +93,9 @@ def _records() -> list[dict[str, Any]]:
         {"t": "request", "why": "enough"},
         {"t": "exhausted", "why": "no more"},
         {"t": "finish", "outcome": "completed", "why": "done"},
-        {"t": "resume", "spec": made[0]["spec"]},
+        {"t": "resume", "spec": entries[0]["spec"]},
     ]
-    return made + [{**record, "at": 9.0 + place} for place, record in enumerate(ends)]
+    return entries + [{**record, "at": 9.0 + place} for place, record in enumerate(ends)]
 
 
 def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -100,24 +110,24 @@ def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]
 def _with(value: Any, path: tuple[Any, ...], odd: Any) -> Any:
     if not path:
         return odd
-    made = copy.deepcopy(value)
-    inner = made
+    document = copy.deepcopy(value)
+    inner = document
     for key in path[:-1]:
         inner = inner[key]
     inner[path[-1]] = odd
-    return made
+    return document
 
 
 def _odd_journals() -> list[str]:
     """Journals in each of which one thing is not what it has to be."""
     records = _records()
-    found = []
+    journals = []
     for place, record in enumerate(records):
         for path in _places(record):
             for odd in _ODD:
                 changed = [*records[:place], _with(record, path, odd), *records[place + 1 :]]
-                found.append("".join(f"{json.dumps(each)}\n" for each in changed))
-    return found
+                journals.append("".join(f"{json.dumps(entry)}\n" for entry in changed))
+    return journals
 
 
 @pytest.fixture
@@ -143,23 +153,25 @@ def test_no_journal_breaks_what_shows_it(
         own.write_text(text)
         for words in _COMMANDS:
             main.main(["sweep", *words])
-            shown = capfd.readouterr()
+            output = capfd.readouterr()
             assert [] == crashes, f"{words}: {text}"
             is_data = words[-1] in ("csv", "json", "yaml")
-            assert not _ORDERS.search(shown.err + ("" if is_data else shown.out)), f"{words} {text}"
+            assert not _ORDERS.search(output.err + ("" if is_data else output.out)), (
+                f"{words} {text}"
+            )
 
 
 def test_one_bad_journal_hides_no_other(own: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """The list of all sweeps names it, and goes on."""
-    begun(own)
+    write_journal(own)
     bad = own.parents[1] / "bad" / "journal.jsonl"
     bad.parent.mkdir()
-    head = json.dumps({**some()[0], "at": "soon"})
+    head = json.dumps({**sample_records()[0], "at": "soon"})
     bad.write_text(f"{head}\n")
     assert 0 == main.main(["sweep", "status"])
-    shown = capfd.readouterr()
-    assert "s " in shown.out
-    assert "bad: the journal cannot be read: at is a text, not a number" in shown.err
+    output = capfd.readouterr()
+    assert "s " in output.out
+    assert "bad: the journal cannot be read: at is a text, not a number" in output.err
 
 
 @pytest.mark.parametrize(
@@ -167,39 +179,39 @@ def test_one_bad_journal_hides_no_other(own: Path, capfd: pytest.CaptureFixture[
 )
 def test_a_trial_is_called_as_trials_of_its_sweep_are(tmp_path: Path, name: str) -> None:
     """Its name is that of a release that is removed, and of a folder."""
-    path = begun(tmp_path / "j")
+    path = write_journal(tmp_path / "j")
     record = {"t": "trial", "n": 2, "name": name, "p": {}, "at": 9}
     with path.open("a") as file:
         file.write(f"{json.dumps(record)}\n")
     with pytest.raises(InputError, match="is no name of a trial of s"):
-        journal.read(path)
+        read_state(backend_of(str(path)))
 
 
 @pytest.mark.parametrize("name", ["..", "a/b", "../x", "A", "s" * 60, ""])
 def test_a_sweep_is_called_as_sweeps_are(tmp_path: Path, name: str) -> None:
     """Also in its journal."""
-    head = some()[0]
+    head = sample_records()[0]
     head["spec"]["name"] = name
     (tmp_path / "j").write_text(f"{json.dumps(head)}\n")
     with pytest.raises(InputError, match="no name of a sweep"):
-        journal.read(tmp_path / "j")
+        read_state(backend_of(str(tmp_path / "j")))
 
 
 @pytest.mark.parametrize("workload", ["../../x", "/tmp/x", "sweep-runner", "operator", "sweep"])
 def test_a_trial_s_workload_is_one_of_ours(tmp_path: Path, workload: str) -> None:
     """It is the name of a chart's folder."""
-    head = some()[0]
+    head = sample_records()[0]
     head["spec"]["trial"]["workload"] = workload
     (tmp_path / "j").write_text(f"{json.dumps(head)}\n")
     with pytest.raises(InputError, match=r"trial\.workload"):
-        journal.read(tmp_path / "j")
+        read_state(backend_of(str(tmp_path / "j")))
 
 
-_HEAD = json.dumps(some()[0]).encode()
+_HEAD = json.dumps(sample_records()[0]).encode()
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         (b'{"t":' * 100_000, "nested deeper"),
         (b"[" * 5_000 + b"]" * 5_000, "nested deeper"),
@@ -216,16 +228,16 @@ _HEAD = json.dumps(some()[0]).encode()
     ],
 )
 def test_a_line_that_is_none_is_refused_by_its_number(
-    tmp_path: Path, line: bytes, said: str
+    tmp_path: Path, line: bytes, message: str
 ) -> None:
     """Deep, huge, of other formats, or out of its order; a text is never more than a text."""
-    path = begun(tmp_path / "j")
+    path = write_journal(tmp_path / "j")
     count = path.read_bytes().count(b"\n")
     with path.open("ab") as file:
         file.write(line + b"\n")
-    with pytest.raises(InputError, match=said) as caught:
-        journal.read(path)
-    assert f"{path}:{count + 1}" == caught.value.problem.source
+    with pytest.raises(InputError, match=message) as excinfo:
+        read_state(backend_of(str(path)))
+    assert f"{path}:{count + 1}" == excinfo.value.problem.source
 
 
 def test_a_journal_that_never_ends_is_not_read_for_ever(tmp_path: Path) -> None:
@@ -233,20 +245,20 @@ def test_a_journal_that_never_ends_is_not_read_for_ever(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "zero").symlink_to("/dev/zero")
     for name in ("pipe", "zero"):
-        kept = journals.keeper(str(tmp_path / name), "s")
-        for act in (kept.read, kept.open):
+        backend = backend_of(str(tmp_path / name), "s")
+        for access in (partial(read_state, backend), partial(Journal.open, backend)):
             with pytest.raises(AllranksError, match=r"is no file|cannot be opened"):
-                act()
-        assert not kept.is_run()
+                access()
+        assert not backend.is_run()
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe", "folder", "huge"])
 def test_a_request_to_stop_is_a_file_or_nothing(tmp_path: Path, kind: str) -> None:
     """Beside a journal in a folder that others write, nothing else is read, or waited for."""
-    path = begun(tmp_path / "j")
+    path = write_journal(tmp_path / "j")
     secret = tmp_path / "secret"
     secret.write_text("do-not-tell")
-    file = journal.stop_file(path)
+    file = stop_file(path)
     make = {
         "link": lambda: file.symlink_to(secret),
         "pipe": lambda: os.mkfifo(file),
@@ -254,61 +266,124 @@ def test_a_request_to_stop_is_a_file_or_nothing(tmp_path: Path, kind: str) -> No
         "huge": lambda: file.write_text("x" * 10_000_000),
     }
     make[kind]()
-    with Journal.open(path) as opened:
+    with Journal.open(backend_of(str(path))) as journal:
         if kind == "folder":
             with pytest.raises(OSError, match=r"[Dd]irectory"):
-                opened.take_request()
+                journal.take_request()
         else:
-            why = opened.take_request()
-            assert "do-not-tell" not in why
-            assert len(why) < 5_000
+            reason = journal.take_request()
+            assert "do-not-tell" not in reason
+            assert len(reason) < 5_000
     assert "do-not-tell" == secret.read_text()
 
 
 def test_asking_for_a_stop_writes_over_no_file_of_mine(tmp_path: Path) -> None:
     """The name that it is written under may be there already, as another user's link."""
-    path = begun(tmp_path / "j")
+    path = write_journal(tmp_path / "j")
     mine = tmp_path / "mine"
     mine.write_text("precious")
-    file = journal.stop_file(path)
+    file = stop_file(path)
     file.with_name(f".{file.name}.{os.getpid()}").symlink_to(mine)
-    journals.keeper(str(path)).request_stop("enough", 9.0)
+    request_stop(backend_of(str(path)), "enough", 9.0)
     assert "precious" == mine.read_text()
+
+
+def _bomb(text: bytes) -> str:
+    """A piece of a journal in Secrets, as it stands in one."""
+    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+    return b64encode(packer.compress(text) + packer.flush(zlib.Z_SYNC_FLUSH)).decode()
 
 
 def test_what_a_secret_unpacks_to_is_bounded() -> None:
     """A Secret of 1 MiB could hold 1 GiB, for whoever looks at the sweep."""
-    bomb = zlib.compressobj(9, zlib.DEFLATED, -15)
-    piece = bomb.compress(bytes(segments.UNPACKED_MAX + 1)) + bomb.flush(zlib.Z_SYNC_FLUSH)
-    secret = {"data": {"0000-000000": b64encode(piece).decode()}}
-    with pytest.raises(ValueError, match="64 MiB"):
-        list(segments.Unpacker().take(secret))
-    head = zlib.compress(bytes(segments.UNPACKED_MAX + 1), 9)
-    with pytest.raises(ValueError, match="64 MiB"):
-        segments.unpack_head({"data": {"head": b64encode(head).decode()}})
+    text = bytes(segments.UNPACKED_MAX + 1)
+    with pytest.raises(ValueError, match="8 MiB"):
+        list(segments.Unpacker().take({"data": {"0000-000000": _bomb(text)}}))
+    with pytest.raises(ValueError, match="8 MiB"):
+        segments.unpack_head({"data": {"head": b64encode(zlib.compress(text, 9)).decode()}})
+
+
+def _in_secrets(parts: int, piece: bytes) -> FakeCluster:
+    """A journal in so many Secrets that hold a piece each; each says that another one follows."""
+    head = segments.head_manifest("s", sample_records()[0])
+    head["metadata"]["uid"] = "u"
+    manifests = [head]
+    for index in range(parts):
+        part = segments.manifest("s", index, head, "w")
+        part["metadata"]["annotations"][names.SWEEP_SEALED] = "true"
+        part["data"] = {"0000-000000": _bomb(piece)}
+        manifests.append(part)
+    return FakeCluster(*manifests)
+
+
+def _backend(cluster: FakeCluster) -> SecretsBackend:
+    """The journal on it."""
+    backend = SecretsBackend(Address("s", "lab"), "s")
+    backend.__dict__["cluster"] = cluster
+    return backend
+
+
+def test_what_a_journal_in_secrets_unpacks_to_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pieces that are small enough can be as many as Secrets have room for; the one is named."""
+    piece = base.line({"t": "m", "n": 0, "i": 0, "v": 0.5, "s": 0, "at": 9.0}) * 1000
+    monkeypatch.setattr(segments, "TOTAL_MAX", 3 * len(piece))
+    lines: list[bytes] = []
+    monkeypatch.setattr(base.RecordReader, "take", lambda _, text: lines.append(text))
+    monkeypatch.setattr(base.RecordReader, "begun", lambda _: None)
+    with pytest.raises(InputError, match="when it is unpacked") as excinfo:
+        JournalReader(_backend(_in_secrets(10, piece)))
+    assert "secret:lab/s, s-journal-3" == excinfo.value.problem.source
+    assert 3001 == len(lines)
+
+
+def test_no_more_secrets_are_read_than_are_written() -> None:
+    """Whoever makes Secrets could have a reader ask for one after the other for ever."""
+    cluster = _in_secrets(segments.MOST + 5, b"")
+    reader = JournalReader(_backend(cluster))
+    for _ in range(2):
+        assert not reader.refresh()
+    assert segments.MOST + 1 == len(cluster.requests)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param(b"[" * 201 + b'\\"' * 2_000_000, id="quotes that end no text"),
+        pytest.param(b"[" + b"1," * (base.LINE_MAX // 2) + b"1]", id="too long"),
+    ],
+)
+def test_a_line_costs_no_more_than_its_length(line: bytes) -> None:
+    """It is refused within seconds, however its quotes stand."""
+    with pytest.raises(InputError, match="no sweep's journal"):
+        base.RecordReader("j").take(line)
 
 
 _SPOILT = [
+    "",
     "null",
+    "5",
     "{}",
     "not JSON",
+    "\x00\x7f",
     '"\\u0000\\ud800"',
-    json.dumps(json.dumps({**some()[0], "at": []}) + "\n"),
-    json.dumps('{"t":' * 100_000 + "\n"),
+    json.dumps({**sample_records()[0], "at": []}),
+    '{"t":' * 100_000,
     "[" * 100_000,
 ]
 
 
-def _spoilt(folder: Path, key: str, value: str) -> str:
+def _spoilt(folder: Path, column: str, value: str) -> str:
     """The URL of a database with a sweep, one of whose rows somebody has written anew."""
     url = f"sqlite:///{folder}/sweeps.db"
-    head, *rest = some()
-    with journals.keeper(url, "s").create(head) as made:
-        made.append(*rest)
+    head, *rest = sample_records()
+    with Journal.create(backend_of(url, "s"), head) as journal:
+        journal.append(*rest)
     with sqlite3.connect(folder / "sweeps.db") as database:
-        database.execute(
-            "UPDATE study_system_attributes SET value_json = ? WHERE key LIKE ?", (value, key)
-        )
+        update = {
+            "line": "UPDATE allranks_records SET line = ? WHERE seq = 0",
+            "lease": "UPDATE allranks_leases SET lease = ?",
+        }[column]
+        database.execute(update, (value,))
         assert 1 == database.total_changes
     return url
 
@@ -316,12 +391,89 @@ def _spoilt(folder: Path, key: str, value: str) -> str:
 @pytest.mark.parametrize("value", _SPOILT)
 def test_a_database_is_believed_no_more_than_a_file(tmp_path: Path, value: str) -> None:
     """Whatever its rows hold, it is refused in words."""
-    url = _spoilt(tmp_path, "%journal%0", value)
+    url = _spoilt(tmp_path, "line", value)
     with pytest.raises(InputError):
-        journals.keeper(url, "s").read()
+        read_state(backend_of(url, "s"))
 
 
 def test_a_lease_of_any_depth_is_none(tmp_path: Path) -> None:
     """Who holds a sweep cannot hide it by what the lease says."""
-    url = _spoilt(tmp_path, "%lease%", "[" * 100_000)
-    assert journals.keeper(url, "s").read().trials
+    url = _spoilt(tmp_path, "lease", "[" * 100_000)
+    assert read_state(backend_of(url, "s")).trials
+
+
+@pytest.mark.parametrize("sql", ["hex(zeroblob(5000000))", "x'ff'"])
+def test_a_row_is_no_longer_than_ours_are(tmp_path: Path, sql: str) -> None:
+    """It is not fetched, as a row may have all the memory that there is; nor is it no text."""
+    url = _spoilt(tmp_path, "line", "{}")
+    with sqlite3.connect(tmp_path / "sweeps.db") as database:
+        row = f"UPDATE allranks_records SET line = {sql} WHERE seq = 0"  # noqa: S608
+        database.execute(row)
+    with pytest.raises(InputError, match="was changed by other hands"):
+        read_state(backend_of(url, "s"))
+
+
+def _columns(file: Path) -> list[tuple[str, str]]:
+    """Each column of each table that has rows."""
+    with sqlite3.connect(file) as database:
+        tables = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+        return [
+            (table, column)
+            for (table,) in tables
+            if database.execute(f"SELECT 1 FROM {table}").fetchone()  # noqa: S608
+            for (_, column, *_) in database.execute(f"PRAGMA table_info({table})")
+        ]
+
+
+def test_no_row_of_a_database_breaks_what_reads_it(tmp_path: Path) -> None:
+    """Whatever stands in a column, each use of the sweep works or is refused."""
+    odd: list[Any] = [None, "x", -5, 2**62, 1.5, b"\xff\x00", '{"a":', "null", "5", '"a"', "[1]"]
+    folder = tmp_path / "made"
+    folder.mkdir()
+    head, *rest = sample_records()
+    with Journal.create(backend_of(f"sqlite:///{folder}/sweeps.db", "s"), head) as journal:
+        journal.append(*rest)
+    backend = backend_of(f"sqlite:///{tmp_path}/sweeps.db", "s")
+
+    def resume() -> None:
+        with Journal.open(backend) as journal_:
+            journal_.append({"t": "request", "why": "enough", "at": 99.0})
+            journal_.take_request()
+
+    accesses = (
+        partial(read_state, backend),
+        backend.is_run,
+        lambda: request_stop(backend, "enough", 99.0),
+        resume,
+        backend.delete,
+    )
+    chance = random.Random(7)  # noqa: S311 - a choice of what is tried
+    attempts = 0
+    for table, column in _columns(folder / "sweeps.db"):
+        for access, value in itertools.product(accesses, chance.sample(odd, 5)):
+            shutil.copy(folder / "sweeps.db", tmp_path / "sweeps.db")
+            with suppress(sqlite3.Error), sqlite3.connect(tmp_path / "sweeps.db") as database:
+                database.execute("PRAGMA ignore_check_constraints = 1")
+                database.execute(f"UPDATE {table} SET {column} = ?", (value,))  # noqa: S608
+            with suppress(AllranksError):
+                access()
+            attempts += 1
+    assert attempts > 150
+
+
+def test_a_lease_that_nobody_renews_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also one that says that it never ends, as of another clock."""
+    monkeypatch.setattr(leases, "SECONDS", 0.5)
+    lease = {"holder": "x", "until": 1e300, "host": "far", "pid": 7}
+    url = _spoilt(tmp_path, "lease", json.dumps(lease))
+    backend = backend_of(url, "s")
+    assert backend.is_run()
+    Journal.open(backend).close()
+    assert not backend.is_run()
+
+
+@pytest.mark.parametrize("pid", ["../tmp/x", "x", [], 1e999, {"a": 1}])
+def test_a_lease_names_no_file(pid: object) -> None:
+    """Its process is a number, whose folder of the system's is looked into."""
+    text = json.dumps({"holder": "x", "until": 1e300, "pid": pid, "kernel": leases.kernel()})
+    assert Lease() == Lease.parse(text)

@@ -25,7 +25,8 @@ from allranks.sweep.model import (
     Objective,
     Parameter,
 )
-from allranks.sweep.storage import journal as journals
+from allranks.sweep.storage.catalog import backend_of
+from allranks.sweep.storage.journal import read_state
 from tests.unit.sweep.simulation import Disk, Memory, Runner, World, finish, quality, spec
 
 if TYPE_CHECKING:
@@ -67,16 +68,16 @@ def check(state: SweepState, world: World) -> None:
     assert state.outcome
     assert not state.open
     assert list(range(len(state.trials))) == list(state.trials)
-    assert len(state.trials) == len(state.by_name) == len(state.known)
+    assert len(state.trials) == len(state.by_name) == len(state.by_parameters)
     assert len(state.trials) <= state.spec.trials
     assert world.most <= state.spec.parallel
-    kept = {name for name, release in world.releases.items()}
+    release_names = {name for name, release in world.releases.items()}
     allowed = {
         trial.name
         for trial in state.trials.values()
         if state.spec.keep == "all" or (state.spec.keep == "failed" and trial.state == FAILED)
     }
-    assert kept <= allowed
+    assert release_names <= allowed
     assert not any(release.phase == actions.RUNNING for release in world.releases.values())
     for trial in state.trials.values():
         assert trial.attempts <= state.spec.retries + 1
@@ -108,17 +109,17 @@ def test_a_sweep_ends_the_same_however_often_its_runner_is_killed(
 @given(st.integers(0, 10**6), KILLS, st.sampled_from(["grid", "random"]))
 def test_killed_or_not_the_results_are_the_same(seed: int, kills: list[int], search: str) -> None:
     """Each trial has the same name, state and value as where nothing was ever killed."""
-    found = []
-    for each in ([], kills):
+    results = []
+    for kill_steps in ([], kills):
         journal = Memory(records.head(spec(search=search, retries=1), 0.0))
-        state = finish(World(seed=seed, failing=20, unmeasured=10), journal, each)
-        found.append(
+        state = finish(World(seed=seed, failing=20, unmeasured=10), journal, kill_steps)
+        results.append(
             [
                 (trial.number, trial.name, trial.state, trial.value, trial.attempts)
                 for trial in state.trials.values()
             ]
         )
-    assert found[0] == found[1]
+    assert results[0] == results[1]
 
 
 WIDE = (Parameter("lr", LogUniform(1e-5, 1.0)), Parameter("layers", IntUniform(1, 50)))
@@ -157,9 +158,13 @@ def test_runners_that_die_within_a_write_leave_a_journal_to_go_on_with(tmp_path:
     state = finish(world, disk, list(range(1, 40)))
     disk.close()
     check(state, world)
-    found = journals.read(tmp_path / "journal")
-    assert state.trials == found.trials
-    assert (state.outcome, state.best, state.reason) == (found.outcome, found.best, found.reason)
+    stored_state = read_state(backend_of(str(tmp_path / "journal")))
+    assert state.trials == stored_state.trials
+    assert (state.outcome, state.best, state.reason) == (
+        stored_state.outcome,
+        stored_state.best,
+        stored_state.reason,
+    )
 
 
 @settings(max_examples=30, deadline=None)
@@ -209,20 +214,20 @@ def test_no_metric_is_needed_where_nothing_is_compared() -> None:
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10**6), KILLS, st.integers(1, 80))
 def test_a_sweep_that_is_stopped_and_resumed_runs_everything(
-    seed: int, kills: list[int], when: int
+    seed: int, kills: list[int], steps: int
 ) -> None:
     """What was called off is run after all; what had ended is not run again."""
     journal = Memory(records.head(spec(trials=8), 0.0))
     world = World(seed=seed)
-    finish_steps(world, journal, when)
+    finish_steps(world, journal, steps)
     journal.append(records.request_stop("stopped by a person", 0.0))
     state = finish(world, journal, kills)
     assert state.outcome in (actions.REQUESTED, actions.COMPLETED)
-    ended = {t.number: t.value for t in state.trials.values() if t.state == SUCCEEDED}
+    values = {t.number: t.value for t in state.trials.values() if t.state == SUCCEEDED}
     journal.append(records.resume(replace(state.spec, trials=12), 0.0))
     state = finish(world, journal, kills)
     assert (actions.COMPLETED, 12) == (state.outcome, state.counts[SUCCEEDED])
-    assert ended.items() <= {t.number: t.value for t in state.trials.values()}.items()
+    assert values.items() <= {t.number: t.value for t in state.trials.values()}.items()
     assert all(world.succeeded[trial.name] == 1 for trial in state.trials.values())
 
 
@@ -279,7 +284,7 @@ def fresh() -> Memory:
 def finish_steps(world: World, journal: Memory, steps: int) -> None:
     """Let a runner do so many steps, and kill it."""
     runner = Runner(journal, world).steps()
-    for done, _ in enumerate(runner, start=1):
-        if done >= steps:
+    for step, _ in enumerate(runner, start=1):
+        if step >= steps:
             break
     runner.close()

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allranks.errors import InputError, MissingToolError
-from allranks.sweep import metrics, pattern
-from allranks.sweep.metrics import Collector
+from allranks.sweep import metrics
+from allranks.sweep.metrics import ObjectiveExtractor
 from allranks.sweep.model import STDOUT, TERMINATION, Measure, MetricsSpec
 
 PLAIN = MetricsSpec()
@@ -22,8 +22,8 @@ PLAIN = MetricsSpec()
 
 def read(*lines: str, **spec: str) -> list[tuple[str, float, int | None]]:
     """The measures of lines, without their time."""
-    found = metrics.parse(lines, MetricsSpec(**spec))
-    return [(measure.name, measure.value, measure.step) for measure in found]
+    measures = metrics.parse(lines, MetricsSpec(**spec))
+    return [(measure.name, measure.value, measure.step) for measure in measures]
 
 
 @pytest.mark.parametrize(
@@ -77,8 +77,8 @@ def test_a_pattern_of_the_user_s_own() -> None:
     """Groups are metrics, and the known forms are not looked for."""
     own = r"epoch (?P<step>\d+): acc (?P<accuracy>\S+)"
     assert [("accuracy", 0.5, 3)] == read("epoch 3: acc 0.5", "accuracy=1", regex=own)
-    named = r"(?P<name>\w+) is (?P<value>\S+)"
-    assert [("loss", 0.1, None), ("acc", 2.0, None)] == read("loss is 0.1 acc is 2", regex=named)
+    regex = r"(?P<name>\w+) is (?P<value>\S+)"
+    assert [("loss", 0.1, None), ("acc", 2.0, None)] == read("loss is 0.1 acc is 2", regex=regex)
     assert [] == read("epoch 3: acc none", regex=own)
     assert [("value", 5.0, None)] == read("v 5", regex=r"v (?P<value>\d+)")
 
@@ -114,7 +114,7 @@ def test_a_pattern_that_was_kept_may_be_none_here() -> None:
 def test_a_pattern_needs_re2(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only who writes one of their own; the extra is named."""
     monkeypatch.setitem(sys.modules, "re2", None)
-    pattern.load.cache_clear()
+    metrics.load.cache_clear()
     assert [("a", 1.0, None)] == read("a=1")
     with pytest.raises(MissingToolError) as error:
         read("a=1", regex="(?P<a>1)")
@@ -127,8 +127,8 @@ def test_where_metrics_are_read() -> None:
         (list(metrics.parse(["a=1"], spec)), list(metrics.termination("a=2", spec)))
         for spec in (PLAIN, MetricsSpec(STDOUT), MetricsSpec(TERMINATION))
     ]
-    one, two = Measure("a", 1.0), Measure("a", 2.0)
-    assert [([one], [two]), ([one], []), ([], [two])] == both
+    first, second = Measure("a", 1.0), Measure("a", 2.0)
+    assert [([first], [second]), ([first], []), ([], [second])] == both
 
 
 @pytest.mark.parametrize(
@@ -143,8 +143,8 @@ def test_where_metrics_are_read() -> None:
 )
 def test_a_termination_message(message: str, expected: list[Any]) -> None:
     """One JSON object on any number of lines, else lines as in the output."""
-    found = metrics.termination(message, PLAIN)
-    assert expected == [(measure.name, measure.value, measure.step) for measure in found]
+    measures = metrics.termination(message, PLAIN)
+    assert expected == [(measure.name, measure.value, measure.step) for measure in measures]
 
 
 @settings(max_examples=300)
@@ -177,7 +177,7 @@ def test_what_is_written_is_read(value: float, step: int | None) -> None:
 
 def test_only_the_objective_is_collected_and_other_names_are_remembered() -> None:
     """For the message of a trial that never reports it."""
-    collector = Collector("accuracy", PLAIN)
+    collector = ObjectiveExtractor("accuracy", PLAIN)
     assert [(0, Measure("accuracy", 0.5, None, 7.0))] == collector.feed("loss=1 accuracy=0.5", 7.0)
     assert [] == collector.feed("lr=0.1", 8.0)
     assert ("loss", "lr") == collector.others
@@ -188,21 +188,23 @@ def test_only_the_objective_is_collected_and_other_names_are_remembered() -> Non
 
 def test_without_an_objective_nothing_is_collected() -> None:
     """A plain grid compares nothing."""
-    assert [] == Collector("", PLAIN).feed("accuracy=1", 0.0)
+    assert [] == ObjectiveExtractor("", PLAIN).feed("accuracy=1", 0.0)
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(1, 5000), st.integers(0, 5000))
 def test_of_many_measures_few_are_kept_and_always_the_last(count: int, again: int) -> None:
-    """Read again, they are the same with the same indices, however often it was read before."""
-    runs = []
-    for _ in range(2):
-        collector = Collector("m", PLAIN)
-        kept = [
-            item for step in range(count) for item in collector.feed(f"m={step} step={step}", 0.0)
-        ]
-        runs.append([*kept, *collector.finish("", 0.0)])
+    """Read again, they are the same with the same indices, however much was read before."""
+    runs: list[list[tuple[int, Measure]]] = []
+    fed: list[list[tuple[int, Measure]]] = []
+    for lines in (count, count, min(again, count)):
+        collector = ObjectiveExtractor("m", PLAIN)
+        fed.append(
+            [item for step in range(lines) for item in collector.feed(f"m={step} step={step}", 0.0)]
+        )
+        runs.append([*fed[-1], *collector.finish("", 0.0)])
     assert runs[0] == runs[1]
+    assert [item for item in fed[0] if item[0] < again] == fed[2]
     indices = [index for index, _ in runs[0]]
     assert sorted(set(indices)) == indices
     assert count - 1 == indices[-1]
@@ -211,4 +213,3 @@ def test_of_many_measures_few_are_kept_and_always_the_last(count: int, again: in
         count, metrics.KEPT_MAX * (2 + math.log2(1 + count / metrics.KEPT_MAX))
     )
     assert indices[: metrics.KEPT_MAX] == list(range(min(count, metrics.KEPT_MAX)))
-    assert again >= 0

@@ -6,36 +6,40 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from allranks.sweep.values.plain import as_typed
-from allranks.values.sources import Sources, load
+from allranks.sweep.spec.export import as_typed
+from allranks.values.sources import Sources, load_sources
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-def given(tmp_path: Path, parameters: str) -> dict[str, Any]:
+def chart_parameters(tmp_path: Path, parameters: str) -> dict[str, Any]:
     """The parameters that the chart gets of those in a values file."""
     path = tmp_path / "values.yaml"
     path.write_text(f"workload: sweep\nargs: [a]\nsweep:\n  seed: 1\n  parameters: {parameters}\n")
-    loaded = load(Sources((str(path),)))
-    found = as_typed(loaded.user, loaded.token)
-    assert (["a"], 1) == (found["args"], found["sweep"]["seed"])
-    parameters_given: dict[str, Any] = found["sweep"]["parameters"]
+    loaded = load_sources(Sources((str(path),)))
+    values = as_typed(loaded.user, loaded.token)
+    assert (["a"], 1) == (values["args"], values["sweep"]["seed"])
+    parameters_given: dict[str, Any] = values["sweep"]["parameters"]
     return parameters_given
 
 
 def test_values_are_texts(tmp_path: Path) -> None:
     """Numbers and true become what was typed; how they reach the trial stays."""
-    found = given(tmp_path, '{p: {values: [1e-5, 0.10, yes, "08", -0], arg: --p, path: [a, b]}}')
+    parameters = chart_parameters(
+        tmp_path, '{p: {values: [1e-5, 0.10, yes, "08", -0], arg: --p, path: [a, b]}}'
+    )
     texts = ["1e-5", "0.10", "yes", "08", "-0"]
-    assert {"p": {"values": texts, "arg": "--p", "path": ["a", "b"]}} == found
+    assert {"p": {"values": texts, "arg": "--p", "path": ["a", "b"]}} == parameters
 
 
 @pytest.mark.parametrize("form", ["range", "quantized"])
 def test_a_range_is_its_numbers(form: str, tmp_path: Path) -> None:
     """Decimals keep their places, and no noise of floats is added."""
-    found = given(tmp_path, f"{{p: {{{form}: {{min: 0.1, max: 0.35, step: 0.10}}, env: P}}}}")
-    assert {"p": {"values": ["0.10", "0.20", "0.30"], "env": "P"}} == found
+    parameters = chart_parameters(
+        tmp_path, f"{{p: {{{form}: {{min: 0.1, max: 0.35, step: 0.10}}, env: P}}}}"
+    )
+    assert {"p": {"values": ["0.10", "0.20", "0.30"], "env": "P"}} == parameters
 
 
 @pytest.mark.parametrize(
@@ -50,8 +54,8 @@ def test_a_range_is_its_numbers(form: str, tmp_path: Path) -> None:
 )
 def test_what_the_chart_judges_itself_is_left(form: str, tmp_path: Path) -> None:
     """What is no grid, not good, or too long to write down reaches the chart as it is."""
-    read = load(Sources((str(_file(tmp_path, form)),))).user
-    assert read["sweep"]["parameters"] == given(tmp_path, f"{{p: {form}}}")
+    user_values = load_sources(Sources((str(_file(tmp_path, form)),))).user
+    assert user_values["sweep"]["parameters"] == chart_parameters(tmp_path, f"{{p: {form}}}")
 
 
 def _file(tmp_path: Path, form: str) -> Path:

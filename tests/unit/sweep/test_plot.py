@@ -39,9 +39,10 @@ def test_every_picture_in_every_format_is_the_same_each_time() -> None:
 def test_names_are_text() -> None:
     """No mathematics, no markup, no end: a name of any characters is drawn."""
     name = "$\\frac{a}<b>&\n\x00" + "x" * 300
-    given = [{name: Choice(f"${at}_", f"${at}_")} for at in range(12)]
+    assignments = [{name: Choice(f"${at}_", f"${at}_")} for at in range(12)]
     trials = [
-        trial_of(at, at / 10, given=each, curve=[0.1, at / 10]) for at, each in enumerate(given)
+        trial_of(at, at / 10, assignment=assignment, curve=[0.1, at / 10])
+        for at, assignment in enumerate(assignments)
     ]
     results = collect(spec_of(name, metric="$\\alpha", goal=0.5), trials)
     for picture in pictures(results, formats=["svg"]):
@@ -50,16 +51,16 @@ def test_names_are_text() -> None:
 
 def test_a_sweep_without_values_has_pictures_that_say_so() -> None:
     """Nothing yet, only failures, one value, and values past the edge are drawn all the same."""
-    failed = trial_of(0, None, FAILED, given={"lr": Choice("1", 1)})
-    one = trial_of(1, 0.5, given={"lr": Choice("1", 1)}, curve=[0.5])
+    failed = trial_of(0, None, FAILED, assignment={"lr": Choice("1", 1)})
+    trial = trial_of(1, 0.5, assignment={"lr": Choice("1", 1)}, curve=[0.5])
     losses = [
-        trial_of(at, value, given={"lr": Choice("1", 1)}, curve=[value])
+        trial_of(at, value, assignment={"lr": Choice("1", 1)}, curve=[value])
         for at, value in enumerate((0.1, 0.11, 0.12, 0.2, 50.0))
     ]
     for results in (
         collect(spec_of("lr"), []),
         collect(spec_of("lr"), [failed]),
-        collect(spec_of("lr", goal=1.0), [failed, one]),
+        collect(spec_of("lr", goal=1.0), [failed, trial]),
         collect(spec_of("lr", direction=MINIMIZE), losses),
     ):
         assert len(KINDS) == len(pictures(results, formats=["svg"]))
@@ -88,5 +89,7 @@ def test_results_and_report_load_no_library() -> None:
         "import sys, allranks.cli.main; from allranks.sweep.reporting import plot, report;"
         "print([name for name in ('matplotlib', 'optuna', 'numpy') if name in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    assert "[]\n" == done.stdout
+    process = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True
+    )
+    assert "[]\n" == process.stdout

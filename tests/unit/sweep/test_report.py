@@ -70,9 +70,9 @@ class Page(HTMLParser):
 def hostile(text: str) -> Results:
     """A sweep in which a user wrote the same text wherever users write."""
     trials = [
-        trial_of(0, 0.5, given={text: Choice(text, text)}, curve=[0.4, 0.5]),
-        trial_of(1, None, FAILED, given={text: Choice("x", "x")}, reason=text),
-        trial_of(2, 0.4, STOPPED, given={text: Choice("x", "x")}, reason=text),
+        trial_of(0, 0.5, assignment={text: Choice(text, text)}, curve=[0.4, 0.5]),
+        trial_of(1, None, FAILED, assignment={text: Choice("x", "x")}, reason=text),
+        trial_of(2, 0.4, STOPPED, assignment={text: Choice("x", "x")}, reason=text),
     ]
     return collect(spec_of(text, metric=text, name=text, goal=0.5), trials)
 
@@ -87,8 +87,10 @@ def test_the_page_asks_for_nothing() -> None:
     text = report.html(digits())
     page = Page(text)
     # The one address is the empty icon, for which browsers would ask otherwise.
-    found = [value for _, name, value in page.attributes if name in ("href", "src", "xlink:href")]
-    assert ["data:,"] == found
+    addresses = [
+        value for _, name, value in page.attributes if name in ("href", "src", "xlink:href")
+    ]
+    assert ["data:,"] == addresses
     assert not re.search(r"https?:|@import|url\(", text)
     assert not [name for _, name, _ in page.attributes if name.startswith("on")]
     assert "style" not in [name for _, name, _ in page.attributes]
@@ -114,47 +116,47 @@ def test_no_text_of_a_user_becomes_markup(text: str) -> None:
     """Names, values, metrics and reasons of any characters change text alone, never tags."""
     plain, page = Page(report.html(hostile("x"))), Page(report.html(hostile(text)))
 
-    def kept(tags: list[str]) -> list[str]:
+    def kinds_of_tags(tags: list[str]) -> list[str]:
         # Clipped names have a title, and axes of other values have other ticks.
         return sorted({tag for tag in tags if tag != "title"})
 
-    assert kept(plain.tags) == kept(page.tags)
+    assert kinds_of_tags(plain.tags) == kinds_of_tags(page.tags)
     assert {name for _, name, _ in plain.attributes} >= {
         name for _, name, _ in page.attributes if name != "title"
     }
-    said = dict(json.loads(page.raw["script"][0]))
+    tips = dict(json.loads(page.raw["script"][0]))
     if text.isprintable() and text:
         assert text in page.text
-        assert f"{text} {text}" in said[0]
+        assert f"{text} {text}" in tips[0]
 
 
 def test_rows_carry_what_they_are_sorted_by() -> None:
     """Numbers as numbers, however they are shown; nothing where there is nothing."""
-    given = {"lr": Choice("0.08435482518710148", 0.08435482518710148)}
-    drawn = Parameter("lr", LogUniform(1e-4, 1.0), (Reach("arg", "--lr"),))
-    spec = replace(spec_of("lr"), parameters=(drawn,))
-    page = Page(report.html(collect(spec, [trial_of(0, 0.5, given=given)])))
+    assignment = {"lr": Choice("0.08435482518710148", 0.08435482518710148)}
+    parameter = Parameter("lr", LogUniform(1e-4, 1.0), (Reach("arg", "--lr"),))
+    spec = replace(spec_of("lr"), parameters=(parameter,))
+    page = Page(report.html(collect(spec, [trial_of(0, 0.5, assignment=assignment)])))
     assert ["0.0", "0.5", "0.08435482518710148", "10.0"] == page.cells("data-k")
     # A number that was drawn is short in the table, and whole above it and as the cell's title.
     assert "0.0843548" in page.text
-    assert given["lr"].text in page.text
-    assert given["lr"].text in page.cells("title")
+    assert assignment["lr"].text in page.text
+    assert assignment["lr"].text in page.cells("title")
     assert 3 == len(page.cells("data-none"))
 
 
 def test_what_was_typed_is_shown_as_typed() -> None:
     """Every digit of a choice stands in its row, and a line end in it leaves the row one line."""
-    given = {
+    assignment = {
         "lr": Choice("0.1234567890123456789", 0.12345678901234568),
         "text": Choice("line1\nline2\n", "line1\nline2\n"),
     }
-    text = report.html(collect(spec_of("lr", "text"), [trial_of(0, 0.5, given=given)]))
+    text = report.html(collect(spec_of("lr", "text"), [trial_of(0, 0.5, assignment=assignment)]))
     assert '<td class="num" data-k="0.12345678901234568">0.1234567890123456789</td>' in text
     assert r">line1\nline2\n</td>" in text
 
 
 @pytest.mark.parametrize(
-    ("results", "said"),
+    ("results", "message"),
     [
         (collect(spec_of("lr"), []), "No trial has ended with a value yet"),
         (collect(spec_of("lr"), [trial_of(0, None, FAILED, reason="no disk")]), "no disk"),
@@ -165,20 +167,20 @@ def test_what_was_typed_is_shown_as_typed() -> None:
         (collect(spec_of("lr"), [trial_of(0, 0.5)]), "No trial reported a value with a step"),
     ],
 )
-def test_every_state_of_a_sweep_can_be_shown(results: Results, said: str) -> None:
+def test_every_state_of_a_sweep_can_be_shown(results: Results, message: str) -> None:
     """Also before its first trial, and when all went wrong; what is missing is said."""
     full = [
         trial_of(
-            each.number,
-            each.value,
-            each.state,
-            given={"lr": Choice("1", 1)},
-            reason=each.reason,
-            curve=[measure.value for measure in each.measures],
+            trial.number,
+            trial.value,
+            trial.state,
+            assignment={"lr": Choice("1", 1)},
+            reason=trial.reason,
+            curve=[measure.value for measure in trial.measures],
         )
-        for each in results.trials
+        for trial in results.trials
     ]
-    assert said in Page(report.html(collect(results.spec, full))).text
+    assert message in Page(report.html(collect(results.spec, full))).text
 
 
 def test_ten_thousand_trials_are_a_page_that_opens() -> None:
@@ -187,7 +189,7 @@ def test_ten_thousand_trials_are_a_page_that_opens() -> None:
         trial_of(
             number,
             number / 10_000,
-            given={"lr": Choice(str(number), number)},
+            assignment={"lr": Choice(str(number), number)},
             curve=[0.1, 0.2, 0.3],
         )
         for number in range(10_000)
@@ -204,7 +206,7 @@ def test_marks_and_rows_of_a_trial_find_each_other() -> None:
     """Each mark carries a trial's number, of which the page knows what to say."""
     results = digits()
     page = Page(report.html(results))
-    said = dict(json.loads(page.raw["script"][0]))
-    assert {str(number) for number in said} == set(page.cells("data-t"))
-    assert set(said) == {trial.number for trial in results.trials}
-    assert ["trial 7, failed", "exit code 1: loss is nan"] == [said[7][0], said[7][-1]]
+    tips = dict(json.loads(page.raw["script"][0]))
+    assert {str(number) for number in tips} == set(page.cells("data-t"))
+    assert set(tips) == {trial.number for trial in results.trials}
+    assert ["trial 7, failed", "exit code 1: loss is nan"] == [tips[7][0], tips[7][-1]]

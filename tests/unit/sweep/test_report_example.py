@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from allranks.sweep import metrics, space
+from allranks.sweep import metrics
 from allranks.sweep.model import ARG, GRID, HALVING, TPE, SweepSpec
-from allranks.sweep.values import spec as specs
+from allranks.sweep.search import space
+from allranks.sweep.spec import parse as specs
 from allranks.yamlio.load import load
 
 FOLDER = Path(__file__).parents[3] / "examples" / "sweep-digits"
@@ -45,7 +46,7 @@ def test_the_search_has_40_trials_and_stops_bad_ones_early() -> None:
 def test_every_parameter_is_an_option_of_the_program(name: str) -> None:
     """A name that it does not know would end each trial at once."""
     options = re.findall(r'add_argument\("(--[a-z-]+)"', (FOLDER / "train.py").read_text())
-    reaches = [reach for each in read(name).parameters for reach in each.reaches]
+    reaches = [reach for parameter in read(name).parameters for reach in parameter.reaches]
     assert {ARG} == {reach.kind for reach in reaches}
     assert {reach.to for reach in reaches} <= set(options)
 
@@ -54,9 +55,9 @@ def test_what_the_program_prints_is_measured() -> None:
     """A line per epoch, with the step it belongs to."""
     line = '{"step": 3, "accuracy": 0.3917, "loss": 2.2117, "seconds": 0.1}'
     spec = read("tpe.yaml")
-    found = [
-        (each.step, each.value)
-        for each in metrics.parse([line], spec.metrics)
-        if each.name == spec.objective.metric
+    measures = [
+        (measure.step, measure.value)
+        for measure in metrics.parse([line], spec.metrics)
+        if measure.name == spec.objective.metric
     ]
-    assert [(3, 0.3917)] == found
+    assert [(3, 0.3917)] == measures

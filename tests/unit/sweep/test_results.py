@@ -35,7 +35,7 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 
 def order(*trials: Trial, direction: str = "maximize") -> list[int]:
     """The numbers of trials as results have them."""
-    return [each.number for each in collect(spec_of("lr", direction=direction), trials).trials]
+    return [trial.number for trial in collect(spec_of("lr", direction=direction), trials).trials]
 
 
 def test_the_best_comes_first_in_either_direction() -> None:
@@ -58,7 +58,7 @@ def test_a_trial_that_was_stopped_is_never_the_best() -> None:
         trial_of(6, None, CANCELLED),
     ]
     results = collect(spec_of("lr"), trials)
-    assert [3, 2, 4, 1, 0, 5, 6] == [each.number for each in results.trials]
+    assert [3, 2, 4, 1, 0, 5, 6] == [trial.number for trial in results.trials]
     assert results.best is not None
     assert 3 == results.best.number
 
@@ -67,9 +67,9 @@ def test_values_that_are_no_numbers_are_no_result() -> None:
     """A loss that is infinite or not a number is shown, but ranks last and cannot be the best."""
     trials = [trial_of(0, math.nan), trial_of(1, math.inf), trial_of(2, 3.0)]
     results = collect(spec_of("lr", direction=MINIMIZE), trials)
-    assert [2, 0, 1] == [each.number for each in results.trials]
-    read = json.loads(as_json(results))
-    assert [3.0, None, None] == [each["value"] for each in read["trials"]]
+    assert [2, 0, 1] == [trial.number for trial in results.trials]
+    document = json.loads(as_json(results))
+    assert [3.0, None, None] == [trial["value"] for trial in document["trials"]]
     assert ["3", "nan", "inf"] == [row[2] for row in tables.table(results).rows]
     assert collect(spec_of("lr"), trials[:2]).best is None
 
@@ -109,17 +109,31 @@ def test_no_best_trial_says_what_became_of_all() -> None:
 
 def test_json_has_every_trial_with_its_parameters_as_typed() -> None:
     """Numbers would lose how they were written: 1e-5, 0.10 and "08" are text."""
-    typed = {"lr": Choice("1e-5", 1e-5), "drop": Choice("0.10", 0.1), "tag": Choice("08", "08")}
-    trials = [trial_of(0, 0.5, given=typed, curve=[0.4, 0.5], cpu_seconds=2.5), trial_of(1, 0.4)]
-    read = json.loads(as_json(collect(spec_of("lr", "drop", "tag", goal=0.4), trials)))
-    assert (1, "s", 0, True) == (read["version"], read["sweep"], read["best"], read["over"])
-    assert {"succeeded": 2} == read["counts"]
-    assert read["objective"]["reached"]
-    assert (11.0, 2.5) == (read["elapsedSeconds"], read["cpuSeconds"])
-    first = read["trials"][0]
+    assignment = {
+        "lr": Choice("1e-5", 1e-5),
+        "drop": Choice("0.10", 0.1),
+        "tag": Choice("08", "08"),
+    }
+    trials = [
+        trial_of(0, 0.5, assignment=assignment, curve=[0.4, 0.5], cpu_seconds=2.5),
+        trial_of(1, 0.4),
+    ]
+    document = json.loads(as_json(collect(spec_of("lr", "drop", "tag", goal=0.4), trials)))
+    assert (1, "s", 0, True) == (
+        document["version"],
+        document["sweep"],
+        document["best"],
+        document["over"],
+    )
+    assert {"succeeded": 2} == document["counts"]
+    assert document["objective"]["reached"]
+    assert (11.0, 2.5) == (document["elapsedSeconds"], document["cpuSeconds"])
+    first = document["trials"][0]
     assert {"lr": "1e-5", "drop": "0.10", "tag": "08"} == first["parameters"]
     assert ("2023-11-14T22:13:20+00:00", 10.0) == (first["started"], first["seconds"])
-    assert [(1, 0.4), (2, 0.5)] == [(each["step"], each["value"]) for each in first["measures"]]
+    assert [(1, 0.4), (2, 0.5)] == [
+        (measure["step"], measure["value"]) for measure in first["measures"]
+    ]
 
 
 def test_a_sweep_that_has_not_begun_has_results_too() -> None:
@@ -133,7 +147,9 @@ def test_a_sweep_that_has_not_begun_has_results_too() -> None:
 
 def harmless(text: str) -> str:
     """A text as the table has it: what a spreadsheet would calculate begins with a quote."""
-    if text[:1] not in ("=", "+", "-", "@", "\t", "\r"):
+    if text[:1] not in ("\t", "\r", "\n") and text.lstrip()[:1] not in tuple(
+        "=+-@\uff1d\uff0b\uff0d\uff20\u2212"
+    ):
         return text
     try:
         float(text)
@@ -146,23 +162,25 @@ def harmless(text: str) -> str:
 @example(name="a\rb", value="\n", reason='","')
 @example(name="=1+1", value='=HYPERLINK("http://x","y")', reason="@SUM(A1)")
 @example(name="lr", value="-1e-3", reason="-rf")
+@example(name="\uff1d1+1", value="  =1+1", reason="\n=1")
+@example(name="\u3000\uff20x", value="\uff0b1", reason="\uff0d1")
 @given(name=TEXT, value=TEXT, reason=TEXT)
 def test_any_text_survives_csv_and_json(name: str, value: str, reason: str) -> None:
     """Quotes, commas and line breaks come out as they went in; no formula is one in a CSV."""
-    trial = trial_of(0, 0.25, given={name: Choice(value, value)}, reason=reason)
+    trial = trial_of(0, 0.25, assignment={name: Choice(value, value)}, reason=reason)
     results = collect(spec_of(name), [trial])
     (head, row) = csv.reader(io.StringIO(tables.as_csv(results), newline=""))
-    found = dict(zip(head, row, strict=True))
-    assert len(head) == len(found)
-    shown = found.get(harmless(f"parameter.{name}"), found.get(harmless(name)))
-    assert harmless(value) == shown
-    assert (harmless(reason), "0.25") == (found["reason"], found["value"])
+    cells = dict(zip(head, row, strict=True))
+    assert len(head) == len(cells)
+    cell = cells.get(harmless(f"parameter.{name}"), cells.get(harmless(name)))
+    assert harmless(value) == cell
+    assert (harmless(reason), "0.25") == (cells["reason"], cells["value"])
     assert {name: value} == json.loads(as_json(results))["trials"][0]["parameters"]
 
 
 def test_a_parameter_may_be_called_like_a_column() -> None:
     """It is told apart in the heading."""
-    trial = trial_of(0, 0.5, given={"value": Choice("x", "x"), "lr": Choice("1", 1)})
+    trial = trial_of(0, 0.5, assignment={"value": Choice("x", "x"), "lr": Choice("1", 1)})
     head = tables.as_csv(collect(spec_of("value", "lr"), [trial])).splitlines()[0]
     assert head.startswith("trial,name,state,value,parameter.value,lr,step,")
 
@@ -170,7 +188,7 @@ def test_a_parameter_may_be_called_like_a_column() -> None:
 @given(name=TEXT, value=TEXT)
 def test_a_values_file_is_the_values_whatever_its_comments_say(name: str, value: str) -> None:
     """A parameter with a line break in it ends no comment."""
-    trial = trial_of(7, 0.5, given={name: Choice(value, value)})
+    trial = trial_of(7, 0.5, assignment={name: Choice(value, value)})
     values = {"args": ["--lr", value], "nodes": 2}
     text = values_file(collect(spec_of(name), [trial]), trial, values)
     assert values == load(text, "best.yaml").data
@@ -180,8 +198,8 @@ def test_a_values_file_is_the_values_whatever_its_comments_say(name: str, value:
 
 def test_a_values_file_of_one_pod_says_why_it_has_a_parameter() -> None:
     """A person who reads it is told; a line end in a choice is shown as such."""
-    given = {"lr": Choice("a\nb", "a\nb")}
-    trial = trial_of(7, 0.5, given=given)
+    assignment = {"lr": Choice("a\nb", "a\nb")}
+    trial = trial_of(7, 0.5, assignment=assignment)
     values = {"workload": "sweep", "sweep": {"parameters": {"of": {"values": ["s-7"]}}}}
     text = values_file(collect(spec_of("lr"), [trial]), trial, values)
     assert values == load(text, "best.yaml").data
@@ -194,35 +212,35 @@ def test_rows_are_what_a_person_reads() -> None:
     """Parameters as typed, times in words, why a trial has no value; with a key for each cell."""
     lr = {"lr": Choice("1e-5", 1e-5)}
     trials = [
-        trial_of(0, 0.98765432, given=lr, curve=[0.5, 0.9], cpu_seconds=75.0),
-        trial_of(1, None, FAILED, given={"lr": Choice("0.1", 0.1)}, reason="exit code 1"),
+        trial_of(0, 0.98765432, assignment=lr, curve=[0.5, 0.9], cpu_seconds=75.0),
+        trial_of(1, None, FAILED, assignment={"lr": Choice("0.1", 0.1)}, reason="exit code 1"),
     ]
-    shown = tables.table(collect(spec_of("lr"), trials))
+    table = tables.table(collect(spec_of("lr"), trials))
     assert ["trial", "state", "accuracy", "lr", "steps", "time", "CPU", "note"] == [
-        column.title for column in shown.columns
+        column.title for column in table.columns
     ]
-    assert ("0", "succeeded", "0.987654", "1e-5", "2", "10 s", "1 min 15 s", "") == shown.rows[0]
-    assert ("1", "failed", "—", "0.1", "—", "10 s", "—", "exit code 1") == shown.rows[1]
-    assert (0, "succeeded", 0.98765432, 1e-5, 2, 10.0, 75.0, None) == shown.keys[0]
+    assert ("0", "succeeded", "0.987654", "1e-5", "2", "10 s", "1 min 15 s", "") == table.rows[0]
+    assert ("1", "failed", "—", "0.1", "—", "10 s", "—", "exit code 1") == table.rows[1]
+    assert (0, "succeeded", 0.98765432, 1e-5, 2, 10.0, 75.0, None) == table.keys[0]
     assert 1 == len(tables.table(collect(spec_of("lr"), trials), most=1).rows)
 
 
 def test_what_seeks_no_metric_shows_none() -> None:
     """No column without a heading, no tile of a best, and no direction where there is none."""
-    trial = trial_of(0, None, given={"lr": Choice("1", 1)})
-    found = collect(replace(spec_of("lr"), objective=Objective("")), [trial])
-    shown = tables.table(found)
-    assert ["trial", "state", "lr"] == [column.title for column in shown.columns[:3]]
-    assert len(shown.columns) == len(shown.rows[0]) == len(shown.keys[0])
-    text = values_file(found, trial, {"nodes": 2})
+    trial = trial_of(0, None, assignment={"lr": Choice("1", 1)})
+    results = collect(replace(spec_of("lr"), objective=Objective("")), [trial])
+    table = tables.table(results)
+    assert ["trial", "state", "lr"] == [column.title for column in table.columns[:3]]
+    assert len(table.columns) == len(table.rows[0]) == len(table.keys[0])
+    text = values_file(results, trial, {"nodes": 2})
     assert "# Trial 0 of sweep s (s-00000000): succeeded.\n# lr: 1\n" == text[: -len("nodes: 2\n")]
-    page = report.html(found)
+    page = report.html(results)
     assert "best " not in page.partition('<section class="tiles">')[2].partition("</section>")[0]
     assert "data-first" not in page
 
 
 @pytest.mark.parametrize(
-    ("spent", "said"),
+    ("spent", "text"),
     [
         (0.04, "0.0 s"),
         (9.94, "9.9 s"),
@@ -236,9 +254,9 @@ def test_what_seeks_no_metric_shows_none() -> None:
         (187_000, "2 d 3 h"),
     ],
 )
-def test_a_duration_is_said_in_two_units(spent: float, said: str) -> None:
+def test_a_duration_is_said_in_two_units(spent: float, text: str) -> None:
     """The largest that fits, and the next one."""
-    assert said == tables.duration(spent)
+    assert text == tables.duration(spent)
 
 
 def test_a_summary_counts_the_states() -> None:

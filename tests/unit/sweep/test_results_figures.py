@@ -22,7 +22,7 @@ from allranks.sweep.model import (
     TrialSpec,
     Values,
 )
-from allranks.sweep.reporting import drawing, report
+from allranks.sweep.reporting import report, svg
 from allranks.sweep.reporting.figures import (
     MOST_CURVES,
     MOST_LINES,
@@ -62,9 +62,9 @@ def test_the_better_half_of_objectives_is_always_inside(
 
 def test_near_values_are_all_on_the_scale() -> None:
     """What is a little worse than the rest is no far value, also where it is one of a few."""
-    found = [0.950213] * 2 + [0.940711] * 4 + [0.912204] * 2
-    scale = objective_scale(found, maximize=True)
-    assert all(scale.holds(value) for value in found)
+    near_values = [0.950213] * 2 + [0.940711] * 4 + [0.912204] * 2
+    scale = objective_scale(near_values, maximize=True)
+    assert all(scale.holds(value) for value in near_values)
     # A quarter that lies twenty times as far is kept in sight as well; one in ten is not.
     for count, holds in ((3, True), (1, False)):
         values = [0.1 + at / 1000 for at in range(10 - count)] + [0.3] * count
@@ -75,13 +75,14 @@ def test_what_is_off_the_scale_is_marked_in_every_picture() -> None:
     """History and parallel coordinates mark the same trials, on the page and as files."""
     losses = (0.1, 0.11, 0.12, 0.13, 50.0)
     trials = [
-        trial_of(at, value, given={"lr": Choice(str(at), at)}) for at, value in enumerate(losses)
+        trial_of(at, value, assignment={"lr": Choice(str(at), at)})
+        for at, value in enumerate(losses)
     ]
-    found = figures(collect(spec_of("lr", direction=MINIMIZE), trials))
-    assert [4] == [point.trial.number for point in found.history.points if point.outside]
-    assert [4] == [line.trial.number for line in found.parallel.lines if line.outside]
-    for drawn in (drawing.history(found.history), drawing.parallel(found.parallel, 0)):
-        assert 1 == len(re.findall(r'd="M[0-9. ]+l-6 10h12z"', drawn))
+    pictures = figures(collect(spec_of("lr", direction=MINIMIZE), trials))
+    assert [4] == [point.trial.number for point in pictures.history.points if point.outside]
+    assert [4] == [line.trial.number for line in pictures.parallel.lines if line.outside]
+    for picture in (svg.history(pictures.history), svg.parallel(pictures.parallel, 0)):
+        assert 1 == len(re.findall(r'd="M[0-9. ]+l-6 10h12z"', picture))
     page = report.html(collect(spec_of("lr", direction=MINIMIZE), trials))
     assert 2 == page.count("\N{BLACK UP-POINTING TRIANGLE} off the scale")
 
@@ -116,7 +117,7 @@ def test_history_knows_the_best_so_far() -> None:
     history = figures(collect(spec_of("lr", goal=0.95), trials)).history
     assert ((0, 0.5), (4, 0.8)) == history.best
     assert [0, 1, 2, 4] == [point.trial.number for point in history.points]
-    assert [3] == [trial.number for trial in history.lost]
+    assert [3] == [trial.number for trial in history.failed]
     assert history.scale.holds(0.95)
     falling = figures(collect(spec_of("lr", direction=MINIMIZE), trials)).history
     assert ((0, 0.5), (2, 0.4)) == falling.best
@@ -131,7 +132,7 @@ def test_parallel_axes_follow_their_spaces() -> None:
         Parameter("drop", Range(Decimal("0.0"), Decimal("0.5"), Decimal("0.1"))),
     )
     spec = SweepSpec("s", parameters, Objective("accuracy"), TrialSpec("torchrun"))
-    given = [
+    assignments = [
         {
             "opt": Choice("adam", "adam"),
             "lr": Choice("0.10", 0.1),
@@ -145,13 +146,16 @@ def test_parallel_axes_follow_their_spaces() -> None:
             "drop": Choice("0.4", 0.4),
         },
     ]
-    trials = [trial_of(at, 0.5 + at / 10, given=each) for at, each in enumerate(given)]
-    shown = figures(collect(spec, trials)).parallel
-    assert ["opt", "lr", "wd", "drop", "accuracy"] == [axis.name for axis in shown.axes]
-    assert ((0.0, "sgd"), (1.0, "adam")) == shown.axes[0].ticks
-    assert ((0.0, "1e-5"), (1.0, "0.10")) == shown.axes[1].ticks
-    assert [False, False, True, False, False] == [axis.log for axis in shown.axes]
-    worse, better = shown.lines
+    trials = [
+        trial_of(at, 0.5 + at / 10, assignment=assignment)
+        for at, assignment in enumerate(assignments)
+    ]
+    parallel = figures(collect(spec, trials)).parallel
+    assert ["opt", "lr", "wd", "drop", "accuracy"] == [axis.name for axis in parallel.axes]
+    assert ((0.0, "sgd"), (1.0, "adam")) == parallel.axes[0].ticks
+    assert ((0.0, "1e-5"), (1.0, "0.10")) == parallel.axes[1].ticks
+    assert [False, False, True, False, False] == [axis.log for axis in parallel.axes]
+    worse, better = parallel.lines
     assert ((0, 0.0), (1, 1.0)) == (
         (worse.trial.number, worse.shade),
         (better.trial.number, better.shade),
@@ -167,9 +171,9 @@ def test_curves_have_steps_and_skip_what_is_no_number() -> None:
         trial_of(1, 0.8),
         trial_of(2, None, FAILED, curve=[0.2]),
     ]
-    shown = figures(collect(spec_of("lr"), trials)).curves
-    assert [2, 0] == [curve.trial.number for curve in shown.curves]
-    assert ((1, 0.1), (3, 0.9)) == shown.curves[1].points
+    curves = figures(collect(spec_of("lr"), trials)).curves
+    assert [2, 0] == [curve.trial.number for curve in curves.curves]
+    assert ((1, 0.1), (3, 0.9)) == curves.curves[1].points
 
 
 def test_thousands_of_trials_are_sampled_and_the_best_are_kept() -> None:
@@ -180,23 +184,23 @@ def test_thousands_of_trials_are_sampled_and_the_best_are_kept() -> None:
     ]
     results = collect(spec_of("lr"), trials)
     lined = [
-        trial_of(each.number, each.value, given={"lr": Choice("1", 1)}, curve=[0.1, 0.2])
-        for each in trials
+        trial_of(trial.number, trial.value, assignment={"lr": Choice("1", 1)}, curve=[0.1, 0.2])
+        for trial in trials
     ]
-    shown = figures(collect(spec_of("lr"), lined))
+    pictures = figures(collect(spec_of("lr"), lined))
     assert results.best is not None
     best = results.best.number
-    for found, most in (
-        ([point.trial.number for point in shown.history.points], MOST_POINTS),
-        ([line.trial.number for line in shown.parallel.lines], MOST_LINES),
-        ([curve.trial.number for curve in shown.curves.curves], MOST_CURVES),
+    for numbers, most in (
+        ([point.trial.number for point in pictures.history.points], MOST_POINTS),
+        ([line.trial.number for line in pictures.parallel.lines], MOST_LINES),
+        ([curve.trial.number for curve in pictures.curves.curves], MOST_CURVES),
     ):
-        assert most == len(set(found))
-        assert best in found
+        assert most == len(set(numbers))
+        assert best in numbers
     assert (10_000, 10_000, 10_000) == (
-        shown.history.total,
-        shown.parallel.total,
-        shown.curves.total,
+        pictures.history.total,
+        pictures.parallel.total,
+        pictures.curves.total,
     )
 
 

@@ -27,14 +27,14 @@ def sweep(
     for number in range(count):
         data, value = draw(number)
         names = tuple(data)
-        chosen = {name: Choice(str(each), each) for name, each in data.items()}
-        trials.append(trial_of(number, value, state, given=chosen))
+        assignment = {name: Choice(str(scalar), scalar) for name, scalar in data.items()}
+        trials.append(trial_of(number, value, state, assignment=assignment))
     return collect(spec_of(*names), trials)
 
 
 def shares(results: Results) -> dict[str, float | None]:
     """Each parameter's share."""
-    return {each.name: each.share for each in importances(results)}
+    return {importance.name: importance.share for importance in importances(results)}
 
 
 def test_what_decides_alone_explains_all() -> None:
@@ -55,25 +55,25 @@ def test_an_optimum_in_the_middle_counts() -> None:
     """A rank correlation would see nothing there: too little is as bad as too much."""
     draw = chance(1)
 
-    def one(_: int) -> tuple[Mapping[str, Scalar], float]:
+    def point(_: int) -> tuple[Mapping[str, Scalar], float]:
         x = draw.uniform(-1, 1)
         return {"x": x, "y": draw.uniform(-1, 1)}, -(x**2)
 
-    found = shares(sweep(80, one))
-    assert (found["x"] or 0.0) > 0.8
-    assert (found["y"] or 0.0) < 0.1
+    share_by_name = shares(sweep(80, point))
+    assert (share_by_name["x"] or 0.0) > 0.8
+    assert (share_by_name["y"] or 0.0) < 0.1
 
 
 def test_noise_explains_nothing_on_average() -> None:
     """What chance explains is taken off, however many values a parameter has."""
-    found = []
+    noise_shares = []
     for seed in range(40):
         draw = chance(seed)
         noise = sweep(
             24, lambda _, draw=draw: ({"x": draw.randrange(8), "y": draw.random()}, draw.random())
         )
-        found += [share or 0.0 for share in shares(noise).values()]
-    assert fmean(found) < 0.08
+        noise_shares += [share or 0.0 for share in shares(noise).values()]
+    assert fmean(noise_shares) < 0.08
 
 
 @given(
@@ -85,20 +85,20 @@ def test_only_the_order_of_values_counts(values: list[int], levels: list[int]) -
     plain = sweep(len(values), lambda at: ({"x": levels[at]}, float(values[at])))
     bent = sweep(len(values), lambda at: ({"x": levels[at]}, math.exp(values[at])))
     assert importances(plain) == importances(bent)
-    for each in importances(plain):
-        assert (each.share is None) == bool(each.why)
-        assert each.share is None or 0.0 <= each.share <= 1.0
+    for importance in importances(plain):
+        assert (importance.share is None) == bool(importance.reason)
+        assert importance.share is None or 0.0 <= importance.share <= 1.0
 
 
 def test_stopped_trials_count_and_failed_ones_do_not() -> None:
     """Without the stopped ones, what makes trials bad would be hidden."""
 
-    def one(at: int) -> tuple[Mapping[str, Scalar], float]:
+    def point(at: int) -> tuple[Mapping[str, Scalar], float]:
         return {"x": at % 2}, at % 2 + at / 1000
 
-    assert (shares(sweep(20, one, STOPPED))["x"] or 0.0) > 0.7
-    why = f"0 trials with a value, {FEWEST} needed"
-    assert (Importance("x", None, why),) == importances(sweep(20, one, FAILED))
+    assert (shares(sweep(20, point, STOPPED))["x"] or 0.0) > 0.7
+    reason = f"0 trials with a value, {FEWEST} needed"
+    assert (Importance("x", None, reason),) == importances(sweep(20, point, FAILED))
 
 
 def test_what_cannot_be_said_is_not_said() -> None:
@@ -114,10 +114,10 @@ def test_what_cannot_be_said_is_not_said() -> None:
         Importance("word", None, "nearly every trial had another value"),
     ) == importances(several)
     same = sweep(12, lambda at: ({"x": at % 2}, 1.0))
-    assert "all trials have the same value" == importances(same)[0].why
+    assert "all trials have the same value" == importances(same)[0].reason
 
 
 def test_true_and_one_are_two_values() -> None:
     """Python takes them for equal; a trial does not."""
-    found = importances(sweep(12, lambda at: ({"x": True if at % 2 else 1}, float(at % 2))))
-    assert 1.0 == found[0].share
+    ranking = importances(sweep(12, lambda at: ({"x": True if at % 2 else 1}, float(at % 2))))
+    assert 1.0 == ranking[0].share

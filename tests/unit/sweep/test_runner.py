@@ -14,17 +14,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allranks import names
-from allranks.cli import sweeprun
+from allranks.cli.commands.sweep import options as sweep_options
+from allranks.cli.commands.sweep import run as sweep_run
 from allranks.errors import ForbiddenError, InputError, RunError
 from allranks.sweep import actions, model, records, runner
 from allranks.sweep.actions import Observed
-from allranks.sweep.owner import Owner
+from allranks.sweep.ownership import OwnerMark
 from allranks.sweep.reporting import results
-from allranks.sweep.storage import shelf
-from allranks.sweep.storage.filekeeper import FileKeeper
-from allranks.sweep.storage.journal import Journal, read
-from allranks.sweep.trials.ports import Said
-from allranks.sweep.values.prepare import Prepared
+from allranks.sweep.spec.prepare import PreparedSweep
+from allranks.sweep.storage import catalog
+from allranks.sweep.storage.catalog import backend_of
+from allranks.sweep.storage.file import FileBackend
+from allranks.sweep.storage.journal import Journal, read_state
+from allranks.sweep.trials.base import TrialOutput
 
 from .simulation import spec
 
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from allranks.sweep.model import Trial
-    from allranks.sweep.storage.journals import Journal as AnyJournal
 
 MEASURED = model.Objective("accuracy")
 
@@ -45,9 +46,9 @@ class KilledError(BaseException):
 class Run:
     """A pretended release: how many looks it lives, and what it says at each."""
 
-    left: int
-    said: list[str] = field(default_factory=list)
-    read: int = 0
+    looks_left: int
+    lines: list[str] = field(default_factory=list)
+    position: int = 0
 
 
 @dataclass
@@ -75,11 +76,11 @@ class Pretended:
         """Every release."""
         self._step()
         self.on_observe()
-        found = {}
+        observed = {}
         for name, run in self.runs.items():
-            phase = actions.RUNNING if run.left > 0 else self.results[name]
-            found[name] = Observed(phase, "exit code 1")
-        return found
+            phase = actions.RUNNING if run.looks_left > 0 else self.results[name]
+            observed[name] = Observed(phase, "exit code 1")
+        return observed
 
     def others(self) -> Mapping[str, str]:
         """None."""
@@ -98,7 +99,7 @@ class Pretended:
             lines = [f"accuracy=0.{trial.number}{step} step={step}" for step in range(1, 4)]
             self.runs[trial.name] = Run(self.life, lines)
             self.results[trial.name] = self.ends(trial)
-            self.most = max(self.most, sum(run.left > 0 for run in self.runs.values()))
+            self.most = max(self.most, sum(run.looks_left > 0 for run in self.runs.values()))
         self._step()
 
     def remove(self, name: str) -> None:
@@ -107,18 +108,18 @@ class Pretended:
         self.runs.pop(name, None)
         self._step()
 
-    def read(self, trial: Trial) -> Said:
+    def read(self, trial: Trial) -> TrialOutput:
         """One line at a time; all that are left at the end."""
         run = self.runs[trial.name]
-        upto = len(run.said) if run.left <= 0 else min(run.read + 1, len(run.said))
-        lines, run.read = run.said[run.read : upto], upto
-        return Said(lines, "" if run.left <= 0 else None)
+        upto = len(run.lines) if run.looks_left <= 0 else min(run.position + 1, len(run.lines))
+        lines, run.position = run.lines[run.position : upto], upto
+        return TrialOutput(lines, "" if run.looks_left <= 0 else None)
 
     def wait(self, seconds: float) -> None:
         """Time goes by."""
         assert seconds > 0
         for run in self.runs.values():
-            run.left -= 1
+            run.looks_left -= 1
 
     def wake(self) -> None:
         """Nothing waits."""
@@ -130,7 +131,7 @@ class Pretended:
     def reopened(self) -> None:
         """As the next runner finds them: what was read is read again."""
         for run in self.runs.values():
-            run.read = 0
+            run.position = 0
 
     def _step(self) -> None:
         if self.kill_after:
@@ -146,33 +147,33 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return Path(runner.locate("s").where)
 
 
-def _prepared(**changes: Any) -> Prepared:
+def _prepared(**changes: Any) -> PreparedSweep:
     values = {"args": ["${sweep.trial}"]}
     trial = model.TrialSpec(chart="somebody's", values=values)
-    given = {"objective": MEASURED, "trial": trial, **changes}
-    return Prepared(spec(**given), {"args": []}, "somebody's", "")
+    fields = {"objective": MEASURED, "trial": trial, **changes}
+    return PreparedSweep(spec(**fields), {"args": []}, "somebody's", "")
 
 
-def _begin(path: Path, prepared: Prepared) -> AnyJournal:
-    return runner.begin(prepared, FileKeeper(path), {"on": "here"})
+def _begin(path: Path, prepared: PreparedSweep) -> Journal:
+    return runner.begin(prepared, FileBackend(str(path)), {"on": "here"})
 
 
 def test_a_sweep_runs_to_its_end(path: Path) -> None:
     """All trials start, so many at a time; what they said is recorded before they end."""
     prepared, trials = _prepared(), Pretended()
-    seen: list[int] = []
+    counts: list[int] = []
     with _begin(path, prepared) as journal:
-        state = runner.run(prepared, trials, journal, lambda now: seen.append(len(now.trials)))
+        state = runner.run(prepared, trials, journal, lambda now: counts.append(len(now.trials)))
     assert (actions.COMPLETED, 12) == (state.outcome, state.counts[model.SUCCEEDED])
     assert 3 == trials.most
     assert all(len(trial.measures) == 3 for trial in state.trials.values())
     assert 0.113 == state.trials[11].value
     assert {} == trials.runs
     assert [False] == trials.closed
-    assert (0, 12) == (seen[0], seen[-1])
-    again = read(path)
-    assert (state.outcome, state.trials) == (again.outcome, again.trials)
-    assert {"on": "here"} == again.place
+    assert (0, 12) == (counts[0], counts[-1])
+    stored_state = read_state(backend_of(str(path)))
+    assert (state.outcome, state.trials) == (stored_state.outcome, stored_state.trials)
+    assert {"on": "here"} == stored_state.place
 
 
 @settings(max_examples=40, deadline=None)
@@ -192,7 +193,7 @@ def test_kills_lose_nothing(
     for kill in [*kills, 0]:
         trials.kill_after = kill
         trials.reopened()
-        with Journal.open(path) as journal:
+        with Journal.open(backend_of(str(path))) as journal:
             try:
                 state = runner.run(prepared, trials, journal)
             except KilledError:
@@ -265,39 +266,39 @@ def test_any_process_may_ask_for_the_end(path: Path) -> None:
 
     def look() -> None:
         if trials.runs and not journal.state.requested:
-            assert runner.request_stop(FileKeeper(path), "enough")
+            assert runner.request_stop(FileBackend(str(path)), "enough")
 
     trials.on_observe = look
     with _begin(path, prepared) as journal:
         state = runner.run(prepared, trials, journal)
     assert (actions.REQUESTED, "enough") == (state.outcome, state.reason)
-    prepared, opened = _reopened()
-    with opened:
-        runner.resume(opened)
-    assert not runner.request_stop(FileKeeper(path), "again")
-    assert "again" == read(path).requested
-    assert not FileKeeper(path).is_run()
+    prepared, reopened_journal = _reopened()
+    with reopened_journal:
+        runner.resume(reopened_journal)
+    assert not runner.request_stop(FileBackend(str(path)), "again")
+    assert "again" == read_state(backend_of(str(path))).requested
+    assert not FileBackend(str(path)).is_run()
     with pytest.raises(InputError, match="there is no journal"):
-        runner.request_stop(FileKeeper(path.with_name("other")), "why")
+        runner.request_stop(FileBackend(str(path.with_name("other"))), "why")
 
 
 def test_a_plan_is_of_a_sweep_that_can_begin(path: Path) -> None:
     """A dry run refuses what the run would: a name that is taken, and a file of other contents."""
-    kept = shelf.begin("s")
-    sweeprun.check_new(kept)
+    backend = catalog.begin("s")
+    sweep_run.check_new(backend)
     _begin(path, _prepared()).close()
     with pytest.raises(InputError, match="the sweep s was begun already"):
-        sweeprun.check_new(kept)
-    sweeprun.check_new(kept, replace_=True)
+        sweep_run.check_new(backend)
+    sweep_run.check_new(backend, replace_=True)
     path.write_text("mine\n")
     for replace_ in (False, True):
         with pytest.raises(InputError, match="is no sweep's journal"):
-            sweeprun.check_new(kept, replace_=replace_)
+            sweep_run.check_new(backend, replace_=replace_)
     path.write_text("")
-    sweeprun.check_new(kept)
+    sweep_run.check_new(backend)
 
 
-def _reopened() -> tuple[Prepared, AnyJournal]:
+def _reopened() -> tuple[PreparedSweep, Journal]:
     return runner.open_sweep(runner.locate("s"))
 
 
@@ -307,14 +308,14 @@ def test_what_is_kept_of_a_sweep_is_its_owner_s_alone(path: Path, tmp_path: Path
     try:
         runner.begin(_prepared(), runner.locate("s"), {}).close()
         own = tmp_path.with_name(f"{tmp_path.name}-own")
-        kept = shelf.locate("two", str(own / "two.jsonl"))
-        runner.begin(replace(_prepared(), spec=spec(name="two")), kept, {}).close()
+        backend = catalog.locate("two", str(own / "two.jsonl"))
+        runner.begin(replace(_prepared(), spec=spec(name="two")), backend, {}).close()
     finally:
         os.umask(before)
-    noted = tmp_path / "sweeps/two"
-    for private in (path, noted / "where", own / "two.jsonl"):
+    note_folder = tmp_path / "sweeps/two"
+    for private in (path, note_folder / "where", own / "two.jsonl"):
         assert 0o600 == stat.S_IMODE(private.stat().st_mode), private
-    modes = [stat.S_IMODE(folder.stat().st_mode) for folder in (path.parent, noted, own)]
+    modes = [stat.S_IMODE(folder.stat().st_mode) for folder in (path.parent, note_folder, own)]
     assert [0o700, 0o700, 0o755] == modes
 
 
@@ -323,14 +324,14 @@ def test_a_resumed_sweep_may_have_more_trials(path: Path) -> None:
     prepared, trials = _prepared(trials=5), Pretended()
     with _begin(path, prepared) as journal:
         runner.run(prepared, trials, journal)
-    with pytest.raises(InputError, match="begun already") as caught:
+    with pytest.raises(InputError, match="begun already") as excinfo:
         runner.begin(prepared, runner.locate("s"), {})
-    assert "`allranks sweep resume s` goes on with it" in caught.value.problem.hint
+    assert "`allranks sweep resume s` goes on with it" in excinfo.value.problem.hint
     elsewhere = path.with_name("other.jsonl")
-    Journal.create(elsewhere, records.head(prepared.spec, 1.0)).close()
-    with pytest.raises(InputError, match="begun already") as caught:
+    Journal.create(backend_of(str(elsewhere)), records.head(prepared.spec, 1.0)).close()
+    with pytest.raises(InputError, match="begun already") as excinfo:
         _begin(elsewhere, prepared)
-    assert f"sweep delete s --journal {elsewhere}` removes it" in caught.value.problem.hint
+    assert f"sweep delete s --journal {elsewhere}` removes it" in excinfo.value.problem.hint
     _, journal = _reopened()
     with journal:
         with pytest.raises(InputError, match="with other seed"):
@@ -350,7 +351,7 @@ def test_a_trial_that_was_ending_is_taken_up_again(path: Path) -> None:
     def look() -> None:
         if trials.runs:
             trials.kill_after = 2  # at the first removal, after it was recorded
-            assert runner.request_stop(FileKeeper(path), "enough")
+            assert runner.request_stop(FileBackend(str(path)), "enough")
 
     trials.on_observe = look
     with _begin(path, prepared) as journal, pytest.raises(KilledError):
@@ -362,7 +363,7 @@ def test_a_trial_that_was_ending_is_taken_up_again(path: Path) -> None:
         assert model.CANCELLED == journal.state.trials[0].stopping
         runner.resume(journal)
         for run in trials.runs.values():
-            run.left = 1
+            run.looks_left = 1
         state = runner.run(prepared, trials, journal)
     assert (actions.COMPLETED, 3) == (state.outcome, state.counts[model.SUCCEEDED])
     assert {1} == {trial.attempts for trial in state.trials.values()}
@@ -378,11 +379,11 @@ def test_trouble_with_the_cluster_is_endured(path: Path) -> None:
             raise troubles.pop(0)
 
     trials.on_observe = look
-    told: list[str] = []
+    messages: list[str] = []
     with _begin(path, prepared) as journal:
-        state = runner.run(prepared, trials, journal, tell=told.append)
+        state = runner.run(prepared, trials, journal, notify=messages.append)
         assert actions.COMPLETED == state.outcome
-        assert ["away; trying again"] == told
+        assert ["away; trying again"] == messages
         runner.resume(journal, _prepared(trials=3).spec)
         troubles[:] = [ForbiddenError("may not list")]
         with pytest.raises(ForbiddenError, match="may not list"):
@@ -409,14 +410,14 @@ def test_parameters_that_give_no_job_fail_their_trial(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The reason is the layout's own; no attempt more is made, and the others run."""
-    values = Prepared.values
+    values = PreparedSweep.values
 
-    def refuse(self: Prepared, trial: Trial) -> dict[str, Any]:
+    def refuse(self: PreparedSweep, trial: Trial) -> dict[str, Any]:
         if trial.number == 1:
             raise InputError("7 GPUs do not divide by 2")
         return values(self, trial)
 
-    monkeypatch.setattr(Prepared, "values", refuse)
+    monkeypatch.setattr(PreparedSweep, "values", refuse)
     prepared = _prepared(trials=3, retries=4)
     with _begin(path, prepared) as journal:
         state = runner.run(prepared, Pretended(), journal)
@@ -442,9 +443,9 @@ def test_clearing_removes_all_releases(path: Path) -> None:
     assert sorted(state.by_name) == sorted(trials.runs)
     assert set(state.by_name) == set(runner.clear(trials))
     assert {} == trials.runs
-    assert [runner.locate("s")] == shelf.every()
-    shelf.forget(runner.locate("s"))
-    assert [] == shelf.every()
+    assert [runner.locate("s")] == catalog.backends()
+    catalog.forget(runner.locate("s"))
+    assert [] == catalog.backends()
 
 
 def test_names_of_sweeps_are_no_paths(path: Path) -> None:
@@ -453,7 +454,7 @@ def test_names_of_sweeps_are_no_paths(path: Path) -> None:
     for bad in ("", "../x", ".hidden"):
         with pytest.raises(InputError, match="is no name of a sweep"):
             runner.locate(bad)
-    assert FileKeeper(path, "any") == runner.locate("any", str(path))
+    assert FileBackend(str(path), "any") == runner.locate("any", str(path))
     blocked = path.parents[2] / "file"
     blocked.write_text("")
     with pytest.raises(InputError, match="cannot be made"):
@@ -463,12 +464,12 @@ def test_names_of_sweeps_are_no_paths(path: Path) -> None:
 def test_a_sweep_that_is_kept_elsewhere_is_found_by_its_name(path: Path) -> None:
     """Once it was begun there; its name is free again when it is forgotten."""
     elsewhere = path.parents[2] / "elsewhere" / "j"
-    named = runner.locate("s", str(elsewhere))
-    runner.begin(_prepared(), named, {"on": "here"}).close()
-    assert named == runner.locate("s")
-    assert [named] == shelf.every()
+    backend = runner.locate("s", str(elsewhere))
+    runner.begin(_prepared(), backend, {"on": "here"}).close()
+    assert backend == runner.locate("s")
+    assert [backend] == catalog.backends()
     assert not path.exists()
-    shelf.forget(runner.locate("s"))
+    catalog.forget(runner.locate("s"))
     assert not elsewhere.exists()
     assert path == Path(runner.locate("s").where)
 
@@ -476,23 +477,23 @@ def test_a_sweep_that_is_kept_elsewhere_is_found_by_its_name(path: Path) -> None
 def test_a_note_of_a_sweep_that_is_nowhere_any_more_is_forgotten(path: Path) -> None:
     """When a new sweep has taken the name: until then it knows the mark of what may be left."""
     elsewhere = path.parents[2] / "elsewhere" / "j"
-    first = replace(_prepared(), owner=Owner("5eed", "jo.laptop"))
+    first = replace(_prepared(), owner=OwnerMark("5eed", "jo.laptop"))
     runner.begin(first, runner.locate("s", str(elsewhere)), {"on": "here"}).close()
-    assert str(elsewhere) == shelf.begin("s").where
+    assert str(elsewhere) == catalog.begin("s").where
     elsewhere.unlink()
-    kept = shelf.begin("s")
-    assert str(path) == kept.where
-    assert ({"on": "here"}, first.owner) == shelf.marks(runner.locate("s"))
-    assert ({}, None) == shelf.marks(kept)
-    runner.begin(_prepared(), kept, {"on": "here"}).close()
-    assert [str(path)] == [one.where for one in shelf.every()]
+    backend = catalog.begin("s")
+    assert str(path) == backend.where
+    assert ({"on": "here"}, first.owner) == catalog.ownership(runner.locate("s"))
+    assert ({}, None) == catalog.ownership(backend)
+    runner.begin(_prepared(), backend, {"on": "here"}).close()
+    assert [str(path)] == [backend.where for backend in catalog.backends()]
     assert not (path.parent / "where").exists()
 
 
 def test_a_command_names_the_journal_where_one_is_needed(path: Path) -> None:
     """As a shell reads it."""
-    assert shelf.is_own("s", str(path))
-    assert not shelf.is_own("s", "sqlite:////s.db")
+    assert catalog.is_default("s", str(path))
+    assert not catalog.is_default("s", "sqlite:////s.db")
     assert "allranks sweep resume s" == results.command("resume", "s", "")
     assert "allranks sweep results s --journal '/a b' --best" == results.command(
         "results", "s", "/a b", "--best"
@@ -505,7 +506,7 @@ def test_a_name_stays_that_of_the_sweep_that_has_it(path: Path) -> None:
     other = runner.locate("s", str(path.with_name("other")))
     runner.begin(_prepared(), other, {"on": "here"}).close()
     assert path == Path(runner.locate("s").where)
-    shelf.forget(other)
+    catalog.forget(other)
     assert path.exists()
     assert not other.exists()
 
@@ -513,6 +514,6 @@ def test_a_name_stays_that_of_the_sweep_that_has_it(path: Path) -> None:
 def test_a_resumed_sweep_has_no_fewer_trials_than_have_begun() -> None:
     """It would have more than all of its trials."""
     spec = _prepared(trials=5).spec
-    assert 4 == sweeprun.changed(spec, {"trials": 4}, begun=4).trials
+    assert 4 == sweep_options.changed(spec, {"trials": 4}, begun=4).trials
     with pytest.raises(InputError, match="4 trials of the sweep have begun already"):
-        sweeprun.changed(spec, {"trials": 2}, begun=4)
+        sweep_options.changed(spec, {"trials": 2}, begun=4)

@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from allranks.errors import InputError
-from allranks.sweep import naming, records, space
+from allranks.sweep import naming, records
 from allranks.sweep.model import SUCCEEDED, Choice, Measure, Parameter, Values
-from allranks.sweep.storage import journals, lines, segments
-from allranks.sweep.storage.secretkeeper import Address
+from allranks.sweep.search import space
+from allranks.sweep.storage import base, segments
+from allranks.sweep.storage.catalog import backend_of
+from allranks.sweep.storage.secrets import Address
 from tests.unit.sweep.simulation import spec
 
 _LINES = [b'{"t":"a"}', b'{"t":"b","v":"\xc3\xa9"}', b'{"t":"c"}']
@@ -48,8 +50,8 @@ def test_what_others_wrote_is_no_journal(content: tuple[str, bytes]) -> None:
 def test_a_head_comes_back() -> None:
     """As the line that it was; what is none is refused."""
     head = records.head(spec(), 1.0)
-    made = segments.head_manifest("s", head)
-    assert lines.line(head) == segments.unpack_head(made)
+    manifest = segments.head_manifest("s", head)
+    assert base.line(head) == segments.unpack_head(manifest)
     for wrong in ({}, {"data": {"head": "aGVsbG8="}}, {"data": {"head": "!"}}):
         with pytest.raises(ValueError, match=r"."):
             segments.unpack_head(wrong)
@@ -59,23 +61,27 @@ def test_ten_thousand_trials_fit() -> None:
     """With ten measures each, written as a runner of fifty at a time writes them."""
     choices = tuple(Choice(f"{n / 7919:.6g}", n / 7919) for n in range(100))
     both = (Parameter("lr", Values(choices)), Parameter("momentum", Values(choices)))
-    asked = spec(parameters=both, trials=10_000)
+    sweep_spec = spec(parameters=both, trials=10_000)
     size = 0
     packer = segments.Packer(0)
     # A tenth of them; each fifty pack as the others do, and less well at the start of a stream.
     for start in range(0, 1_000, 50):
-        made: list[records.Record] = []
+        entries: list[records.Record] = []
         for number in range(start, start + 50):
-            chosen = space.assignment(asked.parameters, number)
+            assignment = space.assignment(sweep_spec.parameters, number)
             at = 1_700_000_000.123 + number
-            made.append(records.trial(number, naming.trial_name("digits", chosen), chosen, at))
-            made.append({"t": "start", "n": number, "attempt": 1, "at": at})
-            made.append({"t": "seen", "n": number, "at": at + 1})
-            told = [(i, Measure("acc", number % 97 / 97 + i / 1e4, i, at + i)) for i in range(10)]
-            made += records.measures(number, told)
+            entries.append(
+                records.trial(number, naming.trial_name("digits", assignment), assignment, at)
+            )
+            entries.append({"t": "start", "n": number, "attempt": 1, "at": at})
+            entries.append({"t": "seen", "n": number, "at": at + 1})
+            measures = [
+                (i, Measure("acc", number % 97 / 97 + i / 1e4, i, at + i)) for i in range(10)
+            ]
+            entries += records.measures(number, measures)
             end = {"t": "end", "n": number, "state": SUCCEEDED, "v": number / 1e4, "why": ""}
-            made.append({**end, "cpu": None, "at": at + 20})
-        size += len(packer.pack(b"".join(map(lines.line, made)))[1])
+            entries.append({**end, "cpu": None, "at": at + 20})
+        size += len(packer.pack(b"".join(map(base.line, entries)))[1])
     assert 10 * size < segments.MOST * segments.FULL / 2
     assert 10 * size / 10_000 < 300  # bytes for a trial
 
@@ -90,13 +96,13 @@ def test_ten_thousand_trials_fit() -> None:
 )
 def test_an_address_is_read(where: str, expected: Address) -> None:
     """And written as it is read."""
-    found = Address.parse(where)
-    assert expected == found
-    assert found == Address.parse(str(found))
+    address = Address.parse(where)
+    assert expected == address
+    assert address == Address.parse(str(address))
 
 
 @pytest.mark.parametrize(
-    ("where", "why"),
+    ("where", "reason"),
     [
         ("secret:", "it needs a namespace and a name"),
         ("secret:research", "it needs a namespace and a name"),
@@ -106,11 +112,11 @@ def test_an_address_is_read(where: str, expected: Address) -> None:
         ("secret:a/b?x=1", r"only \?context=NAME and kubeconfig=FILE may follow the name"),
     ],
 )
-def test_what_is_no_address_is_refused(where: str, why: str) -> None:
+def test_what_is_no_address_is_refused(where: str, reason: str) -> None:
     """With what is wrong and how one is written; nothing is asked of a cluster for it."""
-    with pytest.raises(InputError, match=f"is no journal in Secrets: {why}") as caught:
-        journals.keeper(where, "digits")
+    with pytest.raises(InputError, match=f"is no journal in Secrets: {reason}") as excinfo:
+        backend_of(where, "digits")
     assert ("--journal", "write secret:NAMESPACE/NAME, such as secret:research/digits") == (
-        caught.value.problem.path,
-        caught.value.problem.hint,
+        excinfo.value.problem.path,
+        excinfo.value.problem.hint,
     )

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from allranks.sweep import space
 from allranks.sweep.model import (
     Choice,
     IntUniform,
@@ -21,11 +20,15 @@ from allranks.sweep.model import (
     Uniform,
     Values,
 )
+from allranks.sweep.search import space
 
 
-def texts(of: Space) -> list[str]:
+def texts(space_of_values: Space) -> list[str]:
     """The texts of all values of a space."""
-    return [space.choice(of, index).text for index in range(space.size(of) or 0)]
+    return [
+        space.choice(space_of_values, index).text
+        for index in range(space.size(space_of_values) or 0)
+    ]
 
 
 def numbers(low: str, high: str, step: str) -> Range:
@@ -33,9 +36,9 @@ def numbers(low: str, high: str, step: str) -> Range:
     return Range(Decimal(low), Decimal(high), Decimal(step))
 
 
-def words(*typed: str) -> Values:
+def words(*choice_texts: str) -> Values:
     """A list of words."""
-    return Values(tuple(Choice(text, text) for text in typed))
+    return Values(tuple(Choice(text, text) for text in choice_texts))
 
 
 @pytest.mark.parametrize(
@@ -74,9 +77,9 @@ def test_whole_numbers_of_a_range_are_whole_to_the_search() -> None:
 )
 def test_any_value_of_a_range_is_minimum_and_steps(low: Decimal, step: Decimal, index: int) -> None:
     """Exactly, however far it is."""
-    of = Range(low, low + step * index, step)
-    assert index + 1 == space.size(of)
-    assert low + step * index == Decimal(space.choice(of, index).text)
+    space_of_values = Range(low, low + step * index, step)
+    assert index + 1 == space.size(space_of_values)
+    assert low + step * index == Decimal(space.choice(space_of_values, index).text)
 
 
 @settings(max_examples=100)
@@ -88,11 +91,11 @@ def test_a_grid_is_the_product_with_the_last_parameter_fastest(sizes: list[int])
         for place, size in enumerate(sizes)
     ]
     expected = list(itertools.product(*([f"v{i}" for i in range(size)] for size in sizes)))
-    found = [
+    assignments = [
         tuple(choice.text for choice in space.assignment(parameters, index).values())
         for index in range(space.grid_size(parameters))
     ]
-    assert expected == found
+    assert expected == assignments
 
 
 def test_a_grid_of_ten_million_is_never_made() -> None:
@@ -101,28 +104,28 @@ def test_a_grid_of_ten_million_is_never_made() -> None:
     before = time.process_time()
     assert 10**7 == space.grid_size(parameters)
     last = space.assignment(parameters, 10**7 - 1)
-    found = space.assignment(parameters, 1234567)
+    assignment = space.assignment(parameters, 1234567)
     assert time.process_time() - before < 0.5
     assert ["10"] * 7 == [choice.text for choice in last.values()]
-    assert ["2", "3", "4", "5", "6", "7", "8"] == [choice.text for choice in found.values()]
-    assert [item.name for item in parameters] == list(found)
+    assert ["2", "3", "4", "5", "6", "7", "8"] == [choice.text for choice in assignment.values()]
+    assert [item.name for item in parameters] == list(assignment)
 
 
 def test_a_grid_counts_by_name_and_shows_in_the_order_typed() -> None:
     """A template sees a mapping sorted by name, and has to count the same trials."""
     parameters = [Parameter("b", words("x", "y")), Parameter("a", words("1", "2"))]
-    found = [space.assignment(parameters, index) for index in range(4)]
+    assignments = [space.assignment(parameters, index) for index in range(4)]
     assert [("1", "x"), ("1", "y"), ("2", "x"), ("2", "y")] == [
-        (item["a"].text, item["b"].text) for item in found
+        (item["a"].text, item["b"].text) for item in assignments
     ]
-    assert ["b", "a"] == list(found[0])
+    assert ["b", "a"] == list(assignments[0])
 
 
 def test_a_range_of_a_million_digits_is_still_counted() -> None:
     """Whole arithmetic has no largest number."""
-    of = numbers("0", "1e300", "1e-300")
-    assert 10**600 + 1 == space.size(of)
-    assert space.choice(of, 10**600).text.startswith("1000")
+    space_of_values = numbers("0", "1e300", "1e-300")
+    assert 10**600 + 1 == space.size(space_of_values)
+    assert space.choice(space_of_values, 10**600).text.startswith("1000")
 
 
 @pytest.mark.parametrize("index", [-1, 6])
@@ -157,13 +160,13 @@ SPACES = st.one_of(
 @settings(max_examples=300)
 @given(SPACES, st.floats(0, 1, exclude_max=True))
 def test_a_drawn_value_is_within_its_ends_and_its_text_reads_back(
-    of: Uniform | LogUniform | IntUniform, fraction: float
+    space_of_values: Uniform | LogUniform | IntUniform, fraction: float
 ) -> None:
     """The text is the shortest that does."""
-    drawn = space.at(of, fraction)
-    assert isinstance(drawn.data, int | float)
-    assert of.low <= drawn.data <= of.high
-    assert drawn.data == type(drawn.data)(drawn.text)
+    choice = space.at(space_of_values, fraction)
+    assert isinstance(choice.data, int | float)
+    assert space_of_values.low <= choice.data <= space_of_values.high
+    assert choice.data == type(choice.data)(choice.text)
 
 
 def test_the_ends_of_an_interval_are_drawn() -> None:

@@ -64,9 +64,9 @@ def test_a_newer_digest_is_written(tmp_path: Path) -> None:
     file = tmp_path / "Containerfile"
     file.write_text(f"FROM host/a/b:1@sha256:{old} AS x\nRUN echo sha256:{old}\nFROM x\n")
     env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, TOOL, file], env=env, capture_output=True, text=True, check=True
     )
-    assert f"wrote {file}\n" == done.stdout
+    assert f"wrote {file}\n" == process.stdout
     new = hashlib.sha256(b"index of docker://host/a/b:1").hexdigest()
     assert f"FROM host/a/b:1@sha256:{new} AS x\nRUN echo sha256:{old}\nFROM x\n" == file.read_text()

@@ -16,8 +16,8 @@ def plan(repo: Path, *words: str) -> list[str]:
     """The commands that make would run."""
     env = {"PATH": os.environ["PATH"]}
     command = ["make", "--no-print-directory", "-n", *words]
-    done = subprocess.run(command, cwd=repo, env=env, capture_output=True, text=True, check=True)
-    return done.stdout.splitlines()
+    process = subprocess.run(command, cwd=repo, env=env, capture_output=True, text=True, check=True)
+    return process.stdout.splitlines()
 
 
 @pytest.mark.parametrize(

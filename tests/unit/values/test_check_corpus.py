@@ -33,12 +33,12 @@ def test_a_bad_file_is_refused_for_its_reason(name: str) -> None:
     first = file.read_text(encoding="utf-8").split("\n", 1)[0]
     assert first.startswith(EXPECT)
     path, _, words = first.removeprefix(EXPECT).partition(": ")
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError) as excinfo:
         resolve(Sources((str(file),)))
-    found = caught.value.problems
-    assert [path] == [problem.path for problem in found]
-    assert words.strip() in found[0].message
-    assert found[0].source.startswith(str(file))
+    problems = excinfo.value.problems
+    assert [path] == [problem.path for problem in problems]
+    assert words.strip() in problems[0].message
+    assert problems[0].source.startswith(str(file))
 
 
 def test_the_corpus_is_broad() -> None:

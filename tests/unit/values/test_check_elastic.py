@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from allranks import names
-from allranks.model.jobspec import JobSpec
+from allranks.model.job_spec import JobSpec
 from allranks.values import check, frameworks
 from allranks.values.merge import merge, overlay
 from allranks.values.sources import defaults
@@ -181,9 +181,9 @@ def values(text: str) -> dict[str, Any]:
 @pytest.mark.parametrize(("rule", "text", "where"), REFUSED)
 def test_a_rule_refuses_its_values(rule: str, text: str, where: str) -> None:
     """Each is refused at its path, by that rule, with a way out."""
-    found = check.check(values(text), lambda _: "")
-    assert any(problem.path.startswith(where) and problem.hint for problem in found), found
-    others = [each for each in check.rules() if each.id == rule]
+    problems = check.check(values(text), lambda _: "")
+    assert any(problem.path.startswith(where) and problem.hint for problem in problems), problems
+    others = [other for other in check.rules() if other.id == rule]
     assert others, f"there is no rule {rule}"
 
 
@@ -201,7 +201,7 @@ def test_every_rule_has_a_case() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "paths"),
     [
         ("elastic: {mode: auto, framework: pytorch}", ["elastic.auto"]),
         (AUTO + "}", []),
@@ -212,8 +212,8 @@ def test_every_rule_has_a_case() -> None:
         (AUTO + ", strategy: ParameterServerStrategy, roles: {ps: {env: {A: b}}}}", []),
         (AUTO + ", roles: {ps: {env: {A: b}}}}", ["elastic.roles.ps.env"]),
         *(
-            (f"elastic: {{auto: {{{given}}}}}", [f"elastic.auto.{where}"])
-            for given, where in [
+            (f"elastic: {{auto: {{{policy}}}}}", [f"elastic.auto.{where}"])
+            for policy, where in [
                 ("minWorkers: 1", "minWorkers"),
                 ("maxWorkers: 4", "maxWorkers"),
                 ("limits: {cpu: 4}", "limits.cpu"),
@@ -232,9 +232,9 @@ def test_every_rule_has_a_case() -> None:
         ("{}", []),
     ],
 )
-def test_what_does_nothing_is_worth_a_word(text: str, said: list[str]) -> None:
+def test_what_does_nothing_is_worth_a_word(text: str, paths: list[str]) -> None:
     """None, a limit of GPUs where no pod has any, one below the most, those of a static job."""
-    assert said == [problem.path for problem in check.warnings(values(text), lambda _: "")]
+    assert paths == [problem.path for problem in check.warnings(values(text), lambda _: "")]
 
 
 @pytest.mark.parametrize(
@@ -300,7 +300,7 @@ def test_what_does_nothing_is_worth_a_word(text: str, said: list[str]) -> None:
 def test_advice_that_can_be_followed(text: str, message: str, hint: str) -> None:
     """What is said of the size of an elastic job: what was given, what is allowed, and a fix."""
     assert [(message, hint)] == [
-        (found.message, found.hint) for found in check.check(values(text), lambda _: "")
+        (problem.message, problem.hint) for problem in check.check(values(text), lambda _: "")
     ]
 
 
@@ -310,7 +310,7 @@ def test_advice_minds_every_bound() -> None:
     assert [
         "write 6 or less, or raise maxWorkers to 9",
         "raise it to 900m, or write elastic.auto.minWorkers: 6",
-    ] == [found.hint for found in check.check(values(text), lambda _: "")]
+    ] == [problem.hint for problem in check.check(values(text), lambda _: "")]
 
 
 @pytest.mark.parametrize(
@@ -325,8 +325,8 @@ def test_advice_minds_every_bound() -> None:
 def test_names_leave_room_for_the_pods(text: str, limit: int) -> None:
     """The longest name of a pod, and of a master's Service, has at most 63 characters."""
     assert [] == check.check(values(text), lambda _: "", "a" * limit)
-    (found,) = check.check(values(text), lambda _: "", "a" * (limit + 1))
-    assert f"at most {limit} are allowed" in found.message
+    (problem,) = check.check(values(text), lambda _: "", "a" * (limit + 1))
+    assert f"at most {limit} are allowed" in problem.message
 
 
 def test_every_framework_is_a_choice() -> None:
@@ -346,10 +346,10 @@ def test_who_has_several_processes_is_the_recipes_word(framework: str) -> None:
     """The layout and the recipes agree on which jobs run torchrun by default."""
     own = {"mode": "auto", "framework": framework, "strategy": ""}
     rings = frameworks.recipes()[framework].strategy == "AllreduceStrategy"
-    given = values(f"{{procsPerNode: 3, elastic: {own}}}".replace("'", '"'))
-    assert (3 if rings else 1) == JobSpec.from_values(given).procs_per_node
+    job_values = values(f"{{procsPerNode: 3, elastic: {own}}}".replace("'", '"'))
+    assert (3 if rings else 1) == JobSpec.from_values(job_values).procs_per_node
 
 
 def test_reserved_names_of_an_elastic_job_are_known() -> None:
-    """What the watcher sets in the pods, nobody else may."""
+    """What the operator sets in the pods, nobody else may."""
     assert {"TF_CONFIG", "POD_NAME", "NODE_RANK"} <= set(names.RESERVED_ENV_ELASTIC_JOB)

@@ -13,7 +13,7 @@ from allranks.values import check
 from allranks.values.merge import merge, overlay
 from allranks.values.rules import mpi as check_mpi
 from allranks.values.rules import names as check_names
-from allranks.values.rules.rule import View
+from allranks.values.rules.base import View
 from allranks.values.sources import defaults
 from allranks.yamlio.load import load
 
@@ -123,9 +123,9 @@ REFUSED = [
         "storage.datasets.accessModes",
     ),
     *(
-        ("mount-paths", f"storage: {{datasets: {{size: 1Gi, mountPath: {taken}}}}}", where)
+        ("mount-paths", f"storage: {{datasets: {{size: 1Gi, mountPath: {path}}}}}", where)
         for where in ["storage.datasets.mountPath"]
-        for taken in (
+        for path in (
             "/etc/allranks/x",
             "/etc",
             "//etc",
@@ -271,9 +271,9 @@ REFUSED = [
                 "mpi.worker.podTemplate.spec.hostname",
             ),
             *(
-                ("mount-paths", f"storage: {{datasets: {{size: 1Gi, mountPath: {taken}}}}}", place)
+                ("mount-paths", f"storage: {{datasets: {{size: 1Gi, mountPath: {path}}}}}", place)
                 for place in ["storage.datasets.mountPath"]
-                for taken in ("/etc/mpi", "/etc/allranks-ssh/x")
+                for path in ("/etc/mpi", "/etc/allranks-ssh/x")
             ),
             ("gpus-divide", "gpus: 4, gpusPerNode: 8", "gpus"),
             (
@@ -372,10 +372,10 @@ def values(text: str) -> dict[str, Any]:
 @pytest.mark.parametrize(("rule", "text", "path"), REFUSED)
 def test_a_rule_refuses_what_breaks_it(rule: str, text: str, path: str) -> None:
     """The rule itself says so, at the path that a person would change, with a fix."""
-    chosen = RULES[rule]
-    found = list(chosen.find(View(values(text), chosen.reads)))
-    assert path in [check.paths.show(finding.path) for finding in found]
-    assert all(finding.message and finding.hint for finding in found)
+    check_rule = RULES[rule]
+    findings = list(check_rule.find(View(values(text), check_rule.reads)))
+    assert path in [check.paths.show(finding.path) for finding in findings]
+    assert all(finding.message and finding.hint for finding in findings)
 
 
 @pytest.mark.parametrize("text", ACCEPTED)
@@ -395,8 +395,8 @@ def test_every_rule_has_a_case() -> None:
 
 def test_the_defaults_lack_a_program_and_an_image_only() -> None:
     """What the chart ships with asks nothing else of a user."""
-    found = check.check(defaults("torchrun"), lambda _: "")
-    assert ["image.repository", "command"] == [problem.path for problem in found]
+    problems = check.check(defaults("torchrun"), lambda _: "")
+    assert ["image.repository", "command"] == [problem.path for problem in problems]
     local = check.located(defaults("torchrun"), lambda _: "", is_local=True)
     assert [("command",)] == [place for place, _ in local]
 
@@ -418,9 +418,9 @@ def test_a_release_name_is_refused_with_the_nearest(
 ) -> None:
     """A name that no Service could have is refused, and the nearest that could is given."""
     given_values = values(f"torchrun: {{controller: {controller}}}")
-    (found,) = check.check(given_values, lambda _: "", release)
-    assert words in found.message
-    assert found.hint.startswith(hint)
+    (problem,) = check.check(given_values, lambda _: "", release)
+    assert words in problem.message
+    assert problem.hint.startswith(hint)
 
 
 @pytest.mark.parametrize(
@@ -428,6 +428,7 @@ def test_a_release_name_is_refused_with_the_nearest(
     [
         ("{}", 52),
         ("{nodes: 100}", 52),
+        ("{nodes: 1000}", 52),
         ("{nodes: 1001}", 51),
         ("{gpus: 12, gpusPerNode: 8}", 49),
         ("{mpi: {transport: exec}}", 45),
@@ -438,14 +439,14 @@ def test_mpi_names_leave_room_for_the_hosts(text: str, limit: int) -> None:
     """The longest host name of the job, and a StatefulSet's label, have at most 63 characters."""
     given_values = values(f"{{workload: mpi, {text[1:]}")
     assert [] == check.check(given_values, lambda _: "", "a" * limit)
-    (found,) = check.check(given_values, lambda _: "", "a" * (limit + 1))
-    assert f"at most {limit} are allowed" in found.message
+    (problem,) = check.check(given_values, lambda _: "", "a" * (limit + 1))
+    assert f"at most {limit} are allowed" in problem.message
 
 
 def test_a_namespace_is_checked() -> None:
     """A namespace that cannot exist is refused before anything is sent."""
-    (found,) = check.check(values("{}"), lambda _: "", "run", "My_Team")
-    assert "name it my-team" == found.hint
+    (problem,) = check.check(values("{}"), lambda _: "", "run", "My_Team")
+    assert "name it my-team" == problem.hint
     assert [] == check.check(values("{}"), lambda _: "", "run", "0-team")
 
 
@@ -459,16 +460,16 @@ def test_the_nearest_name_is_a_name(text: str) -> None:
 def test_a_refused_value_silences_only_the_rules_that_read_it() -> None:
     """What the schema refused trips no rule, and every other rule still speaks."""
     broken = values("{queue: x, shm: {sizePerGpu: 1Gi}}") | {"gpus": "many"}
-    found = check.check(broken, lambda _: "", broken=[("gpus",)])
-    assert ["queue"] == [problem.path for problem in found]
+    problems = check.check(broken, lambda _: "", unreadable=[("gpus",)])
+    assert ["queue"] == [problem.path for problem in problems]
 
 
 def test_a_missing_map_silences_the_rules_inside_it() -> None:
     """A path above what a rule reads counts as refused too."""
     given_values = values("queue: x")
     del given_values["torchrun"]
-    found = check.check(given_values, lambda _: "", broken=[("torchrun",)])
-    assert ["queue"] == [problem.path for problem in found]
+    problems = check.check(given_values, lambda _: "", unreadable=[("torchrun",)])
+    assert ["queue"] == [problem.path for problem in problems]
 
 
 def test_a_rule_cannot_read_what_it_does_not_declare() -> None:
@@ -518,8 +519,8 @@ def test_mpi_has_words_of_advice(text: str, path: str | None) -> None:
     """What works on most machines, or not as it was meant, is a note and stops nothing."""
     given_values = values(f"{{workload: mpi, {text}}}")
     assert [] == check.check(given_values, lambda _: "")
-    said = check.warnings(given_values, lambda _: "")
-    assert [path] * (path is not None) == [problem.path for problem in said]
+    warnings = check.warnings(given_values, lambda _: "")
+    assert [path] * (path is not None) == [problem.path for problem in warnings]
 
 
 @given(

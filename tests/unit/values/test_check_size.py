@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from allranks.errors import InputError
 from allranks.layout.compute import compute
-from allranks.model.jobspec import JobSpec
+from allranks.model.job_spec import JobSpec
 from allranks.values.merge import merge
 from allranks.values.rules import elastic as check_elastic
 from allranks.values.rules import size as check_size
 from allranks.values.rules import torchrun as check_torchrun
-from allranks.values.rules.rule import View
+from allranks.values.rules.base import View
 from allranks.values.rules.size import SIZE
 from allranks.values.sources import defaults
 
@@ -50,15 +50,15 @@ def sizes(draw: st.DrawFn) -> dict[str, Any]:
 def test_rules_and_layout_agree(values: dict[str, Any]) -> None:
     """The rules accept exactly the sizes that the layout computes, and compute the same."""
     rules = [rule for rule in RULES if rule.workload in ("", values["workload"])]
-    said = [f for rule in rules for f in rule.find(View(values, rule.reads))]
+    findings = [f for rule in rules for f in rule.find(View(values, rule.reads))]
     try:
         computed = compute(JobSpec.from_values(values))
     except InputError as error:
         computed, refusal = None, str(error)
     if computed is None:
-        assert said, f"only the layout refuses: {refusal}"
+        assert findings, f"only the layout refuses: {refusal}"
         return
-    assert [] == said
+    assert [] == findings
     size = check_size.size(View(values, SIZE))
     assert size is not None
     assert (computed.nodes, computed.gpus_per_node) == (size.nodes, size.gpus)

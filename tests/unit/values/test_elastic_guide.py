@@ -9,9 +9,9 @@ from typing import Any
 
 import yaml
 
-from allranks.layout import draw
+from allranks.layout import render
 from allranks.layout.compute import compute
-from allranks.model.jobspec import JobSpec
+from allranks.model.job_spec import JobSpec
 from allranks.schema.validate import located
 from allranks.values import check, frameworks
 from allranks.values.merge import merge
@@ -41,12 +41,12 @@ def test_the_table_of_frameworks_is_the_recipes() -> None:
         r"^\| `(\w+)` \| ([^|]+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", GUIDE, re.MULTILINE
     )
     assert list(RECIPES) == [row[0] for row in rows]
-    for name, roles, leads, over, given in rows:
+    for name, roles, leads, over, variables in rows:
         recipe = RECIPES[name]
         assert set(recipe["roles"]) == set(roles.split(", "))
         assert leads.split(",")[0].removeprefix("the ").rstrip("s") == recipe["lead"][0]
         assert ("all workers" in over) == (recipe["policy"] == "allWorkers")
-        for variable in re.findall(r"`([A-Z_]+)\*?`", given):
+        for variable in re.findall(r"`([A-Z_]+)\*?`", variables):
             assert any(key.startswith(variable) for key in frameworks.recipes()[name].env)
     ports = ", ".join(str(recipe["port"]) for recipe in RECIPES.values())
     assert f"({ports})" in GUIDE
@@ -72,8 +72,8 @@ def test_the_plan_of_the_guide_is_the_starters() -> None:
     """The table of roles is what `allranks plan` shows for `allranks init elastic`."""
     starter = files("allranks.cli").joinpath("starters", "elastic.yaml").read_text("utf-8")
     values = merge(defaults("elastic"), yaml.safe_load(starter))
-    rows = draw.role_rows(compute(JobSpec.from_values(values, frameworks.fewest(values))))
-    shown = re.findall(r"^(?:worker|chief|ps|all) +[0-9].*$", GUIDE, re.MULTILINE)
-    assert [line.split() for line in shown] == [
+    rows = render.role_rows(compute(JobSpec.from_values(values, frameworks.fewest(values))))
+    lines = re.findall(r"^(?:worker|chief|ps|all) +[0-9].*$", GUIDE, re.MULTILINE)
+    assert [line.split() for line in lines] == [
         [str(cell) for cell in row.values() if cell != ""] for row in rows
     ]

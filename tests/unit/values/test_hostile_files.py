@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from allranks.errors import AllranksError, InputError
-from allranks.sweep.values.prepare import Prepared, Request, prepare
+from allranks.sweep.spec.prepare import PreparedSweep, SweepFlags, prepare
 from allranks.values import files, sources
 from allranks.values.sources import Sources
 
@@ -26,12 +26,12 @@ _SWEEP = {
 }
 
 
-def _sweep(folder: Path, file: str, *sets: tuple[str, str]) -> Prepared:
+def _sweep(folder: Path, file: str, *sets: tuple[str, str]) -> PreparedSweep:
     """The sweep of a values file that names a file for its trials."""
     folder.mkdir(exist_ok=True)
     values = {**_SWEEP, "sweep": {**_SWEEP["sweep"], "trial": {"file": file}}}
     (folder / "values.yaml").write_text(yaml.safe_dump(values))
-    return prepare(Request("s", Sources(files=(str(folder / "values.yaml"),), sets=sets)))
+    return prepare(SweepFlags("s", Sources(files=(str(folder / "values.yaml"),), sets=sets)))
 
 
 @pytest.mark.parametrize("form", ["../mine.yaml", "{}/mine.yaml", "link.yaml", "linked/mine.yaml"])
@@ -42,10 +42,10 @@ def test_a_values_file_reads_nothing_outside_its_folder(tmp_path: Path, form: st
     folder.mkdir()
     (folder / "link.yaml").symlink_to(tmp_path / "mine.yaml")
     (folder / "linked").symlink_to(tmp_path)
-    with pytest.raises(InputError, match="leads out of") as caught:
+    with pytest.raises(InputError, match="leads out of") as excinfo:
         _sweep(folder, form.format(tmp_path))
-    assert "sweep.trial.file" == caught.value.problem.path
-    assert "secret" not in str(caught.value)
+    assert "sweep.trial.file" == excinfo.value.problem.path
+    assert "secret" not in str(excinfo.value)
 
 
 def test_what_a_person_names_on_the_command_line_is_theirs(tmp_path: Path) -> None:
@@ -65,8 +65,8 @@ def test_a_values_file_keeps_nobody_waiting_at_a_pipe(tmp_path: Path) -> None:
     os.mkfifo(folder / "pipe")
     with pytest.raises(InputError, match="is a pipe or a device"):
         _sweep(folder, "pipe")
-    for odd, said in (("/dev/zero", "leads out of"), ("a\0b", "cannot be read|NUL|null")):
-        with pytest.raises(AllranksError, match=said):
+    for odd, message in (("/dev/zero", "leads out of"), ("a\0b", "cannot be read|NUL|null")):
+        with pytest.raises(AllranksError, match=message):
             _sweep(folder, odd)
 
 
@@ -79,27 +79,29 @@ def test_a_file_without_end_is_read_to_a_bound(tmp_path: Path, kind: str, name: 
         path = str(tmp_path / "huge")
         with open(path, "wb") as file:  # noqa: PTH123 - a hole of a file
             file.truncate(1 << 40)
-    given = Sources(files=(path,)) if kind == "-f" else Sources(sets=((kind, f"env.A={path}"),))
+    job_sources = (
+        Sources(files=(path,)) if kind == "-f" else Sources(sets=((kind, f"env.A={path}"),))
+    )
     with pytest.raises(InputError, match="has more than 16 MiB"):
-        sources.load(given, "torchrun")
+        sources.load_sources(job_sources, "torchrun")
 
 
 def test_a_binary_file_is_no_value(tmp_path: Path) -> None:
     """The byte and its line are named, and nothing of what stands there is shown."""
     path = tmp_path / "key"
     path.write_bytes(b"ab\n\xff\xfesecret")
-    with pytest.raises(InputError, match="byte 0xff is not UTF-8") as caught:
-        sources.load(Sources(sets=(("set-file", f"env.A={path}"),)), "torchrun")
-    assert "secret" not in str(caught.value)
+    with pytest.raises(InputError, match="byte 0xff is not UTF-8") as excinfo:
+        sources.load_sources(Sources(sets=(("set-file", f"env.A={path}"),)), "torchrun")
+    assert "secret" not in str(excinfo.value)
 
 
 def test_a_pipe_that_a_person_names_is_read(tmp_path: Path) -> None:
     """A shell's ``<(command)`` is one."""
-    read, write = os.pipe()
+    reader, write = os.pipe()
     os.write(write, b"env: {A: b}\n")
     os.close(write)
     try:
-        assert b"env: {A: b}\n" == files.read(f"/dev/fd/{read}")
+        assert b"env: {A: b}\n" == files.read(f"/dev/fd/{reader}")
     finally:
-        os.close(read)
+        os.close(reader)
     assert not list(tmp_path.iterdir())

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from allranks.layout.compute import compute
-from allranks.model.jobspec import JobSpec
+from allranks.model.job_spec import JobSpec
 from allranks.schema.validate import located
 from allranks.values import check
 from allranks.values.merge import merge, overlay
@@ -33,9 +33,9 @@ def rows(heading: str) -> list[list[str]]:
 def problems(user: dict[str, Any]) -> list[str]:
     """Everything that is wrong with a person's values."""
     values = merge(DEFAULTS, overlay(BASE, user))
-    found = located("mpi", values, lambda _: "", lambda *_: "")
-    found += check.located(values, lambda _: "")
-    return [problem.message for _, problem in found]
+    result = located("mpi", values, lambda _: "", lambda *_: "")
+    result += check.located(values, lambda _: "")
+    return [problem.message for _, problem in result]
 
 
 @pytest.mark.parametrize(
@@ -55,8 +55,8 @@ def test_sizes_are_as_the_table_has_them(fragments: str, hosts: str, slots: str)
 
 def test_slots_that_leave_gpus_idle_are_refused() -> None:
     """Eight GPUs with one slot, unless `procsPerNode` says so."""
-    one = {"mpi": {"slotsPerWorker": 1}}
-    assert problems({"gpus": 8, **one})
+    slots = {"mpi": {"slotsPerWorker": 1}}
+    assert problems({"gpus": 8, **slots})
     assert [] == problems({"gpus": 8, "procsPerNode": 1})
 
 
@@ -95,6 +95,6 @@ def test_every_key_of_the_mapping_exists(heading: str) -> None:
     }
     assert len(keys) > 5
     for key in keys:
-        found: Any = DEFAULTS
+        node: Any = DEFAULTS
         for part in key.split("."):
-            found = next(iter(found.values())) if part == "*" else found[part]
+            node = next(iter(node.values())) if part == "*" else node[part]

@@ -6,9 +6,9 @@ import pytest
 
 from allranks import names, resources
 from allranks.errors import InputError
+from allranks.k8s import quantity
 from allranks.layout.compute import compute
-from allranks.model import quantity
-from allranks.model.jobspec import JobSpec
+from allranks.model.job_spec import JobSpec
 from allranks.values import presets
 from allranks.values.resolve import resolve
 from allranks.values.sources import Sources
@@ -76,9 +76,9 @@ def test_the_shares_of_hardware_fit_its_node(name: str) -> None:
     data = presets.load(name).data
     shape, share = data["nodeShape"], data["resources"]["perGpu"]
     for resource in ("cpu", "memory"):
-        asked = quantity.parse(quantity.multiply(share[resource], shape["gpus"]))
+        amount = quantity.parse(quantity.multiply(share[resource], shape["gpus"]))
         have = quantity.parse(shape[resource])
-        assert 0.8 * have <= asked <= have
+        assert 0.8 * have <= amount <= have
     shared = quantity.parse(data["shm"]["sizePerGpu"])
     assert shared < quantity.parse(share["memory"]) / 2
     assert data["gpuType"]["value"]
@@ -89,11 +89,11 @@ def test_the_shares_of_hardware_fit_its_node(name: str) -> None:
 def test_a_wrong_name_gets_the_nearest_and_the_list() -> None:
     """A misspelt preset, or the last part of a name, is answered with the right one."""
     for wrong, right in (("h100-x8", "h100-8x"), ("aks", "sites/aks"), ("H100-8x", "h100-8x")):
-        with pytest.raises(InputError) as caught:
+        with pytest.raises(InputError) as excinfo:
             presets.load(wrong)
-        assert caught.value.problem.path == "preset"
-        assert caught.value.problem.hint.startswith(f"did you mean '{right}'?")
-        assert all(name in caught.value.problem.hint for name in NAMES)
+        assert excinfo.value.problem.path == "preset"
+        assert excinfo.value.problem.hint.startswith(f"did you mean '{right}'?")
+        assert all(name in excinfo.value.problem.hint for name in NAMES)
 
 
 @pytest.mark.attack
@@ -111,9 +111,9 @@ def test_a_preset_may_not_choose_for_the_user(
     (tmp_path / "own.yaml").write_text("# Own.\ngpus: 1\npreset: cpu\n", encoding="utf-8")
     monkeypatch.setattr(resources, "folder", lambda _: tmp_path)
     assert [preset.description for preset in presets.list()] == ["Own."]
-    with pytest.raises(InputError, match="may not set `preset`") as caught:
+    with pytest.raises(InputError, match="may not set `preset`") as excinfo:
         presets.load("own")
-    assert caught.value.problem.source == "preset own:3"
+    assert excinfo.value.problem.source == "preset own:3"
 
 
 @pytest.mark.parametrize("name", NAMES)

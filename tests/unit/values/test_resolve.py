@@ -7,11 +7,13 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from allranks.errors import InvalidValues
 from allranks.layout.compute import compute
-from allranks.model.jobspec import JobSpec
-from allranks.schema import paths
+from allranks.model.job_spec import JobSpec
+from allranks.schema import paths, set_flags
 from allranks.schema.validate import located
 from allranks.values import check
 from allranks.values.merge import merge
@@ -21,6 +23,9 @@ from allranks.values.sources import Sources, defaults
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from allranks.errors import Problem
+    from allranks.schema.paths import ValuesPath
 
 GOOD = "workload: torchrun\nimage: {repository: my/trainer}\ncommand: [python, train.py]\n"
 
@@ -32,11 +37,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def refused(sources: Sources, release: str = "") -> list[tuple[str, str]]:
+def refusals(sources: Sources, release: str = "") -> list[tuple[str, str]]:
     """(path, source) of every problem, in their order."""
-    with pytest.raises(InvalidValues) as caught:
+    with pytest.raises(InvalidValues) as excinfo:
         resolve(sources, release)
-    return [(problem.path, problem.source) for problem in caught.value.problems]
+    return [(problem.path, problem.source) for problem in excinfo.value.problems]
 
 
 def test_schema_and_rules_speak_in_one_run(folder: Path) -> None:
@@ -49,7 +54,7 @@ def test_schema_and_rules_speak_in_one_run(folder: Path) -> None:
         ("args[0]", "a.yaml:5"),
         ("nodes", "b.yaml:1"),
         ("torchrun.port", "--set torchrun.port=0"),
-    ] == refused(sources)
+    ] == refusals(sources)
 
 
 def test_good_values_come_back_whole(folder: Path) -> None:
@@ -62,7 +67,7 @@ def test_good_values_come_back_whole(folder: Path) -> None:
 def test_the_release_is_checked_too(folder: Path) -> None:
     """A name that cannot be is told together with the values."""
     (folder / "a.yaml").write_text(GOOD + "gpus: -1\n")
-    assert [("", ""), ("gpus", "a.yaml:4")] == sorted(refused(Sources(("a.yaml",)), "My_Run"))
+    assert [("", ""), ("gpus", "a.yaml:4")] == sorted(refusals(Sources(("a.yaml",)), "My_Run"))
 
 
 def test_numbers_are_told_back_as_typed(folder: Path) -> None:
@@ -70,9 +75,9 @@ def test_numbers_are_told_back_as_typed(folder: Path) -> None:
     (folder / "a.yaml").write_text(
         GOOD + "args:\n- 1e-5\n- 0.10\n- yes\n- 0x1F\nenv: {A: 010, B: no}\n"
     )
-    with pytest.raises(InvalidValues) as caught:
+    with pytest.raises(InvalidValues) as excinfo:
         resolve(Sources(("a.yaml",), (("set", "env.C=8"),)))
-    hints = {problem.path: problem.hint for problem in caught.value.problems}
+    hints = {problem.path: problem.hint for problem in excinfo.value.problems}
     assert {
         "args[0]": 'quote it: "1e-5"',
         "args[1]": 'quote it: "0.10"',
@@ -137,6 +142,15 @@ RAW = {
 JUNK: list[Any] = [None, True, 0, -1, 0.5, "", "x", [], [1], [None], ["x"], [{}], {}, {"x": 1}]
 
 
+def leaves(value: Any, path: ValuesPath = ()) -> Iterator[tuple[ValuesPath, Any]]:
+    """Each value of a map that is no map itself, with its path."""
+    for key, inner in value.items():
+        if isinstance(inner, dict) and inner:
+            yield from leaves(inner, (*path, key))
+        else:
+            yield (*path, key), inner
+
+
 def places(node: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """The path of everything in a tree, but for its root."""
     for key, value in node.items() if isinstance(node, dict) else enumerate(node):
@@ -156,10 +170,10 @@ def test_raw_kubernetes_pieces_crash_nothing(place: tuple[Any, ...]) -> None:
         node[place[-1]] = junk
         base = {"image": {"repository": "a/b"}, "command": ["x"]}
         values = merge(defaults("torchrun"), base | given_values)
-        refused = located("torchrun", values, lambda _: "")
-        broken = [path for path, _ in refused]
-        found = check.check(values, lambda _: "", broken=broken)
-        if not refused and not found:
+        schema_problems = located("torchrun", values, lambda _: "")
+        broken = [path for path, _ in schema_problems]
+        problems = check.check(values, lambda _: "", unreadable=broken)
+        if not schema_problems and not problems:
             assert compute(JobSpec.from_values(values)).nodes == 1, junk
 
 
@@ -182,9 +196,9 @@ def test_the_fix_of_a_flag_names_the_key_that_is_meant(
 ) -> None:
     """A misspelt key is written right with its value, and nothing speaks of quotes in a flag."""
     (folder / "a.yaml").write_text(GOOD)
-    with pytest.raises(InvalidValues) as caught:
+    with pytest.raises(InvalidValues) as excinfo:
         resolve(Sources(("a.yaml",), (flag,)))
-    assert fix == caught.value.problems[0].hint
+    assert fix == excinfo.value.problems[0].hint
 
 
 @pytest.mark.parametrize(
@@ -208,19 +222,57 @@ def test_the_fix_of_a_flag_names_the_key_that_is_meant(
         ("set", "nodes=0x10"),
         ("set", "nodes=2.0"),
         ("set-string", "nodes=1e3"),
+        ("set", f"command=python {' '.join(f'--option-{index}' for index in range(20))}"),
+        ("set", "image.pullPolicy=allways"),
     ],
 )
 def test_the_flag_that_a_fix_writes_mends_it(folder: Path, flag: tuple[str, str]) -> None:
     """A value of the --set family is mended by a flag in its own syntax, with its escapes."""
+    problem = _first_problem(folder, flag)
+    assert problem is not None
+    _check_mended(flag, problem)
+
+
+_LEAVES = [
+    path
+    for path, value in leaves(defaults("torchrun"))
+    if path[0] not in {"layout", "workload", "preset"} and not isinstance(value, dict)
+]
+_SLIPS = ("yes", "2.0", "0x10", "5m", "8", "a b", "1e3", "true", "{a,3}", "Always", "null", "x=1")
+
+
+@settings(max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    path=st.sampled_from(_LEAVES),
+    slip=st.sampled_from(_SLIPS),
+    kind=st.sampled_from(["set", "set-string"]),
+)
+def test_each_flag_that_is_offered_mends_what_it_is_offered_for(
+    folder: Path, path: ValuesPath, slip: str, kind: str
+) -> None:
+    """Whatever slip, wherever: a fix that is a flag to paste leaves no problem at its place."""
+    flag = (kind, f"{set_flags.shown(path)}={slip}")
+    problem = _first_problem(folder, flag)
+    if problem is not None and problem.hint.startswith("write --"):
+        _check_mended(flag, problem)
+
+
+def _first_problem(folder: Path, flag: tuple[str, str]) -> Problem | None:
     (folder / "a.yaml").write_text(GOOD)
-    with pytest.raises(InvalidValues) as caught:
+    try:
         resolve(Sources(("a.yaml",), (flag,)))
-    problem = caught.value.problems[0]
+    except InvalidValues as error:
+        return error.problems[0]
+    return None
+
+
+def _check_mended(flag: tuple[str, str], problem: Problem) -> None:
     kind, text, *instead = shlex.split(problem.hint.removeprefix("write --"))
     flags = ((kind, text),) if instead else (flag, (kind, text))
-    left = []
+    remainder = []
     try:
         resolve(Sources(("a.yaml",), flags))
     except InvalidValues as error:
-        left = [item.path for item in error.problems]
-    assert problem.path not in left, problem
+        remainder = [(item.path, item.message) for item in error.problems]
+    # What a rule then says of a value that the schema takes is another problem.
+    assert (problem.path, problem.message) not in remainder, problem

@@ -9,7 +9,7 @@ import pytest
 
 from allranks.errors import InputError
 from allranks.values.files import read
-from allranks.values.sources import Sources, defaults, load
+from allranks.values.sources import Sources, defaults, load_sources
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,7 +52,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
 
 def test_every_source_has_its_place(files: tuple[str, str]) -> None:
     """Presets below files below flags, all over the chart's defaults."""
-    loaded = load(Sources(files, FLAGS))
+    loaded = load_sources(Sources(files, FLAGS))
     values = loaded.values
     assert loaded.workload == "torchrun"
     assert loaded.presets == ("h100-8x", "sites/aks")
@@ -69,7 +69,7 @@ def test_every_source_has_its_place(files: tuple[str, str]) -> None:
 
 def test_the_presets_are_resolved(files: tuple[str, str]) -> None:
     """The chart, which cannot resolve a preset, does not see one any more."""
-    loaded = load(Sources(files))
+    loaded = load_sources(Sources(files))
     assert loaded.values["preset"] == ""
     assert "preset" not in loaded.user
 
@@ -103,12 +103,12 @@ def test_every_value_tells_where_it_came_from(
     files: tuple[str, str], path: tuple[str | int, ...], expected: str
 ) -> None:
     """The latest source that gave a value, else the nearest thing above it."""
-    assert expected == load(Sources(files, FLAGS)).where(path)
+    assert expected == load_sources(Sources(files, FLAGS)).where(path)
 
 
 def test_a_flag_below_a_path_is_named_where_no_file_has_it() -> None:
     """A mapping that only flags have made is theirs."""
-    loaded = load(Sources((), (("set", "workload=torchrun,env.A=1,args[1]=x"),)))
+    loaded = load_sources(Sources((), (("set", "workload=torchrun,env.A=1,args[1]=x"),)))
     assert loaded.where(("env",)) == "--set workload=torchrun,env.A=1,args[1]=x"
     assert loaded.where(("args", 0)) == "--set workload=torchrun,env.A=1,args[1]=x"
     assert loaded.where(("image",)) == ""
@@ -120,15 +120,15 @@ def test_flags_apply_by_kind_and_not_by_position() -> None:
         *(("set-literal", "script=literal"), ("set-string", "script=string"), ("set", "script=s")),
         *(("set-json", 'script="json"'), ("set", "script=s2,workload=torchrun")),
     )
-    assert load(Sources((), flags)).values["script"] == "literal"
-    assert load(Sources((), flags[1:])).values["script"] == "string"
-    assert load(Sources((), flags[2:])).values["script"] == "s2"
+    assert load_sources(Sources((), flags)).values["script"] == "literal"
+    assert load_sources(Sources((), flags[1:])).values["script"] == "string"
+    assert load_sources(Sources((), flags[2:])).values["script"] == "s2"
 
 
-@pytest.mark.parametrize("given", ["h100-8x", "{h100-8x}", "{sites/eks,h100-8x}"])
-def test_a_preset_can_be_given_with_a_flag(given: str) -> None:
+@pytest.mark.parametrize("preset", ["h100-8x", "{h100-8x}", "{sites/eks,h100-8x}"])
+def test_a_preset_can_be_given_with_a_flag(preset: str) -> None:
     """One name or a list, from any source."""
-    loaded = load(Sources((), (("set", f"workload=torchrun,preset={given}"),)))
+    loaded = load_sources(Sources((), (("set", f"workload=torchrun,preset={preset}"),)))
     assert loaded.presets[-1] == "h100-8x"
     assert loaded.values["gpuType"]["value"] == "NVIDIA-H100-80GB-HBM3"
 
@@ -136,7 +136,7 @@ def test_a_preset_can_be_given_with_a_flag(given: str) -> None:
 def test_a_user_can_take_back_what_a_preset_says() -> None:
     """A null over a preset's value brings the chart's own absence, as -f after -f in Helm."""
     flags = (("set", "workload=torchrun,preset=h100-8x,nodeShape=null,gpuType.value="),)
-    values = load(Sources((), flags)).values
+    values = load_sources(Sources((), flags)).values
     assert "nodeShape" not in values
     assert values["gpuType"] == {"label": "nvidia.com/gpu.product", "value": ""}
 
@@ -145,11 +145,11 @@ def test_standard_input_is_a_file_called_stdin(monkeypatch: pytest.MonkeyPatch) 
     """`-f -` reads standard input, once."""
     data = b"workload: torchrun\ngpus: 2\n"
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
-    loaded = load(Sources(("-",)))
+    loaded = load_sources(Sources(("-",)))
     assert loaded.values["gpus"] == 2
     assert loaded.where(("gpus",)) == "stdin:2"
     with pytest.raises(InputError, match="once"):
-        load(Sources(("-", "-")))
+        load_sources(Sources(("-", "-")))
 
 
 def test_a_pipe_is_a_file(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_a_pipe_is_a_file(tmp_path: Path) -> None:
     os.write(writer, b"workload: torchrun\n")
     os.close(writer)
     try:
-        assert load(Sources((f"/dev/fd/{reader}",))).workload == "torchrun"
+        assert load_sources(Sources((f"/dev/fd/{reader}",))).workload == "torchrun"
     finally:
         os.close(reader)
     assert tmp_path.is_dir()
@@ -178,19 +178,19 @@ MISSING = [
 @pytest.mark.usefixtures("files")
 def test_a_file_that_cannot_be_read_is_named(name: str, message: str, hint: str) -> None:
     """Missing, a folder, empty, a URL: what is wrong and what to do."""
-    with pytest.raises(InputError) as caught:
-        load(Sources((name,)))
-    assert message in caught.value.problem.message
-    assert hint in caught.value.problem.hint
-    assert caught.value.exit_code == 2
+    with pytest.raises(InputError) as excinfo:
+        load_sources(Sources((name,)))
+    assert message in excinfo.value.problem.message
+    assert hint in excinfo.value.problem.hint
+    assert excinfo.value.exit_code == 2
 
 
 def test_a_mistake_in_a_file_has_its_line(files: tuple[str, str], tmp_path: Path) -> None:
     """The second file's mistake names the second file."""
     (tmp_path / "b.yaml").write_text("a: 1\nb: [\n", encoding="utf-8")
-    with pytest.raises(InputError) as caught:
-        load(Sources(files))
-    assert caught.value.problem.source.startswith("b.yaml:")
+    with pytest.raises(InputError) as excinfo:
+        load_sources(Sources(files))
+    assert excinfo.value.problem.source.startswith("b.yaml:")
 
 
 WORKLOADS = [
@@ -212,34 +212,34 @@ def test_values_for_no_chart_or_another_are_refused(
 ) -> None:
     """A file without a workload, with a misspelt one, or with an unknown preset."""
     (tmp_path / "a.yaml").write_text(text, encoding="utf-8")
-    with pytest.raises(InputError) as caught:
-        load(Sources(("a.yaml",)))
-    assert message in caught.value.problem.message
-    assert hint in caught.value.problem.hint
-    assert source == caught.value.problem.source
+    with pytest.raises(InputError) as excinfo:
+        load_sources(Sources(("a.yaml",)))
+    assert message in excinfo.value.problem.message
+    assert hint in excinfo.value.problem.hint
+    assert source == excinfo.value.problem.source
 
 
 def test_values_for_another_chart_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """The command for one workload does not take the values of another."""
     monkeypatch.setattr("allranks.names.WORKLOADS", ("torchrun", "mpi"))
-    with pytest.raises(InputError, match="for the workload torchrun, not mpi") as caught:
-        load(Sources((), (("set", "workload=torchrun"),)), "mpi")
-    assert caught.value.problem.source == "--set workload=torchrun"
+    with pytest.raises(InputError, match="for the workload torchrun, not mpi") as excinfo:
+        load_sources(Sources((), (("set", "workload=torchrun"),)), "mpi")
+    assert excinfo.value.problem.source == "--set workload=torchrun"
     with pytest.raises(InputError, match="there is no workload 'elastic'"):
-        load(Sources(), "elastic")
+        load_sources(Sources(), "elastic")
 
 
 def test_a_command_for_a_workload_needs_no_workload_in_the_values() -> None:
     """Flags alone are enough where the command itself says which chart."""
-    loaded = load(Sources((), (("set", "gpus=1"),)), "torchrun")
+    loaded = load_sources(Sources((), (("set", "gpus=1"),)), "torchrun")
     assert loaded.workload == "torchrun"
-    assert load(Sources(), "torchrun").values == defaults("torchrun")
+    assert load_sources(Sources(), "torchrun").values == defaults("torchrun")
 
 
 def test_an_unknown_kind_of_flag_is_a_mistake_of_the_caller() -> None:
     """Only Helm's kinds exist."""
     with pytest.raises(ValueError, match="set-yaml"):
-        load(Sources((), (("set-yaml", "a=1"),)), "torchrun")
+        load_sources(Sources((), (("set-yaml", "a=1"),)), "torchrun")
 
 
 def test_no_default_is_null() -> None:
@@ -254,7 +254,21 @@ def test_no_default_is_null() -> None:
 def test_only_a_file_that_is_near_is_meant(tmp_path: Path, name: str, near: bool) -> None:
     """All values files end alike; that alone makes none the one that was meant."""
     (tmp_path / "values.yaml").write_text("a: 1\n")
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError) as excinfo:
         read(str(tmp_path / name))
-    meant = f"did you mean {tmp_path / 'values.yaml'}?"
-    assert (meant if near else "check the path") == caught.value.problem.hint
+    nearest = f"did you mean {tmp_path / 'values.yaml'}?"
+    assert (nearest if near else "check the path") == excinfo.value.problem.hint
+
+
+def test_a_link_that_leads_nowhere_is_named_as_one(tmp_path: Path) -> None:
+    """It is no file, so it is never the one that was meant."""
+    (tmp_path / "dang.yaml").symlink_to("gone.yaml")
+    with pytest.raises(InputError) as excinfo:
+        read(str(tmp_path / "dang.yaml"))
+    assert excinfo.value.problem.message == (
+        f"{tmp_path / 'dang.yaml'} is a link to gone.yaml, which is not there"
+    )
+    assert "make that file, or name another one" == excinfo.value.problem.hint
+    with pytest.raises(InputError) as excinfo:
+        read(str(tmp_path / "dan.yaml"))
+    assert "check the path" == excinfo.value.problem.hint

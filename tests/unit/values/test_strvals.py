@@ -78,11 +78,11 @@ REFUSED = [
 @pytest.mark.parametrize(("kind", "text", "message"), REFUSED)
 def test_a_mistake_is_named_with_its_flag(kind: str, text: str, message: str) -> None:
     """The message says what is wrong, names the flag as typed, and how to write it."""
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError) as excinfo:
         strvals.parse(kind, text, START)
-    assert message in caught.value.problem.message
-    assert caught.value.problem.source == strvals.shown(kind, text)
-    assert caught.value.problem.hint
+    assert message in excinfo.value.problem.message
+    assert excinfo.value.problem.source == strvals.shown(kind, text)
+    assert excinfo.value.problem.hint
 
 
 WRITTEN = [
@@ -99,18 +99,18 @@ def test_a_flag_tells_what_it_wrote(
     kind: str, text: str, expected: list[tuple[str | int, ...]]
 ) -> None:
     """Every value set is remembered with its path, for messages."""
-    written: list[tuple[str | int, ...]] = []
-    strvals.parse(kind, text, START, written=written)
-    assert expected == written
+    paths: list[tuple[str | int, ...]] = []
+    strvals.parse(kind, text, START, value_files=paths)
+    assert expected == paths
 
 
 def test_set_file_takes_the_text_of_files(tmp_path: Path) -> None:
     """The file's text arrives to the character; a list in braces names several files."""
     script = tmp_path / "a.sh"
     script.write_text("#!/bin/sh\necho 'é', {x}\n", encoding="utf-8")
-    found = strvals.parse("set-file", f"n.s={script},m={{{script},{script}}}", {})
+    values = strvals.parse("set-file", f"n.s={script},m={{{script},{script}}}", {})
     text = "#!/bin/sh\necho 'é', {x}\n"
-    assert found == {"n": {"s": text}, "m": [text, text]}
+    assert values == {"n": {"s": text}, "m": [text, text]}
     assert strvals.parse("set-file", "n=", {}) == {"n": ""}
 
 
@@ -118,14 +118,14 @@ def test_set_file_refuses_what_is_no_text(tmp_path: Path) -> None:
     """A missing file, a folder and a file that is not UTF-8 are refused by name."""
     binary = tmp_path / "model.bin"
     binary.write_bytes(b"ok\n\xff\xfe")
-    with pytest.raises(InputError, match="not UTF-8") as caught:
+    with pytest.raises(InputError, match="not UTF-8") as excinfo:
         strvals.parse("set-file", f"n={binary}", {})
-    assert caught.value.problem.source == f"{binary}:2"
+    assert excinfo.value.problem.source == f"{binary}:2"
     with pytest.raises(InputError, match="is a folder"):
         strvals.parse("set-file", f"n={tmp_path}", {})
-    with pytest.raises(InputError, match="there is no file") as caught:
+    with pytest.raises(InputError, match="there is no file") as excinfo:
         strvals.parse("set-file", f"n={tmp_path}/model.bn", {})
-    assert caught.value.problem.hint == f"did you mean {binary}?"
+    assert excinfo.value.problem.hint == f"did you mean {binary}?"
 
 
 @given(
@@ -146,5 +146,5 @@ def test_any_text_is_applied_or_refused(kind: str, text: str) -> None:
 def test_any_value_can_be_given_with_escapes(value: str, kind: str) -> None:
     """Backslashes carry any text through --set-string, and whatever --set does not type."""
     escaped = "".join(f"\\{character}" for character in value)
-    found = strvals.parse(kind, f"n={escaped}", {})["n"]
-    assert found == (value if kind == "set-string" else strvals.typed(value))
+    result = strvals.parse(kind, f"n={escaped}", {})["n"]
+    assert result == (value if kind == "set-string" else strvals.typed(value))

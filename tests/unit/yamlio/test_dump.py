@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from allranks.errors import InputError
-from allranks.yamlio.dump import dump, dump_all
+from allranks.yamlio.dump import dump
 from allranks.yamlio.load import load_all
 
 CHARACTERS = st.characters(exclude_categories=["Cs"])
@@ -36,12 +36,6 @@ def test_what_is_dumped_is_loaded_unchanged(value: Any) -> None:
     """Any data comes back the same, with the same types."""
     assert [value] == load_all(dump(value))
     assert repr(value) == repr(load_all(dump(value))[0])
-
-
-@given(st.lists(DATA, max_size=4))
-def test_a_stream_comes_back_document_by_document(values: list[Any]) -> None:
-    """A stream has as many documents as it was given, in order."""
-    assert values == load_all(dump_all(values))
 
 
 @given(DATA)
@@ -133,12 +127,6 @@ spec:
 def test_manifests_look_as_a_person_would_write_them() -> None:
     """Blocks, the order of keys kept, scripts as they are, quotes only where they are needed."""
     assert TEXT_OF_MANIFEST == dump(MANIFEST)
-
-
-def test_a_stream_has_a_line_between_documents() -> None:
-    """Every document starts with ---, so that streams can be joined; none gives nothing."""
-    assert dump_all([{"a": 1}, [2], "x", None]) == "---\na: 1\n---\n- 2\n---\nx\n---\nnull\n"
-    assert dump_all([]) == ""
 
 
 def test_shared_data_is_written_out() -> None:

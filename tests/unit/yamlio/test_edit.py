@@ -170,9 +170,9 @@ def test_what_cannot_be_edited_alone_is_refused(
     text: str, path: tuple[str | int, ...], message: str
 ) -> None:
     """Aliases, wrong kinds and broken files are left to the person."""
-    with pytest.raises(InputError, match=message) as caught:
+    with pytest.raises(InputError, match=message) as excinfo:
         set_value(text, path, 9)
-    assert caught.value.problem.hint
+    assert excinfo.value.problem.hint
 
 
 def test_a_path_has_a_step() -> None:

@@ -102,7 +102,17 @@ REFUSED = [
     (b"a: {b: 1, b: 2}\n", "'b' is given twice", "v.yaml:1"),
     (b"\xff\xfea\x00", "UTF-16", "v.yaml:1"),
     (b"a: 1\nb: \xe9\n", "0xe9 is not UTF-8", "v.yaml:2"),
-    (b"a:\n\tb: 1\n", "a tab", "v.yaml:2"),
+    (b"a:\n\tb: 1\n", "a tab where YAML wants spaces, in column 1", "v.yaml:2"),
+    (b"a: 1\n  \tb: 1\n", "a tab where YAML wants spaces, in column 3", "v.yaml:2"),
+    (b"a: b\r\n\tc: 1\r\n", "a tab where YAML wants spaces, in column 1", "v.yaml:2"),
+    (b"a: |\n  x\n\ty\n", "a tab where YAML wants spaces, in column 1", "v.yaml:3"),
+    ("a: é\u2028b\n".encode(), "U+2028, in column 5, ends a line for YAML", "v.yaml:1"),
+    ("a: 1\x85b: [\n".encode(), "U+0085, in column 5, ends a line for YAML", "v.yaml:1"),
+    ("# \x85\na: 1\nb: 2\n  c: 1\n".encode(), "a second `: `", "v.yaml:4"),
+    ("é: 1\nü: é\x07\n".encode(), "U+0007 is not allowed in YAML, in column 5", "v.yaml:2"),
+    (b"%x\n", "a line that starts with %", "v.yaml:1"),
+    (b"a: !<x\n", "a tag without its end", "v.yaml:1"),
+    (b"a: |0\n", "a text indented by 0", "v.yaml:1"),
     (b"a: 1\n---\nb: 2\n", "several YAML documents", "v.yaml:3"),
     (b"- 1\n", "a list", "v.yaml:1"),
     (b"\nhello\n", "text", "v.yaml:2"),
@@ -144,30 +154,33 @@ def test_a_mistake_is_named_with_its_line_and_a_fix(
     content: bytes, message: str, source: str
 ) -> None:
     """Whatever Helm would refuse or misread is refused in plain words, at its line."""
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError) as excinfo:
         load(content, "v.yaml")
-    assert message in caught.value.problem.message
-    assert source == caught.value.problem.source
-    assert caught.value.problem.hint
-    assert caught.value.exit_code == 2
+    assert message in excinfo.value.problem.message
+    assert source == excinfo.value.problem.source
+    assert excinfo.value.problem.hint
+    assert excinfo.value.exit_code == 2
 
 
 def test_a_thousand_million_laughs_are_bounded() -> None:
     """Aliases of aliases may not blow up the memory."""
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 10)]
-    for read in (lambda text: load(text, "v.yaml"), load_all):
+    for reader in (lambda text: load(text, "v.yaml"), load_all):
         with pytest.raises(InputError, match="aliases repeat"):
-            read("\n".join(lines))
+            reader("\n".join(lines))
 
 
 def test_every_number_that_helm_cannot_hold_is_named() -> None:
     """Not one per attempt, each with its line and both ways out."""
-    with pytest.raises(InvalidValues) as caught:
+    with pytest.raises(InvalidValues) as excinfo:
         load("a: [.nan, 1,\n  .inf]\nb: 90071992547409931\n", "v.yaml")
-    assert ["v.yaml:1", "v.yaml:2", "v.yaml:3"] == [one.source for one in caught.value.problems]
+    assert ["v.yaml:1", "v.yaml:2", "v.yaml:3"] == [
+        problem.source for problem in excinfo.value.problems
+    ]
     assert (
-        'give a finite number, or ".nan" in quotes where text is meant' == caught.value.problem.hint
+        'give a finite number, or ".nan" in quotes where text is meant'
+        == excinfo.value.problem.hint
     )
 
 
@@ -216,17 +229,17 @@ def test_a_stream_keeps_numbers_that_values_may_not_hold() -> None:
 
 def test_a_broken_stream_names_its_line() -> None:
     """An error in a stream says what the stream is called, and the line."""
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError) as excinfo:
         load_all("a: 1\n---\nb: [\n", "the chart's output")
-    assert caught.value.problem.source.startswith("the chart's output:")
+    assert excinfo.value.problem.source.startswith("the chart's output:")
 
 
 @given(st.text(max_size=200))
 def test_any_text_is_read_or_refused(text: str) -> None:
     """No text raises anything but our error."""
-    for read in (lambda: load(text, "v.yaml"), lambda: load_all(text)):
+    for reader in (lambda: load(text, "v.yaml"), lambda: load_all(text)):
         try:
-            read()
+            reader()
         except InputError as error:
             assert error.problem.source  # noqa: PT017 - not being refused is fine too
 

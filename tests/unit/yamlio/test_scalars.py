@@ -55,8 +55,8 @@ TABLE = [
 @pytest.mark.parametrize(("text", "expected"), TABLE)
 def test_a_plain_scalar_has_helms_type_and_value(text: str, expected: object) -> None:
     """The table of go-yaml v2, with its corners."""
-    found = scalars.resolve(text)
-    assert (type(expected), expected) == (type(found), found)
+    value = scalars.resolve(text)
+    assert (type(expected), expected) == (type(value), value)
 
 
 def test_not_a_number_is_read() -> None:
@@ -67,10 +67,10 @@ def test_not_a_number_is_read() -> None:
 @given(st.text(max_size=400))
 def test_every_text_resolves_to_something(text: str) -> None:
     """No text raises, and what starts with no hint of a type stays as it is."""
-    found = scalars.resolve(text)
-    assert found is None or isinstance(found, bool | int | float | str)
+    value = scalars.resolve(text)
+    assert value is None or isinstance(value, bool | int | float | str)
     if text[:1] not in scalars.HINTS:
-        assert text == found
+        assert text == value
 
 
 @given(st.integers(-(2**63), 2**64 - 1))
@@ -105,8 +105,8 @@ TAGS = [
 @pytest.mark.parametrize(("tag", "text", "expected"), TAGS)
 def test_a_tag_gives_its_type(tag: str, text: str, expected: object) -> None:
     """YAML's own tags turn a text into their type."""
-    found = scalars.resolve_tagged(f"tag:yaml.org,2002:{tag}", text)
-    assert (type(expected), expected) == (type(found), found)
+    value = scalars.resolve_tagged(f"tag:yaml.org,2002:{tag}", text)
+    assert (type(expected), expected) == (type(value), value)
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,10 @@ from allranks.yamlio import scalars
 from allranks.yamlio.load import load
 
 if TYPE_CHECKING:
-    from allranks.yamlio.document import Document
+    from allranks.yamlio.document import ValuesDocument
 
 
-def read(text: str) -> Document:
+def read(text: str) -> ValuesDocument:
     """A values file."""
     return load(text, "values.yaml")
 

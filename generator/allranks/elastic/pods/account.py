@@ -1,9 +1,9 @@
-"""The account of a job's own that its master runs as, and the history that it may change.
+"""The account that a job's own master runs as, and the history that it may change.
 
-Who names the image of a master has its rights, so these are of one job: that ElasticJob and that
-history by name. What cannot be given by name (to list pods, to create plans and Events) is as for
-every job of the namespace. A right to create cannot be given by name either, which is why the
-history is made by the watcher, before there is a master.
+Anybody who names the image of a master has the master's rights, so that these are limited to one
+job: its ElasticJob and its history, by name. Rights that cannot be limited by name (to list pods,
+to create plans and Events) hold for the namespace. A right to create cannot be limited by name
+either, which is why the operator creates the history before there is a master.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from allranks import names
-from allranks.elastic.pods import labels, naming
-from allranks.status.fields import mapping
+from allranks.elastic.pods import metadata as pod_metadata
+from allranks.k8s.fields import mapping
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from allranks.elastic.job import ElasticJob
-    from allranks.model.manifest import Manifest
+    from allranks.elastic.api.job import ElasticJob
+    from allranks.k8s.manifest import Manifest
 
 _RBAC = "rbac.authorization.k8s.io"
 _HISTORY_RESOURCE = "configmaps"
@@ -27,13 +27,13 @@ _HISTORY_RESOURCE = "configmaps"
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What is made before the pod of a master that has an account of its job's own.
+    """The objects that give a master's pod an account of its own.
 
     Attributes:
         account: the ServiceAccount.
         history: the ConfigMap that outlives the job, for the next one of its name.
-        role: what the account may do.
-        binding: of the two.
+        role: the Role with the account's rights.
+        binding: the RoleBinding of account and role.
     """
 
     account: Manifest
@@ -49,13 +49,13 @@ class Account:
 
 
 def account(job: ElasticJob) -> Account:
-    """The account of a job's master, owned by the job; its name is no earlier job's.
+    """Return the account of a job's master, owned by the job and named after its uid.
 
     Args:
         job: the job.
     """
-    name = naming.account_name(job)
-    metadata = labels.metadata(job, name, labels.common(job))
+    name = pod_metadata.account_name(job)
+    metadata = pod_metadata.metadata(job, name, pod_metadata.common(job))
     return Account(
         account={
             "apiVersion": "v1",
@@ -80,16 +80,16 @@ def account(job: ElasticJob) -> Account:
     )
 
 
-def is_history_of(found: Manifest, name: str) -> bool:
-    """Whether a ConfigMap is the history of jobs of a name: the watcher's, a master's or a chart's.
+def is_history_of(secret: Manifest, name: str) -> bool:
+    """Whether a ConfigMap is the history of jobs of a name, whoever created it.
 
-    A ConfigMap `NAME-history` may be anybody's, and who creates a job chooses its name.
+    A ConfigMap `NAME-history` may belong to anybody, and the creator of a job chooses its name.
 
     Args:
-        found: the ConfigMap, under the name of that history.
+        secret: the ConfigMap, under the name of that history.
         name: the job's.
     """
-    own: Mapping[str, object] = mapping(found, "metadata", "labels")
+    own: Mapping[str, object] = mapping(secret, "metadata", "labels")
     owners = (own.get(names.EDL_NAME), own.get(names.APP_INSTANCE))
     return own.get(names.APP_PART_OF) == names.PART_OF and name in owners
 
@@ -108,7 +108,7 @@ def _history_name(job: ElasticJob) -> str:
 
 
 def _rules(job: ElasticJob) -> list[Manifest]:
-    """As charts/elastic gives them to the masters of its releases; a test holds the two equal."""
+    """Return the rules that charts/elastic gives to masters; a test holds the two equal."""
     return [
         {
             "apiGroups": [names.ELASTIC_GROUP],

@@ -1,8 +1,8 @@
-"""What the containers of an elastic job's pods ask for.
+"""The resources that the containers of an elastic job's pods ask for.
 
-Three may say it: the template, a plan (DLRover's master sends what it measured, or the template's
-own amounts rounded to a tenth of a core and a whole MiB), and, where both say nothing, we do: its
-master cannot read a pod without requests for CPU and memory.
+They come from three sources: the template; a plan (DLRover's master sends what it measured, or the
+template's own amounts rounded to a tenth of a core and a whole MiB); and our own small requests
+where both set nothing, because that master cannot read a pod without requests for CPU and memory.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from allranks.errors import InputError
-from allranks.model import quantity
+from allranks.k8s import quantity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from allranks.elastic.resource import Resource
-    from allranks.model.manifest import Manifest
+    from allranks.elastic.resources import ResourceAmounts
+    from allranks.k8s.manifest import Manifest
 
 _CPU, _MEMORY = "cpu", "memory"
 DEFAULT_GPU = "nvidia.com/gpu"
@@ -28,18 +28,21 @@ SMALL = {_CPU: "100m", _MEMORY: "128Mi"}
 _NONE: Mapping[str, Any] = {}
 
 
-def asked(
-    resources: Mapping[str, Any] | None, resource: Resource | None, *, small: Mapping[str, str]
+def container_resources(
+    resources: Mapping[str, Any] | None,
+    resource: ResourceAmounts | None,
+    *,
+    small: Mapping[str, str],
 ) -> Manifest:
-    """The `resources` of a container.
+    """Return the `resources` of a container.
 
     Args:
         resources: what the template says.
         resource: what a plan asks for; None for nothing.
-        small: the requests where neither says any.
+        small: the requests where neither sets any.
     """
-    said = resources or _NONE
-    requests, limits = _amounts(said.get("requests")), _amounts(said.get("limits"))
+    form = resources or _NONE
+    requests, limits = _amounts(form.get("requests")), _amounts(form.get("limits"))
     for name in (_CPU, _MEMORY):
         if name not in requests:
             requests[name] = limits.get(name, small[name])
@@ -47,12 +50,12 @@ def asked(
         _measure(requests, limits, _CPU, resource.cpu_millis)
         _measure(requests, limits, _MEMORY, resource.memory_bytes)
         _gpus(requests, limits, resource)
-    found: Manifest = {**said, "requests": requests}
-    return {**found, "limits": limits} if limits else found
+    result: Manifest = {**form, "requests": requests}
+    return {**result, "limits": limits} if limits else result
 
 
-def memory(resources: Mapping[str, Any] | None, resource: Resource | None) -> int:
-    """How much memory a container may use before it is killed, in bytes.
+def memory(resources: Mapping[str, Any] | None, resource: ResourceAmounts | None) -> int:
+    """Return the memory limit of a container, in bytes.
 
     Args:
         resources: what its template says.
@@ -61,9 +64,9 @@ def memory(resources: Mapping[str, Any] | None, resource: Resource | None) -> in
     Returns:
         Its limit, or its request where it has none.
     """
-    found = asked(resources, resource, small=SMALL)
-    amounts = (found.get("limits", _NONE).get(_MEMORY), found["requests"][_MEMORY])
-    return max(_units(_MEMORY, one) or 0 for one in amounts if one is not None)
+    form = container_resources(resources, resource, small=SMALL)
+    amounts = (form.get("limits", _NONE).get(_MEMORY), form["requests"][_MEMORY])
+    return max(_units(_MEMORY, amount) or 0 for amount in amounts if amount is not None)
 
 
 def _amounts(value: object) -> dict[str, Any]:
@@ -73,19 +76,19 @@ def _amounts(value: object) -> dict[str, Any]:
 def _measure(
     requests: dict[str, Any], limits: dict[str, Any], name: str, amount: int | None
 ) -> None:
-    """Ask for an amount of CPU or memory; 0 is "not set"."""
+    """Set an amount of CPU or memory; 0 means "not set"."""
     own = _units(name, requests[name])
     if not amount or (own is not None and _same(name, own, amount)):
         return
-    written = quantity.format_cpu(amount) if name == _CPU else quantity.format_bytes(amount)
+    quantity_text = quantity.format_cpu(amount) if name == _CPU else quantity.format_bytes(amount)
     limit = _units(name, limits.get(name))
     if limit is not None and (limit < amount or limit == own):
-        limits[name] = written
-    requests[name] = written
+        limits[name] = quantity_text
+    requests[name] = quantity_text
 
 
 def _same(name: str, own: int, amount: int) -> bool:
-    """Whether an amount is the template's own, or its own as a plan rounds it."""
+    """Whether an amount is the template's own, exactly or as a plan rounds it."""
     if own == amount:
         return True
     if name == _CPU:
@@ -94,14 +97,14 @@ def _same(name: str, own: int, amount: int) -> bool:
     return amount % _MIB == 0 and abs(own - amount) < _MIB
 
 
-def _gpus(requests: dict[str, Any], limits: dict[str, Any], resource: Resource) -> None:
-    """GPUs are asked for by request and limit both; 0 is "not set"."""
+def _gpus(requests: dict[str, Any], limits: dict[str, Any], resource: ResourceAmounts) -> None:
+    """Set request and limit of the GPUs; 0 means "not set"."""
     if not resource.gpus:
         return
     key = resource.gpu_key if "/" in resource.gpu_key else ""
     if not key:
-        found = [name for name in (*limits, *requests) if name.partition("/")[2].endswith("gpu")]
-        key = found[0] if found else DEFAULT_GPU
+        keys = [name for name in (*limits, *requests) if name.partition("/")[2].endswith("gpu")]
+        key = keys[0] if keys else DEFAULT_GPU
     requests[key] = limits[key] = str(resource.gpus)
 
 

@@ -1,4 +1,4 @@
-"""The Services of an elastic job: one for its master, one for each rank that others must find.
+"""The Services of an elastic job: one for its master, and one for each rank that others connect to.
 
 They have no address of their own: a name leads straight to the pod of the rank, also before it is
 ready, because the pods of a job find one another before any of them is.
@@ -9,15 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from allranks import names
-from allranks.elastic.pods import labels, naming
+from allranks.elastic.pods import metadata as pod_metadata
 
 if TYPE_CHECKING:
-    from allranks.elastic.job import ElasticJob
-    from allranks.model.manifest import Manifest
+    from allranks.elastic.api.job import ElasticJob
+    from allranks.k8s.manifest import Manifest
 
 
 def needs_services(job: ElasticJob) -> bool:
-    """Whether the ranks of a job have a Service each.
+    """Whether each rank of a job has a Service.
 
     Workers of an all-reduce find one another through their master, and a thousand Services would
     cost as much as a thousand pods.
@@ -26,7 +26,7 @@ def needs_services(job: ElasticJob) -> bool:
 
 
 def service(job: ElasticJob, group_type: str, rank: int) -> Manifest:
-    """The Service of a rank, whichever pod has it.
+    """Return the Service of a rank, whichever pod has it.
 
     Args:
         job: the job.
@@ -38,25 +38,25 @@ def service(job: ElasticJob, group_type: str, rank: int) -> Manifest:
         names.EDL_TYPE: group_type,
         names.EDL_RANK: str(rank),
     }
-    name = naming.service_name(job.name, group_type, rank)
-    return _service(job, name, group_type, selector, naming.port(group_type))
+    name = pod_metadata.service_name(job.name, group_type, rank)
+    return _service(job, name, group_type, selector, pod_metadata.port(group_type))
 
 
 def master_service(job: ElasticJob) -> Manifest:
-    """The Service of the master."""
+    """Return the Service of the master."""
     selector = {names.EDL_NAME: job.name, names.EDL_TYPE: names.EDL_MASTER}
-    name = naming.master_service_name(job.name)
-    return _service(job, name, names.EDL_MASTER, selector, naming.MASTER_PORT)
+    name = pod_metadata.master_service_name(job.name)
+    return _service(job, name, names.EDL_MASTER, selector, pod_metadata.MASTER_PORT)
 
 
 def _service(
     job: ElasticJob, name: str, group_type: str, selector: dict[str, str], port: int
 ) -> Manifest:
-    own = {**labels.common(job), names.ROLE: labels.role(group_type), **selector}
+    own = {**pod_metadata.common(job), names.ROLE: pod_metadata.role(group_type), **selector}
     return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": labels.metadata(job, name, own),
+        "metadata": pod_metadata.metadata(job, name, own),
         "spec": {
             "clusterIP": "None",
             "publishNotReadyAddresses": True,

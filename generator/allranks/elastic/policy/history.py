@@ -1,7 +1,7 @@
-"""What is kept of a job for the next one of its name, and for its master's own restart.
+"""The record of a job, for the next job of its name and for its master's own restart.
 
-One small JSON object: the size that was found, the speeds it was found by, and the memory that was
-enough. A reader of a broken or a newer one takes what it understands.
+One small JSON object: the best size, the speeds that showed it, and the memory that was enough. A
+broken or newer record is read as far as it is understood.
 """
 
 from __future__ import annotations
@@ -10,24 +10,24 @@ import json
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from allranks.status.fields import mapping, number, text
+from allranks.k8s.fields import mapping, number, text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from allranks.elastic.policy.state import State
+    from allranks.elastic.policy.state import PolicyState
 
 _MOST = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
-    """How a job went.
+class JobRecord:
+    """The record of a job.
 
     Attributes:
         uid: the job's; another one of the same name has another.
         good: the largest size that was worth its workers; 0 where nothing was measured.
-        bad: the smallest that was not; 0 where none is known.
+        bad: the smallest size that was not; 0 where there was none.
         speeds: samples per second of the whole job by size.
         memory: bytes that pods of a type were given, where it was raised.
         generation: the number of its last generation of workers; they are never used twice.
@@ -43,10 +43,10 @@ class Record:
     end: str = ""
 
 
-def of(state: State, uid: str, generation: int, end: str = "") -> Record:
-    """The record of a job that is at this state."""
+def of(state: PolicyState, uid: str, generation: int, end: str = "") -> JobRecord:
+    """Return the record of a job in this state."""
     measured = state.good in state.speeds
-    return Record(
+    return JobRecord(
         uid=uid,
         good=state.good if measured else 0,
         bad=state.bad if measured and state.bad <= state.most else 0,
@@ -57,19 +57,20 @@ def of(state: State, uid: str, generation: int, end: str = "") -> Record:
     )
 
 
-def resume(state: State, record: Record) -> State:
-    """A state with what is known of the same job from before its master was restarted."""
+def resume(state: PolicyState, record: JobRecord) -> PolicyState:
+    """Return a state completed by the record from before the master's restart."""
     memory = {**record.memory, **state.memory}
     state = replace(state, speeds=dict(record.speeds), memory=memory)
-    if not 0 < record.good <= state.wish:
+    if not 0 < record.good <= state.desired:
         return state
     bad = record.bad if record.good < record.bad <= state.most else state.most + 1
     # A size that was being tried when the master went is judged by the one before it.
-    return replace(state, good=record.good, bad=max(bad, state.wish + (state.wish > record.good)))
+    bad = max(bad, state.desired + (state.desired > record.good))
+    return replace(state, good=record.good, bad=bad)
 
 
-def write(record: Record) -> str:
-    """The record as text: the same record, the same text."""
+def write(record: JobRecord) -> str:
+    """Return the record as text; equal records give equal text."""
     form = {
         "uid": record.uid,
         "good": record.good,
@@ -82,14 +83,14 @@ def write(record: Record) -> str:
     return json.dumps({key: value for key, value in form.items() if value}, sort_keys=True)
 
 
-def read(content: str) -> Record:
-    """The record of a text; an empty one where it cannot be read."""
+def read(content: str) -> JobRecord:
+    """Return the record in a text; an empty one where it cannot be read."""
     try:
         form = json.loads(content or "{}")
     except ValueError:
-        return Record()
+        return JobRecord()
     speeds = mapping(form, "speeds")
-    return Record(
+    return JobRecord(
         uid=text(form, "uid"),
         good=_size(form, "good"),
         bad=_size(form, "bad"),

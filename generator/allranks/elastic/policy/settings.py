@@ -1,4 +1,4 @@
-"""The settings of the policy, and the reading of them.
+"""The settings of the policy, and how they are read.
 
 They arrive as the JSON object of ``ALLRANKS_MASTER_OPTIONS``, which the chart writes from
 ``elastic.auto.policy``. The defaults here are for an ElasticJob that somebody wrote by hand; the
@@ -11,9 +11,9 @@ import difflib
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from allranks.elastic.resource import Resource
+from allranks.elastic.resources import ResourceAmounts
 from allranks.errors import InputError
-from allranks.model import quantity
+from allranks.k8s import quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -22,12 +22,12 @@ SOURCE = "ALLRANKS_MASTER_OPTIONS"
 # Window after window is as long as this many measureSeconds at most, however slow the steps are.
 _SECONDS_MAX = 7 * 86400.0
 _COUNT_MAX = 100_000
-_UNKNOWN = Resource()
+_UNKNOWN = ResourceAmounts()
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
-    """How the policy decides. Times are seconds.
+class PolicySettings:
+    """The settings of the policy. Times are seconds.
 
     Attributes:
         start_workers: how many a job begins with; 0 is what an earlier run settled at, else the
@@ -59,7 +59,7 @@ class Settings:
     straggler_factor: float = 2.0
     straggler_windows: int = 3
     memory_factor: float = 1.5
-    node_shape: Resource = _UNKNOWN
+    node_shape: ResourceAmounts = _UNKNOWN
 
 
 # The least and the most of each number.
@@ -80,44 +80,44 @@ _RANGES: dict[str, tuple[float, float]] = {
 
 
 def camel(name: str) -> str:
-    """A field's name as values files write it: ``grow_threshold`` is ``growThreshold``."""
+    """Return a field's name as values files write it: ``grow_threshold`` is ``growThreshold``."""
     first, *rest = name.split("_")
     return first + "".join(word.capitalize() for word in rest)
 
 
-NAMES = tuple(camel(field.name) for field in fields(Settings))
+NAMES = tuple(camel(field.name) for field in fields(PolicySettings))
 
 
-def read(options: Mapping[str, Any]) -> Settings:
-    """The settings of a JSON object; what is not named there has its default.
+def read(options: Mapping[str, Any]) -> PolicySettings:
+    """Return the settings of a JSON object, with defaults for what it does not name.
 
     Raises:
-        InputError: a number is none, or out of its range.
+        InputError: a setting is no number, or out of its range.
     """
-    given: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, (least, most) in _RANGES.items():
         if camel(name) in options:
             whole = isinstance(getattr(_DEFAULTS, name), int)
-            given[name] = number(options, camel(name), least, most, whole=whole)
+            values[name] = number(options, camel(name), least, most, whole=whole)
     if "nodeShape" in options:
-        given["node_shape"] = _node_shape(options["nodeShape"])
-    return Settings(**given)
+        values["node_shape"] = _node_shape(options["nodeShape"])
+    return PolicySettings(**values)
 
 
-def check_names(options: Mapping[str, Any], known: Iterable[str]) -> None:
-    """Refuse a name that nobody reads: a slip would change nothing, silently.
+def check_names(options: Mapping[str, Any], allowed: Iterable[str]) -> None:
+    """Refuse a setting of an unknown name, which would silently change nothing.
 
     Raises:
-        InputError: a name is not known; the hint has the nearest.
+        InputError: a name is unknown; the hint has the nearest name.
     """
-    known = list(known)
+    allowed = list(allowed)
     for name in options:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
+        if name not in allowed:
+            near = difflib.get_close_matches(name, allowed, n=1)
             raise InputError(
                 "there is no such setting",
                 path=name,
-                hint=f"write {near[0]}" if near else f"the settings are {', '.join(known)}",
+                hint=f"write {near[0]}" if near else f"the settings are {', '.join(allowed)}",
                 source=SOURCE,
             )
 
@@ -125,10 +125,10 @@ def check_names(options: Mapping[str, Any], known: Iterable[str]) -> None:
 def number(
     options: Mapping[str, Any], name: str, least: float, most: float, *, whole: bool
 ) -> float:
-    """A number of the options.
+    """Return a number of the options.
 
     Raises:
-        InputError: it is none, or out of its range.
+        InputError: it is no number, or out of its range.
     """
     value = options[name]
     kind = "a whole number" if whole else "a number"
@@ -143,7 +143,7 @@ def number(
     return int(value) if whole else float(value)
 
 
-def _node_shape(value: Any) -> Resource:
+def _node_shape(value: Any) -> ResourceAmounts:
     if not isinstance(value, dict):
         raise InputError(
             f"{value!r} is not an object",
@@ -152,7 +152,7 @@ def _node_shape(value: Any) -> Resource:
             source=SOURCE,
         )
     check_names({f"nodeShape.{key}": None for key in value}, _SHAPE_NAMES)
-    return Resource(
+    return ResourceAmounts(
         cpu_millis=_amount("cpu", value.get("cpu")),
         memory_bytes=_amount("memory", value.get("memory")),
         gpus=_amount("gpus", value.get("gpus")),
@@ -160,7 +160,7 @@ def _node_shape(value: Any) -> Resource:
 
 
 def _amount(resource: str, text: Any) -> int | None:
-    """An amount in the scheduler's units; None where it is not set (0 or empty)."""
+    """Return an amount in the scheduler's units; None where it is not set (0 or empty)."""
     try:
         return quantity.capacity_units(resource, text or 0) or None
     except InputError as error:
@@ -169,5 +169,5 @@ def _amount(resource: str, text: Any) -> int | None:
         raise InputError(problem.message, path=path, hint=problem.hint, source=SOURCE) from error
 
 
-_DEFAULTS = Settings()
+_DEFAULTS = PolicySettings()
 _SHAPE_NAMES = ("nodeShape.cpu", "nodeShape.memory", "nodeShape.gpus")

@@ -1,24 +1,24 @@
-"""What the policy remembers from one look to the next."""
+"""The state that the policy keeps from one step to the next."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from allranks.elastic.policy.settings import Settings
+from allranks.elastic.policy.settings import PolicySettings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from allranks.elastic.policy.seen import Worker
+    from allranks.elastic.policy.observation import Worker
 
 
-_DEFAULTS = Settings()
+_DEFAULTS = PolicySettings()
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A measurement that is going on.
+    """A measurement that has begun.
 
     Attributes:
         generation: the generation that is measured.
@@ -32,25 +32,25 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
-    """What the policy remembers. Times are seconds of one clock.
+class PolicyState:
+    """The state of the policy. Times are seconds of one clock.
 
     Attributes:
         settings: how it decides.
         least: the fewest workers allowed.
         most: the most workers allowed.
-        fixed: why the size is not the policy's to choose; "" where it is.
-        wish: how many workers it wants now.
+        fixed: why the policy may not change the size; "" where it may.
+        desired: the number of workers it asks for now.
         good: the largest size that was worth its workers.
         bad: the smallest size that was not; one more than `most` where none is known.
         changed: when the size was changed last.
-        agreed: whether the watcher has made the wish its target since.
+        agreed: whether the operator has made the desired size its target since.
         window: the measurement that is going on.
         generation: the generation that the windows below were measured in.
         windows: measurements in this generation.
         speeds: samples per second of the whole job by size, the last known.
         slow: in how many measurements in a row a worker was slow, by pod.
-        short_since: since when fewer workers run than are wished; None where all do.
+        short_since: since when fewer workers run than desired; None where all do.
         room: workers that the cluster had room for when it refused more; None where it did not.
         probing: whether the size is one that was refused before.
         retry_at: when one more worker is tried again; None where nothing was refused.
@@ -59,14 +59,14 @@ class State:
         memory: what pods of a type are asked to have, in bytes.
         handled: pods whose running out of memory was dealt with.
         replaced: lost workers whose pods are to be replaced, and when that was asked for last.
-        told: words that are said once.
+        reported: the remarks that were made already, each of which is made once.
     """
 
-    settings: Settings = _DEFAULTS
+    settings: PolicySettings = _DEFAULTS
     least: int = 1
     most: int = 1
     fixed: str = ""
-    wish: int = 1
+    desired: int = 1
     good: int = 1
     bad: int = 2
     changed: float = 0.0
@@ -85,35 +85,35 @@ class State:
     memory: Mapping[str, int] = field(default_factory=dict)
     handled: frozenset[str] = frozenset()
     replaced: Mapping[str, float] = field(default_factory=dict)
-    told: frozenset[str] = frozenset()
+    reported: frozenset[str] = frozenset()
 
     @property
     def ceiling(self) -> int:
-        """The most workers that make sense to ask for now."""
+        """The largest number of workers that is worth asking for now."""
         return self.most if self.room is None else min(self.most, max(self.room, self.least))
 
 
 def begin(
-    settings: Settings, *, wish: int, least: int, most: int, now: float, fixed: str = ""
-) -> State:
-    """The state of a job that starts with `wish` workers, or is found with them.
+    settings: PolicySettings, *, desired: int, least: int, most: int, now: float, fixed: str = ""
+) -> PolicyState:
+    """Return the state of a job that has, or starts with, `desired` workers.
 
     Args:
         settings: how it decides.
-        wish: the workers of its first plan.
+        desired: the workers of its first plan.
         least: the fewest workers allowed.
         most: the most workers allowed.
         now: the time in seconds.
-        fixed: why the size is not the policy's to choose; "" where it is.
+        fixed: why the policy may not change the size; "" where it may.
     """
-    most = max(most, least, wish)
-    return State(
+    most = max(most, least, desired)
+    return PolicyState(
         settings=settings,
         least=least,
         most=most,
         fixed=fixed,
-        wish=wish,
-        good=wish,
+        desired=desired,
+        good=desired,
         bad=most + 1,
         changed=now,
     )

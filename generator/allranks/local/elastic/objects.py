@@ -1,22 +1,22 @@
-"""What runs here, as the Kubernetes objects that decisions about an elastic job are made from."""
+"""Local pods and plans as Kubernetes objects, the input of elastic decisions."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from allranks.local.plan import Kind
+from allranks.local.plan.model import Kind
 from allranks.model.status import timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from allranks.local.pod import PodRun
-    from allranks.local.podlife import ContainerState
-    from allranks.model.manifest import Manifest
+    from allranks.k8s.manifest import Manifest
+    from allranks.local.pod.lifecycle import ContainerState
+    from allranks.local.pod.runner import PodRun
 
 
 def completed(manifest: Manifest, namespace: str, uid: str, at: float) -> Manifest:
-    """A manifest as the API server has it once it is created.
+    """A manifest as the API server stores it when it is created.
 
     Args:
         manifest: an ElasticJob or a ScalePlan.
@@ -48,10 +48,10 @@ def with_spec(document: Manifest, **fields: Any) -> Manifest:
 
 
 def deleted(document: Manifest, at: float) -> Manifest:
-    """An object that is asked to go, in seconds since the epoch."""
-    found = _written(document)
-    found["metadata"]["deletionTimestamp"] = timestamp(at)
-    return found
+    """An object that is being deleted; the time is in seconds since the epoch."""
+    manifest = _written(document)
+    manifest["metadata"]["deletionTimestamp"] = timestamp(at)
+    return manifest
 
 
 def _written(document: Manifest) -> Manifest:
@@ -61,7 +61,7 @@ def _written(document: Manifest) -> Manifest:
 
 
 def pod(manifest: Manifest, run: PodRun, node: str, deleted_at: float | None) -> Manifest:
-    """A pod as the API server has it.
+    """A pod as the API server would show it.
 
     Args:
         manifest: what it was created from.
@@ -104,7 +104,11 @@ def _pod_status(run: PodRun) -> Manifest:
 
 
 def _named(run: PodRun, *, init: bool) -> list[str]:
-    return [one.name for one in run.plan.containers if (one.kind is not Kind.MAIN) is init]
+    return [
+        container.name
+        for container in run.plan.containers
+        if (container.kind is not Kind.MAIN) is init
+    ]
 
 
 def _container(name: str, state: ContainerState) -> Manifest:

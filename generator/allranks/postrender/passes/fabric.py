@@ -1,4 +1,4 @@
-"""Shared memory and RDMA: what collective libraries need of a pod.
+"""Add the shared memory and RDMA that collective libraries need to pods.
 
 /dev/shm is memory-backed in every container that has not mounted something there. RDMA devices
 are extended resources of the main containers, which may then lock memory (IPC_LOCK) for them.
@@ -12,8 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from allranks.postrender.asks import Fabric
     from allranks.postrender.edit import Edit, Path
+    from allranks.postrender.requests import Fabric
     from allranks.postrender.workloads import Workload
 
 SHM_VOLUME = "allranks-shm"
@@ -67,11 +67,11 @@ def _rdma(edit: Edit, container: Path, resources: tuple[tuple[str, int | str], .
         edit.append(added, IPC_LOCK)
 
 
-def _main_containers(edit: Edit, spec: Path, named: tuple[str, ...]) -> list[Path]:
+def _main_containers(edit: Edit, spec: Path, container_names: tuple[str, ...]) -> list[Path]:
     """The containers named; else those with a GPU; else the first."""
     paths = _containers(edit, spec, "containers")
-    if named:
-        return [path for path in paths if edit.get((*path, "name")) in named]
+    if container_names:
+        return [path for path in paths if edit.get((*path, "name")) in container_names]
     with_gpu = [path for path in paths if _has_gpu(edit, path)]
     return with_gpu or paths[:1]
 

@@ -1,4 +1,4 @@
-"""Labels that the command line asks for: on built-in objects and on their pods.
+"""Add the command line's labels to built-in objects and their pods.
 
 Never on selectors (they are immutable) and never over a label that is there.
 """
@@ -10,11 +10,11 @@ from allranks.postrender.workloads import is_built_in
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from allranks.postrender.edit import Edit
-    from allranks.postrender.options import Options
+    from allranks.postrender.options import PostrenderOptions
     from allranks.postrender.workloads import Workload
 
 
-def apply(edit: Edit, workload: Workload | None, options: Options) -> None:
+def apply(edit: Edit, workload: Workload | None, options: PostrenderOptions) -> None:
     """Add the labels where they are absent.
 
     Args:

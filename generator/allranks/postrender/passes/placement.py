@@ -1,4 +1,4 @@
-"""Topology without a scheduler of its own: affinities of the pods.
+"""Topology without a special scheduler: affinities of the pods.
 
 Where the domains are known (the layout chose them from an inventory) the pods are bound to their
 nodes; where they are not, to each other. What the pods ask already is kept: a required term is
@@ -14,8 +14,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from allranks.postrender.asks import Scheduling, Topology
     from allranks.postrender.edit import Edit, Path
+    from allranks.postrender.requests import Scheduling, TopologyRequest
     from allranks.postrender.workloads import Template, Workload
 
 # Dialects that place the pods of a gang themselves, from the topology they are given.
@@ -47,22 +47,22 @@ def apply(workload: Workload, ask: Scheduling) -> None:
                 _pods(workload.edit, (*affinity, "podAffinity"), topology, selector)
 
 
-def _nodes(edit: Edit, affinity: Path, topology: Topology) -> None:
-    need = {"key": topology.key, "operator": "In", "values": list(topology.values)}
+def _nodes(edit: Edit, affinity: Path, topology: TopologyRequest) -> None:
+    requirement = {"key": topology.key, "operator": "In", "values": list(topology.values)}
     if topology.mode == "preferred":
-        _prefer(edit, (*affinity, _PREFERRED), "preference", {"matchExpressions": [need]})
+        _prefer(edit, (*affinity, _PREFERRED), "preference", {"matchExpressions": [requirement]})
         return
     terms = (*affinity, _REQUIRED, "nodeSelectorTerms")
     existing = edit.items(terms)
     if not existing:
-        edit.put(terms, [{"matchExpressions": [need]}])
+        edit.put(terms, [{"matchExpressions": [requirement]}])
     for index, term in enumerate(existing):
         # An empty term selects no node; with our condition it would begin to select some.
         if term:
-            edit.append((*terms, index, "matchExpressions"), need)
+            edit.append((*terms, index, "matchExpressions"), requirement)
 
 
-def _pods(edit: Edit, affinity: Path, topology: Topology, selector: dict[str, Any]) -> None:
+def _pods(edit: Edit, affinity: Path, topology: TopologyRequest, selector: dict[str, Any]) -> None:
     term = {**selector, "topologyKey": topology.key}
     if topology.mode == "required":
         edit.append((*affinity, _REQUIRED), term)
@@ -77,8 +77,8 @@ def _prefer(edit: Edit, path: Path, key: str, term: dict[str, Any]) -> None:
         edit.append(path, {"weight": _WEIGHT, key: term})
 
 
-def _selector(workload: Workload, template: Template, topology: Topology) -> dict[str, Any]:
-    """What finds the pods that belong together; empty where nothing does."""
+def _selector(workload: Workload, template: Template, topology: TopologyRequest) -> dict[str, Any]:
+    """The labels that select the workload's pods; {} where there are none."""
     if topology.pods:
         return {"labelSelector": {"matchLabels": dict(topology.pods)}}
     if workload.kind == "JobSet":

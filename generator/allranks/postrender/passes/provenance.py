@@ -1,4 +1,4 @@
-"""What made an object: the digest of its values, and the version of the generator.
+"""The provenance of an object: the digest of its values, and the generator's version.
 
 On an object's own metadata only: on a pod template it would restart every pod with each release of
 ours.
@@ -12,13 +12,13 @@ from allranks.postrender.workloads import is_built_in
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from allranks.postrender.edit import Edit
-    from allranks.postrender.options import Options
+    from allranks.postrender.options import PostrenderOptions
 
 _ANNOTATIONS = ("metadata", "annotations")
 
 
-def apply(edit: Edit, options: Options) -> None:
-    """Record the digest where it is asked for, and the version wherever a digest is.
+def apply(edit: Edit, options: PostrenderOptions) -> None:
+    """Add the digest where it is requested, and the version beside each digest.
 
     Args:
         edit: the object.

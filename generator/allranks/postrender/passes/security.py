@@ -1,4 +1,4 @@
-"""Pod Security "restricted", filled in where nothing explicit stands.
+"""Pod Security "restricted", where the manifest sets nothing.
 
 A namespace that enforces the level refuses pods without these fields. What a chart says itself is
 never changed: a container that is privileged on purpose stays so, and the namespace refuses it.
@@ -17,7 +17,7 @@ _ESCALATING = ("SYS_ADMIN", "CAP_SYS_ADMIN", "ALL")
 
 
 def apply(workload: Workload) -> None:
-    """Fill in what the level asks of a pod and of each of its containers.
+    """Add what the level requires to a pod and each of its containers.
 
     Args:
         workload: the object.

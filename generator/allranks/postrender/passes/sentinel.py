@@ -1,4 +1,4 @@
-"""The document that stops a plain `helm install` where the post-renderer is needed.
+"""The sentinel: a document that fails a plain `helm install` without the post-renderer.
 
 No cluster serves its kind, so that a release that went past us is refused as a whole. We take it
 out, if we know all that it requires: a chart newer than this program may ask for more.
@@ -31,7 +31,7 @@ def is_sentinel(edit: Edit) -> bool:
 
 
 def requirements(edit: Edit) -> list[str]:
-    """What the chart requires of us; each is carried by the annotation in `REQUIREMENTS`.
+    """The chart's requirements; each needs the annotation in `REQUIREMENTS`.
 
     Args:
         edit: the sentinel.

@@ -1,1 +1,1 @@
-"""What a sweep has found: tables, pictures and the report."""
+"""The results of a sweep: tables, pictures and the report."""

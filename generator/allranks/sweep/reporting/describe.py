@@ -1,10 +1,10 @@
-"""A sweep in words: what is searched, where, and how, for heads of reports and tables."""
+"""Describe a sweep in words: its search, its space and its parameters, for reports and tables."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
-from allranks.sweep import space as spaces
+from allranks.humanize import list_some, plural
 from allranks.sweep.model import (
     ARG,
     ENV,
@@ -18,7 +18,7 @@ from allranks.sweep.model import (
     Uniform,
     Values,
 )
-from allranks.words import plural, some
+from allranks.sweep.search import space as spaces
 
 if TYPE_CHECKING:
     from allranks.sweep.model import Parameter, Space, SweepSpec
@@ -27,44 +27,46 @@ _MOST_VALUES = 8
 
 
 def search(spec: SweepSpec) -> str:
-    """How trials are chosen and ended: ``tpe, seed 0, 40 trials, 8 at a time; …``."""
+    """Describe the search and early stopping: ``tpe, seed 0, 40 trials, 8 at a time; …``."""
     parts = [spec.search]
     if spec.search != GRID:
         parts.append(f"seed {spec.seed}")
     if spec.trials:
         parts.append(plural(spec.trials, "trial"))
-    parts.append(f"{spec.parallel} at a time")
-    said = f"Search: {', '.join(parts)}"
+    parts.append(f"{spec.at_once} at a time")
+    text = f"Search: {', '.join(parts)}"
     early = spec.early
     if early is None:
-        return said
+        return text
     if early.kind == HALVING:
         rule = f"the best 1/{early.reduction_factor} go on at each rung from step {early.min_steps}"
     else:
         rule = f"below the median of the others from step {early.min_steps}"
-    return f"{said}. Early stopping: {early.kind}, {rule}"
+    return f"{text}. Early stopping: {early.kind}, {rule}"
 
 
-def space(found: Space) -> str:
-    """Where a parameter is looked for."""
-    match found:
+def space(space_: Space) -> str:
+    """Describe the values of a parameter."""
+    match space_:
         case Values():
-            texts = [choice.text for choice in found.choices]
-            return some(texts, _MOST_VALUES)
+            texts = [choice.text for choice in space_.choices]
+            return list_some(texts, _MOST_VALUES)
         case Range():
-            # Where no step meets the maximum, the last value is below it.
-            last = spaces.choice(found, (spaces.size(found) or 1) - 1).text
-            return f"{found.minimum} to {last} by {found.step}"
+            # The last value is below the maximum if no step meets it.
+            last = spaces.choice(space_, (spaces.size(space_) or 1) - 1).text
+            return f"{space_.minimum} to {last} by {space_.step}"
         case Uniform():
-            return f"{found.low!r} to {found.high!r}"
+            return f"{space_.low!r} to {space_.high!r}"
         case LogUniform():
-            return f"{found.low!r} to {found.high!r}, logarithmic"
+            return f"{space_.low!r} to {space_.high!r}, logarithmic"
         case IntUniform():
-            return f"{found.low} to {found.high}, whole numbers"
-    assert_never(found)
+            return f"{space_.low} to {space_.high}, whole numbers"
+    assert_never(space_)
 
 
 def reaches(parameter: Parameter) -> str:
-    """How a parameter gets to the trial."""
+    """Describe how a parameter reaches the trial."""
     words = {ARG: "argument", ENV: "variable", PATH: "values", OVERLAY: "values of"}
-    return ", ".join(f"{words.get(each.kind, each.kind)} {each.to}" for each in parameter.reaches)
+    return ", ".join(
+        f"{words.get(reach.kind, reach.kind)} {reach.to}" for reach in parameter.reaches
+    )

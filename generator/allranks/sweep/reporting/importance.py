@@ -1,4 +1,4 @@
-"""Which parameters mattered: the share of the objective's differences that each one explains.
+"""Importance of parameters: the share of the objective's variance that each one explains.
 
 The measure is a one-way analysis of variance on ranks, with the share corrected for chance
 (epsilon squared): trials are ranked by their objective, grouped by the values of one parameter, and
@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from allranks.humanize import plural
 from allranks.sweep.model import STOPPED, SUCCEEDED
 from allranks.sweep.reporting.results import finite
-from allranks.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -39,23 +39,23 @@ _MOST_GROUPS = 8
 
 @dataclass(frozen=True, slots=True)
 class Importance:
-    """What one parameter explains.
+    """The importance of a parameter.
 
     Attributes:
         name: the parameter.
-        share: of the objective's differences, 0 to 1; None where it cannot be said.
-        why: why it cannot be said; "" where it can.
+        share: of the objective's differences, 0 to 1; None where it cannot be computed.
+        reason: why there is no share; "" where there is.
     """
 
     name: str
     share: float | None
-    why: str = ""
+    reason: str = ""
 
 
 def importances(results: Results) -> tuple[Importance, ...]:
-    """All parameters, the one that explains most first, those without a share last.
+    """Return the importance of all parameters, the largest first, those without a share last.
 
-    A trial that was stopped early counts with the last value it gave: leaving it out would hide
+    A trial that was stopped early counts with the last value it reported: leaving it out would hide
     the very parameters that make trials bad.
     """
     measured = [
@@ -65,13 +65,17 @@ def importances(results: Results) -> tuple[Importance, ...]:
     ]
     names = [parameter.name for parameter in results.spec.parameters]
     if len(measured) < FEWEST:
-        had = f"{plural(len(measured), 'trial')} with a value, {FEWEST} needed"
-        return tuple(Importance(name, None, had) for name in names)
+        reason = f"{plural(len(measured), 'trial')} with a value, {FEWEST} needed"
+        return tuple(Importance(name, None, reason) for name in names)
     ranks = _ranks([finite(trial.value) or 0.0 for trial in measured])
     if len(set(ranks)) == 1:
         return tuple(Importance(name, None, "all trials have the same value") for name in names)
-    found = [_importance(name, measured, ranks) for name in names]
-    return tuple(sorted(found, key=lambda each: 1.0 if each.share is None else -each.share))
+    entries = [_importance(name, measured, ranks) for name in names]
+    return tuple(
+        sorted(
+            entries, key=lambda importance: 1.0 if importance.share is None else -importance.share
+        )
+    )
 
 
 def _importance(name: str, trials: Sequence[Trial], ranks: Sequence[float]) -> Importance:
@@ -92,7 +96,7 @@ def _importance(name: str, trials: Sequence[Trial], ranks: Sequence[float]) -> I
 
 
 def _share(groups: Sequence[Sequence[float]]) -> float:
-    """Epsilon squared: the explained part of the variance, less what chance explains."""
+    """Return epsilon squared: the explained part of the variance, less what chance explains."""
     ranks = [rank for group in groups for rank in group]
     mean = fmean(ranks)
     total = sum((rank - mean) ** 2 for rank in ranks)
@@ -102,16 +106,16 @@ def _share(groups: Sequence[Sequence[float]]) -> float:
 
 
 def _ranks(values: Sequence[float]) -> list[float]:
-    """The place of each value, from 1; equal values share the mean of their places."""
+    """Return the rank of each value, from 1; equal values share the mean of their ranks."""
     places: dict[float, list[int]] = defaultdict(list)
     for place, value in enumerate(sorted(values), start=1):
         places[value].append(place)
-    mean = {value: fmean(found) for value, found in places.items()}
+    mean = {value: fmean(ranks) for value, ranks in places.items()}
     return [mean[value] for value in values]
 
 
 def _levels(values: Sequence[Scalar]) -> list[Hashable]:
-    """Each value's group: itself where values repeat, else its neighbours in the order of size."""
+    """Return each value's group: the value if values repeat, else a bin of neighbouring numbers."""
     counts = Counter((type(value) is bool, value) for value in values)
     if len(values) >= 2 * len(counts):
         return [(type(value) is bool, value) for value in values]

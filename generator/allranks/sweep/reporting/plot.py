@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from allranks.errors import InputError, MissingToolError
-from allranks.layout.svgparts import clipped
+from allranks.layout.svg import clipped
 from allranks.sweep.model import STOPPED, SUCCEEDED
 from allranks.sweep.reporting.figures import figures, shade_class
 
@@ -42,7 +42,7 @@ _SHADES = (
     "#255fb8",
     "#12479b",
 )
-# Everything else is matplotlib's default, whatever stands in a user's own settings.
+# Everything else is matplotlib's default, whatever a user's own settings say.
 _SETTINGS: Any = {
     "axes.edgecolor": _DIM,
     "axes.labelcolor": _DIM,
@@ -62,7 +62,7 @@ _MIDDLE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class PlotFile:
     """A picture as a file.
 
     Attributes:
@@ -76,8 +76,8 @@ class Picture:
 
 def pictures(
     results: Results, *, formats: Iterable[str] = FORMATS, kinds: Iterable[str] = KINDS
-) -> list[Picture]:
-    """Draw pictures; one of which nothing is known yet says so.
+) -> list[PlotFile]:
+    """Draw pictures; one without data yet says so.
 
     Args:
         results: the sweep, also while it runs.
@@ -88,58 +88,58 @@ def pictures(
         InputError: a kind or a format is none of these.
         MissingToolError: matplotlib is not installed.
     """
-    wanted, written = tuple(kinds), tuple(formats)
-    _check("picture", wanted, KINDS)
-    _check("format", written, FORMATS)
+    kind_names, format_names = tuple(kinds), tuple(formats)
+    _check("picture", kind_names, KINDS)
+    _check("format", format_names, FORMATS)
     try:
-        import matplotlib as mpl  # noqa: PLC0415 - heavy, and an extra
-        from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
-        from matplotlib.figure import Figure  # noqa: PLC0415
+        import matplotlib as mpl
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
         raise MissingToolError(
             f"pictures need matplotlib, and there is no module {error.name}",
             hint="install it: pip install 'allranks[plot]'; the HTML report needs none",
         ) from error
 
-    shown = figures(results)
+    data = figures(results)
     best = results.best.number if results.best else None
     drawers: dict[str, Callable[[Figure], None]] = {
-        "history": lambda figure: _history(figure, shown.history),
-        "parallel": lambda figure: _parallel(figure, shown.parallel, best),
-        "importance": lambda figure: _importance(figure, shown.importance),
-        "curves": lambda figure: _curves(figure, shown.curves, best),
+        "history": lambda figure: _history(figure, data.history),
+        "parallel": lambda figure: _parallel(figure, data.parallel, best),
+        "importance": lambda figure: _importance(figure, data.importance),
+        "curves": lambda figure: _curves(figure, data.curves, best),
     }
-    sizes = {"parallel": (max(8.0, 1.5 * len(shown.parallel.axes)), 4.2)}
-    sizes["importance"] = (7.0, max(2.4, 1.2 + 0.36 * len(shown.importance)))
-    found = []
+    sizes = {"parallel": (max(8.0, 1.5 * len(data.parallel.axes)), 4.2)}
+    sizes["importance"] = (7.0, max(2.4, 1.2 + 0.36 * len(data.importance)))
+    files = []
     with mpl.rc_context():  # what others draw in this process keeps its own settings
         mpl.rcdefaults()
         mpl.rcParams.update(_SETTINGS)
-        for kind in wanted:
-            for form in written:
+        for kind in kind_names:
+            for form in format_names:
                 figure = Figure(figsize=sizes.get(kind, (7.0, 4.2)), layout="constrained")
                 FigureCanvasAgg(figure)
                 drawers[kind](figure)
-                found.append(Picture(f"{kind}.{form}", _bytes(figure, form)))
-    return found
+                files.append(PlotFile(f"{kind}.{form}", _bytes(figure, form)))
+    return files
 
 
-def _check(what: str, asked: tuple[str, ...], known: tuple[str, ...]) -> None:
-    for each in asked:
-        if each not in known:
-            raise InputError(f"there is no {what} {each!r}", hint=f"one of: {', '.join(known)}")
+def _check(noun: str, names: tuple[str, ...], allowed: tuple[str, ...]) -> None:
+    for name in names:
+        if name not in allowed:
+            raise InputError(f"there is no {noun} {name!r}", hint=f"one of: {', '.join(allowed)}")
 
 
 def _bytes(figure: Figure, form: str) -> bytes:
     out = io.BytesIO()
-    # What a file says of its making is the clock and the version.
-    told = {"Date": None, "Creator": None} if form == "svg" else {"Software": None}
-    figure.savefig(out, format=form, dpi=150, metadata=told)
+    # The default metadata has the time and the version of matplotlib.
+    metadata = {"Date": None, "Creator": None} if form == "svg" else {"Software": None}
+    figure.savefig(out, format=form, dpi=150, metadata=metadata)
     return out.getvalue()
 
 
 def _name(text: str, most: int = _NAME) -> str:
-    """A name, short enough for its place and without characters that are no letters."""
+    """Return a name, clipped to a length and without unprintable characters."""
     clean = "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
     return clipped(clean, most * _CHARACTER, 1.0)
 
@@ -167,25 +167,25 @@ def _value_axis(axes: Axes, scale: Scale, metric: str, goal: float | None) -> No
 
 
 def _whole(axes: Axes) -> None:
-    """Trials and steps are counted: no ticks between whole numbers."""
-    from matplotlib.ticker import MaxNLocator  # noqa: PLC0415 - heavy, and an extra
+    """Put ticks at whole numbers only, as trials and steps are counted."""
+    from matplotlib.ticker import MaxNLocator
 
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
-def _history(figure: Figure, shown: History) -> None:
+def _history(figure: Figure, data: History) -> None:
     axes = _plain(figure, "Optimization history")
-    if not shown.points and not shown.lost:
+    if not data.points and not data.failed:
         _empty(axes, "no trial has reported a value yet")
         return
-    _value_axis(axes, shown.scale, shown.metric, shown.goal)
+    _value_axis(axes, data.scale, data.metric, data.goal)
     _whole(axes)
     axes.set_xlabel("trial")
-    axes.set_xlim(-0.5, shown.last + 0.5)
-    low, high = shown.scale.low, shown.scale.high
+    axes.set_xlim(-0.5, data.last + 0.5)
+    low, high = data.scale.low, data.scale.high
     outside = {
         point.trial.number: high if point.value > high else low
-        for point in shown.points
+        for point in data.points
         if point.outside
     }
     for label, colour, states in (
@@ -195,7 +195,7 @@ def _history(figure: Figure, shown: History) -> None:
     ):
         points = [
             (point.trial.number, point.value)
-            for point in shown.points
+            for point in data.points
             if point.trial.number not in outside
             and (point.trial.state in states if states else point.trial.state not in _ENDED)
         ]
@@ -205,14 +205,14 @@ def _history(figure: Figure, shown: History) -> None:
                 at, values, s=26, c=colour, edgecolors=_ACCENT, label=label, clip_on=False, zorder=3
             )
     if outside:
-        _past(axes, list(outside), list(outside.values()), up=not shown.maximize, colour=_ACCENT)
-    if shown.lost:
-        at = tuple(trial.number for trial in shown.lost)
+        _past(axes, list(outside), list(outside.values()), up=not data.maximize, colour=_ACCENT)
+    if data.failed:
+        at = tuple(trial.number for trial in data.failed)
         ends = [low] * len(at)
         label = "failed or unmeasured"
         axes.scatter(at, ends, s=30, c=_BAD, marker="x", label=label, clip_on=False, zorder=3)
-    if shown.best:
-        whole = (*shown.best, (shown.last, shown.best[-1][1]))
+    if data.best:
+        whole = (*data.best, (data.last, data.best[-1][1]))
         numbers, values = zip(*whole, strict=True)
         axes.step(numbers, values, where="post", color=_BEST, linewidth=2, label="best so far")
     figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=9)
@@ -221,7 +221,7 @@ def _history(figure: Figure, shown: History) -> None:
 def _past(
     axes: Axes, across: Sequence[float], ends: Sequence[float], *, up: bool, colour: str
 ) -> None:
-    """Mark what lies past the edge of a scale, at the edge."""
+    """Mark values outside of a scale at its edge."""
     shape = "^" if up else "v"
     axes.scatter(
         across, ends, s=36, c=colour, marker=shape, label="off the scale", clip_on=False, zorder=4
@@ -231,13 +231,13 @@ def _past(
 _ENDED = (SUCCEEDED, STOPPED)
 
 
-def _parallel(figure: Figure, shown: Parallel, best: int | None) -> None:
+def _parallel(figure: Figure, data: Parallel, best: int | None) -> None:
     axes = _plain(figure, "Parallel coordinates")
-    if not shown.lines:
+    if not data.lines:
         _empty(axes, "no trial has reported a value yet")
         return
-    columns = range(len(shown.axes))
-    for line in shown.lines:
+    columns = range(len(data.axes))
+    for line in data.lines:
         top = line.trial.number == best
         axes.plot(
             columns,
@@ -246,12 +246,12 @@ def _parallel(figure: Figure, shown: Parallel, best: int | None) -> None:
             linewidth=2.4 if top else 1.1,
             linestyle="--" if line.trial.state == STOPPED else "-",
         )
-    outside = [line.places[-1] for line in shown.lines if line.outside]
+    outside = [line.places[-1] for line in data.lines if line.outside]
     if outside:
         last = [float(columns[-1])] * len(outside)
         _past(axes, last, outside, up=outside[0] > _MIDDLE, colour=_ACCENT)
         figure.legend(loc="outside lower right", frameon=False, fontsize=9)
-    for column, axis in zip(columns, shown.axes, strict=True):
+    for column, axis in zip(columns, data.axes, strict=True):
         axes.axvline(column, color=_DIM, linewidth=0.9)
         for place, text in axis.ticks:
             axes.annotate(
@@ -263,28 +263,32 @@ def _parallel(figure: Figure, shown: Parallel, best: int | None) -> None:
                 fontsize=8,
                 bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.6},
             )
-    names = [_name(axis.name, 16) + (" (log)" if axis.log else "") for axis in shown.axes]
+    names = [_name(axis.name, 16) + (" (log)" if axis.log else "") for axis in data.axes]
     axes.set_xticks(list(columns), names)
     axes.tick_params(axis="x", length=0)
     axes.set_yticks([])
-    axes.set_xlim(-0.25, len(shown.axes) - 0.5)
+    axes.set_xlim(-0.25, len(data.axes) - 0.5)
     axes.set_ylim(-0.04, 1.04)
     for side in axes.spines.values():
         side.set_visible(False)
 
 
-def _importance(figure: Figure, shown: tuple[Importance, ...]) -> None:
+def _importance(figure: Figure, data: tuple[Importance, ...]) -> None:
     axes = _plain(figure, "Parameter importance")
-    known = [each for each in shown if each.share is not None]
-    if not known:
-        _empty(axes, f"n/a: {shown[0].why}" if shown else "no parameters")
+    explained = [importance for importance in data if importance.share is not None]
+    if not explained:
+        _empty(axes, f"n/a: {data[0].reason}" if data else "no parameters")
         return
-    rows = list(reversed(shown))
-    shares = [100 * (each.share or 0.0) for each in rows]
+    rows = list(reversed(data))
+    shares = [100 * (importance.share or 0.0) for importance in rows]
     axes.barh(range(len(rows)), shares, color=_ACCENT, height=0.62)
-    axes.set_yticks(range(len(rows)), [_name(each.name) for each in rows])
-    for row, each in enumerate(rows):
-        text = f"n/a: {each.why}" if each.share is None else f"{100 * each.share:.0f} %"
+    axes.set_yticks(range(len(rows)), [_name(importance.name) for importance in rows])
+    for row, importance in enumerate(rows):
+        text = (
+            f"n/a: {importance.reason}"
+            if importance.share is None
+            else f"{100 * importance.share:.0f} %"
+        )
         axes.text(shares[row] + 1, row, text, va="center", fontsize=9, color=_DIM)
     axes.set_xlim(0, 112)
     axes.set_xticks([0, 25, 50, 75, 100])
@@ -292,22 +296,22 @@ def _importance(figure: Figure, shown: tuple[Importance, ...]) -> None:
     axes.tick_params(axis="y", length=0)
 
 
-def _curves(figure: Figure, shown: Curves, best: int | None) -> None:
+def _curves(figure: Figure, data: Curves, best: int | None) -> None:
     axes = _plain(figure, "Intermediate values")
-    if not shown.curves:
+    if not data.curves:
         _empty(axes, "no trial reported a value with a step")
         return
-    _value_axis(axes, shown.values, shown.metric, shown.goal)
+    _value_axis(axes, data.values, data.metric, data.goal)
     _whole(axes)
-    axes.set_xlabel(_name(shown.step))
-    for curve in shown.curves:
+    axes.set_xlabel(_name(data.step))
+    for curve in data.curves:
         top = curve.trial.number == best
         colour = _BEST if top else _SHADES[shade_class(curve.shade)]
         steps, reported = zip(*curve.points, strict=True)
         # At the edge, as in the report, and not cut off by it.
-        values = [min(shown.values.high, max(shown.values.low, each)) for each in reported]
+        values = [min(data.values.high, max(data.values.low, value)) for value in reported]
         axes.plot(steps, values, color=colour, linewidth=2.4 if top else 1.2)
         face = "white" if curve.trial.state == STOPPED else colour
         axes.plot(steps[-1], values[-1], "o", color=colour, markersize=4, markerfacecolor=face)
-    if shown.goal is not None:
+    if data.goal is not None:
         axes.legend(loc="best", frameon=False, fontsize=9)

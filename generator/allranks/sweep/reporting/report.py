@@ -1,9 +1,9 @@
-"""The report: one HTML file with everything in it, which opens from a disk and asks no network.
+"""The report: one self-contained HTML file, which opens from a disk and needs no network.
 
-Pictures and table are complete without any script; a little of it sorts, filters, and finds one
-trial in all pictures. What users wrote (names, values, reasons) is escaped wherever it stands, and
-the page's own policy lets only the one style sheet and the one script in it have an effect, which
-are named by their digests: even text that got through could neither run nor load anything.
+Pictures and table are complete without any script; a small script sorts, filters, and highlights
+one trial in all pictures. All text of users (names, values, reasons) is escaped, and the page's
+content security policy allows only its style sheet and its script, by their digests: even text that
+was not escaped could neither run nor load anything.
 
 The same results give the same bytes: there is no clock in here.
 """
@@ -16,14 +16,14 @@ import json
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from allranks.layout.svgparts import escape
+from allranks.humanize import plural
+from allranks.layout.svg import escape
 from allranks.sweep.model import FAILED, MAXIMIZE, RUNNING, STOPPED, SUCCEEDED, UNMEASURED
-from allranks.sweep.reporting import describe, drawing
+from allranks.sweep.reporting import describe, svg
 from allranks.sweep.reporting.figures import figures
 from allranks.sweep.reporting.importance import FEWEST
 from allranks.sweep.reporting.results import one_line, state_of
 from allranks.sweep.reporting.tables import NONE, duration, note, short, summary, table, value_text
-from allranks.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -40,15 +40,15 @@ _RAMP = '<span class="ramp">' + "".join(f'<i class="q{at}"></i>' for at in range
 
 
 def html(results: Results) -> str:
-    """The whole page.
+    """Return the whole page.
 
     Args:
         results: the sweep, also while it runs.
     """
-    shown = figures(results)
+    data = figures(results)
     rows = table(results, most=MOST_ROWS)
     script = _asset("report.js")
-    style = _asset("report.css") + _sizes(shown.parallel)
+    style = _asset("report.css") + _sizes(data.parallel)
     policy = (
         f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
         "img-src data:; base-uri 'none'; form-action 'none'"
@@ -67,15 +67,15 @@ def html(results: Results) -> str:
             *_tiles(results),
             '<div class="grid2">',
             *_best(results),
-            *_importance(shown.importance),
-            *_history(shown.history),
-            *_curves(shown.curves, results),
-            *_parallel(shown.parallel, results),
+            *_importance(data.importance),
+            *_history(data.history),
+            *_curves(data.curves, results),
+            *_parallel(data.parallel, results),
             *_table(results, rows),
             "</div>",
             *_foot(results),
             '</main><div id="tip" role="status" hidden></div>',
-            f'<script id="trials" type="application/json">{_island(results, shown, rows)}</script>',
+            f'<script id="trials" type="application/json">{_island(results, data, rows)}</script>',
             f"<script>{script}</script></body></html>",
             "",
         )
@@ -95,9 +95,9 @@ def _digest(text: str) -> str:
 
 
 def _sizes(figure: Parallel) -> str:
-    """How narrow the widest picture may get before it scrolls: its axes need their room."""
+    """Return the style of the widest picture: the width below which it scrolls, for its axes."""
     least = max(640, 118 * len(figure.axes))
-    narrow = 10.5 * drawing.parallel_width(figure) / least
+    narrow = 10.5 * svg.parallel_width(figure) / least
     return (
         f"svg.parallel {{ min-width: {least}px; }}\n"
         f"@media (max-width: 760px) {{ svg.parallel text {{ font-size: {narrow:.1f}px; }} }}\n"
@@ -163,34 +163,34 @@ def _history(figure: History) -> Iterable[str]:
         '<span class="key blue"><i class="ring"></i>stopped early</span>',
         '<span class="key top"><i class="bar"></i>best so far</span>',
     ]
-    if figure.lost:
+    if figure.failed:
         keys.append('<span class="key red">\N{MULTIPLICATION SIGN} failed or unmeasured</span>')
     if any(point.outside for point in figure.points):
         keys.append(_past(up=not figure.maximize))
     yield '<section class="card"><h2>Optimization history</h2>'
     yield f'<p class="dim">{"".join(keys)}{_part(len(figure.points), figure.total)}</p>'
-    if figure.points or figure.lost:
-        yield drawing.history(figure)
+    if figure.points or figure.failed:
+        yield svg.history(figure)
     else:
         yield _empty("No trial has reported a value yet.")
     yield "</section>"
 
 
-def _importance(found: Sequence[Importance]) -> Iterable[str]:
+def _importance(data: Sequence[Importance]) -> Iterable[str]:
     yield '<section class="card"><h2>Parameter importance</h2>'
     yield '<p class="dim">Share of the differences that each parameter explains alone.</p>'
     yield '<div class="bars">'
-    for each in found:
-        yield f"<span>{escape(each.name)}</span>"
-        if each.share is None:
-            yield f'<span class="none">n/a: {escape(each.why)}</span>'
+    for importance in data:
+        yield f"<span>{escape(importance.name)}</span>"
+        if importance.share is None:
+            yield f'<span class="none">n/a: {escape(importance.reason)}</span>'
             continue
-        bar = f'<rect class="bar" width="{100 * each.share:.1f}" height="10" rx="1"/>'
+        bar = f'<rect class="bar" width="{100 * importance.share:.1f}" height="10" rx="1"/>'
         track = '<rect class="track" width="100" height="10" rx="1"/>'
         yield '<svg viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">'
-        yield f'{track}{bar}</svg><span class="share">{100 * each.share:.0f} %</span>'
+        yield f'{track}{bar}</svg><span class="share">{100 * importance.share:.0f} %</span>'
     yield "</div>"
-    shares = [each.share for each in found if each.share is not None]
+    shares = [importance.share for importance in data if importance.share is not None]
     if shares and max(shares) < 0.05:  # noqa: PLR2004 - five in a hundred is chance
         yield '<p class="dim">None explains much alone.</p>'
     yield "</section>"
@@ -198,15 +198,15 @@ def _importance(found: Sequence[Importance]) -> Iterable[str]:
 
 def _parallel(figure: Parallel, results: Results) -> Iterable[str]:
     yield '<section class="card wide"><h2>Parallel coordinates</h2>'
-    past = ""
+    outside_key = ""
     if any(line.outside for line in figure.lines):
-        past = _past(up=results.spec.objective.direction != MAXIMIZE)
+        outside_key = _past(up=results.spec.objective.direction != MAXIMIZE)
     swipe = '<span class="key swipe">swipe for more \N{RIGHTWARDS ARROW}</span>'
     part = _part(len(figure.lines), figure.total)
-    yield f'<p class="dim">{_shade_key()}{past}{part}{swipe if figure.lines else ""}</p>'
+    yield f'<p class="dim">{_shade_key()}{outside_key}{part}{swipe if figure.lines else ""}</p>'
     if figure.lines:
         best = results.best.number if results.best else None
-        yield f'<div class="scroll">{drawing.parallel(figure, best)}</div>'
+        yield f'<div class="scroll">{svg.parallel(figure, best)}</div>'
     else:
         yield _empty("No trial has reported a value yet.")
     yield "</section>"
@@ -216,7 +216,7 @@ def _curves(figure: Curves, results: Results) -> Iterable[str]:
     yield '<section class="card"><h2>Intermediate values</h2>'
     yield f'<p class="dim">{_shade_key()}{_part(len(figure.curves), figure.total)}</p>'
     if figure.curves:
-        yield drawing.curves(figure, results.best.number if results.best else None)
+        yield svg.curves(figure, results.best.number if results.best else None)
     else:
         field = results.spec.metrics.step
         yield _empty(f"No trial reported a value with a step (the field {field}).")
@@ -224,7 +224,7 @@ def _curves(figure: Curves, results: Results) -> Iterable[str]:
 
 
 def _past(*, up: bool) -> str:
-    """The key of what lies past the edge of a scale."""
+    """Return the key of the mark for values outside of a scale."""
     mark = "\N{BLACK UP-POINTING TRIANGLE}" if up else "\N{BLACK DOWN-POINTING TRIANGLE}"
     return f'<span class="key blue">{mark} off the scale</span>'
 
@@ -234,11 +234,11 @@ def _shade_key() -> str:
     return f'<span class="key">worse {_RAMP} better</span>{best}'
 
 
-def _part(shown: int, total: int) -> str:
-    if shown == total:
+def _part(count: int, total: int) -> str:
+    if count == total:
         return ""
     trials = plural(total, "trial")
-    return f'<span class="key">{shown} of {trials}: the best, and a sample of the others</span>'
+    return f'<span class="key">{count} of {trials}: the best, and a sample of the others</span>'
 
 
 def _empty(text: str) -> str:
@@ -269,9 +269,9 @@ def _table(results: Results, rows: Table) -> Iterable[str]:
         yield f'<tr{style} data-t="{trial.number}" data-state="{state_of(trial)}">'
         yield "".join(_cells(results.spec, trial, rows, cells, keys)) + "</tr>"
     yield "</tbody></table></div>"
-    left = len(results.trials) - len(rows.trials)
-    if left:
-        yield f'<p class="dim">and {left} more, which come after these; the CSV has all.</p>'
+    rest = len(results.trials) - len(rows.trials)
+    if rest:
+        yield f'<p class="dim">and {rest} more, which come after these; the CSV has all.</p>'
     yield "</section>"
 
 
@@ -288,22 +288,22 @@ def _cells(
 ) -> Iterable[str]:
     last = len(cells) - 1
     for at, (column, text, key) in enumerate(zip(rows.columns, cells, keys, strict=True)):
-        shown, attributes = text, ""
+        label, attributes = text, ""
         style = "num" if column.numeric else "text" if column.parameter else ""
         if at == last:
             style = "note"
         if column.parameter and column.title in trial.assignment:
-            shown = one_line(short(spec, column.title, trial.assignment[column.title]))
+            label = one_line(short(spec, column.title, trial.assignment[column.title]))
         if style:
             attributes += f' class="{style}"'
-        if text and (shown != text or style in ("text", "note")):
+        if text and (label != text or style in ("text", "note")):
             attributes += f' title="{escape(text)}"'
         if key is None:
             attributes += " data-none"
         elif not isinstance(key, str):
             attributes += f' data-k="{float(key)!r}"'
         dot = f'<i class="dot {text}"></i>' if at == _STATE else ""
-        inside = f"{dot}{escape(shown)}"
+        inside = f"{dot}{escape(label)}"
         # A cell of a table has no height of its own that its text could be cut at.
         yield f"<td{attributes}>{f'<div>{inside}</div>' if at == last else inside}</td>"
 
@@ -319,19 +319,19 @@ def _foot(results: Results) -> Iterable[str]:
     yield "</footer>"
 
 
-def _island(results: Results, shown: Figures, rows: Table) -> str:
-    """What the script says of each trial under the pointer, as JSON that no markup can leave."""
-    seen: dict[int, Trial] = {trial.number: trial for trial in rows.trials}
-    drawn = (
-        *(point.trial for point in shown.history.points),
-        *shown.history.lost,
-        *(line.trial for line in shown.parallel.lines),
-        *(curve.trial for curve in shown.curves.curves),
+def _island(results: Results, data: Figures, rows: Table) -> str:
+    """Return the tooltips of trials as JSON, escaped so that it cannot end its element."""
+    trials: dict[int, Trial] = {trial.number: trial for trial in rows.trials}
+    in_pictures = (
+        *(point.trial for point in data.history.points),
+        *data.history.failed,
+        *(line.trial for line in data.parallel.lines),
+        *(curve.trial for curve in data.curves.curves),
     )
-    seen.update((trial.number, trial) for trial in drawn)
+    trials.update((trial.number, trial) for trial in in_pictures)
     metric = results.spec.objective.metric
-    said = [[number, _said(trial, metric)] for number, trial in sorted(seen.items())]
-    text = json.dumps(said, ensure_ascii=True, separators=(",", ":"))
+    tips = [[number, _tooltip(trial, metric)] for number, trial in sorted(trials.items())]
+    text = json.dumps(tips, ensure_ascii=True, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
@@ -344,12 +344,12 @@ _STATES = {
 }
 
 
-def _said(trial: Trial, metric: str) -> list[str]:
-    """Lines about a trial: a heading, its value, its parameters, a note."""
+def _tooltip(trial: Trial, metric: str) -> list[str]:
+    """Return the lines of a trial's tooltip: a heading, its value, its parameters, a note."""
     lines = [f"trial {trial.number}, {_STATES.get(state_of(trial), state_of(trial))}"]
     if trial.value is not None:
         lines.append(f"{metric} {value_text(trial.value)}")
     lines += [one_line(f"{name} {choice.text}") for name, choice in trial.assignment.items()]
-    if said := note(trial):
-        lines.append(said)
+    if remark := note(trial):
+        lines.append(remark)
     return lines

@@ -1,9 +1,8 @@
-"""What a sweep has found: its trials in order, the best of them, and both for machines.
+"""The results of a sweep: its trials in order, the best of them, and both as JSON.
 
-A trial that ended well comes before one that was stopped early, even where the stopped one's last
-value looks better: the two were not measured at the same step. Then come those that still run, and
-those that have no value. Parameters are written as they reached the trial, so as text: ``1e-5``
-stays ``1e-5``.
+A trial that succeeded comes before one that was stopped early, even if the stopped one's last value
+looks better: the two were not measured at the same step. Then come running trials, and those
+without a value. Parameters are written as they reached the trial, as text: ``1e-5`` stays ``1e-5``.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from allranks.sweep.model import (
     UNMEASURED,
     WAITING,
 )
-from allranks.sweep.values import again
+from allranks.sweep.spec import export
 from allranks.yamlio.dump import dump
 
 if TYPE_CHECKING:
@@ -38,9 +37,9 @@ if TYPE_CHECKING:
 
     from allranks.sweep.model import SweepSpec, Trial
 
-# Which come first in results; trials of a line are compared by their values.
+# The order of states in results; trials in the same state are ordered by their values.
 _ORDER = (SUCCEEDED, STOPPED, RUNNING, UNMEASURED, FAILED, PENDING, CANCELLED)
-# Changes when a field of the JSON changes its meaning or goes away.
+# The version of the JSON; raised when a field changes its meaning or goes away.
 VERSION = 1
 
 
@@ -49,10 +48,10 @@ class Results:
     """A sweep and its trials.
 
     Attributes:
-        spec: what was asked.
+        spec: the sweep.
         trials: all of them, the best first.
-        best: the best of those that ended well; None while there is none.
-        journal: what ``--journal`` is to be given to find it; "" where its name is enough.
+        best: the best of those that succeeded; None while there is none.
+        journal: the value of ``--journal`` that finds it; "" if its name is enough.
     """
 
     spec: SweepSpec
@@ -61,14 +60,14 @@ class Results:
     journal: str = ""
 
     def command(self, *words: str) -> str:
-        """The command that shows the results, for a person to give; with more words to it."""
+        """Return the command that shows the results, with more arguments."""
         return command("results", self.spec.name, self.journal, *words)
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many trials are in each state; states without one are left out."""
-        found = Counter(map(state_of, self.trials))
-        return {state: found[state] for state in (*STATES, WAITING) if found[state]}
+        """The number of trials in each state; states without trials are left out."""
+        counts = Counter(map(state_of, self.trials))
+        return {state: counts[state] for state in (*STATES, WAITING) if counts[state]}
 
     @property
     def over(self) -> bool:
@@ -77,46 +76,46 @@ class Results:
 
     @property
     def goal_reached(self) -> bool:
-        """Whether the best trial has the goal, or better; False where there is no goal."""
+        """Whether the best trial has reached the goal; False if there is no goal."""
         return self.best is not None and self.spec.objective.reached(self.best.value)
 
     @property
     def cpu_seconds(self) -> float | None:
-        """Processor time of all trials that say theirs; None where none does."""
-        known = [trial.cpu_seconds for trial in self.trials if trial.cpu_seconds is not None]
-        return math.fsum(known) if known else None
+        """The processor time of all trials, in seconds; None if it is unknown for all of them."""
+        times = [trial.cpu_seconds for trial in self.trials if trial.cpu_seconds is not None]
+        return math.fsum(times) if times else None
 
     @property
     def elapsed(self) -> float | None:
         """Seconds from the first start to the last end; None before a trial has ended."""
-        started = [trial.started for trial in self.trials if trial.started is not None]
-        ended = [trial.ended for trial in self.trials if trial.ended is not None]
-        return max(0.0, max(ended) - min(started)) if started and ended else None
+        starts = [trial.started for trial in self.trials if trial.started is not None]
+        ends = [trial.ended for trial in self.trials if trial.ended is not None]
+        return max(0.0, max(ends) - min(starts)) if starts and ends else None
 
     def find(self, which: str) -> Trial:
-        """The trial of a number, or of a name.
+        """Return the trial with a number or a name.
 
         Args:
             which: as a person types it, ``7`` or ``sweep-1a2b3c4d``.
 
         Raises:
-            InputError: there is none.
+            InputError: there is no such trial.
         """
         for trial in self.trials:
             if which in (str(trial.number), trial.name):
                 return trial
         last = max((trial.number for trial in self.trials), default=None)
-        there = "there are no trials yet" if last is None else f"there are 0 to {last}"
+        numbers = "there are no trials yet" if last is None else f"there are 0 to {last}"
         raise InputError(
-            f"sweep {self.spec.name} has no trial {which!r}: {there}",
+            f"sweep {self.spec.name} has no trial {which!r}: {numbers}",
             hint=f"see them all: {self.command()}",
         )
 
     def require_best(self) -> Trial:
-        """The best trial.
+        """Return the best trial.
 
         Raises:
-            RunError: no trial ended well with a value; it says what became of them.
+            RunError: no trial succeeded with a value; the message has their states.
         """
         if self.best is not None:
             return self.best
@@ -130,7 +129,7 @@ class Results:
 
     @property
     def commonest_reason(self) -> str:
-        """The reason that most failed or unmeasured trials give; "" where none gives one."""
+        """The most common reason of failed and unmeasured trials; "" if none has a reason."""
         reasons = Counter(
             trial.reason
             for trial in sorted(self.trials, key=lambda trial: trial.number)
@@ -140,25 +139,25 @@ class Results:
 
 
 def command(word: str, name: str, journal: str, *words: str) -> str:
-    """A command of `allranks sweep` on a sweep, as a person types it.
+    """Return a command of `allranks sweep` on a sweep, quoted for a shell.
 
     Args:
-        word: such as ``resume``.
-        name: the sweep's name; "" where its journal alone is known.
-        journal: where it is kept; "" where its name is enough.
-        words: what else the command is to be given.
+        word: the command, such as ``resume``.
+        name: the sweep's name; "" if only its journal is known.
+        journal: its journal; "" if its name is enough.
+        words: more arguments.
     """
-    kept = ("--journal", journal) if journal else ()
-    named = (name,) if name else ()
-    return shlex.join((names.CLI, "sweep", word, *named, *kept, *words))
+    journal_option = ("--journal", journal) if journal else ()
+    name_argument = (name,) if name else ()
+    return shlex.join((names.CLI, "sweep", word, *name_argument, *journal_option, *words))
 
 
 def collect(spec: SweepSpec, trials: Iterable[Trial], journal: str = "") -> Results:
     """Order trials, and choose the best of them.
 
     Args:
-        spec: what was asked.
-        trials: in any order. Of equal ones the first proposed is the better one.
+        spec: the sweep.
+        trials: in any order. Of equal trials the first proposed is the better one.
         journal: of `Results.journal`.
     """
 
@@ -176,24 +175,24 @@ def collect(spec: SweepSpec, trials: Iterable[Trial], journal: str = "") -> Resu
 
 
 def finite(value: float | None) -> float | None:
-    """A value that can be compared and drawn, or None."""
+    """Return a value if it is finite, else None."""
     return value if value is not None and math.isfinite(value) else None
 
 
 def state_of(trial: Trial) -> str:
-    """The state of a trial as a person is told it: one that runs may only wait to be made."""
+    """Return the state of a trial as it is shown: a running one may be waiting for its release."""
     return WAITING if trial.waiting else trial.state
 
 
 def seconds(trial: Trial) -> float | None:
-    """How long a trial took, from its release's beginning; None while it runs."""
+    """Return how long a trial took, in seconds, from its release's start; None while it runs."""
     if trial.started is None or trial.ended is None:
         return None
     return max(0.0, trial.ended - trial.started)
 
 
 def as_dict(results: Results) -> dict[str, Any]:
-    """All that is known of a sweep, ready for JSON: no infinities, times in UTC."""
+    """Return the results as JSON-ready data: no infinities, times in UTC."""
     spec = results.spec
     return {
         "version": VERSION,
@@ -216,7 +215,7 @@ def as_dict(results: Results) -> dict[str, Any]:
 
 
 def as_json(results: Results) -> str:
-    """`as_dict` as text."""
+    """Return `as_dict` as text."""
     return json.dumps(as_dict(results), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
@@ -234,8 +233,8 @@ def _trial_dict(trial: Trial) -> dict[str, Any]:
         "cpuSeconds": _rounded(trial.cpu_seconds),
         "reason": trial.reason,
         "measures": [
-            {"metric": each.name, "value": finite(each.value), "step": each.step}
-            for each in trial.measures
+            {"metric": measure.name, "value": finite(measure.value), "step": measure.step}
+            for measure in trial.measures
         ],
     }
 
@@ -249,22 +248,22 @@ def _time(at: float | None) -> str | None:
 
 
 def values_file(results: Results, trial: Trial, values: Mapping[str, Any]) -> str:
-    """A trial as a values file that runs it again, with what it is of in comments.
+    """Return a values file that runs a trial again, with its origin in comments.
 
     Args:
         results: the sweep.
-        trial: whose values they are.
-        values: the trial's own values, as they were given to its chart.
+        trial: the trial.
+        values: the trial's own values for its chart.
     """
     objective = results.spec.objective
     value = "no value" if trial.value is None else f"{trial.value:.6g}"
-    found = f", {objective.metric} {value} ({objective.direction})" if objective.metric else ""
+    outcome = f", {objective.metric} {value} ({objective.direction})" if objective.metric else ""
     of = f"Trial {trial.number} of sweep {results.spec.name} ({trial.name})"
     head = [
-        f"{of}: {trial.state}{found}.",
+        f"{of}: {trial.state}{outcome}.",
         *(f"{name}: {choice.text}" for name, choice in trial.assignment.items()),
     ]
-    if again.is_made(values):
+    if export.is_for_helm(values):
         head += [
             "All that helm was given. A run of it is told that it is this trial:",
             f"{names.ENV_TRIAL_NAME} is {trial.name}, whatever the release is called.",
@@ -274,9 +273,12 @@ def values_file(results: Results, trial: Trial, values: Mapping[str, Any]) -> st
             "A program in one pod is a sweep of one trial, which has to have a parameter:",
             "sweep.parameters.of below changes nothing, and says which trial these values were.",
         ]
-        if again.OPEN in values["sweep"]["parameters"]:
+        if export.OPEN in values["sweep"]["parameters"]:
             head += [
-                f"${{sweep.{again.OPEN}}} is where the trial had the characters ${{sweep. as text:",
+                (
+                    f"${{sweep.{export.OPEN}}} is where the trial had the characters "
+                    "${sweep. as text:"
+                ),
                 "so written, they reach the program as they are.",
             ]
     comments = "".join(f"# {one_line(line)}\n" for line in head)
@@ -284,9 +286,9 @@ def values_file(results: Results, trial: Trial, values: Mapping[str, Any]) -> st
 
 
 def one_line(text: str) -> str:
-    r"""Text where it has one line: a line end is ``\n``, other control characters are alike.
+    r"""Return text on one line: a line end becomes ``\n``, other control characters alike.
 
-    A comment, too, ends with its line.
+    A comment of a values file must not go on in the next line, either.
     """
     return "".join(
         char if char.isprintable() else char.encode("unicode_escape").decode("ascii")

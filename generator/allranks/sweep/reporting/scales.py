@@ -1,4 +1,4 @@
-"""From values to places on a picture: linear and logarithmic scales with ticks that read well."""
+"""Linear and logarithmic scales, from values to positions in a picture, with readable ticks."""
 
 from __future__ import annotations
 
@@ -12,22 +12,23 @@ if TYPE_CHECKING:
 
 # Positive values that span more than this are shown on a logarithmic scale.
 _LOG_SPAN = 1000.0
-# Values so many times further from the best than the better three quarters lie past the edge.
+# Values so many times further from the best than the better three quarters are outside of the
+# scale.
 _FAR = 3.0
-# They are left there where the others would have less than this part of the picture without; more
-# than a few of them only where it is as good as nothing.
+# They stay outside if the others would otherwise have less than this part of the picture; more than
+# a few of them only if that part is next to nothing.
 _FLAT, _ALL_FLAT, _FEW = 0.1, 0.01, 0.1
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Values from `low` to `high`, which differ, as places from 0 to 1.
+    """A scale from values to positions from 0 to 1; `low` and `high` differ.
 
     Attributes:
         low: the value at 0.
         high: the value at 1.
-        log: each order of magnitude takes the same room; `low` is above 0 then.
+        log: it is logarithmic; `low` is above 0 then.
     """
 
     low: float
@@ -35,8 +36,8 @@ class Scale:
     log: bool = False
 
     def at(self, value: float) -> float:
-        """The place of a value; those past an end are at it."""
-        low, high, value = (self._plain(each) for each in (self.low, self.high, value))
+        """Return the position of a value; values outside of the scale are at its ends."""
+        low, high, value = (self._plain(number) for number in (self.low, self.high, value))
         return min(1.0, max(0.0, value / (high - low) - low / (high - low)))
 
     def holds(self, value: float) -> bool:
@@ -44,11 +45,11 @@ class Scale:
         return self.low <= value <= self.high
 
     def ticks(self, most: int = 6) -> tuple[tuple[float, str], ...]:
-        """Round values in the scale with their texts, at most about so many."""
-        found = _log_ticks(self.low, self.high, most) if self.log else []
-        if len(found) < 2:  # noqa: PLR2004 - one tick is no scale
-            found = _linear_ticks(self.low, self.high, most)
-        return tuple((value, short(value)) for value in found)
+        """Return round values within the scale with their texts, about `most` at most."""
+        values = _log_ticks(self.low, self.high, most) if self.log else []
+        if len(values) < 2:  # noqa: PLR2004 - one tick is no scale
+            values = _linear_ticks(self.low, self.high, most)
+        return tuple((value, short(value)) for value in values)
 
     def _plain(self, value: float) -> float:
         if not self.log:
@@ -57,7 +58,7 @@ class Scale:
 
 
 def scale_of(values: Sequence[float], *, log: bool | None = None, margin: float = 0.0) -> Scale:
-    """The scale that holds values.
+    """Return a scale that contains values.
 
     Args:
         values: finite ones; none make a scale from 0 to 1.
@@ -86,19 +87,19 @@ def _widened(low: float, high: float, room: float) -> Scale:
 
 
 def _power(exponent: float) -> float:
-    """Ten to a power, within what a number can be."""
+    """Return ten to a power, within the range of a float."""
     return math.pow(10.0, min(max(exponent, -307.0), 308.0))
 
 
 def objective_scale(
     values: Sequence[float], *, maximize: bool, keep: Sequence[float] = ()
 ) -> Scale:
-    """The scale for objectives: the good values get the room, far worse ones end at the edge.
+    """Return the scale for objectives, which may leave out values far worse than the others.
 
     Args:
         values: finite ones.
         maximize: whether more is better.
-        keep: values that are within the scale in any case, as the goal.
+        keep: values that are within the scale in any case, such as the goal.
     """
     whole = scale_of([*values, *keep], margin=0.05)
     if whole.log or not values:
@@ -112,16 +113,16 @@ def objective_scale(
     near = [value for value in values if (value >= edge if maximize else value <= edge)]
     scale = scale_of([*near, *keep], log=False, margin=0.05)
     few = len(values) - len(near) <= max(1, _FEW * len(values))
-    # Halves, as the whole may be wider than a number can be.
+    # Halves, as the difference may be too large for a float.
     room = (scale.high / 2 - scale.low / 2) / (whole.high / 2 - whole.low / 2)
     return scale if room < (_FLAT if few else _ALL_FLAT) else whole
 
 
 def short(value: float) -> str:
-    """A number in four digits, without those that say nothing."""
+    """Return a number with four significant digits, without trailing zeros."""
     text = f"{value:.4g}"
-    mantissa, found, exponent = text.partition("e")
-    return f"{mantissa}e{int(exponent)}" if found else text
+    mantissa, mark, exponent = text.partition("e")
+    return f"{mantissa}e{int(exponent)}" if mark else text
 
 
 def _linear_ticks(low: float, high: float, most: int) -> list[float]:
@@ -129,7 +130,7 @@ def _linear_ticks(low: float, high: float, most: int) -> list[float]:
     power = 10.0 ** math.floor(math.log10(raw)) if raw > 0 else 0.0
     if not power or math.isinf(raw):
         return [low, high]
-    step = next(each * power for each in _STEPS if each * power >= raw * (1 - 1e-9))
+    step = next(factor * power for factor in _STEPS if factor * power >= raw * (1 - 1e-9))
     first = math.ceil(low / step - 1e-9)
     last = math.floor(high / step + 1e-9)
     if last - first > 2 * most:  # the ends are too close for the digits of a float
@@ -142,9 +143,9 @@ def _linear_ticks(low: float, high: float, most: int) -> list[float]:
 def _log_ticks(low: float, high: float, most: int) -> list[float]:
     first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
     stride = max(1, math.ceil((last - first + 1) / most))
-    found = [10.0**power for power in range(first, last + 1, stride)]
-    if len(found) > 2:  # noqa: PLR2004 - enough of them
-        return found
+    powers = [10.0**power for power in range(first, last + 1, stride)]
+    if len(powers) > 2:  # noqa: PLR2004 - enough of them
+        return powers
     return [
         factor * 10.0**power
         for power in range(first - 1, last + 1)

@@ -1,17 +1,18 @@
-"""Results as rows of text: what a terminal, a CSV file and the report show.
+"""Results as rows of text, for a terminal, a CSV file and the report.
 
-A table is data. Who prints it decides on widths and colours.
+A table is data; the caller that prints it decides on widths and colours.
 """
 
 from __future__ import annotations
 
 import csv
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from allranks.humanize import plural
 from allranks.sweep.model import CANCELLED, LogUniform, Uniform
 from allranks.sweep.reporting.results import finite, seconds, state_of
-from allranks.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,11 +26,11 @@ _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column.
+    """A column of a table.
 
     Attributes:
         title: its heading.
-        numeric: its cells are numbers, and stand to the right.
+        numeric: its cells are numbers, aligned to the right.
         parameter: it is one of the sweep's parameters.
     """
 
@@ -45,8 +46,8 @@ class Table:
     Attributes:
         columns: from the left.
         rows: the text of each cell.
-        keys: for each cell what to sort it by: a number, or text; None for nothing there.
-        trials: whose row it is.
+        keys: the sort key of each cell: a number, or text; None for an empty cell.
+        trials: the trial of each row.
     """
 
     columns: tuple[Column, ...]
@@ -56,11 +57,11 @@ class Table:
 
 
 def table(results: Results, *, most: int | None = None) -> Table:
-    """The trials as a person reads them, the best first.
+    """Return the table of trials, the best first.
 
     Args:
         results: the sweep.
-        most: leave out those that come after so many; None for none.
+        most: the most rows; None for all.
     """
     spec = results.spec
     metric = spec.objective.metric
@@ -87,7 +88,7 @@ def table(results: Results, *, most: int | None = None) -> Table:
 def _cells(
     trial: Trial, names: list[str], *, measured: bool
 ) -> Iterable[tuple[str, float | str | None]]:
-    """Each cell's text, and what it is sorted by."""
+    """Yield each cell's text and its sort key."""
     yield str(trial.number), trial.number
     yield state_of(trial), state_of(trial)
     if measured:
@@ -106,24 +107,26 @@ def _cells(
 
 
 def _numeric(results: Results, name: str) -> bool:
-    found = [trial.assignment[name] for trial in results.trials if name in trial.assignment]
-    return bool(found) and all(map(is_number, found))
+    choices = [trial.assignment[name] for trial in results.trials if name in trial.assignment]
+    return bool(choices) and all(map(is_number, choices))
 
 
 def is_number(choice: Choice) -> bool:
-    """Whether a choice is a number to YAML."""
+    """Whether YAML reads a choice as a number."""
     return isinstance(choice.data, int | float) and not isinstance(choice.data, bool)
 
 
 def last_step(trial: Trial) -> int | None:
-    """The last step that a trial reported a value at; None where it reported none."""
-    return max((each.step for each in trial.measures if each.step is not None), default=None)
+    """Return the last step at which a trial reported a value; None if there is none."""
+    return max(
+        (measure.step for measure in trial.measures if measure.step is not None), default=None
+    )
 
 
 def note(trial: Trial) -> str:
-    """What is to be said of a trial: why it is in its state, and that it took more attempts.
+    """Return the note on a trial: why it is in its state, and how many attempts it took.
 
-    Why a trial was cancelled is why the sweep has ended, which is said of the sweep.
+    The reason of a cancelled trial is left out: it is that of the end of the sweep.
     """
     reason = "" if trial.state == CANCELLED else trial.reason
     again = f"{trial.attempts} attempts" if trial.attempts > 1 else ""
@@ -131,21 +134,21 @@ def note(trial: Trial) -> str:
 
 
 def value_text(value: float | None) -> str:
-    """A measured value, with the six digits that tell two trials apart."""
+    """Return a measured value with six significant digits."""
     return NONE if value is None else f"{value:.6g}"
 
 
 def short(spec: SweepSpec, name: str, choice: Choice) -> str:
-    """A choice as a person reads it: as typed; a number that was drawn has six of its digits."""
-    drawn = (Uniform, LogUniform)
+    """Return a choice as typed; a number that a search drew with six significant digits."""
+    continuous = (Uniform, LogUniform)
     spaces = {item.name: item.space for item in spec.parameters}
-    if isinstance(spaces.get(name), drawn) and isinstance(choice.data, float):
+    if isinstance(spaces.get(name), continuous) and isinstance(choice.data, float):
         return f"{choice.data:.6g}"
     return choice.text
 
 
 def duration(spent: float) -> str:
-    """Seconds as a person says them: ``8.5 s``, ``2 min 5 s``, ``1 h 3 min``, ``2 d 4 h``."""
+    """Return seconds in readable units: ``8.5 s``, ``2 min 5 s``, ``1 h 3 min``, ``2 d 4 h``."""
     if spent < 9.95:  # noqa: PLR2004 - rounds to two digits
         return f"{spent:.1f} s"
     whole = round(spent)
@@ -160,36 +163,37 @@ def duration(spent: float) -> str:
     return f"{whole} s"
 
 
-# What a spreadsheet begins a formula with.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+# The characters that begin a formula in spreadsheets, as OWASP lists them: in either width, with
+# the typographic minus, and after blanks, which some ignore.
+_FORMULA = re.compile(r"\s*[=+@\uff1d\uff0b\uff0d\uff20\u2212-]|[\t\r\n]")
 
 
 class _Lines:
-    """Takes rows that end as the standard says, and ends them as a file here does.
+    """Collects the rows of a CSV writer, with line feeds instead of CRLF.
 
-    Told to end rows with a line feed, the writer would leave a carriage return in a cell unquoted.
+    With line feeds as its own line ends, the writer would not quote a carriage return in a cell.
     """
 
     def __init__(self) -> None:
         self.lines: list[str] = []
 
     def write(self, row: str) -> None:
-        """Take one row."""
+        """Add a row."""
         self.lines.append(row.removesuffix("\r\n") + "\n")
 
 
 def as_csv(results: Results) -> str:
-    """One line per trial, the best first; parameters as they reached it.
+    """Return one line per trial, the best first, with parameters as they reached it.
 
-    A parameter that is called like one of the other columns stands as ``parameter.<name>``.
+    A parameter with the name of another column is called ``parameter.<name>``.
     """
     fixed = ("trial", "name", "state", "value")
     after = ("step", "attempts", "seconds", "cpu_seconds", "reason")
     names = [parameter.name for parameter in results.spec.parameters]
-    shown = [f"parameter.{name}" if name in (*fixed, *after) else name for name in names]
+    titles = [f"parameter.{name}" if name in (*fixed, *after) else name for name in names]
     out = _Lines()
     writer = csv.writer(out)
-    writer.writerow((*fixed, *map(_text, shown), *after))
+    writer.writerow((*fixed, *map(_text, titles), *after))
     for trial in results.trials:
         texts = (trial.assignment[name].text if name in trial.assignment else "" for name in names)
         spent = (seconds(trial), trial.cpu_seconds)
@@ -202,7 +206,10 @@ def as_csv(results: Results) -> str:
                 *map(_text, texts),
                 "" if (step := last_step(trial)) is None else step,
                 trial.attempts,
-                *("" if each is None else f"{each:.3f}" for each in spent),
+                *(
+                    "" if spent_seconds is None else f"{spent_seconds:.3f}"
+                    for spent_seconds in spent
+                ),
                 _text(trial.reason),
             )
         )
@@ -210,8 +217,8 @@ def as_csv(results: Results) -> str:
 
 
 def _text(text: str) -> str:
-    """A text that no spreadsheet takes for a formula; a number is one as it stands."""
-    if not text.startswith(_FORMULA):
+    """Return text that no spreadsheet takes for a formula; a number stays as it is."""
+    if not _FORMULA.match(text):
         return text
     try:
         float(text)
@@ -221,7 +228,7 @@ def _text(text: str) -> str:
 
 
 def summary(results: Results) -> str:
-    """The state of a sweep in one line: ``40 trials: 12 succeeded, 27 stopped, 1 failed``."""
+    """Summarize a sweep in one line: ``40 trials: 12 succeeded, 27 stopped, 1 failed``."""
     total = len(results.trials)
     parts = ", ".join(f"{count} {state}" for state, count in results.counts.items())
     return plural(total, "trial") + (f": {parts}" if parts else "")

@@ -1,291 +1,409 @@
-"""A database with Optuna's tables in it: opened with care, and its errors in our words.
+"""A sweep in a database: its records and its lease are rows of two tables of ours (`sql`).
 
-Here and in `study` alone a database is spoken to. Nothing that a driver says is passed on but its
-first line: the statement and its parameters are not for people.
+Each `append` is one transaction, in which the writer also shows that the lease is still its own.
+So there is no moment at which a writer could be killed and leave half of it behind; and of one that
+was thought dead and is not, nothing is taken any more.
+
+A sweep that an older allranks has kept in Optuna's tables is read where it is, and moved into ours
+by the first one who writes it, within one transaction (`older_database`).
+
+SQLAlchemy takes a third of a second to import, and need not be installed.
 """
 
 from __future__ import annotations
 
+import shlex
+import threading
 import time
-import warnings
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-import optuna
-import sqlalchemy
-from optuna.storages import RDBStorage
-from optuna.storages._rdb import models
-from sqlalchemy import exc
-from sqlalchemy.orm import Session
-
-from allranks.errors import AllranksError, InputError, MissingToolError, RunError
-from allranks.sweep.storage import databaseurl
+from allranks import names
+from allranks.errors import AllranksError, InputError, MissingToolError
+from allranks.sweep.storage import base, exposure
+from allranks.sweep.storage import lease as leases
+from allranks.sweep.storage.base import Backend, BegunError, LostError
+from allranks.sweep.storage.lease import Lease
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
-optuna.logging.set_verbosity(optuna.logging.ERROR)
+    from sqlalchemy import Connection
 
-# How long a database may take until it answers the first time, in seconds.
-_CONNECT = 10
-# How long another program may keep a SQLite file to itself, in seconds.
-_BUSY = 30
-# The one arrangement of tables that `study` writes; Optuna has had it since 3.2.
-_REVISION = "v3.2.0.a"
-# All that the Optuna that is installed knows, the newest first; found out when it is needed.
-_VERSIONS: list[str] = []
-_CLOCKS = {
-    databaseurl.POSTGRESQL: "SELECT extract(epoch FROM clock_timestamp())",
-    databaseurl.MYSQL: "SELECT unix_timestamp(now(6))",
-}
-_PACKAGES = {"psycopg": "'allranks[postgres]'", "pymysql": "pymysql", "MySQLdb": "mysqlclient"}
-# What databases say where what was asked for is wrong, and where something stands in the way.
-_WRONG = (
-    ("password authentication failed", "set PGPASSWORD, or write the password into ~/.pgpass"),
-    ("no password supplied", "set PGPASSWORD, or write the password into ~/.pgpass"),
-    ("does not exist", "make it first, with `createdb` or `createuser`, or correct the URL"),
-    ("no schema has been selected", "let the user of the URL make and write tables there"),
-    ("permission denied", "let the user of the URL make and write tables there"),
-    ("readonly database", "make the file and its folder writable, or name another"),
-    ("unable to open database file", "make its folder, or name another file"),
-    ("not a database", "name another file"),
-)
-_IN_THE_WAY = (
-    ("is locked", "another program keeps it to itself; end that one"),
-    ("disk is full", "make room on the disk, then resume the sweep"),
-)
+    from allranks.sweep.records import Record
+    from allranks.sweep.storage.sql import Database
+
+# So long a database may be away before a runner gives up, in seconds, and the pause between tries.
+PATIENCE = 60.0
+PAUSE = 0.25
 
 
-class Database:
-    """One database.
+@dataclass
+class DatabaseBackend(Backend):
+    """A journal in a database; see `Backend`. A position is a number of records.
 
     Attributes:
-        url: as `databaseurl.settle` made it; it has no password.
-        shown: the same for messages.
+        where: the URL, of `database_url.settle`.
+        name: the sweep's name; "" for the only one that there is.
     """
 
-    def __init__(self, url: str) -> None:
-        """Get ready; nothing is looked at yet.
+    where: str
+    name: str = ""
+    # While this process holds the lease.
+    _writer: _Writer | None = field(default=None, init=False, repr=False, compare=False)
+
+    def exists(self) -> bool:
+        """Whether the database has records of the sweep."""
+        with self._connected() as database:
+            return self._find(database) is not None
+
+    def read_from(self, position: int) -> Generator[tuple[bytes, int]]:
+        """Yield the records from a number on."""
+        with self._connected() as database:
+            from allranks.sweep.storage import older_database, sql
+
+            sweep, is_older = self._require(database)
+            with database.transaction() as connection:
+                if not is_older:
+                    yield from sql.read_lines(connection, sweep, position, database.shown)
+                    return
+                lines = older_database.read_lines(connection, sweep, database.shown)
+                for number, line in enumerate(lines, start=1):
+                    if number > position:
+                        yield line, number
+
+    def create(self, head: Record) -> int:
+        """Write the head and the lease, in one transaction."""
+        exposure.check_database(self.where)
+        database = self._database()
+        sweep = str(head["spec"]["name"])
+        try:
+            database.make()
+            lease = self._begin(database, sweep, head)
+        except BaseException:
+            database.close()
+            raise
+        self._writer = _Writer(database, sweep, lease)
+        return 1
+
+    def _begin(self, database: Database, sweep: str, head: Record) -> Lease:
+        from allranks.sweep.storage import sql
+
+        if sweep in self._sweeps(database):
+            raise BegunError(sweep, database.shown)
+        own_lease = Lease.mine()
+        try:
+            with database.transaction() as connection:
+                sql.insert(connection, sweep, [base.line(head).rstrip(b"\n")], 0)
+                sql.put_lease(connection, sweep, own_lease.renewed(sql.now(connection)))
+                sql.put_request(connection, sweep, None)
+        except sql.TakenError as error:  # another process has begun it just now
+            raise BegunError(sweep, database.shown) from error
+        return own_lease
+
+    def append(self, data: bytes, position: int) -> int:
+        """Write records, in one transaction."""
+        lines = data.splitlines()
+        self._held().append(lines, position)
+        return position + len(lines)
+
+    def acquire(self) -> None:
+        """Acquire the lease, once it is free; that of a killed writer expires first."""
+        exposure.check_database(self.where)
+        database = self._database()
+        try:
+            self._require(database)
+            database.make()
+            sweep, is_older = self._require(database)
+            lease = _take(database, sweep, is_older=is_older)
+        except BaseException:
+            database.close()
+            raise
+        self._writer = _Writer(database, sweep, lease)
+
+    def release(self) -> None:
+        """Give the lease back."""
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.close()
+
+    def is_held(self) -> bool:
+        """Whether a process holds the lease."""
+        with self._connected() as database:
+            from allranks.sweep.storage import sql
+
+            location = self._find(database)
+            if location is None:
+                return False
+            with database.transaction() as connection:
+                lease = _lease(connection, *location)
+                return lease is not None and lease.is_held(sql.now(connection))
+
+    def request(self, reason: str) -> None:
+        """Write a request beside the lease; the runner sees it within a second."""
+        with self._connected() as database:
+            from allranks.sweep.storage import older_database, sql
+
+            sweep, is_older = self._require(database)
+            with database.transaction() as connection:
+                if is_older:
+                    older_database.put_request(connection, sweep, reason)
+                elif not sql.put_request(connection, sweep, reason):
+                    sql.put_lease(connection, sweep, Lease())
+                    sql.put_request(connection, sweep, reason)
+
+    def take_request(self) -> str:
+        """Return the request beside the lease, and remove it; "" while the database is away."""
+        return self._held().take_request()
+
+    def delete(self) -> None:
+        """Remove the sweep; the database stays, and so does a study of Optuna's."""
+        with self._connected() as database:
+            from allranks.sweep.storage import older_database, sql
+
+            location = self._find(database)
+            if location is None:
+                return
+            sweep, is_older = location
+            with database.transaction() as connection:
+                (older_database if is_older else sql).delete(connection, sweep)
+
+    # --- which sweep ------------------------------------------------------------------------------
+
+    def _held(self) -> _Writer:
+        if self._writer is None:
+            raise ValueError("the lease is not held")
+        return self._writer
+
+    def _database(self) -> Database:
+        """Return the database; nothing is connected yet.
 
         Raises:
-            InputError: no such database is known.
-            MissingToolError: its driver is not installed.
+            MissingToolError: SQLAlchemy or a driver is not installed.
+            InputError: there is no such kind of database.
         """
-        self.url, self.shown = url, databaseurl.shown(url)
-        self._given = databaseurl.for_driver(url)
-        self._options = _options(self._given)
         try:
-            self._engine = sqlalchemy.create_engine(self._given, **self._options)
-        except exc.NoSuchModuleError as error:
-            raise InputError(
-                f"there is no database of the kind {databaseurl.backend(url)}",
-                path="--journal",
-                hint="give sqlite:///sweeps.db or postgresql://user@host/database",
-            ) from error
-        except ImportError as error:
-            # One that is there without what it stands on names nothing.
-            driver = error.name or self._given.partition("://")[0].rpartition("+")[2]
+            from allranks.sweep.storage.sql import Database
+        except ModuleNotFoundError as error:
+            if error.name != "sqlalchemy":
+                raise
             raise MissingToolError(
-                f"{databaseurl.backend(url)} needs {driver}, which is not installed",
+                "a sweep in a database needs SQLAlchemy, which is not installed",
                 path="--journal",
-                hint=f"pip install {_PACKAGES.get(driver, driver)}",
+                hint="pip install 'allranks[search]', or name a file",
             ) from error
-        except (exc.ArgumentError, ValueError) as error:
-            raise InputError(
-                f"{self.shown} is no URL of a database",
-                path="--journal",
-                hint="give sqlite:///sweeps.db or postgresql://user@host/database",
-            ) from error
-
-    def close(self) -> None:
-        """Let go of all connections."""
-        self._engine.dispose()
+        return Database(self.where)
 
     @contextmanager
-    def session(self) -> Iterator[Session]:
-        """One transaction: kept where the block ends well, else as if it had not been.
-
-        Raises:
-            AwayError: the database does not answer, or not now.
-            RunError: it refuses.
-        """
-        try:
-            with Session(self._engine) as session, session.begin():
-                yield session
-        except (exc.SQLAlchemyError, KeyError) as error:
-            raise self.refused(error) from error
-
-    def now(self, session: Session) -> float:
-        """The database's clock, in seconds since 1970."""
-        query = _CLOCKS.get(session.get_bind().dialect.name)
-        return (
-            time.time()
-            if query is None
-            else float(session.execute(sqlalchemy.text(query)).scalar_one())
-        )
-
-    def is_there(self) -> bool:
-        """Whether it has Optuna's tables; checked, where it has.
-
-        Raises:
-            InputError: they are somebody else's, or of another version.
-            RunError: it does not answer, or refuses.
-        """
-        path = databaseurl.file(self.url)
-        if path is not None and not path.exists():
-            return False
-        try:
-            inspector = sqlalchemy.inspect(self._engine)
-            found = set(inspector.get_table_names())
-            ours = found & set(models.BaseModel.metadata.tables)
-            if not ours:
-                if "alembic_version" in found:
-                    raise self._foreign("alembic_version")
-                return False
-            for name in sorted(ours):
-                wanted = {column.name for column in models.BaseModel.metadata.tables[name].columns}
-                if (
-                    not wanted
-                    & {column["name"] for column in inspector.get_columns(name)} - _COMMON
-                ):
-                    raise self._foreign(name)
-            if "version_info" not in found or "alembic_version" not in found:
-                raise self._foreign(min(ours))
-            self._check_version()
-        except exc.SQLAlchemyError as error:
-            refused = self.refused(error)
-            if any(word in refused.problem.message for word, _ in _WRONG):
-                # Whoever looks at a database first looks here: nothing was done yet.
-                raise InputError(refused.problem.message, hint=refused.problem.hint) from error
-            raise refused from error
-        return True
-
-    def make(self) -> None:
-        """Make Optuna's tables where there are none.
-
-        Raises:
-            InputError: there are somebody else's, or some of another version.
-            RunError: it does not answer, or refuses.
-        """
-        if self.is_there():
+    def _connected(self) -> Iterator[Database]:
+        """Use the writer's connections, or others that are closed at the end."""
+        if self._writer is not None:
+            yield self._writer.database
             return
-        path = databaseurl.file(self.url)
-        if path is not None:
-            with suppress(OSError):  # what is wrong with it is told by who opens it
-                path.touch(0o600, exist_ok=False)  # as of a journal in a file
+        database = self._database()
         try:
-            self._storage(skip_table_creation=False)
-        except (exc.SQLAlchemyError, optuna.exceptions.StorageInternalError) as error:
-            if not self.is_there():  # another process may have made them just now
-                raise self.refused(error) from error
-        self._check_version()
+            yield database
+        finally:
+            database.close()
 
-    def delete_study(self, name: str) -> None:
-        """Remove a study and all that belongs to it.
+    def _sweeps(self, database: Database) -> dict[str, bool]:
+        """Return the sweeps in a database by name, with whether each is in Optuna's tables."""
+        from allranks.sweep.storage import older_database, sql
+
+        tables = database.tables()
+        has_own = sql.RECORDS.name in tables and sql.LEASES.name in tables
+        has_older = older_database.is_there(database, tables)
+        if not has_own and not has_older:
+            return {}
+        with database.transaction() as connection:
+            # Older ones first: one that is moved meanwhile is in both.
+            older = dict.fromkeys(older_database.sweeps(connection), True) if has_older else {}
+            return older | (dict.fromkeys(sql.sweeps(connection), False) if has_own else {})
+
+    def _find(self, database: Database) -> tuple[str, bool] | None:
+        """Return the sweep's name, and whether it is in Optuna's tables; None if there is none.
 
         Raises:
-            RunError: the database refuses.
+            InputError: no name was given, and there is not exactly one.
         """
+        sweeps = self._sweeps(database)
+        if self.name:
+            return (self.name, sweeps[self.name]) if self.name in sweeps else None
+        if len(sweeps) > 1:
+            raise InputError(
+                f"the database {database.shown} keeps {len(sweeps)} sweeps: "
+                f"{', '.join(sorted(sweeps))}",
+                hint="give the name of one of them before --journal",
+            )
+        return next(iter(sweeps.items()), None)
+
+    def _require(self, database: Database) -> tuple[str, bool]:
+        location = self._find(database)
+        if location is None:
+            subject = f"no sweep {self.name!r}" if self.name else "no sweep"
+            raise InputError(
+                f"there is {subject} in {database.shown}", hint="check the sweep's name"
+            )
+        return location
+
+
+def _lease(connection: Connection, sweep: str, is_older: bool) -> Lease | None:  # noqa: FBT001 - of `_find`
+    from allranks.sweep.storage import older_database, sql
+
+    if is_older:
+        return older_database.lease_of(connection, sweep)
+    return sql.lease_of(connection, sweep)
+
+
+def _take(database: Database, sweep: str, *, is_older: bool) -> Lease:
+    """Acquire a sweep's lease, once it is free, and move the sweep if it is in Optuna's tables.
+
+    Raises:
+        InputError: another process holds it, and goes on doing so.
+    """
+    from allranks.sweep.storage import older_database, sql
+
+    own_lease = Lease.mine()
+    first: Lease | None = None
+    # Who lives renews it within that time, whatever its end says: another clock may have set it.
+    give_up = time.monotonic() + leases.SECONDS
+    while True:
+        with suppress(sql.TakenError), database.transaction() as connection:
+            (older_database if is_older else sql).lock_lease(connection, sweep)
+            if is_older and sql.has_record(connection, sweep):
+                is_older = False  # another process has moved it just now
+            lease = _lease(connection, sweep, is_older) or Lease()
+            now = sql.now(connection)
+            is_stale = lease == first and time.monotonic() > give_up
+            if is_stale or not lease.is_held(now):
+                if is_older:
+                    older_database.move(connection, sweep, database.shown)
+                sql.put_lease(connection, sweep, own_lease.renewed(now))
+                return own_lease
+            first = first or lease
+            if lease != first or lease.is_near():
+                raise InputError(
+                    f"another process runs this sweep: {lease} writes it",
+                    hint="watch it with `allranks sweep status`, or `allranks sweep stop` it",
+                )
+        time.sleep(PAUSE)
+
+
+class _Writer:
+    """Holds a sweep's lease, renews it in the background, and appends.
+
+    Attributes:
+        database: its connections.
+    """
+
+    def __init__(self, database: Database, sweep: str, lease: Lease) -> None:
+        """Begin to renew a lease that this process has acquired."""
+        self.database = database
+        self._sweep = sweep
+        self._lease = lease
+        # Why no more is written, where another process has the sweep.
+        self._lost: LostError | None = None
+        self._closed = threading.Event()
+        # One at a time: the runner, and the thread that renews the lease.
+        self._turn = threading.Lock()
+        self._renewer = threading.Thread(target=self._renew, name="lease", daemon=True)
+        self._renewer.start()
+
+    def append(self, lines: list[bytes], position: int) -> None:
+        """Write, and wait for a database that does not answer.
+
+        Raises:
+            LostError: another process has taken the sweep over.
+            RunError: the database stays away, or refuses.
+        """
+        if self._lost is not None:
+            raise self._lost
+        from allranks.sweep.storage import sql
+
+        give_up = time.monotonic() + PATIENCE
+        is_first = True
+        while True:
+            try:
+                with self._turn, self.database.transaction() as connection:
+                    self._prove(connection)
+                    # Its answer to the last try may have been lost on the way.
+                    if is_first or not sql.has_record(connection, self._sweep, position):
+                        sql.insert(connection, self._sweep, lines, position)
+            except sql.AwayError:
+                is_first = False
+                if time.monotonic() > give_up:
+                    raise
+                time.sleep(PAUSE)
+            else:
+                return
+
+    def take_request(self) -> str:
+        """Return the reason of a stop request, and remove it; "" for none."""
+        from allranks.sweep.storage import sql
+
         try:
-            storage = self._storage(skip_table_creation=True)
-            storage.delete_study(storage.get_study_id_from_name(name))
-        except KeyError:
-            return
-        except (exc.SQLAlchemyError, optuna.exceptions.StorageInternalError) as error:
-            raise self.refused(error) from error
+            with self._turn, self.database.transaction() as connection:
+                reason = sql.request_of(connection, self._sweep, self.database.shown)
+                if reason is None:
+                    return ""
+                self._prove(connection)  # else it is for another process
+                sql.put_request(connection, self._sweep, None)
+        except sql.AwayError:
+            return ""  # It is still there when the database is.
+        return reason.strip() or "it was asked to end"
 
-    def refused(self, error: Exception) -> AllranksError:
-        """An error of the database's in our words."""
-        if isinstance(error, optuna.exceptions.StorageInternalError) and error.__cause__:
-            return self.refused(error.__cause__)  # type: ignore[arg-type]
-        said = _first(getattr(error, "orig", None) or error)
-        hint = next((fix for word, fix in (*_WRONG, *_IN_THE_WAY) if word in said), "")
-        away = isinstance(error, exc.OperationalError | exc.InterfaceError | exc.TimeoutError)
-        wrong = isinstance(error, exc.ProgrammingError | exc.NoSuchTableError | KeyError)
-        kind: type[RunError] = AwayError if away and not hint else RunError
-        if isinstance(error, exc.IntegrityError):
-            kind = TakenError
-        if wrong and not hint:
-            hint = "its tables are not as Optuna makes them; name another database"
-        trouble = "reached" if away else "used"
-        return kind(
-            f"the database {self.shown} cannot be {trouble}: {said}",
-            hint=hint or "see that it runs and that its address is right, then try again",
+    def close(self) -> None:
+        """Give the lease back, and end all connections."""
+        from allranks.sweep.storage import sql
+
+        self._closed.set()
+        self._renewer.join()
+        # Where the database is away, the lease ends by itself.
+        with suppress(AllranksError), self._turn, self.database.transaction() as connection:
+            sql.renew_lease(connection, self._sweep, self._lease.holder, Lease())
+        self.database.close()
+
+    def _prove(self, connection: Connection) -> None:
+        """Renew the lease within a transaction, which has everybody else wait for its end.
+
+        Raises:
+            LostError: it is another one's by now.
+        """
+        from allranks.sweep.storage import sql
+
+        lease = self._lease.renewed(sql.now(connection))
+        if not sql.renew_lease(connection, self._sweep, self._lease.holder, lease):
+            self._lost = self._taken_by(sql.lease_of(connection, self._sweep))
+            raise self._lost
+
+    def _taken_by(self, lease: Lease | None) -> LostError:
+        """Return the error for a lease that another process took, or a sweep that was removed."""
+        name = self._sweep
+        if lease is None:
+            return LostError(
+                f"the sweep {name} was removed from {self.database.shown} while it was run",
+                hint="trials that run have their releases still: `helm list -l "
+                f"{names.SWEEP}={name}`",
+            )
+        of = shlex.join((name, "--journal", self.database.shown))
+        if not lease.holder:
+            return LostError(
+                f"another process had taken the sweep {name} over meanwhile, and has ended; this "
+                "one writes nothing more",
+                hint=f"see how far it is with `{names.CLI} sweep status {of}`, and go on with "
+                f"`{names.CLI} sweep resume {of}`",
+            )
+        return LostError(
+            f"{lease} has taken the sweep {name} over, as this process was silent for more than "
+            f"{leases.SECONDS:.0f} s; this one writes nothing more",
+            hint=f"that one goes on with it, and no trial is lost: watch it with `{names.CLI} "
+            f"sweep status {of}`; to run it here again, end that one and then `{names.CLI} sweep "
+            f"resume {of}`",
         )
 
-    def _storage(self, *, skip_table_creation: bool) -> RDBStorage:
-        """Optuna's own view of the database, over our connections."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            storage = RDBStorage(
-                # Optuna fills its version into braces.
-                self._given.replace("{", "{{").replace("}", "}}"),
-                engine_kwargs=dict(self._options),
-                skip_compatibility_check=True,
-                skip_table_creation=skip_table_creation,
-            )
-        storage.engine.dispose()
-        return storage
-
-    def _check_version(self) -> None:
-        with self._engine.connect() as connection:
-            found = connection.execute(sqlalchemy.text("SELECT version_num FROM alembic_version"))
-            revision = str(found.scalar())
-        if not _VERSIONS:
-            # Reading Optuna's own history takes 0.1 s.
-            _VERSIONS.extend(self._storage(skip_table_creation=True).get_all_versions())
-        newest = _VERSIONS[0]
-        if revision not in _VERSIONS:
-            raise InputError(
-                f"the database {self.shown} was made by a newer Optuna than {optuna.__version__} "
-                f"(its tables are of {revision})",
-                hint="pip install -U optuna",
-            )
-        if revision != newest:
-            raise InputError(
-                f"the database {self.shown} was made by an older Optuna "
-                f"(its tables are of {revision})",
-                hint=f"bring it up to date: optuna storage upgrade --storage {self.shown}",
-            )
-        if revision != _REVISION:
-            raise InputError(
-                f"Optuna {optuna.__version__} keeps its tables in a way that this allranks does "
-                f"not know: {revision} and not {_REVISION}",
-                hint="use a newer allranks, or keep the sweep in a file",
-            )
-
-    def _foreign(self, table: str) -> InputError:
-        return InputError(
-            f"the database {self.shown} has a table {table!r} that is not Optuna's",
-            path="--journal",
-            hint="give the sweeps a database of their own",
-        )
-
-
-class AwayError(RunError):
-    """The database does not answer; it may again."""
-
-
-class TakenError(RunError):
-    """Another process has written the same at the same time."""
-
-
-# Columns that many tables have.
-_COMMON = frozenset({"id", "key", "value", "name", "number", "state", "value_json"})
-
-
-def _options(url: str) -> dict[str, Any]:
-    found = databaseurl.backend(url)
-    if found == databaseurl.SQLITE:
-        given = f"?{databaseurl.TIMEOUT}=" in url
-        return {} if given else {"connect_args": {databaseurl.TIMEOUT: _BUSY}}
-    if found == databaseurl.POSTGRESQL:
-        quiet = {"connect_timeout": _CONNECT, "application_name": "allranks"}
-        return {"connect_args": quiet, "pool_pre_ping": True, "pool_size": 2}
-    return {"pool_pre_ping": True}
-
-
-def _first(error: BaseException) -> str:
-    """The first line of what an error says, which names what is wrong."""
-    text = str(error).strip() or type(error).__name__
-    return text.splitlines()[0].strip()
+    def _renew(self) -> None:
+        while self._lost is None and not self._closed.wait(leases.RENEWED_EVERY):
+            # Whoever writes next says so where it is lost.
+            with suppress(AllranksError), self._turn, self.database.transaction() as connection:
+                self._prove(connection)

@@ -1,4 +1,4 @@
-"""How a journal lies in Secrets; pure.
+"""The layout of a journal in Secrets; pure.
 
 A sweep's values may hold what its chart puts into a Secret, and stand in the journal as they are.
 So nobody can read it who cannot read Secrets, as with Helm's own records of releases.
@@ -12,18 +12,19 @@ sealed and the next one begins: the server writes a whole object for each change
 
 from __future__ import annotations
 
+import io
 import re
 import zlib
 from base64 import b64decode, b64encode
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
-from allranks.sweep.storage import lines
+from allranks.sweep.storage import base
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from allranks.model.manifest import Manifest
+    from allranks.k8s.manifest import Manifest
     from allranks.sweep.records import Record
 
 # Bytes of a segment after which the next one begins.
@@ -32,8 +33,11 @@ FULL = 96 << 10
 MOST = 64
 # Bytes of one piece; a Secret may have 1 MiB, counted before base64.
 PIECE_MAX = 640 << 10
-# Bytes of one piece as it was before; nothing but a bomb packs so much into a Secret.
-UNPACKED_MAX = 64 << 20
+# Bytes of one piece as it was before: one line may be longer than `PIECE_MAX`.
+UNPACKED_MAX = base.LINE_MAX
+# Bytes of a whole journal as it was before. Those that we write have a tenth of it: zlib packs what
+# is measured four to ten times, and a bomb a thousand times.
+TOTAL_MAX = 512 << 20
 # Bytes of the head and of a packed chart together: helm keeps each of them twice in one object.
 PACKED_MAX = 350 << 10
 
@@ -43,22 +47,22 @@ _KEY = re.compile(r"([0-9]{4})-([0-9]{6})")
 
 
 def head_name(sweep: str) -> str:
-    """The Secret with a journal's head, and its Lease."""
+    """Return the name of the Secret with a journal's head, and of its Lease."""
     return f"{sweep}-journal"
 
 
 def segment_name(sweep: str, index: int) -> str:
-    """A segment of a journal."""
+    """Return the name of a segment of a journal."""
     return f"{head_name(sweep)}-{index}"
 
 
 def pack_head(record: Record) -> str:
-    """A journal's head as the value of a key of ``data``."""
-    return b64encode(zlib.compress(lines.line(record), 9)).decode("ascii")
+    """Return a journal's head as the value of a key of ``data``."""
+    return b64encode(zlib.compress(base.line(record), 9)).decode("ascii")
 
 
 def unpack_head(secret: Manifest) -> bytes:
-    """The line of a journal's head.
+    """Return the line of a journal's head.
 
     Raises:
         ValueError: it is none.
@@ -75,20 +79,20 @@ def unpack_head(secret: Manifest) -> bytes:
 
 
 def _unpacked(unzip: Any, piece: bytes) -> bytes:
-    """A piece's text, as long as it is no longer than any that was packed here.
+    """Return a piece's text, if it is no longer than any that was packed here.
 
     Raises:
         ValueError: it is longer: 1 MiB of a Secret can become 1 GiB of memory.
         zlib.error: it is not packed.
     """
-    text: bytes = unzip.decompress(piece, UNPACKED_MAX)
-    if unzip.unconsumed_tail:
+    text: bytes = unzip.decompress(piece, UNPACKED_MAX + 1)
+    if len(text) > UNPACKED_MAX:
         raise ValueError(f"a piece is longer than {UNPACKED_MAX >> 20} MiB when it is unpacked")
     return text
 
 
 def head_manifest(sweep: str, record: Record) -> Manifest:
-    """The Secret with a journal's head."""
+    """Return the manifest of the Secret with a journal's head."""
     return {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -99,7 +103,7 @@ def head_manifest(sweep: str, record: Record) -> Manifest:
 
 
 def manifest(sweep: str, index: int, head: Manifest, writer: str) -> Manifest:
-    """A new segment, which goes when its journal's head does.
+    """Return the manifest of a new segment, which is deleted with its journal's head.
 
     Args:
         sweep: the sweep's name.
@@ -127,53 +131,54 @@ def manifest(sweep: str, index: int, head: Manifest, writer: str) -> Manifest:
 
 
 def belongs(segment: Manifest, head: Manifest) -> bool:
-    """Whether a segment is of this journal, and not of one of the same name that is going."""
+    """Whether a segment belongs to this journal, and not to a deleted one of the same name."""
     owners = segment["metadata"].get("ownerReferences") or ()
-    return any(one.get("uid") == head["metadata"]["uid"] for one in owners)
-
-
-def annotation(secret: Manifest, name: str) -> str:
-    """An annotation; "" where there is none."""
-    return str((secret["metadata"].get("annotations") or {}).get(name) or "")
+    return any(owner.get("uid") == head["metadata"]["uid"] for owner in owners)
 
 
 class Packer:
-    """One writer's stream within one segment."""
+    """Compresses one writer's stream within one segment."""
 
     def __init__(self, stream: int) -> None:
-        """Nothing is packed yet.
+        """Create an empty stream.
 
         Args:
-            stream: its number in the segment; unlike any that is there.
+            stream: its number in the segment; not used before.
         """
         self._stream = stream
         self._count = 0
         self._zip = zlib.compressobj(9, zlib.DEFLATED, _RAW)
 
     def pack(self, text: bytes) -> tuple[str, bytes]:
-        """The next piece: its key, and its bytes."""
+        """Return the next piece: its key, and its bytes."""
         key = f"{self._stream:04d}-{self._count:06d}"
         self._count += 1
         return key, self._zip.compress(text) + self._zip.flush(zlib.Z_SYNC_FLUSH)
 
 
 class Unpacker:
-    """What stands in one segment, read again and again as it grows.
+    """Reads the pieces of one segment, again and again as it grows.
 
     Attributes:
         streams: how many there are.
         size: their bytes, compressed.
+        text: their bytes as they were before, together with those of the segments before this one.
     """
 
-    def __init__(self) -> None:
-        """Nothing is read yet."""
+    def __init__(self, text: int = 0) -> None:
+        """Create a reader of a new segment.
+
+        Args:
+            text: of the segments before this one.
+        """
         self.streams = 0
         self.size = 0
+        self.text = text
         self._seen: set[str] = set()
         self._unzip: Any = None
 
     def take(self, secret: Mapping[str, Any]) -> Iterator[bytes]:
-        """The lines that have come since the last call.
+        """Yield the lines since the last call.
 
         Raises:
             ValueError: it was changed by other hands.
@@ -190,6 +195,11 @@ class Unpacker:
             self._seen.add(key)
             self.size += len(piece)
             try:
-                yield from _unpacked(self._unzip, piece).splitlines()
+                text = _unpacked(self._unzip, piece)
             except zlib.error as error:
                 raise ValueError(f"{key} cannot be unpacked: {error}") from error
+            self.text += len(text)
+            if self.text > TOTAL_MAX:
+                raise ValueError(f"it is longer than {TOTAL_MAX >> 20} MiB when it is unpacked")
+            for line in io.BytesIO(text):
+                yield line.removesuffix(b"\n")

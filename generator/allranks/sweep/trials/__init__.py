@@ -1,1 +1,1 @@
-"""What runs the trials: Helm releases on a cluster, or processes of this machine."""
+"""The releases of trials: on a cluster by Helm, or processes of this machine."""

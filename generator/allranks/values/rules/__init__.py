@@ -1,1 +1,1 @@
-"""The rules between values, one module a subject; `rule` says what a rule is."""
+"""The rules between values, one module per subject; see `Rule`."""

@@ -1,4 +1,4 @@
-"""Rules about what each process runs, and with which environment."""
+"""Rules about the command of each process and its environment."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from allranks import names
 from allranks.values import frameworks
-from allranks.values.rules.rule import EVERYTHING, Finding, Rule, View, path
+from allranks.values.rules.base import EVERYTHING, Finding, Rule, View, path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,7 +51,7 @@ def reserved_env(name: str, view: View) -> bool:
 
 
 def roles(view: View) -> tuple[str, ...]:
-    """The dotted paths of the settings of single roles; of a rule that declares `ROLES`."""
+    """The dotted paths of the settings of single roles, for rules that declare `ROLES`."""
     if view.workload != "elastic":
         return ("own.launcher", "own.worker")
     return tuple(f"own.roles.{role}" for role in view["own.roles"])
@@ -94,28 +94,28 @@ def _script_size(view: View) -> Iterator[Finding]:
 
 def _module(view: View) -> Iterator[Finding]:
     command = view["command"]
-    chosen = [key for key in ("module", "runPath") if view[f"torchrun.{key}"]]
-    if not chosen:
+    keys = [key for key in ("module", "runPath") if view[f"torchrun.{key}"]]
+    if not keys:
         return
-    where = path(f"torchrun.{chosen[-1]}")
-    if len(chosen) > 1:
-        yield Finding(where, "module and runPath exclude each other", "set one of them to false")
+    location = path(f"torchrun.{keys[-1]}")
+    if len(keys) > 1:
+        yield Finding(location, "module and runPath exclude each other", "set one of them to false")
     elif view["script"]:
         yield Finding(
-            where, f"{chosen[0]} is about command, and a script is given", "set it to false"
+            location, f"{keys[0]} is about command, and a script is given", "set it to false"
         )
-    elif chosen == ["runPath"] and command and not command[0].startswith("/"):
+    elif keys == ["runPath"] and command and not command[0].startswith("/"):
         yield Finding(
             path("command", 0),
             f"torchrun.runPath needs an absolute path, and {command[0]} is none",
             f"write it in full, as in /workspace/{command[0]}, or set runPath to false",
         )
     elif command and _PYTHON.fullmatch(command[0]):
-        what = "module" if chosen == ["module"] else "path"
+        noun = "module" if keys == ["module"] else "path"
         yield Finding(
-            where,
-            f"command starts with {command[0]}, which would be taken for the {what} to run",
-            f"leave {command[0]} out of command, or set {chosen[0]} to false",
+            location,
+            f"command starts with {command[0]}, which would be taken for the {noun} to run",
+            f"leave {command[0]} out of command, or set {keys[0]} to false",
         )
 
 
@@ -142,27 +142,29 @@ def _env(view: View) -> Iterator[Finding]:
 
 
 def _clean_text(view: View) -> Iterator[Finding]:
-    for where, text in _texts(view.values, ()):
+    for location, text in _texts(view.values, ()):
         if "\0" in text:
             yield Finding(
-                where, "the text has a NUL character, which no program can be given", "remove it"
+                location, "the text has a NUL character, which no program can be given", "remove it"
             )
         elif any("\ud800" <= char <= "\udfff" for char in text):
             yield Finding(
-                where, "the text has half of a surrogate pair, which is no character", "remove it"
+                location,
+                "the text has half of a surrogate pair, which is no character",
+                "remove it",
             )
 
 
-def _texts(value: Any, where: ValuesPath) -> Iterator[tuple[ValuesPath, str]]:
+def _texts(value: Any, location: ValuesPath) -> Iterator[tuple[ValuesPath, str]]:
     if isinstance(value, str):
-        yield where, value
+        yield location, value
     elif isinstance(value, dict):
         for key, item in value.items():
-            yield (*where, key), key
-            yield from _texts(item, (*where, key))
+            yield (*location, key), key
+            yield from _texts(item, (*location, key))
     elif isinstance(value, list):
         for index, item in enumerate(value):
-            yield from _texts(item, (*where, index))
+            yield from _texts(item, (*location, index))
 
 
 RULES = (

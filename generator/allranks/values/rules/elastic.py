@@ -1,14 +1,14 @@
-"""Rules about a range of nodes, which several workloads have."""
+"""Rules about an elastic range of nodes, for several workloads."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from allranks import names
+from allranks.humanize import plural
 from allranks.values import frameworks
-from allranks.values.rules.rule import Finding, Rule, View, path
+from allranks.values.rules.base import Finding, Rule, View, path
 from allranks.values.rules.size import SIZE, most_nodes, numbers, size
-from allranks.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,10 +21,10 @@ def _elastic_range(view: View) -> Iterator[Finding]:
         return  # each of its bounds is of use alone
     least, most = int(view["own.elastic.minNodes"]), int(view["own.elastic.maxNodes"])
     if bool(least) != bool(most):
-        given, other = ("minNodes", "maxNodes") if least else ("maxNodes", "minNodes")
+        bound, other_bound = ("minNodes", "maxNodes") if least else ("maxNodes", "minNodes")
         yield Finding(
-            view.path(f"own.elastic.{other}"),
-            f"is 0, and {view.workload}.elastic.{given} is {least or most}; a range has two ends",
+            view.path(f"own.elastic.{other_bound}"),
+            f"is 0, and {view.workload}.elastic.{bound} is {least or most}; a range has two ends",
             "set it as well, or set both to 0 for a fixed number of nodes",
         )
     elif least > most:
@@ -36,40 +36,41 @@ def _elastic_range(view: View) -> Iterator[Finding]:
 
 
 def _elastic_nodes(view: View) -> Iterator[Finding]:
-    most, asked = most_nodes(view), size(view)
+    most, requested = most_nodes(view), size(view)
     if view.workload == "elastic":
         least, first = numbers(view).bounds[0], "the fewest"
     else:
         least, first = int(view["own.elastic.minNodes"]), str(most)
-    if not 0 < least <= most or asked is None or least <= asked.nodes <= most:
+    if not 0 < least <= most or requested is None or least <= requested.nodes <= most:
         return
-    near = least if asked.nodes < least else most
+    near = least if requested.nodes < least else most
     if view["nodes"]:
-        where, hint = path("nodes"), f"write {near}, or leave nodes out to start with {first}"
+        location, hint = path("nodes"), f"write {near}, or leave nodes out to start with {first}"
     elif view["gpus"]:
-        few, many = least * asked.gpus, most * asked.gpus
-        where, hint = path("gpus"), f"ask for {few} to {many} GPUs"
+        few, most_gpus = least * requested.gpus, most * requested.gpus
+        location, hint = path("gpus"), f"ask for {few} to {most_gpus} GPUs"
     else:
-        where, hint = view.path("own.roles.worker.replicas"), f"write {near}, or leave it out"
+        location, hint = view.path("own.roles.worker.replicas"), f"write {near}, or leave it out"
     yield Finding(
-        where,
-        f"the size is {plural(asked.nodes, 'node')}, outside the elastic range {least} to {most}",
+        location,
+        f"the size is {plural(requested.nodes, 'node')}, "
+        f"outside the elastic range {least} to {most}",
         f"{hint}, or widen the range",
     )
 
 
 def _elastic_lead(view: View) -> Iterator[Finding]:
-    """With parameter servers the first worker leads, where the job names no chief."""
-    recipe, asked = frameworks.of(view), numbers(view)
+    """Without a chief, the first worker leads a job with parameter servers."""
+    recipe, requested = frameworks.of(view), numbers(view)
     strategy = view["elastic.strategy"] or recipe.strategy
-    leads = asked.auto and strategy == _SERVERS and names.ROLE_CHIEF in recipe.roles
+    leads = requested.auto and strategy == _SERVERS and names.ROLE_CHIEF in recipe.roles
     if not leads or view["elastic.roles"][names.ROLE_CHIEF]["replicas"]:
         return
-    if (asked.nodes or asked.most) != 1:
+    if (requested.nodes or requested.most) != 1:
         return
-    where = path("nodes") if view["nodes"] else view.path("own.roles.worker.replicas")
+    location = path("nodes") if view["nodes"] else view.path("own.roles.worker.replicas")
     yield Finding(
-        where if asked.nodes else view.path("own.auto.maxWorkers"),
+        location if requested.nodes else view.path("own.auto.maxWorkers"),
         "1 worker is to be the chief, and none is left to work for it",
         "write 2 or more, or set elastic.roles.chief.replicas: 1",
     )

@@ -1,17 +1,17 @@
-"""Rules about the size of an elastic job whose master decides it."""
+"""Rules about an elastic job whose master decides its size."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from allranks.model import quantity
-from allranks.model.jobspec import READ, JobSpec
+from allranks.humanize import plural
+from allranks.k8s import quantity
+from allranks.model.job_spec import READ, JobSpec
 from allranks.names import ROLE_MASTER
 from allranks.values import frameworks
-from allranks.values.rules.rule import Finding, Rule, View, path
+from allranks.values.rules.base import Finding, Rule, View, path
 from allranks.values.rules.size import SIZE, numbers
-from allranks.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,29 +26,29 @@ _EVERYTHING = (*sorted(READ), "own")
 
 @dataclass(frozen=True, slots=True)
 class _Ask:
-    """What a job's pods ask of one of its limits, in the units of `quantity.request_units`.
+    """The requests of a job's pods against one limit, in units of `quantity.request_units`.
 
     Attributes:
         name: of the limit.
         limit: what all pods may ask together.
-        given: the same, as it was typed.
-        each: what one worker asks.
-        others: what the other roles' pods ask together.
+        text: the same, as it was typed.
+        per_worker: what one worker asks.
+        rest: what the other roles' pods ask together.
     """
 
     name: str
     limit: int
-    given: str
-    each: int
-    others: int
+    text: str
+    per_worker: int
+    rest: int
 
     @property
     def holds(self) -> int:
-        """The most workers that the limit has room for."""
-        return max(0, self.limit - self.others) // self.each
+        """The most workers within the limit."""
+        return max(0, self.limit - self.rest) // self.per_worker
 
     def show(self, units: int) -> str:
-        """An amount, as it would be typed."""
+        """An amount in the notation of values."""
         return str(units) if self.name == _GPU else quantity.format_units(self.name, units)
 
 
@@ -56,11 +56,11 @@ def _static(view: View) -> Iterator[Finding]:
     if view["elastic.mode"] != "static":
         return
     auto = view["elastic.auto"]
-    found: list[tuple[str, ...]] = [(key,) for key in (*_BOUNDS, "relaunch") if auto[key]]
-    found += [("limits", name) for name, amount in auto["limits"].items() if amount]
-    found += [("policy", "startWorkers")] if auto["policy"]["startWorkers"] else []
-    found += [("master", key) for key in _OF_ANOTHER if auto["master"][key]]
-    for keys in found:
+    unsupported: list[tuple[str, ...]] = [(key,) for key in (*_BOUNDS, "relaunch") if auto[key]]
+    unsupported += [("limits", name) for name, amount in auto["limits"].items() if amount]
+    unsupported += [("policy", "startWorkers")] if auto["policy"]["startWorkers"] else []
+    unsupported += [("master", key) for key in _OF_ANOTHER if auto["master"][key]]
+    for keys in unsupported:
         yield Finding(
             path("elastic.auto", *keys),
             "is for a job whose master decides its size, and elastic.mode is static",
@@ -92,8 +92,8 @@ def _auto(view: View) -> Iterator[Finding]:
             "empty, and a command is given, which is for another master than ours",
             "name its image, or remove the command",
         )
-    found = auto["master"]["podTemplate"].get("spec", {}).get("containers") or ()
-    for index, container in enumerate(found):
+    containers = auto["master"]["podTemplate"].get("spec", {}).get("containers") or ()
+    for index, container in enumerate(containers):
         if container.get("name") == _TRAINER:
             yield Finding(
                 path("elastic.auto.master.podTemplate.spec.containers", index, "name"),
@@ -103,20 +103,20 @@ def _auto(view: View) -> Iterator[Finding]:
 
 
 def _start(view: View) -> Iterator[Finding]:
-    start, asked = int(view["elastic.auto"]["policy"]["startWorkers"]), numbers(view)
-    if not start or not asked.auto:
+    start, requested = int(view["elastic.auto"]["policy"]["startWorkers"]), numbers(view)
+    if not start or not requested.auto:
         return
-    where, (least, most) = path("elastic.auto.policy.startWorkers"), asked.bounds
-    if asked.nodes and asked.nodes != start:
+    location, (least, most) = path("elastic.auto.policy.startWorkers"), requested.bounds
+    if requested.nodes and requested.nodes != start:
         yield Finding(
-            where,
-            f"{start} contradicts nodes, which is {asked.nodes} and says the same",
+            location,
+            f"{start} contradicts nodes, which is {requested.nodes} and says the same",
             "leave one of the two out",
         )
     elif most and not least <= start <= most:
         near = max(least, min(start, most))
         yield Finding(
-            where,
+            location,
             f"{start} is outside the range of workers, {least} to {most}",
             f"write {near}, or {'raise what bounds it' if start > most else 'lower minWorkers'}: "
             + (_bound(view, most) if start > most else f"it is {least}"),
@@ -131,53 +131,58 @@ def _bound(view: View, most: int) -> str:
 
 
 def _limits(view: View) -> Iterator[Finding]:
-    asked = numbers(view)
+    requested = numbers(view)
     for ask in _asks(view):
-        where = path("elastic.auto.limits", ask.name)
-        least, key = max(1, asked.least), "elastic.auto.minWorkers"
-        if asked.nodes > least:
-            least, key = asked.nodes, "nodes" if view["nodes"] else "elastic.roles.worker.replicas"
+        location = path("elastic.auto.limits", ask.name)
+        least, key = max(1, requested.least), "elastic.auto.minWorkers"
+        if requested.nodes > least:
+            least, key = (
+                requested.nodes,
+                "nodes" if view["nodes"] else "elastic.roles.worker.replicas",
+            )
         if least <= ask.holds:
             continue
-        needed = ask.show(ask.others + least * ask.each)
-        beside = f", and the other roles {ask.show(ask.others)}" if ask.others else ""
+        needed = ask.show(ask.rest + least * ask.per_worker)
+        beside = f", and the other roles {ask.show(ask.rest)}" if ask.rest else ""
         if ask.holds:
-            workers = f"{least} workers ({key}) ask {ask.show(least * ask.each)}"
+            workers = f"{least} workers ({key}) ask {ask.show(least * ask.per_worker)}"
             # What the one bound allows the other may forbid.
             most = min(ask.holds, int(view["elastic.auto"]["maxWorkers"]) or ask.holds)
             fix = f"raise it to {needed}, or write {key}: {most}"
         else:
-            workers = f"one worker asks {ask.show(ask.each)}"
-            fix = f"raise it to at least {ask.show(ask.others + ask.each)}, or let a pod ask less"
-        yield Finding(where, f"{ask.given} is all that the pods may ask; {workers}{beside}", fix)
+            workers = f"one worker asks {ask.show(ask.per_worker)}"
+            fix = (
+                f"raise it to at least {ask.show(ask.rest + ask.per_worker)}, or let a pod ask less"
+            )
+        yield Finding(location, f"{ask.text} is all that the pods may ask; {workers}{beside}", fix)
 
 
 def _held(view: View) -> Iterator[Finding]:
-    asked = numbers(view)
+    requested = numbers(view)
     asks = list(_asks(view))
     holding = min(asks, key=lambda ask: ask.holds, default=None)
-    if holding is not None and 0 < holding.holds < asked.most:
+    if holding is not None and 0 < holding.holds < requested.most:
         yield Finding(
             path("elastic.auto.maxWorkers"),
-            f"{asked.most} are never reached: elastic.auto.limits.{holding.name} "
-            f"{holding.given} holds {holding.holds}",
+            f"{requested.most} are never reached: elastic.auto.limits.{holding.name} "
+            f"{holding.text} holds {holding.holds}",
             f"write {holding.holds}, or raise the limit to "
-            f"{holding.show(holding.others + asked.most * holding.each)}",
+            f"{holding.show(holding.rest + requested.most * holding.per_worker)}",
         )
-    if asked.auto and asked.gpu_limit and not asked.each and not asked.gpus:
+    if requested.auto and requested.gpu_limit and not requested.each and not requested.gpus:
         yield Finding(
             path("elastic.auto.limits.gpu"),
-            f"{asked.gpu_limit}, and no worker asks for a GPU, so this trains on CPUs",
+            f"{requested.gpu_limit}, and no worker asks for a GPU, so this trains on CPUs",
             "set gpusPerNode, or nodeShape.gpus to have them split over the nodes",
         )
 
 
 def _no_bound(view: View) -> Iterator[Finding]:
-    auto, asked = view["elastic.auto"], numbers(view)
+    auto, requested = view["elastic.auto"], numbers(view)
     bounded = auto["maxWorkers"] or any(auto["limits"].values()) or auto["master"]["command"]
-    if not asked.auto or bounded:
+    if not requested.auto or bounded:
         return
-    stays = max(1, asked.least, asked.nodes)
+    stays = max(1, requested.least, requested.nodes)
     yield Finding(
         path("elastic.auto"),
         f"nothing says how far the job may grow, so its master keeps {plural(stays, 'worker')}",
@@ -186,25 +191,25 @@ def _no_bound(view: View) -> Iterator[Finding]:
 
 
 def _asks(view: View) -> Iterator[_Ask]:
-    """What the pods ask of each limit that is set, as far as the values say it."""
+    """The requests of the pods against each limit, as far as the values give them."""
     if view["elastic.mode"] != "auto":
         return
-    given = view["elastic.auto"]["limits"]
+    limits = view["elastic.auto"]["limits"]
     read = {key: view[key] for key in READ} | {view.workload: view["own"]}
     spec = JobSpec.from_values(read, frameworks.fewest(read))
-    each = numbers(view).each
-    worker = spec.requests(each) | {_GPU: each}
+    per_worker = numbers(view).each
+    worker = spec.requests(per_worker) | {_GPU: per_worker}
     for name in (_CPU, _MEMORY, _GPU):
-        if not given[name] or not worker.get(name):
+        if not limits[name] or not worker.get(name):
             continue
-        others = sum(
+        rest = sum(
             role.nodes
             * (role.requests(role.gpus_per_node) | {_GPU: role.gpus_per_node}).get(name, 0)
             for role in spec.beside
             if role.role != ROLE_MASTER
         )
-        limit = int(given[name]) if name == _GPU else quantity.capacity_units(name, given[name])
-        yield _Ask(name, limit, str(given[name]), worker[name], others)
+        limit = int(limits[name]) if name == _GPU else quantity.capacity_units(name, limits[name])
+        yield _Ask(name, limit, str(limits[name]), worker[name], rest)
 
 
 RULES = (

@@ -5,10 +5,10 @@ from __future__ import annotations
 import posixpath
 from typing import TYPE_CHECKING
 
+from allranks.humanize import plural
+from allranks.values.rules.base import Finding, Rule, View, path
 from allranks.values.rules.command import CONFIG_MAP_MAX, ENTRY_RESERVE
-from allranks.values.rules.rule import Finding, Rule, View, path
 from allranks.values.rules.size import SIZE, Size, hosts, size
-from allranks.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,19 +29,20 @@ _DISCOVERY = "--host-discovery-script"
 
 
 def _workers(view: View) -> Iterator[Finding]:
-    meant, nodes = hosts(view), int(view["nodes"])
-    if meant and nodes and meant != nodes:
+    expected, nodes = hosts(view), int(view["nodes"])
+    if expected and nodes and expected != nodes:
         workers = int(view["mpi.numWorkers"])
         also = " and a launcher with ranks" if view["mpi.runLauncherAsWorker"] else ""
         yield Finding(
             path("mpi.numWorkers"),
-            f"{plural(workers, 'worker')}{also} make {plural(meant, 'node')}, and nodes is {nodes}",
+            f"{plural(workers, 'worker')}{also} make {plural(expected, 'node')}, "
+            f"and nodes is {nodes}",
             "leave one of the two out",
         )
 
 
 def _slots(view: View) -> Iterator[Finding]:
-    slots, procs, asked = int(view["mpi.slotsPerWorker"]), int(view["procsPerNode"]), size(view)
+    slots, procs, requested = int(view["mpi.slotsPerWorker"]), int(view["procsPerNode"]), size(view)
     if not slots:
         return
     if procs and procs != slots:
@@ -50,11 +51,11 @@ def _slots(view: View) -> Iterator[Finding]:
             f"{slots} contradicts procsPerNode, which is {procs}",
             "leave one of the two out",
         )
-    elif not procs and asked is not None and asked.gpus and asked.gpus != slots:
+    elif not procs and requested is not None and requested.gpus and requested.gpus != slots:
         yield Finding(
             path("mpi.slotsPerWorker"),
-            f"{slots} contradicts {plural(asked.gpus, 'GPU')} per node, one for each rank",
-            f"leave it out for {asked.gpus}, or set procsPerNode for fewer ranks than GPUs",
+            f"{slots} contradicts {plural(requested.gpus, 'GPU')} per node, one for each rank",
+            f"leave it out for {requested.gpus}, or set procsPerNode for fewer ranks than GPUs",
         )
 
 
@@ -70,17 +71,17 @@ def _np(view: View) -> Iterator[Finding]:
 
 def _all_slots(view: View) -> int | None:
     """The slots of all hosts; None where the size contradicts itself."""
-    asked = size(view)
-    if asked is None:
+    requested = size(view)
+    if requested is None:
         return None
-    most = max(asked.nodes, int(view["mpi.elastic.maxNodes"]))
-    each = _slots_of_one(view, asked)
-    rest = int(view["gpus"]) % asked.gpus if asked.gpus and view["gpusPerNode"] else 0
-    return most * each - (each - min(each, rest) if rest else 0)
+    most = max(requested.nodes, int(view["mpi.elastic.maxNodes"]))
+    slots = _slots_of_one(view, requested)
+    rest = int(view["gpus"]) % requested.gpus if requested.gpus and view["gpusPerNode"] else 0
+    return most * slots - (slots - min(slots, rest) if rest else 0)
 
 
-def _slots_of_one(view: View, asked: Size) -> int:
-    return int(view["procsPerNode"]) or int(view["mpi.slotsPerWorker"]) or asked.gpus or 1
+def _slots_of_one(view: View, requested: Size) -> int:
+    return int(view["procsPerNode"]) or int(view["mpi.slotsPerWorker"]) or requested.gpus or 1
 
 
 def _launcher_gpus(view: View) -> Iterator[Finding]:
@@ -145,18 +146,18 @@ def _transport(view: View) -> Iterator[Finding]:
 
 
 def _hostfile(view: View) -> Iterator[Finding]:
-    asked = size(view)
-    if asked is None:
+    requested = size(view)
+    if requested is None:
         return
-    count = max(asked.nodes, int(view["mpi.elastic.maxNodes"]))
+    count = max(requested.nodes, int(view["mpi.elastic.maxNodes"]))
     texts = [view[key].encode("utf-8", "replace") for key in ("script", "setup")]
     allowed = CONFIG_MAP_MAX - ENTRY_RESERVE - sum(map(len, texts))
-    needed = host_bytes(view, count, _slots_of_one(view, asked))
+    needed = host_bytes(view, count, _slots_of_one(view, requested))
     if needed <= allowed or allowed <= 0:
         return
     key = "nodes" if view["nodes"] else "mpi.numWorkers" if hosts(view) else "gpus"
     yield Finding(
-        path("mpi.elastic.maxNodes" if count > asked.nodes else key),
+        path("mpi.elastic.maxNodes" if count > requested.nodes else key),
         f"the names of {count} hosts have {needed} bytes, and the ConfigMap has room for {allowed}",
         "use fewer and larger hosts, or a shorter name for the release",
     )

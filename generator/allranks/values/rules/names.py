@@ -1,4 +1,4 @@
-"""Rules about names: the release's, and labels that belong to the charts."""
+"""Rules about names: of the release, and of the charts' own labels."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from allranks import names
 from allranks.values import frameworks
-from allranks.values.rules.rule import Finding, Rule, View, path
+from allranks.values.rules.base import Finding, Rule, View, path
 from allranks.values.rules.size import SIZE, size, uneven
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ _OUR_PREFIXES = (f"{names.DOMAIN}/", "batch.kubernetes.io/", "meta.helm.sh/")
 
 
 def nearest_name(name: str, limit: int) -> str:
-    """A name as a Service wants it (DNS-1035), as near to `name` as can be."""
+    """A valid Service name (DNS-1035), as near to `name` as possible."""
     text = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
     if not text or not text[0].isalpha():
         text = f"job-{text}".rstrip("-")
@@ -43,12 +43,12 @@ def nearest_name(name: str, limit: int) -> str:
 
 
 def reserved(key: str) -> bool:
-    """Whether a label or annotation is the charts' own."""
+    """Whether a label or annotation belongs to the charts."""
     return key in _OURS or key.startswith(_OUR_PREFIXES)
 
 
 def _limit(view: View) -> tuple[int, str]:
-    """The longest release name, and the words for what takes the rest of a host name or label."""
+    """The longest release name, and what takes the rest of a host name or label."""
     if view.workload == "elastic":
         return _limit_of_roles(view)
     stateful = view["own.controller"] == "StatefulSet"
@@ -56,13 +56,13 @@ def _limit(view: View) -> tuple[int, str]:
         added = _REVISION if stateful else ""
     else:
         stateful = stateful or (not view["own.controller"] and view["own.transport"] == "exec")
-        asked = size(view)
-        workers = max(1, asked.nodes if asked else 1, int(view["own.elastic.maxNodes"]))
+        requested = size(view)
+        workers = max(1, requested.nodes if requested else 1, int(view["own.elastic.maxNodes"]))
         gpus, per_node = int(view["gpus"]), int(view["gpusPerNode"])
         last = uneven(view) and per_node and gpus > per_node and gpus % per_node
         indices = [f"-worker-{workers - 1}", "-worker-last-0"][: 2 if last else 1]
         if stateful:
-            indices = [each.rpartition("-")[0] + _REVISION for each in indices]
+            indices = [index.rpartition("-")[0] + _REVISION for index in indices]
         added = max(["-launcher-0", *indices], key=len)
     limit = min(names.HELM_RELEASE_NAME_MAX, names.DNS_LABEL_MAX - len(added))
     if limit == names.HELM_RELEASE_NAME_MAX:
@@ -71,14 +71,14 @@ def _limit(view: View) -> tuple[int, str]:
 
 
 def _limit_of_roles(view: View) -> tuple[int, str]:
-    """The same for an elastic job: each pod has its role and its index behind the name."""
+    """The same for an elastic job, whose pods have a role and an index in their names."""
     added = "elasticjob--dlrover-master"
     if view["own.mode"] != "auto":
-        asked = size(view)
+        requested = size(view)
         counts = {
             role: max(int(view["own.roles"][role]["replicas"]), about.least)
             for role, about in frameworks.of(view).roles.items()
-        } | {"worker": asked.nodes if asked else 1}
+        } | {"worker": requested.nodes if requested else 1}
         added = max((f"-{role}-{count - 1}" for role, count in counts.items() if count), key=len)
     limit = min(names.HELM_RELEASE_NAME_MAX, names.DNS_LABEL_MAX - len(added))
     if limit == names.HELM_RELEASE_NAME_MAX:
@@ -99,11 +99,11 @@ def _release_name(view: View) -> Iterator[Finding]:
 
 def _release_length(view: View) -> Iterator[Finding]:
     name = view.release
-    limit, why = _limit(view)
+    limit, reason = _limit(view)
     if _DNS_1035.fullmatch(name) and len(name) > limit:
         yield Finding(
             (),
-            f"the release name is {len(name)} characters long; at most {limit} are allowed{why}",
+            f"the release name is {len(name)} characters long; at most {limit} are allowed{reason}",
             f"name it {nearest_name(name, limit)}",
         )
 

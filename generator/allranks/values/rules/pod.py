@@ -1,11 +1,11 @@
-"""Rules about the pod: its network, what it may do, and what the template may not change."""
+"""Rules about the pod: its network, its security, and its template."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from allranks.values.rules.base import Finding, Rule, View, path
 from allranks.values.rules.command import ROLES, reserved_env, roles
-from allranks.values.rules.rule import Finding, Rule, View, path
 from allranks.values.rules.size import SIZE, size
 
 if TYPE_CHECKING:
@@ -29,25 +29,25 @@ _FIXED = {
 
 def _dns(view: View) -> Iterator[Finding]:
     policy, host = view["network.dnsPolicy"], view["network.hostNetwork"]
-    where = path("network.dnsPolicy")
+    location = path("network.dnsPolicy")
     spec = view["podTemplate"].get("spec", {})
     if policy == "None" and not spec.get("dnsConfig"):
         yield Finding(
-            where,
+            location,
             "None needs the pods' own DNS settings",
             "add podTemplate.spec.dnsConfig, or leave it out",
         )
     elif host and policy in ("ClusterFirst", "Default"):
         yield Finding(
-            where,
+            location,
             f"with hostNetwork, {policy} asks the node's DNS, which does not know rank 0",
             "leave it out, which means ClusterFirstWithHostNet",
         )
     elif policy == "Default":
-        asked = size(view)
-        if asked is not None and asked.nodes > 1:
+        requested = size(view)
+        if requested is not None and requested.nodes > 1:
             yield Finding(
-                where,
+                location,
                 "Default asks the node's DNS, which does not know rank 0",
                 "leave it out, which means ClusterFirst",
             )
@@ -68,13 +68,13 @@ def _restricted(view: View) -> Iterator[Finding]:
         return
     hint = "remove it, or set security.restricted: false"
     for key in ("podSecurityContext", "containerSecurityContext"):
-        context, where = view[f"security.{key}"], path(f"security.{key}")
-        for below, what in _more_than_restricted(context):
-            yield Finding((*where, *below), f"{what}, and security.restricted is true", hint)
+        context, location = view[f"security.{key}"], path(f"security.{key}")
+        for below, setting in _more_than_restricted(context):
+            yield Finding((*location, *below), f"{setting}, and security.restricted is true", hint)
 
 
 def _more_than_restricted(context: dict[str, Any]) -> Iterator[tuple[ValuesPath, str]]:
-    """What Pod Security "restricted" refuses in a security context."""
+    """The settings of a security context that Pod Security "restricted" refuses."""
     if context.get("runAsUser") == 0:
         yield ("runAsUser",), "user 0 is root"
     if context.get("runAsNonRoot") is False:
@@ -98,53 +98,53 @@ def _template(view: View) -> Iterator[Finding]:
         spec = template.get("spec") or {}
         for field, hint in _FIXED.items():
             if field in spec:
-                where = view.path(f"{dotted}.spec", field)
-                yield Finding(where, "the job depends on what the chart sets here", hint)
+                location = view.path(f"{dotted}.spec", field)
+                yield Finding(location, "the job depends on what the chart sets here", hint)
         for index, container in enumerate(spec.get("containers") or ()):
-            where = view.path(f"{dotted}.spec.containers", index)
-            yield from _container(container, where, view)
+            location = view.path(f"{dotted}.spec.containers", index)
+            yield from _container(container, location, view)
 
 
-def _directives(node: Any, where: ValuesPath) -> Iterator[Finding]:
-    """What is no directive of a strategic merge; `library/templates/_merge.tpl` judges alike."""
+def _directives(node: Any, location: ValuesPath) -> Iterator[Finding]:
+    """The invalid merge directives, judged as `library/templates/_merge.tpl` does."""
     if isinstance(node, list):
         for index, item in enumerate(node):
-            yield from _directives(item, (*where, index))
+            yield from _directives(item, (*location, index))
     if not isinstance(node, dict) or node.get("$patch") == "delete":
         return
     for key, value in node.items():
         if not str(key).startswith("$"):
-            yield from _directives(value, (*where, key))
+            yield from _directives(value, (*location, key))
         elif key != "$patch":
             yield Finding(
-                (*where, key),
+                (*location, key),
                 "is a directive that is not supported",
                 "use $patch, or the whole list",
             )
         elif value and value not in _DIRECTIVES:
             fix = f"write {', '.join(_DIRECTIVES[:-1])} or {_DIRECTIVES[-1]}"
-            yield Finding((*where, key), f"{value!r} is not a directive", fix)
+            yield Finding((*location, key), f"{value!r} is not a directive", fix)
 
 
-def _container(container: dict[str, Any], where: ValuesPath, view: View) -> Iterator[Finding]:
+def _container(container: dict[str, Any], location: ValuesPath, view: View) -> Iterator[Finding]:
     patch, name = container.get("$patch"), container.get("name")
     if (patch == "replace" and name is None) or (patch == "delete" and name == TRAINER):
-        yield Finding((*where, "$patch"), "the job would have no trainer", "remove it")
+        yield Finding((*location, "$patch"), "the job would have no trainer", "remove it")
     if name != TRAINER:
         return
     for field in ("command", "args"):
         if field in container:
             yield Finding(
-                (*where, field),
+                (*location, field),
                 "would replace the entry that starts the job",
                 f"set {field} at the root of the values",
             )
     for index, variable in enumerate(container.get("env") or ()):
-        given = str(variable.get("name", ""))
-        if reserved_env(given, view):
+        variable_name = str(variable.get("name", ""))
+        if reserved_env(variable_name, view):
             yield Finding(
-                (*where, "env", index),
-                f"{given} is reserved: the job sets it for each process",
+                (*location, "env", index),
+                f"{variable_name} is reserved: the job sets it for each process",
                 "remove it",
             )
 

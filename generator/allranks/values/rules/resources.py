@@ -1,12 +1,12 @@
-"""Rules about what a pod asks for: CPU, memory, shared memory, devices."""
+"""Rules about a pod's resources: CPU, memory, shared memory, devices."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from allranks.model import quantity
-from allranks.model.jobspec import READ, JobSpec
-from allranks.values.rules.rule import Finding, Rule, View, path
+from allranks.k8s import quantity
+from allranks.model.job_spec import READ, JobSpec
+from allranks.values.rules.base import Finding, Rule, View, path
 from allranks.values.rules.size import SIZE, asks_gpus, size
 
 if TYPE_CHECKING:
@@ -70,41 +70,42 @@ def _gpus_by_size(view: View) -> Iterator[Finding]:
 
 def _limits(view: View) -> Iterator[Finding]:
     requests, limits = view["resources.perPod.requests"], view["resources.perPod.limits"]
-    for name, asked in requests.items():
+    for name, amount in requests.items():
         device = "/" in name or name.startswith("hugepages-")
         if name not in limits:
             if device and name != view["gpuResource"]:
                 yield Finding(
                     path("resources.perPod.requests", name),
                     "a device is asked for by its limit; Kubernetes refuses a request alone",
-                    f"move it to resources.perPod.limits: {{{name}: {asked}}}",
+                    f"move it to resources.perPod.limits: {{{name}: {amount}}}",
                 )
             continue
         most = quantity.parse(limits[name])
-        if quantity.parse(asked) > most:
+        if quantity.parse(amount) > most:
             yield Finding(
                 path("resources.perPod.limits", name),
-                f"the limit {limits[name]} is below the request {asked}",
-                f"set it to {asked} or more",
+                f"the limit {limits[name]} is below the request {amount}",
+                f"set it to {amount} or more",
             )
-        elif device and quantity.parse(asked) != most:
+        elif device and quantity.parse(amount) != most:
             yield Finding(
                 path("resources.perPod.limits", name),
-                f"the limit {limits[name]} is not the request {asked}; for a device they are equal",
+                f"the limit {limits[name]} is not the request {amount}; "
+                "for a device they are equal",
                 "remove the request",
             )
 
 
 def _units(view: View) -> Iterator[Finding]:
-    found = [(path(dotted), view[dotted]) for dotted in _SIZES]
-    found += [
+    sizes = [(path(dotted), view[dotted]) for dotted in _SIZES]
+    sizes += [
         (path(dotted, name), view[dotted][name])
         for dotted in _RESOURCE_MAPS
         for name in _BYTES
         if name in view[dotted]
     ]
-    for where, text in found:
-        yield from _unit(where, text)
+    for location, text in sizes:
+        yield from _unit(location, text)
 
 
 def _own_units(view: View) -> Iterator[Finding]:
@@ -112,36 +113,36 @@ def _own_units(view: View) -> Iterator[Finding]:
         yield from _unit(view.path("own", *keys), text)
 
 
-def _unit(where: ValuesPath, text: str | float) -> Iterator[Finding]:
-    told, fix = quantity.lacks_unit(text) if text != "" else ("", "")
-    if told:
-        yield Finding(where, told, fix)
+def _unit(location: ValuesPath, text: str | float) -> Iterator[Finding]:
+    problem, fix = quantity.lacks_unit(text) if text != "" else ("", "")
+    if problem:
+        yield Finding(location, problem, fix)
 
 
-def _own_sizes(found: Mapping[str, Any], *above: str) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """What a workload's section asks for: each size of its requests and limits, and where it is."""
-    for key, each in found.items():
-        if not isinstance(each, dict) or key == "podTemplate":
+def _own_sizes(values: Mapping[str, Any], *above: str) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """The sizes of requests and limits in a workload's section, with their paths."""
+    for key, value in values.items():
+        if not isinstance(value, dict) or key == "podTemplate":
             continue
         if key in _ASKED:
-            sizes = ((name, each[name]) for name in _BYTES if name in each)
+            sizes = ((name, value[name]) for name in _BYTES if name in value)
             yield from (((*above, key, name), size) for name, size in sizes)
         else:
-            yield from _own_sizes(each, *above, key)
+            yield from _own_sizes(value, *above, key)
 
 
 def _fits_shape(view: View) -> Iterator[Finding]:
-    asked = size(view)
-    if asked is None:
+    requested = size(view)
+    if requested is None:
         return
     read = {key: view[key] for key in READ} | {view.workload: view["own"]}
-    pod = JobSpec.from_values(read).requests(asked.gpus)
+    pod = JobSpec.from_values(read).requests(requested.gpus)
     for name in ("cpu", "memory"):
         capacity = view[f"nodeShape.{name}"]
         if capacity == "" or pod.get(name, 0) <= quantity.capacity_units(name, capacity):
             continue
         per_gpu = name in view["resources.perGpu"]
-        most = quantity.capacity_units(name, capacity) // max(asked.gpus, 1)
+        most = quantity.capacity_units(name, capacity) // max(requested.gpus, 1)
         yield Finding(
             path("resources.perGpu", name) if per_gpu else path("resources.perPod"),
             f"a pod asks {name} {quantity.format_units(name, pod[name])}, and nodeShape.{name} "

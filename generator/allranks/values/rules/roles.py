@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from allranks.values import frameworks
+from allranks.values.rules.base import Finding, Rule, View, path
 from allranks.values.rules.command import CONFIG_MAP_MAX, ENTRY_RESERVE
-from allranks.values.rules.rule import Finding, Rule, View, path
 from allranks.values.rules.size import SIZE, size
 
 if TYPE_CHECKING:
@@ -65,16 +65,16 @@ def _follow_port(view: View) -> Iterator[Finding]:
 
 
 def _roles(view: View) -> Iterator[Finding]:
-    known, rings = frameworks.of(view).roles, strategy(view) == _ALLREDUCE
+    roles, rings = frameworks.of(view).roles, strategy(view) == _ALLREDUCE
     for role, own in view["elastic.roles"].items():
-        count, where = int(own["replicas"]), path("elastic.roles", role, "replicas")
-        if count and (role not in known or (rings and role != "worker")):
-            yield Finding(where, *_no_such_role(view, role))
-        elif role in known and 0 < known[role].most < count:
+        count, location = int(own["replicas"]), path("elastic.roles", role, "replicas")
+        if count and (role not in roles or (rings and role != "worker")):
+            yield Finding(location, *_no_such_role(view, role))
+        elif role in roles and 0 < roles[role].most < count:
             yield Finding(
-                where,
-                f"{view['elastic.framework']} has at most {known[role].most} {role}",
-                f"use {known[role].most}",
+                location,
+                f"{view['elastic.framework']} has at most {roles[role].most} {role}",
+                f"use {roles[role].most}",
             )
         for side, amounts in own["resources"].items():
             if view["gpuResource"] in amounts:
@@ -87,17 +87,17 @@ def _roles(view: View) -> Iterator[Finding]:
 
 def _no_such_role(view: View, role: str) -> tuple[str, str]:
     framework = view["elastic.framework"]
-    known = frameworks.of(view).roles
-    if role in known:
+    roles = frameworks.of(view).roles
+    if role in roles:
         return (
             f"the job has no {role}: with {_ALLREDUCE} there are workers alone",
             "remove it, or set elastic.strategy: ParameterServerStrategy",
         )
     having = [name for name, recipe in frameworks.recipes().items() if role in recipe.roles]
-    others = " or ".join(f"elastic.framework: {name}" for name in having)
+    allowed = " or ".join(f"elastic.framework: {name}" for name in having)
     return (
-        f"the job has no {role}; {framework} has {', '.join(known)}",
-        f"remove it, or set {others}",
+        f"the job has no {role}; {framework} has {', '.join(roles)}",
+        f"remove it, or set {allowed}",
     )
 
 
@@ -105,12 +105,14 @@ def _unused(view: View) -> Iterator[Finding]:
     recipe = frameworks.of(view)
     for role, own in view["elastic.roles"].items():
         about = recipe.roles.get(role, frameworks.Role())
-        made = strategy(view) == _SERVERS and role == "ps"
-        if own["replicas"] or about.least or made:
+        by_framework = strategy(view) == _SERVERS and role == "ps"
+        if own["replicas"] or about.least or by_framework:
             continue
-        given = [key for key in ("gpusPerPod", "env", "command", "args", "podTemplate") if own[key]]
-        given += [f"resources.{side}" for side, amounts in own["resources"].items() if amounts]
-        for key in given:
+        settings = [
+            key for key in ("gpusPerPod", "env", "command", "args", "podTemplate") if own[key]
+        ]
+        settings += [f"resources.{side}" for side, amounts in own["resources"].items() if amounts]
+        for key in settings:
             yield Finding(
                 path("elastic.roles", role, *key.split(".")),
                 f"does nothing: the job has no {role}",
@@ -140,13 +142,13 @@ def _one_process(view: View) -> Iterator[Finding]:
 
 
 def _too_many(view: View) -> Iterator[Finding]:
-    asked = size(view)
-    if asked is None or view["elastic.mode"] != "static":
+    requested = size(view)
+    if requested is None or view["elastic.mode"] != "static":
         return
     counts = {
         role: max(int(view["elastic.roles"][role]["replicas"]), about.least)
         for role, about in frameworks.of(view).roles.items()
-    } | {"worker": asked.nodes}
+    } | {"worker": requested.nodes}
     release, namespace = view.release or "a", view.namespace or "a"
     needed = sum(
         count * len(f'"{release}-{role}-{count}.{release}.{namespace}.svc:65535",')

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from allranks.names import KAI_TOPOLOGY, VOLCANO_TIERS
-from allranks.values.rules.rule import Finding, Rule, View, path
+from allranks.values.rules.base import Finding, Rule, View, path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,40 +81,42 @@ def _gang_timeout(view: View) -> Iterator[Finding]:
 def _level(view: View) -> Iterator[Finding]:
     topology = view["scheduling.topology"]
     if topology["mode"] != "none" and topology["level"] not in topology["labels"]:
-        known = ", ".join(topology["labels"]) or "none yet"
+        labels = ", ".join(topology["labels"]) or "none yet"
         yield Finding(
             path("scheduling.topology.level"),
-            f"{topology['level']} has no label in scheduling.topology.labels, which names {known}",
+            f"{topology['level']} has no label in scheduling.topology.labels, which names {labels}",
             f"use one of them, or add {topology['level']}: <node label>",
         )
 
 
 def _gpu_type(view: View) -> Iterator[Finding]:
     label, value = view["gpuType.label"], view["gpuType.value"]
-    chosen = view["scheduling.nodeSelector"].get(label)
-    if value and chosen is not None and chosen != value:
+    selected = view["scheduling.nodeSelector"].get(label)
+    if value and selected is not None and selected != value:
         yield Finding(
             path("scheduling.nodeSelector", label),
-            f"selects {chosen}, and gpuType.value selects {value}; no node is both",
+            f"selects {selected}, and gpuType.value selects {value}; no node is both",
             "remove one of them",
         )
 
 
 def _tolerations(view: View) -> Iterator[Finding]:
     for index, toleration in enumerate(view["scheduling.tolerations"]):
-        where = path("scheduling.tolerations", index)
+        location = path("scheduling.tolerations", index)
         operator = toleration.get("operator", "Equal")
         if operator == "Exists" and toleration.get("value"):
             yield Finding(
-                (*where, "value"), "operator Exists takes no value", "remove it, or use Equal"
+                (*location, "value"), "operator Exists takes no value", "remove it, or use Equal"
             )
         if not toleration.get("key") and operator != "Exists":
             yield Finding(
-                where, "without a key the operator must be Exists", "add a key, or operator: Exists"
+                location,
+                "without a key the operator must be Exists",
+                "add a key, or operator: Exists",
             )
         if "tolerationSeconds" in toleration and toleration.get("effect") != "NoExecute":
             yield Finding(
-                (*where, "tolerationSeconds"),
+                (*location, "tolerationSeconds"),
                 "is for the effect NoExecute alone",
                 "add effect: NoExecute, or remove it",
             )

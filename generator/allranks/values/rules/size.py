@@ -1,4 +1,4 @@
-"""Rules about the size of the job: what does not divide is refused, never rounded.
+"""Rules about the size of the job: a size that does not divide is refused, not rounded.
 
 The arithmetic is the layout's own; a test holds the two equal. It is here so that a wrong size is
 reported together with everything else that is wrong.
@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from allranks.model.workers import Numbers
-from allranks.values.rules.rule import Finding, Rule, View, path
-from allranks.words import number_of, plural
+from allranks.humanize import number_of, plural
+from allranks.model.elastic_size import Numbers
+from allranks.schema.fixes import Fix
+from allranks.values.rules.base import Finding, Rule, View, path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,14 +26,14 @@ SIZE = (
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """So many nodes with so many GPUs each; the last may have fewer."""
+    """A number of nodes with a number of GPUs each; the last may have fewer."""
 
     nodes: int
     gpus: int
 
 
 def size(view: View) -> Size | None:
-    """The size that the values ask for, without a look at a cluster.
+    """The size in the values, without regard to a cluster.
 
     Args:
         view: of a rule that declares `SIZE`.
@@ -40,7 +41,7 @@ def size(view: View) -> Size | None:
     Returns:
         None where the numbers contradict each other; a rule here says so.
     """
-    gpus, per_node, nodes = int(view["gpus"]), each(view), _nodes(view)
+    gpus, per_node, nodes = int(view["gpus"]), gpus_per_node(view), _nodes(view)
     if not gpus:
         return Size(nodes or 1, per_node)
     if per_node:
@@ -54,22 +55,22 @@ def size(view: View) -> Size | None:
 
 
 def hosts(view: View) -> int:
-    """The nodes that a number of workers means: an MPI launcher with ranks is one more."""
+    """The number of nodes for a number of workers: an MPI launcher with ranks is one more."""
     if view.workload == "elastic":
         return int(view["own.roles.worker.replicas"])
     workers = int(view.get("own.numWorkers", 0))
     return workers + 1 if workers and view["own.runLauncherAsWorker"] else workers
 
 
-def each(view: View) -> int:
-    """GPUs of each node, where they are given; the nodes of an elastic job are its workers."""
+def gpus_per_node(view: View) -> int:
+    """The GPUs of each node, where they are given; an elastic job's nodes are its workers."""
     if view.workload == "elastic":
         return numbers(view).each
     return int(view["gpusPerNode"])
 
 
 def numbers(view: View) -> Numbers:
-    """What an elastic job's values say about its size; of a rule that declares `SIZE`."""
+    """The size of an elastic job in its values, for rules that declare `SIZE`."""
     auto = view["own.auto"]
     return Numbers(
         auto=view["own.mode"] == "auto",
@@ -84,7 +85,7 @@ def numbers(view: View) -> Numbers:
 
 
 def most_nodes(view: View) -> int:
-    """The most nodes that a job may grow to; 0 where their number is fixed, or has no bound."""
+    """The most nodes of a job; 0 where the number is fixed, or unbounded."""
     if view.workload == "elastic":
         return numbers(view).bounds[1]
     return int(view["own.elastic.maxNodes"])
@@ -96,8 +97,8 @@ def uneven(view: View) -> bool:
 
 
 def asks_gpus(view: View) -> bool:
-    """Whether the job has GPUs at all; of a rule that declares `SIZE`."""
-    return bool(view["gpus"] or each(view))
+    """Whether the job requests GPUs, for rules that declare `SIZE`."""
+    return bool(view["gpus"] or gpus_per_node(view))
 
 
 def divisors(number: int) -> set[int]:
@@ -107,14 +108,14 @@ def divisors(number: int) -> set[int]:
 
 
 def _nodes(view: View) -> int:
-    """Nodes that are asked for; an elastic job starts with its most, unless the GPUs decide."""
+    """The requested nodes; an elastic job starts with its most, unless GPUs decide."""
     nodes = int(view["nodes"]) or hosts(view)
-    decided = view["gpus"] and (each(view) or view["nodeShape.gpus"])
+    decided = view["gpus"] and (gpus_per_node(view) or view["nodeShape.gpus"])
     return nodes if nodes or decided else most_nodes(view)
 
 
 def _count(view: View, gpus: int, per_node: int) -> int:
-    """The nodes that a total takes at so many each; 0 where it leaves a rest that may not be."""
+    """The nodes for a total at so many each; 0 where an invalid rest remains."""
     if gpus % per_node and not (uneven(view) and gpus > per_node):
         return 0
     return -(-gpus // per_node)
@@ -125,27 +126,39 @@ def _neighbours(number: int, step: int) -> str:
     return f"{below} or {below + step}" if below else f"{step}"
 
 
+def _nearest(number: int, step: int) -> int:
+    """The nearest multiple; of two that are as near, the smaller."""
+    below = number - number % step
+    return below if below and number - below <= below + step - number else below + step
+
+
 def _gpus_divide(view: View) -> Iterator[Finding]:
-    gpus, per_node, nodes = int(view["gpus"]), each(view), _nodes(view)
+    gpus, per_node, nodes = int(view["gpus"]), gpus_per_node(view), _nodes(view)
     if gpus and per_node and not _count(view, gpus, per_node):
         yield Finding(
             path("gpus"),
             f"{plural(gpus, 'GPU')} {number_of(gpus, 'is', 'are')} no multiple of gpusPerNode, "
             f"which is {per_node}",
-            f"ask for {_neighbours(gpus, per_node)} GPUs, or leave gpusPerNode out and set "
-            f"nodeShape.gpus: {per_node}",
+            Fix(
+                f"ask for {_neighbours(gpus, per_node)} GPUs, or leave gpusPerNode out and set "
+                f"nodeShape.gpus: {per_node}",
+                value=_nearest(gpus, per_node),
+            ),
         )
     elif gpus and not per_node and nodes and gpus % nodes:
         fewer = max(part for part in divisors(gpus) if part < nodes)
         yield Finding(
             path("gpus"),
             f"{plural(gpus, 'GPU')} cannot be split equally over {plural(nodes, 'node')}",
-            f"ask for {_neighbours(gpus, nodes)} GPUs, or for {plural(fewer, 'node')}",
+            Fix(
+                f"ask for {_neighbours(gpus, nodes)} GPUs, or for {plural(fewer, 'node')}",
+                value=_nearest(gpus, nodes),
+            ),
         )
 
 
 def _gpus_agree(view: View) -> Iterator[Finding]:
-    gpus, per_node = int(view["gpus"]), each(view)
+    gpus, per_node = int(view["gpus"]), gpus_per_node(view)
     nodes = int(view["nodes"]) or hosts(view)
     count = _count(view, gpus, per_node) if gpus and per_node else 0
     if count and nodes and nodes != count:
@@ -158,29 +171,29 @@ def _gpus_agree(view: View) -> Iterator[Finding]:
 
 
 def _node_shape(view: View) -> Iterator[Finding]:
-    most, asked = int(view["nodeShape.gpus"]), size(view)
-    if not most or asked is None or asked.gpus <= most:
+    most, requested = int(view["nodeShape.gpus"]), size(view)
+    if not most or requested is None or requested.gpus <= most:
         return
-    if each(view):
-        hint, where = f"use at most {plural(most, 'GPU')} per node", "gpusPerNode"
+    if gpus_per_node(view):
+        hint, location = f"use at most {plural(most, 'GPU')} per node", "gpusPerNode"
     else:
         hint = f"use at least {plural(-(-int(view['gpus']) // most), 'node')}"
-        where = "nodes" if view["nodes"] else "gpus"
+        location = "nodes" if view["nodes"] else "gpus"
     yield Finding(
-        path(where),
-        f"a node would need {plural(asked.gpus, 'GPU')}, and nodeShape.gpus says it has {most}",
+        path(location),
+        f"a node would need {plural(requested.gpus, 'GPU')}, and nodeShape.gpus says it has {most}",
         hint,
     )
 
 
 def _procs(view: View) -> Iterator[Finding]:
-    procs, asked = int(view["procsPerNode"]), size(view)
-    if asked is not None and asked.gpus and procs > asked.gpus:
+    procs, requested = int(view["procsPerNode"]), size(view)
+    if requested is not None and requested.gpus and procs > requested.gpus:
         yield Finding(
             path("procsPerNode"),
-            f"{procs} processes would share {plural(asked.gpus, 'GPU')} of a node; "
+            f"{procs} processes would share {plural(requested.gpus, 'GPU')} of a node; "
             "each needs its own",
-            f"use at most {asked.gpus}, or leave it out for one process per GPU",
+            f"use at most {requested.gpus}, or leave it out for one process per GPU",
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 from typing import TYPE_CHECKING, Any
 
-from allranks.values.rules.rule import Finding, Rule, View, path
+from allranks.values.rules.base import Finding, Rule, View, path
 from allranks.values.rules.size import SIZE, most_nodes, size
 
 if TYPE_CHECKING:
@@ -63,8 +63,8 @@ def _settings_used(view: View) -> Iterator[Finding]:
 
 
 def _shared(view: View) -> Iterator[Finding]:
-    asked = size(view)
-    if asked is None or max(asked.nodes, most_nodes(view)) < 2:  # noqa: PLR2004
+    requested = size(view)
+    if requested is None or max(requested.nodes, most_nodes(view)) < 2:  # noqa: PLR2004
         return
     for name, volume in _volumes(view):
         if _new(volume) and _ONE_NODE.issuperset(volume["accessModes"]):
@@ -76,29 +76,31 @@ def _shared(view: View) -> Iterator[Finding]:
 
 
 def _mount_paths(view: View) -> Iterator[Finding]:
-    seen: dict[str, str] = {}
+    mounts: dict[str, str] = {}
     fixed = _TAKEN + (_TAKEN_BY_MPI if view.workload == "mpi" else ())
     for name, volume in _volumes(view):
         if not _on(volume):
             continue
-        where, mount = path(f"storage.{name}.mountPath"), volume["mountPath"]
+        location, mount = path(f"storage.{name}.mountPath"), volume["mountPath"]
         folder = posixpath.normpath("/" + mount.lstrip("/"))
-        taken = next((each for each in fixed if _clash(folder, each)), "")
-        if taken:
+        conflict = next((path for path in fixed if _clash(folder, path)), "")
+        if conflict:
             yield Finding(
-                where, f"{mount} would hide {taken}, which the pod needs", f"use /mnt/{name}"
+                location, f"{mount} would hide {conflict}, which the pod needs", f"use /mnt/{name}"
             )
         elif ".." in mount.split("/"):
-            yield Finding(where, f'{mount} has a ".." in it', f"write {folder}")
-        elif folder in seen:
-            yield Finding(where, f"{mount} is also where {seen[folder]} is mounted", f"use /{name}")
+            yield Finding(location, f'{mount} has a ".." in it', f"write {folder}")
+        elif folder in mounts:
+            yield Finding(
+                location, f"{mount} is also where {mounts[folder]} is mounted", f"use /{name}"
+            )
         else:
-            seen[folder] = f"storage.{name}"
+            mounts[folder] = f"storage.{name}"
 
 
-def _clash(folder: str, taken: str) -> bool:
+def _clash(folder: str, other: str) -> bool:
     """Whether a mount would be inside a folder, or would cover it."""
-    return folder == "/" or f"{taken}/".startswith(f"{folder}/") or folder.startswith(f"{taken}/")
+    return folder == "/" or f"{other}/".startswith(f"{folder}/") or folder.startswith(f"{other}/")
 
 
 RULES = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from allranks.values.rules.rule import Finding, Rule, View, path
+from allranks.values.rules.base import Finding, Rule, View, path
 from allranks.values.rules.size import SIZE, size
 
 if TYPE_CHECKING:
@@ -72,21 +72,24 @@ def _stateful(view: View) -> Iterator[Finding]:
             )
 
 
-def _etcd_v2(view: View) -> Iterator[Finding]:
-    if view["torchrun.rdzvBackend"] == "etcd-v2":
+def _etcd(view: View) -> Iterator[Finding]:
+    # torch makes both backends with python-etcd, which knows this API alone.
+    if (backend := view["torchrun.rdzvBackend"]) in _ETCD:
         yield Finding(
             path("torchrun.rdzvBackend"),
-            "etcd-v2 speaks a protocol that etcd has dropped in version 3.6",
+            f"{backend} needs python-etcd in the image, and the v2 API of an etcd older than 3.6 "
+            "(--enable-v2)",
             "use c10d, which needs no etcd",
         )
 
 
 def _local_addr(view: View) -> Iterator[Finding]:
-    asked = size(view)
-    if view["torchrun.localAddr"] and asked is not None and asked.nodes > 1:
+    requested = size(view)
+    if view["torchrun.localAddr"] and requested is not None and requested.nodes > 1:
         yield Finding(
             path("torchrun.localAddr"),
-            f"gives all {asked.nodes} nodes the same address, so that they cannot be told apart",
+            f"gives all {requested.nodes} nodes the same address, "
+            "so that they cannot be told apart",
             "leave it out: each node finds its own",
         )
 
@@ -137,10 +140,10 @@ RULES = (
         workload="torchrun",
     ),
     Rule(
-        "etcd-v2",
-        "The backend `etcd-v2` is deprecated.",
+        "etcd",
+        "The backends `etcd` and `etcd-v2` need the v2 API, which etcd 3.6 dropped.",
         ("torchrun.rdzvBackend",),
-        _etcd_v2,
+        _etcd,
         warning=True,
         workload="torchrun",
     ),

@@ -189,15 +189,17 @@ def test_empty_patch_changes_nothing(probe: Any) -> None:
 
 def test_unknown_directives_are_refused(refusal: Any) -> None:
     """A directive that is not supported is named, not rendered."""
-    said = refusal(podTemplate={"spec": {"$setElementOrder/containers": []}})
-    assert "ERROR: podTemplate: the directive $setElementOrder/containers is not supported" in said
-    said = refusal(podTemplate={"spec": {"affinity": {"$patch": "drop"}}})
-    assert "ERROR: podTemplate: $patch: drop is not a directive" in said
+    message = refusal(podTemplate={"spec": {"$setElementOrder/containers": []}})
+    assert (
+        "ERROR: podTemplate: the directive $setElementOrder/containers is not supported" in message
+    )
+    message = refusal(podTemplate={"spec": {"affinity": {"$patch": "drop"}}})
+    assert "ERROR: podTemplate: $patch: drop is not a directive" in message
 
 
 def test_pod_template_is_merged_last(render: Any, pod: Any) -> None:
     """The podTemplate wins over everything the chart sets, the trainer's own fields included."""
-    made = render(
+    manifests = render(
         gpus=1,
         shm={"size": "1Gi"},
         podTemplate={
@@ -213,12 +215,12 @@ def test_pod_template_is_merged_last(render: Any, pod: Any) -> None:
             },
         },
     )
-    template = pod(made)
+    template = pod(manifests)
     assert template["metadata"]["labels"]["extra"] == "yes"
     spec = template["spec"]
     assert "terminationGracePeriodSeconds" not in spec
     assert spec["enableServiceLinks"] is True
-    assert ["trainer", "side"] == [each["name"] for each in spec["containers"]]
+    assert ["trainer", "side"] == [container["name"] for container in spec["containers"]]
     assert "terminationMessagePolicy" not in spec["containers"][0]
     assert spec["containers"][0]["tty"] is True
-    assert ["entry"] == [each["name"] for each in spec["volumes"]]
+    assert ["entry"] == [volume["name"] for volume in spec["volumes"]]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from allranks.model import quantity
+from allranks.k8s import quantity
 
 _PROBE = """
 {{- $products := list -}}
@@ -72,11 +72,11 @@ def test_known_products(given_quantity: str | float, count: int, product: str, p
 @pytest.mark.parametrize("wrong", ["lots", "8GB", "1 Gi", "", ".", "Gi", "1e", "0x10", "1.2.3"])
 def test_what_is_no_quantity_is_refused(wrong: str, refusal: Any) -> None:
     """A wrong unit is named with its place."""
-    said = refusal(gpus=2, resources={"perGpu": {"memory": wrong}})
-    assert f'ERROR: resources.perGpu.memory: "{wrong}" is not a Kubernetes quantity' in said
+    message = refusal(gpus=2, resources={"perGpu": {"memory": wrong}})
+    assert f'ERROR: resources.perGpu.memory: "{wrong}" is not a Kubernetes quantity' in message
 
 
 def test_too_many_digits_are_refused(refusal: Any) -> None:
     """Rather than lose a digit the chart refuses."""
-    said = refusal(gpus=2, resources={"perGpu": {"memory": "1234567890123"}})
-    assert "more digits than a template can multiply exactly" in said
+    message = refusal(gpus=2, resources={"perGpu": {"memory": "1234567890123"}})
+    assert "more digits than a template can multiply exactly" in message

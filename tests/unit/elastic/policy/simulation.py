@@ -7,14 +7,20 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from allranks.elastic.policy import state as states
-from allranks.elastic.policy.seen import WORKER, Decision, OutOfMemory, Seen, Worker
-from allranks.elastic.policy.settings import Settings
+from allranks.elastic.policy.observation import (
+    WORKER,
+    JobObservation,
+    OutOfMemory,
+    PolicyDecision,
+    Worker,
+)
+from allranks.elastic.policy.settings import PolicySettings
 from allranks.elastic.policy.step import step
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from allranks.elastic.policy.state import State
+    from allranks.elastic.policy.state import PolicyState
 
 LOOK_SECONDS = 15.0
 
@@ -32,10 +38,10 @@ class Job:
     """
 
     curve: Callable[[int], float]
-    settings: Settings = field(default_factory=Settings)
+    settings: PolicySettings = field(default_factory=PolicySettings)
     least: int = 1
     most: int = 16
-    wish: int = 1
+    desired: int = 1
     noise: float = 0.0
     room: int = 10_000
     slow: dict[str, float] = field(default_factory=dict)
@@ -47,24 +53,24 @@ class Job:
     target: int = 0
     generation: int = 0
     changes: list[tuple[float, int]] = field(default_factory=list)
-    said: list[Decision] = field(default_factory=list)
-    lost: int = 0
+    decisions: list[PolicyDecision] = field(default_factory=list)
+    lost_workers: int = 0
     out_of_memory: list[OutOfMemory] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Start with the workers of the first plan."""
         self.random = random.Random(self.seed)  # noqa: S311 - noise, not a secret
-        self.state: State = states.begin(
+        self.state: PolicyState = states.begin(
             self.settings,
-            wish=self.wish,
+            desired=self.desired,
             least=self.least,
             most=self.most,
             now=self.now,
             fixed=self.fixed,
         )
-        self.target = self.wish
-        self.ids = list(range(self.wish))
-        self.next_id = self.wish
+        self.target = self.desired
+        self.ids = list(range(self.desired))
+        self.next_id = self.desired
         self.counts: dict[int, Worker] = {}
         self.ready_at = self.now
         self._restart()
@@ -85,7 +91,7 @@ class Job:
 
     def words(self, reason: str) -> list[str]:
         """The sentences of a reason so far."""
-        return [one.message for one in self.said if one.reason == reason]
+        return [decision.message for decision in self.decisions if decision.reason == reason]
 
     def scale(self, count: int) -> None:
         """Somebody asks for another number by hand."""
@@ -93,49 +99,49 @@ class Job:
 
     def lose(self, count: int, seconds: float) -> None:
         """Some pods die, and are replaced after a while."""
-        self.lost = count
+        self.lost_workers = count
         self._restart()
         self.run(seconds)
-        self.lost = 0
+        self.lost_workers = 0
         self._restart()
 
     def _running(self) -> list[int]:
-        return self.ids[: max(0, min(len(self.ids) - self.lost, self.room))]
+        return self.ids[: max(0, min(len(self.ids) - self.lost_workers, self.room))]
 
     def _restart(self) -> None:
         self.generation += 1
         self.ready_at = self.now + self.start_up
-        self.counts = {one: Worker(f"w-{one}", training=True) for one in self._running()}
+        self.counts = {uid: Worker(f"w-{uid}", training=True) for uid in self._running()}
 
     def _train(self) -> None:
         if self.now < self.ready_at or not self.reports or not self.counts:
             return
         off = 1 + self.random.uniform(-self.noise, self.noise)
-        dragged = max([1.0, *(self.slow.get(one.pod, 1.0) for one in self.counts.values())])
-        done = self.curve(len(self.counts)) * LOOK_SECONDS * off / dragged / len(self.counts)
-        for one, worker in self.counts.items():
+        dragged = max([1.0, *(self.slow.get(count.pod, 1.0) for count in self.counts.values())])
+        samples = self.curve(len(self.counts)) * LOOK_SECONDS * off / dragged / len(self.counts)
+        for uid, worker in self.counts.items():
             busy = LOOK_SECONDS / 2 / dragged * self.slow.get(worker.pod, 1.0)
-            self.counts[one] = replace(
+            self.counts[uid] = replace(
                 worker,
                 steps=worker.steps + 5,
-                samples=worker.samples + done,
+                samples=worker.samples + samples,
                 busy=worker.busy + busy * (1 + self.random.uniform(-self.noise, self.noise)),
             )
 
     def _look(self) -> None:
         running = self._running()
         workers = tuple(
-            self.counts.get(one, Worker(f"w-{one}", running=one in running)) for one in self.ids
+            self.counts.get(uid, Worker(f"w-{uid}", running=uid in running)) for uid in self.ids
         )
-        seen = Seen(
+        observation = JobObservation(
             workers=workers,
             target=self.target,
             generation=self.generation,
             out_of_memory=tuple(self.out_of_memory),
             replicas={WORKER: self.target, "ps": 2},
         )
-        self.state, decisions = step(self.state, seen, self.now)
-        self.said += decisions
+        self.state, decisions = step(self.state, observation, self.now)
+        self.decisions += decisions
         for decision in decisions:
             for pod in decision.remove:
                 self.ids.remove(int(pod.removeprefix("w-")))

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from allranks.elastic.policy.settings import Settings
+from allranks.elastic.policy.settings import PolicySettings
 
 from .simulation import Job, amdahl, linear, peaked, saturating
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 HOUR = 3600.0
-ONCE = Settings(retry_seconds=0)
+ONCE = PolicySettings(retry_seconds=0)
 
 
 def test_a_job_that_scales_grows_to_the_most_that_is_allowed() -> None:
@@ -132,7 +132,7 @@ def test_growth_almost_at_the_threshold_is_kept_and_not_extended() -> None:
 
 def test_a_job_whose_size_is_fixed_stays() -> None:
     """autoScale: false."""
-    job = Job(linear, wish=3, fixed="autoScale is false").run(2 * HOUR)
+    job = Job(linear, desired=3, fixed="autoScale is false").run(2 * HOUR)
     assert [] == job.changes
 
 
@@ -170,8 +170,8 @@ def test_what_the_cluster_has_no_room_for_is_given_back() -> None:
     """Pods that wait too long are taken away, and training goes on with those that run."""
     job = Job(linear, most=16, room=6).run(HOUR)
     assert 6 == job.size
-    said = job.words("NoRoom")[0]
-    assert said.startswith("6 of 8 workers run after 300 s: the cluster has no room for more")
+    message = job.words("NoRoom")[0]
+    assert message.startswith("6 of 8 workers run after 300 s: the cluster has no room for more")
     assert "which is what the cluster has room for" in job.words("Settled")[-1]
 
 
@@ -185,6 +185,6 @@ def test_a_job_takes_the_room_that_comes_free() -> None:
 
 def test_fewer_than_the_least_wait_for_room_and_say_so_once() -> None:
     """There is nothing to give back below the least."""
-    job = Job(linear, least=4, wish=4, room=2).run(2 * HOUR)
+    job = Job(linear, least=4, desired=4, room=2).run(2 * HOUR)
     assert [] == job.changes
     assert ["2 of 4 workers run after 300 s; waiting for the others"] == job.words("NoRoom")

@@ -1,4 +1,4 @@
-"""How many pods of a workload start together, and the PodGroup that says so.
+"""The number of pods that a workload starts together, and their PodGroup.
 
 Shared by the dialects, which differ only in where they write it.
 """
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-    from allranks.postrender.asks import Scheduling
+    from allranks.postrender.requests import Scheduling
     from allranks.postrender.workloads import Workload
 
 _LABEL_MAX = names.DNS_LABEL_MAX
 
 
-def size(workload: Workload, ask: Scheduling) -> int:
-    """The pods that must start together; 0 where the workload is no gang.
+def gang_size(workload: Workload, ask: Scheduling) -> int:
+    """The number of pods that must start together; 0 for no gang.
 
     A Deployment, a ReplicaSet or a bare Pod is none: its pods are of use one by one. Neither is a
     workload whose pods are not all made at once: a gang that waits for a pod which is made only
@@ -50,7 +50,7 @@ def size(workload: Workload, ask: Scheduling) -> int:
 
 
 def checked(workload: Workload, ask: Scheduling) -> int:
-    """The gang that is asked for; 0 where it is all pods.
+    """The requested size of the gang; 0 where it is all pods.
 
     Raises:
         InputError: more are asked for than there are.
@@ -61,14 +61,14 @@ def checked(workload: Workload, ask: Scheduling) -> int:
 
 
 def _one_after_another(workload: Workload) -> tuple[str, str] | None:
-    """Why a workload's pods are not all made at once, and how to change it; None where they are."""
+    """The reason that pods are not created at once, and a fix; None where they are."""
     if workload.kind == "StatefulSet":
         policy = workload.edit.get(("spec", "podManagementPolicy"))
         if policy == "Parallel" or workload.pods in (0, 1):
             return None
-        why = f"podManagementPolicy is {policy or 'OrderedReady, the default'}"
+        cause = f"podManagementPolicy is {policy or 'OrderedReady, the default'}"
         return (
-            f"{why}: each pod is made when the one before it is ready",
+            f"{cause}: each pod is made when the one before it is ready",
             "set podManagementPolicy: Parallel for a gang",
         )
     if workload.kind != "JobSet":
@@ -88,22 +88,22 @@ def _one_after_another(workload: Workload) -> tuple[str, str] | None:
 
 
 def _in_waves(job: Any) -> tuple[str, str] | None:
-    """Why a Job makes some pods only when others have ended; None where it makes all at once."""
+    """The reason that a Job creates pods only after others; None where it does not."""
     completions, parallelism = get(job, ("spec", "completions")), get(job, ("spec", "parallelism"))
     parallelism = 1 if parallelism is None else parallelism
     if not isinstance(completions, int) or not isinstance(parallelism, int):
         return None
     if not 0 < parallelism < completions:
         return None
-    why = f"completions are {completions} and parallelism is {parallelism}"
+    reason = f"completions are {completions} and parallelism is {parallelism}"
     return (
-        f"{why}: some pods are made only when others have ended",
+        f"{reason}: some pods are made only when others have ended",
         "set parallelism to completions for a gang",
     )
 
 
 def refuse_other_group(workload: Workload, ask: Scheduling, group: str) -> None:
-    """Refuse what is asked of a gang, where the chart has put the pods into a group of its own.
+    """Refuse gang options where the chart has put the pods into a group of its own.
 
     Args:
         workload: the object.
@@ -122,19 +122,19 @@ def refuse_other_group(workload: Workload, ask: Scheduling, group: str) -> None:
         )
 
 
-def check_kept(workload: Workload, ask: Scheduling, ours: dict[str, Any], kept: Any) -> None:
-    """Check that a PodGroup which is there already says what is asked.
+def check_kept(workload: Workload, ask: Scheduling, ours: dict[str, Any], existing: Any) -> None:
+    """Check that an existing PodGroup agrees with the request.
 
     Args:
         workload: the object whose gang it is.
         ask: what it asks.
         ours: the spec of the PodGroup that would have been added.
-        kept: the spec of the one that is there.
+        existing: the spec of the one that is there.
 
     Raises:
         InputError: it says something else.
     """
-    asked = {
+    requested = {
         "minMember": ask.gang_min,
         "queue": ask.queue,
         "priorityClassName": ask.priority_class,
@@ -143,8 +143,8 @@ def check_kept(workload: Workload, ask: Scheduling, ours: dict[str, Any], kept: 
         "topologyConstraint": ask.topology.asked,
     }
     for key, value in ours.items():
-        there = get(kept, (key,))
-        if asked.get(key) and there != value:
+        there = get(existing, (key,))
+        if requested.get(key) and there != value:
             workload.edit.refuse(
                 ("metadata", "name"),
                 f"{key} of its PodGroup is {there!r} in the stream, and {value!r} is asked for",
@@ -161,16 +161,16 @@ def check_shared(members: Iterable[tuple[Workload, Scheduling]]) -> None:
     Raises:
         InputError: more pods must start together than the objects make.
     """
-    made: dict[tuple[str, str], int | None] = {}
-    asked = {}
+    minimums: dict[tuple[str, str], int | None] = {}
+    requested = {}
     for workload, ask in members:
         key = (str(workload.edit.get(("metadata", "namespace"))), ask.gang_name)
-        before, pods = made.get(key, 0), workload.pods
+        before, pods = minimums.get(key, 0), workload.pods
         # What has no pods is suspended, and has them later.
-        made[key] = before + pods if pods and before is not None else None
-        asked[key] = workload, ask
-    for key, (workload, ask) in asked.items():
-        pods = made[key]
+        minimums[key] = before + pods if pods and before is not None else None
+        requested[key] = workload, ask
+    for key, (workload, ask) in requested.items():
+        pods = minimums[key]
         if pods is not None:
             _check(workload, ask.gang_min, pods)
 
@@ -213,8 +213,8 @@ def group(
     return {"apiVersion": api_version, "kind": "PodGroup", "metadata": metadata, "spec": spec}
 
 
-def label_value(workload: Workload, text: str, what: str) -> str:
-    """A text that is written as a label's value, if Kubernetes takes it as one.
+def label_value(workload: Workload, text: str, noun: str) -> str:
+    """The text, if Kubernetes accepts it as a label's value.
 
     Raises:
         InputError: the API server would refuse it.
@@ -224,7 +224,7 @@ def label_value(workload: Workload, text: str, what: str) -> str:
     if not plain or len(text) > _LABEL_MAX:
         workload.edit.refuse(
             ("metadata", "labels"),
-            f"{what} is written as a label, and {text!r} cannot be one",
+            f"{noun} is written as a label, and {text!r} cannot be one",
             f"use letters, digits and - _ . inside, at most {_LABEL_MAX}",
         )
     return text

@@ -9,19 +9,19 @@ from __future__ import annotations
 
 from allranks.names import KAI_TOPOLOGY
 from allranks.postrender.passes.scheduling.gang import (
+    gang_size,
     group,
     label_value,
     name,
     refuse_other_group,
-    size,
 )
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from allranks.postrender.asks import Scheduling
     from allranks.postrender.edit import Path
+    from allranks.postrender.requests import Scheduling
     from allranks.postrender.workloads import Workload
 
 QUEUE = "kai.scheduler/queue"
@@ -55,10 +55,10 @@ def apply(workload: Workload, ask: Scheduling) -> list[dict[str, Any]]:
             edit.put((*labels, PRIORITY_CLASS), value)
     for template in workload.trainers:
         edit.default((*template.spec, "schedulerName"), ask.scheduler_name or SCHEDULER)
-    if ask.gang_name and (least := size(workload, ask)):
+    if ask.gang_name and (least := gang_size(workload, ask)):
         return [_shared(workload, ask, least)]
-    if other := _other_group(workload):
-        refuse_other_group(workload, ask, other)
+    if group := _other_group(workload):
+        refuse_other_group(workload, ask, group)
         return []
     _gang(workload, ask)
     _topology(workload, ask)
@@ -90,7 +90,7 @@ def _shared(workload: Workload, ask: Scheduling, least: int) -> dict[str, Any]:
 
 
 def _other_group(workload: Workload) -> str:
-    """The PodGroup that the chart has put the pods into; "" where KAI's grouper makes it."""
+    """The PodGroup that the chart puts the pods into; "" where KAI's grouper creates it."""
     for template in workload.trainers:
         group = workload.edit.get((*template.annotations, POD_GROUP))
         if group is not None:
@@ -100,7 +100,7 @@ def _other_group(workload: Workload) -> str:
 
 def _gang(workload: Workload, ask: Scheduling) -> None:
     edit = workload.edit
-    if workload.kind == "StatefulSet" or (least := size(workload, ask)) == 0:
+    if workload.kind == "StatefulSet" or (least := gang_size(workload, ask)) == 0:
         return
     if workload.kind == "JobSet":
         # Up to v0.14 KAI takes an absent policy for InOrder, and then groups each job alone.

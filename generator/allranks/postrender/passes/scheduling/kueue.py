@@ -10,7 +10,7 @@ from allranks.postrender.passes.scheduling.gang import checked, label_value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from allranks.postrender.asks import Scheduling
+    from allranks.postrender.requests import Scheduling
     from allranks.postrender.workloads import Workload
 
 QUEUE_NAME = "kueue.x-k8s.io/queue-name"
@@ -33,7 +33,7 @@ def apply(workload: Workload, ask: Scheduling) -> None:
     edit = workload.edit
     # Kueue does not know some controllers, but their pods. A CronJob's Jobs are what is queued.
     by_pod = workload.kind in _UNKNOWN
-    for top in [one.path for one in workload.trainers] if by_pod else [workload.job]:
+    for top in [path.path for path in workload.trainers] if by_pod else [workload.job]:
         labels = (*top, "metadata", "labels")
         # The queue was an annotation once, and Kueue still reads it.
         edit.drop((*top, "metadata", "annotations", QUEUE_NAME))
@@ -48,9 +48,9 @@ def apply(workload: Workload, ask: Scheduling) -> None:
     key = TOPOLOGY.get(ask.topology.mode)
     if key and ask.topology.asked:
         for template in workload.trainers:
-            for other in (*TOPOLOGY.values(), _UNCONSTRAINED):
-                if other != key:
-                    edit.drop((*template.annotations, other))
+            for annotation in (*TOPOLOGY.values(), _UNCONSTRAINED):
+                if annotation != key:
+                    edit.drop((*template.annotations, annotation))
             edit.put((*template.annotations, key), ask.topology.key)
 
 

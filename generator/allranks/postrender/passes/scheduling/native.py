@@ -6,13 +6,13 @@ the pods' own, and topology is the placement pass's affinity.
 
 from __future__ import annotations
 
-from allranks.postrender.passes.scheduling.gang import group, name, refuse_other_group, size
+from allranks.postrender.passes.scheduling.gang import gang_size, group, name, refuse_other_group
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from allranks.postrender.asks import Scheduling
+    from allranks.postrender.requests import Scheduling
     from allranks.postrender.workloads import Workload
 
 API_VERSION = "scheduling.x-k8s.io/v1alpha1"
@@ -27,7 +27,7 @@ def apply(workload: Workload, ask: Scheduling) -> list[dict[str, Any]]:
             edit.default((*template.spec, "schedulerName"), ask.scheduler_name)
         if ask.priority_class:
             edit.default((*template.spec, "priorityClassName"), ask.priority_class)
-    least = size(workload, ask) if ask.dialect == "coscheduling" else 0
+    least = gang_size(workload, ask) if ask.dialect == "coscheduling" else 0
     if not least:
         return []
     gang = name(workload, ask)

@@ -7,13 +7,13 @@ itself, from annotations.
 from __future__ import annotations
 
 from allranks.names import VOLCANO_TIERS
-from allranks.postrender.passes.scheduling.gang import group, name, refuse_other_group, size
+from allranks.postrender.passes.scheduling.gang import gang_size, group, name, refuse_other_group
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from allranks.postrender.asks import Scheduling
+    from allranks.postrender.requests import Scheduling
     from allranks.postrender.workloads import Workload
 
 API_VERSION = "scheduling.volcano.sh/v1beta1"
@@ -26,17 +26,17 @@ MODES = {"required": "hard", "preferred": "soft"}
 
 
 def apply(workload: Workload, ask: Scheduling) -> list[dict[str, Any]]:
-    """Write the scheduler's name and the group's, and make the group."""
+    """Write the names of the scheduler and the group, and create the group."""
     edit = workload.edit
     for template in workload.trainers:
         edit.default((*template.spec, "schedulerName"), ask.scheduler_name or SCHEDULER)
         if ask.priority_class:
             edit.default((*template.spec, "priorityClassName"), ask.priority_class)
-    if other := _other_group(workload, ask):
-        refuse_other_group(workload, ask, other)
+    if annotated := _other_group(workload, ask):
+        refuse_other_group(workload, ask, annotated)
         return []
     whole = _with_own(workload, ask)
-    least = size(workload, whole)
+    least = gang_size(workload, whole)
     templates = {template.path for template in workload.trainers}
     owners = {(), workload.job}
     if least and workload.kind != "CronJob" and (gang := name(workload, ask)):
@@ -61,7 +61,7 @@ def apply(workload: Workload, ask: Scheduling) -> list[dict[str, Any]]:
 
 
 def _other_group(workload: Workload, ask: Scheduling) -> str:
-    """The PodGroup that the chart has put the pods into; "" where there is none but ours."""
+    """The PodGroup that the chart puts the pods into; "" where there is only ours."""
     ours = ask.gang_name or workload.name
     for template in workload.trainers:
         for key in (GROUP_NAME, _GROUP_ALIAS):
@@ -72,7 +72,7 @@ def _other_group(workload: Workload, ask: Scheduling) -> str:
 
 
 def _with_own(workload: Workload, ask: Scheduling) -> Scheduling:
-    """What is asked and, where nothing is, what the chart asks by Volcano's own annotations."""
+    """The request, completed by the chart's own Volcano annotations."""
     queue, least = ask.queue, ask.gang_min
     for path in ((), workload.job, *(template.path for template in workload.trainers)):
         annotations = (*path, "metadata", "annotations")

@@ -1,0 +1,202 @@
+"""`allranks logs`: the logs of a run's pods, each line with its rank."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from allranks import names
+from allranks.cli import options, pod_choice
+from allranks.cli.commands import attach
+from allranks.cli.target import run_argument, target_options
+from allranks.errors import NotFoundError, RunError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from allranks.cli.console import Console
+    from allranks.cli.target import ClusterTarget, Target
+    from allranks.cluster.pod_selection import RankIdentity
+    from allranks.k8s.manifest import Manifest
+    from allranks.model.rank_lines import LineSelection, LogWriters
+
+
+@click.command("logs", short_help="Show the logs of a run.")
+@run_argument
+@target_options
+@click.option("-f", "--follow", is_flag=True, help="Go on until the run has ended.")
+@pod_choice.RANK
+@pod_choice.NODE
+@pod_choice.ROLE
+@click.option(
+    "--tail",
+    type=click.IntRange(min=0),
+    help="Of what is there, only so many last lines of each pod.",
+)
+@options.output_option("text", "json")
+@options.pass_console
+def logs_command(
+    console: Console,
+    *,
+    name: str,
+    target: Target,
+    follow: bool,
+    rank: int | None,
+    node: int | None,
+    role: str,
+    tail: int | None,
+    output: str,
+) -> None:
+    """Show what the pods of run NAME wrote, each line with its rank.
+
+    Where a pod has several processes, what it says besides theirs is the node's. mpirun prints the
+    lines of all its ranks, so those are the launcher's. With -o json each line is an object of its
+    own.
+
+    \b
+    Example:
+      allranks logs demo --follow
+      allranks logs demo --rank 1 --tail 100
+      allranks logs demo --role launcher
+    """
+    from allranks.model.rank_lines import LineSelection, about_mpi
+
+    selection = pod_choice.check_selection(LineSelection(rank, node, role))
+    site = target.site(console)
+    unread: list[str] = []
+    if site is None:
+        lines = _local_lines(name, target, selection, follow=follow, tail=tail)
+    elif follow:
+        from allranks.cli.follow import FollowOptions
+
+        how = FollowOptions(logs="all", selection=selection, quiet=True, as_json=output == "json")
+        attach.follow(console, name, site, replace(how, tail=tail))
+        return
+    else:
+        lines = _cluster_lines(name, site, unread, selection, tail=tail)
+    is_empty = True
+    for data in lines:
+        if is_empty and rank is not None and data["role"] == names.ROLE_LAUNCHER:
+            console.note(about_mpi(rank))
+        is_empty = False
+        if output == "json":
+            console.raw(json.dumps(data, ensure_ascii=False) + "\n")
+        else:
+            console.log(data["who"], data["text"])
+    for message in unread:
+        console.note(message)
+    if unread:
+        raise RunError(
+            f"{len(unread)} of the logs cannot be read",
+            hint=f"`{names.CLI} status {name}` shows whether their pods and nodes are well",
+        )
+    if is_empty:
+        console.note(f"no such line is there: `{names.CLI} status {name}` shows how its pods are")
+
+
+def _local_lines(
+    name: str, target: Target, selection: LineSelection, *, follow: bool, tail: int | None
+) -> Iterator[dict[str, Any]]:
+    from allranks.cluster.logs import PodLogLine
+    from allranks.cluster.pod_selection import RankIdentity
+    from allranks.local import runs as local_runs
+
+    lines = local_runs.logs(
+        name,
+        target.local_namespace,
+        selection.rank,
+        node=selection.node,
+        role=selection.role or None,
+        follow=follow,
+        tail=tail,
+    )
+    for line in lines:
+        where = (line.pod, RankIdentity(line.role, line.rank), line.container, line.attempt)
+        yield PodLogLine(*where, line.text, line.writers, line.process).as_dict()
+
+
+def _cluster_lines(
+    name: str, site: ClusterTarget, unread: list[str], selection: LineSelection, *, tail: int | None
+) -> Iterator[dict[str, Any]]:
+    """Yield the lines so far, pod by pod, ordered by roles, numbers and attempts.
+
+    Args:
+        name: the run.
+        site: where it is.
+        unread: gets a sentence on each log that cannot be read.
+        selection: the pods or processes whose lines are shown.
+        tail: how many last lines of each start of a container to show; None for all.
+    """
+    from allranks.cluster import pod_selection as podset
+
+    attempts: dict[RankIdentity, int] = {}
+    pods, ranks = pod_choice.select_pods(name, site, selection, by_line=True)
+    for pod in pods:
+        who = ranks.of(pod)
+        # The log of the start before a restart comes first.
+        for previous in (True, False) if podset.was_restarted(pod) else (False,):
+            attempt = attempts[who] = attempts.get(who, -1) + 1
+            if not podset.has_started(pod):
+                continue
+            try:
+                lines = _Start(pod, who, attempt, previous).lines(site, selection, tail)
+            except (RunError, NotFoundError) as error:
+                # A node that does not answer must not hide the logs of the others; and the log of
+                # an earlier start may be gone.
+                if not previous:
+                    pod_name = pod["metadata"]["name"]
+                    unread.append(f"the log of pod {pod_name}: {error.problem.message}")
+                continue
+            yield from lines
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """One start of the training container: its pod, the pod's rank, and which start it is."""
+
+    pod: Manifest
+    who: RankIdentity
+    attempt: int
+    previous: bool
+
+    def lines(
+        self, site: ClusterTarget, selection: LineSelection, tail: int | None
+    ) -> Iterable[dict[str, Any]]:
+        """Return its selected lines, at most `tail` last ones.
+
+        Raises:
+            RunError: it cannot be read.
+            NotFoundError: it does not exist.
+        """
+        from allranks.cluster import pod_selection as podset
+
+        name, container = self.pod["metadata"]["name"], podset.main_container(self.pod)
+        writers = podset.writers(self.pod)
+        # The last lines of one of several processes are not the last lines of its pod.
+        mixed = selection.rank is not None and (writers.prefixed or writers.mpirun)
+        stream = site.cluster.logs(
+            name,
+            namespace=site.namespace,
+            container=container,
+            previous=self.previous,
+            tail=None if mixed else tail,
+        )
+        lines = self._read(stream, selection, writers)
+        return deque(lines, maxlen=tail) if mixed and tail is not None else lines
+
+    def _read(
+        self, stream: Iterable[str], selection: LineSelection, writers: LogWriters
+    ) -> Iterator[dict[str, Any]]:
+        from allranks.cluster import pod_selection as podset
+        from allranks.cluster.logs import PodLogLine
+
+        name, container = self.pod["metadata"]["name"], podset.main_container(self.pod)
+        for text in stream:
+            process, rest = writers.split(text)
+            if selection.has_line(self.who.role, writers, process):
+                where = (name, self.who, container, self.attempt)
+                yield PodLogLine(*where, rest, writers, process).as_dict()

@@ -1,0 +1,437 @@
+"""`allranks run`: a job from its values file to its end, on a cluster or on this machine.
+
+The exit code is the job's own, so that a script can go on from it.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from allranks import names
+from allranks.cli import options, status_view
+from allranks.cli.commands import runs
+from allranks.cli.target import target_options
+from allranks.cluster import crds, paths, permissions
+from allranks.cluster.pod_selection import RankIdentity
+from allranks.errors import (
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    EXIT_TERMINATED,
+    AllranksError,
+    InputError,
+    NameTakenError,
+)
+from allranks.helm import binary as helm_binary
+from allranks.helm import releases
+from allranks.local import runs as local_runs
+from allranks.local import values as local_values
+from allranks.model import rank_lines
+from allranks.service import prepare, render
+from allranks.yamlio import load
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from allranks.cli.console import Console
+    from allranks.cli.target import ClusterTarget, Target
+    from allranks.cluster.interface import Rules
+    from allranks.helm.releases import ReleaseRef
+    from allranks.model.status import RunStatus
+    from allranks.service.prepare import PreparedJob
+    from allranks.service.render import Rendered
+    from allranks.values.sources import Sources
+
+
+@click.command("run", short_help="Run a job and follow it to its end.")
+@options.release_argument
+@options.values_options
+@target_options
+@options.helm_option
+@click.option("--detach", is_flag=True, help="Return when it has started; it goes on by itself.")
+@click.option("--replace", is_flag=True, help="Remove a run of the same name first.")
+@click.option(
+    "--logs",
+    type=click.Choice(["lead", "all", "none"]),
+    default="lead",
+    show_default=True,
+    help="Which logs to show: 'lead' is rank 0's or the launcher's. On a cluster.",
+)
+@options.timeout_option("Stop following after this time; the job goes on. On a cluster.")
+@click.option("--nodes-from-cluster", is_flag=True, help="Fit the job to the cluster's free nodes.")
+@click.option(
+    "--workdir",
+    metavar="DIR",
+    type=click.Path(),
+    help="Where the programs start, with --on local. Default: the first values file's folder.",
+)
+@options.output_option("text", "json")
+@options.pass_console
+def run_command(
+    console: Console,
+    *,
+    name: str,
+    sources: Sources,
+    target: Target,
+    detach: bool,
+    replace: bool,
+    logs: str,
+    timeout: float | None,
+    nodes_from_cluster: bool,
+    workdir: str | None,
+    output: str,
+) -> None:
+    """Run the job NAME and follow it to its end.
+
+    On a cluster it is a Helm release of this name. Ctrl-C leaves the job there and ends the
+    following only; `allranks delete` ends the job.
+
+    With --on local its pods are processes of this machine, with real torchrun or mpirun, and the
+    image is not used. Ctrl-C stops the job.
+
+    Each line of the log starts with its rank. The exit code is the job's own: 0, or that of the
+    rank that failed first; 130 after Ctrl-C.
+
+    \b
+    Example:
+      allranks run demo -f values.yaml
+      allranks run demo -f values.yaml -n research --detach
+      allranks run demo -f values.yaml --on local
+    """
+    site = target.site(console)
+    if site is None:
+        if nodes_from_cluster:
+            raise InputError("is for a cluster", path="--nodes-from-cluster", hint="leave it out")
+        folder = working_folder(workdir, sources)
+        prepared = prepare.prepare(
+            sources, release=name, namespace=target.local_namespace, is_local=True
+        )
+        raise click.exceptions.Exit(
+            run_here(
+                console,
+                prepared,
+                name,
+                target,
+                folder,
+                detach=detach,
+                replace=replace,
+                output=output,
+            )
+        )
+
+    if workdir is not None:
+        raise InputError(
+            "is for --on local: a pod starts in its image's folder",
+            path="--workdir",
+            hint="set workingDir in the values",
+        )
+    fit = prepare.FitTarget("", nodes_from_cluster, target.context, target.kubeconfig)
+    prepared = prepare.prepare(sources, release=name, namespace=site.namespace, fit=fit)
+    plan = Plan(detach=detach, replace=replace, logs=logs, timeout=timeout, output=output)
+    raise click.exceptions.Exit(run_on_cluster(console, prepared, site.home(name), site, plan))
+
+
+_STATUS_SECONDS = 1.0
+_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+@dataclass(frozen=True, slots=True)
+class LocalRun:
+    """A run of this machine that is ready to start."""
+
+    manifests: list[Any]
+    name: str
+    namespace: str
+    folder: Path
+
+    def start(self, *, foreground: bool) -> local_runs.Handle:
+        """Start it as processes of this machine."""
+        return local_runs.start(
+            self.manifests,
+            name=self.name,
+            namespace=self.namespace,
+            workdir=self.folder,
+            foreground=foreground,
+        )
+
+
+def run_here(
+    console: Console,
+    prepared: PreparedJob,
+    name: str,
+    target: Target,
+    folder: Path,
+    *,
+    detach: bool,
+    replace: bool,
+    output: str,
+) -> int:
+    """Start a job here and follow it; return the exit code.
+
+    Args:
+        console: where to show it.
+        prepared: its checked values.
+        name: the run.
+        target: its namespace, and the helm to use.
+        folder: where its programs start.
+        detach: return when it has started.
+        replace: remove a run of the same name first.
+        output: text or json.
+    """
+    namespace = target.local_namespace
+    binary = helm_binary.find(target.helm)
+    if replace:
+        _remove(name, namespace)
+    local = local_values.values_for_this_machine(prepared.loaded.user, prepared.loaded.values)
+    text = render.manifests(prepared, binary, name, namespace, local.values)
+    for note in (*prepared.notes, *local.notes):
+        console.note(note)
+    job = LocalRun(load.load_all(text), name, namespace, folder)
+    if detach:
+        _started(console, job.start(foreground=False), output)
+        return 0
+    return _to_its_end(console, job, output)
+
+
+def working_folder(workdir: str | None, sources: Sources) -> Path:
+    """Return the working folder of a run: `workdir`, else the folder of the first values file.
+
+    Raises:
+        InputError: there is no such folder.
+    """
+    if workdir is not None:
+        folder = Path(workdir)
+        if not folder.is_dir():
+            raise InputError(f"{workdir!r} is not a folder", path="--workdir", hint="name a folder")
+        return folder.absolute()
+    first = next((file for file in sources.files if file != "-"), "")
+    return Path(first).absolute().parent if first else Path.cwd()
+
+
+def _remove(name: str, namespace: str) -> None:
+    if any((run.name, run.namespace) == (name, namespace) for run in local_runs.list_runs()):
+        local_runs.delete(name, namespace)
+
+
+def _to_its_end(console: Console, job: LocalRun, output: str) -> int:
+    with _stopping(console) as interrupted, job.start(foreground=True) as handle:
+        interrupted.handle = handle
+        status = _follow_here(console, handle, output)
+    if output == "json":
+        console.json(status.as_dict())
+    else:
+        console.text("")
+        status_view.show(console, status, time.time())
+    return interrupted.code or status_view.exit_code(status)
+
+
+def _started(console: Console, handle: local_runs.Handle, output: str) -> None:
+    status = handle.status()
+    if output == "json":
+        console.json(status.as_dict())
+        return
+    for note in handle.notes:
+        console.note(note)
+    console.text(f"started {status.name}")
+    console.command(f"{names.CLI} logs {status.name} --on local --follow")
+    console.command(f"{names.CLI} status {status.name} --on local")
+
+
+def _follow_here(console: Console, handle: local_runs.Handle, output: str) -> RunStatus:
+    training = status_view.TrainingProgress()
+    last_note: tuple[float, str] = (0.0, "")
+
+    def line() -> str:
+        nonlocal last_note
+        if time.monotonic() - last_note[0] > _STATUS_SECONDS:
+            status = handle.status()
+            took = status_view.duration(status.started_at, None, time.time())
+            last_note = (time.monotonic(), f"{status.phase}: {status_view.counts(status)}, {took}")
+        return ", ".join(part for part in (last_note[1], training.text) if part)
+
+    for note in handle.notes:
+        console.note(note)
+    with console.progress(lambda _: line()):
+        for entry in handle.follow():
+            training.read(entry.text)
+            pod = str(RankIdentity(entry.role, entry.rank))
+            who = rank_lines.who(pod, entry.role, entry.writers, entry.process)
+            console.log(who, entry.text, result=output != "json")
+    return handle.wait()
+
+
+@dataclass(slots=True)
+class _Interrupted:
+    """The state of Ctrl-C and SIGTERM handling.
+
+    Attributes:
+        handle: the run, once it is started.
+        times: how many signals came.
+        code: the exit code of the first of them; 0 before.
+    """
+
+    handle: local_runs.Handle | None = None
+    times: int = 0
+    code: int = 0
+
+
+@contextmanager
+def _stopping(console: Console) -> Iterator[_Interrupted]:
+    """Stop the run in order on Ctrl-C and SIGTERM, and at once on a second one.
+
+    The log is followed until the run has ended: a trainer may log its last checkpoint.
+    """
+    state = _Interrupted()
+
+    def interrupt(number: int, _frame: object) -> None:
+        terminated = number == signal.SIGTERM
+        if state.handle is None:
+            if terminated:
+                raise SystemExit(EXIT_TERMINATED)
+            raise KeyboardInterrupt
+        state.times += 1
+        if state.times == 1:
+            state.code = EXIT_TERMINATED if terminated else EXIT_INTERRUPTED
+            again = "SIGTERM" if terminated else "Ctrl-C"
+            console.note(f"stopping; a second {again} stops at once")
+        state.handle.stop(at_once=state.times > 1, terminated=terminated)
+
+    before = {number: signal.signal(number, interrupt) for number in _STOP_SIGNALS}
+    try:
+        yield state
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How to run a job.
+
+    Attributes:
+        detach: return when it has started.
+        replace: remove a run of the same name first.
+        logs: lead, all or none.
+        timeout: seconds to follow it; None is to its end.
+        output: text or json.
+    """
+
+    detach: bool = False
+    replace: bool = False
+    logs: str = "lead"
+    timeout: float | None = None
+    output: str = "text"
+
+
+def run_on_cluster(
+    console: Console, prepared: PreparedJob, home: ReleaseRef, site: ClusterTarget, plan: Plan
+) -> int:
+    """Install a job and follow it; return the exit code.
+
+    Raises:
+        InputError: the name is taken, or the namespace is not there.
+        AllranksError: the cluster does not answer, or forbids it; nothing is left of the run.
+    """
+    suspended = bool((prepared.loaded.values.get("runPolicy") or {}).get("suspend"))
+    detach = plan.detach or suspended
+    # Helm renders in a process of its own, while the cluster is asked here.
+    with ThreadPoolExecutor(1) as beside:
+        rendering_ = beside.submit(render.for_cluster, prepared, home)
+        rules = site.cluster.rules(home.namespace)
+        rendered = rendering_.result()
+    if rules is not None:
+        missing = permissions.missing(
+            rules, permissions.to_run(rendered.objects, follow=not detach)
+        )
+        if missing:
+            raise permissions.refusal(site.cluster.where, home.namespace, missing)
+        _check_status(prepared, home, site, rules)
+    for note in prepared.notes:
+        console.note(note)
+    if plan.replace:
+        runs.remove(site.cluster, home)
+    install(console, rendered, home)
+    if not detach:
+        kinds = tuple({str(manifest.get("kind")) for manifest in rendered.objects})
+        return _follow_on_cluster(console, home, site, plan, kinds)
+    if plan.output == "json":
+        console.json({"name": home.name, "namespace": home.namespace})
+        return EXIT_OK
+    console.text(f"started {home.name}{' (suspended)' if suspended else ''}")
+    for line in ("resume" if suspended else "attach", "status", "delete"):
+        console.command(f"{names.CLI} {line} {home.name}{_where(home)}")
+    return EXIT_OK
+
+
+def _check_status(
+    prepared: PreparedJob, home: ReleaseRef, site: ClusterTarget, rules: Rules
+) -> None:
+    """Refuse if the chart would render a TrainingRun that the user may not create.
+
+    The chart decides by the kinds that the cluster serves, so that the TrainingRun is not among the
+    rendered manifests. The cluster is asked for its kinds only if the right is missing.
+    """
+    if (prepared.loaded.values.get("status") or {}).get("enabled") != "auto":
+        return  # what the values say was rendered, and looked at
+    missing = permissions.missing(rules, permissions.TO_HAVE_A_STATUS)
+    if missing and crds.serves(site.cluster, paths.TRAINING_RUNS):
+        refusal = permissions.refusal(site.cluster.where, home.namespace, missing)
+        raise type(refusal)(
+            refusal.problem.message,
+            hint=f"{refusal.problem.hint}; or do without its status: --set status.enabled=false",
+        )
+
+
+def install(console: Console, rendered: Rendered, home: ReleaseRef) -> None:
+    """Install a release; after a failure its remains are removed.
+
+    Raises:
+        AllranksError: helm or the cluster refused, in our words.
+    """
+    try:
+        releases.install(home, rendered.chart, rendered.values, post_render=rendered.post_render)
+    except KeyboardInterrupt:
+        console.note(f"interrupted while it was installed: `{names.CLI} delete {home.name}`")
+        raise
+    except AllranksError as error:
+        if not isinstance(error, NameTakenError):
+            releases.take_back(home)
+        raise
+
+
+def _follow_on_cluster(
+    console: Console, home: ReleaseRef, site: ClusterTarget, plan: Plan, kinds: tuple[str, ...]
+) -> int:
+    # Who only starts a job does not wait for what reads its status.
+    from allranks.cli import follow, status_view
+
+    how = follow.FollowOptions(
+        logs=plan.logs, timeout=plan.timeout, json=plan.output == "json", kinds=kinds
+    )
+    try:
+        status = follow.follow(console, site.cluster, home.name, home.namespace, how)
+    except KeyboardInterrupt:
+        where = _where(home)
+        console.note(
+            f"{home.name} goes on in the cluster: `{names.CLI} attach {home.name}{where}` follows "
+            f"it again, `{names.CLI} delete {home.name}{where}` ends it"
+        )
+        return EXIT_INTERRUPTED
+    if plan.output == "json":
+        console.json(status.as_dict())
+    else:
+        console.text("")
+        status_view.show(console, status, time.time())
+    return status_view.exit_code(status)
+
+
+def _where(home: ReleaseRef) -> str:
+    """Return the flags that select a run."""
+    return f" -n {home.namespace}"

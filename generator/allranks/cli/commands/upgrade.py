@@ -1,0 +1,171 @@
+"""`allranks upgrade`: change the values of a run, or report the fields that cannot change."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+import click
+
+from allranks import names
+from allranks.cli import options
+from allranks.cli.target import run_argument, target_options
+from allranks.errors import InputError, InvalidValues, Problem, RunError
+from allranks.service import prepare
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from allranks.cli.console import Console
+    from allranks.cli.target import Target
+    from allranks.cluster.upgrade import Obstacle
+    from allranks.values.sources import Sources
+
+_RECREATE_SECONDS = 300.0
+_THERE = "cannot change while it is there"
+
+
+@click.command("upgrade", short_help="Bring a run to new values.")
+@run_argument
+@options.values_options
+@target_options
+@options.helm_option
+@click.option(
+    "--recreate",
+    is_flag=True,
+    help="Replace all pods of the run where a change needs it. Volumes stay.",
+)
+@options.timeout_option("How long to wait until the old pods are gone.", _RECREATE_SECONDS)
+@click.option("--dry-run", is_flag=True, help="Only say what would happen.")
+@options.output_option("text", "json")
+@options.pass_console
+def upgrade_command(
+    console: Console,
+    *,
+    name: str,
+    sources: Sources,
+    target: Target,
+    recreate: bool,
+    timeout: float,
+    dry_run: bool,
+    output: str,
+) -> None:
+    """Bring run NAME to new values.
+
+    What Kubernetes changes on objects that are there is applied. What it does not (most of a Job)
+    is named field by field before anything is sent, and so is another pod template of an elastic
+    job that runs; --recreate then replaces workers, launcher and master, and the training starts
+    again from its last checkpoint. A run on this machine is not changed: the error says how it is
+    started anew.
+
+    \b
+    Example:
+      allranks upgrade demo -f values.yaml --set runPolicy.ttlSecondsAfterFinished=3600
+      allranks upgrade demo -f values.yaml --recreate
+    """
+    site = target.site(console)
+    if site is None:
+        raise _not_here(name, target, sources)
+    from allranks.cli.commands import runs
+    from allranks.cluster import crds, upgrade
+    from allranks.helm import releases
+    from allranks.service import render
+
+    prepared = prepare.prepare(sources, release=name, namespace=site.namespace)
+    home = site.home(name)
+    rendered = render.for_cluster(prepared, home)
+    release = releases.find(home)
+    if release is None:
+        raise runs.missing(site.cluster, home)
+    _check_kinds(name, crds.unserved(site.cluster, release.manifests))
+    outlook = upgrade.preview(site.cluster, site.namespace, rendered.objects, release.manifests)
+    for note in prepared.notes:
+        console.note(note)
+    for missing in outlook.missing:
+        console.note(f"{missing} is gone (it has ended): the upgrade starts it anew")
+    stuck = [obstacle for obstacle in outlook.obstacles if not (recreate and obstacle.replaceable)]
+    if stuck:
+        raise refusal(name, stuck)
+    if dry_run:
+        doomed = [f"{obstacle.kind}/{obstacle.name}" for obstacle in outlook.obstacles]
+        _report(console, name, doomed, output, would=True)
+        return
+    replaced: list[str] = []
+    if outlook.obstacles:
+        upgrade.recreate(
+            site.cluster,
+            name,
+            site.namespace,
+            outlook.obstacles,
+            timeout=timeout,
+            tell=replaced.append,
+        )
+    releases.upgrade(home, rendered.chart, rendered.values, post_render=rendered.post_render)
+    _report(console, name, replaced, output, would=False)
+
+
+def _check_kinds(name: str, kinds: Sequence[str]) -> None:
+    """Refuse a release with objects whose kinds the cluster no longer serves, as helm would.
+
+    Raises:
+        RunError: there are some.
+    """
+    if kinds:
+        raise RunError(
+            f"the cluster no longer has the kind of {', '.join(kinds)}, which release {name} "
+            "holds: helm cannot upgrade it",
+            hint=f"`{names.CLI} operator install --crds-only` brings the kinds of {names.CLI} "
+            f"back; or `{names.CLI} delete {name}`, and run it anew",
+        )
+
+
+def _not_here(name: str, target: Target, sources: Sources) -> InputError:
+    """Return the error for a run on this machine, with the command that runs it with new values.
+
+    Raises:
+        InputError: there is no such run.
+    """
+    from allranks.local import runs as local_runs
+
+    local_runs.status(name, target.local_namespace)
+    words = [names.CLI, "run", name]
+    words += [word for file in sources.files for word in ("-f", file)]
+    words += [word for kind, text in sources.sets for word in (f"--{kind}", text)]
+    words += ["-n", target.namespace] if target.namespace else []
+    again = shlex.join([*words, "--on", "local", "--replace"])
+    return InputError(
+        "a run on this machine keeps the values that it was started with",
+        path="--on",
+        hint=f"`{again}` ends it and starts it anew, from its last checkpoint where it writes one",
+    )
+
+
+def refusal(name: str, obstacles: Sequence[Obstacle]) -> InvalidValues:
+    """Return the error for fields that cannot change, with their old and new values."""
+    problems: list[Problem] = []
+    for obstacle in obstacles:
+        hint = (
+            f"`{names.CLI} upgrade {name} --recreate` replaces it"
+            if obstacle.replaceable
+            else "leave it as it is, or use a claim of your own (existingClaim): it is never "
+            "replaced, because its data would be lost"
+        )
+        where = f"{obstacle.kind}/{obstacle.name}"
+        reason = f"cannot change while it runs: {obstacle.keeps}" if obstacle.keeps else _THERE
+        for change in obstacle.changes:
+            path = f"{where} {change.path}"
+            problems.append(Problem(path, f"{reason}: {change}", hint))
+        if obstacle.message and (obstacle.keeps or not obstacle.changes):
+            problems.append(Problem(where, f"cannot change as asked: {obstacle.message}", hint))
+    return InvalidValues(problems)
+
+
+def _report(
+    console: Console, name: str, replaced: Sequence[str], output: str, *, would: bool
+) -> None:
+    if output == "json":
+        console.json({"name": name, "replaced": list(replaced), "dryRun": would})
+        return
+    console.text(f"{'would upgrade' if would else 'upgraded'} {name}")
+    for item in replaced:
+        console.text(f"  {'would replace' if would else 'replaced'} {item}")

@@ -1,0 +1,154 @@
+"""`allranks validate`, `init` and `presets`: commands on values alone."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from allranks import names
+from allranks.cli import options
+from allranks.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from allranks.cli.console import Console
+    from allranks.service.prepare import PreparedJob
+    from allranks.values.sources import Sources
+
+
+@click.command("validate", short_help="Check values; name every problem and its fix.")
+@click.argument("name", required=False, default="")
+@options.values_options
+@options.namespace_option
+@click.option("--fix", is_flag=True, help="Write the fixes that are certain into the -f files.")
+@click.option(
+    "--unsafe-fixes", is_flag=True, help="With --fix or --diff: those too that are a guess."
+)
+@click.option("--diff", is_flag=True, help="Show what --fix would write, and write nothing.")
+@click.option("--yes", is_flag=True, help="With --fix: write without asking.")
+@options.output_option("text", "json")
+@options.pass_console
+def validate_command(
+    console: Console,
+    *,
+    name: str,
+    sources: Sources,
+    namespace: str,
+    fix: bool,
+    unsafe_fixes: bool,
+    diff: bool,
+    yes: bool,
+    output: str,
+) -> None:
+    """Check values, and the release NAME where one is given.
+
+    Every problem is shown with its place and its fix; nothing is sent, and without --fix nothing is
+    written. Exit code 2 means that there are problems.
+
+    --fix shows its changes as a diff and asks before it writes them. What it cannot fix, or must
+    not, is left with the reason: a guess, or a value that no file named with -f has.
+
+    \b
+    Example:
+      allranks validate -f values.yaml --set gpus=16
+      allranks validate -f values.yaml --fix
+    """
+    if yes and diff:
+        raise InputError(
+            "--diff writes nothing, and --yes is for writing without a question",
+            hint="leave one of them out",
+        )
+    if (unsafe_fixes and not (fix or diff)) or (yes and not fix):
+        raise InputError(
+            "--unsafe-fixes is for --fix and --diff, and --yes is for --fix alone",
+            hint="add --fix, or leave them out",
+        )
+    from allranks.service import prepare
+
+    def check(sources: Sources, fixes: Mapping[str, Any]) -> None:
+        prepared = prepare.prepare(sources, release=name, namespace=namespace, by_helm=False)
+        _show_prepared(console, prepared, output, fixes)
+
+    if not (fix or diff):
+        check(sources, {})
+        return
+    from allranks.cli import fixing
+
+    request = fixing.FixRequest(name, namespace, unsafe_fixes, diff, yes)
+    fixing.fix(console, sources, request, check)
+
+
+def _show_prepared(
+    console: Console, prepared: PreparedJob, output: str, fixes: Mapping[str, Any]
+) -> None:
+    from allranks.service import prepare
+
+    if output == "json":
+        console.json(
+            {
+                "ok": True,
+                "exitCode": 0,
+                "problems": [],
+                "warnings": [warning.as_dict() for warning in prepared.warnings],
+                "workload": prepared.loaded.workload,
+                "layout": prepared.layout.to_values(),
+                "processes": prepared.layout.processes,
+                **(prepared.trials.as_dict() if prepared.trials is not None else {}),
+                **(prepared.layout.of_roles() if prepared.layout.roles else {}),
+                **fixes,
+            }
+        )
+        return
+    for note in prepared.notes:
+        console.note(note)
+    console.text(f"ok  {prepare.summary(prepared)}")
+
+
+@click.command("init", short_help="Print a commented values file to start from.")
+@click.argument("workload", metavar="WORKLOAD", type=click.Choice(names.WORKLOADS))
+@options.pass_console
+def init_command(console: Console, workload: str) -> None:
+    """Print a commented values file for WORKLOAD, ready to be edited.
+
+    \b
+    Example:
+      allranks init torchrun > values.yaml
+    """
+    console.raw(files("allranks.cli").joinpath("starters", f"{workload}.yaml").read_text("utf-8"))
+
+
+@click.command("presets", short_help="List the presets that a values file can name.")
+@click.argument("name", required=False, shell_complete=options.complete_preset)
+@options.output_option("table", "json")
+@options.pass_console
+def presets_command(console: Console, *, name: str | None, output: str) -> None:
+    """List the presets, or print the values of preset NAME.
+
+    A preset is named in a values file (`preset: h100-8x`, or a list of names) or with --preset;
+    what you write yourself wins over it.
+
+    \b
+    Example:
+      allranks presets
+      allranks validate -f values.yaml --preset h100-8x
+    """
+    from allranks.values import presets
+
+    if name is not None:
+        document = presets.load(name)
+        if output == "json":
+            console.json(document.data)
+            return
+        path = next(preset.path for preset in presets.list() if preset.name == name)
+        console.raw(path.read_text("utf-8"))
+        return
+    available = presets.list()
+    if output == "json":
+        console.json([{"name": item.name, "description": item.description} for item in available])
+    else:
+        console.table(
+            ["NAME", "FOR"], [(item.name, item.description) for item in available], wrap="FOR"
+        )

@@ -1,0 +1,169 @@
+"""Complete the commands in messages, so that they can be pasted.
+
+A layer that names a command in a fix, such as ```allranks status demo```, knows the run and not the
+flags that the user typed for it: the place (``-n``, ``--context``, ``--kubeconfig``, …), the name,
+and, if a command reads values, ``-f`` and ``--set``. They are added here, in one place, to each
+command between backticks that takes them and lacks them.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from allranks import names
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+_COMMAND = re.compile(rf"`({names.CLI} [^`]+)`")
+_NAME = re.compile(r"(?<= )NAME(?= |$)")
+_FILE = re.compile(r" -f (FILE|values\.yaml)(?= |$)")
+
+# The options for the place of a run, and those for its values: their names in Python, and the flags
+# to add.
+_PLACE = {
+    "namespace": "-n",
+    "on": "--on",
+    "context": "--context",
+    "kubeconfig": "--kubeconfig",
+    "helm": "--helm",
+    "journal": "--journal",
+}
+_VALUES = {
+    "values": "-f",
+    "preset": "--preset",
+    "set": "--set",
+    "set_string": "--set-string",
+    "set_json": "--set-json",
+    "set_file": "--set-file",
+    "set_literal": "--set-literal",
+}
+_ON_A_CLUSTER = frozenset({"context", "kubeconfig", "helm"})
+# Groups whose names and namespaces are not those of runs.
+_OF_THEIR_OWN = ("operator", "sweep")
+
+
+@dataclass(frozen=True, slots=True)
+class CommandLineParts:
+    """The parts of the typed command line that other commands need.
+
+    Attributes:
+        command: the command, such as ``("upgrade",)`` or ``("sweep", "status")``.
+        name: the name of the run; "" if there is none.
+        options: the values of each option, by its name in Python.
+    """
+
+    command: tuple[str, ...] = ()
+    name: str = ""
+    options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def group(self) -> str:
+        """The group whose names are not those of runs; "" for a command on runs."""
+        return _group(self.command)
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """The signature of a command.
+
+    Attributes:
+        command: its words after the program's name.
+        options: the flags of each option, by its name in Python.
+        arguments: how many positional arguments it requires.
+    """
+
+    command: tuple[str, ...]
+    options: Mapping[str, tuple[str, ...]]
+    arguments: int = 0
+
+
+def pasteable(
+    text: str, invocation: CommandLineParts, signature: Callable[[Sequence[str]], Signature | None]
+) -> str:
+    """Return a text in which each command between backticks can be pasted.
+
+    A bare command (```allranks delete```, without a run) stays as it is, and a flag that a command
+    has already is not added.
+
+    Args:
+        text: the text.
+        invocation: the command line of the user.
+        signature: returns the signature of the command in some words; None if there is no such
+            command.
+    """
+
+    def completed(match: re.Match[str]) -> str:
+        return f"`{_completed(match[1], invocation, signature)}`"
+
+    return _COMMAND.sub(completed, text)
+
+
+def _completed(
+    line: str, invocation: CommandLineParts, signature: Callable[[Sequence[str]], Signature | None]
+) -> str:
+    """Return a command with the typed flags that it takes; see `pasteable`."""
+    try:
+        words = shlex.split(line)[1:]
+    except ValueError:
+        return line
+    options = signature(words)
+    if options is None:
+        return line
+    own = words[len(options.command) :]
+    if sum(not word.startswith("-") for word in own) < options.arguments:
+        return line
+    of_runs = not invocation.group and not _group(options.command)
+    if of_runs and invocation.name:
+        line = _NAME.sub(invocation.name, line, count=1)
+    if "values" in options.options and invocation.options.get("values"):
+        line = _FILE.sub("", line, count=1)
+        own = shlex.split(line)[1 + len(options.command) :]
+    more = [
+        *_place(own, invocation, options),
+        *(_values(invocation, options) if of_runs and not _has(own, options, "values") else ()),
+    ]
+    return f"{line} {shlex.join(more)}" if more else line
+
+
+def _place(own: Sequence[str], invocation: CommandLineParts, options: Signature) -> list[str]:
+    """Return the flags for the same place."""
+    local = "local" in (
+        own[own.index("--on") + 1 :][:1] if "--on" in own else invocation.options.get("on", ())
+    )
+    more: list[str] = []
+    for key, flag in _PLACE.items():
+        if (
+            key not in options.options
+            or _has(own, options, key)
+            or (local and key in _ON_A_CLUSTER)
+        ):
+            continue
+        if key == "namespace" and ("-A" in own or invocation.group != _group(options.command)):
+            continue
+        more += [word for value in invocation.options.get(key, ())[-1:] for word in (flag, value)]
+    return more
+
+
+def _values(invocation: CommandLineParts, options: Signature) -> list[str]:
+    """Return the flags for the same values."""
+    return [
+        word
+        for key, flag in _VALUES.items()
+        if key in options.options
+        for value in invocation.options.get(key, ())
+        for word in (flag, value)
+    ]
+
+
+def _has(own: Sequence[str], options: Signature, key: str) -> bool:
+    """Whether a command has an option already."""
+    flags = options.options.get(key, ())
+    return any(word.split("=", 1)[0] in flags for word in own)
+
+
+def _group(words: Sequence[str]) -> str:
+    return words[0] if words and words[0] in _OF_THEIR_OWN else ""

@@ -1,0 +1,313 @@
+"""Show the status of a run as text."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from allranks import names
+from allranks.cli.console import clean
+from allranks.errors import EXIT_FAILED, EXIT_OK
+from allranks.model import processes
+from allranks.model.rank_lines import LogWriters
+from allranks.model.status import STOPPED, Phase, PodPhase
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from allranks.cli.console import Console
+    from allranks.model.status import ContainerStatus, Failure, PodStatus, RunStatus
+
+_ROWS = 40
+_LAST_WORDS = 20  # lines of a message
+# The order of pods in a long table.
+_FIRST = (PodPhase.FAILED, PodPhase.PENDING, PodPhase.RUNNING, PodPhase.SUCCEEDED)
+_PENDING, _RUNNING = PodPhase.PENDING, PodPhase.RUNNING
+_MINUTE = 60
+_HOUR = 3600
+_DAY = 86400
+
+
+def show(console: Console, status: RunStatus, now: float) -> None:
+    """Show the run in a line, its pods in a table, and why it failed.
+
+    Args:
+        console: where to show it.
+        status: the run.
+        now: seconds since the epoch.
+    """
+    console.text(console.pasteable(headline(status, now)))
+    if status.pods:
+        _pods(console, status, now)
+    if status.services:
+        console.table(
+            ["SERVICE", "POD", "PHASE", "EXIT", "RESTARTS", "TIME"],
+            [(pod.role, *_pod_row(pod, now, has_ended=False)) for pod in status.services],
+            right=["EXIT", "RESTARTS", "TIME"],
+        )
+    for remark in status.remarks:
+        console.text(clean(console.pasteable(remark)))
+    if status.failure is not None and status.phase is not Phase.SUCCEEDED:
+        for line in _failed_first(status, status.failure):
+            console.text(clean(line))
+
+
+def _pods(console: Console, status: RunStatus, now: float) -> None:
+    """Show the table of pods: nodes with their ranks, or roles with an index in each."""
+    roles = len(status.roles) > 1 or any(pod.role != names.ROLE_NODE for pod in status.pods)
+    ranks = not roles and any(pod.ranks is not None for pod in status.pods)
+    number = "INDEX" if roles else "NODE"
+    console.table(
+        [
+            *["ROLE"][:roles],
+            *[number, *["RANKS"][:ranks], "POD", "PHASE", "EXIT", "RESTARTS", "TIME"],
+        ],
+        [
+            (
+                *(pod.role,)[:roles],
+                "-" if pod.rank is None else pod.rank,
+                *(processes.show(pod.ranks),)[:ranks],
+                *_pod_row(pod, now, has_ended=status.finished),
+            )
+            for pod in _visible_pods(status.pods)
+        ],
+        right=[number, "RANKS", "EXIT", "RESTARTS", "TIME"],
+    )
+    if len(status.pods) > _ROWS:
+        console.text(f"… {len(status.pods) - _ROWS} more; -o json shows all")
+
+
+def _failed_first(status: RunStatus, failure: Failure) -> list[str]:
+    """Return the lines about the first failure: the pod, the reason, and its last output."""
+    role = next((pod.role for pod in status.pods if pod.name == failure.pod), names.ROLE_NODE)
+    # A rank is a process; a number beside a role is a pod's.
+    who = f"pod {failure.pod}"
+    if failure.process is not None:
+        who = f"rank {failure.process} ({who})"
+    elif failure.rank is not None:
+        who = f"{role} {failure.rank} ({who})"
+    first = f"failed first: {who}: {failure.reason}, exit code {failure.exit_code}"
+    message = [line for line in failure.message.splitlines() if line.strip()][-_LAST_WORDS:]
+    log = list(failure.log)
+    if _are_its_end(message, log):
+        message = []  # who leaves no message leaves the end of its log
+    ranks = next((pod.ranks for pod in status.pods if pod.name == failure.pod), None)
+    log = list(_unreported(log, message, ranks, failure.process))
+    if len(message) == 1:
+        first, message = f"{first}: {message[0].strip()}", []
+    return [first, *(f"  | {line}" for line in (*message, *log))]
+
+
+def _unreported(
+    log: Iterable[str], message: Sequence[str], ranks: range | None, rank: int | None
+) -> Iterator[str]:
+    """Yield the lines of a pod's log that are not in its message, and not of another rank.
+
+    Args:
+        log: the last lines.
+        message: the lines of the termination message.
+        ranks: the ranks of the pod; None if they are unknown.
+        rank: the process that failed; None if it is unknown.
+    """
+    count = 1 if ranks is None else len(ranks)
+    writers = LogWriters(count, prefixed=count > 1)
+    message_lines = {line.strip() for line in message}
+    message_lines |= {
+        f"{names.CLI}: {line}" for line in message_lines
+    }  # as our launcher says it in the log
+    for line in log:
+        writer, text = writers.split(line)
+        theirs = rank is not None and ranks is not None and writer in ranks and writer != rank
+        if not theirs and text.strip() not in message_lines:
+            yield line
+
+
+def _are_its_end(message: Sequence[str], log: Sequence[str]) -> bool:
+    """Whether a message is the end of a log, or the log the end of the message."""
+    lines = [line.rstrip() for line in log if line.strip()]
+    both = list(zip(reversed([line.rstrip() for line in message]), reversed(lines), strict=False))
+    # Of many lines the first may have been cut.
+    return bool(both) and all(last == other for last, other in (both[:-1] or both))
+
+
+def exit_code(status: RunStatus) -> int:
+    """Return the program's exit code for a run's end: the job's own, never 0 for a failure."""
+    if status.phase in {Phase.SUCCEEDED, Phase.SUSPENDED}:
+        return EXIT_OK
+    return status.exit_code or (status.failure.exit_code if status.failure else 0) or EXIT_FAILED
+
+
+def headline(status: RunStatus, now: float) -> str:
+    """Return the name, the phase, the counts of pods and the reason to wait, in one line."""
+    parts = [f"{status.name}  {status.phase}", counts(status)]
+    took = duration(status.started_at, status.finished_at, now)
+    if took and status.phase is Phase.SUSPENDED:
+        parts.append(f"started {took} ago")  # when it was suspended, nothing says
+    elif took:
+        parts.append(f"{'took' if status.finished else 'for'} {took}")
+    if status.exit_code is not None:
+        parts.append(f"exit code {status.exit_code}")
+    line = ", ".join(part for part in parts if part)
+    if status.ending or not status.waiting_for:
+        line += _sentence(status)
+    if status.waiting_for:
+        line += f"\n  waits for {status.waiting_for}"
+    if status.finished:
+        line += "".join(f"\n  note: {note}" for note in status.notes)
+    return clean(line)
+
+
+def _sentence(status: RunStatus) -> str:
+    if not status.message or status.phase is Phase.SUCCEEDED:
+        return ""
+    return f"\n  {status.reason}: {status.message}" if status.reason else f"\n  {status.message}"
+
+
+def counts(status: RunStatus) -> str:
+    """Return how many pods run and are done, per role if there are several.
+
+    A pod that is missing after the end of its run was stopped with it; a pod that exists may still
+    be pending. A terminating pod counts neither as running nor as pending. A pod that was stopped
+    because it had nothing left to do does not count as done: the table has its exit code.
+    """
+    texts = []
+    late = Counter(pod.role for pod in status.pods if status.finished and _is_late(pod))
+    stopped_pods = Counter(pod.role for pod in status.pods if _is_stopped(pod))
+    ending = Counter((pod.role, pod.phase) for pod in status.pods if pod.ending)
+    for role in status.roles:
+        waiting, running = (ending[role.role, phase] for phase in (_PENDING, _RUNNING))
+        running = role.running if status.finished else running
+        states = {
+            _absent(status): role.pending - late[role.role] - waiting,
+            **({"pending": late[role.role]} if late[role.role] else {}),
+            "running": role.running - running,
+            "ending": running + waiting,
+            "done": role.succeeded - stopped_pods[role.role],
+            "stopped": stopped_pods[role.role],
+            "failed": role.failed,
+        }
+        text = ", ".join(f"{count} {state}" for state, count in states.items() if count)
+        if text:
+            texts.append(f"{role.role} {text}" if len(status.roles) > 1 else text)
+    return "; ".join(texts)
+
+
+def _is_late(pod: PodStatus) -> bool:
+    """Whether a pod exists, has not started, and is not terminating."""
+    waits = pod.phase is PodPhase.PENDING and pod.started_at is not None
+    return waits and not pod.ending
+
+
+def _is_stopped(pod: PodStatus) -> bool:
+    """Whether a pod was stopped at the successful end of the run, before it ended by itself."""
+    return pod.phase is PodPhase.SUCCEEDED and pod.reason == STOPPED
+
+
+def _absent(status: RunStatus) -> str:
+    """Return the word for pods that do not exist."""
+    if status.finished:
+        return "gone"
+    return "suspended" if status.phase is Phase.SUSPENDED else "pending"
+
+
+def table(console: Console, runs: Iterable[RunStatus], now: float) -> None:
+    """Show a table with one line per run."""
+    console.table(
+        ["NAME", "NAMESPACE", "WORKLOAD", "PHASE", "PODS", "RESTARTS", "TIME"],
+        [
+            (
+                run.name,
+                run.namespace,
+                workload(run),
+                run.phase,
+                (f"{_up(run)}/{sum(r.expected for r in run.roles)}"),
+                run.restarts,
+                duration(run.started_at, run.finished_at, now) or "-",
+            )
+            for run in runs
+        ],
+        right=["RESTARTS", "TIME"],
+    )
+
+
+def workload(run: RunStatus) -> str:
+    """Return the workload of a run, marked if it belongs to no release."""
+    kind = run.workload or "-"
+    return f"{kind} (no release)" if run.unreleased else kind
+
+
+def _up(run: RunStatus) -> int:
+    """Return how many of its pods run or are done, without terminating ones."""
+    ending = sum(pod.ending and pod.phase is PodPhase.RUNNING for pod in run.pods)
+    return sum(role.running + role.succeeded for role in run.roles) - ending
+
+
+def duration(start: float | None, end: float | None, now: float) -> str:
+    """Return how long something took or has taken so far: "42s", "3m10s", "2h05m", "1d03h"."""
+    if start is None:
+        return ""
+    return length((now if end is None else end) - start)
+
+
+def length(time: float) -> str:
+    """Return seconds in the format of `duration`."""
+    seconds = max(0, round(time))
+    if seconds < _MINUTE:
+        return f"{seconds}s"
+    if seconds < _HOUR:
+        return f"{seconds // _MINUTE}m{seconds % _MINUTE:02d}s"
+    if seconds < _DAY:
+        return f"{seconds // _HOUR}h{seconds % _HOUR // _MINUTE:02d}m"
+    return f"{seconds // _DAY}d{seconds % _DAY // _HOUR:02d}h"
+
+
+class TrainingProgress:
+    """Reads the progress of a training from the JSON lines it may print: epoch, or step."""
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def read(self, line: str) -> None:
+        """Read one line of a log."""
+        if not line.lstrip().startswith("{"):
+            return
+        try:
+            data = json.loads(line)
+        except ValueError:
+            return
+        for field, all_of in (("epoch", "epochs"), ("step", "steps")):
+            now, last = data.get(field), data.get(all_of)
+            if isinstance(now, int) and isinstance(last, int):
+                self.text = f"{field} {now}/{last}"
+                return
+
+
+def _visible_pods(pods: Sequence[PodStatus]) -> Sequence[PodStatus]:
+    """Return the pods to show; of many, those that failed or are pending come first."""
+    if len(pods) <= _ROWS:
+        return pods
+    return sorted(pods, key=lambda pod: _FIRST.index(pod.phase))[:_ROWS]
+
+
+def _pod_row(pod: PodStatus, now: float, *, has_ended: bool) -> tuple[object, ...]:
+    phase = pod.reason if pod.reason and pod.reason != "Completed" else str(pod.phase)
+    if has_ended and pod.phase is PodPhase.PENDING and not pod.containers:
+        phase = "Gone"
+    elif has_ended and pod.phase is PodPhase.RUNNING:
+        phase = "Ending"  # it is still there, and nothing waits for it
+    main = _main(pod)
+    code = None if main is None else main.exit_code
+    return (
+        pod.name or "-",
+        phase,
+        "-" if code is None else code,
+        pod.restarts,
+        duration(pod.started_at, pod.finished_at, now) or "-",
+    )
+
+
+def _main(pod: PodStatus) -> ContainerStatus | None:
+    """Return the container whose exit code counts for the pod: the failed one, else the last."""
+    failures = [container for container in pod.containers if container.exit_code]
+    return failures[0] if failures else pod.containers[-1] if pod.containers else None

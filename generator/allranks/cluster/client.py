@@ -1,0 +1,310 @@
+"""The client of a live cluster: reads and changes its objects.
+
+Lists over the whole cluster come in pages, so that one of any size is asked gently. Nothing is
+cached and nothing is asked twice: how many requests a command costs can be read off its code.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from allranks.cluster import outline, paths
+from allranks.cluster.connection import JSON, READ_SECONDS, Connection
+from allranks.cluster.errors import ApiRequest, too_deep
+from allranks.cluster.interface import KubeClient
+from allranks.cluster.streams import Lines, Watch
+from allranks.errors import BusyError, ExpiredError, NotFoundError, TooDeepError, ToolError
+from allranks.layout.inventory_objects import from_objects
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from allranks.cluster.interface import Manifests, PatchKind, Rules
+    from allranks.k8s.manifest import Manifest
+    from allranks.model.inventory import Inventory
+
+
+_PAGE = 500
+# A continue token lives about five minutes; a list that outlives two of them will not end well.
+_LIST_ATTEMPTS = 2
+_LIVE_PODS = "status.phase!=Succeeded,status.phase!=Failed"
+_METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+_REVIEWS = "apis/authorization.k8s.io/v1"
+# How long the server keeps a watch open; it is opened again where it ended.
+_WATCH_SECONDS = 300
+_PATCHES = {
+    "merge": "application/merge-patch+json",
+    "json": "application/json-patch+json",
+    "apply": "application/apply-patch+yaml",
+}
+
+
+class KubeCluster(KubeClient):
+    """The cluster of a kubeconfig; what each method does is said by `KubeClient`."""
+
+    def __init__(
+        self,
+        kubeconfig: str | None = None,
+        context: str | None = None,
+        *,
+        timeout: float = READ_SECONDS,
+    ) -> None:
+        """Create it; nothing is read or sent before the first request.
+
+        Args:
+            kubeconfig: a file; None finds it as kubectl does.
+            context: a context of it; None is the current one.
+            timeout: seconds that one answer may take.
+        """
+        self._connection = Connection(kubeconfig, context, timeout)
+
+    @property
+    def where(self) -> str:
+        return self._connection.where
+
+    @property
+    def context(self) -> str:
+        """The context that is used; "" inside a pod."""
+        return self._connection.config.context
+
+    @property
+    def namespace(self) -> str:
+        return self._connection.config.namespace
+
+    # --- questions about the cluster --------------------------------------------------------------
+
+    def inventory(self, gpu_resource: str) -> Inventory:
+        nodes = self.list("api/v1/nodes")
+        pods = self.list(paths.PODS, field_selector=_LIVE_PODS)
+        return from_objects(nodes, pods, gpu_resource, source=self.where)
+
+    def version(self) -> str:
+        answer = self._connection.request(ApiRequest("get", "version"))
+        return str(answer.get("gitVersion") or "unknown")
+
+    def may(self, verb: str, resource: str, *, group: str = "", namespace: str = "") -> bool:
+        attributes = {"verb": verb, "resource": resource, "group": group, "namespace": namespace}
+        answer = self._review("SelfSubjectAccessReview", {"resourceAttributes": attributes})
+        return bool(answer.get("allowed"))
+
+    def rules(self, namespace: str) -> Rules | None:
+        answer = self._review("SelfSubjectRulesReview", {"namespace": namespace})
+        return None if answer.get("incomplete") else list(answer.get("resourceRules") or ())
+
+    def _review(self, kind: str, spec: Manifest) -> Manifest:
+        review = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
+        request = ApiRequest("create", f"{_REVIEWS}/{kind.lower()}s")
+        answer = self._connection.request(request, body=review)
+        return answer.get("status") or {}
+
+    # --- reading objects --------------------------------------------------------------------------
+
+    def list(
+        self,
+        resource_path: str,
+        *,
+        namespace: str | None = None,
+        label_selector: str = "",
+        field_selector: str = "",
+        metadata_only: bool = False,
+        unread: Callable[[str], None] | None = None,
+    ) -> Manifests:
+        request = ApiRequest("list", resource_path, namespace or "")
+        query = paths.pairs(labelSelector=label_selector, fieldSelector=field_selector)
+        accept = _METADATA_ONLY if metadata_only else JSON
+        for _ in range(_LIST_ATTEMPTS):
+            try:
+                return list(self._pages(request, query, accept, unread))
+            except ExpiredError:
+                continue
+        raise ToolError(
+            f"{self.where}: the list of {paths.plural(resource_path)} expired twice while it was "
+            "read",
+            hint="try again; the API server is very busy",
+        )
+
+    def _pages(
+        self,
+        request: ApiRequest,
+        query: Sequence[tuple[str, str]],
+        accept: str,
+        unread: Callable[[str], None] | None,
+    ) -> Iterator[Manifest]:
+        def outline_of(text: bytes) -> Manifest | None:
+            """As much as can be read of an object that is nested too deep."""
+            head = outline.head(text)
+            if head is None:
+                raise too_deep(self.where, request)
+            if accept == _METADATA_ONLY:
+                return head
+            if unread is None:
+                error = too_deep(self.where, request)
+                raise TooDeepError(
+                    f"cannot {request}: {_too_deep(request, head)}", hint=error.problem.hint
+                )
+            unread(_too_deep(request, head))
+            return None
+
+        # Of a namespace all in one answer: a look at a run costs the same whatever its size.
+        limit = "" if request.namespace else str(_PAGE)
+        token = ""
+        while True:
+            place = [*query, *paths.pairs(limit=limit, **{"continue": token})]
+            data = self._connection.read(request, query=place, accept=accept)
+            page = page_of(self._connection, request, data, outline_of)
+            kind = str(page.get("kind") or "").removesuffix("List")
+            for item in page.get("items") or ():
+                # The server leaves them out of a list, where each is the same.
+                item.setdefault("kind", kind)
+                item.setdefault("apiVersion", page.get("apiVersion"))
+                yield item
+            token = str((page.get("metadata") or {}).get("continue") or "")
+            if not token:
+                return
+
+    def get(self, resource_path: str, name: str, *, namespace: str = "") -> Manifest:
+        return self._connection.request(ApiRequest("get", resource_path, namespace, name))
+
+    def watch(
+        self,
+        resource_path: str,
+        *,
+        namespace: str,
+        label_selector: str = "",
+        version: str = "",
+    ) -> Watch:
+        query = paths.pairs(
+            watch="1",
+            allowWatchBookmarks="true",
+            timeoutSeconds=str(_WATCH_SECONDS),
+            labelSelector=label_selector,
+            resourceVersion=version,
+        )
+        request = ApiRequest("watch", resource_path, namespace)
+        return Watch(self._connection.stream(request, query))
+
+    def logs(
+        self,
+        pod: str,
+        *,
+        namespace: str,
+        container: str = "",
+        follow: bool = False,
+        previous: bool = False,
+        tail: int | None = None,
+        timestamps: bool = False,
+        since: str = "",
+    ) -> Lines:
+        query = paths.pairs(
+            container=container,
+            follow="true" if follow else "",
+            previous="true" if previous else "",
+            tailLines="" if tail is None else str(tail),
+            timestamps="true" if timestamps else "",
+            sinceTime=since,
+        )
+        request = ApiRequest("get", f"{paths.PODS}/log", namespace, pod)
+        return Lines(self._connection.stream(request, query))
+
+    # --- changing objects -------------------------------------------------------------------------
+
+    def create(
+        self, resource_path: str, body: Manifest, *, namespace: str = "", dry_run: bool = False
+    ) -> Manifest:
+        request = ApiRequest("create", resource_path, namespace)
+        return self._connection.request(request, query=_dry(dry_run=dry_run), body=body)
+
+    def patch(
+        self,
+        resource_path: str,
+        name: str,
+        body: Any,
+        *,
+        namespace: str = "",
+        kind: PatchKind = "merge",
+        manager: str = "",
+        dry_run: bool = False,
+    ) -> Manifest:
+        query = [*_dry(dry_run=dry_run), *paths.pairs(fieldManager=manager)]
+        if kind == "apply":
+            query.append(("force", "true"))
+        request = ApiRequest("patch", resource_path, namespace, name)
+        return self._connection.request(
+            request, query=query, body=body, content_type=_PATCHES[kind]
+        )
+
+    def delete(
+        self, resource_path: str, name: str, *, namespace: str = "", foreground: bool = False
+    ) -> bool:
+        request = ApiRequest("delete", resource_path, namespace, name)
+        policy = "Foreground" if foreground else "Background"
+        try:
+            self._connection.request(request, query=paths.pairs(propagationPolicy=policy))
+        except NotFoundError:
+            return False
+        return True
+
+    # --- programs in pods -------------------------------------------------------------------------
+
+    def exec(
+        self,
+        pod: str,
+        command: Sequence[str],
+        *,
+        namespace: str,
+        container: str = "",
+        **options: Any,
+    ) -> int:
+        from allranks.cluster import exec as cluster_exec
+
+        place = cluster_exec.ExecTarget(namespace, pod, container)
+        return cluster_exec.run(self._connection, place, command, **options)
+
+
+def page_of(
+    connection: Connection,
+    request: ApiRequest,
+    data: bytes,
+    outline_of: Callable[[bytes], Manifest | None],
+) -> Manifest:
+    """A page of a list, item by item where the parser refuses it as a whole.
+
+    Args:
+        connection: where it came from.
+        request: what was asked.
+        data: the answer.
+        outline_of: what stands for an item that is nested too deep; None leaves it out.
+
+    Raises:
+        ApiError: it is no list; or what `outline_of` raises.
+    """
+    try:
+        return connection.decode(request, data)
+    except (BusyError, TooDeepError):  # a library that has no word of its own for depth: no JSON
+        parts = outline.items(data)
+        if parts is None:
+            raise
+    items: list[Manifest] = []
+    for text in parts[0]:
+        try:
+            item = connection.codec.loads(text)
+        except (ValueError, RecursionError):
+            item = outline_of(text)
+        if item is not None:
+            items.append(item)
+    return {**parts[1], "items": items}
+
+
+def _too_deep(request: ApiRequest, head: Manifest) -> str:
+    """The message about an object that is nested too deep, and how to remove it."""
+    kind, name = paths.spoken(request.resource_path), head["metadata"]["name"]
+    namespace = head["metadata"].get("namespace")
+    scope, flag = (f" in namespace {namespace}", f" -n {namespace}") if namespace else ("", "")
+    return (
+        f"{kind} {name}{scope} is nested too deep to be read; "
+        f"`kubectl{flag} delete {kind} {name}` removes it"
+    )
+
+
+def _dry(*, dry_run: bool) -> list[tuple[str, str]]:
+    return paths.pairs(dryRun="All" if dry_run else "")

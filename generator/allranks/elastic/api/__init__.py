@@ -1,0 +1,1 @@
+"""The objects that a person or a master writes: ElasticJob and ScalePlan."""

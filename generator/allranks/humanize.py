@@ -1,0 +1,47 @@
+"""How numbers and long lists are said in a sentence."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_COMMA = ", "
+
+
+# Endings whose plural has a vowel more: process, index, match, batch.
+_HISSING = ("s", "x", "z", "ch", "sh")
+
+
+def plural(number: int, noun: str) -> str:
+    """A number with its noun: ``1 pod``, ``3 pods``, ``2 processes``, ``2 retries``."""
+    return f"{number} {noun if number == 1 else plurals(noun)}"
+
+
+def plurals(noun: str) -> str:
+    """A noun for more than one."""
+    if noun.endswith(_HISSING):
+        return f"{noun}es"
+    if noun.endswith("y") and noun[-2:-1] not in {"a", "e", "o", "u"}:
+        return f"{noun[:-1]}ies"
+    return f"{noun}s"
+
+
+def number_of(number: int, singular: str, many: str) -> str:
+    """The word that goes with a number: ``is``, ``are``; ``was``, ``were``."""
+    return singular if number == 1 else many
+
+
+def list_some(items: Sequence[str], most: int = 3, joint: str = _COMMA) -> str:
+    """The first of many, and how many more there are: ``a, b and 7 more``.
+
+    Args:
+        items: the words or clauses.
+        most: how many are shown.
+        joint: what stands between two; clauses have ``"; "``, and it before the "and" as well.
+    """
+    text, more = joint.join(items[:most]), len(items) - most
+    if more <= 0:
+        return text
+    return f"{text}{'' if joint == _COMMA else joint.rstrip()} and {more:,} more"

@@ -1,0 +1,1 @@
+"""Kubernetes' own forms, read without ever raising: fields, quantities, ranges of integers."""

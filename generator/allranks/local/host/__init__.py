@@ -1,0 +1,1 @@
+"""This machine: addresses, namespaces and processes."""

@@ -1,0 +1,1 @@
+"""From manifests to the plan of a run on this machine."""

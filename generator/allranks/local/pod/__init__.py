@@ -1,0 +1,1 @@
+"""A pod on this machine: its processes, environment, volumes and lifecycle."""

@@ -1,0 +1,1 @@
+"""The stored state of a run: its folder, status, Events and logs."""

@@ -1,1 +1,0 @@
-"""A sweep whose runner is a pod: its release, its rights, and why no pod runs."""

@@ -1,0 +1,1 @@
+"""Which parameters the next trial gets.."""

@@ -1,0 +1,1 @@
+"""The sweep that a person asked for, from values and flags.."""

@@ -1,0 +1,1 @@
+"""The objects of the watched namespaces, as the API server last reported them."""

@@ -1,0 +1,62 @@
+"""The last log lines of the rank that failed first, where the settings allow reading them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from allranks.cluster.paths import pairs
+from allranks.errors import ApiError
+from allranks.status import reduce
+from allranks_operator.missing_permissions import ignore_result
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from allranks.status.observation import Observation
+    from allranks_operator.kube.client import Api
+    from allranks_operator.missing_permissions import ResultCallback
+
+_LINES = 20
+_LINE_MAX = 400
+_KEPT = 1000
+
+
+class FailureLog:
+    """Reads the ends of pods' logs."""
+
+    def __init__(self, api: Api, on_result: ResultCallback = ignore_result) -> None:
+        """Create it; nothing is read yet.
+
+        Args:
+            api: the API server.
+            on_result: called with the result of each request.
+        """
+        self._api = api
+        self._on_result = on_result
+        self._known: dict[tuple[str, str, str], tuple[str, ...]] = {}
+
+    def of(self, observation: Observation) -> Mapping[str, tuple[str, ...]]:
+        """The last lines by pod, for `reduce`; {} where there are none."""
+        failure = reduce.first_failed(observation)
+        if failure is None:
+            return {}
+        pod, container, previous = failure
+        key = (observation.namespace, pod, container)
+        if key not in self._known:
+            if len(self._known) >= _KEPT:
+                self._known.clear()
+            self._known[key] = self._read(observation.namespace, pod, container, previous=previous)
+        lines = self._known[key]
+        return {pod: lines} if lines else {}
+
+    def _read(self, namespace: str, pod: str, container: str, *, previous: bool) -> tuple[str, ...]:
+        query = pairs(
+            container=container, tailLines=str(_LINES), previous="true" if previous else ""
+        )
+        try:
+            text = self._api.log(namespace, pod, query)
+        except ApiError as error:
+            self._on_result(namespace, "read_log", error)
+            return ()  # the pod or its node is gone, or it may not be read
+        self._on_result(namespace, "read_log", None)
+        return tuple(line[:_LINE_MAX] for line in text.splitlines()[-_LINES:])

@@ -1,0 +1,1 @@
+"""The reconcilers, one for each kind of object."""

@@ -1,0 +1,379 @@
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from allranks.cluster import kubeconfig
+from allranks.cluster.client import KubeCluster
+from allranks.errors import InputError, ToolError
+from allranks.model.inventory import Amount
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import ModuleType
+
+    from allranks.cluster.interface import KubeClient
+
+GPU = "nvidia.com/gpu"
+
+
+def _sibling(name: str) -> ModuleType:
+    """A helper module beside this file; the tests are no package."""
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+fake_api = _sibling("fake_api")
+
+
+@pytest.fixture(autouse=True)
+def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loopback is asked directly, whatever proxy the machine has."""
+    monkeypatch.setenv("no_proxy", "*")
+    monkeypatch.setenv("NO_PROXY", "*")
+
+
+@pytest.fixture(name="api")
+def _api() -> Iterator[Any]:
+    with fake_api.FakeApiServer() as server:
+        yield server
+
+
+def cluster_at(folder: Path, url: str, timeout: float = 10) -> KubeCluster:
+    """The client for a server at this address."""
+    return KubeCluster(str(fake_api.write_kubeconfig(folder / "config", url)), timeout=timeout)
+
+
+def node(name: str, gpus: int = 8) -> dict[str, Any]:
+    """A Node object, as far as it matters."""
+    return {
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+        "spec": {},
+        "status": {
+            "allocatable": {"cpu": "96", "memory": "1Ti", "pods": "110", GPU: str(gpus)},
+            "conditions": [{"type": "Ready", "status": "True"}],
+        },
+    }
+
+
+def pod(name: str, node_name: str, gpus: int) -> dict[str, Any]:
+    """A running Pod object with GPUs."""
+    resources = {"requests": {"cpu": "4"}, "limits": {GPU: str(gpus)}}
+    return {
+        "metadata": {"name": name},
+        "spec": {"nodeName": node_name, "containers": [{"name": "c", "resources": resources}]},
+        "status": {"phase": "Running"},
+    }
+
+
+def test_the_inventory_is_what_nodes_have_less_what_pods_ask(api: Any, tmp_path: Path) -> None:
+    """Nodes and pods are listed page by page, and the pods' requests are subtracted."""
+    api.routes["/api/v1/nodes"] = fake_api.paged([node(f"n{i}") for i in range(1201)], "Node")
+    pods = [pod(f"p{i}", f"n{i % 3}", 1) for i in range(15)]
+    api.routes["/api/v1/pods"] = fake_api.paged(pods, "Pod")
+    inventory = cluster_at(tmp_path, api.url).inventory(GPU)
+    assert len(inventory.nodes) == 1201
+    assert [3, 3, 3, 8] == [node.gpus.free for node in inventory.nodes[:4]]
+    assert Amount(96_000, 76_000) == inventory.nodes[0].cpu
+    assert f"context lab at {api.url}" == inventory.source
+    queries = [(request.path, request.query.get("continue", "")) for request in api.requests]
+    pages = [("/api/v1/nodes", token) for token in ("", "500", "1000")]
+    assert [*pages, ("/api/v1/pods", "")] == queries
+    assert {"500"} == {request.query["limit"] for request in api.requests}
+    assert api.requests[-1].query["fieldSelector"].startswith("status.phase!=")
+    assert {"Bearer t"} == {request.headers["authorization"] for request in api.requests}
+
+
+def test_version_and_permissions_are_asked_of_the_server(api: Any, tmp_path: Path) -> None:
+    """What doctor needs: the version, and whether this user may create jobs in a namespace."""
+
+    def review(request: Any) -> Any:
+        attributes = request.body["spec"]["resourceAttributes"]
+        allowed = attributes == {
+            "verb": "create",
+            "resource": "jobs",
+            "group": "batch",
+            "namespace": "research",
+        }
+        return fake_api.Answer(201, request.body | {"status": {"allowed": allowed}})
+
+    api.routes["/version"] = lambda _: fake_api.Answer(data={"gitVersion": "v1.34.1"})
+    api.routes["/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"] = review
+    cluster: KubeClient = cluster_at(tmp_path, api.url)
+    assert cluster.version() == "v1.34.1"
+    assert cluster.may("create", "jobs", group="batch", namespace="research")
+    assert not cluster.may("list", "nodes")
+
+
+def test_an_expired_list_is_begun_again(api: Any, tmp_path: Path) -> None:
+    """A continue token that the server forgot restarts the list, and loses no node."""
+    whole = fake_api.paged([node(f"n{i}") for i in range(700)], "Node")
+    expiry = fake_api.error_route(410, "Expired", "The provided continue parameter is too old")
+    expired = iter([True])
+
+    def route(request: Any) -> Any:
+        late = "continue" in request.query and next(expired, False)
+        return expiry(request) if late else whole(request)
+
+    api.routes["/api/v1/nodes"] = route
+    api.routes["/api/v1/pods"] = fake_api.paged([], "Pod")
+    assert len(cluster_at(tmp_path, api.url).inventory(GPU).nodes) == 700
+
+
+@pytest.mark.parametrize(
+    ("status", "server_message", "expected", "hint"),
+    [
+        (403, 'User "x" cannot list', "forbids to list nodes: User", "ClusterRole"),
+        (401, "Unauthorized", "does not accept the credentials", "log in"),
+        (500, "etcd is gone", "status 500: etcd is gone", "try again"),
+        (429, "slow down", "status 429: slow down", "try again"),
+        (410, "too old", "expired twice", "busy"),
+    ],
+)
+def test_refusals_name_the_verb_the_resource_and_the_reason(
+    api: Any, tmp_path: Path, *, status: int, server_message: str, expected: str, hint: str
+) -> None:
+    """What the server said is passed on in one line, with the way out, and is not retried."""
+    api.routes["/api/v1/nodes"] = fake_api.error_route(status, "Reason", server_message)
+    with pytest.raises(ToolError) as excinfo:
+        cluster_at(tmp_path, api.url).inventory(GPU)
+    assert expected in excinfo.value.problem.message
+    assert "context lab" in excinfo.value.problem.message
+    assert hint in excinfo.value.problem.hint
+    assert len(api.requests) <= 2
+
+
+def test_pods_that_may_not_be_listed_are_named(api: Any, tmp_path: Path) -> None:
+    """A user who sees nodes but not all pods is told which of the two is missing."""
+    api.routes["/api/v1/nodes"] = fake_api.paged([node("n")], "Node")
+    api.routes["/api/v1/pods"] = fake_api.error_route(403, "Forbidden", "no")
+    with pytest.raises(ToolError, match="forbids to list pods"):
+        cluster_at(tmp_path, api.url).inventory(GPU)
+
+
+@pytest.mark.parametrize("text", ["<html>log in</html>", "[1]"])
+def test_a_login_page_is_not_taken_for_a_cluster(api: Any, tmp_path: Path, text: str) -> None:
+    """A proxy that answers 200 with a page of its own is recognized."""
+    api.routes["/version"] = lambda _: fake_api.Answer(text=text)
+    with pytest.raises(ToolError, match="not Kubernetes"):
+        cluster_at(tmp_path, api.url).version()
+
+
+def test_an_object_that_is_nested_too_deep_is_told(api: Any, tmp_path: Path) -> None:
+    """Who may write objects makes no command of ours crash for others."""
+    deep = '{"items": [{"spec": ' + '{"a": ' * 5_000 + "1" + "}" * 5_000 + "}]}"
+    api.routes["/api/v1/nodes"] = lambda _: fake_api.Answer(text=deep)
+    with pytest.raises(ToolError, match=r"list nodes: .* nested too deep"):
+        cluster_at(tmp_path, api.url).inventory(GPU)
+
+
+def deep_among_others(request: fake_api.Request) -> fake_api.Answer:
+    """Two pages of three nodes; the second node is too deep, wherever a parser comes by."""
+    levels = '{"f:a":' * 5_000 + "1" + "}" * 5_000
+    head = '"name": "deep", "namespace": "lab", "labels": {"a": "b"}'
+    text = '{"metadata": {%s, "managedFields": [{"fieldsV1": %s}]}, "spec": {"x": %s}}'
+    items = ['{"metadata": {"name": "first"}}', text % (head, levels, levels)]
+    first = not request.query.get("continue")
+    items_text = ", ".join(items) if first else '{"metadata": {"name": "last"}}'
+    token = "more" if first else ""
+    page = '{"kind": "NodeList", "apiVersion": "v1", "metadata": {"continue": "%s"}, "items": [%s]}'
+    return fake_api.Answer(text=page % (token, items_text))
+
+
+@pytest.mark.attack
+def test_a_list_goes_on_without_an_object_that_is_nested_too_deep(api: Any, tmp_path: Path) -> None:
+    """It is named to who wants to know; the others are read, on this page and on the next ones."""
+    api.routes["/api/v1/nodes"] = deep_among_others
+    unread: list[str] = []
+    nodes = cluster_at(tmp_path, api.url).list("api/v1/nodes", unread=unread.append)
+    assert [("first", "Node"), ("last", "Node")] == [
+        (node["metadata"]["name"], node["kind"]) for node in nodes
+    ]
+    note = "nodes deep in namespace lab is nested too deep to be read; `kubectl -n lab delete nodes"
+    assert [f"{note} deep` removes it"] == unread
+
+
+@pytest.mark.attack
+def test_who_wants_all_objects_hears_which_is_nested_too_deep(api: Any, tmp_path: Path) -> None:
+    """Nobody decides by a list that lacks one, unless they said that they can."""
+    api.routes["/api/v1/nodes"] = deep_among_others
+    with pytest.raises(ToolError, match="cannot list nodes: nodes deep in namespace lab is nested"):
+        cluster_at(tmp_path, api.url).list("api/v1/nodes")
+
+
+@pytest.mark.attack
+def test_the_metadata_of_an_object_that_is_nested_too_deep(api: Any, tmp_path: Path) -> None:
+    """Is read but for what is as deep as the object; so none is missing among what is removed."""
+    api.routes["/api/v1/nodes"] = deep_among_others
+    nodes = cluster_at(tmp_path, api.url).list("api/v1/nodes", metadata_only=True)
+    assert ["first", "deep", "last"] == [node["metadata"]["name"] for node in nodes]
+    metadata = {"name": "deep", "namespace": "lab", "labels": {"a": "b"}}
+    assert (metadata, "Node") == (nodes[1]["metadata"], nodes[1]["kind"])
+
+
+def test_a_refusal_without_a_status_object_is_still_told(api: Any, tmp_path: Path) -> None:
+    """A load balancer's plain 503 gives its reason, not its HTML."""
+    api.routes["/version"] = lambda _: fake_api.Answer(503, text="<html>down</html>")
+    with pytest.raises(ToolError, match="status 503: Service Unavailable"):
+        cluster_at(tmp_path, api.url).version()
+
+
+def test_a_closed_port_is_told_at_once(tmp_path: Path) -> None:
+    """A refused connection names the address and the cause."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with pytest.raises(ToolError) as excinfo:
+        cluster_at(tmp_path, f"http://127.0.0.1:{port}").version()
+    assert f"127.0.0.1:{port} does not answer" in excinfo.value.problem.message
+    assert "Connection refused" in excinfo.value.problem.message
+
+
+def test_an_unknown_host_is_told(tmp_path: Path) -> None:
+    """A name that does not resolve is no traceback."""
+    with pytest.raises(ToolError, match="does not answer"):
+        cluster_at(tmp_path, "http://no-such-host.invalid:6443").version()
+
+
+def test_a_server_that_hangs_is_given_up(api: Any, tmp_path: Path) -> None:
+    """A connection that is taken but never answered ends by the time limit."""
+    api.routes["/version"] = api.hang
+    with pytest.raises(ToolError, match="it timed out"):
+        cluster_at(tmp_path, api.url, timeout=0.2).version()
+
+
+def test_tls_to_a_plain_server_is_told(api: Any, tmp_path: Path) -> None:
+    """An https address where none is served ends in an error of ours."""
+    url = api.url.replace("http://", "https://")
+    with pytest.raises(ToolError, match=r"not trusted|does not answer"):
+        cluster_at(tmp_path, url).version()
+
+
+def test_no_kubeconfig_at_all(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A laptop without a cluster is told where one was looked for."""
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(InputError, match="no kubeconfig") as excinfo:
+        KubeCluster().version()
+    assert f"{tmp_path}/.kube/config" in excinfo.value.problem.message
+    assert "--inventory" in excinfo.value.problem.hint
+
+
+def test_a_kubeconfig_that_was_named_must_be_there(tmp_path: Path) -> None:
+    """A mistyped file does not fall back to another cluster."""
+    with pytest.raises(InputError, match="none"):
+        KubeCluster(str(tmp_path / "none")).version()
+
+
+def test_an_unknown_context_names_the_nearest(api: Any, tmp_path: Path) -> None:
+    """The known contexts stand in the hint."""
+    path = fake_api.write_kubeconfig(tmp_path / "config", api.url)
+    with pytest.raises(InputError, match="no context 'labb'") as excinfo:
+        KubeCluster(str(path), "labb").version()
+    assert excinfo.value.problem.hint == "did you mean lab? contexts: lab"
+    assert api.requests == []
+
+
+def test_several_files_are_merged_as_kubectl_does(
+    monkeypatch: pytest.MonkeyPatch, api: Any, tmp_path: Path
+) -> None:
+    """KUBECONFIG may list files; a context of any of them can be named."""
+    api.routes["/version"] = lambda _: fake_api.Answer(data={"gitVersion": "v1.33.0"})
+    first = fake_api.write_kubeconfig(tmp_path / "a", "http://127.0.0.1:9", context="first")
+    second = tmp_path / "b"
+    text = fake_api.write_kubeconfig(second, api.url, context="second").read_text()
+    second.write_text(text.replace('"c"', '"c2"').replace('"u"', '"u2"'))
+    missing = str(tmp_path / "missing")
+    monkeypatch.setenv("KUBECONFIG", os.pathsep.join([str(first), missing, str(second)]))
+    assert KubeCluster(context="second").version() == "v1.33.0"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "no kubeconfig"),
+        ("a: [", "not valid YAML"),
+        ("- a", "no kubeconfig"),
+        ("contexts: 3", "no kubeconfig"),
+        ("contexts: [{}]", "no kubeconfig"),
+        ("contexts: [{name: a}]", "no current context"),
+        ("{current-context: a, contexts: [{name: a}]}", "cannot be used"),
+        ("{current-context: a, contexts: [{name: a, context: {cluster: c}}]}", "cannot be used"),
+    ],
+)
+def test_a_broken_kubeconfig_is_the_users_to_mend(tmp_path: Path, text: str, message: str) -> None:
+    """Whatever stands in the file, the error names it and is no traceback."""
+    path = tmp_path / "config"
+    path.write_text(text)
+    with pytest.raises(InputError, match=message) as excinfo:
+        KubeCluster(str(path)).version()
+    assert str(path) in excinfo.value.problem.source
+
+
+def test_nothing_is_imported_or_sent_before_the_first_question() -> None:
+    """The library costs a fifth of a second, which no other command should pay."""
+    code = (
+        "import sys; from allranks.cluster.client import KubeCluster; KubeCluster('none', 'x');"
+        "sys.exit('kubernetes' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_login_program_that_is_missing_is_named(tmp_path: Path) -> None:
+    """Without it the library would go on as nobody, and the server's refusal would mislead."""
+    path = tmp_path / "config"
+    path.write_text(
+        "current-context: a\n"
+        "contexts: [{name: a, context: {cluster: c, user: u}}]\n"
+        "clusters: [{name: c, cluster: {server: 'http://127.0.0.1:9'}}]\n"
+        "users: [{name: u, user: {exec: {command: no-such-login, apiVersion: v1}}}]\n"
+    )
+    with pytest.raises(InputError, match="'no-such-login', which is not on PATH") as excinfo:
+        KubeCluster(str(path)).version()
+    assert str(path) == excinfo.value.problem.source
+
+
+@pytest.mark.parametrize("explicit", [True, False], ids=["--kubeconfig", "$KUBECONFIG"])
+def test_a_kubeconfig_that_is_a_folder(
+    explicit: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is there, and no file."""
+    origin = "--kubeconfig" if explicit else "$KUBECONFIG"
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path))
+    message = f"{origin} names {tmp_path}, which is a folder"
+    with pytest.raises(InputError, match=re.escape(message)):
+        kubeconfig.find(str(tmp_path) if explicit else None, None)
+    if not explicit:
+        with pytest.raises(InputError, match=re.escape(message)):
+            kubeconfig.has_context()
+
+
+def test_no_cluster_is_a_usual_kubeconfig(monkeypatch: pytest.MonkeyPatch) -> None:
+    """KUBECONFIG=/dev/null is an empty file, as it is to kubectl: no context, and no error."""
+    monkeypatch.setenv("KUBECONFIG", "/dev/null")
+    assert not kubeconfig.has_context()
+    with pytest.raises(InputError) as excinfo:
+        kubeconfig.find(None, None)
+    assert "no such file" not in str(excinfo.value)
+
+
+def test_a_variable_that_names_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Is quoted, and no other file is named in its place."""
+    monkeypatch.setenv("KUBECONFIG", "::")
+    for ask in (kubeconfig.has_context, lambda: kubeconfig.find(None, None)):
+        with pytest.raises(InputError, match="'::', which names no file"):
+            ask()

@@ -1,0 +1,109 @@
+"""Which bad end a run failed of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from allranks import names
+from allranks.model.status import Failure
+from allranks.status.failures import Part, Suspect, culprit, first_suspect, is_named, is_told
+
+_END = 100.0
+
+
+def bad(code: int, at: float, rank: int = 0, **fields: Any) -> Suspect:
+    """The bad end of a rank's container."""
+    values = {"pod": f"pod-{rank}", "container": "trainer", "place": rank} | fields
+    return Suspect(at=at, rank=rank, code=code, **values)
+
+
+@pytest.mark.parametrize(
+    ("suspects", "expected"),
+    [
+        pytest.param([], None, id="nothing failed"),
+        pytest.param([bad(1, 90.1), bad(7, 90, 1), bad(1, 91, 2)], 7, id="the first of many"),
+        pytest.param([bad(9, 90, 1), bad(8, 90, 2)], 9, id="at once, the lowest rank"),
+        pytest.param([bad(216, 89, follows=True), bad(7, 90, 1)], 7, id="told of another's end"),
+        pytest.param([bad(143, 89), bad(7, 90, 1)], 7, id="told to stop"),
+        pytest.param(
+            [bad(143, 88), bad(216, 89, 1, follows=True)], 216, id="who was told can say of whom"
+        ),
+        pytest.param(
+            [bad(1, 88, follows=True), bad(37, 89, 1, follows=True, names=True)],
+            37,
+            id="who names the culprit goes before who lost a peer",
+        ),
+        pytest.param(
+            [bad(1, 88, follows=True), bad(137, 92, 1)], 137, id="killed as a whole, without a word"
+        ),
+        pytest.param(
+            [
+                bad(37, 88, 1, replaced=True),
+                bad(37, 88.1, follows=True, names=True, replaced=True),
+                bad(9, 90),
+                bad(9, 91, 1, follows=True, names=True),
+            ],
+            9,
+            id="its next try fell with another rank",
+        ),
+        pytest.param([bad(143, 89)], 143, id="stopped by a stranger"),
+        pytest.param([bad(216, 89)], 216, id="the program's own code"),
+        pytest.param([bad(4, 20, replaced=True), bad(7, 90, 1)], 7, id="recovered long ago"),
+        pytest.param(
+            [bad(4, 89, replaced=True), bad(1, 90, 1)], 4, id="replaced before its peers died"
+        ),
+        pytest.param(
+            [bad(4, 89, replaced=True, mended=True), bad(1, 90, 1)], 1, id="replaced and done"
+        ),
+        pytest.param([bad(4, 20), bad(1, 90, 1)], 4, id="never replaced"),
+        pytest.param([bad(4, 20, replaced=True)], None, id="recovered, and another reason"),
+        pytest.param(
+            [bad(4, 88, replaced=True), bad(6, 89), bad(1, 90, 1)], 6, id="of its tries the last"
+        ),
+        pytest.param(
+            [bad(4, 88, replaced=True), bad(143, 89), bad(1, 90, 1, part=Part.DECIDES)],
+            4,
+            id="its next try was stopped with the run",
+        ),
+        pytest.param(
+            [bad(1, 80, part=Part.DECIDES), bad(3, 90, 1)], 3, id="a master's end is the others'"
+        ),
+        pytest.param([bad(5, 3, part=Part.OPTIONAL), bad(7, 90, 1)], 7, id="not needed"),
+        pytest.param([bad(5, 3, part=Part.OPTIONAL)], 5, id="not needed, and alone"),
+    ],
+)
+def test_who_is_to_blame(suspects: list[Suspect], expected: int | None) -> None:
+    """The first that failed by itself and had not recovered when the run failed."""
+    for order in (suspects, suspects[::-1]):
+        suspect = first_suspect(order, _END)
+        assert expected == (suspect.code if suspect else None)
+
+
+def test_a_run_that_goes_on_tells_of_ranks_that_recovered() -> None:
+    """That is why it has restarted; a rank that is not back goes before them."""
+    back, away = bad(4, 20, replaced=True), bad(7, 30, 1)
+    assert back == first_suspect([back], None)
+    assert away == first_suspect([back, away], None)
+
+
+def test_a_pod_that_names_the_culprit_stands_for_it() -> None:
+    """Where the pod that failed first is gone, another one's message says all that it said."""
+    message = f"{names.FAILED_FIRST}rank 3 in pod ex-1 ended with exit code 37\nValueError: no"
+    failure = Failure("ex-0-abcde", 0, "trainer", 37, 1.0, message=message, log=("own",))
+    assert is_named(message)
+    assert is_told(37, message, "ex-0-abcde", static=False)
+    expected = Failure(
+        "ex-1", 1, "trainer", 37, 1.0, message="rank 3 ended with exit code 37\nValueError: no"
+    )
+    assert expected == culprit(failure)
+
+
+def test_a_pod_that_lost_a_peer_names_nobody() -> None:
+    """It only says that the cause is elsewhere."""
+    message = f"{names.PEER_LOST}rank 0 ended with exit code 1"
+    failure = Failure("ex-0", 0, "trainer", 1, 1.0, message=message)
+    assert not is_named(message)
+    assert is_told(1, message, "ex-0", static=False)
+    assert failure == culprit(failure)
