@@ -22,8 +22,10 @@ from allranks.errors import AllranksError, InputError
 from allranks.sweep import records, runner
 from allranks.sweep.model import CANCELLED, FAILED, PENDING, RUNNING, STOPPED, SUCCEEDED
 from allranks.sweep.storage.catalog import backend_of
+from allranks.sweep.storage.database import DatabaseBackend
 from allranks.sweep.storage.journal import Journal, read_state, request_stop
 from allranks.sweep.storage.lease import Lease
+from allranks.sweep.storage.sql import Database
 from tests.unit.sweep.secrets_cluster import SecretsCluster
 from tests.unit.sweep.simulation import spec
 
@@ -206,6 +208,38 @@ def test_two_who_move_it_at_once(tmp_path: Path) -> None:
         taker.join()
     assert all("another process runs this sweep" in str(error) for error in errors)
     check(read_state(backend_of(url, "s")))
+
+
+@pytest.mark.parametrize("step", [(Database, "tables"), (DatabaseBackend, "_find")])
+@pytest.mark.parametrize("use", ["read", "take", "request", "delete"])
+def test_who_uses_it_while_another_moves_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, use: str, step: tuple[type, str]
+) -> None:
+    """It finds the sweep where it is by then: nothing is lost between the two places."""
+    url = database(tmp_path)
+    backend = backend_of(url, "s")
+    cls, name = step
+    real = getattr(cls, name)
+
+    def look(instance: object, *arguments: object) -> object:
+        result = real(instance, *arguments)
+        monkeypatch.setattr(cls, name, real)
+        Journal.open(backend_of(url, "s")).close()
+        return result
+
+    monkeypatch.setattr(cls, name, look)
+    if use == "read":
+        check(read_state(backend))
+    elif use == "take":
+        with Journal.open(backend) as journal:
+            check(journal.state)
+    elif use == "request":
+        backend.request("enough")
+        with Journal.open(backend) as journal:
+            assert "enough" == journal.take_request()
+    else:
+        backend.delete()
+        assert not backend_of(url, "s").exists()
 
 
 def test_an_older_version_that_runs_it_is_left_alone(tmp_path: Path) -> None:

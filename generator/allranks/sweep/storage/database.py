@@ -69,9 +69,12 @@ class DatabaseBackend(Backend):
                     yield from sql.read_lines(connection, sweep, position, database.shown)
                     return
                 lines = older_database.read_lines(connection, sweep, database.shown)
+                number = 0
                 for number, line in enumerate(lines, start=1):
                     if number > position:
                         yield line, number
+                if not number:  # another process has moved it just now
+                    yield from sql.read_lines(connection, sweep, position, database.shown)
 
     def create(self, head: Record) -> int:
         """Write the head and the lease, in one transaction."""
@@ -147,7 +150,7 @@ class DatabaseBackend(Backend):
 
             sweep, is_older = self._require(database)
             with database.transaction() as connection:
-                if is_older:
+                if _lock(connection, sweep, is_older):
                     older_database.put_request(connection, sweep, reason)
                 elif not sql.put_request(connection, sweep, reason):
                     sql.put_lease(connection, sweep, Lease())
@@ -165,9 +168,9 @@ class DatabaseBackend(Backend):
             location = self._find(database)
             if location is None:
                 return
-            sweep, is_older = location
             with database.transaction() as connection:
-                (older_database if is_older else sql).delete(connection, sweep)
+                is_older = _lock(connection, *location)
+                (older_database if is_older else sql).delete(connection, location[0])
 
     # --- which sweep ------------------------------------------------------------------------------
 
@@ -212,14 +215,16 @@ class DatabaseBackend(Backend):
         from allranks.sweep.storage import older_database, sql
 
         tables = database.tables()
-        has_own = sql.RECORDS.name in tables and sql.LEASES.name in tables
-        has_older = older_database.is_there(database, tables)
-        if not has_own and not has_older:
-            return {}
-        with database.transaction() as connection:
-            # Older ones first: one that is moved meanwhile is in both.
-            older = dict.fromkeys(older_database.sweeps(connection), True) if has_older else {}
-            return older | (dict.fromkeys(sql.sweeps(connection), False) if has_own else {})
+        sweeps: dict[str, bool] = {}
+        if older_database.is_there(database, tables):
+            with database.transaction() as connection:
+                sweeps = dict.fromkeys(older_database.sweeps(connection), True)
+            # Ours only now: who moves a sweep meanwhile makes them, and it is in both.
+            tables = database.tables()
+        if sql.RECORDS.name in tables and sql.LEASES.name in tables:
+            with database.transaction() as connection:
+                sweeps |= dict.fromkeys(sql.sweeps(connection), False)
+        return sweeps
 
     def _find(self, database: Database) -> tuple[str, bool] | None:
         """Return the sweep's name, and whether it is in Optuna's tables; None if there is none.
@@ -256,6 +261,22 @@ def _lease(connection: Connection, sweep: str, is_older: bool) -> Lease | None: 
     return sql.lease_of(connection, sweep)
 
 
+def _lock(connection: Connection, sweep: str, is_older: bool) -> bool:  # noqa: FBT001 - of `_find`
+    """Have everybody else who would write the sweep wait for the end of the transaction.
+
+    Returns:
+        Whether it is in Optuna's tables: another process may have moved it just now.
+    """
+    from allranks.sweep.storage import older_database, sql
+
+    if is_older:
+        older_database.lock_lease(connection, sweep)
+        if older_database.has_journal(connection, sweep):
+            return True
+    sql.lock_lease(connection, sweep)
+    return False
+
+
 def _take(database: Database, sweep: str, *, is_older: bool) -> Lease:
     """Acquire a sweep's lease, once it is free, and move the sweep if it is in Optuna's tables.
 
@@ -270,9 +291,7 @@ def _take(database: Database, sweep: str, *, is_older: bool) -> Lease:
     give_up = time.monotonic() + leases.SECONDS
     while True:
         with suppress(sql.TakenError), database.transaction() as connection:
-            (older_database if is_older else sql).lock_lease(connection, sweep)
-            if is_older and sql.has_record(connection, sweep):
-                is_older = False  # another process has moved it just now
+            is_older = _lock(connection, sweep, is_older)
             lease = _lease(connection, sweep, is_older) or Lease()
             now = sql.now(connection)
             is_stale = lease == first and time.monotonic() > give_up

@@ -62,6 +62,12 @@ def sweeps(connection: Connection) -> list[str]:
     return [str(name) for name in connection.scalars(query)]
 
 
+def has_journal(connection: Connection, sweep: str) -> bool:
+    """Whether a sweep is here still, and was not moved."""
+    query = sqlalchemy.select(_ROWS.c.key).where(*_of(sweep), _ROWS.c.key == _FIRST)
+    return connection.execute(query).first() is not None
+
+
 def lock_lease(connection: Connection, sweep: str) -> None:
     """Have everybody else who would write the sweep wait for the end of the transaction."""
     update = sqlalchemy.update(_ROWS).where(*_of(sweep), _ROWS.c.key == _LEASE)
