@@ -99,14 +99,14 @@ class Helm:
             stdin: what it reads.
             check: fail the test, with helm's own words, where helm fails.
         """
-        done = None
+        process = None
         if self.server is not None and args[0] == "template":
-            done = template_server.server(self.server).run([*map(str, args[1:])], stdin)
-        if done is None:
-            done = self._start(*args, stdin=stdin)
-        if check and done.returncode:
-            pytest.fail(f"helm {' '.join(map(str, args))} failed:\n{done.stderr}", pytrace=False)
-        return done
+            process = template_server.server(self.server).run([*map(str, args[1:])], stdin)
+        if process is None:
+            process = self._start(*args, stdin=stdin)
+        if check and process.returncode:
+            pytest.fail(f"helm {' '.join(map(str, args))} failed:\n{process.stderr}", pytrace=False)
+        return process
 
     def _start(self, *args: str | Path, stdin: str) -> subprocess.CompletedProcess[str]:
         env = {name: value for name, value in os.environ.items() if not name.startswith("HELM_")}
@@ -145,23 +145,23 @@ class Helm:
         self, chart: Path, *args: str | Path, values: Mapping[str, Any], name: str = "demo"
     ) -> str:
         """What helm says when it refuses to render; fails the test where it renders."""
-        done = self.run(
+        process = self.run(
             *("template", name, chart, *args, "--values", "-"),
             stdin=exact(values),
             check=False,
         )
-        if done.returncode == 0:
+        if process.returncode == 0:
             pytest.fail(f"helm rendered what it should refuse: {values}", pytrace=False)
-        return done.stderr
+        return process.stderr
 
 
 def exact(values: object) -> str:
     """JSON that is the same value as YAML, which has no surrogate pairs but eight digits."""
 
-    def pair(found: re.Match[str]) -> str:
-        if found[1] is None:
-            return found[0]
-        return f"\\U{ord(json.loads(chr(34) + found[0] + chr(34))):08x}"
+    def pair(match: re.Match[str]) -> str:
+        if match[1] is None:
+            return match[0]
+        return f"\\U{ord(json.loads(chr(34) + match[0] + chr(34))):08x}"
 
     surrogates = r"\\\\|(\\ud[89ab][0-9a-f]{2})\\ud[c-f][0-9a-f]{2}"
     return re.sub(surrogates, pair, json.dumps(values))
@@ -235,7 +235,7 @@ def template(helm: Helm) -> Template:
         values: Mapping[str, Any] | None = None,
         name: str = "demo",
     ) -> list[Manifest]:
-        found = load_all(helm.render(chart, *args, values=values, name=name))
-        return [manifest for manifest in found if manifest]
+        manifests = load_all(helm.render(chart, *args, values=values, name=name))
+        return [manifest for manifest in manifests if manifest]
 
     return render

@@ -45,16 +45,16 @@ def ensure(name: str) -> Path:
     Raises:
         SystemExit: it cannot be built with this Python, or its packages cannot be had.
     """
-    wanted = folder(name)
+    target = folder(name)
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / f".{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (wanted / ".installed").exists():
-            build(name, wanted)
-    return wanted
+        if not (target / ".installed").exists():
+            build(name, target)
+    return target
 
 
-def build(name: str, wanted: Path) -> None:
+def build(name: str, target: Path) -> None:
     """Make the environment; what a broken or an older build has left goes."""
     newest = NEWEST_PYTHON.get(name)
     if newest is not None and sys.version_info[:2] > newest:
@@ -63,29 +63,29 @@ def build(name: str, wanted: Path) -> None:
             f"error: {name} needs Python {needed}, and this is {sys.version.split()[0]}\n"
             f"  fix: set up with it: make clean setup-test PYTHON=python{needed}"
         )
-    print(f"installing {name} into {wanted.relative_to(REPO)}", file=sys.stderr)
+    print(f"installing {name} into {target.relative_to(REPO)}", file=sys.stderr)
     for left in CACHE.glob(f"{name}-*"):
         shutil.rmtree(left)
-    subprocess.run([sys.executable, "-m", "venv", wanted], check=True)  # noqa: S603 (our own words)
+    subprocess.run([sys.executable, "-m", "venv", target], check=True)  # noqa: S603 (our own words)
     # It says what it downloads, with a bar on a terminal; our own output is the folder alone.
-    pip = [wanted / "bin" / "python", "-m", "pip", "install", "--disable-pip-version-check"]
+    pip = [target / "bin" / "python", "-m", "pip", "install", "--disable-pip-version-check"]
     pins = ["--no-deps", "--require-hashes", "-r", PINS / f"{name}.txt"]
-    done = subprocess.run([*pip, *pins], check=False, stdout=sys.stderr)  # noqa: S603 (likewise)
-    if done.returncode:
+    process = subprocess.run([*pip, *pins], check=False, stdout=sys.stderr)  # noqa: S603 (likewise)
+    if process.returncode:
         sys.exit(f"error: cannot install what requirements/{name}.txt pins; pip says why above")
-    check(name, wanted)
-    (wanted / ".installed").touch()
+    check(name, target)
+    (target / ".installed").touch()
 
 
-def check(name: str, wanted: Path) -> None:
+def check(name: str, target: Path) -> None:
     """Import it once: what a wheel lacks of the system shows there, and not in an example's pod."""
-    command = [wanted / "bin" / "python", "-W", "ignore", "-c", f"import {name}"]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603 (ours)
-    if done.returncode:
-        said = (done.stderr.strip().splitlines() or ["it does not say why"])[-1]
+    command = [target / "bin" / "python", "-W", "ignore", "-c", f"import {name}"]
+    process = subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603 (ours)
+    if process.returncode:
+        reason = (process.stderr.strip().splitlines() or ["it does not say why"])[-1]
         package = PACKAGES.get(name)
         fix = f"\n  fix: install Debian's {package}" if package else ""
-        sys.exit(f"error: {name} is installed and cannot be imported: {said}{fix}")
+        sys.exit(f"error: {name} is installed and cannot be imported: {reason}{fix}")
 
 
 def main() -> None:

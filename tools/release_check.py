@@ -115,13 +115,13 @@ def charts(root: Path) -> None:
 
 def output(*command: str | Path, folder: Path) -> str:
     """What a command prints; where it fails, its last line is raised."""
-    done = subprocess.run(  # noqa: S603 - our own commands
+    process = subprocess.run(  # noqa: S603 - our own commands
         list(map(str, command)), cwd=folder, capture_output=True, text=True, check=False
     )
-    if done.returncode:
-        words = (done.stderr or done.stdout).strip().splitlines()
+    if process.returncode:
+        words = (process.stderr or process.stdout).strip().splitlines()
         raise NotReadyError(f"{Path(command[0]).name} failed: {words[-1] if words else '?'}")
-    return done.stdout
+    return process.stdout
 
 
 def main() -> int:

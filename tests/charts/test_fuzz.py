@@ -30,8 +30,8 @@ def test_mutated_values_have_one_verdict(
             changes = "\n  ".join(map(str, case.changes))
             pytest.fail(
                 f"{verdict.fault}: seed {SEED}, case {number} of {case.base}:\n  {changes}\n"
-                f"validate {verdict.validate}: {verdict.said}\n"
-                f"helm {verdict.helm}, render {verdict.render}: {verdict.helm_said}",
+                f"validate {verdict.validate}: {verdict.message}\n"
+                f"helm {verdict.helm}, render {verdict.render}: {verdict.helm_message}",
                 pytrace=False,
             )
 

@@ -105,7 +105,9 @@ class Master:
                 stderr=subprocess.STDOUT,
             )
         if first:
-            until(lambda: self.said("Load the kube config file"), "the master's start", PATIENCE)
+            until(
+                lambda: self.has_logged("Load the kube config file"), "the master's start", PATIENCE
+            )
 
     def kill(self) -> None:
         """End it as a lost node would."""
@@ -144,7 +146,7 @@ class Master:
         lines = self._log.read_text(encoding="utf-8", errors="replace").splitlines()
         return "\n".join(lines[-30:])
 
-    def said(self, text: str) -> bool:
+    def has_logged(self, text: str) -> bool:
         """Whether it has written a text since its last start."""
         return text in self._log.read_text(encoding="utf-8", errors="replace")
 

@@ -94,26 +94,26 @@ class OperatorProcess:
         text = self.log_file.read_text(encoding="utf-8", errors="replace")
         return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
 
-    def said(self, event: str) -> list[dict[str, Any]]:
+    def log_lines(self, event: str) -> list[dict[str, Any]]:
         """Its lines about one event."""
         return [line for line in self.lines() if line["event"] == event]
 
     @property
     def port(self) -> int:
         """Where it answers probes."""
-        lines = until(lambda: self.said("started"), "the operator's start")
+        lines = until(lambda: self.log_lines("started"), "the operator's start")
         return int(lines[-1]["port"])
 
     def acts(self) -> OperatorProcess:
         """Wait until it acts."""
-        until(lambda: self.said("acting"), f"the first action of {self.log_file}", PATIENCE)
+        until(lambda: self.log_lines("acting"), f"the first action of {self.log_file}", PATIENCE)
         return self
 
     def sound(self) -> None:
         """Fail the test where a fault of the operator's own is in its log."""
         text = self.log_file.read_text(encoding="utf-8", errors="replace")
         assert "Traceback" not in text
-        assert [] == self.said("a look failed")
+        assert [] == self.log_lines("a look failed")
 
 
 @contextmanager

@@ -19,12 +19,13 @@ if TYPE_CHECKING:
 def story(test: Callable[[Any], None]) -> Callable[..., None]:
     """Make a test of a function that takes what the fixture `stories` tells it with."""
 
-    def told(stories: Stories) -> None:
+    def wrapper(stories: Stories) -> None:
         stories.hear(test)
 
-    told.__name__, told.__doc__, told.__module__ = test.__name__, test.__doc__, test.__module__
-    told.story = test  # type: ignore[attr-defined]
-    return told
+    for name in ("__name__", "__doc__", "__module__"):
+        setattr(wrapper, name, getattr(test, name))
+    wrapper.story = test  # type: ignore[attr-defined]
+    return wrapper
 
 
 class Stories:

@@ -57,7 +57,7 @@ class Stage:
         """A line for every change of a plan; a plan may be gone before anyone could look at it."""
         return self.folder / "plans.log"
 
-    def told(self, event: str, plan: str) -> bool:
+    def has_event(self, event: str, plan: str) -> bool:
         """Whether there was a change of this type of the plan with this name."""
         return f"{event} {plan}" in self.history.read_text(encoding="utf-8").splitlines()
 
@@ -232,8 +232,8 @@ def test_empty_plans_change_nothing_and_do_not_stay(stage: Stage) -> None:
     job, _ = stage.parameter_server("jem")
     before = {name: pod["metadata"]["uid"] for name, pod in job.pods().items()}
     # The numbers 0 and 1 are of the start; this one comes a minute later.
-    until(lambda: stage.told("ADDED", "jem-scaleplan-2"), "an empty plan", PATIENCE)
-    until(lambda: stage.told("DELETED", "jem-scaleplan-2"), "its end")
+    until(lambda: stage.has_event("ADDED", "jem-scaleplan-2"), "an empty plan", PATIENCE)
+    until(lambda: stage.has_event("DELETED", "jem-scaleplan-2"), "its end")
     assert before == {name: pod["metadata"]["uid"] for name, pod in job.pods().items()}
 
 
@@ -261,7 +261,7 @@ def test_a_job_whose_first_plan_was_lost_starts_all_the_same(stage: Stage) -> No
     job.cluster.api("POST", job.path(names.SCALE_PLANS), plan)
     job.create(PARAMETER_SERVER, **stage.roles(ps=1, worker=2))
     master.start()
-    until(lambda: master.said("already exists"), "the master's giving up", PATIENCE)
+    until(lambda: master.has_logged("already exists"), "the master's giving up", PATIENCE)
     job.runs("chief-0", "ps-0", "worker-0", seconds=_FALLBACK)
     # The master takes them for the ones that it asked for.
     _loses(job, master, "worker-0")
@@ -289,7 +289,7 @@ def test_a_master_that_starts_again_is_heard(stage: Stage) -> None:
     master.start()
     _loses(job, master, "worker-1")
     job.runs("worker-0", "worker-2", seconds=PATIENCE)
-    assert not master.said("already exists")
+    assert not master.has_logged("already exists")
     assert set(job.plans()) == {"jre-scaleplan-0"}
 
     job.end("worker-0")

@@ -194,7 +194,7 @@ def test_one_of_two_operators_acts(lab: Lab) -> None:
     lab.running("j", 2)
     assert "allranks_leader 1.0" in answer(first.port, "/metrics")[1]
     assert "allranks_leader 0.0" in answer(second.port, "/metrics")[1]
-    assert [] == second.said("acting")
+    assert [] == second.log_lines("acting")
     first.stop()
     second.acts()
     lab.plan("j", 1, worker=3)

@@ -75,7 +75,7 @@ def _kill_again_and_again(lab: Lab, seed: int) -> dict[str, int]:
         operator = lab.watch(acts=not early)
         time.sleep(dice.uniform(0.0, 0.3))  # the instant is the point
         operator.kill()
-        instants["at work" if operator.said("acting") else "early"] += 1
+        instants["at work" if operator.log_lines("acting") else "early"] += 1
     lab.watch()
     for job in ("a", "b"):
         counts_of_plan = [counts for name, counts in plans if name == job][-1]
@@ -189,12 +189,12 @@ def test_without_the_lease_nothing_is_done(lab: Lab, skew: float) -> None:
     lab.plan("j", 0, worker=2)
     lab.running("j", 2)
     with _thief(lab, skew):
-        until(lambda: operator.said("lost the lease; standing by"), "the loss")
+        until(lambda: operator.log_lines("lost the lease; standing by"), "the loss")
         lab.plan("j", 1, worker=4)
         time.sleep(3.5)  # longer than the lease: it is renewed, whatever the time in it says
         assert ["j-edljob-worker-0", "j-edljob-worker-1"] == lab.names("j")
     lab.running("j", 4)
-    assert 2 == len(operator.said("acting"))
+    assert 2 == len(operator.log_lines("acting"))
 
 
 # ---------------------------------------------------------------- plans that make no sense

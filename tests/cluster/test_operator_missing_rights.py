@@ -138,7 +138,7 @@ class Case:
         )
 
     @property
-    def said(self) -> str:
+    def log(self) -> str:
         """All that the operator gives as reasons in its log."""
         assert self.operator is not None
         return "\n".join(str(line.get("why", "")) for line in self.operator.lines())
@@ -148,7 +148,7 @@ class Case:
         group = f".{self.right.group}" if self.right.group else ""
         cannot = f'cannot {self.right.verb} resource "{self.right.resource}"'
         withheld = f"does not have: {self.right.verb} {self.right.resource}{group}"
-        return cannot in self.said or withheld in self.said
+        return cannot in self.log or withheld in self.log
 
 
 def _account(lab: Lab) -> None:
@@ -262,7 +262,7 @@ def test_a_right_that_is_missing_is_named(cases: dict[Right, Case], right: Right
     operator = case.operator
     assert operator is not None
     until(lambda: case.answers(*right.asked, refused=True), f"a refusal for want of {right}")
-    until(case.is_named, lambda: f"{right} in the log; it has: {case.said[-2000:]}")
+    until(case.is_named, lambda: f"{right} in the log; it has: {case.log[-2000:]}")
     assert operator.process.alive
     connection = http.client.HTTPConnection("127.0.0.1", operator.port, timeout=60)
     connection.request("GET", "/healthz")

@@ -57,8 +57,8 @@ def test_a_store_that_stands_still(lab: Lab) -> None:
     until(lambda: len(lab.names("j")) >= 5, "the first pods")
     with faults.paused(lab.cluster, "etcd"):
         time.sleep(_PAUSE)  # nothing answers: there is nothing to wait for
-    until(lambda: len(operator.said("acting")) == 2, "the operator to act again", 60)
-    assert operator.said("lost the lease; standing by")
+    until(lambda: len(operator.log_lines("acting")) == 2, "the operator to act again", 60)
+    assert operator.log_lines("lost the lease; standing by")
     lab.plan("j", 1, worker=45)
     lab.running("j", 45, seconds=watching.LONG)
     assert [f"j-edljob-worker-{index}" for index in range(45)] == sorted(

@@ -28,8 +28,9 @@ def _judge(seed: int, helm: Path, number: int) -> tuple[int, str, str]:
     case, verdict = verdicts.minimal(case, helm)
     lines = [f"{verdict.fault}: seed {seed}, case {number}, of {case.base}, with"]
     lines += [f"  {change}" for change in case.changes]
-    lines += [f"validate {verdict.validate}: {verdict.said[:600].strip()}"]
-    lines += [f"helm {verdict.helm}, render {verdict.render}: {verdict.helm_said[-600:].strip()}"]
+    lines += [f"validate {verdict.validate}: {verdict.message[:600].strip()}"]
+    helm_end = verdict.helm_message[-600:].strip()
+    lines += [f"helm {verdict.helm}, render {verdict.render}: {helm_end}"]
     return number, short, "\n".join(lines)
 
 
@@ -53,7 +54,7 @@ def main() -> int:
     helm = find_helm(4).path
     last = arguments.start + arguments.count - 1
     print(f"seed {arguments.seed}, cases {arguments.start} to {last}", flush=True)
-    start, counts, bad = time.monotonic(), Counter[str](), 0
+    start, counts, differences = time.monotonic(), Counter[str](), 0
     numbers = range(arguments.start, arguments.start + arguments.count)
     judge = partial(_judge, arguments.seed, helm)
     with multiprocessing.get_context("fork").Pool(arguments.jobs) as pool:
@@ -62,14 +63,14 @@ def main() -> int:
         ):
             counts[short] += 1
             if report:
-                bad += 1
+                differences += 1
                 print(f"\n{report}", flush=True)
             if number % 500 == 0:
-                print(f"{number} judged, {bad} differ", flush=True)
-    print(f"\n{arguments.count} judged in {time.monotonic() - start:.0f} s, {bad} differ")
+                print(f"{number} judged, {differences} differ", flush=True)
+    print(f"\n{arguments.count} judged in {time.monotonic() - start:.0f} s, {differences} differ")
     for short, count in counts.most_common():
         print(f"{count:7}  {short}")
-    return 1 if bad else 0
+    return 1 if differences else 0
 
 
 if __name__ == "__main__":

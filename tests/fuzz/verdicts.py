@@ -56,27 +56,27 @@ _OURS = ("preset", "layout", "global", "allranks-library")
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What was said of one file.
+    """The verdicts on one file.
 
     Attributes:
         validate: the exit code of `validate`.
         render: that of `render`.
         helm: that of `helm template` on the same file; None where it was not asked.
-        said: what `validate` said.
-        helm_said: what Helm said, or `render` where that failed.
+        message: what `validate` printed.
+        helm_message: what Helm printed, or `render` where Helm was not asked.
         fault: what is wrong with these verdicts; "" where they agree.
     """
 
     validate: int
     render: int
     helm: int | None
-    said: str
-    helm_said: str
+    message: str
+    helm_message: str
     fault: str = ""
 
 
 def judge(case: Case, helm: Path, folder: Path) -> Verdict:
-    """Ask everybody.
+    """Give a case to `validate`, `render` and Helm.
 
     Args:
         case: what to judge.
@@ -88,13 +88,13 @@ def judge(case: Case, helm: Path, folder: Path) -> Verdict:
     file.write_text(dump(values), encoding="utf-8")
     code, message = command("validate", "-f", str(file))
     os.environ["ALLRANKS_HELM"] = str(helm)
-    render, render_said = command("render", "demo", "-f", str(file))
+    render, render_message = command("render", "demo", "-f", str(file))
     is_ours = not any(values.get(key) for key in _OURS) and values.get("workload") == case.workload
-    helm_code, helm_said = None, render_said
+    helm_code, helm_message = None, render_message
     if is_ours:
-        helm_code, helm_said = _helm(helm, case.workload, file)
-    verdict = Verdict(code, render, helm_code, message, helm_said)
-    return replace(verdict, fault=_fault(verdict, render_said, file))
+        helm_code, helm_message = _helm(helm, case.workload, file)
+    verdict = Verdict(code, render, helm_code, message, helm_message)
+    return replace(verdict, fault=_fault(verdict, render_message, file))
 
 
 def command(*words: str) -> tuple[int, str]:
@@ -134,23 +134,23 @@ def _helm(helm: Path, workload: str, file: Path) -> tuple[int, str]:
     return process.returncode, process.stderr
 
 
-def _fault(verdict: Verdict, render_said: str, file: Path) -> str:
-    return _crash(verdict, render_said) or _difference(verdict, file)
+def _fault(verdict: Verdict, render_message: str, file: Path) -> str:
+    return _crash(verdict, render_message) or _difference(verdict, file)
 
 
-def _crash(verdict: Verdict, render_said: str) -> str:
-    both = verdict.said + render_said
+def _crash(verdict: Verdict, render_message: str) -> str:
+    both = verdict.message + render_message
     if "Traceback" in both or "this is a bug" in both:
         return "a crash"
     if {verdict.validate, verdict.render} - {0, 2}:
         return f"exit codes {verdict.validate} and {verdict.render}"
-    if verdict.validate == 2 and not _has_fixes(verdict.said):
+    if verdict.validate == 2 and not _has_fixes(verdict.message):
         return "a problem without a fix"
     return ""
 
 
 def _difference(verdict: Verdict, file: Path) -> str:
-    limited = "plain Helm" in verdict.said
+    limited = "plain Helm" in verdict.message
     if verdict.render != (2 if limited or verdict.validate else 0):
         return "validate and render differ"
     if verdict.helm is None or (verdict.helm != 0) == (verdict.render != 0):

@@ -29,7 +29,7 @@ bodies = {
 }
 calls = [("POST", path, json.dumps(body)) for path in bodies for body in bodies[path]]
 calls += [("GET", "/v1/status", None), ("GET", "/v1/world?pod=" + pod, None)]
-found = []
+answers = []
 for token in ("", own, "0" * len(own), own[:-1], "Bearer"):
     for method, path, body in calls:
         headers = {"Authorization": "Bearer " + token} if token else {}
@@ -37,9 +37,9 @@ for token in ("", own, "0" * len(own), own[:-1], "Bearer"):
         connection.request(method, path, body, headers)
         answer = connection.getresponse()
         answer.read()
-        found.append([path, answer.status])
+        answers.append([path, answer.status])
         connection.close()
-print(json.dumps(found))
+print(json.dumps(answers))
 """
 _STATUS = """
 import http.client, os

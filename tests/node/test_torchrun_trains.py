@@ -21,10 +21,10 @@ rank, world = dist.get_rank(), dist.get_world_size()
 total = torch.tensor([float(rank)])
 dist.all_reduce(total)
 pod, node = os.environ["ALLRANKS_NODE_RANK"], os.environ["GROUP_RANK"]
-said = [None] * world
-dist.all_gather_object(said, f"rank {rank} of {world} on node {node}, pod {pod}: {total.item():g}")
+lines = [None] * world
+dist.all_gather_object(lines, f"rank {rank} of {world} on node {node}, pod {pod}: {total.item():g}")
 if rank == 0:
-    print("\\n".join(said), flush=True)
+    print("\\n".join(lines), flush=True)
 dist.barrier()
 dist.destroy_process_group()
 os._exit(0)  # without torch's teardown, which may abort on a busy machine

@@ -66,11 +66,11 @@ def _sections(command: click.Command, parent: click.Context, name: str, mark: st
     yield f"\n{mark} {ctx.command_path}\n\n```text\n{command.get_help(ctx)}\n```\n"
     if isinstance(command, click.Group):
         for inner in command.list_commands(ctx):
-            found = command.get_command(ctx, inner)
-            assert found is not None  # noqa: S101 - it was just listed
-            if found.hidden:
+            subcommand = command.get_command(ctx, inner)
+            assert subcommand is not None  # noqa: S101 - it was just listed
+            if subcommand.hidden:
                 continue  # for programs of ours alone
-            yield from _sections(found, ctx, inner, f"{mark}#")
+            yield from _sections(subcommand, ctx, inner, f"{mark}#")
 
 
 def _context(command: click.Command, parent: click.Context | None, name: str) -> click.Context:

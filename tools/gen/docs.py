@@ -66,17 +66,20 @@ def _keys(
     node: dict[str, Any], base: str, above: str, given: Any, root: dict[str, str]
 ) -> Iterator[Key]:
     properties = node.get("properties", {})
-    known = list(given) if isinstance(given, dict) else []
-    for key in sorted(properties, key=lambda key: known.index(key) if key in known else len(known)):
-        found, home = _merged(properties[key], base)
+    order = list(given) if isinstance(given, dict) else []
+    for key in sorted(properties, key=lambda key: order.index(key) if key in order else len(order)):
+        schema, home = _merged(properties[key], base)
         path = f"{above}.{key}" if above else key
         default = given.get(key, _UNSET) if isinstance(given, dict) else _UNSET
-        like = root.get(properties[key].get("$ref", ""), "") if above and _nests(found) else ""
-        yield Key(path, found, default, like)
+        like = root.get(properties[key].get("$ref", ""), "") if above and _nests(schema) else ""
+        yield Key(path, schema, default, like)
         if like:
             continue
-        yield from _keys(found, home, path, default, root)
-        for inner, mark in ((found.get("items"), "[]"), (found.get("additionalProperties"), ".*")):
+        yield from _keys(schema, home, path, default, root)
+        for inner, mark in (
+            (schema.get("items"), "[]"),
+            (schema.get("additionalProperties"), ".*"),
+        ):
             if isinstance(inner, dict):
                 item, item_home = _merged(inner, home)
                 yield from _keys(item, item_home, f"{path}{mark}", _UNSET, root)
@@ -255,12 +258,12 @@ def _cell(text: str) -> str:
 
 def pages() -> dict[Path, str]:
     """Every page, by its file."""
-    found = {ROOT / "docs/reference/checks.md": checks_page()}
+    pages = {ROOT / "docs/reference/checks.md": checks_page()}
     for workload in names.WORKLOADS:
-        found[ROOT / f"docs/reference/values-{workload}.md"] = values_page(workload)
+        pages[ROOT / f"docs/reference/values-{workload}.md"] = values_page(workload)
     for chart in (*names.WORKLOADS, *names.OTHER_CHARTS):
-        found[ROOT / f"charts/{chart}/README.md"] = readme(chart)
-    return found
+        pages[ROOT / f"charts/{chart}/README.md"] = readme(chart)
+    return pages
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -42,16 +42,16 @@ def newest(image: str) -> str:
     program = shutil.which("skopeo")
     if program is None:
         sys.exit("error: skopeo is not on PATH\n  fix: install it; it reads a registry's indexes")
-    done = subprocess.run(  # noqa: S603 - an image's name, of our own files
+    process = subprocess.run(  # noqa: S603 - an image's name, of our own files
         [program, "inspect", "--raw", f"docker://{image}"],
         check=False,
         capture_output=True,
         timeout=_SECONDS,
     )
-    if done.returncode != 0:
-        said = done.stderr.decode("utf-8", "replace").strip()
-        sys.exit(f"error: {image}: {said}\n  fix: check the tag and the network")
-    return f"sha256:{hashlib.sha256(done.stdout).hexdigest()}"
+    if process.returncode != 0:
+        reason = process.stderr.decode("utf-8", "replace").strip()
+        sys.exit(f"error: {image}: {reason}\n  fix: check the tag and the network")
+    return f"sha256:{hashlib.sha256(process.stdout).hexdigest()}"
 
 
 def renewed(text: str, digests: dict[str, str]) -> str:

@@ -32,7 +32,7 @@ def as_typed(argv, env):
     return argv[:verbatim] + [word.replace("$", "$$") for word in argv[verbatim:]]
 
 
-def describe(watch, found):
+def describe(watch, torch_failures):
     """The exit code of this node's training, and a sentence on the rank that failed first.
 
     The code of a node that fell with another one is its own: the master asks what is to become of
@@ -40,7 +40,7 @@ def describe(watch, found):
 
     Args:
         watch: what was seen of the ranks.
-        found: torchrun's own failures by global rank.
+        torch_failures: torchrun's own, by global rank.
     """
     attempt = watch.attempt
     verdict = attempt.judge() if attempt is not None else None
@@ -50,17 +50,17 @@ def describe(watch, found):
         if verdict is not None and verdict.node == attempt.node:
             rank, code, lines = verdict.rank, verdict.code, verdict.lines
     else:
-        rank = min(found, key=lambda rank: (found[rank].timestamp, rank))
-        code, lines = found[rank].exitcode, ""
+        rank = min(torch_failures, key=lambda rank: (torch_failures[rank].timestamp, rank))
+        code, lines = torch_failures[rank].exitcode, ""
         code = code if code > 0 else 128 - code
-    others = [one.rank for one in own] or list(found)
-    lines = failures.traceback_of(found.get(rank)) or lines
+    others = [failure.rank for failure in own] or list(torch_failures)
+    lines = failures.traceback_of(torch_failures.get(rank)) or lines
     if verdict is None or verdict.node == attempt.node:
         return code, failures.describe(rank, code, others, lines)
     if verdict.follows:
         text = failures.PEER_LOST + failures.describe(rank, code, others, lines)
         return code, text[:MESSAGE_MAX]
-    return code, verdict.told()
+    return code, verdict.message()
 
 
 def unstartable(error):

@@ -100,8 +100,8 @@ class Run:
         if code == 0:
             return 0, ""
         try:
-            told = json.loads(content)
-            return int(told["code"]), str(told["message"])
+            end = json.loads(content)
+            return int(end["code"]), str(end["message"])
         except (ValueError, KeyError):
             code = code if code > 0 else 128 - code
             return code, "torchrun ended with exit code %d" % code
@@ -109,15 +109,15 @@ class Run:
 
 def marked(mark):
     """The processes of a training, wherever they have moved to; none where there is no /proc."""
-    wanted = ("%s=%s" % (MARK, mark)).encode()
-    found = []
+    entry = ("%s=%s" % (MARK, mark)).encode()
+    pids = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            if wanted in (folder / "environ").read_bytes().split(b"\0"):
-                found.append(int(folder.name))
+            if entry in (folder / "environ").read_bytes().split(b"\0"):
+                pids.append(int(folder.name))
         except OSError:
             continue  # ended, or another user's
-    return found
+    return pids
 
 
 def reap():
@@ -131,7 +131,7 @@ def reap():
 
 def python_with_torch():
     """The Python that torch is installed in: torchrun's own first, an image may have several."""
-    found = [sys.executable]
+    pythons = [sys.executable]
     program = shutil.which("torchrun")
     if program:
         try:
@@ -140,10 +140,10 @@ def python_with_torch():
         except OSError:
             line = ""
         if line.startswith("#!") and Path(line[2:]).is_file():
-            found.insert(0, line[2:])
-    found += [path for path in (shutil.which("python3"), shutil.which("python")) if path]
+            pythons.insert(0, line[2:])
+    pythons += [path for path in (shutil.which("python3"), shutil.which("python")) if path]
     check = "import importlib.util as u, sys; sys.exit(u.find_spec('torch') is None)"
-    for path in dict.fromkeys(found):
+    for path in dict.fromkeys(pythons):
         if subprocess.call([path, "-c", check], stderr=subprocess.DEVNULL) == 0:  # noqa: S603 - found on PATH
             return path
     return sys.executable  # whose word about the missing torch is the agent's

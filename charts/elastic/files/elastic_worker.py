@@ -171,7 +171,7 @@ class Listener(threading.Thread):
         """Of a worker that trains in a generation."""
         super().__init__(daemon=True)
         self.worker, self.current = worker, world
-        self.told = queue.Queue()
+        self.answers = queue.Queue()
         self.over = threading.Event()
 
     def run(self):
@@ -190,7 +190,7 @@ class Listener(threading.Thread):
                 continue
             tries = 0
             if answer.get("state") in ("stop", "end", "go"):
-                self.told.put(answer)
+                self.answers.put(answer)
                 return
 
 
@@ -238,12 +238,12 @@ class Worker:
                 answer = self.wait()
                 if answer["state"] == "end":
                     return self.end(answer)
-                code, message, told = self.train(answer)
+                code, message, answer = self.train(answer)
                 if self.terminated:
                     return self.leave()
-                if told and told["state"] == "end":
-                    return self.end(told)
-                if told and code:
+                if answer and answer["state"] == "end":
+                    return self.end(answer)
+                if answer and code:
                     continue
                 # Ranks that had all ended well before the master's word need no other generation.
                 code = self.done(code, message)
@@ -324,18 +324,18 @@ class Worker:
         listener = Listener(self, world)
         run = Run(self.settings, world, self.words)
         listener.start()
-        told = None
+        answer = None
         try:
-            while run.agent.poll() is None and not self.terminated and told is None:
+            while run.agent.poll() is None and not self.terminated and answer is None:
                 try:
-                    told = listener.told.get(timeout=POLL_SECONDS)
+                    answer = listener.answers.get(timeout=POLL_SECONDS)
                 except queue.Empty:
                     continue
         finally:
             listener.over.set()
             run.stop()
             self.training = False
-        return (*run.verdict(), told)
+        return (*run.verdict(), answer)
 
 
 def main(argv):

@@ -391,7 +391,7 @@ class Role:
         return EXIT_STOPPED
 
     def _why_lost(self):
-        if self.attendance.gone:
+        if self.attendance.is_killed:
             why = "%s is gone without a word, and was on its last try (out of memory?)"
             return why % self.place.leads[0]
         return "%s has not been seen for %.0f s (elastic.leadLostSeconds): this pod ends" % (

@@ -60,8 +60,8 @@ class State:
                 self.over, self.why = over, why
             self.changed.notify_all()
 
-    def told(self):
-        """What a meeting says of it."""
+    def as_word(self):
+        """What a meeting says of it, as a word of the protocol."""
         with self.changed:
             return {"ended": sorted(self.ended), "over": self.over, "why": self.why}
 
@@ -145,7 +145,7 @@ class Meeting:
 
     async def _attend(self, reader, writer):
         """One connection: the pod's words, until it goes."""
-        known = set(self._place.everybody)
+        pods = set(self._place.everybody)
         closed = True  # by the other side, or by its kernel
         address = (writer.get_extra_info("peername") or ("",))[0]
         try:
@@ -158,7 +158,7 @@ class Meeting:
             while line:
                 word = json.loads(line)
                 name = self._attending.get(writer) or self._introduced(word)
-                if name not in known:
+                if name not in pods:
                     closed = False
                     return
                 if writer not in self._attending:
@@ -206,9 +206,9 @@ class Meeting:
         with self._state.changed:
             self._attending[writer] = name
             self._met.add(name)
-        own = [each for each, pod in self._attending.items() if pod == name]
-        for each in own[:-PLACES_MAX]:
-            each.close()
+        own = [connection for connection, pod in self._attending.items() if pod == name]
+        for connection in own[:-PLACES_MAX]:
+            connection.close()
 
     def _leave(self, address):
         """One connection of an address less that has not said whose it is."""
@@ -227,8 +227,8 @@ class Meeting:
             self._state.learn(over="failed", why=why)
 
     def _take(self, name, word):
-        known = word.get("known", [])
-        self._state.learn(ended=set(known) & set(self._place.everybody))
+        ended = set(word.get("known", []))
+        self._state.learn(ended=ended & set(self._place.everybody))
         self._missed.pop(name, None)
         if "last" in word:
             (self._last_tries.add if word["last"] else self._last_tries.discard)(name)
@@ -251,7 +251,7 @@ class Meeting:
         self._tell_all()
 
     def _tell_all(self):
-        line = (json.dumps(dict(self._state.told(), last=self._last)) + "\n").encode()
+        line = (json.dumps(dict(self._state.as_word(), last=self._last)) + "\n").encode()
         for writer in list(self._attending):
             writer.write(line)
 
@@ -283,7 +283,7 @@ class Attendance:
         self._noted = threading.Event()
         self._socket = None
         self._seen = time.monotonic()
-        self.gone = False  # the meeting's pod was killed, it seems, and is not replaced
+        self.is_killed = False  # the meeting's pod was killed, it seems, and is not replaced
         self.lost = threading.Event()
         self.parted = threading.Event()  # it is over, and the meeting is closed
         threading.Thread(target=self._run, daemon=True).start()
@@ -326,7 +326,7 @@ class Attendance:
                 reason, closed = "it closed the connection", True
             except (OSError, ValueError) as error:
                 reason, closed = str(error), isinstance(error, ConnectionResetError)
-            self.gone = self.gone or (closed and self._lead_is_last)
+            self.is_killed = self.is_killed or (closed and self._lead_is_last)
             if self._state.over:
                 return
             met = self._seen != before
@@ -341,24 +341,24 @@ class Attendance:
             time.sleep(pause)
 
     def _patience(self):
-        return min(BACK_SECONDS, self._lost_seconds) if self.gone else self._lost_seconds
+        return min(BACK_SECONDS, self._lost_seconds) if self.is_killed else self._lost_seconds
 
     def _attend(self):
         """One connection, until it breaks or the training is over."""
         where = (self._place.meeting, self._port)
         with socket.create_connection(where, timeout=5) as self._socket:
             self._socket.settimeout(SILENCE_SECONDS)
-            told = {"pod": self._place.name, "known": self._state.told()["ended"]}
+            hello = {"pod": self._place.name, "known": self._state.as_word()["ended"]}
             if self._token:
-                told["token"] = self._token
-            self._send(dict(told, last=self._last))
+                hello["token"] = self._token
+            self._send(dict(hello, last=self._last))
             if self._ended is not None:
                 self._send({"ended": self._ended})
             lines = self._socket.makefile("rb")
             for line in lines:
                 word = json.loads(line)
                 self._seen = time.monotonic()
-                self._lead_is_last, self.gone = word["last"], False
+                self._lead_is_last, self.is_killed = word["last"], False
                 if word["over"]:
                     self._send({"heard": True})  # first: this pod may end as soon as it knows
                 self._state.learn(word["ended"], word["over"], word["why"])

@@ -91,11 +91,11 @@ class Place:
     def names_to_wait_for(self):
         """Hosts that must be known before the program starts, each once."""
         hosts = self.plan["hosts"]
-        wanted = [hosts[self.role][self.index]]
+        addresses = [hosts[self.role][self.index]]
         for role in self.plan["needs"]:
-            wanted += hosts.get(role, [])
-        wanted += self._ranked()[:1]
-        return list(dict.fromkeys(host_of(each) for each in wanted))
+            addresses += hosts.get(role, [])
+        addresses += self._ranked()[:1]
+        return list(dict.fromkeys(host_of(address) for address in addresses))
 
     def environment(self, resolve):
         """The variables of the program.
@@ -117,12 +117,12 @@ class Place:
     def _ranked(self):
         """The addresses of the pods that have ranks, rank 0 first."""
         hosts = self.plan["hosts"]
-        return [each for role in self.plan["ranks"] for each in hosts.get(role, [])]
+        return [address for role in self.plan["ranks"] for address in hosts.get(role, [])]
 
     def _filled(self, form, resolve):
         """A form with its placeholders filled in; texts at the top stay texts."""
         if not isinstance(form, dict):
-            return _PLACEHOLDER.sub(lambda found: _text(self._value(found, resolve)), str(form))
+            return _PLACEHOLDER.sub(lambda match: _text(self._value(match, resolve)), str(form))
         return self._structure(form, resolve)
 
     def _structure(self, form, resolve):
@@ -134,9 +134,9 @@ class Place:
             return self._value(whole, resolve)
         return self._filled(form, resolve)
 
-    def _value(self, found, resolve):
+    def _value(self, match, resolve):
         """What one placeholder stands for."""
-        what, role = found.groups()
+        what, role = match.groups()
         hosts = self.plan["hosts"].get(role, [])
         first = self._ranked()[:1] if role == FIRST else hosts[:1]
         values = {

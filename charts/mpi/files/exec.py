@@ -217,10 +217,10 @@ class Stream:
     def messages(self):
         """The payloads of the messages that have come in whole; answers pings on the way."""
         while True:
-            found = self.frame()
-            if found is None:
+            frame = self.frame()
+            if frame is None:
                 return
-            kind, last, payload = found
+            kind, last, payload = frame
             if kind == PING:
                 self.send(PONG, payload)
             elif kind == CLOSING:
@@ -271,17 +271,17 @@ def exit_code(text):
         Failure: it was not run.
     """
     try:
-        found = json.loads(text)
+        status = json.loads(text)
     except ValueError:
         reason = text.strip() or "the API server did not say how the command ended"
         raise Failure(reason) from None
-    if found.get("status") == "Success":
+    if status.get("status") == "Success":
         return 0
-    if found.get("reason") == "NonZeroExitCode":
-        for cause in found["details"]["causes"]:
+    if status.get("reason") == "NonZeroExitCode":
+        for cause in status["details"]["causes"]:
             if cause.get("reason") == "ExitCode":
                 return int(cause["message"])
-    raise Failure(" ".join(found.get("message", text).split()))
+    raise Failure(" ".join(status.get("message", text).split()))
 
 
 def receive(stream):
@@ -324,7 +324,7 @@ def run(server, pod, command, env):
     query += [("stdin", str(stdin).lower()), ("stdout", "true"), ("stderr", "true")]
     path = "/api/v1/namespaces/%s/pods/%s/exec?" % (server.namespace, pod)
     stream = Stream(server, path + urlencode(query))
-    heard = asked = time.monotonic()
+    heard_at = pinged_at = time.monotonic()
     while True:
         code = receive(stream)
         if code is not None:
@@ -335,14 +335,14 @@ def run(server, pod, command, env):
         ready, _, _ = select.select(readers, writers, [], 1.0)
         now = time.monotonic()
         if stream.sock in ready:
-            heard = now
+            heard_at = now
             stream.fill()
         if 0 in ready:
             stdin = send_stdin(stream)
-        if now - heard >= LOST_SECONDS:
+        if now - heard_at >= LOST_SECONDS:
             raise Failure("timed out: nothing was heard of the pod for %.0f s" % LOST_SECONDS)
-        if now - max(heard, asked) >= PING_SECONDS:
-            asked = now
+        if now - max(heard_at, pinged_at) >= PING_SECONDS:
+            pinged_at = now
             stream.send(PING, b"")
 
 

@@ -62,16 +62,16 @@ class Ending:
     Attributes:
         rank: its global rank.
         code: as a shell gives it; 0 for a good end.
-        asked: whether torchrun had begun to stop the ranks before.
+        was_stopped: whether torchrun had begun to stop the ranks before.
         lines: its last lines.
         entered: whether the job's store has taken the entry; None while that is not known.
     """
 
-    def __init__(self, rank, code, *, asked, lines=""):
+    def __init__(self, rank, code, *, was_stopped, lines=""):
         """Take what is known."""
         self.rank = rank
         self.code = code if code >= 0 else 128 - code
-        self.asked = asked
+        self.was_stopped = was_stopped
         self.lines = lines
         self.entered = None
 
@@ -97,8 +97,8 @@ class Verdict:
         self.pod, self.lines = str(entry["pod"])[:253], str(entry["lines"])
         self.follows = bool(entry["follows"])
 
-    def told(self):
-        """What another pod says of it."""
+    def message(self):
+        """What another pod leaves as its reason."""
         sentence = "%srank %d in pod %s ended with exit code %d"
         return with_lines(sentence % (FAILED_FIRST, self.rank, self.pod, self.code), self.lines)
 
@@ -136,7 +136,7 @@ class Board:
     def __init__(self, store):
         """`store` is torch's, with the round in its prefix."""
         self._store = store
-        self._known = {}
+        self._verdicts = {}
 
     def enter(self, make):
         """Take a number at once, then write what `make` returns."""
@@ -150,15 +150,15 @@ class Board:
         deadline = time.monotonic() + ENTRY_SECONDS
         for number in range(1, count + 1):
             key = "allranks/failure/%d" % number
-            while number not in self._known:
+            while number not in self._verdicts:
                 if self._store.check([key]):
-                    self._known[number] = _unpacked(self._store.get(key))
+                    self._verdicts[number] = _unpacked(self._store.get(key))
                 elif time.monotonic() > deadline:
                     break
                 else:
                     time.sleep(0.02)
-        found = [self._known.get(number) for number in range(1, count + 1)]
-        return [one for one in found if one is not None]
+        verdicts = [self._verdicts.get(number) for number in range(1, count + 1)]
+        return [verdict for verdict in verdicts if verdict is not None]
 
     def give_up(self):
         """Say that the job has ended, after the failure was entered."""
@@ -176,11 +176,11 @@ class Board:
         """Whether a node was told to stop."""
         return self._store.check(["allranks/leaving/%d" % node])
 
-    def fine(self, more=1):
+    def count_fine(self, more=1):
         """Count this node among those whose ranks all ran when another one gave up."""
         return self._store.add("allranks/fine", more)
 
-    def heard(self, more=1):
+    def count_informed(self, more=1):
         """Count this node among those that know the verdict; return how many do."""
         return self._store.add("allranks/heard", more)
 
@@ -246,9 +246,10 @@ class Attempt:
                 time.sleep(0.001)
                 code = returncode()
         with self._changed:
-            ending = Ending(rank, code, asked=self._stopped is not None and rank in self._stopped)
+            was_stopped = self._stopped is not None and rank in self._stopped
+            ending = Ending(rank, code, was_stopped=was_stopped)
             self._endings.append(ending)  # before its lines are known: the order counts
-        if ending.code and not ending.asked:
+        if ending.code and not ending.was_stopped:
             self._enter(ending, lines)
         with self._changed:
             del self._running[rank]
@@ -276,8 +277,8 @@ class Attempt:
     def failures(self):
         """This node's own failures in order, those that only followed a peer last."""
         with self._changed:
-            found = [one for one in self._endings if one.code and not one.asked]
-        return sorted(found, key=lambda one: one.follows)
+            failed = [end for end in self._endings if end.code and not end.was_stopped]
+        return sorted(failed, key=lambda ending: ending.follows)
 
     def stop(self):
         """Call before torchrun stops the ranks: what ends from here on was asked to.
@@ -301,11 +302,11 @@ class Attempt:
     def _matters(self, waited):
         """Whether another end of this node, or the end of its entry, is to be waited for."""
         with self._changed:
-            known = [one for one in self._endings if one.code and one.entered is not None]
-            if any(not one.follows for one in known):
+            entered = [end for end in self._endings if end.code and end.entered is not None]
+            if any(not ending.follows for ending in entered):
                 return False
             ended = [rank for rank, has_ended in self._running.items() if has_ended()]
-            if not self._running or not (known or ended):
+            if not self._running or not (entered or ended):
                 return False
         if ended:
             return waited < ENTER_SECONDS
@@ -319,11 +320,11 @@ class Attempt:
         """Keep the verdict where it is known by now."""
         if self.verdict is None and not self.board_lost:
             try:
-                true = [one for one in self.board.entries() if not one.follows]
+                causes = [verdict for verdict in self.board.entries() if not verdict.follows]
             except STORE_ERRORS:
                 self.board_lost = True
                 return False
-            self.verdict = true[0] if true else None
+            self.verdict = causes[0] if causes else None
         return self.verdict is not None
 
     def ended_elsewhere(self):
@@ -335,7 +336,7 @@ class Attempt:
         try:
             over = self.board.is_over()
             if over and not self.failures():
-                self.board.fine()
+                self.board.count_fine()
         except STORE_ERRORS:
             return False  # torchrun will notice
         return over
@@ -345,20 +346,21 @@ class Attempt:
         deadline = time.monotonic() + SETTLE_SECONDS
         while not self._peek() and not self.board_lost:
             try:
-                found = self.board.entries()
+                verdicts = self.board.entries()
             except STORE_ERRORS:
                 self.board_lost = True
                 break
             try:
-                fine = self.board.fine(0)
+                fine = self.board.count_fine(0)
             except STORE_ERRORS:
                 fine = 0
-            if found and len({one.node for one in found}) + fine >= self.nodes:
-                self.verdict = found[0]
+            failed_nodes = {verdict.node for verdict in verdicts}
+            if verdicts and len(failed_nodes) + fine >= self.nodes:
+                self.verdict = verdicts[0]
                 self.verdict.follows = False  # everybody has spoken: nobody is missing
                 break
             if time.monotonic() > deadline:
-                self.verdict = found[0] if found else None
+                self.verdict = verdicts[0] if verdicts else None
                 break
             time.sleep(0.05)
         return self.verdict
@@ -390,13 +392,13 @@ class Attempt:
         """Before this pod ends: the culprit's first, the one with the store last; all bounded."""
         own = self.verdict is not None and self.verdict.node == self.node
         try:
-            count = self.board.heard()
+            count = self.board.count_informed()
             if not own:
                 time.sleep(YIELD_SECONDS)
             deadline = time.monotonic() + seconds
             while self.node == 0 and count < self.nodes and time.monotonic() < deadline:
                 time.sleep(0.05)
-                count = self.board.heard(0)
+                count = self.board.count_informed(0)
         except STORE_ERRORS:
             return
 
@@ -441,24 +443,24 @@ class Watch:
 
     def _around_start(self, original, agent, group, *args, **options):
         self.attempt = None
-        found = original(agent, group, *args, **options)
+        ranks = original(agent, group, *args, **options)
         context = getattr(agent, "_pcontext", None)
         if context is None or group.store is None:
-            return found
+            return ranks
         attempt = Attempt(self.pod, group.store, group.group_rank, group.group_world_size)
         for local, pid in context.pids().items():
             rank = group.workers[local].global_rank
             attempt.watch(rank, pid, self.lines, _returncode(context, local))
         self.attempt = attempt
-        return found
+        return ranks
 
     def _around_monitor(self, original, agent, group, *args, **options):
         result = original(agent, group, *args, **options)
         attempt = self.attempt
         if attempt is None:
-            codes = [one.exitcode for one in result.failures.values()]
+            codes = [failure.exitcode for failure in result.failures.values()]
         else:
-            codes = [one.code for one in attempt.failures()]
+            codes = [failure.code for failure in attempt.failures()]
         if result.is_failed():
             if self.fatal.intersection(codes):
                 agent._remaining_restarts = 0

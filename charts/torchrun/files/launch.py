@@ -234,16 +234,16 @@ def own_output(settings):
     return output if output.install() else None
 
 
-def first_failure(found, fatal):
+def first_failure(torch_failures, fatal):
     """The (global rank, exit code as a shell gives it) to blame among torchrun's failures.
 
     What is known of a torch that `failures` cannot watch: seconds, and torchrun's own order.
     """
-    ranks = sorted(found, key=lambda rank: (found[rank].timestamp, rank))
+    ranks = sorted(torch_failures, key=lambda rank: (torch_failures[rank].timestamp, rank))
     for rank in ranks:
-        if found[rank].exitcode in fatal:
-            return rank, found[rank].exitcode
-    code = found[ranks[0]].exitcode
+        if torch_failures[rank].exitcode in fatal:
+            return rank, torch_failures[rank].exitcode
+    code = torch_failures[ranks[0]].exitcode
     return ranks[0], code if code > 0 else 128 - code
 
 
@@ -256,13 +256,13 @@ def record(settings, message):
             say("cannot write %s: %s" % (settings.termination_log, error))
 
 
-def conclude(settings, watch, found):
+def conclude(settings, watch, torch_failures):
     """Say which rank of the job failed first, and end with its code.
 
     Args:
         settings: of this launcher.
         watch: what was seen of the ranks.
-        found: torchrun's own failures by global rank; none where another node gave up.
+        torch_failures: torchrun's own, by global rank; none where another node gave up.
 
     Returns:
         (exit code, may_rejoin), as `train`.
@@ -272,15 +272,15 @@ def conclude(settings, watch, found):
     signal.signal(signal.SIGTERM, lambda *_: None)
     verdict = attempt.judge() if attempt is not None else None
     own = attempt.failures() if attempt is not None else []
-    others = [one.rank for one in own] or list(found)
+    others = [failure.rank for failure in own] or list(torch_failures)
     rejoins = False
     if verdict is not None and not verdict.follows:
         code = verdict.code
         if verdict.node == attempt.node:
-            lines = failures.traceback_of(found.get(verdict.rank)) or verdict.lines
+            lines = failures.traceback_of(torch_failures.get(verdict.rank)) or verdict.lines
             reason = failures.describe(verdict.rank, code, others, lines)
         else:
-            reason = verdict.told()
+            reason = verdict.message()
     elif own:
         first = own[0]
         code = first.code
@@ -289,10 +289,11 @@ def conclude(settings, watch, found):
         if first.follows or verdict is not None:
             reason = (failures.PEER_LOST + reason)[:MESSAGE_MAX]
     elif verdict is not None:
-        code, reason = verdict.code, verdict.told()
-    elif found:
-        rank, code = first_failure(found, settings.fatal)
-        reason = failures.describe(rank, code, others, failures.traceback_of(found[rank]))
+        code, reason = verdict.code, verdict.message()
+    elif torch_failures:
+        rank, code = first_failure(torch_failures, settings.fatal)
+        lines = failures.traceback_of(torch_failures[rank])
+        reason = failures.describe(rank, code, others, lines)
         rejoins = attempt is None or attempt.lead_is_lost()
     else:
         code, reason = 1, failures.PEER_LOST + "another node has given up, and said no more"
@@ -337,8 +338,10 @@ def train(settings, output, argv):
         return conclude(settings, watch, {})
     except SignalException as error:
         # A Job that has failed stops its other pods before each of them has seen why.
-        known = watch.gave_up()
-        return (conclude(settings, watch, {})[0] if known else 128 + int(error.sigval)), False
+        code = 128 + int(error.sigval)
+        if watch.gave_up():
+            code, _ = conclude(settings, watch, {})
+        return code, False
     except (FileNotFoundError, PermissionError) as error:
         # The codes of a shell, which runPolicy.fatalExitCodes may name.
         code = 127 if isinstance(error, FileNotFoundError) else 126
@@ -381,12 +384,12 @@ def end_when_told(settings, output):
     minutes, and no handler of Python's runs there: the pod would be killed at the end of its grace
     period. Once no rank of this node is left to save anything, nothing is lost by ending.
     """
-    told, telling = os.pipe()
-    os.set_blocking(telling, False)
-    signal.set_wakeup_fd(telling, warn_on_full_buffer=False)  # written by C, at once
+    signals, wakeup = os.pipe()
+    os.set_blocking(wakeup, False)
+    signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)  # written by C, at once
 
     def watch():
-        while signal.SIGTERM not in os.read(told, 64):
+        while signal.SIGTERM not in os.read(signals, 64):
             pass
         quiet = 0
         while quiet < QUIET_CHECKS:

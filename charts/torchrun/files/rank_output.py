@@ -199,11 +199,11 @@ class RankOutput:
     def _ask(self, is_last):
         if not self._thread.is_alive() or threading.current_thread() is self._thread:
             return
-        done = threading.Event()
-        self._drains.append((done, is_last))
+        drained = threading.Event()
+        self._drains.append((drained, is_last))
         with contextlib.suppress(BlockingIOError):  # it is woken already
             os.write(self._woken, b"x")
-        done.wait(DRAIN_SECONDS)  # not for ever: nobody may be reading the pod's log
+        drained.wait(DRAIN_SECONDS)  # not for ever: nobody may be reading the pod's log
 
     def _pass_on(self):
         try:
@@ -222,8 +222,8 @@ class RankOutput:
         drains, self._drains = self._drains, []
         if drains:
             self._sweep(any(is_last for _, is_last in drains))
-            for done, _ in drains:
-                done.set()
+            for drained, _ in drains:
+                drained.set()
 
     def _sweep(self, is_last):
         """Read what is there, but no more than the pipes held at this moment."""

@@ -29,15 +29,15 @@ REPO = Path(__file__).parents[3]
 SAVES = """
 import signal, sys, time
 from mpi4py import MPI
-world, told = MPI.COMM_WORLD, []
-signal.signal(signal.SIGTERM, lambda *_: told.append(1))
+world, signals = MPI.COMM_WORLD, []
+signal.signal(signal.SIGTERM, lambda *_: signals.append(1))
 world.Barrier()
 if world.rank == 0:
     print("all ranks are up", flush=True)
-while not world.allreduce(len(told)):
+while not world.allreduce(len(signals)):
     time.sleep(0.05)
 time.sleep(5)
-open(sys.argv[1] + "/saved.%d.%d" % (world.rank, len(told)), "w").close()
+open(sys.argv[1] + "/saved.%d.%d" % (world.rank, len(signals)), "w").close()
 """
 SHELLS = {"dash": "/usr/bin/dash", "bash": "/usr/bin/bash", "busybox": "/usr/bin/busybox"}
 DOMAIN = "job.lab.svc"
@@ -47,9 +47,9 @@ RANKS = """
 import socket
 from mpi4py import MPI
 world = MPI.COMM_WORLD
-found = world.gather((socket.gethostname(), world.rank))
+places = world.gather((socket.gethostname(), world.rank))
 if world.rank == 0:
-    for host, rank in found:
+    for host, rank in places:
         print("rank", rank, "of", world.size, "on", host, flush=True)
 """
 _PATIENCE = 180.0  # seconds
@@ -209,7 +209,7 @@ class Lab:
     env: dict[str, str] = field(default_factory=dict)
     overlays: dict[str, Path] = field(default_factory=dict)
     pods: dict[str, Pod] = field(default_factory=dict)
-    known: dict[str, str] = field(default_factory=dict)
+    addresses: dict[str, str] = field(default_factory=dict)
     switch: subprocess.Popen[bytes] | None = None
 
     # --- making it ---------------------------------------------------------------------------
@@ -362,7 +362,7 @@ class Lab:
         drop = ["setpriv", *limits] if self.user or self.drop else []
         namespaces = ["--net", "--ipc", "--uts", "--mount", "--pid", "--fork", "--kill-child"]
         pairs = " ".join(f"{inside}={outside}" for inside, outside in overlays.items())
-        self.known[name] = address
+        self.addresses[name] = address
         self._write_names()
         with (folder / "log").open("wb") as log:
             unshare = [
@@ -426,18 +426,18 @@ class Lab:
 
     def forget(self, name: str) -> None:
         """Take a pod's name out of the DNS, as when it has ended."""
-        del self.known[name]
+        del self.addresses[name]
         self._write_names()
 
     def remember(self, pod: Pod) -> None:
         """Give a pod its name in the DNS back."""
-        self.known[pod.name] = pod.address
+        self.addresses[pod.name] = pod.address
         self._write_names()
 
     def _write_names(self) -> None:
         """Write each pod's /etc/hosts in place: it is mounted there."""
-        shared = "".join(f"{ip} {name}.{self.domain}\n" for name, ip in self.known.items())
-        for name, ip in self.known.items():
+        shared = "".join(f"{ip} {name}.{self.domain}\n" for name, ip in self.addresses.items())
+        for name, ip in self.addresses.items():
             own = f"127.0.0.1 localhost\n{ip} {name}.{self.domain}.cluster.local {name}\n"
             with (self.folder / name / "hosts").open("r+") as file:
                 file.write(own + shared)  # at once: somebody may be reading

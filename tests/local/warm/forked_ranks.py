@@ -50,15 +50,15 @@ def serve() -> None:
         script = words[words[:1] == ["-u"] :]
         if not (waiting and script and Path(script[0]).is_file()):
             return popen(handler, args, env)
-        pid, asking = waiting.pop(0)
+        pid, parent_end = waiting.pop(0)
         content = json.dumps([words, env]).encode()
         streams = (handler._stdout, handler._stderr)
         files = [
             number if file is None else file.fileno() for number, file in enumerate(streams, 1)
         ]
-        with asking:
-            socket.send_fds(asking, [len(content).to_bytes(4, "little")], files)
-            asking.sendall(content)
+        with parent_end:
+            socket.send_fds(parent_end, [len(content).to_bytes(4, "little")], files)
+            parent_end.sendall(content)
         return _started(pid, args)
 
     SubprocessHandler._popen = take  # type: ignore[method-assign]
@@ -81,32 +81,32 @@ def _started(pid: int, args: tuple[str, ...]) -> subprocess.Popen[bytes]:
 
 def _fork() -> tuple[int, socket.socket]:
     """A process that waits to be a rank: its pid, and where to tell it so."""
-    asking, told = socket.socketpair()
+    parent_end, child_end = socket.socketpair()
     pid = os.fork()
     if pid:
-        told.close()
-        return pid, asking
+        child_end.close()
+        return pid, parent_end
     code = 70
     try:
-        asking.detach()
-        os.closerange(3, told.fileno())
-        os.closerange(told.fileno() + 1, told.fileno() + 256)
-        code = _rank(told)
+        parent_end.detach()
+        os.closerange(3, child_end.fileno())
+        os.closerange(child_end.fileno() + 1, child_end.fileno() + 256)
+        code = _rank(child_end)
     finally:
         # As an interpreter ends, with all that is to be done then.
         ctypes.pythonapi.Py_Exit(code)
     raise AssertionError
 
 
-def _rank(told: socket.socket) -> int:
+def _rank(order: socket.socket) -> int:
     """Wait to be told what to run, and run it; the exit code."""
-    head, files, _, _ = socket.recv_fds(told, 4, 2)
+    head, files, _, _ = socket.recv_fds(order, 4, 2)
     if not head:
         os._exit(0)  # the launcher has ended without this rank
     content = b""
     while len(content) < int.from_bytes(head, "little"):
-        content += told.recv(1 << 16)
-    told.close()
+        content += order.recv(1 << 16)
+    order.close()
     words, env = json.loads(content)
     is_buffered = not env.get("PYTHONUNBUFFERED")
     if words[0] == "-u":

@@ -42,8 +42,8 @@ class Follower:
     def __init__(self, fake: Any, tail: int | None = None, selection: LineSelection = ALL) -> None:
         self.cluster = fake.FakeCluster()
         self.lines: queue.SimpleQueue[PodLogLine] = queue.SimpleQueue()
-        self.told: list[str] = []
-        put, tell = self.lines.put, self.told.append
+        self.notices: list[str] = []
+        put, tell = self.lines.put, self.notices.append
         self.tails = Tails(self.cluster, "lab", sink=put, tell=tell, tail=tail, selection=selection)
 
     def look(self, *pods: Any) -> None:
@@ -154,7 +154,7 @@ def test_a_log_that_cannot_be_read_is_told_once(fake: Any, follower: Follower) -
     follower.cluster.refuse = lambda *_: ToolError("the node is gone")
     follower.look(pod(fake, "p", RUNNING))
     assert [] == follower.printed_lines()
-    assert ["the log of pod p cannot be read: the node is gone"] == follower.told
+    assert ["the log of pod p cannot be read: the node is gone"] == follower.notices
     assert 2 == len(follower.cluster.requests)
 
 
@@ -165,7 +165,7 @@ def test_only_so_many_logs_are_followed_at_once(
     monkeypatch.setattr(module, "MOST", 1)
     follower.cluster.streams["p"] = [fake.FakeStream(end=False)]
     follower.look(pod(fake, "p", RUNNING), pod(fake, "q", RUNNING, rank="1"))
-    assert ["only 1 logs are followed at once; `logs --node N` shows another"] == follower.told
+    assert ["only 1 logs are followed at once; `logs --node N` shows another"] == follower.notices
     follower.tails.close()
     assert [] == follower.printed_lines()
 

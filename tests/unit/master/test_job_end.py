@@ -19,16 +19,17 @@ def silent(*pauses: float) -> StallDetector:
 
 
 @pytest.mark.parametrize(
-    ("pauses", "told_at"), [((), 1300), ((2, 100), 1300), ((200,), 1400), ((2, 600, 2), 2200)]
+    ("pauses", "event_at"),
+    [((), 1300), ((2, 100), 1300), ((200,), 1400), ((2, 600, 2), 2200)],
 )
 def test_it_is_said_once_it_is_longer_than_pauses_are(
-    pauses: tuple[float, ...], told_at: float
+    pauses: tuple[float, ...], event_at: float
 ) -> None:
     """After five minutes, or twice the longest pause that the training went on after."""
     detector = silent(*pauses)
-    assert detector.event(told_at - 1, 1800) is None
-    assert detector.event(told_at, 1800) is not None
-    assert detector.event(told_at + 5000, 1800) is None
+    assert detector.event(event_at - 1, 1800) is None
+    assert detector.event(event_at, 1800) is not None
+    assert detector.event(event_at + 5000, 1800) is None
 
 
 def test_the_time_between_two_generations_is_no_pause() -> None:

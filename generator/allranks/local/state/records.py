@@ -71,7 +71,8 @@ def read_status(folder: store.RunFolder) -> RunStatus:
         )
     if is_over(folder, last) or folder.alive():
         return last
-    last, at = folder.status(), folder.told_at()  # it may have ended between the two looks
+    # Read again: it may have ended between the two looks.
+    last, at = folder.status(), folder.status_written_at()
     if is_over(folder, last):
         return last
     message = (

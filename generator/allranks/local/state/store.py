@@ -287,7 +287,7 @@ class RunFolder:
         """
         return self._read("state.json", RunStatus.from_dict)
 
-    def told_at(self) -> float:
+    def status_written_at(self) -> float:
         """The time of the last written status, in seconds since the epoch.
 
         Raises:
