@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _COMMA = ", "
+_SHOWN_MAX = 40
 
 
 # Endings whose plural has a vowel more: process, index, match, batch.
@@ -31,6 +32,12 @@ def plurals(noun: str) -> str:
 def number_of(number: int, singular: str, many: str) -> str:
     """The word that goes with a number: ``is``, ``are``; ``was``, ``were``."""
     return singular if number == 1 else many
+
+
+def shown(value: object) -> str:
+    """A value as Python writes it, cut to a length that fits a sentence."""
+    text = repr(value)
+    return text if len(text) <= _SHOWN_MAX else text[: _SHOWN_MAX - 1] + "…"
 
 
 def list_some(items: Sequence[str], most: int = 3, joint: str = _COMMA) -> str:

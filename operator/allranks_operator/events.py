@@ -105,7 +105,7 @@ class EventRecorder:
         return True
 
     def _event(self, event: Event) -> Manifest:
-        about, stamp = event.about, _stamp()
+        about, at = event.about, stamp()
         return {
             "apiVersion": "v1",
             "kind": "Event",
@@ -123,8 +123,8 @@ class EventRecorder:
             "source": {"component": names.OPERATOR_MANAGER},
             "reportingComponent": names.OPERATOR_MANAGER,
             "reportingInstance": self._identity[:128],
-            "firstTimestamp": stamp,
-            "lastTimestamp": stamp,
+            "firstTimestamp": at,
+            "lastTimestamp": at,
             "count": 1,
         }
 
@@ -133,7 +133,8 @@ def _name(about: ObjectReference) -> str:
     return f"{about.name[:_NAME_MAX]}.{secrets.token_hex(8)}"
 
 
-def _stamp() -> str:
+def stamp() -> str:
+    """The current time in the format of Kubernetes."""
     return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 

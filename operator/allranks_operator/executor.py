@@ -20,7 +20,6 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from allranks import names
@@ -305,7 +304,7 @@ class ActionExecutor:
         ):
             raise NotOwnedError
         self._api.delete(resource.path, namespace, name, uid=uid, grace=grace)
-        self._cache.deleting(resource, namespace, name, uid, stamp())
+        self._cache.deleting(resource, namespace, name, uid, events.stamp())
 
     def _write_plan_status(self, namespace: str, action: WritePlanStatus) -> None:
         plans = resources.SCALE_PLANS
@@ -387,11 +386,6 @@ def _no_history(job: Manifest, account: Account) -> RecordEvent:
     )
     about = names.ELASTIC_JOB, metadata["name"], metadata["uid"]
     return RecordEvent(*about, "Warning", events.NAME_TAKEN, message)
-
-
-def stamp() -> str:
-    """The current time in the format of Kubernetes."""
-    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def _owners(manifest: Manifest) -> list[Manifest]:

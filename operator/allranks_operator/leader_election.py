@@ -170,7 +170,7 @@ class Election:
 
     def _spec(self, lease: Manifest) -> Manifest:
         terms = self._terms
-        return leases.held(lease, terms.identity, terms.duration, datetime.now(UTC))
+        return leases.held_spec(lease, terms.identity, terms.duration, datetime.now(UTC))
 
     def _release(self) -> None:
         terms = self._terms

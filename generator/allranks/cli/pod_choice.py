@@ -34,7 +34,7 @@ ROLE = click.option(
 
 
 def select_pods(
-    name: str, site: ClusterTarget, selection: LineSelection, *, by_line: bool = False
+    name: str, cluster_target: ClusterTarget, selection: LineSelection, *, by_line: bool = False
 ) -> tuple[list[Manifest], Ranks]:
     """Return the selected pods of a run, ordered by role, number and age; and their ranks.
 
@@ -47,10 +47,10 @@ def select_pods(
     from allranks.cluster.observe import observe
     from allranks.cluster.pod_selection import Ranks
 
-    observation = observe(site.cluster, name, site.namespace)
+    observation = observe(cluster_target.cluster, name, cluster_target.namespace)
     ranks = Ranks(observation.objects)
     description = _describe(selection, ranks)
-    selection = locate(site, observation, selection, by_line=by_line)
+    selection = locate(cluster_target, observation, selection, by_line=by_line)
     pods = ranks.chosen(observation.pods, selection)
     if pods:
         return pods, ranks
@@ -96,12 +96,16 @@ def check_selection(selection: LineSelection) -> LineSelection:
 
 
 def locate(
-    site: ClusterTarget, observation: Observation, selection: LineSelection, *, by_line: bool
+    cluster_target: ClusterTarget,
+    observation: Observation,
+    selection: LineSelection,
+    *,
+    by_line: bool,
 ) -> LineSelection:
     """Return a selection with the pod in which its rank runs.
 
     Args:
-        site: where the run is.
+        cluster_target: where the run is.
         observation: the run.
         selection: the selected rank, node or role.
         by_line: whether lines with a rank prefix are enough, in any pod.
@@ -119,7 +123,7 @@ def locate(
     roles = {fields.text(item, "metadata", "labels", names.ROLE) for item in observation.objects}
     if roles - {"", names.ROLE_NODE}:
         with suppress(NotFoundError, ForbiddenError):
-            config_map = site.cluster.get(
+            config_map = cluster_target.cluster.get(
                 paths.CONFIG_MAPS, observation.release, namespace=observation.namespace
             )
             hostfile = fields.text(config_map, "data", "hostfile")

@@ -82,7 +82,7 @@ class Target:
         """The namespace of a run on this machine."""
         return self.namespace or "default"
 
-    def site(self, console: Console | None = None) -> ClusterTarget | None:
+    def cluster_target(self, console: Console | None = None) -> ClusterTarget | None:
         """Return the cluster and namespace; None if the target is this machine.
 
         Args:
@@ -110,9 +110,11 @@ class Target:
             raise InputError(
                 "this is for runs on a cluster", path="--on", hint="leave --on local out"
             )
-        site = Target(CLUSTER, self.namespace, self.context, self.kubeconfig, self.helm).site()
-        assert site is not None  # noqa: S101 - the cluster was named
-        return site
+        cluster_target = Target(
+            CLUSTER, self.namespace, self.context, self.kubeconfig, self.helm
+        ).cluster_target()
+        assert cluster_target is not None  # noqa: S101 - the cluster was named
+        return cluster_target
 
     def local(self, console: Console | None = None) -> bool:
         """Whether the target is this machine.
@@ -278,11 +280,11 @@ def _cluster_names(target: Target) -> list[str]:
     from allranks.errors import AllranksError
 
     try:
-        site = target.on_cluster()
+        cluster_target = target.on_cluster()
         # Each run has one; without its content a name costs some hundred bytes.
-        items = site.cluster.list(
+        items = cluster_target.cluster.list(
             paths.CONFIG_MAPS,
-            namespace=site.namespace,
+            namespace=cluster_target.namespace,
             label_selector=f"{names.APP_PART_OF}={names.PART_OF}",
             metadata_only=True,
         )
@@ -290,16 +292,18 @@ def _cluster_names(target: Target) -> list[str]:
         return []
     runs = [item["metadata"] for item in items if not cleanup.is_kept(item)]
     labelled = [run["labels"].get(names.APP_INSTANCE) for run in runs]
-    return [*filter(None, labelled), *_unreleased(site)]
+    return [*filter(None, labelled), *_unreleased(cluster_target)]
 
 
-def _unreleased(site: ClusterTarget) -> list[str]:
+def _unreleased(cluster_target: ClusterTarget) -> list[str]:
     """Return the ElasticJobs that were applied without helm: each is a run by its own name."""
     from allranks.cluster import paths
     from allranks.errors import AllranksError
 
     try:
-        jobs = site.cluster.list(paths.ELASTIC_JOBS, namespace=site.namespace, metadata_only=True)
+        jobs = cluster_target.cluster.list(
+            paths.ELASTIC_JOBS, namespace=cluster_target.namespace, metadata_only=True
+        )
     except AllranksError:
         return []  # the cluster has no such kind, or does not show it
     metadata = [job["metadata"] for job in jobs]

@@ -69,33 +69,35 @@ def decide(view: JobView) -> Decision:
     replaced = pod_replacement.update_from_pods(job, job.target, pods, view.now, ending=ending)
     admitted = plans_apply.admit(job, replaced.target, scale_plans, pods.foreign)
     bounded = within_bounds(admitted.target, job) if not ending else Applied(admitted.target)
-    renewed = rolling_resize.resize_one(job, bounded.target, pods) if not ending else bounded.target
-    mastered = master_pod.reconcile_master(job, renewed, pods, view)
-    target, fallback_notes, wait = _fall_back(job, mastered, view.now)
+    resized_target = (
+        rolling_resize.resize_one(job, bounded.target, pods) if not ending else bounded.target
+    )
+    master_decision = master_pod.reconcile_master(job, resized_target, pods, view)
+    target, fallback_notes, wait = _fall_back(job, master_decision, view.now)
     target = _without_finished_plans(target, scale_plans)
-    barred = withheld.trainers(job, target.groups, view.operator_account)
+    withheld_roles = withheld.trainers(job, target.groups, view.operator_account)
     difference = reconcile.difference(
-        job, target, pods, _removed_names(job, target, scale_plans), barred
+        job, target, pods, _removed_names(job, target, scale_plans), withheld_roles
     )
     withheld_pods = tuple(difference.withheld.values())[:_WITHHELD_SHOWN]
     plan_progress = progress(
         job, target, scale_plans, (pods, difference), view.now, refused=view.refused
     )
-    changes = (*replaced.notes, *_bound_events(bounded), *mastered.notes, *fallback_notes)
+    changes = (*replaced.notes, *_bound_events(bounded), *master_decision.notes, *fallback_notes)
     notes = [
         *_unreadable(job),
         *changes,
         *_withheld_events(job, withheld_pods),
         *_end_events(job, target),
     ]
-    master = _master_actions(job, mastered, scale_plans)
+    master = _master_actions(job, master_decision, scale_plans)
     pruned = cleanup.prune(job, scale_plans, view.now)
-    observed_counts = spec_edits.observed(job, admitted.plans)
-    edit = spec_edits.edited(job, observed_counts, scale_plans) if not target.end else None
+    applied_counts = spec_edits.applied_counts(job, admitted.plans)
+    edit = spec_edits.plan_for_edit(job, applied_counts, scale_plans) if not target.end else None
     services = reconcile.services(job, target, view.services)
-    then = [
+    actions = [
         *master,
-        *mastered.actions,
+        *master_decision.actions,
         *services,
         *reconcile.trainers(job, target, difference),
         *plan_progress.writes,
@@ -108,21 +110,23 @@ def decide(view: JobView) -> Decision:
     ]
     own = [pod.manifest for pod in pods.trainers.values()]
     refusals = Refused(view.refused, view.master_refused, withheld_pods)
-    status = job_status.job_status(job, target, own, mastered.view, view.now, refused=refusals)
-    status |= _state_of(target, observed_counts)
-    urgent = bool(notes) or job.observed != observed_counts or _decisive(job, target)
+    status = job_status.job_status(
+        job, target, own, master_decision.view, view.now, refused=refusals
+    )
+    status |= _state_of(target, applied_counts)
+    urgent = bool(notes) or job.observed != applied_counts or _decisive(job, target)
     commit = WriteJobStatus(job.name, job.resource_version, status, urgent=urgent)
-    silence = _seconds_to_silence(target, mastered, view.now)
-    soon = (
+    silence = _seconds_to_silence(target, master_decision, view.now)
+    delays = (
         wait,
         pruned.requeue_after,
         plan_progress.requeue_after,
         silence,
         reconcile.requeue_after(difference, services),
     )
-    waits = [seconds for seconds in soon if seconds is not None]
+    waits = [seconds for seconds in delays if seconds is not None]
     changed = status != job.status
-    return Decision(commit if changed else None, tuple(then), min(waits, default=None))
+    return Decision(commit if changed else None, tuple(actions), min(waits, default=None))
 
 
 def orphan(plan: Manifest, now: float) -> Decision:

@@ -207,9 +207,9 @@ class _PodReplacement:
             return member
         if self.ending:
             return _over(member, pod)
-        return self._absent(member) if pod is None else self._present(member, pod)
+        return self._without_pod(member) if pod is None else self._with_pod(member, pod)
 
-    def _present(self, member: Member, pod: ObservedPod) -> Member:
+    def _with_pod(self, member: Member, pod: ObservedPod) -> Member:
         """Return a member whose pod exists."""
         if pod.phase == PodPhase.SUCCEEDED:
             return replace(member, observed=True, ended=SUCCEEDED)
@@ -217,10 +217,10 @@ class _PodReplacement:
         if member.leaving or (pod.deleting and not member.observed):
             return member
         if pod.phase == PodPhase.FAILED or pod.deleting:
-            return self._lost(replace(member, observed=True), pod)
+            return self._after_failure(replace(member, observed=True), pod)
         return member if member.observed else replace(member, observed=True)
 
-    def _absent(self, member: Member) -> Member:
+    def _without_pod(self, member: Member) -> Member:
         """Return a member whose pod does not exist: it was lost, or is not created yet."""
         if member.leaving:
             return member
@@ -235,8 +235,11 @@ class _PodReplacement:
         self.disruptions += 1
         return self._successor(member)
 
-    def _lost(self, member: Member, pod: ObservedPod) -> Member:
-        """Return the member in place of one whose pod failed or is being deleted."""
+    def _after_failure(self, member: Member, pod: ObservedPod) -> Member:
+        """Return what follows a pod that failed or is being deleted.
+
+        This is the successor, the member marked as failed, or the member as it is.
+        """
         if self.job.relaunch == "master":
             return replace(member, ended=FAILED) if pod.ended else member
         sized = replace(member, resource=self.group.resource_of(member))

@@ -11,6 +11,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from allranks.errors import InputError
+from allranks.humanize import shown
 from allranks.k8s import quantity
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 CPU, MEMORY, GPU = "cpu", "memory", "gpu"
 # Beyond this a number is a slip of the keyboard, and JSON's readers round it.
 _MOST = 2**53
-_SHOWN_MAX = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def read(data: Any, where: str, problems: list[str]) -> ResourceAmounts | None:
     """
     if not isinstance(data, dict):
         if data is not None:
-            problems.append(f"{where} is {_show(data)}, not a map of resources")
+            problems.append(f"{where} is {shown(data)}, not a map of resources")
         return None
     cpu = _units(data, CPU, where, problems)
     memory = _units(data, MEMORY, where, problems)
@@ -104,22 +104,13 @@ def _units(data: Mapping[Any, Any], key: str, where: str, problems: list[str]) -
     try:
         exact = quantity.parse(value)
     except InputError:
-        problems.append(f"{where}.{key} is {_show(value)}, not a quantity such as 500m or 16Gi")
+        problems.append(f"{where}.{key} is {shown(value)}, not a quantity such as 500m or 16Gi")
         return None
     units = ceil(exact * 1000) if key == CPU else ceil(exact)
     if units < 0:
-        problems.append(f"{where}.{key} is {_show(value)}; it cannot be less than 0")
+        problems.append(f"{where}.{key} is {shown(value)}; it cannot be less than 0")
         return None
     if units > _MOST:
-        problems.append(f"{where}.{key} is {_show(value)}, which no node has")
+        problems.append(f"{where}.{key} is {shown(value)}, which no node has")
         return None
     return units or None
-
-
-def _show(value: object) -> str:
-    representation = repr(value)
-    return (
-        representation
-        if len(representation) <= _SHOWN_MAX
-        else representation[: _SHOWN_MAX - 1] + "…"
-    )

@@ -172,7 +172,7 @@ def template(
         chart: the chart's folder or archive, or a reference.
         values: the values, as one document over the chart's defaults.
         post_renderer: what to pipe the manifests through; none by default.
-        is_tied: a signal of the terminal's is meant for us alone; see `tied`.
+        is_tied: whether helm ends with this process, and hears no signal of the terminal's.
 
     Raises:
         AllranksError: helm refused, in our words.

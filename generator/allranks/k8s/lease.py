@@ -45,7 +45,7 @@ def new(name: str, namespace: str, spec: Manifest) -> Manifest:
     Args:
         name: its name.
         namespace: where.
-        spec: see `held`.
+        spec: see `held_spec`.
     """
     return {
         "apiVersion": "coordination.k8s.io/v1",
@@ -55,7 +55,7 @@ def new(name: str, namespace: str, spec: Manifest) -> Manifest:
     }
 
 
-def held(lease: Manifest, identity: str, seconds: float, now: datetime) -> Manifest:
+def held_spec(lease: Manifest, identity: str, seconds: float, now: datetime) -> Manifest:
     """The spec of a Lease that is acquired or renewed.
 
     Args:

@@ -7,12 +7,10 @@ can be read, and tested, as a row of a table.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from allranks import names, retry
-from allranks.errors import InputError
 from allranks.local.plan.model import BarePlan, Controller, JobPlan, SetPlan
 from allranks.model.status import PodPhase
 from allranks.status.controllers import ControllerOutcome
@@ -403,21 +401,3 @@ class JobBackoff:
     def forgets(self, ran: float) -> bool:
         """Whether a container ran long enough for its back-off to be reset."""
         return ran >= _CONTAINER_RESET * self.scale
-
-
-def scale() -> float:
-    """The scale of the back-off, from the environment.
-
-    Raises:
-        InputError: it is no number that can be one.
-    """
-    text = os.environ.get(names.ENV_BACKOFF_SCALE, "")
-    try:
-        value = float(text) if text else DEFAULT_SCALE
-    except ValueError:
-        value = -1.0
-    if value < 0:
-        raise InputError(
-            f"{names.ENV_BACKOFF_SCALE} is {text!r}", hint="set it to a number such as 0.1 or 1"
-        )
-    return value

@@ -201,7 +201,7 @@ def start(
     release = expand(manifests, name=name, namespace=namespace)
     if not workdir.is_dir():
         raise InputError(f"the working folder {str(workdir)!r} is not there")
-    scale = controller.scale() if backoff_scale is None else backoff_scale
+    scale = _backoff_scale() if backoff_scale is None else backoff_scale
     folder = store.run_folder(name, namespace)
     with addresses.given_up(), store.registry():
         if labels is not None:
@@ -562,3 +562,21 @@ def signal_supervisor(folder: store.RunFolder, number: signal.Signals) -> None:
     process_tree.send(
         [process for process in processes if process_tree.parent(process) not in pids], number
     )
+
+
+def _backoff_scale() -> float:
+    """Return the scale of the back-off, from the environment.
+
+    Raises:
+        InputError: it is no number that can be one.
+    """
+    text = os.environ.get(names.ENV_BACKOFF_SCALE, "")
+    try:
+        value = float(text) if text else controller.DEFAULT_SCALE
+    except ValueError:
+        value = -1.0
+    if value < 0:
+        raise InputError(
+            f"{names.ENV_BACKOFF_SCALE} is {text!r}", hint="set it to a number such as 0.1 or 1"
+        )
+    return value

@@ -1,6 +1,6 @@
 """Finding the container that failed first, its reason, and the log that explains it.
 
-Here the ends of pods are read, and put into words; `blame` says which of them counts.
+Here the ends of pods are read, and put into words; `first_suspect` says which of them counts.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, NamedTuple
 from allranks import names
 from allranks.model.status import Failure, PodPhase
 from allranks.status.controller_facts import JOB, ControllerOutcome
+from allranks.status.pod_indexes import is_disrupted
 from allranks.status.pod_json import RUNNING
-from allranks.status.ranks import is_disrupted
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Sequence
 
     from allranks.status.controller_facts import ControllerVerdict
+    from allranks.status.pod_indexes import ControllerPods, PodIndex
     from allranks.status.pod_json import ContainerEnd
     from allranks.status.pods import PodFacts
-    from allranks.status.ranks import ControllerPods, Slot
 
 
 _SIGNALLED = 128
@@ -141,12 +141,12 @@ def _of(pod_set: ControllerPods, offset: int) -> Iterator[_Candidate]:
     """
     controller = pod_set.controller
     static = controller.kind == JOB and controller.workload == names.ELASTIC
-    for place in pod_set.places:
-        for pod in (*place.earlier, place.pod):
+    for pod_index in pod_set.indexes:
+        for pod in (*pod_index.earlier, pod_index.pod):
             if pod is None or not pod.ends or is_disrupted(controller, pod):
                 continue
-            rank = offset + place.number if pod.rank is None else pod.rank
-            begins_again = _begun_again(pod_set, place, pod)
+            rank = offset + pod_index.number if pod.rank is None else pod.rank
+            begins_again = _begun_again(pod_set, pod_index, pod)
             for end in pod.ends:
                 suspect = Suspect(
                     at=pod.created_at if end.at is None else end.at,
@@ -154,9 +154,9 @@ def _of(pod_set: ControllerPods, offset: int) -> Iterator[_Candidate]:
                     pod=pod.name,
                     container=end.container,
                     code=end.code,
-                    place=(controller.kind, controller.name, controller.role, place.number),
+                    pod_index=(controller.kind, controller.name, controller.role, pod_index.number),
                     replaced=begins_again or (end.previous and _runs(pod, end.container)),
-                    mended=place.phase is PodPhase.SUCCEEDED,
+                    mended=pod_index.phase is PodPhase.SUCCEEDED,
                     part=PARTS.get(controller.role, Part.TRAINS),
                     follows=is_told(end.code, end.message, pod.name, static=static),
                     names=is_named(end.message),
@@ -168,14 +168,14 @@ def _runs(pod: PodFacts, container: str) -> bool:
     return any(status.name == container and status.state == RUNNING for status in pod.containers)
 
 
-def _begun_again(pod_set: ControllerPods, place: Slot, pod: PodFacts) -> bool:
+def _begun_again(pod_set: ControllerPods, pod_index: PodIndex, pod: PodFacts) -> bool:
     """Whether another pod has replaced one that failed, and has begun."""
-    members, newest = pod_set.controller.members, place.pod
-    current = members.name(place.number)
+    members, newest = pod_set.controller.members, pod_index.pod
+    current = members.name(pod_index.number)
     if newest is not None and newest is not pod and (newest.name == current or not current):
         return newest.phase is not PodPhase.PENDING
     # The pod that took over may be gone: pods that run are ended with their job.
-    return bool(current) and pod.name != current and place.number in members.observed
+    return bool(current) and pod.name != current and pod_index.number in members.observed
 
 
 def _located(candidate: _Candidate) -> LocatedFailure:
@@ -233,8 +233,8 @@ class Suspect(NamedTuple):
         pod: the pod.
         container: the container.
         code: its exit code.
-        place: the pod's slot in the run; its replacements have the same.
-        replaced: whether another pod, or container, has started in its slot since.
+        pod_index: its controller, role and number; its replacements have the same.
+        replaced: whether another pod, or container, has started in its place since.
         mended: whether that one has succeeded.
         part: what the pod does in the run.
         follows: whether it only reports that another pod has failed; see `is_told`.
@@ -246,7 +246,7 @@ class Suspect(NamedTuple):
     pod: str
     container: str
     code: int
-    place: Hashable
+    pod_index: Hashable
     replaced: bool = False
     mended: bool = False
     part: Part = Part.TRAINS
@@ -303,7 +303,7 @@ def first_suspect(suspects: Iterable[Suspect], ended_at: float | None) -> Suspec
         ended_at: when the run failed; None where it goes on: then ranks that recovered count too.
     """
     candidates = list(suspects)
-    # A place that fell with another one in its last try is not blamed for the try before.
+    # An index that fell with another one in its last try is not blamed for the try before.
     ends = _newest(suspect for suspect in candidates if suspect.names or not _by_others(suspect))
     own = [suspect for suspect in ends if not _by_others(suspect)]
     last = max((suspect.at for suspect in candidates), default=0.0)
@@ -323,17 +323,17 @@ def _by_others(suspect: Suspect) -> bool:
 
 
 def _newest(suspects: Iterable[Suspect]) -> list[Suspect]:
-    """Return the last end of each slot: earlier tries only cost time."""
-    by_place: dict[tuple[Hashable, str], Suspect] = {}
+    """Return the last end of each index: earlier tries only cost time."""
+    by_index: dict[tuple[Hashable, str], Suspect] = {}
     for suspect in sorted(
         suspects, key=lambda suspect: (suspect.at, not suspect.replaced, suspect.pod)
     ):
-        by_place[suspect.place, suspect.container] = suspect
-    return list(by_place.values())
+        by_index[suspect.pod_index, suspect.container] = suspect
+    return list(by_index.values())
 
 
 def _recovered(suspect: Suspect, last: float, ended_at: float | None) -> bool:
-    """Whether its slot was filled again long enough before the end.
+    """Whether its index got a new pod long enough before the end.
 
     Args:
         suspect: the suspect.

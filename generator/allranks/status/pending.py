@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from allranks.status.events import NewestEvents
-    from allranks.status.ranks import ControllerPods
+    from allranks.status.pod_indexes import ControllerPods
 
 _SHOWN = 3
 
@@ -116,7 +116,9 @@ def _of_controller(
         subject = "a new pod" if number == 1 else f"{number} new pods"
         yield Cause(Priority.BACK_OFF, "BackOff", f"back-off before {subject}", alone=True), "", 1
     succeeded = {
-        slot.pod.name for slot in pod_set.places if slot.pod and slot.phase is PodPhase.SUCCEEDED
+        pod_index.pod.name
+        for pod_index in pod_set.indexes
+        if pod_index.pod and pod_index.phase is PodPhase.SUCCEEDED
     }
     for pod in pod_set.active:
         if pod.cause is not None and pod.name not in succeeded:

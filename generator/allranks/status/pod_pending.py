@@ -41,7 +41,7 @@ class PodContext:
     claims: Mapping[str, str]
 
 
-def around(newest: NewestEvents, objects: Iterable[Manifest]) -> PodContext:
+def pod_context(newest: NewestEvents, objects: Iterable[Manifest]) -> PodContext:
     """Return the events and claims of a release."""
     claims = {
         name: clause(text(newest.claims.get(name), "message"))

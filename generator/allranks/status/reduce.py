@@ -30,7 +30,7 @@ from allranks.status import (
 from allranks.status.controller_facts import ELASTIC_JOB, JOB, STATEFUL_SET
 from allranks.status.controllers import ControllerFacts, ControllerOutcome, ControllerVerdict
 from allranks.status.pending import PendingReasons
-from allranks.status.ranks import ControllerPods, assign_ranks, statuses
+from allranks.status.pod_indexes import ControllerPods, assign_pods, statuses
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from allranks.status.events import NewestEvents
     from allranks.status.failures import LocatedFailure
     from allranks.status.observation import Observation
+    from allranks.status.pod_indexes import PodIndex
     from allranks.status.pods import PodFacts
     from allranks.status.queues import Queue
-    from allranks.status.ranks import Slot
 
 
 _BARE = "Pod"
@@ -137,16 +137,16 @@ def first_failed(observation: Observation) -> tuple[str, str, bool] | None:
 def _read(observation: Observation) -> _Snapshot:
     newest = events.newest(observation.events)
     facts = controllers.owners(observation.objects)
-    around = pod_pending.around(newest, observation.objects)
+    around = pod_pending.pod_context(newest, observation.objects)
     pod_facts = [pods.read(pod, around) for pod in observation.pods]
     if facts:
         by_owner = _by_owner(facts, pod_facts)
         pod_sets = [
-            assign_ranks(controller, by_owner[index]) for index, controller in enumerate(facts)
+            assign_pods(controller, by_owner[index]) for index, controller in enumerate(facts)
         ]
     else:
         bare = sorted((pod for pod in pod_facts if pod.owner is None), key=lambda pod: pod.name)
-        pod_sets = [assign_ranks(_bare(pod), [pod]) for pod in bare]
+        pod_sets = [assign_pods(_bare(pod), [pod]) for pod in bare]
     offsets: list[int] = []
     ranks: defaultdict[str, int] = defaultdict(int)
     for pod_set in pod_sets:
@@ -163,7 +163,7 @@ def _by_owner(
     Pods whose controller does not exist, as after a Job was deleted and created again, are left
     out: they are being removed.
     """
-    places = {
+    indexes = {
         _key(controller.kind, controller.name, controller.role): index
         for index, controller in enumerate(facts)
     }
@@ -171,7 +171,7 @@ def _by_owner(
     for pod in pod_facts:
         if pod.owner is None:
             continue
-        index = places.get(_key(pod.owner.kind, pod.owner.name, pod.role))
+        index = indexes.get(_key(pod.owner.kind, pod.owner.name, pod.role))
         if index is not None and _same(pod.owner.uid, facts[index].uid):
             by_owner[index].append(pod)
     return by_owner
@@ -219,7 +219,7 @@ def _waits(
     if phase in FINAL:
         return PendingReasons()
     causes = [queue.cause]
-    if not any(place.running for pod_set in snapshot.pod_sets for place in pod_set.places):
+    if not any(pod_index.running for pod_set in snapshot.pod_sets for pod_index in pod_set.indexes):
         facts = [pod_set.controller for pod_set in snapshot.pod_sets]
         causes.append(queues.pod_group(facts, observation.release, observation.objects))
     return pending.reasons(snapshot.pod_sets, snapshot.newest, causes)
@@ -248,7 +248,7 @@ def _message(
     ending = _ending(snapshot.pod_sets)
     if ending is not None:
         return ending_sentence(failures.sentence(ending.message, ending.exit_code, failure))
-    ends = sum(place.leaving for pod_set in snapshot.pod_sets for place in pod_set.places)
+    ends = sum(pod_index.leaving for pod_set in snapshot.pod_sets for pod_index in pod_set.indexes)
     if _is_deleted(snapshot.pod_sets):
         clause = f"; {plural(ends, 'pod')} {'is' if ends == 1 else 'are'} ending" if ends else ""
         return f"it is being deleted{clause}"
@@ -259,9 +259,9 @@ def _message(
         sum(pod_set.expected for pod_set in roles),
     )
     running -= sum(
-        place.leaving and place.phase is PodPhase.RUNNING
+        pod_index.leaving and pod_index.phase is PodPhase.RUNNING
         for pod_set in snapshot.pod_sets
-        for place in pod_set.places
+        for pod_index in pod_set.indexes
     )
     return sentence(running, expected, ends, _failed_for_good(snapshot.pod_sets))
 
@@ -444,9 +444,9 @@ def ending_sentence(end: str) -> str:
 def _going_on(pod_sets: Sequence[ControllerPods], queue: Queue) -> Phase:
     """Return the phase of a run that has not ended."""
     pod_sets = training(pod_sets)
-    places = [place for pod_set in pod_sets for place in pod_set.places]
-    began = any(place.phase is not PodPhase.PENDING for place in places)
-    if queue.held and not any(place.running and not place.leaving for place in places):
+    indexes = [pod_index for pod_set in pod_sets for pod_index in pod_set.indexes]
+    began = any(pod_index.phase is not PodPhase.PENDING for pod_index in indexes)
+    if queue.held and not any(pod_index.running and not pod_index.leaving for pod_index in indexes):
         return Phase.PENDING
     if not began:
         return Phase.ADMITTED if queue.admitted else Phase.PENDING
@@ -460,19 +460,19 @@ def _restarts(pod_set: ControllerPods) -> bool:
     controller = pod_set.controller
     if not controller.replaces:
         return False
-    if pod_set.lost or any(map(_is_restarting, pod_set.places)):
+    if pod_set.lost or any(map(_is_restarting, pod_set.indexes)):
         return True
-    leaving = [place.leaving for place in pod_set.places if place.running]
+    leaving = [pod_index.leaving for pod_index in pod_set.indexes if pod_index.running]
     if controller.kind == ELASTIC_JOB:
         return bool(leaving) and all(leaving)  # a plan may have taken some of them away
     return controller.kind in _REPLACING and any(leaving)
 
 
-def _is_restarting(place: Slot) -> bool:
+def _is_restarting(pod_index: PodIndex) -> bool:
     """Whether a pod that was replaced or restarted is not back yet."""
-    if place.pod is None or not place.pod.active or place.phase is PodPhase.SUCCEEDED:
+    if pod_index.pod is None or not pod_index.pod.active or pod_index.phase is PodPhase.SUCCEEDED:
         return False
-    return bool(place.restarts or place.pod.ends) and not place.running
+    return bool(pod_index.restarts or pod_index.pod.ends) and not pod_index.running
 
 
 def _is_scaling(pod_set: ControllerPods) -> bool:
@@ -480,7 +480,7 @@ def _is_scaling(pod_set: ControllerPods) -> bool:
     controller = pod_set.controller
     if controller.least is None or not controller.replaces:
         return False
-    running = sum(place.running for place in pod_set.places)
+    running = sum(pod_index.running for pod_index in pod_set.indexes)
     leaving = any(pod.active for pod in pod_set.surplus)
     joining = controller.elastic and running < controller.expected and pod_set.role.succeeded == 0
     return running >= controller.least and (leaving or joining)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from allranks.model.status import Failure
+    from allranks.status.pod_indexes import ControllerPods
     from allranks.status.pods import PodFacts
-    from allranks.status.ranks import ControllerPods
 
 _REPLICA_SET = "ReplicaSet"  # what a Deployment makes its pods by
 _SHOWN = 3
@@ -88,8 +88,8 @@ def _of_evictions(pod_sets: Sequence[ControllerPods], failure: Failure | None) -
     evicted = [
         pod
         for pod_set in pod_sets
-        for place in pod_set.places
-        for pod in (*place.earlier, place.pod)
+        for pod_index in pod_set.indexes
+        for pod in (*pod_index.earlier, pod_index.pod)
         if pod is not None and pod.reason == EVICTED and not pod.active
     ]
     if failure is not None:

@@ -96,7 +96,7 @@ def decide(
     removals = list(_removals(state, spec, observed))
     if state.outcome:
         return list(removals)
-    ending = over(state, spec)
+    ending = early_end(state, spec)
     view = _View(state, spec, now, ending)
     settled = [
         action
@@ -113,7 +113,7 @@ def decide(
     return steps + list(_begin(state, spec, observed))
 
 
-def over(state: SweepState, spec: SweepSpec) -> tuple[str, str] | None:
+def early_end(state: SweepState, spec: SweepSpec) -> tuple[str, str] | None:
     """Return the outcome and the reason if a sweep is to end early; None if it goes on."""
     failed, unmeasured = state.counts[FAILED], state.counts[UNMEASURED]
     if state.requested:
@@ -156,7 +156,7 @@ def _settle(trial: Trial, view: _View, release: Observed | None) -> Iterator[Act
     elif release.phase == actions.FAILED:
         yield _failed(trial, view, release)
     elif release.phase == actions.RUNNING:
-        yield from _watched(trial, view)
+        yield from _watch(trial, view)
     else:
         yield from _blocked(trial, view, release)
 
@@ -193,7 +193,7 @@ def _called_off(trial: Trial, release: Observed | None, reason: str) -> Iterator
         yield Stop(trial.number, trial.name, CANCELLED, reason)
 
 
-def _watched(trial: Trial, view: _View) -> Iterator[Action]:
+def _watch(trial: Trial, view: _View) -> Iterator[Action]:
     if not trial.has_release and not trial.waiting:  # Else it was yielded already.
         yield RecordRelease(trial.number)
     early, objective = view.spec.early, view.spec.objective

@@ -73,7 +73,10 @@ def parse(lines: Iterable[str], spec: MetricsSpec, at: float = 0.0) -> Iterator[
 
 
 def termination(message: str, spec: MetricsSpec, at: float = 0.0) -> Iterator[Measure]:
-    """Yield the measures of a termination message: one JSON object, or lines as in the output."""
+    """Yield the measures of a termination message: one JSON object, or lines.
+
+    The lines have the first two forms: the user's own pattern is for printed lines only.
+    """
     if spec.source == STDOUT:
         return
     whole = _object(message.strip())

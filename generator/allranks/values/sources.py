@@ -179,9 +179,9 @@ def read(sources: Sources) -> tuple[tuple[ValuesDocument | Flag, ...], dict[str,
         user = overlay(user, document.data)
     for kind in strvals.KINDS:
         for text in (text for flag, text in sources.sets if flag == kind):
-            value_files: list[Path] = []
-            strvals.apply(kind, text, user, value_files=value_files)
-            layers.append(Flag(kind, text, tuple(value_files)))
+            set_paths: list[Path] = []
+            strvals.apply(kind, text, user, set_paths=set_paths)
+            layers.append(Flag(kind, text, tuple(set_paths)))
     unknown = [kind for kind, _ in sources.sets if kind not in strvals.KINDS]
     if unknown:
         raise ValueError(f"unknown kinds of flags: {unknown}")

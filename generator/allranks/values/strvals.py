@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from allranks.errors import InputError
 from allranks.values import files
-from allranks.values.merge import copy
 from allranks.yamlio.load import MAX_DEPTH, MAX_EXACT_INT
 
 if TYPE_CHECKING:
@@ -44,61 +43,33 @@ _SPACES = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u
 _SPACES += "\u200a\u2028\u2029\u202f\u205f\u3000"
 
 
-def parse(
-    kind: str,
-    text: str,
-    into: dict[str, Any],
-    *,
-    read: Callable[[str], str] = files.read_text,
-    value_files: list[Path] | None = None,
-) -> dict[str, Any]:
-    """Apply one flag.
-
-    Args:
-        kind: ``set``, ``set-string``, ``set-json``, ``set-file`` or ``set-literal``.
-        text: the flag's value: ``a.b=1,c[0]={x,y}``.
-        into: the values so far; left as they are.
-        read: reads the file that ``set-file`` names.
-        value_files: collects the path of every value set.
-
-    Returns:
-        The new values.
-
-    Raises:
-        InputError: the text is not in Helm's syntax, or a file cannot be read.
-    """
-    out: dict[str, Any] = copy(into)
-    apply(kind, text, out, read=read, value_files=value_files)
-    return out
-
-
 def apply(
     kind: str,
     text: str,
     into: dict[str, Any],
     *,
     read: Callable[[str], str] = files.read_text,
-    value_files: list[Path] | None = None,
+    set_paths: list[Path] | None = None,
 ) -> None:
-    """Apply one flag as `parse` does, in place: with many flags a copy for each costs time.
+    """Apply one flag to values, in place: with many flags a copy for each costs time.
 
     Args:
-        kind: as for `parse`; so are the others.
-        text: see there.
+        kind: ``set``, ``set-string``, ``set-json``, ``set-file`` or ``set-literal``.
+        text: the flag's value: ``a.b=1,c[0]={x,y}``.
         into: the values so far; where the flag is refused, they may have a part of it.
-        read: see there.
-        value_files: see there.
+        read: reads the file that ``set-file`` names.
+        set_paths: collects the path of every value that is set.
 
     Raises:
-        InputError: as `parse`.
+        InputError: the text is not in Helm's syntax, or a file cannot be read.
     """
-    record = value_files if value_files is not None else []
+    paths = set_paths if set_paths is not None else []
     if kind == SET_JSON and text.strip(_SPACES).startswith("{"):
         value = _whole_object(text)
-        record.extend(_leaves(value, ()))
+        paths.extend(_leaves(value, ()))
         _lay_over(into, value)
         return
-    _FlagParser(kind, text, read, record).parse(into)
+    _FlagParser(kind, text, read, paths).parse(into)
 
 
 def _lay_over(base: dict[str, Any], over: dict[str, Any]) -> None:
@@ -133,12 +104,12 @@ class _EndError(Exception):
 class _FlagParser:
     """Helm's recursive parser for the text of one flag."""
 
-    def __init__(self, kind: str, text: str, read: Callable[[str], str], files: list[Path]) -> None:
+    def __init__(self, kind: str, text: str, read: Callable[[str], str], paths: list[Path]) -> None:
         self._kind = kind
         self._text = text
         self._at = 0
         self._read = read
-        self._written = files
+        self._set_paths = paths
         self._literal = kind == SET_LITERAL
         self._source = shown(kind, text)
 
@@ -184,7 +155,7 @@ class _FlagParser:
             value = self._value()
         if name:
             data[name] = value
-            self._written.append(path)
+            self._set_paths.append(path)
         if ends:
             raise _EndError
 
@@ -239,7 +210,7 @@ class _FlagParser:
                 value = self._json()
             else:
                 value = self._value() if self._at < len(self._text) else ""
-            self._written.append(path)
+            self._set_paths.append(path)
             return self._put(items, index, value)
         if last == "[":
             below = self._index()

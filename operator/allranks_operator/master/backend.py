@@ -44,13 +44,13 @@ class MasterBackend(Protocol):
     def create_plan(self, plan: Manifest) -> bool:
         """Create a plan; False where one of its name exists."""
 
-    def tell(self, event: Manifest) -> None:
+    def record_event(self, event: Manifest) -> None:
         """Write a Kubernetes Event about the job."""
 
     def history(self) -> str:
         """The job's saved history; "" where there is none."""
 
-    def keep(self, history: str) -> None:
+    def save_history(self, history: str) -> None:
         """Save the job's history."""
 
 
@@ -145,7 +145,7 @@ class Kubernetes:
             return False
         return True
 
-    def tell(self, event: Manifest) -> None:
+    def record_event(self, event: Manifest) -> None:
         """Create an Event."""
         self._cluster.create(paths.EVENTS, event, namespace=self._namespace)
 
@@ -159,7 +159,7 @@ class Kubernetes:
             return ""
         return text(configmap, "data", _HISTORY_KEY)
 
-    def keep(self, history: str) -> None:
+    def save_history(self, history: str) -> None:
         """Save the job's history, where that is allowed.
 
         Who makes the account of a master makes the ConfigMap: a right to create has no name.
@@ -209,7 +209,7 @@ class Folder:
         except OSError as error:
             raise RunError(f"cannot write {path}: {error}") from error
 
-    def tell(self, event: Manifest) -> None:
+    def record_event(self, event: Manifest) -> None:
         """Append an Event as a line."""
         path = self._folder / "events.jsonl"
         try:
@@ -225,7 +225,7 @@ class Folder:
         except OSError:
             return ""
 
-    def keep(self, history: str) -> None:
+    def save_history(self, history: str) -> None:
         """Save the job's history."""
         path = self._folder / "history.json"
         try:

@@ -81,7 +81,7 @@ class Master:
         self._pods: dict[str, PodView] = {}
         self._read_at = self._looked_at = float("-inf")
         self._failure, self._failed_with = "", 1
-        self._failed_in = -1  # the generation that was of
+        self._failed_generation = -1  # the one in which the failure happened
         self._stall = StallDetector()
         self._last_error = ""
         self._last_state: tuple[object, object] = (None, ())
@@ -206,8 +206,8 @@ class Master:
             return {"then": "exit", "code": 0}
         # A worker that fell with another one does not stand for it, whoever is heard first.
         follows = request.message.startswith((names.FAILED_FIRST, names.PEER_LOST))
-        if not follows or self._failed_in != request.generation:
-            self._failed_with, self._failed_in = request.code, request.generation
+        if not follows or self._failed_generation != request.generation:
+            self._failed_with, self._failed_generation = request.code, request.generation
             self._failure = f"{request.pod}: {request.message or f'exit code {request.code}'}"
         if request.code in self._options.fatal_codes | FINAL_CODES:
             self.end = self.end or JobResult(1, self._failure, request.code)

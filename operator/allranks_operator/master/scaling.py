@@ -115,7 +115,9 @@ class Scaler:
         write(decision.message, reason=decision.reason)
         self._events += 1
         try:
-            self._backend.tell(backends.event(job, decision, self._events, datetime.now(UTC)))
+            self._backend.record_event(
+                backends.event(job, decision, self._events, datetime.now(UTC))
+            )
         except AllranksError as error:
             self._log.warning("an Event could not be made", reason=decision.reason, why=str(error))
 
@@ -132,7 +134,7 @@ class Scaler:
         if content == self._saved:
             return
         try:
-            self._backend.keep(content)
+            self._backend.save_history(content)
         except AllranksError as error:
             # The job does not need it; the next run of this name begins without.
             self._log.warning("the history could not be kept", why=str(error))

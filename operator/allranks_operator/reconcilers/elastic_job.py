@@ -41,13 +41,13 @@ if TYPE_CHECKING:
 # first plan often come together.
 _COMMIT_SECONDS, _COMMITS_AT_ONCE = 0.1, 3
 # A long reconciliation is followed by a pause of so many times its length.
-_REST = 2.0
+_PAUSE_FACTOR = 2.0
 # From this length on, even a change does not shorten the pause: other jobs need their turn.
 _LONG_SECONDS = 0.2
 _HELD_SECONDS = 1.0
 # The master has its own account and image, so its refusals do not delay the other pods, nor theirs
 # the master.
-_MAKING, _LEADING, _REST_OF = "making pods", "making the master", "the rest"
+_MAKING, _LEADING, _OTHER_ACTIONS = "making pods", "making the master", "the rest"
 _NAME_CONFLICT_SECONDS = 60.0
 # The first and the longest delay between two tries, in seconds.
 _TRIES = {
@@ -134,12 +134,12 @@ class ElasticJobReconciler:
         decision = decide(self._view(key, jobs[0], parts.get("Pod", ()), plans))
         seconds = time.monotonic() - start
         again = self._carry_out(item, jobs[0], decision)
-        rest = seconds * _REST
+        pause = seconds * _PAUSE_FACTOR
         if seconds > _LONG_SECONDS:
-            self._queue.hold(key, rest)
+            self._queue.hold(key, pause)
         # While pods are held back, what is left of them is no reason to come back at once.
-        least = rest if again is None else max(rest, min(again, _HELD_SECONDS))
-        for delay, soonest in ((again, rest), (decision.requeue_after, least)):
+        least = pause if again is None else max(pause, min(again, _HELD_SECONDS))
+        for delay, soonest in ((again, pause), (decision.requeue_after, least)):
             if delay is not None:
                 self._queue.add(key, after=max(delay, soonest))
 
@@ -214,12 +214,12 @@ class ElasticJobReconciler:
             return None
         except ConflictError:
             self._read(key, commit.name)
-            return self._backoff.record_failure(key, _REST_OF, *_TRIES[executor.CONFLICT])
+            return self._backoff.record_failure(key, _OTHER_ACTIONS, *_TRIES[executor.CONFLICT])
         except ApiError as error:
             return self._later(key, job, error)
         self._rate_limiter.record(key)
         self._commits.take(key)
-        self._backoff.reset(key, _REST_OF)
+        self._backoff.reset(key, _OTHER_ACTIONS)
         if answer is not None:
             self._cache.learn(ELASTIC_JOBS, answer)
         if item.since is not None:
@@ -237,15 +237,15 @@ class ElasticJobReconciler:
     def _later(self, key: Key, job: Manifest, error: ApiError) -> float:
         word = executor.result_of(error)
         self._report_refusal(job, word, error)
-        seconds = self._backoff.record_failure(key, _REST_OF, *_TRIES[word])
+        seconds = self._backoff.record_failure(key, _OTHER_ACTIONS, *_TRIES[word])
         return max(seconds, error.retry_after if isinstance(error, BusyError) else 0.0)
 
     def _execute_rest(self, key: Key, job: Manifest, actions: Sequence[Action]) -> float | None:
         """Execute the actions after the commit; refused sorts of actions wait for a while."""
-        sorts: dict[str, list[Action]] = {_MAKING: [], _LEADING: [], _REST_OF: []}
+        sorts: dict[str, list[Action]] = {_MAKING: [], _LEADING: [], _OTHER_ACTIONS: []}
         for action in actions:
             sorts[_sort(action)].append(action)
-        first = sorts[_REST_OF]
+        first = sorts[_OTHER_ACTIONS]
         rest: list[Action] = []
         waits: list[float] = []
         for sort in (_LEADING, _MAKING):
@@ -280,11 +280,11 @@ class ElasticJobReconciler:
         worst = results.worst()
         if worst is None or worst.error is None:
             self._refusals.pop((key, sort), None)
-            if self._backoff.reset(key, sort) and sort != _REST_OF:
+            if self._backoff.reset(key, sort) and sort != _OTHER_ACTIONS:
                 self._tell(job, "Normal", events.PODS_CREATED, "pods are created again")
             return []
         waits = [max(self._backoff.record_failure(key, sort, *_TRIES[worst.result]), results.after)]
-        if sort == _REST_OF:
+        if sort == _OTHER_ACTIONS:
             self._report_refusal(job, worst.result, worst.error)
         elif worst.result in _REFUSALS and self._note_refusal(key, job, sort, worst.error):
             waits.append(0.0)  # the job's status is to say so
@@ -355,7 +355,7 @@ class ElasticJobReconciler:
 def _sort(action: Action) -> str:
     """The sort of an action; refusals of one sort do not delay the others."""
     if not isinstance(action, CreatePod | CreateService):
-        return _REST_OF
+        return _OTHER_ACTIONS
     labels = action.manifest["metadata"].get("labels") or {}
     return _LEADING if labels.get(names.EDL_TYPE) == names.EDL_MASTER else _MAKING
 

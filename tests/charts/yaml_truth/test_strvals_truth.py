@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -97,10 +98,12 @@ def assignment(draw: random.Random, kind: str) -> str:
 
 def ours(kind: str, text: str, into: dict[str, Any]) -> dict[str, Any] | None:
     """Our values; None where we refuse."""
+    values = copy.deepcopy(into)
     try:
-        return strvals.parse(kind, text, into)
+        strvals.apply(kind, text, values)
     except InputError:
         return None
+    return values
 
 
 @pytest.mark.parametrize("kind", ["set", "set-string", "set-json", "set-literal"])

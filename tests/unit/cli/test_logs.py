@@ -276,7 +276,7 @@ def test_the_launchers_lines_are_said_to_be_so(
         {"who": "launcher-0", "role": "launcher", "text": text} for text in ("first", "second")
     ]
     monkeypatch.setattr(module, "_cluster_lines", lambda *_, **__: iter(lines))
-    monkeypatch.setattr(Target, "site", lambda *_: object())
+    monkeypatch.setattr(Target, "cluster_target", lambda *_: object())
     assert 0 == main(["logs", "d", "--rank", "1"])
     output = capsys.readouterr()
     assert 1 == output.err.count("mpirun writes what its ranks do")

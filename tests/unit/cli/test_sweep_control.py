@@ -6,7 +6,7 @@ import re
 import subprocess
 
 from allranks.cli.commands.sweep import control
-from allranks.cli.commands.sweep.place import SweepTarget
+from allranks.cli.commands.sweep.sweep_target import SweepTarget
 
 _CLAIMS = [f"persistentvolumeclaims/s-{number:08x}-checkpoints" for number in range(5)]
 

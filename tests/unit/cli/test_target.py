@@ -47,25 +47,25 @@ def test_a_context_makes_the_cluster_the_target(
 ) -> None:
     """With the context's own namespace, unless another is named."""
     monkeypatch.setenv("KUBECONFIG", kubeconfig(tmp_path))
-    site = Target().site()
-    assert site is not None
-    assert ("research", "lab") == (site.namespace, site.cluster.context)
-    cluster_site = Target(namespace="mine", context="other").site()
+    cluster_target = Target().cluster_target()
+    assert cluster_target is not None
+    assert ("research", "lab") == (cluster_target.namespace, cluster_target.cluster.context)
+    cluster_site = Target(namespace="mine", context="other").cluster_target()
     assert cluster_site is not None
     assert ("mine", "other") == (cluster_site.namespace, cluster_site.cluster.context)
-    assert Target("local").site() is None
+    assert Target("local").cluster_target() is None
 
 
 def test_a_machine_without_a_cluster_is_its_own_target(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """And is told so, where nobody asked for it."""
-    assert Target().site(Console()) is None
+    assert Target().cluster_target(Console()) is None
     assert "this machine is meant" in capsys.readouterr().err
-    assert Target("local").site(Console()) is None
+    assert Target("local").cluster_target(Console()) is None
     assert "" == capsys.readouterr().err
     with pytest.raises(InputError, match="no kubeconfig"):
-        Target("cluster").site()
+        Target("cluster").cluster_target()
     assert Target(kubeconfig=kubeconfig(tmp_path, current="")).kubeconfig
 
 
@@ -74,19 +74,19 @@ def test_a_kubeconfig_without_a_current_context_names_no_cluster(
 ) -> None:
     """A named context does, and a broken file is an error and not a local run."""
     monkeypatch.setenv("KUBECONFIG", kubeconfig(tmp_path, current=""))
-    assert Target().site() is None
-    site = Target(context="lab").site()
-    assert site is not None
-    assert "research" == site.namespace
+    assert Target().cluster_target() is None
+    cluster_target = Target(context="lab").cluster_target()
+    assert cluster_target is not None
+    assert "research" == cluster_target.namespace
     (tmp_path / "config").write_text("a: [")
     with pytest.raises(InputError, match="not valid YAML"):
-        Target().site()
+        Target().cluster_target()
 
 
 def test_flags_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     """A context is a cluster's; a verb that only a cluster has is not local."""
     with pytest.raises(InputError, match="--on local is this machine"):
-        Target("local", context="lab").site()
+        Target("local", context="lab").cluster_target()
     with pytest.raises(InputError, match="runs on a cluster"):
         Target("local").on_cluster()
     assert "research" == Target(kubeconfig=kubeconfig(tmp_path)).on_cluster().namespace

@@ -14,7 +14,7 @@ NOW = datetime(2026, 1, 2, 3, 4, 5, 6, UTC)
 
 def test_a_new_lease_has_its_holder_and_no_transition() -> None:
     """As a controller of Kubernetes' own would create it."""
-    manifest = lease.new("l", "lab", lease.held({}, "me", 15.2, NOW))
+    manifest = lease.new("l", "lab", lease.held_spec({}, "me", 15.2, NOW))
     assert ("Lease", "lab") == (manifest["kind"], manifest["metadata"]["namespace"])
     assert "me" == lease.holder(manifest)
     assert NOW.timestamp() == pytest.approx(lease.renewed_at(manifest))
@@ -23,9 +23,9 @@ def test_a_new_lease_has_its_holder_and_no_transition() -> None:
 
 def test_a_renewal_keeps_the_time_of_its_taking() -> None:
     """And a change of hands counts a transition."""
-    first = {"spec": lease.held({}, "me", 15, NOW)}
-    renewed = {"spec": lease.held(first, "me", 15, NOW + timedelta(seconds=9))}
-    taken_lease = {"spec": lease.held(renewed, "other", 15, NOW + timedelta(seconds=99))}
+    first = {"spec": lease.held_spec({}, "me", 15, NOW)}
+    renewed = {"spec": lease.held_spec(first, "me", 15, NOW + timedelta(seconds=9))}
+    taken_lease = {"spec": lease.held_spec(renewed, "other", 15, NOW + timedelta(seconds=99))}
     assert first["spec"]["acquireTime"] == renewed["spec"]["acquireTime"]
     assert first["spec"]["renewTime"] != renewed["spec"]["renewTime"]
     assert [0, 0, 1] == [
@@ -36,7 +36,7 @@ def test_a_renewal_keeps_the_time_of_its_taking() -> None:
 
 def test_a_released_lease_keeps_all_but_its_holder() -> None:
     """Its version too, so that it is written over the one that was read."""
-    held_lease = {"metadata": {"resourceVersion": "7"}, "spec": lease.held({}, "me", 15, NOW)}
+    held_lease = {"metadata": {"resourceVersion": "7"}, "spec": lease.held_spec({}, "me", 15, NOW)}
     free = lease.released(held_lease)
     assert ("", "7") == (lease.holder(free), free["metadata"]["resourceVersion"])
     assert held_lease["spec"]["renewTime"] == free["spec"]["renewTime"]
@@ -62,4 +62,4 @@ def test_what_makes_no_sense_is_read_as_nothing(spec: Any) -> None:
         lease.renewed_at(manifest),
         lease.duration(manifest, 15.0),
     )
-    assert "me" == lease.held(manifest, "me", 15, NOW)["holderIdentity"]
+    assert "me" == lease.held_spec(manifest, "me", 15, NOW)["holderIdentity"]

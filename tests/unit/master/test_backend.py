@@ -114,11 +114,11 @@ def test_history_is_kept_in_a_config_map(api: Any, backend: Kubernetes) -> None:
     assert not backend.history()
     api.routes[HISTORY] = answers({"data": {"history.json": "{}"}})
     assert "{}" == backend.history()
-    backend.keep('{"good": 3}')
+    backend.save_history('{"good": 3}')
     assert {"data": {"history.json": '{"good": 3}'}} == api.requests[-1].body
     del api.routes[HISTORY]
     with pytest.raises(NotFoundError):
-        backend.keep('{"good": 4}')
+        backend.save_history('{"good": 4}')
     assert {"GET", "PATCH"} == {request.method for request in api.requests}
 
 
@@ -131,7 +131,7 @@ def test_history_that_may_not_be_read_is_none(api: Any, backend: Kubernetes) -> 
 def test_events_and_plans_go_to_the_jobs_namespace(api: Any, backend: Kubernetes) -> None:
     """Where people look for them."""
     api.routes["/api/v1/namespaces/lab/events"] = answers({"metadata": {}}, 201)
-    backend.tell({"metadata": {"name": "demo.1"}})
+    backend.record_event({"metadata": {"name": "demo.1"}})
     assert ("POST", "demo.1") == (
         api.requests[-1].method,
         api.requests[-1].body["metadata"]["name"],

@@ -15,7 +15,7 @@ _END = 100.0
 
 def bad(code: int, at: float, rank: int = 0, **fields: Any) -> Suspect:
     """The bad end of a rank's container."""
-    values = {"pod": f"pod-{rank}", "container": "trainer", "place": rank} | fields
+    values = {"pod": f"pod-{rank}", "container": "trainer", "pod_index": rank} | fields
     return Suspect(at=at, rank=rank, code=code, **values)
 
 

@@ -23,7 +23,7 @@ from allranks.sweep.actions import (
     Stop,
     Wait,
 )
-from allranks.sweep.decide import decide, over
+from allranks.sweep.decide import decide, early_end
 from allranks.sweep.model import (
     CANCELLED,
     FAILED,
@@ -373,7 +373,7 @@ def test_a_sweep_may_have_no_failed_trial_at_all() -> None:
     assert (
         actions.BROKEN,
         "1 trial failed, and maxFailedTrials is 0; all for this: exit code 1",
-    ) == over(state, sweep_spec)
+    ) == early_end(state, sweep_spec)
 
 
 @pytest.mark.parametrize(
@@ -397,13 +397,13 @@ def test_a_sweep_whose_first_trials_all_fail_alike_ends(
     if other is not None:
         carry_out(state, [RecordEnd(11, other[0], None, other[1])])
     for number in range(10):
-        assert over(state, sweep_spec) is None
+        assert early_end(state, sweep_spec) is None
         digest = f"{0x7049D5AF + number * 0x10F0D3B:08x}"
         message = reason.format(n=number, hash=digest)
         carry_out(state, [RecordEnd(number, FAILED, None, message)])
-    ending = over(state, sweep_spec)
+    ending = early_end(state, sweep_spec)
     assert ends == (ending is not None and ending[0] == actions.BROKEN)
-    assert over(state, replace(sweep_spec, max_failed=20)) is None
+    assert early_end(state, replace(sweep_spec, max_failed=20)) is None
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
@@ -412,7 +412,7 @@ def test_a_metric_that_is_never_a_number_ends_a_sweep(value: float) -> None:
     sweep_spec = spec(parallel=4)
     state = sweep(sweep_spec, 4)
     for number in range(4):
-        assert over(state, sweep_spec) is None
+        assert early_end(state, sweep_spec) is None
         report(state, number, value)
         decisions = decide(state, sweep_spec, {f"s-{number}": Observed(actions.SUCCEEDED)}, 0.0)
         carry_out(state, [action for action in decisions if isinstance(action, RecordEnd)])
@@ -420,7 +420,7 @@ def test_a_metric_that_is_never_a_number_ends_a_sweep(value: float) -> None:
         "accuracy was no number at the end of 4 trials; "
         f"all for this: the last accuracy that it reported is {value}"
     )
-    assert (actions.BROKEN, reason) == over(state, sweep_spec)
+    assert (actions.BROKEN, reason) == early_end(state, sweep_spec)
 
 
 def test_a_sweep_no_trial_of_which_ended_with_a_number_has_failed() -> None:

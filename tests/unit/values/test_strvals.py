@@ -41,12 +41,17 @@ TABLE = [
 ]
 
 
+def applied(kind: str, text: str, values: dict[str, Any], **how: Any) -> dict[str, Any]:
+    """A copy of some values with one flag applied."""
+    result = copy.deepcopy(values)
+    strvals.apply(kind, text, result, **how)
+    return result
+
+
 @pytest.mark.parametrize(("kind", "text", "changed"), TABLE)
 def test_a_flag_sets_what_it_sets_in_helm(kind: str, text: str, changed: dict[str, Any]) -> None:
-    """Types, lists, indices, escapes and JSON; the values given are left as they are."""
-    before = copy.deepcopy(START)
-    assert {**START, **changed} == strvals.parse(kind, text, START)
-    assert before == START
+    """Types, lists, indices, escapes and JSON."""
+    assert {**START, **changed} == applied(kind, text, START)
 
 
 REFUSED = [
@@ -79,7 +84,7 @@ REFUSED = [
 def test_a_mistake_is_named_with_its_flag(kind: str, text: str, message: str) -> None:
     """The message says what is wrong, names the flag as typed, and how to write it."""
     with pytest.raises(InputError) as excinfo:
-        strvals.parse(kind, text, START)
+        applied(kind, text, START)
     assert message in excinfo.value.problem.message
     assert excinfo.value.problem.source == strvals.shown(kind, text)
     assert excinfo.value.problem.hint
@@ -100,7 +105,7 @@ def test_a_flag_tells_what_it_wrote(
 ) -> None:
     """Every value set is remembered with its path, for messages."""
     paths: list[tuple[str | int, ...]] = []
-    strvals.parse(kind, text, START, value_files=paths)
+    strvals.apply(kind, text, copy.deepcopy(START), set_paths=paths)
     assert expected == paths
 
 
@@ -108,10 +113,10 @@ def test_set_file_takes_the_text_of_files(tmp_path: Path) -> None:
     """The file's text arrives to the character; a list in braces names several files."""
     script = tmp_path / "a.sh"
     script.write_text("#!/bin/sh\necho 'é', {x}\n", encoding="utf-8")
-    values = strvals.parse("set-file", f"n.s={script},m={{{script},{script}}}", {})
+    values = applied("set-file", f"n.s={script},m={{{script},{script}}}", {})
     text = "#!/bin/sh\necho 'é', {x}\n"
     assert values == {"n": {"s": text}, "m": [text, text]}
-    assert strvals.parse("set-file", "n=", {}) == {"n": ""}
+    assert applied("set-file", "n=", {}) == {"n": ""}
 
 
 def test_set_file_refuses_what_is_no_text(tmp_path: Path) -> None:
@@ -119,12 +124,12 @@ def test_set_file_refuses_what_is_no_text(tmp_path: Path) -> None:
     binary = tmp_path / "model.bin"
     binary.write_bytes(b"ok\n\xff\xfe")
     with pytest.raises(InputError, match="not UTF-8") as excinfo:
-        strvals.parse("set-file", f"n={binary}", {})
+        applied("set-file", f"n={binary}", {})
     assert excinfo.value.problem.source == f"{binary}:2"
     with pytest.raises(InputError, match="is a folder"):
-        strvals.parse("set-file", f"n={tmp_path}", {})
+        applied("set-file", f"n={tmp_path}", {})
     with pytest.raises(InputError, match="there is no file") as excinfo:
-        strvals.parse("set-file", f"n={tmp_path}/model.bn", {})
+        applied("set-file", f"n={tmp_path}/model.bn", {})
     assert excinfo.value.problem.hint == f"did you mean {binary}?"
 
 
@@ -136,7 +141,7 @@ def test_any_text_is_applied_or_refused(kind: str, text: str) -> None:
     """No text of a flag raises anything but our error, and the values stay as they were."""
     before = copy.deepcopy(START)
     try:
-        strvals.parse(kind, text, START, read=lambda name: name)
+        applied(kind, text, START, read=lambda name: name)
     except InputError as error:
         assert error.problem.hint  # noqa: PT017 - being applied is fine too
     assert before == START
@@ -146,5 +151,5 @@ def test_any_text_is_applied_or_refused(kind: str, text: str) -> None:
 def test_any_value_can_be_given_with_escapes(value: str, kind: str) -> None:
     """Backslashes carry any text through --set-string, and whatever --set does not type."""
     escaped = "".join(f"\\{character}" for character in value)
-    result = strvals.parse(kind, f"n={escaped}", {})["n"]
+    result = applied(kind, f"n={escaped}", {})["n"]
     assert result == (value if kind == "set-string" else strvals.typed(value))

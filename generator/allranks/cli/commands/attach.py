@@ -63,7 +63,7 @@ def attach_command(
     raise click.exceptions.Exit(status_view.exit_code(status))
 
 
-def follow(console: Console, name: str, site: ClusterTarget, how: FollowOptions) -> Any:
+def follow(console: Console, name: str, cluster_target: ClusterTarget, how: FollowOptions) -> Any:
     """Follow a run to its end, and return its status.
 
     Raises:
@@ -75,12 +75,14 @@ def follow(console: Console, name: str, site: ClusterTarget, how: FollowOptions)
     from allranks.model.rank_lines import about_mpi
 
     # Fail at once if there is no such run.
-    observation = observe(site.cluster, name, site.namespace)
-    selection = pod_choice.locate(site, observation, how.selection, by_line=True)
+    observation = observe(cluster_target.cluster, name, cluster_target.namespace)
+    selection = pod_choice.locate(cluster_target, observation, how.selection, by_line=True)
     if selection.rank is not None and selection.role == names.ROLE_LAUNCHER:
         console.note(about_mpi(selection.rank))
     how = replace(how.of(observation), selection=selection)
     try:
-        return cli_follow.follow(console, site.cluster, name, site.namespace, how)
+        return cli_follow.follow(
+            console, cluster_target.cluster, name, cluster_target.namespace, how
+        )
     except KeyboardInterrupt:
         raise click.exceptions.Exit(EXIT_INTERRUPTED) from None

@@ -35,15 +35,21 @@ def events_command(console: Console, *, name: str, target: Target, output: str) 
     """
     from allranks.status import events as reading
 
-    site = target.site(console)
-    events = _local_events(name, target) if site is None else _cluster_events(name, site)
+    cluster_target = target.cluster_target(console)
+    events = (
+        _local_events(name, target)
+        if cluster_target is None
+        else _cluster_events(name, cluster_target)
+    )
     events = sorted(events, key=lambda event: reading.time(event) or 0.0)
     if output == "json":
         console.json(events)
         return
     if not events:
         reason = (
-            "nothing has happened yet" if site is None else "the cluster forgets them in an hour"
+            "nothing has happened yet"
+            if cluster_target is None
+            else "the cluster forgets them in an hour"
         )
         console.note(f"there are no events; {reason}")
         return
@@ -56,11 +62,15 @@ def events_command(console: Console, *, name: str, target: Target, output: str) 
     )
 
 
-def _cluster_events(name: str, site: ClusterTarget) -> list[Manifest]:
+def _cluster_events(name: str, cluster_target: ClusterTarget) -> list[Manifest]:
     from allranks.cluster import events
     from allranks.cluster.observe import observe
 
-    return list(events.of_run(site.cluster, observe(site.cluster, name, site.namespace)))
+    return list(
+        events.of_run(
+            cluster_target.cluster, observe(cluster_target.cluster, name, cluster_target.namespace)
+        )
+    )
 
 
 def _local_events(name: str, target: Target) -> list[Manifest]:

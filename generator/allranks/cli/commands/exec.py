@@ -57,25 +57,25 @@ def exec_command(
     from allranks.cluster import pod_selection as podset
     from allranks.model.rank_lines import ALL, LineSelection
 
-    site = target.on_cluster()
+    cluster_target = target.on_cluster()
     selection = pod_choice.check_selection(LineSelection(rank, node, role))
-    pods, ranks = pod_choice.select_pods(name, site, selection)
+    pods, ranks = pod_choice.select_pods(name, cluster_target, selection)
     if selection == ALL:
         pods = ranks.leading(pods)
     running = [pod for pod in pods if podset.is_running(pod)]
     if not running:
         raise NotFoundError(
             f"no pod of run {name!r} that was asked for is running",
-            hint=f"`{names.CLI} status {name} -n {site.namespace}` shows them",
+            hint=f"`{names.CLI} status {name} -n {cluster_target.namespace}` shows them",
         )
     pod = running[-1]
     if tty and not (sys.stdin.isatty() and sys.stdout.isatty()):
         console.note("there is no terminal here; going on without one")
         tty = False
-    code = site.cluster.exec(
+    code = cluster_target.cluster.exec(
         pod["metadata"]["name"],
         command,
-        namespace=site.namespace,
+        namespace=cluster_target.namespace,
         container=container or podset.main_container(pod),
         stdin=stdin,
         terminal=tty,

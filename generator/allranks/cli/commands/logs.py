@@ -66,18 +66,18 @@ def logs_command(
     from allranks.model.rank_lines import LineSelection, about_mpi
 
     selection = pod_choice.check_selection(LineSelection(rank, node, role))
-    site = target.site(console)
+    cluster_target = target.cluster_target(console)
     unread: list[str] = []
-    if site is None:
+    if cluster_target is None:
         lines = _local_lines(name, target, selection, follow=follow, tail=tail)
     elif follow:
         from allranks.cli.follow import FollowOptions
 
         how = FollowOptions(logs="all", selection=selection, quiet=True, as_json=output == "json")
-        attach.follow(console, name, site, replace(how, tail=tail))
+        attach.follow(console, name, cluster_target, replace(how, tail=tail))
         return
     else:
-        lines = _cluster_lines(name, site, unread, selection, tail=tail)
+        lines = _cluster_lines(name, cluster_target, unread, selection, tail=tail)
     is_empty = True
     for data in lines:
         if is_empty and rank is not None and data["role"] == names.ROLE_LAUNCHER:
@@ -120,13 +120,18 @@ def _local_lines(
 
 
 def _cluster_lines(
-    name: str, site: ClusterTarget, unread: list[str], selection: LineSelection, *, tail: int | None
+    name: str,
+    cluster_target: ClusterTarget,
+    unread: list[str],
+    selection: LineSelection,
+    *,
+    tail: int | None,
 ) -> Iterator[dict[str, Any]]:
     """Yield the lines so far, pod by pod, ordered by roles, numbers and attempts.
 
     Args:
         name: the run.
-        site: where it is.
+        cluster_target: where it is.
         unread: gets a sentence on each log that cannot be read.
         selection: the pods or processes whose lines are shown.
         tail: how many last lines of each start of a container to show; None for all.
@@ -134,7 +139,7 @@ def _cluster_lines(
     from allranks.cluster import pod_selection as podset
 
     attempts: dict[RankIdentity, int] = {}
-    pods, ranks = pod_choice.select_pods(name, site, selection, by_line=True)
+    pods, ranks = pod_choice.select_pods(name, cluster_target, selection, by_line=True)
     for pod in pods:
         who = ranks.of(pod)
         # The log of the start before a restart comes first.
@@ -143,7 +148,7 @@ def _cluster_lines(
             if not podset.has_started(pod):
                 continue
             try:
-                lines = _Start(pod, who, attempt, previous).lines(site, selection, tail)
+                lines = _Start(pod, who, attempt, previous).lines(cluster_target, selection, tail)
             except (RunError, NotFoundError) as error:
                 # A node that does not answer must not hide the logs of the others; and the log of
                 # an earlier start may be gone.
@@ -164,7 +169,7 @@ class _Start:
     previous: bool
 
     def lines(
-        self, site: ClusterTarget, selection: LineSelection, tail: int | None
+        self, cluster_target: ClusterTarget, selection: LineSelection, tail: int | None
     ) -> Iterable[dict[str, Any]]:
         """Return its selected lines, at most `tail` last ones.
 
@@ -178,9 +183,9 @@ class _Start:
         writers = podset.writers(self.pod)
         # The last lines of one of several processes are not the last lines of its pod.
         mixed = selection.rank is not None and (writers.prefixed or writers.mpirun)
-        stream = site.cluster.logs(
+        stream = cluster_target.cluster.logs(
             name,
-            namespace=site.namespace,
+            namespace=cluster_target.namespace,
             container=container,
             previous=self.previous,
             tail=None if mixed else tail,

@@ -127,33 +127,35 @@ def install_command(
 
     if crds_only and skip_crds:
         raise InputError("--crds-only and --skip-crds exclude each other", hint="give one of them")
-    site = target.on_cluster()
+    cluster_target = target.on_cluster()
     values = charts.resolve(sources, names.OPERATOR, {})
     if not crds_only:
-        home = site.home(release)
+        home = cluster_target.home(release)
         existing = releases.find(home)
         if existing is not None:
             raise InputError(
-                f"release {release!r} is there already in namespace {site.namespace}",
+                f"release {release!r} is there already in namespace {cluster_target.namespace}",
                 hint=f"`{names.CLI} operator upgrade` brings it to this version and new values"
                 if _is_operator(existing)
                 else "give the operator another name with --release",
             )
-        check(site, home, values, create_namespace=create_namespace)
-        note_overlaps(console, site, release, watched_namespaces(values, site.namespace))
-    _define(console, site, adopt=adopt, skip=skip_crds)
+        check(cluster_target, home, values, create_namespace=create_namespace)
+        note_overlaps(
+            console, cluster_target, release, watched_namespaces(values, cluster_target.namespace)
+        )
+    _define(console, cluster_target, adopt=adopt, skip=skip_crds)
     if crds_only:
         return
     if create_namespace:
-        _make_namespace(site)
+        _make_namespace(cluster_target)
     try:
         with rights():
             releases.install(home, chart(), values, post_render=False)
     except (AllranksError, KeyboardInterrupt):
         releases.take_back(home)
         raise
-    console.text(f"installed {release} in namespace {site.namespace}")
-    _ready(console, site, release, timeout, wait=not no_wait)
+    console.text(f"installed {release} in namespace {cluster_target.namespace}")
+    _ready(console, cluster_target, release, timeout, wait=not no_wait)
 
 
 @operator_command.command("upgrade", short_help="Bring definitions and operator to this version.")
@@ -185,18 +187,20 @@ def upgrade_command(
     from allranks.helm import releases
     from allranks.values import charts
 
-    site = target.on_cluster()
-    home = site.home(release)
-    before = _installed(home, site)
+    cluster_target = target.on_cluster()
+    home = cluster_target.home(release)
+    before = _installed(home, cluster_target)
     values = charts.resolve(sources, names.OPERATOR, before.values)
-    check(site, home, values)
-    note_overlaps(console, site, release, watched_namespaces(values, site.namespace))
-    note_removed_accounts(console, site, before.manifests, values)
-    _define(console, site, adopt=adopt, skip=skip_crds)
+    check(cluster_target, home, values)
+    note_overlaps(
+        console, cluster_target, release, watched_namespaces(values, cluster_target.namespace)
+    )
+    note_removed_accounts(console, cluster_target, before.manifests, values)
+    _define(console, cluster_target, adopt=adopt, skip=skip_crds)
     with rights():
         releases.upgrade(home, chart(), values, post_render=False)
-    console.text(f"upgraded {release} in namespace {site.namespace}")
-    _ready(console, site, release, timeout, wait=not no_wait)
+    console.text(f"upgraded {release} in namespace {cluster_target.namespace}")
+    _ready(console, cluster_target, release, timeout, wait=not no_wait)
 
 
 @operator_command.command("uninstall", short_help="Remove the operator.")
@@ -222,22 +226,22 @@ def uninstall_command(
     from allranks.cluster import operator
     from allranks.helm import releases
 
-    site = target.on_cluster()
-    home = site.home(release)
+    cluster_target = target.on_cluster()
+    home = cluster_target.home(release)
     if crds:
-        check_crd_removal(console, site, release, yes=yes)
+        check_crd_removal(console, cluster_target, release, yes=yes)
     else:
-        _installed(home, site)
+        _installed(home, cluster_target)
     if releases.find(home) is not None:
-        _installed(home, site)
+        _installed(home, cluster_target)
         releases.uninstall(home)
-        operator.forget(site.cluster, release, site.namespace)
-        console.text(f"uninstalled {release} from namespace {site.namespace}")
+        operator.forget(cluster_target.cluster, release, cluster_target.namespace)
+        console.text(f"uninstalled {release} from namespace {cluster_target.namespace}")
     if crds:
-        for name in cluster_crds.remove(site.cluster):
+        for name in cluster_crds.remove(cluster_target.cluster):
             console.text(f"removed definition {name}")
         return
-    note_kept_crds(console, site, release)
+    note_kept_crds(console, cluster_target, release)
 
 
 @operator_command.command("status", short_help="Show how the operator does.")
@@ -258,31 +262,31 @@ def status_command(console: Console, /, *, target: Target, release: str, output:
     from allranks.cluster import crds as cluster_crds
     from allranks.cluster import operator
 
-    site = target.on_cluster()
-    installed = _installed(site.home(release), site)
-    deployment = operator.find(site.cluster, release, site.namespace)
+    cluster_target = target.on_cluster()
+    installed = _installed(cluster_target.home(release), cluster_target)
+    deployment = operator.find(cluster_target.cluster, release, cluster_target.namespace)
     try:
-        kinds = cluster_crds.compare(site.cluster)
+        kinds = cluster_crds.compare(cluster_target.cluster)
     except ForbiddenError as error:
         console.note(f"the definitions cannot be seen: {error.problem.message}")
         kinds = ()
     leads = deployment is not None and operator.acts(
-        site.cluster,
+        cluster_target.cluster,
         release,
-        site.namespace,
+        cluster_target.namespace,
         deployment,
         now=time.time(),
         patience=operator.PATIENCE,
     )
     waits = ""
     if deployment is not None and not deployment.whole:
-        waits = operator.holds_back(site.cluster, release, site.namespace)
+        waits = operator.holds_back(cluster_target.cluster, release, cluster_target.namespace)
     well = (
         deployment is not None and deployment.whole and leads is not False and not deployment.lacks
     )
     well = well and all(kind.state == "current" for kind in kinds)
     if output == "json":
-        data = _as_data(site, release, installed, deployment, kinds)
+        data = _as_data(cluster_target, release, installed, deployment, kinds)
         console.json(data | {"acts": leads, "waitsFor": waits, "ok": well})
     else:
         _show(console, release, installed, deployment, kinds, leads=leads, waits=waits)
@@ -290,7 +294,7 @@ def status_command(console: Console, /, *, target: Target, release: str, output:
 
 
 def _as_data(
-    site: ClusterTarget,
+    cluster_target: ClusterTarget,
     release: str,
     installed: Release,
     deployment: OperatorDeployment | None,
@@ -298,7 +302,7 @@ def _as_data(
 ) -> dict[str, Any]:
     return {
         "release": release,
-        "namespace": site.namespace,
+        "namespace": cluster_target.namespace,
         "revision": installed.revision,
         "status": installed.status,
         "watchers": None
@@ -358,15 +362,15 @@ def _acting(deployment: OperatorDeployment, *, leads: bool | None) -> str:
     )
 
 
-def _define(console: Console, site: ClusterTarget, *, adopt: bool, skip: bool) -> None:
+def _define(console: Console, cluster_target: ClusterTarget, *, adopt: bool, skip: bool) -> None:
     """Apply the definitions and report the changes; with `skip` only note which are outdated."""
     from allranks.cluster import crds as cluster_crds
 
     if skip:
-        note_stale_crds(console, site)
+        note_stale_crds(console, cluster_target)
         return
     try:
-        before = cluster_crds.apply(site.cluster, adopt=adopt)
+        before = cluster_crds.apply(cluster_target.cluster, adopt=adopt)
     except ForbiddenError as error:
         raise cluster_crds.not_allowed(error) from error
     words = {cluster_crds.CrdState.CURRENT: "up to date", cluster_crds.CrdState.MISSING: "new"}
@@ -374,25 +378,33 @@ def _define(console: Console, site: ClusterTarget, *, adopt: bool, skip: bool) -
         console.text(f"definition {kind.name}: {words.get(kind.state, 'brought to this version')}")
 
 
-def _make_namespace(site: ClusterTarget) -> None:
+def _make_namespace(cluster_target: ClusterTarget) -> None:
     from allranks.cluster import paths
 
     try:
-        site.cluster.get(paths.NAMESPACES, site.namespace)
+        cluster_target.cluster.get(paths.NAMESPACES, cluster_target.namespace)
     except NotFoundError:
-        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": site.namespace}}
-        site.cluster.create(paths.NAMESPACES, body)
+        body = {
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": {"name": cluster_target.namespace},
+        }
+        cluster_target.cluster.create(paths.NAMESPACES, body)
 
 
 def _ready(
-    console: Console, site: ClusterTarget, release: str, timeout: float, *, wait: bool
+    console: Console, cluster_target: ClusterTarget, release: str, timeout: float, *, wait: bool
 ) -> None:
     from allranks.cluster import operator
 
     if not wait:
         return
     deployment = operator.wait(
-        site.cluster, release, site.namespace, timeout=timeout, tell=console.note
+        cluster_target.cluster,
+        release,
+        cluster_target.namespace,
+        timeout=timeout,
+        tell=console.note,
     )
     where = ", ".join(deployment.namespaces) or "every namespace"
     console.text(
@@ -400,7 +412,7 @@ def _ready(
     )
 
 
-def _installed(home: ReleaseRef, site: ClusterTarget) -> Release:
+def _installed(home: ReleaseRef, cluster_target: ClusterTarget) -> Release:
     """Return the release of the operator.
 
     Raises:
@@ -412,13 +424,14 @@ def _installed(home: ReleaseRef, site: ClusterTarget) -> Release:
     release = releases.find(home)
     if release is None:
         raise NotFoundError(
-            f"there is no release {home.name!r} in namespace {site.namespace}",
+            f"there is no release {home.name!r} in namespace {cluster_target.namespace}",
             hint="name its namespace with -n; `helm list -A` shows them all, and "
             f"`{names.CLI} operator install` makes it",
         )
     if not _is_operator(release):
         raise InputError(
-            f"release {home.name!r} in namespace {site.namespace} is not of charts/operator",
+            f"release {home.name!r} in namespace {cluster_target.namespace} is not of "
+            "charts/operator",
             hint="name the operator's with --release",
         )
     return release
@@ -454,7 +467,7 @@ def master_namespaces(values: Mapping[str, Any], namespace: str) -> tuple[str, .
 
 
 def check(
-    site: ClusterTarget,
+    cluster_target: ClusterTarget,
     home: ReleaseRef,
     values: Mapping[str, Any],
     *,
@@ -468,11 +481,13 @@ def check(
         AllranksError: helm or the cluster does not answer.
     """
     driver.template(home.binary, home.name, home.namespace, chart(), values)
-    own = site.namespace
+    own = cluster_target.namespace
     for namespace in dict.fromkeys(
         (own, *watched_namespaces(values, own), *master_namespaces(values, own))
     ):
-        if (namespace == own and create_namespace) or runs.namespace_there(site.cluster, namespace):
+        if (namespace == own and create_namespace) or runs.namespace_there(
+            cluster_target.cluster, namespace
+        ):
             continue
         raise InputError(
             f"there is no namespace {namespace!r}; nothing was changed",
@@ -480,16 +495,16 @@ def check(
             + ("add --create-namespace" if namespace == own else "leave it out of the values"),
         )
     for namespace in master_namespaces(values, own):
-        _check_account(site, home, namespace)
+        _check_account(cluster_target, home, namespace)
 
 
-def _check_account(site: ClusterTarget, home: ReleaseRef, space: str) -> None:
+def _check_account(cluster_target: ClusterTarget, home: ReleaseRef, space: str) -> None:
     """Refuse a namespace in which another release has created the masters' account.
 
     Raises:
         NameTakenError: there is one. Its name is fixed, whatever the release is called.
     """
-    holder = operator.account_holder(site.cluster, space)
+    holder = operator.account_holder(cluster_target.cluster, space)
     if holder in (None, (home.name, home.namespace)):
         return
     account = f"ServiceAccount {names.MASTER_ACCOUNT} in namespace {space}"
@@ -509,17 +524,17 @@ def _check_account(site: ClusterTarget, home: ReleaseRef, space: str) -> None:
 
 
 def note_overlaps(
-    console: Console, site: ClusterTarget, release: str, spaces: Sequence[str]
+    console: Console, cluster_target: ClusterTarget, release: str, spaces: Sequence[str]
 ) -> None:
     """Note which other releases watch the same namespaces.
 
     Args:
         console: gets the notes.
-        site: the cluster and the release's namespace.
+        cluster_target: the cluster and the release's namespace.
         release: the release.
         spaces: the namespaces that it will watch; () is every one.
     """
-    for other in operator.others(site.cluster, release, site.namespace):
+    for other in operator.others(cluster_target.cluster, release, cluster_target.namespace):
         both = other.namespaces or spaces
         if other.namespaces and spaces:
             both = [space for space in spaces if space in other.namespaces]
@@ -533,25 +548,28 @@ def note_overlaps(
 
 
 def note_removed_accounts(
-    console: Console, site: ClusterTarget, before: Iterable[Manifest], values: Mapping[str, Any]
+    console: Console,
+    cluster_target: ClusterTarget,
+    before: Iterable[Manifest],
+    values: Mapping[str, Any],
 ) -> None:
     """Note which watched namespaces lose the masters' account with new values.
 
     Args:
         console: gets the note.
-        site: the cluster and the release's namespace.
+        cluster_target: the cluster and the release's namespace.
         before: the manifests of the release so far.
         values: the new values.
     """
     account = names.MASTER_ACCOUNT
     current = {
-        text(item, "metadata", "namespace") or site.namespace
+        text(item, "metadata", "namespace") or cluster_target.namespace
         for item in before
         if (item.get("kind"), text(item, "metadata", "name")) == ("ServiceAccount", account)
     }
     remaining, spaces = (
-        master_namespaces(values, site.namespace),
-        watched_namespaces(values, site.namespace),
+        master_namespaces(values, cluster_target.namespace),
+        watched_namespaces(values, cluster_target.namespace),
     )
     absent = sorted(item for item in current - {*remaining} if not spaces or item in spaces)
     if absent:
@@ -562,10 +580,10 @@ def note_removed_accounts(
         )
 
 
-def note_stale_crds(console: Console, site: ClusterTarget) -> None:
+def note_stale_crds(console: Console, cluster_target: ClusterTarget) -> None:
     """Note which definitions are not of this version, when they are left as they are."""
     try:
-        kinds = crds.compare(site.cluster)
+        kinds = crds.compare(cluster_target.cluster)
     except ForbiddenError:
         return  # a user who cannot see them cannot change them
     other = [f"{kind.name} ({kind.state})" for kind in kinds if kind.state != "current"]
@@ -595,19 +613,21 @@ def rights() -> Iterator[None]:
         ) from error
 
 
-def check_crd_removal(console: Console, site: ClusterTarget, release: str, *, yes: bool) -> None:
+def check_crd_removal(
+    console: Console, cluster_target: ClusterTarget, release: str, *, yes: bool
+) -> None:
     """Note what is removed with the definitions; refuse it without `yes`.
 
     Raises:
         InputError: there is something, and `yes` is not given.
         AllranksError: the cluster does not answer, or forbids it.
     """
-    objects = crds.objects(site.cluster)
+    objects = crds.objects(cluster_target.cluster)
     counts = [plural(len(items), kind) for kind, items in objects.items() if items]
     holders = sorted(
         {holder for items in objects.values() for holder in map(_release, items) if holder}
     )
-    others = operator.others(site.cluster, release, site.namespace)
+    others = operator.others(cluster_target.cluster, release, cluster_target.namespace)
     will = "go" if yes else "would go"
     parts = []
     if counts:
@@ -638,11 +658,11 @@ def check_crd_removal(console: Console, site: ClusterTarget, release: str, *, ye
         )
 
 
-def note_kept_crds(console: Console, site: ClusterTarget, release: str) -> None:
+def note_kept_crds(console: Console, cluster_target: ClusterTarget, release: str) -> None:
     """Note which definitions stay after an uninstall, and what follows."""
     for kind in crds.ours():
         console.text(f"  kept definition {kind['metadata']['name']}")
-    others = operator.others(site.cluster, release, site.namespace)
+    others = operator.others(cluster_target.cluster, release, cluster_target.namespace)
     for other in others:
         console.note(f"{other} goes on: it watches {_spaces(other.namespaces)}")
     if any(not other.namespaces for other in others):

@@ -105,8 +105,8 @@ def run_command(
       allranks run demo -f values.yaml -n research --detach
       allranks run demo -f values.yaml --on local
     """
-    site = target.site(console)
-    if site is None:
+    cluster_target = target.cluster_target(console)
+    if cluster_target is None:
         if nodes_from_cluster:
             raise InputError("is for a cluster", path="--nodes-from-cluster", hint="leave it out")
         folder = working_folder(workdir, sources)
@@ -133,9 +133,11 @@ def run_command(
             hint="set workingDir in the values",
         )
     fit = prepare.FitTarget("", nodes_from_cluster, target.context, target.kubeconfig)
-    prepared = prepare.prepare(sources, release=name, namespace=site.namespace, fit=fit)
+    prepared = prepare.prepare(sources, release=name, namespace=cluster_target.namespace, fit=fit)
     plan = Plan(detach=detach, replace=replace, logs=logs, timeout=timeout, output=output)
-    raise click.exceptions.Exit(run_on_cluster(console, prepared, site.home(name), site, plan))
+    raise click.exceptions.Exit(
+        run_on_cluster(console, prepared, cluster_target.home(name), cluster_target, plan)
+    )
 
 
 _STATUS_SECONDS = 1.0
@@ -331,7 +333,11 @@ class Plan:
 
 
 def run_on_cluster(
-    console: Console, prepared: PreparedJob, home: ReleaseRef, site: ClusterTarget, plan: Plan
+    console: Console,
+    prepared: PreparedJob,
+    home: ReleaseRef,
+    cluster_target: ClusterTarget,
+    plan: Plan,
 ) -> int:
     """Install a job and follow it; return the exit code.
 
@@ -344,23 +350,23 @@ def run_on_cluster(
     # Helm renders in a process of its own, while the cluster is asked here.
     with ThreadPoolExecutor(1) as beside:
         rendering_ = beside.submit(render.for_cluster, prepared, home)
-        rules = site.cluster.rules(home.namespace)
+        rules = cluster_target.cluster.rules(home.namespace)
         rendered = rendering_.result()
     if rules is not None:
         missing = permissions.missing(
             rules, permissions.to_run(rendered.objects, follow=not detach)
         )
         if missing:
-            raise permissions.refusal(site.cluster.where, home.namespace, missing)
-        _check_status(prepared, home, site, rules)
+            raise permissions.refusal(cluster_target.cluster.where, home.namespace, missing)
+        _check_status(prepared, home, cluster_target, rules)
     for note in prepared.notes:
         console.note(note)
     if plan.replace:
-        runs.remove(site.cluster, home)
+        runs.remove(cluster_target.cluster, home)
     install(console, rendered, home)
     if not detach:
         kinds = tuple({str(manifest.get("kind")) for manifest in rendered.objects})
-        return _follow_on_cluster(console, home, site, plan, kinds)
+        return _follow_on_cluster(console, home, cluster_target, plan, kinds)
     if plan.output == "json":
         console.json({"name": home.name, "namespace": home.namespace})
         return EXIT_OK
@@ -371,7 +377,7 @@ def run_on_cluster(
 
 
 def _check_status(
-    prepared: PreparedJob, home: ReleaseRef, site: ClusterTarget, rules: Rules
+    prepared: PreparedJob, home: ReleaseRef, cluster_target: ClusterTarget, rules: Rules
 ) -> None:
     """Refuse if the chart would render a TrainingRun that the user may not create.
 
@@ -381,8 +387,8 @@ def _check_status(
     if (prepared.loaded.values.get("status") or {}).get("enabled") != "auto":
         return  # what the values say was rendered, and looked at
     missing = permissions.missing(rules, permissions.TO_HAVE_A_STATUS)
-    if missing and crds.serves(site.cluster, paths.TRAINING_RUNS):
-        refusal = permissions.refusal(site.cluster.where, home.namespace, missing)
+    if missing and crds.serves(cluster_target.cluster, paths.TRAINING_RUNS):
+        refusal = permissions.refusal(cluster_target.cluster.where, home.namespace, missing)
         raise type(refusal)(
             refusal.problem.message,
             hint=f"{refusal.problem.hint}; or do without its status: --set status.enabled=false",
@@ -407,7 +413,11 @@ def install(console: Console, rendered: Rendered, home: ReleaseRef) -> None:
 
 
 def _follow_on_cluster(
-    console: Console, home: ReleaseRef, site: ClusterTarget, plan: Plan, kinds: tuple[str, ...]
+    console: Console,
+    home: ReleaseRef,
+    cluster_target: ClusterTarget,
+    plan: Plan,
+    kinds: tuple[str, ...],
 ) -> int:
     # Who only starts a job does not wait for what reads its status.
     from allranks.cli import follow, status_view
@@ -416,7 +426,7 @@ def _follow_on_cluster(
         logs=plan.logs, timeout=plan.timeout, json=plan.output == "json", kinds=kinds
     )
     try:
-        status = follow.follow(console, site.cluster, home.name, home.namespace, how)
+        status = follow.follow(console, cluster_target.cluster, home.name, home.namespace, how)
     except KeyboardInterrupt:
         where = _where(home)
         console.note(

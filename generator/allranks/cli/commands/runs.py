@@ -48,31 +48,35 @@ def status_command(console: Console, *, name: str, target: Target, output: str) 
       allranks status demo -n research -o json
       allranks status demo --on local
     """
-    site = target.site(console)
-    status = _local_status(name, target) if site is None else cluster_status(name, site)
+    cluster_target = target.cluster_target(console)
+    status = (
+        _local_status(name, target)
+        if cluster_target is None
+        else cluster_status(name, cluster_target)
+    )
     if output == "json":
         console.json(status.as_dict())
     else:
         status_view.show(console, status, time.time())
 
 
-def cluster_status(name: str, site: ClusterTarget) -> RunStatus:
+def cluster_status(name: str, cluster_target: ClusterTarget) -> RunStatus:
     """Return the status of a run on a cluster, with the last log lines of the first failure.
 
     Raises:
         NotFoundError: there is no such run.
         AllranksError: the cluster does not answer, or forbids it.
     """
-    return _observe(name, site)[1]
+    return _observe(name, cluster_target)[1]
 
 
-def _observe(name: str, site: ClusterTarget) -> tuple[Observation, RunStatus]:
+def _observe(name: str, cluster_target: ClusterTarget) -> tuple[Observation, RunStatus]:
     from allranks.cli import follow
     from allranks.cluster.observe import observe
     from allranks.status.reduce import reduce
 
-    observation = observe(site.cluster, name, site.namespace)
-    return observation, follow.explain(site.cluster, observation, reduce(observation))
+    observation = observe(cluster_target.cluster, name, cluster_target.namespace)
+    return observation, follow.explain(cluster_target.cluster, observation, reduce(observation))
 
 
 def _local_status(name: str, target: Target) -> RunStatus:
@@ -103,8 +107,8 @@ def list_command(console: Console, *, target: Target, all_namespaces: bool, outp
       allranks list -A -o json
       allranks list --on local
     """
-    site = target.site(console)
-    statuses = runs(target, site, everywhere=all_namespaces, unread=console.note)
+    cluster_target = target.cluster_target(console)
+    statuses = runs(target, cluster_target, everywhere=all_namespaces, unread=console.note)
     if output == "json":
         console.json([run.as_dict() for run in statuses])
     elif statuses:
@@ -115,7 +119,7 @@ def list_command(console: Console, *, target: Target, all_namespaces: bool, outp
 
 def runs(
     target: Target,
-    site: ClusterTarget | None,
+    cluster_target: ClusterTarget | None,
     *,
     everywhere: bool,
     unread: Callable[[str], None],
@@ -124,7 +128,7 @@ def runs(
 
     Args:
         target: the target flags.
-        site: the cluster and namespace; None is this machine.
+        cluster_target: the cluster and namespace; None is this machine.
         everywhere: return the runs of all namespaces.
         unread: called with a message for each object that is nested too deep to be read.
 
@@ -132,7 +136,7 @@ def runs(
         NotFoundError: there is no such namespace.
         AllranksError: the cluster does not answer, or forbids it.
     """
-    if site is None:
+    if cluster_target is None:
         from allranks.local import runs as local_runs
 
         here = local_runs.list_runs()
@@ -141,9 +145,15 @@ def runs(
     from allranks.cluster.observe import observe_all
     from allranks.status.reduce import reduce
 
-    observations = observe_all(site.cluster, None if everywhere else site.namespace, unread=unread)
-    if not observations and not everywhere and not namespace_there(site.cluster, site.namespace):
-        raise namespace_missing(site.namespace)
+    observations = observe_all(
+        cluster_target.cluster, None if everywhere else cluster_target.namespace, unread=unread
+    )
+    if (
+        not observations
+        and not everywhere
+        and not namespace_there(cluster_target.cluster, cluster_target.namespace)
+    ):
+        raise namespace_missing(cluster_target.namespace)
     return [reduce(observation) for observation in observations]
 
 
@@ -166,22 +176,22 @@ def delete_command(
       allranks delete demo
       allranks delete demo --on local
     """
-    site = target.site(console)
-    if site is None:
+    cluster_target = target.cluster_target(console)
+    if cluster_target is None:
         from allranks.local import runs as local_runs
 
         deleted = local_runs.delete(name, target.local_namespace)
         removed, volumes = list(deleted.removed), list(deleted.claims)
         hint = shlex.join(["rm", "-r", *map(str, deleted.folders)]) if volumes else ""
     else:
-        run = delete(site.cluster, site.home(name), timeout=timeout)
+        run = delete(cluster_target.cluster, cluster_target.home(name), timeout=timeout)
         removed, volumes = list(map(str, run.removed)), list(map(str, run.volumes))
         if run.unserved:
             console.note(
                 f"the cluster no longer has the kind of {', '.join(run.unserved)}, and helm cannot "
                 "remove such a release: its objects and helm's record were removed without helm"
             )
-        hint = how_to_remove(site.namespace, run.volumes) if volumes else ""
+        hint = how_to_remove(cluster_target.namespace, run.volumes) if volumes else ""
     if output == "json":
         console.json({"removed": removed, "kept": volumes})
         return
@@ -218,12 +228,12 @@ def wait_command(
       allranks wait demo --for succeeded --timeout 2h
       allranks wait demo --for failed --timeout 10m
     """
-    site = target.site(console)
+    cluster_target = target.cluster_target(console)
     try:
         status = (
             _local_end(name, target, timeout)
-            if site is None
-            else cluster_end(console, name, site, timeout)
+            if cluster_target is None
+            else cluster_end(console, name, cluster_target, timeout)
         )
     except KeyboardInterrupt:
         raise click.exceptions.Exit(EXIT_INTERRUPTED) from None
@@ -238,7 +248,7 @@ def wait_command(
 
 
 def cluster_end(
-    console: Console, name: str, site: ClusterTarget, timeout: float | None
+    console: Console, name: str, cluster_target: ClusterTarget, timeout: float | None
 ) -> RunStatus:
     """Wait for the end of a run on a cluster.
 
@@ -248,11 +258,11 @@ def cluster_end(
     """
     from allranks.cli import follow
 
-    observation, status = _observe(name, site)
+    observation, status = _observe(name, cluster_target)
     if status.finished:
         return status
     how = follow.FollowOptions(logs="none", timeout=timeout, quiet=True).of(observation)
-    return follow.follow(console, site.cluster, name, site.namespace, how)
+    return follow.follow(console, cluster_target.cluster, name, cluster_target.namespace, how)
 
 
 def _local_end(name: str, target: Target, timeout: float | None) -> RunStatus:

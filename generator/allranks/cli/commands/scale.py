@@ -154,17 +154,17 @@ def scale_command(
             "no size was given",
             hint=f"`{names.CLI} scale {name} --nodes 4`, or --worker 4 for an elastic job",
         )
-    site = target.site(console)
+    cluster_target = target.cluster_target(console)
     wish = ScaleRequest(replicas, resource)
-    if site is None:
+    if cluster_target is None:
         if nodes is not None:
             _refuse_nodes(name, target, nodes)
         plan = _here(name, target, wish)
     elif nodes is not None:
-        _nodes(console, name, site, nodes, output)
+        _nodes(console, name, cluster_target, nodes, output)
         return
     else:
-        plan = _on_cluster(name, site, wish)
+        plan = _on_cluster(name, cluster_target, wish)
     if output == "text":
         request = _describe(wish.roles, wish.replicas, wish.resource)
         console.text(f"asked for {request} (plan {plan.plan})")
@@ -174,17 +174,19 @@ def scale_command(
 # --- nodes of a torchrun or MPI job --------------------------------------------------------------
 
 
-def _nodes(console: Console, name: str, site: ClusterTarget, nodes: int, output: str) -> None:
+def _nodes(
+    console: Console, name: str, cluster_target: ClusterTarget, nodes: int, output: str
+) -> None:
     from allranks.cluster import scale
 
-    workloads = controllers(name, site)
+    workloads = controllers(name, cluster_target)
     if workloads.elastic_jobs:
         raise InputError(
             f"run {name!r} is an elastic job: it has roles, not nodes",
             path="--nodes",
             hint=f"`{names.CLI} scale {name} --worker {nodes}`",
         )
-    planned, launcher_works = layout(name, site)
+    planned, launcher_works = layout(name, cluster_target)
     if planned.max_nodes <= planned.min_nodes:
         raise InputError(
             f"run {name!r} is not elastic: it keeps its {plural(planned.nodes, 'node')}",
@@ -207,7 +209,9 @@ def _nodes(console: Console, name: str, site: ClusterTarget, nodes: int, output:
             f"run {name!r} has {len(resized) or 'no'} groups of workers; one can be scaled",
             hint=f"set the number in the values, and `{names.CLI} upgrade {name}`",
         )
-    scale.resize(site.cluster, site.namespace, resized[0], nodes - launcher_works)
+    scale.resize(
+        cluster_target.cluster, cluster_target.namespace, resized[0], nodes - launcher_works
+    )
     item = f"{resized[0]['kind']}/{resized[0]['metadata']['name']}"
     if output == "json":
         console.json({"name": name, "nodes": nodes, "changed": [item]})
@@ -219,7 +223,7 @@ def _nodes(console: Console, name: str, site: ClusterTarget, nodes: int, output:
 # --- pods of an elastic job ----------------------------------------------------------------------
 
 
-def _elastic_job(name: str, site: ClusterTarget) -> Manifest:
+def _elastic_job(name: str, cluster_target: ClusterTarget) -> Manifest:
     """Return the ElasticJob of a run, or the one of that name without a release.
 
     Raises:
@@ -229,9 +233,11 @@ def _elastic_job(name: str, site: ClusterTarget) -> Manifest:
     from allranks.cluster import paths
 
     try:
-        return site.cluster.get(paths.ELASTIC_JOBS, name, namespace=site.namespace)
+        return cluster_target.cluster.get(
+            paths.ELASTIC_JOBS, name, namespace=cluster_target.namespace
+        )
     except NotFoundError:
-        workloads = controllers(name, site)
+        workloads = controllers(name, cluster_target)
     if len(workloads.elastic_jobs) == 1:
         return workloads.elastic_jobs[0]
     raise InputError(
@@ -240,11 +246,11 @@ def _elastic_job(name: str, site: ClusterTarget) -> Manifest:
     )
 
 
-def _on_cluster(name: str, site: ClusterTarget, wish: ScaleRequest) -> _PendingPlan:
+def _on_cluster(name: str, cluster_target: ClusterTarget, wish: ScaleRequest) -> _PendingPlan:
     from allranks.cluster import scale
 
-    cluster, namespace = site.cluster, site.namespace
-    plan = scale.create_plan(cluster, namespace, _elastic_job(name, site), wish)
+    cluster, namespace = cluster_target.cluster, cluster_target.namespace
+    plan = scale.create_plan(cluster, namespace, _elastic_job(name, cluster_target), wish)
     return _PendingPlan(
         plan,
         lambda: scale.plan_answer(cluster, namespace, plan),
@@ -384,8 +390,8 @@ def suspend_command(console: Console, *, name: str, target: Target, output: str)
     Example:
       allranks suspend demo
     """
-    site = target.site(console)
-    if site is None:
+    cluster_target = target.cluster_target(console)
+    if cluster_target is None:
         from allranks.local import runs as local_runs
 
         is_changed = local_runs.suspend(name, target.local_namespace)
@@ -399,8 +405,8 @@ def suspend_command(console: Console, *, name: str, target: Target, output: str)
         return
     from allranks.cluster import scale
 
-    workloads = controllers(name, site)
-    changed = scale.suspend(site.cluster, site.namespace, workloads)
+    workloads = controllers(name, cluster_target)
+    changed = scale.suspend(cluster_target.cluster, cluster_target.namespace, workloads)
     _tell_controls(console, name, "suspended", changed, output)
     about_queue(console, workloads, "the queue may start it again as soon as it has room")
 
@@ -418,8 +424,8 @@ def resume_command(console: Console, *, name: str, target: Target, output: str) 
     Example:
       allranks resume demo
     """
-    site = target.site(console)
-    if site is None:
+    cluster_target = target.cluster_target(console)
+    if cluster_target is None:
         from allranks.local import runs as local_runs
 
         is_changed = local_runs.resume(name, target.local_namespace)
@@ -429,14 +435,14 @@ def resume_command(console: Console, *, name: str, target: Target, output: str) 
         return
     from allranks.cluster import scale
 
-    workloads = controllers(name, site)
-    sizes = _sizes(name, site, workloads) if scale.needs_sizes(workloads) else {}
-    changed = scale.resume(site.cluster, site.namespace, workloads, sizes)
+    workloads = controllers(name, cluster_target)
+    sizes = _sizes(name, cluster_target, workloads) if scale.needs_sizes(workloads) else {}
+    changed = scale.resume(cluster_target.cluster, cluster_target.namespace, workloads, sizes)
     _tell_controls(console, name, "resumed", changed, output)
     about_queue(console, workloads, "the queue decides when it starts")
 
 
-def controllers(name: str, site: ClusterTarget) -> Controllers:
+def controllers(name: str, cluster_target: ClusterTarget) -> Controllers:
     """Return the workload objects of a run.
 
     Raises:
@@ -448,14 +454,14 @@ def controllers(name: str, site: ClusterTarget) -> Controllers:
     from allranks.cluster.errors import namespace_missing
 
     try:
-        return scale.controllers(site.cluster, name, site.namespace)
+        return scale.controllers(cluster_target.cluster, name, cluster_target.namespace)
     except NotFoundError:
-        if not runs.namespace_there(site.cluster, site.namespace):
-            raise namespace_missing(site.namespace) from None
+        if not runs.namespace_there(cluster_target.cluster, cluster_target.namespace):
+            raise namespace_missing(cluster_target.namespace) from None
         raise
 
 
-def layout(name: str, site: ClusterTarget) -> tuple[Layout, bool]:
+def layout(name: str, cluster_target: ClusterTarget) -> tuple[Layout, bool]:
     """Return the layout of a release's values, and whether its launcher is one of the nodes.
 
     Raises:
@@ -465,11 +471,11 @@ def layout(name: str, site: ClusterTarget) -> tuple[Layout, bool]:
     from allranks.layout.compute import compute
     from allranks.model.job_spec import JobSpec
 
-    home = site.home(name)
+    home = cluster_target.home(name)
     if releases.find(home) is None:
         raise NotFoundError(
-            f"helm knows no release {name!r} in namespace {site.namespace}, so nothing says how "
-            "many nodes it may have",
+            f"helm knows no release {name!r} in namespace {cluster_target.namespace}, so nothing "
+            "says how many nodes it may have",
             hint="change the objects the way they were applied",
         )
     values = releases.values(home)
@@ -477,9 +483,9 @@ def layout(name: str, site: ClusterTarget) -> tuple[Layout, bool]:
     return compute(JobSpec.from_values(values)), launcher_works
 
 
-def _sizes(name: str, site: ClusterTarget, workloads: Controllers) -> dict[str, int]:
+def _sizes(name: str, cluster_target: ClusterTarget, workloads: Controllers) -> dict[str, int]:
     """Return the number of pods of each StatefulSet, by the release's values."""
-    size, launcher_works = layout(name, site)
+    size, launcher_works = layout(name, cluster_target)
     last = sum(
         manifest["metadata"]["name"].endswith("-last") for manifest in workloads.stateful_sets
     )

@@ -67,12 +67,12 @@ def top_command(
     """
     if every < _SHORTEST:
         raise InputError(f"{every:g} s is too often", path="--every", hint="take 500ms or more")
-    site = target.site(console)
+    cluster_target = target.cluster_target(console)
 
     unread: dict[str, None] = {}
 
     def read() -> list[RunStatus]:
-        statuses = runs(target, site, everywhere=all_namespaces, unread=unread.setdefault)
+        statuses = runs(target, cluster_target, everywhere=all_namespaces, unread=unread.setdefault)
         return sorted(statuses, key=_place)
 
     statuses = read()

@@ -63,22 +63,24 @@ def upgrade_command(
       allranks upgrade demo -f values.yaml --set runPolicy.ttlSecondsAfterFinished=3600
       allranks upgrade demo -f values.yaml --recreate
     """
-    site = target.site(console)
-    if site is None:
+    cluster_target = target.cluster_target(console)
+    if cluster_target is None:
         raise _not_here(name, target, sources)
     from allranks.cli.commands import runs
     from allranks.cluster import crds, upgrade
     from allranks.helm import releases
     from allranks.service import render
 
-    prepared = prepare.prepare(sources, release=name, namespace=site.namespace)
-    home = site.home(name)
+    prepared = prepare.prepare(sources, release=name, namespace=cluster_target.namespace)
+    home = cluster_target.home(name)
     rendered = render.for_cluster(prepared, home)
     release = releases.find(home)
     if release is None:
-        raise runs.missing(site.cluster, home)
-    _check_kinds(name, crds.unserved(site.cluster, release.manifests))
-    outlook = upgrade.preview(site.cluster, site.namespace, rendered.objects, release.manifests)
+        raise runs.missing(cluster_target.cluster, home)
+    _check_kinds(name, crds.unserved(cluster_target.cluster, release.manifests))
+    outlook = upgrade.preview(
+        cluster_target.cluster, cluster_target.namespace, rendered.objects, release.manifests
+    )
     for note in prepared.notes:
         console.note(note)
     for missing in outlook.missing:
@@ -93,9 +95,9 @@ def upgrade_command(
     replaced: list[str] = []
     if outlook.obstacles:
         upgrade.recreate(
-            site.cluster,
+            cluster_target.cluster,
             name,
-            site.namespace,
+            cluster_target.namespace,
             outlook.obstacles,
             timeout=timeout,
             tell=replaced.append,

@@ -17,6 +17,7 @@ from allranks.elastic import resources
 from allranks.elastic.api import unknown_fields
 from allranks.elastic.pods import build
 from allranks.elastic.target import DesiredState
+from allranks.humanize import shown
 from allranks.k8s import ranges
 from allranks.k8s.fields import count, digits, items, mapping, number, text, when
 from allranks.status.replica_specs import replica_specs
@@ -32,7 +33,6 @@ _STRATEGIES = {
     kind.lower(): kind for kind in (ALLREDUCE_STRATEGY, PS_STRATEGY, "CustomStrategy", "Local")
 }
 _RESTARTS = 3  # what a job gets that does not say how often its pods are replaced
-_SHOWN_MAX = 40
 
 MasterKind = Literal["own", "given", "external"]
 RelaunchBy = Literal["watcher", "master"]
@@ -193,16 +193,6 @@ def read(job: Manifest) -> ElasticJob:
     )
 
 
-def show(value: object) -> str:
-    """Return a value as written, cut to a length that fits a sentence."""
-    representation = repr(value)
-    return (
-        representation
-        if len(representation) <= _SHOWN_MAX
-        else representation[: _SHOWN_MAX - 1] + "…"
-    )
-
-
 def _replicas(data: Any, problems: list[str]) -> dict[str, ReplicaSpec]:
     specs: dict[str, ReplicaSpec] = {}
     for kind, (value, keys) in replica_specs(data).items():
@@ -212,11 +202,11 @@ def _replicas(data: Any, problems: list[str]) -> dict[str, ReplicaSpec]:
                 f"put all of it into one that is called {kind}"
             )
         if not isinstance(value, dict):
-            problems.append(f"replicaSpecs.{keys[0]} is {show(value)}, not an object")
+            problems.append(f"replicaSpecs.{keys[0]} is {shown(value)}, not an object")
         else:
             specs[kind] = _spec(kind, value, problems)
     if data is not None and not isinstance(data, dict):
-        problems.append(f"replicaSpecs is {show(data)}, not an object")
+        problems.append(f"replicaSpecs is {shown(data)}, not an object")
     return specs
 
 
@@ -251,7 +241,7 @@ def _number(data: Mapping[str, Any], key: str, where: str, problems: list[str]) 
     whole = number(value)
     if whole is None:
         if value is not None:
-            problems.append(f"{where}.{key} is {show(value)}, not a whole number")
+            problems.append(f"{where}.{key} is {shown(value)}, not a whole number")
         return None
     if not 0 <= whole <= ranges.LIMIT:
         problems.append(f"{where}.{key} is {whole}; 0 to {ranges.LIMIT} is allowed")
@@ -264,7 +254,7 @@ def _strategy(value: Any, problems: list[str]) -> str:
         return ""
     strategy = _STRATEGIES.get(value.lower())
     if strategy is None:
-        problems.append(f"distributionStrategy {show(value)} is not known here")
+        problems.append(f"distributionStrategy {shown(value)} is not known here")
     return strategy or value
 
 
@@ -283,7 +273,7 @@ def _envs(data: Any, problems: list[str]) -> dict[str, Manifest]:
         elif isinstance(value, str) and key:
             envs[key] = {"name": key, "value": value}
         else:
-            problems.append(f"envs.{key} is {show(value)}, not an environment variable")
+            problems.append(f"envs.{key} is {shown(value)}, not an environment variable")
     return envs
 
 
@@ -297,7 +287,7 @@ def _master(
         return _MASTERS[value]
     if value:
         problems.append(
-            f"annotation {names.MASTER} is {show(value)}; own, given and external are allowed"
+            f"annotation {names.MASTER} is {shown(value)}; own, given and external are allowed"
         )
     return default
 
@@ -310,7 +300,7 @@ def _relaunch(
         return _RELAUNCHERS[value]
     if value:
         problems.append(
-            f"annotation {names.RELAUNCH} is {show(value)}; watcher and master are allowed"
+            f"annotation {names.RELAUNCH} is {shown(value)}; watcher and master are allowed"
         )
     return "watcher" if master == "own" else "master"
 
@@ -321,7 +311,7 @@ def _exit_code(annotations: Mapping[str, str], problems: list[str]) -> int | Non
         return None
     code = digits(value.removeprefix("-"))
     if code is None:
-        problems.append(f"annotation {names.MASTER_EXIT_CODE} is {show(value)}, not a number")
+        problems.append(f"annotation {names.MASTER_EXIT_CODE} is {shown(value)}, not a number")
     return code
 
 

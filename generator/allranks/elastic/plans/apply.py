@@ -231,7 +231,7 @@ def _apply_to_group(
         group = members.without(group, [member for member in group.current if not member.alive])
     group = _resize(group, allowed.replicas, _is_used(job, groups, ps_hosts), notes)
     if plan.scale_type == MANUAL and ask.resource:
-        group = rolling_resize.marked(job, group_before, group)
+        group = rolling_resize.mark_for_resize(job, group_before, group)
     return group
 
 

@@ -2,8 +2,8 @@
 
 DLRover's masters count their plans from 0 in every process and lose those whose names are taken, so
 none of theirs may be left when another master starts. They do not wait for their pods to run: a pod
-that finds no node holds no name. Plans of people and of our own master, whose
-names are never used twice, are kept for whoever asks what happened.
+that finds no node holds no name. Of the plans of people and of our own master, whose names
+are never used twice, the newest are kept for whoever asks what happened; see `prune`.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ def clamp(
         kind: the replica type.
         replicas: how many are asked for.
         resource: what each is to get; None for what its template says.
-        keeps: how many pods get less rather than none, besides the minimum.
+        keeps: how many pods are not given up to the limits: each of them gets less instead.
     """
     notes: list[str] = []
     count, by = _bounded(job, kind, replicas)

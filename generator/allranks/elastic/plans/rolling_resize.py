@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from allranks.elastic.target import DesiredState
 
 
-def marked(job: ElasticJob, before: MemberGroup, group: MemberGroup) -> MemberGroup:
+def mark_for_resize(job: ElasticJob, before: MemberGroup, group: MemberGroup) -> MemberGroup:
     """Return a group whose members are marked for a resize to its present amounts.
 
     Args:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from allranks.k8s.manifest import Manifest
 
 
-def observed(job: ElasticJob, plans: Iterable[ScalePlan]) -> dict[str, int]:
+def applied_counts(job: ElasticJob, plans: Iterable[ScalePlan]) -> dict[str, int]:
     """Return the counts of the spec that plans have applied.
 
     Args:
@@ -43,14 +43,14 @@ def observed(job: ElasticJob, plans: Iterable[ScalePlan]) -> dict[str, int]:
     return counts
 
 
-def edited(
+def plan_for_edit(
     job: ElasticJob, counts: Mapping[str, int], plans: Iterable[ScalePlan]
 ) -> CreatePlan | None:
     """Return the creation of the plan for an edit; None without an edit, or where its plan exists.
 
     Args:
         job: the job.
-        counts: the result of `observed`.
+        counts: the result of `applied_counts`.
         plans: the job's plans.
     """
     changed = {

@@ -247,7 +247,7 @@ def _bad(pod: PodRun, progress: RunProgress) -> Iterator[tuple[Suspect, Failure]
             pod=failure.pod,
             container=failure.container,
             code=failure.exit_code,
-            place=place,
+            pod_index=place,
             replaced=has_started or pod.states[failure.container].running,
             mended=same_place[-1].phase is PodPhase.SUCCEEDED,
             part=failures.PARTS.get(pod.plan.role, Part.TRAINS),

@@ -51,7 +51,7 @@ class DatabaseBackend(Backend):
     where: str
     name: str = ""
     # While this process holds the lease.
-    _writer: _Writer | None = field(default=None, init=False, repr=False, compare=False)
+    _writer: _DatabaseWriter | None = field(default=None, init=False, repr=False, compare=False)
 
     def exists(self) -> bool:
         """Whether the database has records of the sweep."""
@@ -87,7 +87,7 @@ class DatabaseBackend(Backend):
         except BaseException:
             database.close()
             raise
-        self._writer = _Writer(database, sweep, lease)
+        self._writer = _DatabaseWriter(database, sweep, lease)
         return 1
 
     def _begin(self, database: Database, sweep: str, head: Record) -> Lease:
@@ -123,7 +123,7 @@ class DatabaseBackend(Backend):
         except BaseException:
             database.close()
             raise
-        self._writer = _Writer(database, sweep, lease)
+        self._writer = _DatabaseWriter(database, sweep, lease)
 
     def release(self) -> None:
         """Give the lease back."""
@@ -174,7 +174,7 @@ class DatabaseBackend(Backend):
 
     # --- which sweep ------------------------------------------------------------------------------
 
-    def _held(self) -> _Writer:
+    def _held(self) -> _DatabaseWriter:
         if self._writer is None:
             raise ValueError("the lease is not held")
         return self._writer
@@ -309,7 +309,7 @@ def _take(database: Database, sweep: str, *, is_older: bool) -> Lease:
         time.sleep(PAUSE)
 
 
-class _Writer:
+class _DatabaseWriter:
     """Holds a sweep's lease, renews it in the background, and appends.
 
     Attributes:

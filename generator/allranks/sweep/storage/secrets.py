@@ -119,7 +119,7 @@ class SecretsBackend(Backend):
     _reading: _Reading | None = field(default=None, init=False, repr=False, compare=False)
     # While this process holds the Lease: that, and what it appends to.
     _holder: lease.LeaseHolder | None = field(default=None, init=False, repr=False, compare=False)
-    _writer: _Writer | None = field(default=None, init=False, repr=False, compare=False)
+    _writer: _SecretsWriter | None = field(default=None, init=False, repr=False, compare=False)
 
     # Nothing follows from them until another is written.
     deferrable: ClassVar[frozenset[str]] = frozenset({"trial", "m"})
@@ -160,7 +160,7 @@ class SecretsBackend(Backend):
                     yield text, reading.count
             if self._holder is None:
                 return
-            self._writer = _Writer(self.cluster, self.address, self._holder)
+            self._writer = _SecretsWriter(self.cluster, self.address, self._holder)
             if self._writer.take_over(reading):
                 return
 
@@ -348,7 +348,7 @@ class _Reading:
         )
 
 
-class _Writer:
+class _SecretsWriter:
     """Appends to a journal in Secrets, and to no other segment than its own."""
 
     def __init__(self, cluster: KubeClient, address: Address, holder: lease.LeaseHolder) -> None:

@@ -154,7 +154,7 @@ class ClusterTrials:
         return {name: whose[name] for name in sorted(_newest(foreign))}
 
     def claims(self, trials: Collection[str]) -> Mapping[str, str]:
-        """Return the claims of trials that their charts keep, as kubectl names them."""
+        """Return the claims that the charts of trials keep, by their name for kubectl."""
         ours = set(trials) - set(self.others())
         claim_names: list[str] = []
         with suppress(ForbiddenError):  # a user who cannot list claims has created none

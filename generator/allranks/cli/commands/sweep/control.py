@@ -14,7 +14,7 @@ import click
 from allranks import names
 from allranks.cli import options
 from allranks.cli.commands.sweep import in_cluster, view
-from allranks.cli.commands.sweep.place import (
+from allranks.cli.commands.sweep.sweep_target import (
     INSIDE,
     SweepTarget,
     find,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from allranks.cli import options
-from allranks.cli.commands.sweep.place import find, journal_option, sweep_argument
+from allranks.cli.commands.sweep.sweep_target import find, journal_option, sweep_argument
 from allranks.errors import InputError, MissingToolError
 from allranks.humanize import plural
 from allranks.sweep.storage.journal import read_state

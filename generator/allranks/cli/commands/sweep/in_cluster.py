@@ -18,7 +18,7 @@ from allranks import names
 from allranks.cli import options
 from allranks.cli.commands.sweep import options as sweep_options
 from allranks.cli.commands.sweep import outcome, view
-from allranks.cli.commands.sweep.place import SweepTarget, journal_option
+from allranks.cli.commands.sweep.sweep_target import SweepTarget, journal_option
 from allranks.cli.target import CLUSTER
 from allranks.errors import (
     EXIT_INTERRUPTED,

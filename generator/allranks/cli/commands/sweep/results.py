@@ -14,7 +14,7 @@ import click
 from allranks import names
 from allranks.cli import files, options
 from allranks.cli.commands.sweep import view
-from allranks.cli.commands.sweep.place import (
+from allranks.cli.commands.sweep.sweep_target import (
     SweepTarget,
     find,
     journal_of,

@@ -20,7 +20,7 @@ from allranks.cli import options
 from allranks.cli.commands.sweep import control, outcome, view
 from allranks.cli.commands.sweep import in_cluster as sweep_in_cluster
 from allranks.cli.commands.sweep import options as sweep_options
-from allranks.cli.commands.sweep.place import (
+from allranks.cli.commands.sweep.sweep_target import (
     SweepTarget,
     chosen,
     find,

@@ -26,7 +26,8 @@ def gang_size(workload: Workload, ask: Scheduling) -> int:
     A Deployment, a ReplicaSet or a bare Pod is none: its pods are of use one by one. Neither is a
     workload whose pods are not all made at once: a gang that waits for a pod which is made only
     when another one is ready, or has ended, never starts. A gang that other objects share is judged
-    when all are known, by `check_shared`.
+    when all are known, by `check_shared`. Our own charts write `gang.minMember` from the layout
+    (`allranks.annotations` of charts/library), which is `ask.gang_min` here.
 
     Raises:
         InputError: more are asked for than there are, or their number is not known.
@@ -34,7 +35,7 @@ def gang_size(workload: Workload, ask: Scheduling) -> int:
     if workload.kind not in GANGS or not ask.gang:
         return 0
     pods = workload.pods
-    checked(workload, ask)
+    check_size(workload, ask)
     if (ask.gang_min or pods) != 1 and (reason := _one_after_another(workload)):
         workload.edit.note(f"no gang is written, because {reason[0]}", reason[1])
         return 0
@@ -49,15 +50,14 @@ def gang_size(workload: Workload, ask: Scheduling) -> int:
     return pods
 
 
-def checked(workload: Workload, ask: Scheduling) -> int:
-    """The requested size of the gang; 0 where it is all pods.
+def check_size(workload: Workload, ask: Scheduling) -> None:
+    """Check that a gang is not larger than its workload.
 
     Raises:
         InputError: more are asked for than there are.
     """
     if ask.gang_min and workload.pods and not ask.gang_name:
         _check(workload, ask.gang_min, workload.pods)
-    return ask.gang_min
 
 
 def _one_after_another(workload: Workload) -> tuple[str, str] | None:
@@ -161,16 +161,16 @@ def check_shared(members: Iterable[tuple[Workload, Scheduling]]) -> None:
     Raises:
         InputError: more pods must start together than the objects make.
     """
-    minimums: dict[tuple[str, str], int | None] = {}
+    pod_totals: dict[tuple[str, str], int | None] = {}
     requested = {}
     for workload, ask in members:
         key = (str(workload.edit.get(("metadata", "namespace"))), ask.gang_name)
-        before, pods = minimums.get(key, 0), workload.pods
+        before, pods = pod_totals.get(key, 0), workload.pods
         # What has no pods is suspended, and has them later.
-        minimums[key] = before + pods if pods and before is not None else None
+        pod_totals[key] = before + pods if pods and before is not None else None
         requested[key] = workload, ask
     for key, (workload, ask) in requested.items():
-        pods = minimums[key]
+        pods = pod_totals[key]
         if pods is not None:
             _check(workload, ask.gang_min, pods)
 

@@ -57,10 +57,10 @@ def apply(workload: Workload, ask: Scheduling) -> list[dict[str, Any]]:
         edit.default((*template.spec, "schedulerName"), ask.scheduler_name or SCHEDULER)
     if ask.gang_name and (least := gang_size(workload, ask)):
         return [_shared(workload, ask, least)]
-    if group := _other_group(workload):
-        refuse_other_group(workload, ask, group)
+    if existing_group := _other_group(workload):
+        refuse_other_group(workload, ask, existing_group)
         return []
-    _gang(workload, ask)
+    _write_gang_size(workload, ask)
     _topology(workload, ask)
     return []
 
@@ -98,7 +98,7 @@ def _other_group(workload: Workload) -> str:
     return ""
 
 
-def _gang(workload: Workload, ask: Scheduling) -> None:
+def _write_gang_size(workload: Workload, ask: Scheduling) -> None:
     edit = workload.edit
     if workload.kind == "StatefulSet" or (least := gang_size(workload, ask)) == 0:
         return

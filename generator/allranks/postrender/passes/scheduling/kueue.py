@@ -6,7 +6,7 @@ A Job is created suspended and Kueue starts it. Topology is asked in annotations
 from __future__ import annotations
 
 from allranks import names
-from allranks.postrender.passes.scheduling.gang import checked, label_value
+from allranks.postrender.passes.scheduling.gang import check_size, label_value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,7 +57,8 @@ def apply(workload: Workload, ask: Scheduling) -> None:
 def _partial(workload: Workload, ask: Scheduling) -> None:
     """Let Kueue admit fewer pods than the Job has, down to the gang or to its part of one."""
     edit, top = workload.edit, workload.job
-    least = max(ask.gang_own, 1) if ask.gang_name else checked(workload, ask)
+    check_size(workload, ask)
+    least = max(ask.gang_own, 1) if ask.gang_name else ask.gang_min
     parallelism = edit.get((*top, "spec", "parallelism"))
     annotations = (*top, "metadata", "annotations")
     if (1 if parallelism is None else parallelism) == least:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from allranks import names
-from allranks.cli.commands.sweep.place import SweepTarget, journal_of
+from allranks.cli.commands.sweep.sweep_target import SweepTarget, journal_of
 from allranks.errors import InputError
 from allranks.sweep import name_conflicts, records
 from allranks.sweep.model import Objective, SweepSpec, TrialSpec

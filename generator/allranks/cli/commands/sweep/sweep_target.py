@@ -143,8 +143,10 @@ class SweepTarget:
             return local.LocalTrials(prepared, home)
         from allranks.sweep.trials.cluster import ClusterTrials
 
-        site = self._site()
-        return ClusterTrials(prepared, site.cluster, site.home(prepared.spec.name))
+        cluster_target = self._site()
+        return ClusterTrials(
+            prepared, cluster_target.cluster, cluster_target.home(prepared.spec.name)
+        )
 
     def refuse_others(self, prepared: PreparedSweep) -> None:
         """Refuse to run if another sweep of this name has releases there, or is about to.
@@ -204,9 +206,9 @@ def chosen(target: Target, console: Console, workdir: str | None, first_file: st
     Raises:
         InputError: the flags do not fit.
     """
-    site = target.site(console)
+    cluster_target = target.cluster_target(console)
     helm = target.helm or ""
-    if site is None:
+    if cluster_target is None:
         return SweepTarget(
             LOCAL, target.local_namespace, helm=helm, workdir=_folder(workdir, first_file)
         )
@@ -221,7 +223,9 @@ def chosen(target: Target, console: Console, workdir: str | None, first_file: st
     config_file = (
         str(Path(kubeconfig).absolute()) if kubeconfig and os.pathsep not in kubeconfig else ""
     )
-    return SweepTarget(CLUSTER, site.namespace, site.cluster.context, config_file, helm)
+    return SweepTarget(
+        CLUSTER, cluster_target.namespace, cluster_target.cluster.context, config_file, helm
+    )
 
 
 def _folder(workdir: str | None, first_file: str) -> str:

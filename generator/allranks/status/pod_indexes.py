@@ -1,7 +1,7 @@
-"""Assigning pods to ranks, with the pods that were replaced.
+"""Assigning pods to the indexes of their controller, with the pods that were replaced.
 
 A controller replaces pods, so that several of them may carry one index: attempts that failed, one
-that is being evicted, the one that runs now. The newest stands for the rank, the others are its
+that is being evicted, the one that runs now. The newest stands for the index, the others are its
 restarts. An index without a pod has not got one yet, or has done its work long ago.
 """
 
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 
 
 # Pods that are not there are listed one by one up to here, and only counted beyond.
-_PLACES_MAX = 10_000
+_INDEXES_MAX = 10_000
 _NONE: tuple[PodFacts, ...] = ()
 # The word for a pod that is not there because its run is suspended.
 SUSPENDED = "Suspended"
 
 
-class Slot(NamedTuple):
-    """A place in a controller, with the pod that fills it; a tuple, because a run has many.
+class PodIndex(NamedTuple):
+    """An index of a controller, with the pod that has it; a tuple, because a run has many.
 
     Attributes:
         number: its completion index or ordinal.
@@ -85,59 +85,68 @@ class ControllerPods:
 
     Attributes:
         controller: the controller.
-        places: its slots, by index; those without a pod up to a limit.
+        indexes: its indexes in order; those without a pod up to a limit.
         surplus: pods beyond its size, which are being removed.
-        role: the number of its slots in each phase.
+        role: the number of its indexes in each phase.
         missing: how many pods it should have now and does not.
-        lost: slots whose pod failed and is to be replaced.
+        lost: indexes whose pod failed and is to be replaced.
     """
 
     controller: ControllerFacts
-    places: tuple[Slot, ...]
+    indexes: tuple[PodIndex, ...]
     surplus: tuple[PodFacts, ...]
     role: RoleStatus
     missing: int
-    lost: tuple[Slot, ...]
+    lost: tuple[PodIndex, ...]
 
     @property
     def failures(self) -> int:
         """Restarts after a failure, at least as many as its controller counted."""
-        return max(sum(slot.failures for slot in self.places), self.controller.members.failures)
+        return max(
+            sum(pod_index.failures for pod_index in self.indexes), self.controller.members.failures
+        )
 
     @property
     def disruptions(self) -> int:
         """Restarts after a disruption, at least as many as its controller counted."""
         return max(
-            sum(slot.disruptions for slot in self.places), self.controller.members.disruptions
+            sum(pod_index.disruptions for pod_index in self.indexes),
+            self.controller.members.disruptions,
         )
 
     @property
     def active(self) -> list[PodFacts]:
         """The pods that have not ended."""
-        active = [slot.pod for slot in self.places if slot.pod is not None and slot.pod.active]
+        active = [
+            pod_index.pod
+            for pod_index in self.indexes
+            if pod_index.pod is not None and pod_index.pod.active
+        ]
         return [*active, *(pod for pod in self.surplus if pod.active)]
 
 
-def assign_ranks(controller: ControllerFacts, pods: Sequence[PodFacts]) -> ControllerPods:
-    """Assign the pods of a controller to its slots."""
+def assign_pods(controller: ControllerFacts, pods: Sequence[PodFacts]) -> ControllerPods:
+    """Assign the pods of a controller to its indexes."""
     sorted_pods = of(controller, pods)
-    slots = {
-        index: _place(controller, index, pod, sorted_pods.earlier.get(index, _NONE))
+    pod_indexes = {
+        index: _pod_index(controller, index, pod, sorted_pods.earlier.get(index, _NONE))
         for index, pod in sorted_pods.newest.items()
     }
-    gone_succeeded, given_up = _count_gone(controller, slots)
-    places = tuple(_places(controller, slots, (gone_succeeded, given_up), sorted_pods.earlier))
-    counts = Counter(slot.phase for slot in slots.values())
+    gone_succeeded, given_up = _count_gone(controller, pod_indexes)
+    indexes = tuple(
+        _indexes(controller, pod_indexes, (gone_succeeded, given_up), sorted_pods.earlier)
+    )
+    counts = Counter(pod_index.phase for pod_index in pod_indexes.values())
     succeeded = counts[PodPhase.SUCCEEDED] + gone_succeeded
     failed = counts[PodPhase.FAILED] + given_up
     running = counts[PodPhase.RUNNING]
-    settled = _with_verdict(controller, slots.values(), succeeded)
+    settled = _with_verdict(controller, pod_indexes.values(), succeeded)
     over = not settled.replaces
     active = counts[PodPhase.RUNNING] + counts[PodPhase.PENDING]
-    uncreated = controller.expected - len(slots) - gone_succeeded - given_up
+    uncreated = controller.expected - len(pod_indexes) - gone_succeeded - given_up
     return ControllerPods(
         controller=settled,
-        places=places,
+        indexes=indexes,
         surplus=tuple(sorted_pods.surplus),
         role=RoleStatus(
             role=controller.role,
@@ -147,33 +156,41 @@ def assign_ranks(controller: ControllerFacts, pods: Sequence[PodFacts]) -> Contr
             succeeded=succeeded,
             failed=failed,
             ready=sum(
-                slot.phase is PodPhase.RUNNING and slot.pod is not None and slot.pod.ready
-                for slot in slots.values()
+                pod_index.phase is PodPhase.RUNNING
+                and pod_index.pod is not None
+                and pod_index.pod.ready
+                for pod_index in pod_indexes.values()
             ),
         ),
         missing=0 if over else max(0, min(uncreated, controller.parallelism - active)),
-        lost=() if over else _lost(controller, slots.values()),
+        lost=() if over else _lost(controller, pod_indexes.values()),
     )
 
 
 def _with_verdict(
-    controller: ControllerFacts, slots: Collection[Slot], succeeded: int
+    controller: ControllerFacts, pod_indexes: Collection[PodIndex], succeeded: int
 ) -> ControllerFacts:
     """Return the controller with a verdict derived from its pods, where it has none of its own.
 
     A StatefulSet never has a verdict, and a Job reports that no retry is left only some time later.
     """
     if controller.retries is not None and controller.replaces:
-        return replace(controller, ending=_certain_verdict(controller, controller.retries, slots))
+        return replace(
+            controller, ending=_certain_verdict(controller, controller.retries, pod_indexes)
+        )
     if controller.kind != STATEFUL_SET or controller.verdict or succeeded < controller.expected:
         return controller
-    ends = [slot.pod.ended_at for slot in slots if slot.pod is not None and slot.pod.ended_at]
+    ends = [
+        pod_index.pod.ended_at
+        for pod_index in pod_indexes
+        if pod_index.pod is not None and pod_index.pod.ended_at
+    ]
     return replace(controller, verdict=controllers.ranks_done(max(ends, default=None)))
 
 
-def _place(
+def _pod_index(
     controller: ControllerFacts, index: int, pod: PodFacts, earlier: Sequence[PodFacts]
-) -> Slot:
+) -> PodIndex:
     disruptions = sum([is_disrupted(controller, replaced) for replaced in earlier])
     failures = len(earlier) - disruptions
     if controller.kind == ELASTIC_JOB:
@@ -184,7 +201,7 @@ def _place(
     elif pod.failures_before is not None:
         # The Job has counted those too whose pods are gone.
         failures, disruptions = pod.failures_before, pod.disruptions_before
-    return Slot(
+    return PodIndex(
         number=index,
         phase=_phase(controller, index, pod),
         pod=pod,
@@ -203,7 +220,7 @@ def is_disrupted(controller: ControllerFacts, pod: PodFacts) -> bool:
 
 
 def _phase(controller: ControllerFacts, index: int, pod: PodFacts) -> PodPhase:
-    """Return the phase of a slot: its controller may remember more than its pod shows."""
+    """Return the phase of an index: its controller may remember more than its pod shows."""
     if index in controller.completed:
         return PodPhase.SUCCEEDED
     if index in controller.given_up:
@@ -213,13 +230,15 @@ def _phase(controller: ControllerFacts, index: int, pod: PodFacts) -> PodPhase:
     return pod.phase
 
 
-def _count_gone(controller: ControllerFacts, slots: Mapping[int, Slot]) -> tuple[int, int]:
-    """Return how many slots without a pod have succeeded, and failed for good."""
-    missing = controller.expected - len(slots)
+def _count_gone(
+    controller: ControllerFacts, pod_indexes: Mapping[int, PodIndex]
+) -> tuple[int, int]:
+    """Return how many indexes without a pod have succeeded, and failed for good."""
+    missing = controller.expected - len(pod_indexes)
     if not controller.counts:
-        succeeded = min(missing, _count_others(controller.completed, slots))
-        return succeeded, min(missing - succeeded, _count_others(controller.given_up, slots))
-    phases = [slot.phase for slot in slots.values()]
+        succeeded = min(missing, _count_others(controller.completed, pod_indexes))
+        return succeeded, min(missing - succeeded, _count_others(controller.given_up, pod_indexes))
+    phases = [pod_index.phase for pod_index in pod_indexes.values()]
     succeeded = min(missing, max(0, controller.succeeded - phases.count(PodPhase.SUCCEEDED)))
     if controller.kind != ELASTIC_JOB:
         return succeeded, 0
@@ -231,32 +250,32 @@ def _count_others(indexes: Indexes, present: Iterable[int]) -> int:
     return len(indexes) - sum(index in indexes for index in present) if indexes else 0
 
 
-def _places(
+def _indexes(
     controller: ControllerFacts,
-    slots: Mapping[int, Slot],
+    pod_indexes: Mapping[int, PodIndex],
     gone_counts: tuple[int, int],
     earlier: Mapping[int, Sequence[PodFacts]],
-) -> Iterable[Slot]:
-    """Yield all slots in order.
+) -> Iterable[PodIndex]:
+    """Yield all indexes in order.
 
     Args:
         controller: the controller.
-        slots: the slots with a pod.
+        pod_indexes: the indexes with a pod, by number.
         gone_counts: how many of the others have succeeded, and failed for good.
         earlier: the pods that were replaced, by index.
     """
-    numbers = _numbers(controller, slots)
+    numbers = _numbers(controller, pod_indexes)
     phase_by_index = _phases_of_gone(
-        controller, [number for number in numbers if number not in slots], *gone_counts
+        controller, [number for number in numbers if number not in pod_indexes], *gone_counts
     )
     for index in numbers:
-        place = slots.get(index)
-        if place is None:
+        pod_index = pod_indexes.get(index)
+        if pod_index is None:
             before = earlier.get(index, _NONE)
             failures, disruptions = _count_replaced(before)
             phase = phase_by_index.get(index, PodPhase.PENDING)
-            place = Slot(index, phase, None, before, failures, disruptions)
-        yield place
+            pod_index = PodIndex(index, phase, None, before, failures, disruptions)
+        yield pod_index
 
 
 def _count_replaced(earlier: Iterable[PodFacts]) -> tuple[int, int]:
@@ -271,14 +290,14 @@ def _count_replaced(earlier: Iterable[PodFacts]) -> tuple[int, int]:
 def _phases_of_gone(
     controller: ControllerFacts, unseen: Sequence[int], succeeded: int, given_up: int
 ) -> dict[int, PodPhase]:
-    """Return the phases of the slots whose pods are gone, where they are known."""
+    """Return the phases of the indexes whose pods are gone, where they are known."""
     if not controller.counts:
         failed_numbers = [number for number in unseen if number in controller.given_up][:given_up]
         phases = dict.fromkeys(failed_numbers, PodPhase.FAILED)
         return phases | dict.fromkeys(
             (number for number in unseen if number in controller.completed), PodPhase.SUCCEEDED
         )
-    # Those that are known to have ended first; for the rest any place is as good as another.
+    # Those that are known to have ended first; for the rest any index is as good as another.
     members = controller.members
     well = sorted(
         unseen, key=lambda number: (number not in members.succeeded, number in members.failed)
@@ -289,21 +308,21 @@ def _phases_of_gone(
 
 
 def _numbers(controller: ControllerFacts, present: Iterable[int]) -> list[int]:
-    most = min(controller.expected, _PLACES_MAX)
+    most = min(controller.expected, _INDEXES_MAX)
     if controller.kind != ELASTIC_JOB:
         return sorted({*range(most), *present})
     numbers = set(present)
-    ranks = (rank for rank in sorted(controller.members.ids) if rank not in numbers)
-    numbers.update(islice(ranks, max(0, most - len(numbers))))
+    absent = (number for number in sorted(controller.members.ids) if number not in numbers)
+    numbers.update(islice(absent, max(0, most - len(numbers))))
     free = (number for number in count() if number not in numbers)
     return sorted([*numbers, *islice(free, max(0, most - len(numbers)))])
 
 
 def _certain_verdict(
-    controller: ControllerFacts, retries: Retries, slots: Iterable[Slot]
+    controller: ControllerFacts, retries: Retries, pod_indexes: Iterable[PodIndex]
 ) -> ControllerVerdict | None:
     """Return the verdict of a Job that its failed pods leave no other choice."""
-    pods = [pod for place in slots for pod in (*place.earlier, place.pod) if pod is not None]
+    pods = [pod for index in pod_indexes for pod in (*index.earlier, index.pod) if pod is not None]
     failed = [
         pod for pod in pods if pod.phase is PodPhase.FAILED and not is_disrupted(controller, pod)
     ]
@@ -325,7 +344,7 @@ def _certain_verdict(
         is_over = max(controller.failed, len(failed)) > retries.limit
     else:
         reason = "MaxFailedIndexesExceeded"
-        given_up += sum(_is_used_up(controller, retries, place) for place in slots)
+        given_up += sum(_is_used_up(controller, retries, pod_index) for pod_index in pod_indexes)
         is_over = retries.max_failed is not None and given_up > retries.max_failed
     if not is_over:
         return None
@@ -335,29 +354,33 @@ def _certain_verdict(
     )
 
 
-def _is_used_up(controller: ControllerFacts, retries: Retries | None, place: Slot) -> bool:
+def _is_used_up(controller: ControllerFacts, retries: Retries | None, pod_index: PodIndex) -> bool:
     """Whether a failed index has no retry left, and its Job has not written so yet."""
-    if retries is None or retries.per_index is None or place.pod is None:
+    if retries is None or retries.per_index is None or pod_index.pod is None:
         return False
-    if place.phase is not PodPhase.FAILED or place.number in controller.given_up:
+    if pod_index.phase is not PodPhase.FAILED or pod_index.number in controller.given_up:
         return False
-    before = place.pod.failures_before
-    if before is None or is_disrupted(controller, place.pod):
+    before = pod_index.pod.failures_before
+    if before is None or is_disrupted(controller, pod_index.pod):
         return False
     return before >= retries.per_index
 
 
-def _lost(controller: ControllerFacts, slots: Iterable[Slot]) -> tuple[Slot, ...]:
+def _lost(controller: ControllerFacts, pod_indexes: Iterable[PodIndex]) -> tuple[PodIndex, ...]:
     failed = [
-        slot
-        for slot in slots
-        if slot.phase is PodPhase.FAILED
-        and slot.number not in controller.given_up
-        and not _is_used_up(controller, controller.retries, slot)
+        pod_index
+        for pod_index in pod_indexes
+        if pod_index.phase is PodPhase.FAILED
+        and pod_index.number not in controller.given_up
+        and not _is_used_up(controller, controller.retries, pod_index)
     ]
     if controller.kind == ELASTIC_JOB:
         # Those that it has given up are counted and not named: the ones that failed first.
-        failed.sort(key=lambda slot: (slot.pod.ended_at or 0.0) if slot.pod is not None else 0.0)
+        failed.sort(
+            key=lambda pod_index: (
+                (pod_index.pod.ended_at or 0.0) if pod_index.pod is not None else 0.0
+            )
+        )
         failed = failed[controller.failed :]
     return tuple(failed)
 
@@ -367,52 +390,52 @@ def statuses(pod_set: ControllerPods, offset: int) -> Iterable[PodStatus]:
 
     Args:
         pod_set: the controller and its pods.
-        offset: the rank of its first pod; controllers of one role count on.
+        offset: the number of its first pod; controllers of one role count on.
     """
     controller = pod_set.controller
     elastic = controller.kind == ELASTIC_JOB
     processes = controller.processes
-    for place in pod_set.places:
-        pod = place.pod
-        ranks = processes.ranks(place.number) if processes is not None else None
+    for pod_index in pod_set.indexes:
+        pod = pod_index.pod
+        ranks = processes.ranks(pod_index.number) if processes is not None else None
         if pod is None:
-            number = place.number
-            # The next pod of a rank has an id of its own: no name can be made up for it.
+            number = pod_index.number
+            # The next pod of an index has an id of its own: no name can be made up for it.
             name = controller.members.name(number) if elastic else f"{controller.name}-{number}"
             yield PodStatus(
                 name=name,
                 role=controller.role,
-                rank=offset + place.number,
-                phase=place.phase,
-                reason=SUSPENDED if _is_suspended(controller, place) else "",
-                restarts=place.restarts,
-                disruptions=place.disruptions,
+                rank=offset + pod_index.number,
+                phase=pod_index.phase,
+                reason=SUSPENDED if _is_suspended(controller, pod_index) else "",
+                restarts=pod_index.restarts,
+                disruptions=pod_index.disruptions,
                 ranks=ranks,
             )
             continue
-        over = place.phase is PodPhase.SUCCEEDED  # a StatefulSet's pod may be up again, to wait
+        over = pod_index.phase is PodPhase.SUCCEEDED  # a StatefulSet's pod may be up again, to wait
         yield PodStatus(
             name=pod.name,
             role=controller.role,
-            rank=offset + place.number if pod.rank is None else pod.rank,
-            phase=place.phase,
+            rank=offset + pod_index.number if pod.rank is None else pod.rank,
+            phase=pod_index.phase,
             reason="" if over and pod.active else pod.reason,
             message="" if over and pod.active else pod.message,
-            restarts=place.restarts,
+            restarts=pod_index.restarts,
             node=pod.node,
             address=pod.address,
             started_at=pod.created_at or None,
             finished_at=pod.ended_at if over else pod.finished_at,
             containers=pod.containers,
             ready=pod.ready,
-            disruptions=place.disruptions,
+            disruptions=pod_index.disruptions,
             ranks=ranks,
         )
 
 
-def _is_suspended(controller: ControllerFacts, place: Slot) -> bool:
-    """Whether a slot is empty because a person, and not a queue, removed its pod."""
-    return controller.suspended and not controller.queue and place.phase is PodPhase.PENDING
+def _is_suspended(controller: ControllerFacts, pod_index: PodIndex) -> bool:
+    """Whether an index has no pod because a person, and not a queue, removed its pod."""
+    return controller.suspended and not controller.queue and pod_index.phase is PodPhase.PENDING
 
 
 _LIVELY = {PodPhase.SUCCEEDED: 3, PodPhase.RUNNING: 2, PodPhase.PENDING: 1, PodPhase.FAILED: 0}
@@ -455,54 +478,54 @@ def of(controller: ControllerFacts, pods: Sequence[PodFacts]) -> SortedPods:
             sorted_pods.newest[number] = newer
             sorted_pods.earlier.setdefault(number, []).append(older)
     if sparse:
-        _clear_ranks(sorted_pods, controller)
+        _clear_ended(sorted_pods, controller)
         _trim(sorted_pods, controller)
     for pods_of in (*sorted_pods.earlier.values(), sorted_pods.surplus):
         pods_of.sort(key=_age)
     return sorted_pods
 
 
-def _clear_ranks(sorted_pods: SortedPods, controller: ControllerFacts) -> None:
-    """Clear the ranks whose last pod was ended with its job.
+def _clear_ended(sorted_pods: SortedPods, controller: ControllerFacts) -> None:
+    """Clear the indexes whose last pod was ended with its job.
 
-    A pod that failed long ago and was replaced does not tell how its rank ended.
+    A pod that failed long ago and was replaced does not tell how its index ended.
     """
     if controller.verdict is None:
         return
-    for rank, pod in list(sorted_pods.newest.items()):
-        last = controller.members.name(rank)
-        if last and pod.name != last and not pod.active and rank in controller.members.observed:
-            sorted_pods.earlier.setdefault(rank, []).append(sorted_pods.newest.pop(rank))
+    for number, pod in list(sorted_pods.newest.items()):
+        last = controller.members.name(number)
+        if last and pod.name != last and not pod.active and number in controller.members.observed:
+            sorted_pods.earlier.setdefault(number, []).append(sorted_pods.newest.pop(number))
 
 
 def _trim(sorted_pods: SortedPods, controller: ControllerFacts) -> None:
-    """Keep as many ranks as there should be, first those that stay."""
+    """Keep as many indexes as there should be, first those that stay."""
     succeeded = sum(pod.phase is PodPhase.SUCCEEDED for pod in sorted_pods.newest.values())
     room = max(0, controller.expected - max(0, controller.succeeded - succeeded))
     if len(sorted_pods.newest) <= room:
         return
-    ranked = sorted(
+    by_worth = sorted(
         sorted_pods.newest,
-        key=lambda rank: (
-            sorted_pods.newest[rank].deleting,
-            sorted_pods.newest[rank].phase is PodPhase.FAILED,
-            rank,
+        key=lambda number: (
+            sorted_pods.newest[number].deleting,
+            sorted_pods.newest[number].phase is PodPhase.FAILED,
+            number,
         ),
     )
-    for rank in ranked[room:]:
+    for number in by_worth[room:]:
         sorted_pods.surplus.extend(
-            [sorted_pods.newest.pop(rank), *sorted_pods.earlier.pop(rank, ())]
+            [sorted_pods.newest.pop(number), *sorted_pods.earlier.pop(number, ())]
         )
 
 
 def _fill(sorted_pods: SortedPods, controller: ControllerFacts, pods: Sequence[PodFacts]) -> None:
-    """Fill the slots of a controller without indexes with the pods that got furthest."""
-    ranked = sorted(pods, key=lambda pod: (-_LIVELY[pod.phase], -pod.created_at, pod.name))
-    # Those that have succeeded and are gone have their places too.
+    """Number the pods of a controller without indexes: first the pods that got furthest."""
+    by_progress = sorted(pods, key=lambda pod: (-_LIVELY[pod.phase], -pod.created_at, pod.name))
+    # Those that have succeeded and are gone have their numbers too.
     gone_count = controller.succeeded - sum(pod.phase is PodPhase.SUCCEEDED for pod in pods)
     room = max(0, controller.expected - max(0, gone_count))
-    sorted_pods.newest.update(enumerate(ranked[:room]))
-    for position, pod in enumerate(ranked[room:]):
+    sorted_pods.newest.update(enumerate(by_progress[:room]))
+    for position, pod in enumerate(by_progress[room:]):
         if sorted_pods.newest:
             sorted_pods.earlier.setdefault(position % len(sorted_pods.newest), []).insert(0, pod)
         else:
