@@ -159,7 +159,7 @@ def _of(pod_set: ControllerPods, offset: int) -> Iterator[_Candidate]:
                     mended=pod_index.phase is PodPhase.SUCCEEDED,
                     part=PARTS.get(controller.role, Part.TRAINS),
                     follows=is_told(end.code, end.message, pod.name, static=static),
-                    names=is_named(end.message),
+                    names=is_named(end.message, pod.name),
                 )
                 yield _Candidate(suspect, end)
 
@@ -208,9 +208,29 @@ def _signal(code: int) -> str:
 _ENDED_BY_SIGTERM = 128 + signal.SIGTERM
 # A rank may be replaced before its peers, or the master, have died of its loss.
 _AFTERSHOCK_SECONDS = 5.0
+# What the master of an elastic job tells all workers, of one that had said this of its end.
+_OF_WORKER = re.compile(r"(?:the training failed \d+ times in a row; )?(?P<pod>\S+): ")
 _NAMED = re.compile(
-    re.escape(names.FAILED_FIRST) + r"(rank \d+) in pod (\S+) ended with exit code (\d+)"
+    re.escape(names.FAILED_FIRST)
+    + r"(?P<rank>rank \d+) in pod (?P<pod>\S+) ended with exit code (?P<code>\d+)"
 )
+_RANK_ENDED = re.compile(r"(?P<rank>rank \d+) ended with exit code (?P<code>\d+)")
+
+
+class _NamedEnd(NamedTuple):
+    """The end of another pod's rank, as a termination message has it.
+
+    Attributes:
+        rank: the rank in words, as ``rank 3``.
+        pod: its pod.
+        code: its exit code.
+        rest: what follows in the message: its last lines.
+    """
+
+    rank: str
+    pod: str
+    code: int
+    rest: str
 
 
 class Part(IntEnum):
@@ -271,26 +291,43 @@ def is_told(code: int, message: str, pod: str, *, static: bool) -> bool:
     return message.startswith(names.JOB_HAS_FAILED) and f"{pod}:" not in message
 
 
-def is_named(message: str) -> bool:
-    """Whether a termination message names the rank of another pod that failed first."""
-    return _NAMED.match(message) is not None
+def is_named(message: str, pod: str) -> bool:
+    """Whether a pod's termination message names the rank of another one that failed first."""
+    return _named_end(message, pod) is not None
+
+
+def _named_end(message: str, pod: str) -> _NamedEnd | None:
+    """Return the end of another pod's rank that a pod's message tells of; None for none."""
+    named = ""
+    if message.startswith(names.JOB_HAS_FAILED):
+        message = message.removeprefix(names.JOB_HAS_FAILED)
+        worker = _OF_WORKER.match(message)
+        if worker is None:
+            return None
+        named, message = worker["pod"], message[worker.end() :]
+    match = _NAMED.match(message)
+    if match is not None:
+        named = match["pod"]
+    elif named:
+        match = _RANK_ENDED.match(message)
+    if match is None or named == pod:
+        return None
+    return _NamedEnd(match["rank"], named, int(match["code"]), message[match.end() :])
 
 
 def culprit(failure: Failure) -> Failure:
     """Return the failure of the pod that a message names, in place of the pod with the message."""
-    match = _NAMED.match(failure.message)
-    if match is None:
+    end = _named_end(failure.message, failure.pod)
+    if end is None:
         return failure
-    rank, pod, code = match.groups()
-    lines = failure.message[match.end() :]
-    number = pod.rpartition("-")[2]
+    number = end.pod.rpartition("-")[2]
     return replace(
         failure,
-        pod=pod,
+        pod=end.pod,
         rank=int(number) if number.isdecimal() else None,
-        exit_code=int(code),
+        exit_code=end.code,
         reason="Error",
-        message=f"{rank} ended with exit code {code}{lines}",
+        message=f"{end.rank} ended with exit code {end.code}{end.rest}",
         log=(),
     )
 

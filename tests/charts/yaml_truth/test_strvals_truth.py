@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 
 from allranks.errors import InputError
 from allranks.values import strvals
+from allranks.values.merge import copy
 
 if TYPE_CHECKING:
     import random
@@ -98,7 +98,7 @@ def assignment(draw: random.Random, kind: str) -> str:
 
 def ours(kind: str, text: str, into: dict[str, Any]) -> dict[str, Any] | None:
     """Our values; None where we refuse."""
-    values = copy.deepcopy(into)
+    values = copy(into)
     try:
         strvals.apply(kind, text, values)
     except InputError:

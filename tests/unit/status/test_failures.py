@@ -92,7 +92,7 @@ def test_a_pod_that_names_the_culprit_stands_for_it() -> None:
     """Where the pod that failed first is gone, another one's message says all that it said."""
     message = f"{names.FAILED_FIRST}rank 3 in pod ex-1 ended with exit code 37\nValueError: no"
     failure = Failure("ex-0-abcde", 0, "trainer", 37, 1.0, message=message, log=("own",))
-    assert is_named(message)
+    assert is_named(message, "ex-0-abcde")
     assert is_told(37, message, "ex-0-abcde", static=False)
     expected = Failure(
         "ex-1", 1, "trainer", 37, 1.0, message="rank 3 ended with exit code 37\nValueError: no"
@@ -100,10 +100,44 @@ def test_a_pod_that_names_the_culprit_stands_for_it() -> None:
     assert expected == culprit(failure)
 
 
+@pytest.mark.parametrize(
+    "verdict",
+    [
+        "job-edljob-worker-1: rank 3",
+        "the training failed 2 times in a row; job-edljob-worker-1: rank 3",
+        "job-edljob-worker-0: failed first: rank 3 in pod job-edljob-worker-1",
+    ],
+)
+def test_a_master_that_names_the_culprit_is_believed(verdict: str) -> None:
+    """A worker that ends with the job has its code, and says whose it is: that one may be gone."""
+    message = f"{names.JOB_HAS_FAILED}{verdict} ended with exit code 37\nValueError: no"
+    failure = Failure("job-edljob-worker-0", 0, "trainer", 37, 1.0, message=message, log=("own",))
+    assert is_named(message, failure.pod)
+    assert is_told(37, message, "job-edljob-worker-2", static=False)
+    expected = Failure(
+        "job-edljob-worker-1",
+        1,
+        "trainer",
+        37,
+        1.0,
+        message="rank 3 ended with exit code 37\nValueError: no",
+    )
+    assert expected == culprit(failure)
+
+
+def test_a_pod_that_the_master_names_stands_for_itself() -> None:
+    """Its own log has more than the master knows."""
+    message = f"{names.JOB_HAS_FAILED}job-edljob-worker-1: rank 3 ended with exit code 37"
+    failure = Failure("job-edljob-worker-1", 1, "trainer", 37, 1.0, message=message, log=("own",))
+    assert not is_named(message, failure.pod)
+    assert not is_told(37, message, failure.pod, static=False)
+    assert failure == culprit(failure)
+
+
 def test_a_pod_that_lost_a_peer_names_nobody() -> None:
     """It only says that the cause is elsewhere."""
     message = f"{names.PEER_LOST}rank 0 ended with exit code 1"
     failure = Failure("ex-0", 0, "trainer", 1, 1.0, message=message)
-    assert not is_named(message)
+    assert not is_named(message, "ex-0")
     assert is_told(1, message, "ex-0", static=False)
     assert failure == culprit(failure)

@@ -254,7 +254,7 @@ def _bad(pod: PodRun, progress: RunProgress) -> Iterator[tuple[Suspect, Failure]
             follows=failures.is_told(
                 failure.exit_code, failure.message, failure.pod, static=static
             ),
-            names=failures.is_named(failure.message),
+            names=failures.is_named(failure.message, failure.pod),
         )
         yield suspect, failure
 
