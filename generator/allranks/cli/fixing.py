@@ -77,20 +77,31 @@ def fix(console: Console, sources: Sources, request: FixRequest, validate: Valid
     except AllranksError as error:
         console.error(error, data)
         raise click.exceptions.Exit(error.exit_code) from error
+    except OSError:
+        # The output that tells of it has failed.
+        if is_written and console.json_errors:
+            console.note(_written(plan))
+        raise
+
+
+def _written(plan: FixPlan) -> str:
+    return f"wrote {plural(len(plan.applied), 'fix')} to {_names(plan)}"
 
 
 def _write(console: Console, plan: FixPlan) -> None:
     """Write the files of a plan.
 
     Raises:
-        InputError: one cannot be written to, and none is written; and so on, as `files.rewrite`.
-        Exit: some are written and others are not, which was shown.
+        Exit: one cannot be written to, so that none or not all are written, which was shown.
     """
     try:
         files.rewrite({Path(item.name): (item.before, item.after) for item in plan.files})
     except files.PartlyWrittenError as error:
         written = {item.name for item in plan.files if Path(item.name) in error.written}
         console.error(error, _as_data(plan, written))
+        raise click.exceptions.Exit(error.exit_code) from error
+    except AllranksError as error:
+        console.error(error, _as_data(plan, set()))
         raise click.exceptions.Exit(error.exit_code) from error
 
 
@@ -125,7 +136,7 @@ def _tell(console: Console, plan: FixPlan, *, is_written: bool) -> None:
     for note in plan.left_out:
         console.note(f"{note.problem.path}: not fixed: {note.reason}")
     if is_written:
-        console.note(f"wrote {plural(len(plan.applied), 'fix')} to {_names(plan)}")
+        console.note(_written(plan))
 
 
 def _names(plan: FixPlan) -> str:

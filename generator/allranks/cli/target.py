@@ -206,7 +206,7 @@ def cluster_options(function: Callable[..., Any]) -> Callable[..., Any]:
         "--namespace",
         default="",
         metavar="NAME",
-        help="The namespace of the run. Default: the context's own.",
+        help="The namespace. Default: the context's own.",
     )(function)
 
 

@@ -156,7 +156,8 @@ def _type_hint(  # noqa: PLR0911 - one for each pair of types
         return _quoted(actual) if engine.accepts(violation.schema, actual) else ""
     if "array" in types:
         item = engine.resolve(violation.schema.get("items", {}))
-        is_text = "string" in item.get("type", ())
+        # A list of texts gets what was typed as a text; one of numbers too keeps the number.
+        is_text = not engine.accepts(item, value)
         return _list([actual if is_text else value], quoted(actual) if is_text else actual)
     if "boolean" in types and value in (0, 1):
         return write(bool(value), quoted(bool(value)), is_safe=True)
@@ -267,7 +268,7 @@ def _digits(text: str) -> str:
 def _seconds(violation: Violation, bare: str) -> str:
     """The fix for a time with a unit where seconds are expected."""
     time = _TIME.fullmatch(bare.lower())
-    if time is None or not str(violation.path[-1]).endswith("Seconds"):
+    if time is None or "Seconds" not in str(violation.path[-1]):
         return ""
     return _number(str(int(time[1]) * _SECONDS[time[2][0]]), "write {}, in seconds")
 
@@ -296,7 +297,9 @@ def _words_hint(engine: Engine, violation: Violation, text: str) -> str:
         if violation.path[-1] != "command":
             return f"write it as a list of words: {short(words)}"
         words, is_safe = ["sh", "-c", text], False
-    is_safe = is_safe and not _SHELL & set(text)
+    # "1,2" may be meant as two.
+    has_numbers = engine.accepts(engine.resolve(violation.schema.get("items", {})), 1)
+    is_safe = is_safe and not _SHELL & set(text) and not (has_numbers and "," in text)
     fits = engine.accepts(violation.schema, words)
     return write(words, short(words), form=form, is_safe=is_safe) if fits else ""
 

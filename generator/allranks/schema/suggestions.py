@@ -376,7 +376,8 @@ def _upper(text: str) -> Iterator[str]:
 
 
 def _underscores(text: str) -> Iterator[str]:
-    yield re.sub(r"[^A-Za-z0-9_]+", "_", text.strip())
+    if text.isascii():  # of other letters nothing would be left
+        yield re.sub(r"[^A-Za-z0-9_]+", "_", text.strip())
 
 
 def _slash(text: str) -> Iterator[str]:

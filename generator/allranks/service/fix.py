@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 # A file is corrected from the outside in; nobody's values are nested this deep.
 _PASSES_MAX = 50
+_LINKS_MAX = 40  # as the kernel follows
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,9 +326,14 @@ class _Pass:
     def _write(self, items: list[_PendingFix]) -> None:
         """Write fixes of one file that stay where they are."""
         name = items[0].name
-        text, errors = edit.change_values(
-            _text(self._contents[name]), [item.change for item in items], name
-        )
+        try:
+            text, errors = edit.change_values(
+                _text(self._contents[name]), [item.change for item in items], name
+            )
+        except InputError as refusal:  # the file as a whole cannot be edited
+            for item in items:
+                self._refuse(item, refusal.problem.message)
+            return
         self._put(items[0].place, text)
         for item, error in zip(items, errors, strict=True):
             if error is None:
@@ -529,15 +535,30 @@ def _refuse_file(name: str) -> None:
     """Refuse what is no file of the person's own to be written.
 
     Raises:
-        _LeftOutError: it is standard input, a pipe or read-only.
+        _LeftOutError: it is standard input, an open file, a pipe or read-only.
     """
     if name.strip() == files.STDIN:
         raise _LeftOutError("it comes from standard input")
+    if _is_descriptor(name):
+        raise _LeftOutError(f"{name} is an open file and not its name")
     mode = _status(name).st_mode
     if not stat.S_ISREG(mode):
         raise _LeftOutError(f"{name} is a pipe or a device")
     if not mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH):
         raise _LeftOutError(f"{name} is read-only")
+
+
+def _is_descriptor(name: str) -> bool:
+    """Whether a name leads to what a process has open: ``/dev/stdin``, ``/dev/fd/3``."""
+    path = os.path.abspath(name)  # noqa: PTH100 - links are followed one by one
+    for _ in range(_LINKS_MAX):
+        folder = os.path.realpath(os.path.dirname(path))  # noqa: PTH120 - likewise
+        if folder in ("/dev", "/dev/fd") or folder.startswith("/proc/"):
+            return True
+        if not os.path.islink(path):  # noqa: PTH114 - likewise
+            return False
+        path = os.path.join(folder, os.readlink(path))  # noqa: PTH115, PTH118 - likewise
+    return True
 
 
 def _status(name: str) -> os.stat_result:

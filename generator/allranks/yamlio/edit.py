@@ -274,13 +274,19 @@ def _with_ends(text: str, source: str, change: Callable[[_Editor], str]) -> str:
         if (place := mistakes.last_odd_break(plain)) is not None:
             raise mistakes.odd_break(plain, place, source) from error
         raise InputError(
-            "Helm reads this file, and stricter readers of YAML do not",
+            f"Helm reads this file, and stricter readers of YAML do not{_why(error)}",
             hint="edit the file by hand",
             source=f"{source}:{_line_of(error)}",
         ) from error
     if is_json and _as_json(new) is None:
         _refuse("the file is JSON, and would be no more", source)
     return mark + (new.replace("\n", "\r\n") if "\r\n" in text else new)
+
+
+def _why(error: YAMLError) -> str:
+    """What a parser refuses, as the end of a sentence."""
+    reason = getattr(error, "problem", None)
+    return f": {reason}" if reason else ""
 
 
 def _line_of(error: YAMLError) -> int:

@@ -5,14 +5,52 @@ from __future__ import annotations
 import errno
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from allranks.cli import main
+from allranks.errors import InputError
 
+_PROGRAM = "import sys; from allranks.start import cli; sys.exit(cli())"
 GOOD = 'workload: torchrun\nimage: {repository: a/b, tag: "1"}\ncommand: [x]\nnodes: 2\n'
+
+
+def test_what_could_not_be_written_at_all_is_data_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """No file of two is written where one cannot be: the fixes are there, and none is written."""
+    monkeypatch.chdir(tmp_path)
+    Path("a.yaml").write_text(f"{GOOD}env: {{A: 1}}\n")
+
+    def refuse(_: Any) -> None:
+        raise InputError("the folder is read-only", source="a.yaml")
+
+    monkeypatch.setattr("allranks.cli.files.rewrite", refuse)
+    assert 2 == main.main(["validate", "-f", "a.yaml", "--fix", "--yes", "-o", "json"])
+    data = json.loads(capfd.readouterr().out)
+    assert ("the folder is read-only", False) == (data["problems"][0]["message"], data["written"])
+    assert ["env.A"] == [item["path"] for item in data["fixes"]]
+    assert [False] == [item["written"] for item in data["files"]]
+
+
+def test_a_written_file_is_told_where_the_output_cannot_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its record is lost with the output, so that standard error has it."""
+    monkeypatch.chdir(tmp_path)
+    Path("a.yaml").write_text(f"{GOOD}env: {{A: 1}}\n")
+    program = [sys.executable, "-c", _PROGRAM, "validate", "-f", "a.yaml", "--fix", "--yes"]
+    with Path("/dev/full").open("w") as full:
+        process = subprocess.run(
+            [*program, "-o", "json"], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert 1 == process.returncode
+    assert "note: wrote 1 fix to a.yaml\n" in process.stderr
+    assert 'env: {A: "1"}' in Path("a.yaml").read_text()
 
 
 @pytest.mark.parametrize("form", ["text", "json"])

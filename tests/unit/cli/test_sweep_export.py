@@ -44,7 +44,7 @@ def test_a_sweep_becomes_a_study(capfd: pytest.CaptureFixture[str], tmp_path: Pa
     """With its own name or another; one that is there is replaced only where that is asked for."""
     url = f"sqlite:///{tmp_path}/optuna.db"
     assert 0 == export("--optuna", "sqlite:///optuna.db")
-    assert f"1 trial of s are in the study s: {url}\n" == capfd.readouterr().out
+    assert f"1 trial of s is in the study s: {url}\n" == capfd.readouterr().out
     assert 0.5 == optuna.load_study(study_name="s", storage=url).best_value
     assert 2 == export("--optuna", url)
     assert "there is a study 's' already" in capfd.readouterr().err

@@ -101,6 +101,11 @@ MUTATED: dict[str, tuple[str, str, bool]] = {
     ),
     "a scalar where a list is wanted": ("args: --fast\n", 'args: ["--fast"]\n', False),
     "a number where a list is wanted": ("args: 5\n", 'args: ["5"]\n', False),
+    "times that end otherwise": (
+        "runPolicy: {ttlSecondsAfterFinished: 10m}\n",
+        "runPolicy: {ttlSecondsAfterFinished: 600}\n",
+        False,
+    ),
     "a choice in another case": (
         "scheduling: {dialect: KAI}\nqueue: q\n",
         "scheduling: {dialect: kai}\nqueue: q\n",
@@ -124,6 +129,51 @@ def test_a_fixed_file_is_valid_and_stays_as_it_is(name: str, tmp_path: Path) -> 
     assert GOOD + right == new
     prepare.prepare(sources(tmp_path, new))
     assert new == fixed(tmp_path, new, with_unsafe=True)
+
+
+SWEEP = """\
+workload: sweep
+sweep:
+  objective: {metric: loss, direction: minimize}
+  trial:
+    workload: torchrun
+    values: {image: {repository: a/b, tag: "1"}, command: [python, t.py]}
+"""
+
+
+@pytest.mark.parametrize("typed", ["3", "0.5", "true"])
+def test_one_choice_of_a_parameter_keeps_its_type(typed: str, tmp_path: Path) -> None:
+    """Choices may be numbers: a list of one has the number, and no text."""
+    text = f"{SWEEP}  parameters: {{lr: {{values: %s, arg: --lr}}}}\n"
+    assert text % f"[{typed}]" == fixed(tmp_path, text % typed)
+
+
+def test_words_with_commas_are_no_certain_choice(tmp_path: Path) -> None:
+    """Whoever writes '1,2' may mean two."""
+    text = f"{SWEEP}  parameters: {{lr: {{values: '1,2', arg: --lr}}}}\n"
+    assert text == fixed(tmp_path, text)
+
+
+def test_an_open_file_is_not_the_persons_own(tmp_path: Path) -> None:
+    """What is read by a descriptor is nobody's to write: its name may be another file's by now."""
+    path = tmp_path / "v.yaml"
+    path.write_text(f"{GOOD}env: {{A: 1}}\n")
+    with path.open() as file:
+        name = f"/dev/fd/{file.fileno()}"
+        (tmp_path / "link.yaml").symlink_to(name)
+        for given_name in (name, str(tmp_path / "link.yaml")):
+            plan = fix.plan(Sources(files=(given_name,)))
+            assert {"env.A": f"{given_name} is an open file and not its name"} == reasons(plan)
+            assert () == plan.files
+            file.seek(0)
+
+
+def test_what_stricter_readers_refuse_is_left(tmp_path: Path) -> None:
+    """Helm takes a tab between words: the problems are told as ever, each with why it is left."""
+    plan = fix.plan(sources(tmp_path, GOOD.replace("nodes: 2", 'nodes:\t"2"') + "env: {A: 1}\n"))
+    assert () == plan.files
+    assert {"nodes", "env.A"} == set(reasons(plan))
+    assert all("stricter readers of YAML do not" in reason for reason in reasons(plan).values())
 
 
 def test_a_value_in_place_of_another_form_of_the_same(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import click
 from allranks.cli import options
 from allranks.cli.commands.sweep.sweep_target import find, journal_option, sweep_argument
 from allranks.errors import InputError, MissingToolError
-from allranks.humanize import plural
+from allranks.humanize import number_of, plural
 from allranks.sweep.storage.journal import read_state
 
 if TYPE_CHECKING:
@@ -94,4 +94,6 @@ def export_command(
             {"name": state.spec.name, "study": study_name, "optuna": settled, "trials": total}
         )
     else:
-        console.text(f"{plural(total, 'trial')} of {name} are in the study {study_name}: {settled}")
+        verb = number_of(total, "is", "are")
+        trials = plural(total, "trial")
+        console.text(f"{trials} of {name} {verb} in the study {study_name}: {settled}")
