@@ -235,7 +235,7 @@ def _disown(item: Manifest) -> list[Manifest]:
     return []
 
 
-def plan(job: Manifest, wish: ScaleRequest) -> Manifest:
+def plan(job: Manifest, scale_request: ScaleRequest) -> Manifest:
     """The ScalePlan of a request; the server completes its name."""
     metadata = job["metadata"]
     labels = {
@@ -259,20 +259,22 @@ def plan(job: Manifest, wish: ScaleRequest) -> Manifest:
         },
         "spec": {
             "ownerJob": metadata["name"],
-            "replicaResourceSpecs": replica_resource_specs(job, wish),
+            "replicaResourceSpecs": replica_resource_specs(job, scale_request),
         },
     }
 
 
-def create_plan(cluster: KubeClient, namespace: str, job: Manifest, wish: ScaleRequest) -> str:
+def create_plan(
+    cluster: KubeClient, namespace: str, job: Manifest, scale_request: ScaleRequest
+) -> str:
     """Create the plan; return its name.
 
     Raises:
         InputError: the job does not allow it.
         ToolError: the cluster does not answer, or forbids it.
     """
-    check(job, wish)
-    created = cluster.create(paths.SCALE_PLANS, plan(job, wish), namespace=namespace)
+    check(job, scale_request)
+    created = cluster.create(paths.SCALE_PLANS, plan(job, scale_request), namespace=namespace)
     return str(created["metadata"]["name"])
 
 

@@ -75,7 +75,7 @@ def decide(view: JobView) -> Decision:
     master_decision = master_pod.reconcile_master(job, resized_target, pods, view)
     target, fallback_notes, wait = _fall_back(job, master_decision, view.now)
     target = _without_finished_plans(target, scale_plans)
-    withheld_roles = withheld.trainers(job, target.groups, view.operator_account)
+    withheld_roles = withheld.reasons(job, target.groups, view.operator_account)
     difference = reconcile.difference(
         job, target, pods, _removed_names(job, target, scale_plans), withheld_roles
     )
@@ -94,12 +94,12 @@ def decide(view: JobView) -> Decision:
     pruned = cleanup.prune(job, scale_plans, view.now)
     applied_counts = spec_edits.applied_counts(job, admitted.plans)
     edit = spec_edits.plan_for_edit(job, applied_counts, scale_plans) if not target.end else None
-    services = reconcile.services(job, target, view.services)
+    services = reconcile.service_actions(job, target, view.services)
     actions = [
         *master,
         *master_decision.actions,
         *services,
-        *reconcile.trainers(job, target, difference),
+        *reconcile.pod_actions(job, target, difference),
         *plan_progress.writes,
         *_outcomes(admitted, view.now),
         *(_superseded(plan, outcome) for plan, outcome in plan_progress.superseded),

@@ -85,7 +85,7 @@ def update_from_pods(
     for kind, group in groups.items():
         groups[kind] = _PodReplacement(job, group, observed, notes, ending=over).run()
         notes.so_far[kind] = groups[kind].failures + groups[kind].disruptions
-    end = reported if over else notes.end or _broken(job, groups, notes)
+    end = reported if over else notes.end or _end_for_too_few_pods(job, groups, notes)
     desired = replace(target, groups=groups)
     if end is not None and target.end is None and not job.suspend:
         desired = replace(desired, end=replace(end, at=int(now)))
@@ -206,7 +206,7 @@ class _PodReplacement:
         if member.ended:
             return member
         if self.ending:
-            return _over(member, pod)
+            return _member_of_ending_job(member, pod)
         return self._without_pod(member) if pod is None else self._with_pod(member, pod)
 
     def _with_pod(self, member: Member, pod: ObservedPod) -> Member:
@@ -305,7 +305,7 @@ class _PodReplacement:
         return pod is not None and not pod.deleting and not pod.ended
 
 
-def _over(member: Member, pod: ObservedPod | None) -> Member:
+def _member_of_ending_job(member: Member, pod: ObservedPod | None) -> Member:
     """Return a member of a job at its end: success is noted, anything else is not its failure."""
     if pod is not None and pod.phase == PodPhase.SUCCEEDED:
         return replace(member, observed=True, ended=SUCCEEDED)
@@ -335,7 +335,7 @@ def _reported_end(job: ElasticJob, observed: ObservedPods) -> JobEnd | None:
     return None
 
 
-def _broken(
+def _end_for_too_few_pods(
     job: ElasticJob, groups: dict[str, MemberGroup], notes: _ReplacementNotes
 ) -> JobEnd | None:
     """Return the end of a job that has too few pods left; None where it can go on."""

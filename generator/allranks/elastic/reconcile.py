@@ -83,8 +83,8 @@ def difference(
     return Difference(missing, unwanted, frozenset(unsettled), barred)
 
 
-def trainers(job: ElasticJob, target: DesiredState, changes: Difference) -> Iterator[Action]:
-    """Yield the creations and deletions of pods; `rest` tells when to come back for more."""
+def pod_actions(job: ElasticJob, target: DesiredState, changes: Difference) -> Iterator[Action]:
+    """Yield the creations and deletions of pods; `requeue_after` says when more are due."""
     secret = pods.token(job) if job.master == "own" else None
     for kind, member in changes.missing[:_AT_ONCE]:
         yield CreatePod(pods.build_pod(job, kind, member, target), secret)
@@ -97,16 +97,16 @@ def requeue_after(changes: Difference, services: Sequence[Action] = ()) -> float
 
     Args:
         changes: the pods.
-        services: what `services` gave.
+        services: what `service_actions` gave.
     """
     more = len(changes.missing) > _AT_ONCE or len(services) >= _SERVICES_AT_ONCE
     return 0.0 if more else None
 
 
-def services(
+def service_actions(
     job: ElasticJob, target: DesiredState, present: Mapping[str, str]
 ) -> tuple[Action, ...]:
-    """Return the creations and deletions of Services; `rest` tells when to come back for more.
+    """Return the creations and deletions of Services; `requeue_after` says when more are due.
 
     Args:
         job: the job.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from allranks.k8s.manifest import Manifest
 
 
-def trainers(job: ElasticJob, kinds: Iterable[str], account: str) -> dict[str, str]:
+def reasons(job: ElasticJob, kinds: Iterable[str], account: str) -> dict[str, str]:
     """Return, by replica type, why its pods are not created; other types are not in it.
 
     Args:

@@ -8,7 +8,7 @@ with one, the job is fitted into what is free now:
 - The fewest nodes that can carry an equal split. `gpusPerNode` and `nodes` bind the split where
   they are set, and the node shape bounds it.
 - Topology `required` is a condition: only splits that one domain of the level carries count, so the
-  fewest nodes are the fewest inside one domain. Topology `preferred` is a wish: the split stays the
+  fewest nodes are the fewest inside one domain. Topology `preferred` changes no split: it stays the
   one with the fewest nodes, because GPUs of one machine are closer than those of any rack; among
   the nodes for it, one domain is taken where one carries them, else the fewest domains.
 - Ranks follow the machines' places: neighbours share a host, then a rack, then a block.

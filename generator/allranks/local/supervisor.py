@@ -81,7 +81,7 @@ class Supervisor:
         arrangement = spec.arrangement
         release = expand(spec.manifests, name=spec.name, namespace=spec.namespace)
         self._release = mpi.complete(release, arrangement)
-        self._doors = mpi.Directory(folder.path, arrangement)
+        self._pod_directory = mpi.Directory(folder.path, arrangement)
         self._backoff = JobBackoff(spec.backoff_scale)
         self._context = _context(folder, self._release, spec)
         self._pods: list[PodRun] = []
@@ -136,7 +136,7 @@ class Supervisor:
             self._let_go(now)
             for pod in self._pods:
                 pod.step(now)
-        self._doors.write([door for pod in self._pods if (door := pod.door)])
+        self._pod_directory.write([door for pod in self._pods if (door := pod.door)])
         self._journal.update(self._pods, now)
         self._dirty |= before != self._told
         self._told = before

@@ -449,7 +449,8 @@ class _Pass:
     def _new_problems(self, items: list[_PendingFix]) -> list[tuple[ValuesPath, Problem]]:
         """The problems that these fixes have brought about; where there are none, they are kept.
 
-        A problem below a map that has got another key was there before, unseen.
+        A problem below a map that has got another key was there before, unseen; but below a key
+        that is a guess it says that the guess is wrong.
         """
         try:
             loaded = load_sources(replace(self._sources, contents=self._contents))
@@ -457,7 +458,7 @@ class _Pass:
             return [((), error.problem)]
         problems = resolve.located(loaded, *self._release)
         ours = {item.fix.key or item.path for item in items}
-        renamed = [item.fix.key for item in items if item.fix.key]
+        renamed = [item.fix.key for item in items if item.fix.key and item.fix.is_safe]
 
         def is_ours(path: ValuesPath) -> bool:
             if self._is_cut or path in self._known:

@@ -193,11 +193,11 @@ def waiting(reason: str, message: str, container: str, image: str) -> Cause:
         detail = ": the node does not have it, and image.pullPolicy is Never"
         return Cause(Priority.ERROR, reason, f"image {image} for", detail)
     if reason in _IMAGE:
-        return _image(reason, message, image)
+        return _image_pull(reason, message, image)
     return _referent(reason, message) or _other(reason, message, container)
 
 
-def _image(reason: str, message: str, image: str) -> Cause:
+def _image_pull(reason: str, message: str, image: str) -> Cause:
     """Return the cause of an image that cannot be pulled; its back-off is the same cause."""
     text = _BACK_OFF.sub("", message)
     lower = text.lower()
@@ -242,7 +242,7 @@ def event(reason: str, message: str, image: str) -> Cause | None:
         image: the pod's image.
     """
     if reason == "Failed":
-        return _image("ErrImagePull", message, image) if message.startswith(_PULLING) else None
+        return _image_pull("ErrImagePull", message, image) if message.startswith(_PULLING) else None
     cause = _referent(reason, message)
     if cause:
         return cause

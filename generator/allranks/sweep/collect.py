@@ -48,7 +48,7 @@ class MetricCollector:
         self.is_behind = False
         self._trials = trials
         self._interrupts = interrupts
-        self._collectors: dict[tuple[str, int], ObjectiveExtractor] = {}
+        self._extractors: dict[tuple[str, int], ObjectiveExtractor] = {}
         self._lines: dict[tuple[str, int], deque[str]] = {}
 
     def collect(
@@ -72,8 +72,8 @@ class MetricCollector:
         recorded: list[records.Record] = []
         running = state.running()
         attempts = {(trial.name, trial.attempts) for trial in running}
-        for key in self._collectors.keys() - attempts:
-            del self._collectors[key]
+        for key in self._extractors.keys() - attempts:
+            del self._extractors[key]
             self._lines.pop(key, None)
         for trial in running:
             release = observed.get(trial.name)
@@ -81,7 +81,7 @@ class MetricCollector:
                 continue
             if self._is_worth_it(state, release):
                 recorded += self._new(trial, state, release)
-                others = self._collectors[trial.name, trial.attempts].others
+                others = self._extractors[trial.name, trial.attempts].others
                 updated[trial.name] = replace(release, others=others)
         self.is_behind = any(self._lines.values())
         return updated, recorded
@@ -95,11 +95,11 @@ class MetricCollector:
 
     def _new(self, trial: Trial, state: SweepState, release: Observed) -> list[records.Record]:
         key, now = (trial.name, trial.attempts), time.time()
-        if key not in self._collectors:
-            self._collectors[key] = ObjectiveExtractor(
+        if key not in self._extractors:
+            self._extractors[key] = ObjectiveExtractor(
                 state.spec.objective.metric, state.spec.metrics
             )
-        collector, lines = self._collectors[key], self._lines.setdefault(key, deque())
+        extractor, lines = self._extractors[key], self._lines.setdefault(key, deque())
         message = None
         if release.phase in _ENDED or not lines:
             output = self._trials.read(trial)
@@ -108,8 +108,8 @@ class MetricCollector:
         budget = len(lines) if release.phase in _ENDED else LINES_MAX
         measures = []
         while lines and budget and self._is_worth_it(state, release):
-            measures += collector.feed(lines.popleft(), now)
+            measures += extractor.feed(lines.popleft(), now)
             budget -= 1
         if message is not None and not lines:
-            measures += collector.finish(message, now)
+            measures += extractor.finish(message, now)
         return records.measures(trial.number, measures)

@@ -154,6 +154,18 @@ def test_words_with_commas_are_no_certain_choice(tmp_path: Path) -> None:
     assert text == fixed(tmp_path, text)
 
 
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "resources: {env: {requests: {cpu: 1}}}\n",
+        "reries: {create: true, annotations: {a: b}}\n",
+    ],
+)
+def test_a_guess_that_makes_things_worse_is_left(typed: str, tmp_path: Path) -> None:
+    """What stands below the key would be refused there, too."""
+    assert GOOD + typed == fixed(tmp_path, GOOD + typed, with_unsafe=True)
+
+
 def test_an_open_file_is_not_the_persons_own(tmp_path: Path) -> None:
     """What is read by a descriptor is nobody's to write: its name may be another file's by now."""
     path = tmp_path / "v.yaml"

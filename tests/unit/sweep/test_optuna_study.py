@@ -309,6 +309,23 @@ optuna_study.export(state, sys.argv[1], sys.argv[2])
 """
 
 
+def test_one_export_at_a_time_replaces_a_study(url: str) -> None:
+    """Two that remove and make it in turn would write into one; the later is refused."""
+    optuna.create_study(storage=url, study_name="s")
+    messages = []
+
+    def begin_another(_count: int) -> None:
+        with pytest.raises(RunError) as excinfo:
+            exported(fold(sweep_records(3)), url, overwrite=True)
+        messages.append(excinfo.value.problem.message)
+
+    exported(fold(sweep_records(3)), url, overwrite=True, on_written=begin_another)
+    assert ["another export replaces the study 's' now"] == messages
+    assert 3 == len(study(url).trials)
+    exported(fold(sweep_records(2)), url, overwrite=True)
+    assert 2 == len(study(url).trials)
+
+
 def test_exports_at_once_into_a_new_file(tmp_path: Path) -> None:
     """Each makes the tables unless another one does; all of them are there at the end."""
     url, names = f"sqlite:///{tmp_path}/new.db", ["a", "b"]

@@ -155,20 +155,20 @@ def scale_command(
             hint=f"`{names.CLI} scale {name} --nodes 4`, or --worker 4 for an elastic job",
         )
     cluster_target = target.cluster_target(console)
-    wish = ScaleRequest(replicas, resource)
+    scale_request = ScaleRequest(replicas, resource)
     if cluster_target is None:
         if nodes is not None:
             _refuse_nodes(name, target, nodes)
-        plan = _here(name, target, wish)
+        plan = _here(name, target, scale_request)
     elif nodes is not None:
         _nodes(console, name, cluster_target, nodes, output)
         return
     else:
-        plan = _on_cluster(name, cluster_target, wish)
+        plan = _on_cluster(name, cluster_target, scale_request)
     if output == "text":
-        request = _describe(wish.roles, wish.replicas, wish.resource)
+        request = _describe(scale_request.roles, scale_request.replicas, scale_request.resource)
         console.text(f"asked for {request} (plan {plan.plan})")
-    _report(console, _wait_for_plan(console, plan, timeout), plan, wish, output)
+    _report(console, _wait_for_plan(console, plan, timeout), plan, scale_request, output)
 
 
 # --- nodes of a torchrun or MPI job --------------------------------------------------------------
@@ -246,11 +246,13 @@ def _elastic_job(name: str, cluster_target: ClusterTarget) -> Manifest:
     )
 
 
-def _on_cluster(name: str, cluster_target: ClusterTarget, wish: ScaleRequest) -> _PendingPlan:
+def _on_cluster(
+    name: str, cluster_target: ClusterTarget, scale_request: ScaleRequest
+) -> _PendingPlan:
     from allranks.cluster import scale
 
     cluster, namespace = cluster_target.cluster, cluster_target.namespace
-    plan = scale.create_plan(cluster, namespace, _elastic_job(name, cluster_target), wish)
+    plan = scale.create_plan(cluster, namespace, _elastic_job(name, cluster_target), scale_request)
     return _PendingPlan(
         plan,
         lambda: scale.plan_answer(cluster, namespace, plan),
@@ -271,11 +273,11 @@ def _refuse_nodes(name: str, target: Target, nodes: int) -> NoReturn:
     )
 
 
-def _here(name: str, target: Target, wish: ScaleRequest) -> _PendingPlan:
+def _here(name: str, target: Target, scale_request: ScaleRequest) -> _PendingPlan:
     from allranks.local import runs as local_runs
 
     namespace = target.local_namespace
-    plan = local_runs.scale(name, namespace, wish)
+    plan = local_runs.scale(name, namespace, scale_request)
     where = f" -n {target.namespace}" if target.namespace else ""
     events = f"`{names.CLI} events {name}{where} --on local`"
     return _PendingPlan(
@@ -348,14 +350,14 @@ def _wait_for_plan(console: Console, plan: _PendingPlan, timeout: float) -> Answ
 
 
 def _report(
-    console: Console, answer: Answer, plan: _PendingPlan, wish: ScaleRequest, output: str
+    console: Console, answer: Answer, plan: _PendingPlan, scale_request: ScaleRequest, output: str
 ) -> None:
     if output == "json":
         console.json(
             {
                 "plan": answer.plan,
-                "replicas": dict(wish.replicas),
-                "resource": dict(wish.resource),
+                "replicas": dict(scale_request.replicas),
+                "resource": dict(scale_request.resource),
                 "phase": answer.phase,
                 "message": answer.message,
             }

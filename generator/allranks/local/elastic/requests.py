@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from allranks.k8s.manifest import Manifest
 
 
-def scale(name: str, namespace: str, wish: ScaleRequest) -> str:
+def scale(name: str, namespace: str, scale_request: ScaleRequest) -> str:
     """Request another number of pods, or pods of another size.
 
     Args:
         name: the run.
         namespace: its namespace.
-        wish: the size.
+        scale_request: the size.
 
     Returns:
         The name of the plan that was made.
@@ -41,8 +41,8 @@ def scale(name: str, namespace: str, wish: ScaleRequest) -> str:
     """
     folder = _folder(name, namespace)
     job = json.loads((folder / shared_folder.JOB).read_text())
-    check(job, wish)
-    return _plan(folder, job, wish)
+    check(job, scale_request)
+    return _plan(folder, job, scale_request)
 
 
 def plan_answer(name: str, namespace: str, plan: str) -> Answer:
@@ -124,7 +124,7 @@ def _folder(name: str, namespace: str) -> Path:
     return path
 
 
-def _plan(folder: Path, job: Manifest, wish: ScaleRequest) -> str:
+def _plan(folder: Path, job: Manifest, scale_request: ScaleRequest) -> str:
     """Write a plan under the first free name."""
     owner, namespace = str(job["metadata"]["name"]), str(job["metadata"]["namespace"])
     number = 0
@@ -138,7 +138,10 @@ def _plan(folder: Path, job: Manifest, wish: ScaleRequest) -> str:
                 "namespace": namespace,
                 "labels": {names.SCALE_TYPE: "manual", names.EDL_NAME: owner},
             },
-            "spec": {"ownerJob": owner, "replicaResourceSpecs": replica_resource_specs(job, wish)},
+            "spec": {
+                "ownerJob": owner,
+                "replicaResourceSpecs": replica_resource_specs(job, scale_request),
+            },
         }
         if atomic.create(folder / shared_folder.PLANS / f"{name}.json", json.dumps(document)):
             return name

@@ -7,7 +7,9 @@ Of every error the cause decides the fix; what was asked for wrongly is wrong in
 
 from __future__ import annotations
 
-from contextlib import closing, contextmanager
+import fcntl
+import hashlib
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -135,6 +137,47 @@ ERRORS = (
     TypeError,
     ValueError,
 )
+
+
+@contextmanager
+def alone(storage: Storage, study_name: str) -> Iterator[None]:
+    """Be the only export that replaces a study; the database ends it with this program.
+
+    Args:
+        storage: the database.
+        study_name: the study.
+
+    Raises:
+        RunError: another export replaces it now.
+    """
+    engine, name = storage.engine, f"allranks-export-{study_name}"
+    with ExitStack() as stack:
+        if engine.dialect.name == "sqlite":
+            file = stack.enter_context(Path(str(engine.url.database)).open("rb"))
+            try:
+                # Not the lock that SQLite takes: reading and writing go on.
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                is_free = False
+            else:
+                is_free = True
+        elif engine.dialect.name == "postgresql":
+            key = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], signed=True)
+            connection = stack.enter_context(engine.connect())
+            lock = sqlalchemy.select(sqlalchemy.func.pg_try_advisory_lock(key))
+            is_free = bool(connection.scalar(lock))
+            stack.callback(
+                connection.execute, sqlalchemy.select(sqlalchemy.func.pg_advisory_unlock(key))
+            )
+        else:
+            is_free = True  # nothing that all the others have
+        if not is_free:
+            raise RunError(
+                f"another export replaces the study {study_name!r} now",
+                path=_FLAG,
+                hint="try again when that one has ended",
+            )
+        yield
 
 
 def refusal(error: Exception, url: str) -> AllranksError:

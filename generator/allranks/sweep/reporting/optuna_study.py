@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -87,8 +87,9 @@ def export(
         InputError: there is a study of that name, the sweep has no objective, or the URL names no
             database that Optuna can use.
         MissingToolError: the database's driver is not installed.
-        RunError: the database does not answer, or refuses. What was written until then is removed,
-            also after an interruption; or it is said that it is there.
+        RunError: the database does not answer, or refuses, or another export replaces that study.
+            What was written until then is removed, also after an interruption; or it is said that
+            it is there.
     """
     objective = state.spec.objective
     if not objective.metric:
@@ -100,7 +101,10 @@ def export(
     trials = [as_trial(state.spec, trial) for trial in state.trials.values()]
     is_max = objective.direction == MAXIMIZE
     direction = StudyDirection.MAXIMIZE if is_max else StudyDirection.MINIMIZE
-    with optuna_database.opened(url) as storage:
+    with ExitStack() as stack:
+        storage = stack.enter_context(optuna_database.opened(url))
+        if overwrite:
+            stack.enter_context(optuna_database.alone(storage, study_name))
         is_replaced = overwrite and study_name in optuna.get_all_study_names(storage)
         lost = ", and the one before it is gone" if is_replaced else ""
         study = _made(storage, study_name, direction, url, overwrite=overwrite)
