@@ -15,6 +15,8 @@ from allranks.yamlio.load import load
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.attack
+
 Manifest = dict[str, Any]
 WORKLOADS = ("torchrun", "mpi", "elastic", "sweep")
 ASKED = {"networkPolicy": {"enabled": True}}

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.attack
+
 WORKER = Path(__file__).parents[2] / "charts/mpi/files/worker.sh"
 
 

@@ -32,7 +32,11 @@ if TYPE_CHECKING:
 
     from .operator_process import OperatorProcess, Zygote
 
-pytestmark = [pytest.mark.timeout(1800), pytest.mark.xdist_group("operator-rights")]
+pytestmark = [
+    pytest.mark.attack,
+    pytest.mark.timeout(1800),
+    pytest.mark.xdist_group("operator-rights"),
+]
 
 ACCOUNT = "watcher"
 MASTER = ("--master-image", "my/master:1", "--master-accounts", "--pod-logs")

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.attack, pytest.mark.timeout(900)]
 
 RELEASE, ACCOUNT = "allranks", "allranks-watcher"
 FLAGS = ("--lease-name", ACCOUNT, "--master-image", "my/master:1", "--master-accounts")

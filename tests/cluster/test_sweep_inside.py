@@ -145,6 +145,7 @@ def person(cluster: Cluster, namespace: str, helm4: Any, tmp_path: Path) -> Pers
     return Person(Field(cluster, namespace, helm4.path, tmp_path), tmp_path / "laptop")
 
 
+@pytest.mark.attack
 def test_a_runner_that_is_killed_is_followed_by_another(
     person: Person, helm4: Any, tmp_path: Path
 ) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from allranks.values.resolve import resolve
 from allranks.values.sources import Sources
 from tests.charts.shared import metadata, packaging
@@ -79,6 +81,7 @@ def test_words_arrive_as_typed(ci: dict[str, Any], ci_values: dict[str, Any]) ->
         assert words == args, name
 
 
+@pytest.mark.attack
 def test_rights_are_a_masters_alone(ci_file: Path, ci: dict[str, Any]) -> None:
     """No pod of the training speaks to the API server, but where its account is given a token."""
     token = ci_file.stem == "full-values"

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from tests.charts.shared.rendered import Render
 
+pytestmark = pytest.mark.attack
+
 UNEVEN = {"gpus": 20, "gpusPerNode": 8}
 EXEC = {"mpi": {"transport": "exec"}}
 # ci files that ask for less than "restricted" on purpose, and for what.

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+pytestmark = pytest.mark.attack
+
 Render = Any
 _ROLES = ("Role", "ClusterRole")
 JOB = {"metadata": {"name": "led", "namespace": "default", "uid": "u-led"}, "spec": {}}

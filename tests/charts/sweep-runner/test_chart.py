@@ -91,6 +91,7 @@ def test_the_release_is_no_run(ci: dict[str, Any]) -> None:
         assert {names.APP_PART_OF, names.SWEEP} & set(manifest["metadata"]["labels"]) == set()
 
 
+@pytest.mark.attack
 def test_its_rights_are_those_that_were_computed(render: Any) -> None:
     """One Role with the rules that were given, bound to one account of the namespace."""
     manifests = render()

@@ -1,12 +1,13 @@
-"""What anyone who reaches the port of a real master's process can do to it, with no token of a job's.
+"""What anyone who reaches the port of a real master's process can do to it.
 
-This job has none, as on one machine: every call is read, so that only the bounds protect the master.
+This job has no token, as on one machine: every call is read, and only bounds protect the master.
 """
 
 from __future__ import annotations
 
 import json
 import socket
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import psutil
@@ -45,11 +46,9 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
 def _post(port: int, length: str, body: bytes = b"", path: str = "/v1/join") -> socket.socket:
     """A connection on which a POST was sent, as far as the master takes it."""
     connection = socket.create_connection(("127.0.0.1", port), timeout=60)
-    head = f"POST {path} HTTP/1.1\r\nHost: m\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n"
-    try:
-        connection.sendall(head.encode() + body)
-    except (BrokenPipeError, ConnectionResetError):
-        pass  # it was refused before all of it was sent
+    head = f"POST {path} HTTP/1.1\r\nHost: m\r\nConnection: close\r\n"
+    with suppress(BrokenPipeError, ConnectionResetError):  # refused before all of it was sent
+        connection.sendall(f"{head}Content-Length: {length}\r\n\r\n".encode() + body)
     return connection
 
 

@@ -329,6 +329,7 @@ def test_what_cannot_run_says_why(cast: MakeCast) -> None:
     assert f"cannot listen on 127.77.1.1:{job.port} (elastic.followPort)" in second.reason
 
 
+@pytest.mark.attack
 def test_strangers_at_the_meeting_are_ignored(cast: MakeCast) -> None:
     """Whoever is no pod of the job ends nothing, whatever it sends."""
     job = cast(counts={"chief": 1, "ps": 1})
@@ -358,6 +359,7 @@ def _answer(job: Cast, words: bytes) -> bytes:
             return b""
 
 
+@pytest.mark.attack
 def test_without_the_jobs_token_nobody_is_a_pod_of_it(cast: MakeCast) -> None:
     """Who guesses the name of a pod ends nothing; the pods themselves meet as ever."""
     job = cast(counts={"chief": 1, "ps": 1})
@@ -383,6 +385,7 @@ def test_without_the_jobs_token_nobody_is_a_pod_of_it(cast: MakeCast) -> None:
     assert [0, 0] == [chief.code(), server.code()]
 
 
+@pytest.mark.attack
 def test_one_address_does_not_take_all_places(cast: MakeCast) -> None:
     """Whoever says nothing there keeps nobody out, and a line is as long as all names at most."""
     job = cast(counts={"chief": 1, "ps": 1})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +15,8 @@ from allranks.elastic.decide import decide
 from allranks.elastic.observed_pods import owned
 from allranks.elastic.snapshot import JobView
 from tests.unit.elastic.simcluster import NAME, NAMESPACE, UID, SimCluster, job
+
+pytestmark = pytest.mark.attack
 
 PS = "ParameterServerStrategy"
 _TYPES = ("worker", "ps", "chief", "evaluator", names.EDL_MASTER)

@@ -53,6 +53,7 @@ def test_a_pod_has_its_name_its_labels_and_its_owner() -> None:
     assert "elastic.iml.github.io/v1alpha1" == owner["apiVersion"]
 
 
+@pytest.mark.attack
 def test_labels_of_a_release_are_on_its_pods_and_a_templates_never_replace_ours() -> None:
     """A chart's labels make the pods those of its release; a user's own stay beside them."""
     pod_template = {

@@ -176,6 +176,7 @@ def test_a_masters_template_alone_says_where_it_runs() -> None:
     assert not set(WHERE) & set(spec)
 
 
+@pytest.mark.attack
 def test_an_account_of_a_jobs_own_is_bound_to_that_job() -> None:
     """By name where Kubernetes has names for it; it goes with the job, and the history stays."""
     own = pods.account(job())
@@ -199,6 +200,7 @@ def test_an_account_of_a_jobs_own_is_bound_to_that_job() -> None:
     assert "configmaps" not in str(own.role_without_history)
 
 
+@pytest.mark.attack
 @pytest.mark.parametrize(
     ("labels", "is_history"),
     [

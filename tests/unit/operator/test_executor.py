@@ -156,6 +156,7 @@ def test_a_pod_of_ours_that_is_there_is_as_good(parts: Parts) -> None:
     assert "Running" == parts.cache.of(JOB_KEY)["Pod"][0]["status"]["phase"]
 
 
+@pytest.mark.attack
 @pytest.mark.parametrize("name", ["j-edljob-worker-0", "elasticjob-j-dlrover-master-0"])
 @pytest.mark.parametrize(
     ("extra_metadata", "word", "pod_count"),
@@ -173,6 +174,7 @@ def test_a_stranger_in_the_way_is_seen(
     assert pod_count == len(parts.cache.of(JOB_KEY).get("Pod", ()))
 
 
+@pytest.mark.attack
 @pytest.mark.parametrize(("owner", "word"), [("u-j", "there"), ("other", "foreign")])
 def test_a_service_that_is_there_may_be_a_strangers(parts: Parts, owner: str, word: str) -> None:
     """A master makes its own for the job; one that is nobody's of the job is said."""
@@ -195,6 +197,7 @@ def test_who_does_not_lead_does_nothing(parts: Parts) -> None:
         parts.executor.call("x", "lab", lambda: None)
 
 
+@pytest.mark.attack
 def test_one_of_another_job_does_not_wait_for_thousands(parts: Parts) -> None:
     """Of those only some stand before it, however many there are."""
     gate, pod_names = threading.Event(), list[str]()
@@ -217,6 +220,7 @@ def test_one_of_another_job_does_not_wait_for_thousands(parts: Parts) -> None:
     assert pod_names.index("other") < 20
 
 
+@pytest.mark.attack
 @pytest.mark.parametrize("kind", ["Pod", "Service"])
 @pytest.mark.parametrize("own", [False, True])
 @pytest.mark.parametrize("labelled", [False, True])
@@ -239,12 +243,14 @@ def test_nothing_of_another_owner_is_deleted(
     assert is_ours == bool(parts.bodies("DELETE", path))
 
 
+@pytest.mark.attack
 def test_a_deletion_names_its_object(parts: Parts) -> None:
     """Without a uid nothing is sent: whose the name is now, nobody knows."""
     assert {"foreign": 2} == words(parts, [DeletePod("x", ""), DeleteService("x", "")])
     assert [] == parts.server.requests
 
 
+@pytest.mark.attack
 def test_a_jobs_token_is_drawn_before_its_first_pod(parts: Parts) -> None:
     """Once, and by nobody else's knowledge; one that is there already is the one."""
     secrets_path = "/api/v1/namespaces/lab/secrets"
@@ -297,6 +303,7 @@ def test_a_masters_account_is_made_before_its_pod(parts: Parts) -> None:
     assert "done" == leading(parts)
 
 
+@pytest.mark.attack
 @pytest.mark.parametrize("is_ours", [False, True])
 def test_a_config_map_of_somebody_elses_is_not_given_away(parts: Parts, *, is_ours: bool) -> None:
     """Who creates a job chooses its name, and so the name of its history."""
@@ -312,6 +319,7 @@ def test_a_config_map_of_somebody_elses_is_not_given_away(parts: Parts, *, is_ou
     assert ([] if is_ours else ["NameTaken"]) == parts.events()
 
 
+@pytest.mark.attack
 @pytest.mark.parametrize("plural", ACCOUNTS)
 def test_without_the_account_there_is_no_pod(parts: Parts, plural: str) -> None:
     """A master that runs as nobody would only fail."""
