@@ -1,6 +1,6 @@
 """What anyone who reaches the port of a real master's process can do to it.
 
-This job has no token, as on one machine: every call is read, and only bounds protect the master.
+The job has no token here: every call is read, and only bounds protect its master.
 """
 
 from __future__ import annotations
