@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -123,6 +124,20 @@ def test_a_chart_comes_along(render: Any) -> None:
         mount for mount in spec["containers"][0]["volumeMounts"] if mount["name"] == "chart"
     )
     assert ["--chart", f"{mount['mountPath']}/chart.tgz"] == spec["containers"][0]["args"][-2:]
+
+
+@pytest.mark.attack
+def test_what_values_hold_is_in_secrets_alone(chart: Path, helm4: Any) -> None:
+    """Passwords may be among them: no argument, variable, annotation or note has any of it."""
+    sweep = {**_SWEEP, "head": segments.pack_head({"password": "sicrit"}), "chart": "c2ljcml0"}
+    values = json.dumps({"sweep": sweep})
+    command = ("install", "s", chart, "-f", "-", "--dry-run=client")
+    output = helm4.run(*command, stdin=values).stdout
+    manifests, _, notes = output.partition("MANIFEST:")[2].partition("NOTES:")
+    documents = [document for document in yaml.safe_load_all(manifests) if document]
+    for text in (sweep["head"], sweep["chart"]):
+        kinds = {document["kind"] for document in documents if text in json.dumps(document)}
+        assert ({"Secret"}, False) == (kinds, text in notes)
 
 
 def test_where_it_runs_passes_through(render: Any) -> None:
