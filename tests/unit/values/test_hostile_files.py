@@ -48,6 +48,15 @@ def test_a_values_file_reads_nothing_outside_its_folder(tmp_path: Path, form: st
     assert "secret" not in str(excinfo.value)
 
 
+@pytest.mark.parametrize("workload", ["../../x", "/etc", "operator", "sweep-runner", "library"])
+@pytest.mark.parametrize("path", ["workload", "sweep.trial.workload"])
+def test_a_workload_is_no_path(tmp_path: Path, path: str, workload: str) -> None:
+    """It is the name of a chart of ours that trains, in values and in those of a trial."""
+    with pytest.raises(InputError) as excinfo:
+        _sweep(tmp_path / "sent", "", ("set", f"{path}={workload}"))
+    assert path == excinfo.value.problem.path
+
+
 def test_what_a_person_names_on_the_command_line_is_theirs(tmp_path: Path) -> None:
     """Wherever it is; and a values file names one below its folder."""
     (tmp_path / "mine.yaml").write_text("env: {A: b}\n")
