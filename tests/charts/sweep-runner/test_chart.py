@@ -135,7 +135,7 @@ def test_what_values_hold_is_in_secrets_alone(chart: Path, helm4: Any) -> None:
     output = helm4.run(*command, stdin=values).stdout
     manifests, _, notes = output.partition("MANIFEST:")[2].partition("NOTES:")
     documents = [document for document in yaml.safe_load_all(manifests) if document]
-    for text in (sweep["head"], sweep["chart"]):
+    for text in (str(sweep["head"]), str(sweep["chart"])):
         kinds = {document["kind"] for document in documents if text in json.dumps(document)}
         assert ({"Secret"}, False) == (kinds, text in notes)
 
