@@ -501,3 +501,11 @@ def test_many_fixes_cost_no_more_looks_than_few(
             assert number + 1 == len(plan.applied)
         counts.append(calls)
     assert counts[0] == counts[1]
+
+
+def test_of_very_many_problems_some_are_left(tmp_path: Path) -> None:
+    """Each pass reads the whole file, so that there are not as many passes as problems ask for."""
+    numbers = ", ".join(str(number) for number in range(4_000))
+    plan = fix.plan(sources(tmp_path, f"{GOOD}args: [{numbers}]\n"))
+    assert 1_200 == len(plan.applied)
+    assert b'"1199", 1200,' in plan.files[0].after
