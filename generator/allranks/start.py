@@ -36,6 +36,7 @@ def program(module: str) -> Callable[[], int]:
     Args:
         module: has the function `main`, which gives the exit code.
     """
+    _be_utf8()
     streams.give()
     __import__(module)
     main: Callable[[], int] = sys.modules[module].main
@@ -60,6 +61,18 @@ def program(module: str) -> Callable[[], int]:
                 _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
 
     return run
+
+
+def _be_utf8() -> None:
+    """Start anew in Python's UTF-8 mode, in a locale of another encoding.
+
+    Values, manifests and pods are UTF-8 wherever they are read; Python would take words of the
+    command line, variables and what is printed for the locale's, and fail. Helm and kubectl do not
+    look at it either.
+    """
+    encoding = sys.getfilesystemencoding().lower()
+    if encoding != "utf-8" and not sys.flags.utf8_mode and sys.executable:
+        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])  # noqa: S606 - no shell
 
 
 def cli() -> int:
