@@ -265,6 +265,8 @@ def _of_a_pod(path: ValuesPath) -> str:
 
 
 def _list(siblings: list[str]) -> str:
+    if len(siblings) == 1:
+        return f"use {siblings[0]}, the only key here"
     if 0 < len(siblings) <= _FEW:
         return f"use one of {', '.join(siblings)}"
     return "remove it; the chart's README lists every key"

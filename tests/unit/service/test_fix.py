@@ -466,6 +466,21 @@ def test_there_are_no_quotes_to_remove(text: str, tmp_path: Path) -> None:
     assert "write it on the line of its key: 4" == excinfo.value.problem.hint
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "runPolicy:\n  suspend: flase\n",
+        "runPolicy: {suspend: flase}\n",
+        "runPolicy:\n  suspend: flase  # no\n",
+    ],
+)
+def test_no_quotes_are_wanted_away_that_are_not_there(text: str, tmp_path: Path) -> None:
+    """A misspelt word without quotes is spelt right, where it stands."""
+    with pytest.raises(InvalidValues) as excinfo:
+        prepare.prepare(sources(tmp_path, GOOD + text))
+    assert "write false" == excinfo.value.problem.hint
+
+
 def test_a_json_file_stays_json(tmp_path: Path) -> None:
     """A value, a key and a move, with the indentation that the others have."""
     data: dict[str, Any] = load(GOOD, "x").data | {"procs_per_node": 4, "env": {"A": 1}}
