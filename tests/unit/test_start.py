@@ -139,6 +139,36 @@ def test_an_interrupt_while_modules_are_loaded(
     assert (130, "", "") == (code, out, err.strip())
 
 
+def test_a_locale_that_is_not_utf_8(tmp_path: Path) -> None:
+    """Values, arguments and messages are UTF-8 all the same, as helm and kubectl have them."""
+    (tmp_path / "values.yaml").write_text("workload: torchrun\nnodes: 2\ncommand: [ü→.py]\n")
+    ascii_locale = "env LC_ALL=C PYTHONUTF8=0 PYTHONCOERCECLOCALE=0"
+    command = f"{ascii_locale} allranks validate -f values.yaml"
+    line = f"{command} --set 'image.repository=p,args={{grüße}}'"
+    told = "ok  torchrun: 2 nodes, 2 processes: 'ü→.py' 'grüße'\n"
+    assert (0, told, "") == shell(line, tmp_path)
+    code, out, err = shell(f"{command} --set image.repository=p,nodes=ü", tmp_path)
+    assert (2, "") == (code, out)
+    assert err.startswith('error: nodes: "ü" is a string')
+
+
+def test_an_interrupt_before_the_program_is_asked_for(tmp_path: Path) -> None:
+    """The script that pip writes compiles a pattern after the import of our start."""
+    (tmp_path / "early.py").write_text(
+        "import os, signal\nfrom allranks.start import cli\nos.kill(os.getpid(), signal.SIGINT)\n"
+    )
+    assert (130, "", "") == shell(f"{sys.executable} early.py", tmp_path)
+
+
+def test_who_imports_the_command_line_keeps_ctrl_c(tmp_path: Path) -> None:
+    """Only a program of ours gives it another meaning."""
+    (tmp_path / "library.py").write_text(
+        "import signal, allranks.cli.main, allranks_operator.log\n"
+        "assert signal.getsignal(signal.SIGINT) is signal.default_int_handler\n"
+    )
+    assert (0, "", "") == shell(f"{sys.executable} library.py", tmp_path)
+
+
 def test_an_interrupt_that_is_ignored_stays_so(tmp_path: Path) -> None:
     """A shell's background commands ignore Ctrl-C, and so does the start of ours."""
     (tmp_path / "sitecustomize.py").write_text(INTERRUPTER)

@@ -27,7 +27,7 @@ from allranks.errors import (
     InputError,
     RunError,
 )
-from allranks.start import OutputError
+from allranks.streams import OutputError
 
 ENV_DEBUG = "ALLRANKS_DEBUG"
 COMPLETE_VARIABLE = "_ALLRANKS_COMPLETE"

@@ -134,6 +134,8 @@ class HelmCommand(pyhelm3.command.Command):  # type: ignore[misc] # pyhelm3 has 
             return stdout
         is_missing = b"release: not found" in stderr.lower()
         kind = pyhelm3.errors.ReleaseNotFoundError if is_missing else pyhelm3.errors.Error
+        # pyhelm3 decodes it as UTF-8, and its failure would hide helm's own.
+        stderr = stderr.decode("utf-8", "replace").encode()
         raise kind(process.returncode, stdout, stderr)
 
 

@@ -195,28 +195,34 @@ def folder(binary: HelmBinary) -> Path:
     Raises:
         InputError: helm does not say.
     """
-    process = subprocess.run(  # noqa: S603 - the helm that was found
-        [str(binary.path), "env", "HELM_PLUGINS"],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-        timeout=_TIMEOUT,
-        env=environment(os.environ, plugins=True),
-    )
+    hint = "set HELM_PLUGINS to a folder"
+    try:
+        process = subprocess.run(  # noqa: S603 - the helm that was found
+            [str(binary.path), "env", "HELM_PLUGINS"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            timeout=_TIMEOUT,
+            env=environment(os.environ, plugins=True),
+        )
+    except OSError as error:
+        raise InputError(
+            f"{binary.path} does not start: {error.strerror or error}", hint=hint
+        ) from error
+    except subprocess.TimeoutExpired as error:
+        raise InputError(
+            f"{binary.path} did not say in {_TIMEOUT} seconds where its plugins are", hint=hint
+        ) from error
     text = process.stdout.strip()
     if process.returncode != 0 or not text:
-        raise InputError(
-            f"{binary.path} does not say where its plugins are", hint="set HELM_PLUGINS to a folder"
-        )
+        raise InputError(f"{binary.path} does not say where its plugins are", hint=hint)
     path = Path(text.split(os.pathsep)[0])
     if not path.is_absolute():
         raise InputError(
             f"{binary.path} names {text!r} as the folder of its plugins, which is no full path",
-            hint="set HELM_PLUGINS to a folder"
-            if os.environ.get("HOME")
-            else "set HOME, or set HELM_PLUGINS to a folder",
+            hint=hint if os.environ.get("HOME") else f"set HOME, or {hint}",
         )
     return path
 

@@ -173,8 +173,7 @@ def values(home: ReleaseRef) -> dict[str, Any]:
     Raises:
         AllranksError: helm or the cluster refused, in our words.
     """
-    answer = _call(home, ["get", "values", home.name, "--all", "--output", "json"])
-    return dict(json.loads(answer) or {})
+    return _record(home, ["get", "values", home.name, "--all"])
 
 
 class _GoneError(ToolError):
@@ -183,24 +182,20 @@ class _GoneError(ToolError):
 
 def _status(home: ReleaseRef) -> dict[str, Any] | None:
     try:
-        answer = _call(home, ["status", home.name, "--output", "json"])
+        return _record(home, ["status", home.name])
     except _GoneError:
         return None
-    return dict(json.loads(answer))
 
 
 def _recorded(home: ReleaseRef) -> Release:
     """The release from its record alone, where the cluster has lost one of its kinds."""
-
-    def get(part: str, *flags: str) -> bytes:
-        return _call(home, ["get", part, home.name, *flags])
-
-    data = json.loads(get("metadata", "--output", "json"))
+    data = _record(home, ["get", "metadata", home.name])
+    manifests = _call(home, ["get", "manifest", home.name])
     return Release(
         revision=int(data.get("revision") or 0),
         status=str(data.get("status") or ""),
-        values=json.loads(get("values", "--output", "json")) or {},
-        manifests=tuple(manifest for manifest in load_all(get("manifest")) if manifest),
+        values=_record(home, ["get", "values", home.name]),
+        manifests=tuple(manifest for manifest in load_all(manifests) if manifest),
     )
 
 
@@ -243,6 +238,30 @@ def _post_renderer(binary: HelmBinary) -> Iterator[PostRenderer]:
         return
     with plugins.own_folder() as folder:
         yield PostRenderer(plugins=folder)
+
+
+def _record(home: ReleaseRef, words: Sequence[str]) -> dict[str, Any]:
+    """What helm answers in JSON; `null`, as of no values, is empty.
+
+    Raises:
+        ToolError: it answers something else, as a program around helm does.
+    """
+    words = [*words, "--output", "json"]
+    answer = _call(home, words)
+    try:
+        record = json.loads(answer)
+    except ValueError:  # no JSON, or not UTF-8
+        record = answer
+    if record is None:
+        return {}
+    if not isinstance(record, dict):
+        start = answer[:60].decode("utf-8", "replace")
+        command = " ".join(("helm", *words, "-n", home.namespace))
+        raise ToolError(
+            f"{home.binary.path} answers {start!r}, which is no record of a release",
+            hint=f"see what `{command}` prints; nothing but JSON may be there",
+        )
+    return record
 
 
 def _call(home: ReleaseRef, words: Sequence[str]) -> bytes:

@@ -346,7 +346,9 @@ def _check_whose(folder: store.RunFolder, labels: Mapping[str, str]) -> None:
 def _launch(folder: store.RunFolder, ports: Sequence[int], *, foreground: bool) -> Handle:
     lock = folder.lock()
     descriptors = [lock]
-    command = [sys.executable, "-P", "-m", _SUPERVISOR_MODULE, str(folder.path), f"--lock={lock}"]
+    # In whatever locale: what pods are given and say is UTF-8.
+    python = [sys.executable, "-X", "utf8", "-P"]
+    command = [*python, "-m", _SUPERVISOR_MODULE, str(folder.path), f"--lock={lock}"]
     claimed = addresses.descriptors(ports)
     pipe = None
     if foreground:

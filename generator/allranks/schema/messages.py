@@ -119,18 +119,20 @@ def _type(engine: Engine, violation: Violation, token_of: TypedText) -> _Words:
         return f"{actual} is a fraction, not {expected}", fix
     hint = _type_hint(engine, violation, actual, types)
     if isinstance(value, str) and isinstance(hint, Fix) and token_of(violation.path, value):
-        hint = _unquoted(hint)
+        hint = _unquoted(hint, value)
     if isinstance(value, (dict, list)):
         return f"{_kind(value)} is given, {actual}, not {expected}", hint
     return f"{actual} is {_kind(value)}, not {expected}", hint
 
 
-def _unquoted(fix: Fix) -> Fix:
+def _unquoted(fix: Fix, text: str) -> Fix:
     """The fix of a text that has no quotes to remove, as one after a `|` has none."""
     if "quotes" not in fix:
         return fix
     if fix.value is NOTHING:
         return fix.worded(fix.in_flag)
+    if scalars.resolve(text.strip()) != fix.value:  # a word that is misspelt
+        return fix.worded(f"write {quoted(fix.value)}")
     return fix.worded(f"write it on the line of its key: {quoted(fix.value)}")
 
 

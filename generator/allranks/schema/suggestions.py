@@ -265,6 +265,8 @@ def _of_a_pod(path: ValuesPath) -> str:
 
 
 def _list(siblings: list[str]) -> str:
+    if len(siblings) == 1:
+        return f"use {siblings[0]}, the only key here"
     if 0 < len(siblings) <= _FEW:
         return f"use one of {', '.join(siblings)}"
     return "remove it; the chart's README lists every key"
@@ -313,9 +315,12 @@ def value_fix(engine: Engine, node: Schema, value: Any) -> str:
             return write(flag_value, flag_value, is_safe=True)
         choice = nearest(value, choices)
         return write(choice, choice, is_safe=_is_near(value, choices)) if choice else ""
-    for repair in _REPAIRS:
+    for repair, needed in _REPAIRS:
+        if needed not in node.get("pattern", ""):
+            continue
         for guess in repair(value):
-            if guess and guess != value and engine.accepts(node, guess):
+            is_new = guess != value and any(char.isalnum() for char in guess)
+            if is_new and engine.accepts(node, guess):
                 return write(guess, _plain(guess), is_safe=repair in _CERTAIN)
     return ""
 
@@ -380,9 +385,17 @@ def _underscores(text: str) -> Iterator[str]:
         yield re.sub(r"[^A-Za-z0-9_]+", "_", text.strip())
 
 
-def _slash(text: str) -> Iterator[str]:
+def _absolute(text: str) -> Iterator[str]:
     yield "/" + text.strip().lstrip("./")
+
+
+def _relative(text: str) -> Iterator[str]:
     yield text.lstrip("/")
+
+
+def _dots(text: str) -> Iterator[str]:
+    if "/" not in text:
+        yield re.sub(r"[.]+", ".", text.strip()).strip(".")
 
 
 def _host(text: str) -> Iterator[str]:
@@ -393,23 +406,27 @@ def _host(text: str) -> Iterator[str]:
 
 
 def _digest(text: str) -> Iterator[str]:
-    yield f"sha256:{text.strip().lower()}"
+    if re.fullmatch(r"[0-9a-f]{64}", digits := text.strip().lower()):
+        yield f"sha256:{digits}"
 
 
 def _commas(text: str) -> Iterator[str]:
     yield re.sub(r"[\s,;]+", ",", text.strip())
 
 
-_REPAIRS: tuple[Callable[[str], Iterator[str]], ...] = (
-    _strip,
-    _unit,
-    _host,
-    _digest,
-    _slash,
-    _underscores,
-    _lower,
-    _upper,
-    _commas,
+# Each with what a pattern has that asks for such a text; one that takes nearly all has none of it.
+_REPAIRS: tuple[tuple[Callable[[str], Iterator[str]], str], ...] = (
+    (_strip, ""),
+    (_unit, ""),
+    (_dots, "[.]"),
+    (_host, ":([1-9]"),
+    (_digest, "sha256"),
+    (_absolute, "^/"),
+    (_relative, ""),
+    (_underscores, "_"),
+    (_lower, "a-z"),
+    (_upper, "A-Z"),
+    (_commas, ","),
 )
 
 

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 # A file is corrected from the outside in; nobody's values are nested this deep.
 _PASSES_MAX = 50
+# About so many at a time, of very many: a pass reads the whole file, and finds 400.
+_FIXES_MAX = 1_000
 _LINKS_MAX = 40  # as the kernel follows
 
 
@@ -111,6 +113,9 @@ def plan(
         namespace: its namespace; "" if there is none yet.
         with_unsafe: write fixes too of which it is not certain that they are what was meant.
 
+    Returns:
+        The fixes. Of very many problems some are left for the next time.
+
     Raises:
         InputError: a source cannot be read, or is not YAML.
     """
@@ -135,6 +140,8 @@ def plan(
         one_pass.run()
         applied += one_pass.applied
         left_out = one_pass.left_out
+        if len(applied) >= _FIXES_MAX:
+            break
         if one_pass.applied:
             refused_fixes.clear()  # what was wrong then may be right now
         elif not one_pass.is_deferred or len(refused_fixes) == refused_before:

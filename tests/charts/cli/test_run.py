@@ -66,6 +66,22 @@ def test_the_exit_code_is_the_jobs(cli: Any, job: Path) -> None:
     assert "failed first: rank 0 (pod demo-0): Error, exit code 7" in output
 
 
+def test_what_is_typed_arrives_in_any_locale(cli: Any) -> None:
+    """Arguments and variables of a pod are UTF-8, as on a cluster, whatever this machine's are."""
+    job = cli.write(
+        "workload: torchrun\nimage: {repository: p}\nnodes: 1\nenv: {WORD: grüße→}\n"
+        "torchrun: {maxRestarts: 0}\nrunPolicy: {backoffLimit: 0}\nargs: [ü]\nscript: |\n"
+        "  import os, sys\n"
+        "  words = os.fsencode(sys.argv[1]), os.environb[b'WORD']\n"
+        "  os.write(1, b'words ' + b' '.join(words) + b'\\n')\n",
+        "job.yaml",
+    )
+    ascii_locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    process = cli("run", "demo", "-f", job, "--on", "local", env=ascii_locale)
+    assert process.returncode == 0, process.stderr
+    assert "[0] words ü grüße→" in process.stdout.splitlines()
+
+
 def _trains(process: Any, rank: int) -> None:
     """Wait until a rank trains; on a slow machine it first says what it waits for."""
     assert any(line.startswith(f'[{rank}] {{"epoch"') for line in process.stdout)

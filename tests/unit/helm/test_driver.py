@@ -167,3 +167,13 @@ def test_a_helm_that_prints_what_is_not_utf_8(tmp_path: Path) -> None:
     helm = HelmBinary(path, "4.3", 4, supported=True)
     with pytest.raises(ToolError, match=r"line 2 of what .* the byte 0xe9, .* not UTF-8"):
         driver.template(helm, "r", "", Path("chart"), {})
+
+
+def test_a_helm_that_refuses_in_another_encoding(tmp_path: Path) -> None:
+    """Its message is shown as far as it can be read; the exit code is what counts."""
+    path = tmp_path / "helm"
+    path.write_text("#!/bin/sh\ncat >/dev/null\nprintf 'Error: caf\\351\\n' >&2\nexit 1\n")
+    path.chmod(0o755)
+    helm = HelmBinary(path, "4.3", 4, supported=True)
+    with pytest.raises(ToolError, match="caf\ufffd"):
+        driver.template(helm, "r", "", Path("chart"), {})

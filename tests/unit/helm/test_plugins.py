@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -146,6 +147,27 @@ def test_a_helm_that_does_not_say(helm: HelmBinary, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("HELM_PLUGINS", "")
     with pytest.raises(InputError, match="does not say where its plugins are"):
         plugins.folder(helm)
+
+
+@pytest.mark.parametrize(
+    ("failure", "words"),
+    [
+        (subprocess.TimeoutExpired("helm", 30), "did not say in 30 seconds"),
+        (OSError(8, "Exec format error"), "does not start: Exec format error"),
+    ],
+)
+def test_a_helm_that_does_not_answer(
+    helm: HelmBinary, monkeypatch: pytest.MonkeyPatch, failure: Exception, words: str
+) -> None:
+    """It is told, and no bug of ours."""
+
+    def fail(*_: object, **_options: object) -> None:
+        raise failure
+
+    monkeypatch.setattr(subprocess, "run", fail)
+    with pytest.raises(InputError, match=words) as excinfo:
+        plugins.folder(helm)
+    assert "HELM_PLUGINS" in excinfo.value.problem.hint
 
 
 def test_helm_3_is_given_an_executable(

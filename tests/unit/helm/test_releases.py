@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from allranks.errors import InputError, RunError
+from allranks.errors import InputError, RunError, ToolError
 from allranks.helm import binary as helm_binary
 from allranks.helm import plugins, releases
 from allranks.helm.releases import Release, ReleaseRef
@@ -103,6 +103,17 @@ def test_other_failures_stay_what_they_are(home: Any) -> None:
     binary = home(then="echo 'Error: cannot re-use a name that is still in use' >&2; exit 1")
     with pytest.raises(InputError, match="already there"):
         releases.install(binary, Path("/chart"), {}, post_render=False)
+
+
+@pytest.mark.parametrize("answer", ["warning: old", "\\377\\376", "[]", "3"])
+def test_an_answer_that_is_no_record(home: Any, answer: str) -> None:
+    """A program that is no helm, or one that prints more than it was asked for, is named."""
+    ref = home(then=f"printf '{answer}'")
+    for read in (releases.find, releases.values):
+        with pytest.raises(ToolError) as excinfo:
+            read(ref)
+        assert str(ref.binary.path) in excinfo.value.problem.message
+        assert "--output json" in excinfo.value.problem.hint
 
 
 def test_an_upgrade_overrules_only_where_the_server_applied(home: Any, tmp_path: Path) -> None:

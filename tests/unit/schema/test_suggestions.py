@@ -134,7 +134,7 @@ def test_there_is_always_a_hint(key: str, parent: str, workload: str) -> None:
     [
         ("env.PZ.value", "write the value itself: env.PZ: …"),
         ("env.PZ.valu", "write the value itself: env.PZ: …"),
-        ("env.PZ.port", "use one of"),
+        ("env.PZ.port", "use valueFrom, the only key here"),
         ("value", "remove it"),
         ("image.value", "use one of digest"),
         ("security.rdma", "use one of"),

@@ -223,3 +223,28 @@ def test_what_people_call_it_elsewhere(key: str, given_text: str, path: str) -> 
         if candidate.path == f"elastic.{key}"
     ]
     assert f"write {path}" == problem.hint
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        (".nodes", "write nodes"),
+        ("nodes.", "write nodes"),
+        ("torchrun..port", "write torchrun.port"),
+        ("../x", "write a values path such as torchrun.port, or a list of them"),
+        ("...", "write a values path such as torchrun.port, or a list of them"),
+    ],
+)
+def test_a_fix_has_nothing_that_the_place_does_not_ask_for(text: str, hint: str) -> None:
+    """A place that takes nearly every text takes `sha256:.nodes` too, and nobody means that."""
+    parameters = f"sweep: {{parameters: {{lr: {{path: {text}, values: [1]}}}}}}\n"
+    document = load(GOOD.replace("torchrun", "sweep") + parameters, "v.yaml")
+    values = merge(defaults("sweep"), document.data)
+    problem, *_ = validate("sweep", values, document.where)
+    assert ("sweep.parameters.lr.path", hint) == (problem.path, problem.hint)
+
+
+@pytest.mark.parametrize("text", ["'='", "/", "'!'"])
+def test_a_fix_has_a_letter_or_a_digit(text: str) -> None:
+    """Of signs alone nothing is left that anybody meant."""
+    assert '"_"' not in only(f"env: {{{text}: x}}")[2]

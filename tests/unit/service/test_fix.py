@@ -466,6 +466,21 @@ def test_there_are_no_quotes_to_remove(text: str, tmp_path: Path) -> None:
     assert "write it on the line of its key: 4" == excinfo.value.problem.hint
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "runPolicy:\n  suspend: flase\n",
+        "runPolicy: {suspend: flase}\n",
+        "runPolicy:\n  suspend: flase  # no\n",
+    ],
+)
+def test_no_quotes_are_wanted_away_that_are_not_there(text: str, tmp_path: Path) -> None:
+    """A misspelt word without quotes is spelt right, where it stands."""
+    with pytest.raises(InvalidValues) as excinfo:
+        prepare.prepare(sources(tmp_path, GOOD + text))
+    assert "write false" == excinfo.value.problem.hint
+
+
 def test_a_json_file_stays_json(tmp_path: Path) -> None:
     """A value, a key and a move, with the indentation that the others have."""
     data: dict[str, Any] = load(GOOD, "x").data | {"procs_per_node": 4, "env": {"A": 1}}
@@ -501,3 +516,11 @@ def test_many_fixes_cost_no_more_looks_than_few(
             assert number + 1 == len(plan.applied)
         counts.append(calls)
     assert counts[0] == counts[1]
+
+
+def test_of_very_many_problems_some_are_left(tmp_path: Path) -> None:
+    """Each pass reads the whole file, so that there are not as many passes as problems ask for."""
+    numbers = ", ".join(str(number) for number in range(4_000))
+    plan = fix.plan(sources(tmp_path, f"{GOOD}args: [{numbers}]\n"))
+    assert 1_200 == len(plan.applied)
+    assert b'"1199", 1200,' in plan.files[0].after

@@ -153,6 +153,15 @@ def test_a_foreign_chart(write: Write, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is no chart 'nowhere'"):
         _ask(chart="nowhere")
     (tmp_path / "empty").mkdir()
+    for name, words in (
+        ("./nowhere", "there is no chart './nowhere'"),
+        ("empty", "'empty' is no chart"),
+    ):
+        with pytest.raises(InputError) as excinfo:
+            _ask(write({"workload": "sweep", "sweep": {**section, "trial": {"chart": name}}}))
+        problem = excinfo.value.problem
+        assert ("sweep.trial.chart", words) == (problem.path, problem.message)
+        assert problem.source.rpartition(":")[2].isdigit()
     with pytest.raises(InputError, match="is no chart"):
         _ask(chart=str(tmp_path / "empty"), ranges=("a=1,2",))
 

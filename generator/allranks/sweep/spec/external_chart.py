@@ -15,27 +15,33 @@ if TYPE_CHECKING:
     from allranks.helm.binary import HelmBinary
 
 _VALUES = "values.yaml"
+_CHART = "Chart.yaml"
+_IS_CHART = f"name a folder with a {_CHART} in it"
 
 
-def absolute(chart: str, folder: Path) -> str:
+def absolute(chart: str, folder: Path, path: str = "", source: str = "") -> str:
     """Return the absolute path of a chart; a reference stays as it is.
 
     Args:
         chart: a folder, an archive, or a reference such as ``repo/chart`` or ``oci://…``.
         folder: the base of a relative path; then the working folder.
+        path: the values path that names it, for the message; "" for none.
+        source: where that stands.
 
     Raises:
-        InputError: it does not exist, and does not look like a reference.
+        InputError: it does not exist and does not look like a reference, or is no chart.
     """
     for base in (folder, Path.cwd()):
         candidate = base / chart
+        if candidate.is_dir() and not (candidate / _CHART).is_file():
+            raise InputError(f"{chart!r} is no chart", path=path, hint=_IS_CHART, source=source)
         if candidate.exists():
             return str(candidate.resolve())
     is_path = chart.startswith((".", "/", "~"))
     if not is_path and ("://" in chart or chart.count("/") == 1):
         return chart
     raise InputError(
-        f"there is no chart {chart!r}", hint="name a folder with a Chart.yaml in it, or repo/chart"
+        f"there is no chart {chart!r}", path=path, hint=f"{_IS_CHART}, or repo/chart", source=source
     )
 
 
@@ -52,8 +58,8 @@ def defaults(chart: str, binary: HelmBinary | None = None) -> Mapping[str, Any]:
     """
     folder = Path(chart)
     if folder.is_dir():
-        if not (folder / "Chart.yaml").is_file():
-            raise InputError(f"{chart} is no chart", hint="name a folder with a Chart.yaml in it")
+        if not (folder / _CHART).is_file():
+            raise InputError(f"{chart} is no chart", hint=_IS_CHART)
         file = folder / _VALUES
         return _mapping(file.read_bytes(), str(file)) if file.is_file() else {}
     from allranks.helm import binary as helm_binary

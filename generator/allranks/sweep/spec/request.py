@@ -192,8 +192,10 @@ def _of_values(request: SweepFlags) -> SweepRequest:
     section = loaded.values[SECTION]
     trial = section.get("trial") or {}
     workload, chart_name = str(trial.get("workload") or ""), str(trial.get("chart") or "")
-    folder = _folder(loaded.where((SECTION, "trial", "chart")))
-    chart = external_chart.absolute(chart_name, folder) if chart_name else ""
+    chart_path = (SECTION, "trial", "chart")
+    source = loaded.where(chart_path)
+    place = (_folder(source), paths.show(chart_path), source)
+    chart = external_chart.absolute(chart_name, *place) if chart_name else ""
     base = {} if chart else {k: v for k, v in loaded.user.items() if k not in _WHOLE}
     layers, filed = _trial_file(trial, loaded.where((SECTION, "trial", "file")), workload)
     own = trial.get("values")
