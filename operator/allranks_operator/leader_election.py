@@ -177,6 +177,6 @@ class Election:
         try:
             lease = self._api.get(LEASES, terms.namespace, terms.name)
             if leases.holder(lease) == terms.identity:
-                self._api.replace(LEASES, terms.namespace, terms.name, leases.released(lease))
+                self._api.replace(LEASES, terms.namespace, terms.name, leases.release(lease))
         except ApiError as error:
             self._on_error(error)  # it runs out by itself

@@ -14,7 +14,7 @@ from allranks import names
 from allranks.elastic.actions import CreatePod, CreateService, RecordEvent
 from allranks.elastic.api import plan
 from allranks.elastic.decide import GRACE_SECONDS, decide, orphan
-from allranks.elastic.observed_pods import owned
+from allranks.elastic.observed_pods import is_owned
 from allranks.elastic.snapshot import JobView
 from allranks.errors import ApiError, BusyError, ConflictError, NotFoundError, TerminatingError
 from allranks_operator import events, executor
@@ -159,7 +159,7 @@ class ElasticJobReconciler:
         services = dict.fromkeys(self._names_taken(key), "")
         for service in self._cache.of(key).get("Service", ()):
             metadata = service["metadata"]
-            services[metadata["name"]] = metadata["uid"] if owned(uid, metadata) else ""
+            services[metadata["name"]] = metadata["uid"] if is_owned(uid, metadata) else ""
         return JobView(
             job=job,
             plans=tuple(plans),

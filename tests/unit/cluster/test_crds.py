@@ -92,10 +92,10 @@ def test_kinds_that_are_gone_are_seen(fake: Any) -> None:
     kinds = ("TrainingRun", "allranks.dev/v1alpha1"), ("Job", "batch/v1"), ("PodGroup", "x.sh/v1")
     manifests = [{"kind": kind, "apiVersion": of, "metadata": {"name": "d"}} for kind, of in kinds]
     client = fake.FakeCluster()
-    assert ("TrainingRun/d", "PodGroup/d") == crds.unserved(client, manifests)
+    assert ("TrainingRun/d", "PodGroup/d") == crds.unserved_objects(client, manifests)
     assert 2 == len(client.requests)
     client.objects["apis/x.sh", "v1"] = {"resources": [{"name": "podgroups", "kind": "PodGroup"}]}
-    assert ("TrainingRun/d",) == crds.unserved(client, manifests)
+    assert ("TrainingRun/d",) == crds.unserved_objects(client, manifests)
 
 
 def test_a_newer_definition_is_left_as_it_is(fake: Any) -> None:
@@ -109,7 +109,7 @@ def test_a_newer_definition_is_left_as_it_is(fake: Any) -> None:
 
 def test_who_may_not_change_them_is_told_who_may() -> None:
     """The error stays what it was, with another way out."""
-    error = crds.not_allowed(ForbiddenError("no", hint="ask"))
+    error = crds.forbidden(ForbiddenError("no", hint="ask"))
     assert isinstance(error, ForbiddenError)
     assert isinstance(error, ToolError)
     assert "--crds-only" in error.problem.hint

@@ -89,14 +89,12 @@ def progress(
     applied = set(target.applied)
     scale_plans = tuple(plans)
     active = [plan for plan in scale_plans if plan.key in applied or plan.phase == SUCCEEDED]
-    telling = order.ordered(
-        plan for plan in active if plan.create or plan.remove or order.sizes(plan)
-    )
+    telling = order.sort(plan for plan in active if plan.create or plan.remove or order.sizes(plan))
     counts = _Counts(job, target, observed[0], refused)
     for plan in scale_plans:
         if plan.key not in applied or plan.finished:
             continue
-        newer = order.overruled(plan, target, telling)
+        newer = order.find_overruled(plan, target, telling)
         outcome = _outcome(job, target, plan, counts, observed[1], newer=newer)
         if outcome.phase == PLAN_SUPERSEDED:
             superseded.append((plan, outcome))

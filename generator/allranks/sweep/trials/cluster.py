@@ -384,7 +384,7 @@ class TrialPods:
         objects, pods = list(objects), list(pods)
         self.was_seen = self.was_seen or bool(objects or pods)
         leading = reading.Ranks(objects).leading(pods) or pods
-        for pod in sorted(leading, key=reading.created):
+        for pod in sorted(leading, key=reading.creation_time):
             container = reading.main_container(pod)
             state = reading.container_status(pod, container).get("state") or {}
             terminated = state.get("terminated")

@@ -194,7 +194,9 @@ class SweepTarget:
         return ""
 
 
-def chosen(target: Target, console: Console, workdir: str | None, first_file: str) -> SweepTarget:
+def from_flags(
+    target: Target, console: Console, workdir: str | None, first_file: str
+) -> SweepTarget:
     """Return the place that the flags select.
 
     Args:
