@@ -292,9 +292,9 @@ def _with_refusals(
     missing = sum(count.uncreated for count in counts.values())
     waits = []
     if refusals.trainers and missing:
-        waits.append((create_errors.refused(refusals.trainers), plural(missing, "pod")))
+        waits.append((create_errors.create_cause(refusals.trainers), plural(missing, "pod")))
     if refusals.master and not (master.phase or _runs(master)):
-        waits.append((create_errors.refused(refusals.master), "its master's pod"))
+        waits.append((create_errors.create_cause(refusals.master), "its master's pod"))
     if not waits:
         return state
     clauses = " and for ".join(cause.clause(pods) for cause, pods in waits)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from allranks.schema import paths, suggestions
 from allranks.schema.fixes import NOTHING, Fix, write
-from allranks.schema.suggestions import quoted, short
-from allranks.schema.validator import doubled
+from allranks.schema.suggestions import quote, short
+from allranks.schema.validator import first_duplicate
 from allranks.yamlio import scalars
 
 if TYPE_CHECKING:
@@ -57,10 +57,10 @@ def explain(engine: Engine, violation: Violation, token_of: TypedText) -> _Words
     """
     special = _SPECIAL.get(violation.keyword)
     if special is None:
-        message, hint = f"{short(violation.instance)} is not {_expected(violation)}", ""
+        message, hint = f"{short(violation.instance)} is not {_expectation(violation)}", ""
     else:
         message, hint = special(engine, violation, token_of)
-    return message, hint or f"write {_one_of_choices(violation) or _expected(violation)}"
+    return message, hint or f"write {_one_of_choices(violation) or _expectation(violation)}"
 
 
 def _one_of_choices(violation: Violation) -> str:
@@ -78,7 +78,7 @@ def beside_args(fix: Fix) -> str:
     return f'write it as a list: {shown}, with "$@" in the text where the args belong'
 
 
-def _expected(violation: Violation) -> str:
+def _expectation(violation: Violation) -> str:
     title = violation.schema.get("title")
     if title:
         return str(title)
@@ -91,7 +91,7 @@ def _actual(violation: Violation, token_of: TypedText) -> str:
     """The value as the user typed it, where that is known: 1e-5, not 1e-05."""
     value = violation.instance
     if isinstance(value, (bool, int, float)):
-        return token_of(violation.path, value) or quoted(value)
+        return token_of(violation.path, value) or quote(value)
     return short(value)
 
 
@@ -110,28 +110,28 @@ def _container(value: Any) -> str:
 def _type(engine: Engine, violation: Violation, token_of: TypedText) -> _Words:
     value, actual = violation.instance, _actual(violation, token_of)
     types = violation.expected if isinstance(violation.expected, list) else [violation.expected]
-    expected = _expected(violation)
+    expected = _expectation(violation)
     if value is None:
         fix = 'write "" for an empty string, or remove the key'
         return f"is empty (null), not {expected}", fix if "string" in types else "remove the key"
     if isinstance(value, float) and "integer" in types:
-        fix = _quoted(actual) if "string" in types else _whole(value)
+        fix = _quote(actual) if "string" in types else _whole(value)
         return f"{actual} is a fraction, not {expected}", fix
     hint = _type_hint(engine, violation, actual, types)
     if isinstance(value, str) and isinstance(hint, Fix) and token_of(violation.path, value):
-        hint = _unquoted(hint)
+        hint = _unquote(hint)
     if isinstance(value, (dict, list)):
         return f"{_kind(value)} is given, {actual}, not {expected}", hint
     return f"{actual} is {_kind(value)}, not {expected}", hint
 
 
-def _unquoted(fix: Fix) -> Fix:
+def _unquote(fix: Fix) -> Fix:
     """The fix of a text that has no quotes to remove, as one after a `|` has none."""
     if "quotes" not in fix:
         return fix
     if fix.value is NOTHING:
-        return fix.worded(fix.in_flag)
-    return fix.worded(f"write it on the line of its key: {quoted(fix.value)}")
+        return fix.with_words(fix.in_flag)
+    return fix.with_words(f"write it on the line of its key: {quote(fix.value)}")
 
 
 def _whole(value: float) -> str:
@@ -150,22 +150,22 @@ def _type_hint(  # noqa: PLR0911 - one for each pair of types
     if isinstance(value, (dict, list)):
         return _container_hint(engine, violation, types)
     if "string" in types:
-        if _expected(violation).startswith("a size") and not isinstance(value, bool):
+        if _expectation(violation).startswith("a size") and not isinstance(value, bool):
             # A guess: whoever leaves the unit out may mean another.
             return write(f"{actual}Gi", f"{actual}Gi", form="name the unit: {}")
-        return _quoted(actual) if engine.accepts(violation.schema, actual) else ""
+        return _quote(actual) if engine.accepts(violation.schema, actual) else ""
     if "array" in types:
         item = engine.resolve(violation.schema.get("items", {}))
         # A list of texts gets what was typed as a text; one of numbers too keeps the number.
         is_text = not engine.accepts(item, value)
-        return _list([actual if is_text else value], quoted(actual) if is_text else actual)
+        return _list([actual if is_text else value], quote(actual) if is_text else actual)
     if "boolean" in types and value in (0, 1):
-        return write(bool(value), quoted(bool(value)), is_safe=True)
+        return write(bool(value), quote(bool(value)), is_safe=True)
     return _map_hint(violation) if "object" in types else ""
 
 
-def _quoted(text: str) -> Fix:
-    return write(text, quoted(text), form="quote it: {}", is_safe=True)
+def _quote(text: str) -> Fix:
+    return write(text, quote(text), form="quote it: {}", is_safe=True)
 
 
 def _list(items: list[Any], text: str) -> Fix:
@@ -174,7 +174,7 @@ def _list(items: list[Any], text: str) -> Fix:
 
 def _truth(value: bool, text: str) -> Fix:  # noqa: FBT001 - it is what is written
     is_safe = suggestions.is_flag(text)
-    return write(value, quoted(value), form="write {} without quotes", is_safe=is_safe)
+    return write(value, quote(value), form="write {} without quotes", is_safe=is_safe)
 
 
 def _container_hint(engine: Engine, violation: Violation, types: list[str]) -> str:
@@ -186,7 +186,7 @@ def _container_hint(engine: Engine, violation: Violation, types: list[str]) -> s
         return f"write the name alone: {value['name']}"
     for guess in _inside(value):
         if engine.accepts(violation.schema, guess):
-            return write(guess, quoted(guess))
+            return write(guess, quote(guess))
     if "array" in types:
         return "write it as a list, each item after a dash"
     if "string" in types and violation.path and isinstance(violation.path[-1], int):
@@ -334,7 +334,7 @@ def _pattern(engine: Engine, violation: Violation, _: TypedText) -> _Words:
     hint = suggestions.value_fix(engine, violation.schema, value)
     if violation.path == ("image", "repository") and ({":", "@"} & set(value)):
         hint = suggestions.image(value).replace("write ", "write image: ", 1)
-    expected = _expected(violation)
+    expected = _expectation(violation)
     return f"{short(value)} is not {expected}", hint or f"write {expected}"
 
 
@@ -348,7 +348,7 @@ def _enum(engine: Engine, violation: Violation, _: TypedText) -> _Words:
 
 def _choice(choice: Any) -> str:
     """One of the values of an enumeration, as YAML has it."""
-    return choice or '""' if isinstance(choice, str) else quoted(choice)
+    return choice or '""' if isinstance(choice, str) else quote(choice)
 
 
 def _flag_hint(violation: Violation) -> str:
@@ -384,7 +384,7 @@ def _maximum(_: Engine, violation: Violation, token_of: TypedText) -> _Words:
 
 
 def _unique(_: Engine, violation: Violation, __: TypedText) -> _Words:
-    twice = violation.instance[doubled(violation.instance)]
+    twice = violation.instance[first_duplicate(violation.instance)]
     return f"{short(twice)} is listed twice", "remove one"
 
 
@@ -394,7 +394,7 @@ def _long(_: Engine, violation: Violation, __: TypedText) -> _Words:
 
 
 def _few(_: Engine, violation: Violation, __: TypedText) -> _Words:
-    return f"is empty, not {_expected(violation)}", "give at least one"
+    return f"is empty, not {_expectation(violation)}", "give at least one"
 
 
 def _one_source(_: Engine, violation: Violation, __: TypedText) -> _Words:

@@ -61,7 +61,7 @@ def nearest_fix(engine: Engine, path: ValuesPath) -> str:
     parent = path[:-1]
     siblings = sorted(engine.at(parent).get("properties", {}))
     return (
-        _respelled(parent, key, siblings)
+        _respell(parent, key, siblings)
         or _of_resources(parent, key, siblings)
         or _of_role(path)
         or _of_env(path)
@@ -114,7 +114,7 @@ def _fold(key: str) -> str:
     return re.sub(r"[^a-z0-9]", "", key.lower())
 
 
-def _respelled(parent: ValuesPath, key: str, siblings: list[str]) -> str:
+def _respell(parent: ValuesPath, key: str, siblings: list[str]) -> str:
     for sibling in siblings:
         if _fold(sibling) == _fold(key):
             return use_key(paths.show((*parent, sibling)), is_safe=True)
@@ -291,7 +291,7 @@ _ETCD_PORT = 2379
 _SHORT = 60
 
 
-def quoted(value: Any) -> str:
+def quote(value: Any) -> str:
     """A value in the notation that YAML and JSON share."""
     return json.dumps(value, ensure_ascii=False)
 
@@ -334,7 +334,7 @@ def image(text: str) -> str:
     last, _, tag = last.partition(":")
     parts = {"repository": head + slash + last, "tag": tag, "digest": digest}
     inner = ", ".join(
-        f"{key}: {quoted(part) if key == 'tag' else part}" for key, part in parts.items() if part
+        f"{key}: {quote(part) if key == 'tag' else part}" for key, part in parts.items() if part
     )
     image_parts = {key: part for key, part in parts.items() if part}
     return (
@@ -345,7 +345,7 @@ def image(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    return text if re.fullmatch(r"[A-Za-z/][A-Za-z0-9/._-]*", text) else quoted(text)
+    return text if re.fullmatch(r"[A-Za-z/][A-Za-z0-9/._-]*", text) else quote(text)
 
 
 def _strip(text: str) -> Iterator[str]:
@@ -419,5 +419,5 @@ _CERTAIN = (_strip, _unit, _digest)
 
 def short(value: Any) -> str:
     """A value in a message: as YAML writes it, cut where it is long."""
-    text = quoted(value)
+    text = quote(value)
     return text if len(text) <= _SHORT else f"{text[: _SHORT - 1]}…"

@@ -140,7 +140,7 @@ def plan(
         elif not one_pass.is_deferred or len(refused_fixes) == refused_before:
             break
     return FixPlan(
-        files=_changed(read, contents),
+        files=_changed_files(read, contents),
         applied=tuple(applied),
         left_out=tuple(left_out),
         before=replace(sources, contents=read),
@@ -148,7 +148,9 @@ def plan(
     )
 
 
-def _changed(read: Mapping[str, bytes], contents: Mapping[str, bytes]) -> tuple[FixedFile, ...]:
+def _changed_files(
+    read: Mapping[str, bytes], contents: Mapping[str, bytes]
+) -> tuple[FixedFile, ...]:
     """The files that change; two names of one file, by a link, are one file."""
     changed: dict[str, FixedFile] = {}
     for name, content in read.items():
@@ -260,7 +262,7 @@ class _Pass:
 
     def run(self) -> None:
         """Write the fixes into the contents."""
-        problems = list(resolve.located(self._loaded, *self._release))
+        problems = list(resolve.with_paths(self._loaded, *self._release))
         self._order = {id(problem): index for index, (_, problem) in enumerate(problems)}
         rivals = _rivals(problems)
         candidates: list[_PendingFix] = []
@@ -277,7 +279,7 @@ class _Pass:
         checked = [item for item in candidates if item.is_checked]
         if checked:
             loaded = load_sources(replace(self._sources, contents=self._contents))
-            self._know(resolve.located(loaded, *self._release))
+            self._know(resolve.with_paths(loaded, *self._release))
             self._write_checked(checked)
         self.applied.sort(key=lambda note: self._order[id(note.problem)])
         self.left_out.sort(key=lambda note: self._order[id(note.problem)])
@@ -363,7 +365,7 @@ class _Pass:
             del self.applied[noted:], self.left_out[left:]
             for item in tried:
                 self._written.discard(item.mark)
-            blamed = _blamed(tried, new) if tried[1:] else tried
+            blamed = _fixes_to_blame(tried, new) if tried[1:] else tried
             for item in blamed:
                 self._refuse(item, _instead(item, new))
             if not blamed:
@@ -456,7 +458,7 @@ class _Pass:
             loaded = load_sources(replace(self._sources, contents=self._contents))
         except InputError as error:
             return [((), error.problem)]
-        problems = resolve.located(loaded, *self._release)
+        problems = resolve.with_paths(loaded, *self._release)
         ours = {item.fix.key or item.path for item in items}
         renamed = [item.fix.key for item in items if item.fix.key and item.fix.is_safe]
 
@@ -477,7 +479,7 @@ class _Pass:
         self._is_cut = len(problems) > PROBLEMS_MAX
 
 
-def _blamed(
+def _fixes_to_blame(
     items: Sequence[_PendingFix], new: Sequence[tuple[ValuesPath, Problem]]
 ) -> list[_PendingFix]:
     """The fixes at whose place a new problem is, or else those beside one."""

@@ -75,7 +75,7 @@ def trial(number: int, name: str, assignment: Assignment, at: float) -> Record:
     }
 
 
-def exhausted(reason: str, at: float) -> Record:
+def search_end(reason: str, at: float) -> Record:
     """Return the record that the search has nothing more to propose."""
     return {"t": "exhausted", "why": reason, "at": at}
 

@@ -26,7 +26,7 @@ from allranks.values.rules import (
     storage,
     torchrun,
 )
-from allranks.values.rules.base import EVERYTHING, Finding, Rule, View, path, resolved
+from allranks.values.rules.base import EVERYTHING, Finding, Rule, View, path, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -53,7 +53,7 @@ def check(
         namespace: its namespace, where one is given.
         unreadable: paths the schema has refused; rules that read there are left out.
     """
-    problems = located(loaded_values, locate, release, namespace, unreadable)
+    problems = with_paths(loaded_values, locate, release, namespace, unreadable)
     return [problem for _, problem in in_file_order(loaded_values, problems)]
 
 
@@ -65,7 +65,7 @@ def warnings(
     return [problem for _, problem in in_file_order(loaded_values, problems)]
 
 
-def located(
+def with_paths(
     values: Mapping[str, Any],
     locate: Callable[[ValuesPath], str],
     release: str = "",
@@ -117,12 +117,12 @@ def _run(
     for rule in selected_rules:
         if rule.workload not in ("", view.workload):
             continue
-        reads = [resolved(path(read), view.workload) for read in rule.reads]
+        reads = [resolve(path(read), view.workload) for read in rule.reads]
         if any(_touches(read, place) for read in reads for place in above):
             continue
         for finding in _findings(rule, view):
             if finding.path not in unreadable_paths:
-                place = sweep_trial.placed(values, finding.path)
+                place = sweep_trial.in_sweep(values, finding.path)
                 problems.setdefault(place, _problem(replace(finding, path=place), locate))
     return list(problems.items())
 

@@ -14,7 +14,7 @@ from allranks.errors import InvalidValues
 from allranks.layout.compute import compute
 from allranks.model.job_spec import JobSpec
 from allranks.schema import paths, set_flags
-from allranks.schema.validate import located
+from allranks.schema.validate import with_paths
 from allranks.values import check
 from allranks.values.merge import merge
 from allranks.values.resolve import resolve, typed
@@ -170,7 +170,7 @@ def test_raw_kubernetes_pieces_crash_nothing(place: tuple[Any, ...]) -> None:
         node[place[-1]] = junk
         base = {"image": {"repository": "a/b"}, "command": ["x"]}
         values = merge(defaults("torchrun"), base | given_values)
-        schema_problems = located("torchrun", values, lambda _: "")
+        schema_problems = with_paths("torchrun", values, lambda _: "")
         broken = [path for path, _ in schema_problems]
         problems = check.check(values, lambda _: "", unreadable=broken)
         if not schema_problems and not problems:
@@ -251,7 +251,7 @@ def test_each_flag_that_is_offered_mends_what_it_is_offered_for(
     folder: Path, path: ValuesPath, slip: str, kind: str
 ) -> None:
     """Whatever slip, wherever: a fix that is a flag to paste leaves no problem at its place."""
-    flag = (kind, f"{set_flags.shown(path)}={slip}")
+    flag = (kind, f"{set_flags.show_path(path)}={slip}")
     problem = _first_problem(folder, flag)
     if problem is not None and problem.hint.startswith("write --"):
         _check_mended(flag, problem)

@@ -249,7 +249,7 @@ def clause(group: MemberGroup, waiting: Iterable[ObservedPod], uncreated: int, r
         refusal: the API server's message; "" where it refused none.
     """
     if uncreated and refusal:
-        return create_errors.refused(refusal).clause(plural(uncreated, f"{group.type} pod"))
+        return create_errors.create_cause(refusal).clause(plural(uncreated, f"{group.type} pod"))
     causes: Counter[Cause] = Counter()
     for pod, _ in zip(waiting, range(_READ_MAX), strict=False):
         parts = pod_json.read_pod(pod.manifest)
