@@ -53,7 +53,7 @@ def check(
         namespace: its namespace, where one is given.
         unreadable: paths the schema has refused; rules that read there are left out.
     """
-    problems = with_paths(loaded_values, locate, release, namespace, unreadable)
+    problems = located(loaded_values, locate, release, namespace, unreadable)
     return [problem for _, problem in in_file_order(loaded_values, problems)]
 
 
@@ -65,7 +65,7 @@ def warnings(
     return [problem for _, problem in in_file_order(loaded_values, problems)]
 
 
-def with_paths(
+def located(
     values: Mapping[str, Any],
     locate: Callable[[ValuesPath], str],
     release: str = "",

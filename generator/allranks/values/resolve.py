@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from allranks.errors import InvalidValues
 from allranks.schema.validate import in_file_order
-from allranks.schema.validate import with_paths as schema_problems
+from allranks.schema.validate import located as schema_problems
 from allranks.values import check
 from allranks.values.sources import load_sources
 from allranks.yamlio import scalars
@@ -61,13 +61,13 @@ def refuse(
     Raises:
         InvalidValues: they are; every problem is in it.
     """
-    problems = with_paths(loaded, release, namespace, is_local=is_local)
+    problems = located(loaded, release, namespace, is_local=is_local)
     if problems:
         ordered = in_file_order(loaded.values, problems)
         raise InvalidValues([problem for _, problem in ordered])
 
 
-def with_paths(
+def located(
     loaded: Loaded, release: str = "", namespace: str = "", *, is_local: bool = False
 ) -> list[tuple[ValuesPath, Problem]]:
     """The problems that the schema and the rules find in loaded values.
@@ -88,7 +88,7 @@ def with_paths(
 
     schema_findings = schema_problems(loaded.workload, loaded.values, loaded.where, as_typed)
     unreadable = tuple(path for path, _ in schema_findings)
-    return schema_findings + check.with_paths(
+    return schema_findings + check.located(
         loaded.values, loaded.where, release, namespace, unreadable, is_local=is_local
     )
 

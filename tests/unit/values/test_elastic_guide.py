@@ -12,7 +12,7 @@ import yaml
 from allranks.layout import render
 from allranks.layout.compute import compute
 from allranks.model.job_spec import JobSpec
-from allranks.schema.validate import with_paths
+from allranks.schema.validate import located
 from allranks.values import check, frameworks
 from allranks.values.merge import merge
 from allranks.values.sources import defaults
@@ -31,7 +31,7 @@ def test_the_values_of_the_guide_are_valid() -> None:
     for block in blocks:
         assert "elastic" == block["workload"]
         values = merge(defaults("elastic"), block)
-        assert [] == with_paths("elastic", values, lambda _: "", lambda *_: "")
+        assert [] == located("elastic", values, lambda _: "", lambda *_: "")
         assert [] == check.check(values, lambda _: "")
 
 

@@ -18,7 +18,7 @@ from allranks.layout.compute import compute
 from allranks.model.job_spec import JobSpec
 from allranks.schema import paths
 from allranks.schema.validate import in_file_order
-from allranks.schema.validate import with_paths as schema_problems
+from allranks.schema.validate import located as schema_problems
 from allranks.sweep import naming
 from allranks.sweep.model import (
     ARG,
@@ -148,7 +148,7 @@ def prepare(request: SweepFlags) -> PreparedSweep:
         if not request.check_only:
             notes += shared_values_notes(merged.section, _first(prepared))
         prepared = replace(prepared, notes=tuple(notes))
-    return replace(_with_layout(prepared), owner=OwnerMark.new())
+    return replace(_laid_out(prepared), owner=OwnerMark.new())
 
 
 def _make_search(spec: SweepSpec, request: SweepFlags) -> None:
@@ -190,7 +190,7 @@ def _odd_choices(request: SweepRequest) -> list[str]:
 
 def restore(state: SweepState) -> PreparedSweep:
     """Return a prepared sweep from its journal alone, without its values files."""
-    return replace(_with_layout(_complete(state.spec, state.defaults, ())), owner=state.owner)
+    return replace(_laid_out(_complete(state.spec, state.defaults, ())), owner=state.owner)
 
 
 def without_journal(name: str, owner: OwnerMark) -> PreparedSweep:
@@ -269,7 +269,7 @@ def _complete(
     )
 
 
-def _with_layout(prepared: PreparedSweep) -> PreparedSweep:
+def _laid_out(prepared: PreparedSweep) -> PreparedSweep:
     """Return the sweep with a layout, if it is the same for all trials."""
     if not prepared.workload:
         return prepared
@@ -320,7 +320,7 @@ def _validate(prepared: PreparedSweep, request: SweepRequest, flags: SweepFlags)
         (path, message): Problem(
             paths.show(request.trial_path(path)), message, hint, request.trial_where(path)
         )
-        for path, message, hint in _misplaced_values(request)
+        for path, message, hint in _misplaced(request)
     }
     values: Mapping[str, Any] = {}
     set_by = {
@@ -349,7 +349,7 @@ def _validate(prepared: PreparedSweep, request: SweepRequest, flags: SweepFlags)
         raise InvalidValues([problem for _, problem in ordered])
 
 
-def _misplaced_values(request: SweepRequest) -> Iterator[_Fault]:
+def _misplaced(request: SweepRequest) -> Iterator[_Fault]:
     """Yield values that a trial cannot have, as path, message and fix."""
     for key in ("preset", "layout"):
         if request.shared.get(key):
@@ -389,7 +389,7 @@ def _problems(
 ) -> list[tuple[ValuesPath, Problem]]:
     schema_findings = schema_problems(str(values["workload"]), values, where, typed(where))
     broken = tuple(path for path, _ in schema_findings)
-    problems = schema_findings + check.with_paths(
+    problems = schema_findings + check.located(
         values, where, flags.release, flags.namespace, broken, is_local=flags.is_local
     )
     if problems:
