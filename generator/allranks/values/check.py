@@ -26,7 +26,7 @@ from allranks.values.rules import (
     storage,
     torchrun,
 )
-from allranks.values.rules.base import EVERYTHING, Finding, Rule, View, path, resolve
+from allranks.values.rules.base import EVERYTHING, Finding, Rule, View, path, resolved
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -117,7 +117,7 @@ def _run(
     for rule in selected_rules:
         if rule.workload not in ("", view.workload):
             continue
-        reads = [resolve(path(read), view.workload) for read in rule.reads]
+        reads = [resolved(path(read), view.workload) for read in rule.reads]
         if any(_touches(read, place) for read in reads for place in above):
             continue
         for finding in _findings(rule, view):

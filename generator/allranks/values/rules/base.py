@@ -71,7 +71,7 @@ class View:
 
     def path(self, dotted: str, *more: str | int) -> ValuesPath:
         """A path as `path` makes it, with the section's name in place of ``own``."""
-        return resolve((*dotted.split("."), *more), self.workload)
+        return resolved((*dotted.split("."), *more), self.workload)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class Rule:
     cluster: bool = False
 
 
-def resolve(keys: ValuesPath, workload: str) -> ValuesPath:
+def resolved(keys: ValuesPath, workload: str) -> ValuesPath:
     """A path with the name of a workload's section in place of ``own``."""
     return (workload, *keys[1:]) if keys[:1] == (OWN,) else keys
 
