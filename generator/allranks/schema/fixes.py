@@ -56,7 +56,7 @@ class Fix(str):
         """Whether it names a value or a key, and not words alone."""
         return self.value is not NOTHING or bool(self.key)
 
-    def with_words(self, sentence: str) -> Fix:
+    def worded(self, sentence: str) -> Fix:
         """The same fix in other words."""
         return Fix(sentence, value=self.value, key=self.key, is_safe=self.is_safe)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from allranks.schema import paths, suggestions
 from allranks.schema.fixes import NOTHING, Fix, write
-from allranks.schema.suggestions import quote, short
+from allranks.schema.suggestions import quoted, short
 from allranks.schema.validator import first_duplicate
 from allranks.yamlio import scalars
 
@@ -91,7 +91,7 @@ def _actual(violation: Violation, token_of: TypedText) -> str:
     """The value as the user typed it, where that is known: 1e-5, not 1e-05."""
     value = violation.instance
     if isinstance(value, (bool, int, float)):
-        return token_of(violation.path, value) or quote(value)
+        return token_of(violation.path, value) or quoted(value)
     return short(value)
 
 
@@ -115,23 +115,23 @@ def _type(engine: Engine, violation: Violation, token_of: TypedText) -> _Words:
         fix = 'write "" for an empty string, or remove the key'
         return f"is empty (null), not {expected}", fix if "string" in types else "remove the key"
     if isinstance(value, float) and "integer" in types:
-        fix = _quote(actual) if "string" in types else _whole(value)
+        fix = _quoted(actual) if "string" in types else _whole(value)
         return f"{actual} is a fraction, not {expected}", fix
     hint = _type_hint(engine, violation, actual, types)
     if isinstance(value, str) and isinstance(hint, Fix) and token_of(violation.path, value):
-        hint = _unquote(hint)
+        hint = _unquoted(hint)
     if isinstance(value, (dict, list)):
         return f"{_kind(value)} is given, {actual}, not {expected}", hint
     return f"{actual} is {_kind(value)}, not {expected}", hint
 
 
-def _unquote(fix: Fix) -> Fix:
+def _unquoted(fix: Fix) -> Fix:
     """The fix of a text that has no quotes to remove, as one after a `|` has none."""
     if "quotes" not in fix:
         return fix
     if fix.value is NOTHING:
-        return fix.with_words(fix.in_flag)
-    return fix.with_words(f"write it on the line of its key: {quote(fix.value)}")
+        return fix.worded(fix.in_flag)
+    return fix.worded(f"write it on the line of its key: {quoted(fix.value)}")
 
 
 def _whole(value: float) -> str:
@@ -153,19 +153,19 @@ def _type_hint(  # noqa: PLR0911 - one for each pair of types
         if _expectation(violation).startswith("a size") and not isinstance(value, bool):
             # A guess: whoever leaves the unit out may mean another.
             return write(f"{actual}Gi", f"{actual}Gi", form="name the unit: {}")
-        return _quote(actual) if engine.accepts(violation.schema, actual) else ""
+        return _quoted(actual) if engine.accepts(violation.schema, actual) else ""
     if "array" in types:
         item = engine.resolve(violation.schema.get("items", {}))
         # A list of texts gets what was typed as a text; one of numbers too keeps the number.
         is_text = not engine.accepts(item, value)
-        return _list([actual if is_text else value], quote(actual) if is_text else actual)
+        return _list([actual if is_text else value], quoted(actual) if is_text else actual)
     if "boolean" in types and value in (0, 1):
-        return write(bool(value), quote(bool(value)), is_safe=True)
+        return write(bool(value), quoted(bool(value)), is_safe=True)
     return _map_hint(violation) if "object" in types else ""
 
 
-def _quote(text: str) -> Fix:
-    return write(text, quote(text), form="quote it: {}", is_safe=True)
+def _quoted(text: str) -> Fix:
+    return write(text, quoted(text), form="quote it: {}", is_safe=True)
 
 
 def _list(items: list[Any], text: str) -> Fix:
@@ -174,7 +174,7 @@ def _list(items: list[Any], text: str) -> Fix:
 
 def _truth(value: bool, text: str) -> Fix:  # noqa: FBT001 - it is what is written
     is_safe = suggestions.is_flag(text)
-    return write(value, quote(value), form="write {} without quotes", is_safe=is_safe)
+    return write(value, quoted(value), form="write {} without quotes", is_safe=is_safe)
 
 
 def _container_hint(engine: Engine, violation: Violation, types: list[str]) -> str:
@@ -186,7 +186,7 @@ def _container_hint(engine: Engine, violation: Violation, types: list[str]) -> s
         return f"write the name alone: {value['name']}"
     for guess in _inside(value):
         if engine.accepts(violation.schema, guess):
-            return write(guess, quote(guess))
+            return write(guess, quoted(guess))
     if "array" in types:
         return "write it as a list, each item after a dash"
     if "string" in types and violation.path and isinstance(violation.path[-1], int):
@@ -348,7 +348,7 @@ def _enum(engine: Engine, violation: Violation, _: TypedText) -> _Words:
 
 def _choice(choice: Any) -> str:
     """One of the values of an enumeration, as YAML has it."""
-    return choice or '""' if isinstance(choice, str) else quote(choice)
+    return choice or '""' if isinstance(choice, str) else quoted(choice)
 
 
 def _flag_hint(violation: Violation) -> str:

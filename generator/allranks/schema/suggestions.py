@@ -291,7 +291,7 @@ _ETCD_PORT = 2379
 _SHORT = 60
 
 
-def quote(value: Any) -> str:
+def quoted(value: Any) -> str:
     """A value in the notation that YAML and JSON share."""
     return json.dumps(value, ensure_ascii=False)
 
@@ -334,7 +334,7 @@ def image(text: str) -> str:
     last, _, tag = last.partition(":")
     parts = {"repository": head + slash + last, "tag": tag, "digest": digest}
     inner = ", ".join(
-        f"{key}: {quote(part) if key == 'tag' else part}" for key, part in parts.items() if part
+        f"{key}: {quoted(part) if key == 'tag' else part}" for key, part in parts.items() if part
     )
     image_parts = {key: part for key, part in parts.items() if part}
     return (
@@ -345,7 +345,7 @@ def image(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    return text if re.fullmatch(r"[A-Za-z/][A-Za-z0-9/._-]*", text) else quote(text)
+    return text if re.fullmatch(r"[A-Za-z/][A-Za-z0-9/._-]*", text) else quoted(text)
 
 
 def _strip(text: str) -> Iterator[str]:
@@ -419,5 +419,5 @@ _CERTAIN = (_strip, _unit, _digest)
 
 def short(value: Any) -> str:
     """A value in a message: as YAML writes it, cut where it is long."""
-    text = quote(value)
+    text = quoted(value)
     return text if len(text) <= _SHORT else f"{text[: _SHORT - 1]}…"

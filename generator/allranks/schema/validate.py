@@ -97,7 +97,7 @@ def _problem(
     source = locate(violation.path)
     if set_flags.is_flag(source):
         sentence = _as_flag(judge, violation, source, hint)
-        hint = hint.with_words(sentence) if isinstance(hint, Fix) else sentence
+        hint = hint.worded(sentence) if isinstance(hint, Fix) else sentence
     return Problem(paths.show(violation.path), message, hint, source)
 
 
