@@ -100,7 +100,7 @@ def of(action: actions.Action, state: SweepState, at: float) -> Record | None:
 
     Args:
         action: an action of `decide`; the answer to `Propose` is recorded by `trial` or
-            `exhausted`.
+            `search_end`.
         state: the state of the sweep that was decided on.
         at: now.
     """
