@@ -73,6 +73,7 @@ class Zygote:
             "words": [os.fsdecode(word) for word in words],
             "folder": str(folder),
             "environment": dict(environment),
+            "cores": sorted(os.sched_getaffinity(0)),
         }
         request = json.dumps(call).encode()
         socket.send_fds(self._connection, [len(request).to_bytes(_LENGTH, "little")], theirs)

@@ -4,8 +4,8 @@
 
 To load Python and the libraries is most of what a call costs that refuses its input. What runs in
 the child is the program itself, from its start function on, with the words, the environment, the
-folder and the streams of its own call. What differs: its modules are loaded, and the calls of one
-test worker order their sets alike. So this is for tests whose subject is neither.
+folder, the streams and the cores of its own call. What differs: its modules are loaded, and the
+calls of one test worker order their sets alike. So this is for tests whose subject is neither.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from allranks import start
 # What only some calls need, and an extra may lack.
 _LEFT_OUT = ("allranks.sweep.search", "allranks.sweep.reporting", "allranks.sweep.storage")
 _LOCALE = "LC_CTYPE"  # Python sets it for itself where the environment names no locale
-LENGTH = 4  # bytes of a number
+_LENGTH = 4  # bytes of a number
 
 
 def _load() -> None:
@@ -41,6 +41,7 @@ def _become(request: bytes, descriptors: list[int]) -> None:
         os.dup2(descriptor, number)
         os.close(descriptor)
     call = json.loads(request)
+    os.sched_setaffinity(0, call["cores"])
     os.chdir(call["folder"])
     locale = os.environ.get(_LOCALE)
     os.environ.clear()
@@ -53,7 +54,7 @@ def _become(request: bytes, descriptors: list[int]) -> None:
 def serve(connection: socket.socket) -> int:
     """Fork for each request, one after the other; in the child the exit code of its call."""
     while True:
-        head, descriptors, _, _ = socket.recv_fds(connection, LENGTH, 3)
+        head, descriptors, _, _ = socket.recv_fds(connection, _LENGTH, 3)
         if not head:
             return 0
         with connection.makefile("rb") as stream:
@@ -65,10 +66,10 @@ def serve(connection: socket.socket) -> int:
             return start.cli()
         for descriptor in descriptors:
             os.close(descriptor)
-        connection.sendall(child.to_bytes(LENGTH, "little"))
+        connection.sendall(child.to_bytes(_LENGTH, "little"))
         _, status = os.waitpid(child, 0)
         code = os.waitstatus_to_exitcode(status)
-        connection.sendall(code.to_bytes(LENGTH, "little", signed=True))
+        connection.sendall(code.to_bytes(_LENGTH, "little", signed=True))
 
 
 if __name__ == "__main__":
