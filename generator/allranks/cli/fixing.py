@@ -116,8 +116,8 @@ def _is_wanted(console: Console, plan: FixPlan, request: FixRequest) -> bool:
         console.note(f"nothing was written to {where}")
         raise
     if not answer:
-        why = ": there is no terminal to ask at; add --yes" if answer is None else ""
-        console.note(f"nothing was written to {where}{why}")
+        reason = ": there is no terminal to ask at; add --yes" if answer is None else ""
+        console.note(f"nothing was written to {where}{reason}")
     return bool(answer)
 
 

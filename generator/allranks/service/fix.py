@@ -496,7 +496,7 @@ def _instead(item: _PendingFix, new: Sequence[tuple[ValuesPath, Problem]]) -> st
     """Why a fix is not written that brings about other problems."""
     if any(path == item.fix.key for path, _ in new):
         return f"it would be refused as {paths.show(item.fix.key)} as well"
-    path, problem = next(((path, told) for path, told in new if path == item.path), new[0])
+    path, problem = next((pair for pair in new if pair[0] == item.path), new[0])
     return f"then {paths.show(path)} would be refused: {problem.message}"
 
 
