@@ -143,7 +143,7 @@ def serves(cluster: KubeClient, resource_path: str) -> bool:
     return any(resource.get("name") == plural for resource in _served_resources(cluster, version))
 
 
-def unserved_objects(cluster: KubeClient, manifests: Iterable[Manifest]) -> tuple[str, ...]:
+def unserved(cluster: KubeClient, manifests: Iterable[Manifest]) -> tuple[str, ...]:
     """The objects whose kinds the cluster does not serve, as ``TrainingRun/demo``.
 
     Helm can neither upgrade nor uninstall a release that holds one.

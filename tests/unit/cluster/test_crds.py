@@ -92,10 +92,10 @@ def test_kinds_that_are_gone_are_seen(fake: Any) -> None:
     kinds = ("TrainingRun", "allranks.dev/v1alpha1"), ("Job", "batch/v1"), ("PodGroup", "x.sh/v1")
     manifests = [{"kind": kind, "apiVersion": of, "metadata": {"name": "d"}} for kind, of in kinds]
     client = fake.FakeCluster()
-    assert ("TrainingRun/d", "PodGroup/d") == crds.unserved_objects(client, manifests)
+    assert ("TrainingRun/d", "PodGroup/d") == crds.unserved(client, manifests)
     assert 2 == len(client.requests)
     client.objects["apis/x.sh", "v1"] = {"resources": [{"name": "podgroups", "kind": "PodGroup"}]}
-    assert ("TrainingRun/d",) == crds.unserved_objects(client, manifests)
+    assert ("TrainingRun/d",) == crds.unserved(client, manifests)
 
 
 def test_a_newer_definition_is_left_as_it_is(fake: Any) -> None:

@@ -326,7 +326,7 @@ def delete(cluster: KubeClient, home: ReleaseRef, *, timeout: float) -> DeletedR
     unserved: tuple[str, ...] = ()
     is_release = False
     if release is not None:
-        unserved = crds.unserved_objects(cluster, release.manifests)
+        unserved = crds.unserved(cluster, release.manifests)
         if unserved:
             cleanup.remove_release(cluster, home.name, home.namespace, release.manifests)
         is_release = bool(unserved) or releases.uninstall(home)

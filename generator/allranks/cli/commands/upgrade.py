@@ -77,7 +77,7 @@ def upgrade_command(
     release = releases.find(home)
     if release is None:
         raise runs.missing(cluster_target.cluster, home)
-    _check_kinds(name, crds.unserved_objects(cluster_target.cluster, release.manifests))
+    _check_kinds(name, crds.unserved(cluster_target.cluster, release.manifests))
     outlook = upgrade.preview(
         cluster_target.cluster, cluster_target.namespace, rendered.objects, release.manifests
     )
