@@ -137,9 +137,9 @@ class Helm:
             values: given last, exactly, as JSON on standard input.
             name: the release.
         """
-        given = [] if values is None else ["--values", "-"]
+        flags = [] if values is None else ["--values", "-"]
         stdin = "" if values is None else exact(values)
-        return self.run("template", name, chart, *args, *given, stdin=stdin).stdout
+        return self.run("template", name, chart, *args, *flags, stdin=stdin).stdout
 
     def refusal(
         self, chart: Path, *args: str | Path, values: Mapping[str, Any], name: str = "demo"

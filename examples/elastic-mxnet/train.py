@@ -90,8 +90,8 @@ def train_epoch(
     data.reset()
     for batch in data:
         with autograd.record():
-            found = nd.log_softmax(logits(weights, batch.data[0]))
-            loss = -nd.pick(found, batch.label[0]).mean()
+            likelihoods = nd.log_softmax(logits(weights, batch.data[0]))
+            loss = -nd.pick(likelihoods, batch.label[0]).mean()
         loss.backward()
         for key, weight in enumerate(weights):
             store.push(key, weight.grad)

@@ -82,7 +82,7 @@ def shares(weights: Weights, servers: int) -> list[list[str]]:
     """Which server holds which weights: the largest first, each to who has least."""
     held: list[list[str]] = [[] for _ in range(servers)]
     sizes = [0] * servers
-    for name in sorted(weights, key=lambda one: (-weights[one].numel(), one)):
+    for name in sorted(weights, key=lambda name: (-weights[name].numel(), name)):
         least = sizes.index(min(sizes))
         held[least].append(name)
         sizes[least] += weights[name].numel()
@@ -128,7 +128,9 @@ class Server:
             self._all_done.wait_for(lambda: len(self._done) >= workers)
 
     def _current(self) -> tuple[int, Weights]:
-        return self._updates, {name: one.detach().clone() for name, one in self._weights.items()}
+        return self._updates, {
+            name: weight.detach().clone() for name, weight in self._weights.items()
+        }
 
 
 class Mine:
@@ -154,7 +156,7 @@ def finish(worker: int, workers: int) -> None:
 
 def serve(args: argparse.Namespace, place: Place) -> None:
     """Hold this server's part of the weights until all others are done."""
-    weights = {name: one.detach() for name, one in build_model(args.seed).named_parameters()}
+    weights = {name: weight.detach() for name, weight in build_model(args.seed).named_parameters()}
     mine = shares(weights, place.servers)[place.index]
     Mine.server = Server({name: weights[name] for name in mine}, args.lr)
 
@@ -190,18 +192,20 @@ class Worker:
         self._place = place
         self._model = build_model(args.seed)
         self._weights = dict(self._model.named_parameters())
-        self._held = shares({k: one.detach() for k, one in self._weights.items()}, place.servers)
+        self._held = shares(
+            {k: weight.detach() for k, weight in self._weights.items()}, place.servers
+        )
         self._versions = [0] * place.servers
         self._train, self._test = load_data(args.seed)
 
     def train(self) -> float:
         """Train all epochs on this worker's share, then score; returns the test accuracy."""
-        self._take([rpc.rpc_async(f"ps-{one}", pull) for one in range(self._place.servers)])
+        self._take([rpc.rpc_async(f"ps-{server}", pull) for server in range(self._place.servers)])
         mine = torch.arange(self._place.index, len(self._train.labels), self._place.workers)
         for epoch in range(self._args.epochs):
             self._epoch(epoch, mine)
         rpc.rpc_sync("ps-0", finish, (self._place.index, self._place.workers), timeout=0)
-        self._take([rpc.rpc_async(f"ps-{one}", pull) for one in range(self._place.servers)])
+        self._take([rpc.rpc_async(f"ps-{server}", pull) for server in range(self._place.servers)])
         with torch.no_grad():
             right = self._model(self._test.images).argmax(1) == self._test.labels
         return right.float().mean().item()
@@ -237,16 +241,18 @@ class Worker:
         """Send the gradients and take the new weights; returns how stale the gradients were."""
         before = list(self._versions)
         calls = [
-            rpc.rpc_async(f"ps-{one}", push, ({name: self._weights[name].grad for name in held},))
-            for one, held in enumerate(self._held)
+            rpc.rpc_async(
+                f"ps-{server}", push, ({name: self._weights[name].grad for name in held},)
+            )
+            for server, held in enumerate(self._held)
         ]
         self._take(calls)
         # One of the updates between the two looks is our own.
         return max(now - old - 1 for now, old in zip(self._versions, before, strict=True))
 
     def _take(self, calls: list[torch.futures.Future[tuple[int, Weights]]]) -> None:
-        for one, call in enumerate(calls):
-            self._versions[one], weights = call.wait()
+        for server, call in enumerate(calls):
+            self._versions[server], weights = call.wait()
             with torch.no_grad():
                 for name, value in weights.items():
                     self._weights[name].copy_(value)

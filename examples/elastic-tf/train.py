@@ -76,7 +76,7 @@ class Model:
     @property
     def variables(self) -> list[tf.Variable]:
         """All of them, flat."""
-        return [one for pair in self.weights for one in pair]
+        return [variable for pair in self.weights for variable in pair]
 
 
 def serve(resolver: tf.distribute.cluster_resolver.TFConfigClusterResolver) -> None:
@@ -134,18 +134,18 @@ def train(
         report(
             epoch=epoch + 1,
             epochs=args.epochs,
-            loss=round(float(np.mean([one.fetch() for one in losses])), 4),
+            loss=round(float(np.mean([loss.fetch() for loss in losses])), 4),
             seconds=round(time.monotonic() - started, 2),
         )
-    return accuracy([one.numpy() for one in model.variables], args.seed + 1)
+    return accuracy([variable.numpy() for variable in model.variables], args.seed + 1)
 
 
 def accuracy(weights: list[np.ndarray], seed: int) -> float:
     """The share of new points that weights classify right; computed here, not on the workers."""
-    found, labels = spirals(2000, seed)
+    hidden, labels = spirals(2000, seed)
     for weight, shift in zip(weights[:-2:2], weights[1:-2:2], strict=True):
-        found = np.maximum(found @ weight + shift, 0)
-    logits = found @ weights[-2] + weights[-1]
+        hidden = np.maximum(hidden @ weight + shift, 0)
+    logits = hidden @ weights[-2] + weights[-1]
     return float(np.mean(np.argmax(logits, axis=1) == labels))
 
 

@@ -49,8 +49,8 @@ def discover(env: Mapping[str, str], port: int) -> dict[str, str]:
                 "MASTER_ADDR": first_host(Path(env["ALLRANKS_MPI_HOSTFILE"]).read_text()),
                 "MASTER_PORT": str(port),
             }
-    known = ", ".join(rank for rank, _, _ in FAMILIES)
-    raise SystemExit(f"not started by mpirun: none of {known} is set")
+    variables = ", ".join(rank for rank, _, _ in FAMILIES)
+    raise SystemExit(f"not started by mpirun: none of {variables} is set")
 
 
 def first_host(hostfile: str) -> str:

@@ -82,7 +82,7 @@ class Momentum:
 
     def __init__(self, model: nn.Module, lr: float, momentum: float) -> None:
         self._parameters = list(model.parameters())
-        self._velocities = [torch.zeros_like(each) for each in self._parameters]
+        self._velocities = [torch.zeros_like(parameter) for parameter in self._parameters]
         self._lr, self._momentum = lr, momentum
 
     @torch.no_grad()

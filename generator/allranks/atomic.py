@@ -28,7 +28,7 @@ def write(
     Raises:
         OSError: it cannot be written; the old file is untouched.
     """
-    with prepared(path, data, mode=mode, like=like) as partial:
+    with stage(path, data, mode=mode, like=like) as partial:
         partial.replace(path)
 
 
@@ -43,7 +43,7 @@ def create(path: Path, data: str | bytes, *, mode: int = 0o666) -> bool:
     Raises:
         OSError: it cannot be written.
     """
-    with prepared(path, data, mode=mode) as partial:
+    with stage(path, data, mode=mode) as partial:
         try:
             # A link, not a rename: it fails where the name is taken.
             path.hardlink_to(partial)
@@ -53,7 +53,7 @@ def create(path: Path, data: str | bytes, *, mode: int = 0o666) -> bool:
 
 
 @contextmanager
-def prepared(
+def stage(
     path: Path, data: str | bytes, *, mode: int = 0o666, like: os.stat_result | None = None
 ) -> Iterator[Path]:
     """The data in a hidden file beside the path, ready to take its place; gone afterwards.

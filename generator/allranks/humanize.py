@@ -34,7 +34,7 @@ def number_of(number: int, singular: str, many: str) -> str:
     return singular if number == 1 else many
 
 
-def shown(value: object) -> str:
+def shorten(value: object) -> str:
     """A value as Python writes it, cut to a length that fits a sentence."""
     text = repr(value)
     return text if len(text) <= _SHOWN_MAX else text[: _SHOWN_MAX - 1] + "…"

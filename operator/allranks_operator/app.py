@@ -73,7 +73,7 @@ class Operator:
                 restarted=lambda of, reason: self._metrics.watch_restarts.labels(
                     of.plural, reason
                 ).inc(),
-                on_error=self._watch_failed,
+                on_error=self._note_watch_failure,
             )
             for namespace in spaces
             for resource in WATCHED
@@ -228,7 +228,7 @@ class Operator:
     def _lacks(self) -> str:
         return self._executor.missing_permissions.describe()
 
-    def _watch_failed(self, resource: ApiResource, namespace: str, error: ApiError) -> None:
+    def _note_watch_failure(self, resource: ApiResource, namespace: str, error: ApiError) -> None:
         missing = isinstance(error, NotFoundError) and resource.extension
         tell = self._log.info if missing else self._log.warning
         tell(

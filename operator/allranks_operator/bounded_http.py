@@ -136,7 +136,7 @@ class Handler(BaseHTTPRequestHandler):
         self.server.expect(self.connection, ASK_SECONDS)
         return super().parse_request()
 
-    def received(self) -> None:
+    def lift_deadline(self) -> None:
         """Lift the deadline: the whole request is here, and the answer may take its time."""
         self.server.expect(self.connection, None)
 

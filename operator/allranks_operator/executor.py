@@ -33,7 +33,7 @@ from allranks.elastic.actions import (
     RecordEvent,
     WritePlanStatus,
 )
-from allranks.elastic.observed_pods import owned
+from allranks.elastic.observed_pods import is_owned
 from allranks.errors import (
     ApiError,
     BusyError,
@@ -300,7 +300,7 @@ class ActionExecutor:
         if not uid or (
             cached is not None
             and resource is not resources.SCALE_PLANS
-            and not owned(job["metadata"]["uid"], cached["metadata"])
+            and not is_owned(job["metadata"]["uid"], cached["metadata"])
         ):
             raise NotOwnedError
         self._api.delete(resource.path, namespace, name, uid=uid, grace=grace)

@@ -137,7 +137,7 @@ class Election:
     def _create(self, start: float) -> str:
         terms = self._terms
         body = leases.new(terms.name, terms.namespace, self._spec({}))
-        return self._sent(lambda: self._api.create(LEASES, terms.namespace, body), start)
+        return self._send(lambda: self._api.create(LEASES, terms.namespace, body), start)
 
     def _write(self, lease: Manifest, start: float) -> str:
         """Write the Lease over the version that was read; the fastest writer wins."""
@@ -152,11 +152,11 @@ class Election:
             "metadata": {**metadata, "annotations": notes},
             "spec": self._spec(lease),
         }
-        return self._sent(
+        return self._send(
             lambda: self._api.replace(LEASES, terms.namespace, terms.name, body), start
         )
 
-    def _sent(self, request: Callable[[], object], start: float) -> str:
+    def _send(self, request: Callable[[], object], start: float) -> str:
         """Send a request that acquires the Lease; return the reason where it failed, "" else."""
         try:
             request()
@@ -177,6 +177,6 @@ class Election:
         try:
             lease = self._api.get(LEASES, terms.namespace, terms.name)
             if leases.holder(lease) == terms.identity:
-                self._api.replace(LEASES, terms.namespace, terms.name, leases.released(lease))
+                self._api.replace(LEASES, terms.namespace, terms.name, leases.release(lease))
         except ApiError as error:
             self._on_error(error)  # it runs out by itself

@@ -149,13 +149,15 @@ class Machine:
 
     def processes(self, name: str = "run") -> list[psutil.Process]:
         """The living processes of a run's pods."""
-        return process_tree.marked(names.ENV_RUN, [str(self.folder(name).path)])
+        return process_tree.find_marked(names.ENV_RUN, [str(self.folder(name).path)])
 
     def supervisors(self, name: str = "run") -> tuple[psutil.Process, psutil.Process]:
         """The guardian and the supervisor of a run, once both are there."""
 
         def both() -> tuple[psutil.Process, psutil.Process] | None:
-            processes = process_tree.marked(names.ENV_SUPERVISOR, [str(self.folder(name).path)])
+            processes = process_tree.find_marked(
+                names.ENV_SUPERVISOR, [str(self.folder(name).path)]
+            )
             parents = {process: process_tree.parent(process) for process in processes}
             pids = {process.pid for process in processes}
             guardians = [

@@ -28,10 +28,10 @@ sys.stdin.read()
 @pytest.fixture
 def start() -> Iterator[int]:
     """A port that is free now, far from those that other tests ask for."""
-    with addresses.given_up():
+    with addresses.drop_claims():
         port = addresses.free_port(41500)
     yield port
-    with addresses.given_up():
+    with addresses.drop_claims():
         pass
 
 
@@ -42,7 +42,7 @@ def test_two_programs_that_choose_at_once_choose_different_ports(start: int) -> 
         assert other.stdout is not None
         theirs = int(other.stdout.readline())
         assert theirs >= start
-        with addresses.given_up():
+        with addresses.drop_claims():
             assert theirs != addresses.free_port(theirs)
         assert not addresses.claim(theirs)
         other.kill()

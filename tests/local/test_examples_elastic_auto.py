@@ -48,7 +48,9 @@ def events() -> list[tuple[str, str]]:
 
 def process(pod: str) -> psutil.Process:
     """The first process of a pod."""
-    processes = process_tree.marked(names.ENV_RUN, [str(store.run_folder("auto", "default").path)])
+    processes = process_tree.find_marked(
+        names.ENV_RUN, [str(store.run_folder("auto", "default").path)]
+    )
     return first_process(processes, pod)
 
 

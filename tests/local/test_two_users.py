@@ -145,8 +145,8 @@ def test_nobody_else_reads_what_a_run_leaves(going: Path, shared: Path) -> None:
 
 def test_nobody_else_ends_a_run(going: Path) -> None:
     """Neither by its processes, nor by its lock, nor with the command line."""
-    pids = [process.pid for process in process_tree.marked(names.ENV_RUN, [str(going)])] or [
-        process.pid for process in process_tree.marked("POD_NAME", ["run-0"])
+    pids = [process.pid for process in process_tree.find_marked(names.ENV_RUN, [str(going)])] or [
+        process.pid for process in process_tree.find_marked("POD_NAME", ["run-0"])
     ]
     assert pids
     for pid in pids:

@@ -61,14 +61,14 @@ def renewed(text: str, digests: dict[str, str]) -> str:
         text: the file's.
         digests: by image and tag.
     """
-    return _FROM.sub(lambda found: f"FROM {found['image']}@{digests[found['image']]}", text)
+    return _FROM.sub(lambda match: f"FROM {match['image']}@{digests[match['image']]}", text)
 
 
 def main(names: list[str]) -> None:
     """Renew the named files, or all."""
     files = [Path(name) for name in names] or containerfiles()
     texts = {file: file.read_text("utf-8") for file in files}
-    images = sorted({found["image"] for text in texts.values() for found in _FROM.finditer(text)})
+    images = sorted({match["image"] for text in texts.values() for match in _FROM.finditer(text)})
     digests = {image: newest(image) for image in images}
     for file, text in texts.items():
         changed = renewed(text, digests)

@@ -41,7 +41,7 @@ def clean(text: str) -> str:
     return _CONTROL.sub(_visible, text)
 
 
-def _escaped(match: re.Match[str]) -> str:
+def _escape(match: re.Match[str]) -> str:
     return f"\\u{ord(match[0]):04x}"
 
 
@@ -87,7 +87,7 @@ class Console:
         """Write the result as JSON."""
         text = json.dumps(data, indent=2, ensure_ascii=False)
         # JSON does not escape all characters that a terminal obeys or reads in another order.
-        _write(sys.stdout, _CONTROL.sub(_escaped, text) + "\n")
+        _write(sys.stdout, _CONTROL.sub(_escape, text) + "\n")
 
     def table(
         self,
@@ -458,15 +458,15 @@ def fit(
     """
     visible = dict(enumerate(columns))
     for title in spare:
-        if _needed(visible.values(), _READABLE) <= room:
+        if _needed_width(visible.values(), _READABLE) <= room:
             break
         visible = {at: column for at, column in visible.items() if column.title != title}
     most = max((column.width for column in columns), default=0)
-    while most > _LEAST and _needed(visible.values(), most) > room:
+    while most > _LEAST and _needed_width(visible.values(), most) > room:
         most -= 1
     widths = {at: _width(column, most) for at, column in visible.items()}
     if names_give and widths:
-        first, over = min(widths), max(0, _needed(visible.values(), most) - room)
+        first, over = min(widths), max(0, _needed_width(visible.values(), most) - room)
         widths[first] = max(min(widths[first], _NAME), widths[first] - over)
     return widths
 
@@ -475,7 +475,7 @@ def _width(column: FittedColumn, most: int) -> int:
     return column.width if column.firm else min(column.width, most)
 
 
-def _needed(columns: Iterable[FittedColumn], most: int) -> int:
+def _needed_width(columns: Iterable[FittedColumn], most: int) -> int:
     return sum(_width(column, most) + GAP for column in columns) - GAP
 
 

@@ -96,7 +96,7 @@ def rewrite(contents: Mapping[Path, tuple[bytes, bytes]]) -> None:
             try:
                 status = os.stat(path)  # noqa: PTH116 - links followed
                 real = Path(os.path.realpath(path))
-                partials[path] = stack.enter_context(atomic.prepared(real, after, like=status))
+                partials[path] = stack.enter_context(atomic.stage(real, after, like=status))
             except OSError as error:
                 raise refusal(error, path) from error
         _refuse_changed(contents)

@@ -80,11 +80,11 @@ def fix(console: Console, sources: Sources, request: FixRequest, validate: Valid
     except OSError:
         # The output that tells of it has failed.
         if is_written and console.json_errors:
-            console.note(_written(plan))
+            console.note(_summary(plan))
         raise
 
 
-def _written(plan: FixPlan) -> str:
+def _summary(plan: FixPlan) -> str:
     return f"wrote {plural(len(plan.applied), 'fix')} to {_names(plan)}"
 
 
@@ -116,8 +116,8 @@ def _is_wanted(console: Console, plan: FixPlan, request: FixRequest) -> bool:
         console.note(f"nothing was written to {where}")
         raise
     if not answer:
-        why = ": there is no terminal to ask at; add --yes" if answer is None else ""
-        console.note(f"nothing was written to {where}{why}")
+        reason = ": there is no terminal to ask at; add --yes" if answer is None else ""
+        console.note(f"nothing was written to {where}{reason}")
     return bool(answer)
 
 
@@ -136,7 +136,7 @@ def _tell(console: Console, plan: FixPlan, *, is_written: bool) -> None:
     for note in plan.left_out:
         console.note(f"{note.problem.path}: not fixed: {note.reason}")
     if is_written:
-        console.note(_written(plan))
+        console.note(_summary(plan))
 
 
 def _names(plan: FixPlan) -> str:

@@ -74,12 +74,12 @@ class FollowOptions:
         kinds = {str(manifest.get("kind")) for manifest in observation.objects}
         return replace(self, kinds=tuple(sorted(kinds)))
 
-    def chosen(self, pods: tuple[Manifest, ...], ranks: Ranks) -> list[Manifest]:
+    def choose_pods(self, pods: tuple[Manifest, ...], ranks: Ranks) -> list[Manifest]:
         """Return the pods whose logs are shown."""
         if self.logs == "none":
             return []
         if self.selection != ALL:
-            return ranks.chosen(pods, self.selection)
+            return ranks.choose(pods, self.selection)
         return list(pods) if self.logs == "all" else ranks.leading(pods)
 
 
@@ -205,7 +205,7 @@ class _Follower:
     def _update_tails(self, observation: Observation) -> None:
         if self._how.logs != "none":
             ranks = Ranks(observation.objects)
-            self.tails.look(self._how.chosen(observation.pods, ranks), ranks)
+            self.tails.look(self._how.choose_pods(observation.pods, ranks), ranks)
 
     def _note(self, status: RunStatus) -> None:
         before, self._status = self._status, status

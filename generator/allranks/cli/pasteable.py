@@ -97,12 +97,12 @@ def pasteable(
     """
 
     def completed(match: re.Match[str]) -> str:
-        return f"`{_completed(match[1], invocation, signature)}`"
+        return f"`{_complete(match[1], invocation, signature)}`"
 
     return _COMMAND.sub(completed, text)
 
 
-def _completed(
+def _complete(
     line: str, invocation: CommandLineParts, signature: Callable[[Sequence[str]], Signature | None]
 ) -> str:
     """Return a command with the typed flags that it takes; see `pasteable`."""

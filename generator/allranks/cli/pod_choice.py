@@ -51,7 +51,7 @@ def select_pods(
     ranks = Ranks(observation.objects)
     description = _describe(selection, ranks)
     selection = locate(cluster_target, observation, selection, by_line=by_line)
-    pods = ranks.chosen(observation.pods, selection)
+    pods = ranks.choose(observation.pods, selection)
     if pods:
         return pods, ranks
     if observation.pods and ranks.expects(selection, observation.pods):

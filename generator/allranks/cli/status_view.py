@@ -93,13 +93,13 @@ def _failed_first(status: RunStatus, failure: Failure) -> list[str]:
     if _are_its_end(message, log):
         message = []  # who leaves no message leaves the end of its log
     ranks = next((pod.ranks for pod in status.pods if pod.name == failure.pod), None)
-    log = list(_unreported(log, message, ranks, failure.process))
+    log = list(_unreported_lines(log, message, ranks, failure.process))
     if len(message) == 1:
         first, message = f"{first}: {message[0].strip()}", []
     return [first, *(f"  | {line}" for line in (*message, *log))]
 
 
-def _unreported(
+def _unreported_lines(
     log: Iterable[str], message: Sequence[str], ranks: range | None, rank: int | None
 ) -> Iterator[str]:
     """Yield the lines of a pod's log that are not in its message, and not of another rank.

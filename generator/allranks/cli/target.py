@@ -292,10 +292,10 @@ def _cluster_names(target: Target) -> list[str]:
         return []
     runs = [item["metadata"] for item in items if not cleanup.is_kept(item)]
     labelled = [run["labels"].get(names.APP_INSTANCE) for run in runs]
-    return [*filter(None, labelled), *_unreleased(cluster_target)]
+    return [*filter(None, labelled), *_jobs_without_release(cluster_target)]
 
 
-def _unreleased(cluster_target: ClusterTarget) -> list[str]:
+def _jobs_without_release(cluster_target: ClusterTarget) -> list[str]:
     """Return the ElasticJobs that were applied without helm: each is a run by its own name."""
     from allranks.cluster import paths
     from allranks.errors import AllranksError

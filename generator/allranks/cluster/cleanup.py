@@ -61,7 +61,7 @@ class Leftover:
 
     def __str__(self) -> str:
         """The object as kubectl names it: ``persistentvolumeclaims/demo-checkpoints``."""
-        return f"{paths.spoken(self.resource_path)}/{self.name}"
+        return f"{paths.kubectl_name(self.resource_path)}/{self.name}"
 
 
 def leftovers(cluster: KubeClient, release: str, namespace: str) -> tuple[Leftover, ...]:

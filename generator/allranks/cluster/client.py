@@ -297,7 +297,7 @@ def page_of(
 
 def _too_deep(request: ApiRequest, head: Manifest) -> str:
     """The message about an object that is nested too deep, and how to remove it."""
-    kind, name = paths.spoken(request.resource_path), head["metadata"]["name"]
+    kind, name = paths.kubectl_name(request.resource_path), head["metadata"]["name"]
     namespace = head["metadata"].get("namespace")
     scope, flag = (f" in namespace {namespace}", f" -n {namespace}") if namespace else ("", "")
     return (

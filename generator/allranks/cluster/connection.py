@@ -292,7 +292,7 @@ class Connection:
                 return answer
             refusal = answer.data  # of a stream it is read now
         except SSLError as error:
-            raise errors.untrusted(self.server, error) from error
+            raise errors.untrusted_server(self.server, error) from error
         except HTTPError as error:
             raise errors.unreachable(self.server, error) from error
         if answer.status == HTTPStatus.UNAUTHORIZED:

@@ -140,7 +140,7 @@ def serves(cluster: KubeClient, resource_path: str) -> bool:
         ToolError: the cluster does not answer.
     """
     version, _, plural = resource_path.rpartition("/")
-    return any(resource.get("name") == plural for resource in _served(cluster, version))
+    return any(resource.get("name") == plural for resource in _served_resources(cluster, version))
 
 
 def unserved(cluster: KubeClient, manifests: Iterable[Manifest]) -> tuple[str, ...]:
@@ -160,14 +160,15 @@ def unserved(cluster: KubeClient, manifests: Iterable[Manifest]) -> tuple[str, .
             continue  # Kubernetes' own
         if version not in served:
             served[version] = {
-                str(resource.get("kind")) for resource in _served(cluster, f"apis/{version}")
+                str(resource.get("kind"))
+                for resource in _served_resources(cluster, f"apis/{version}")
             }
         if manifest.get("kind") not in served[version]:
             problems.append(f"{manifest.get('kind')}/{manifest['metadata']['name']}")
     return tuple(problems)
 
 
-def _served(cluster: KubeClient, version: str) -> Sequence[Manifest]:
+def _served_resources(cluster: KubeClient, version: str) -> Sequence[Manifest]:
     """The resources of a group and version, as ``apis/batch/v1``; () for none."""
     group, _, name = version.rpartition("/")
     try:
@@ -281,7 +282,7 @@ def _conditions(entries: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     return {str(condition.get("type")): str(condition.get("status")) for condition in entries}
 
 
-def not_allowed(error: ToolError) -> ToolError:
+def forbidden(error: ToolError) -> ToolError:
     """The error for a user who may not change cluster-wide objects."""
     return type(error)(
         error.problem.message,

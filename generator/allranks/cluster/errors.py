@@ -65,7 +65,7 @@ class ApiRequest:
         """The request as a person reads it: ``list pods in namespace research``."""
         name = f" {self.name}" if self.name else ""
         inside = f" in namespace {self.namespace}" if self.namespace else ""
-        return f"{self.verb} {paths.spoken(self.resource_path)}{name}{inside}"
+        return f"{self.verb} {paths.kubectl_name(self.resource_path)}{name}{inside}"
 
     @property
     def method(self) -> str:
@@ -118,10 +118,10 @@ def refusal(
             hint="correct what is named; `allranks render` shows the whole object",
             **about,
         )
-    return _failed(server, request, message, retry_after, about)
+    return _request_error(server, request, message, retry_after, about)
 
 
-def _failed(
+def _request_error(
     server: str, request: ApiRequest, message: str, retry_after: str, about: dict[str, Any]
 ) -> ApiError:
     """The error for a request that says nothing wrong of itself."""
@@ -160,7 +160,7 @@ def _forbidden(server: str, request: ApiRequest, message: str, about: dict[str, 
 
 def right(request: ApiRequest) -> str:
     """The right that is missing, as a sentence to pass on."""
-    permission = f"{request.verb} on {paths.spoken(request.resource_path)}"
+    permission = f"{request.verb} on {paths.kubectl_name(request.resource_path)}"
     if request.namespace:
         return (
             f"ask for a Role with {permission} in namespace {request.namespace}; "
@@ -181,7 +181,8 @@ def _not_found(
     if not details.get("name"):
         # The server does not know the resource itself.
         return NotFoundError(
-            f"cannot {request}: {server} has no {paths.spoken(request.resource_path)}: {message}",
+            f"cannot {request}: {server} has no "
+            f"{paths.kubectl_name(request.resource_path)}: {message}",
             hint="it is an extension: ask who runs the cluster to install it",
             **about,
         )
@@ -247,7 +248,7 @@ def not_kubernetes(server: str) -> BusyError:
     )
 
 
-def untrusted(server: str, error: Exception) -> BusyError:
+def untrusted_server(server: str, error: Exception) -> BusyError:
     """The error for a server whose certificate is not trusted."""
     return BusyError(
         f"the connection to {server} is not trusted: {_cause(error)}",

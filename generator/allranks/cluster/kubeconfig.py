@@ -105,12 +105,12 @@ def _files(explicit: str | None) -> tuple[list[str], list[str]]:
         with suppress(RuntimeError):  # neither HOME nor the system names a home folder
             candidates = [str(Path.home() / ".kube" / "config")]
     # /dev/null is a usual way to say "no cluster": an empty file to kubectl, too.
-    paths = map(_expanded, candidates)
+    paths = map(_expand, candidates)
     files = [str(path) for path in paths if path.is_file() or path.is_char_device()]
     return files, candidates or ([] if path_list else ["~/.kube/config"])
 
 
-def _expanded(name: str) -> Path:
+def _expand(name: str) -> Path:
     try:
         return Path(name).expanduser()
     except RuntimeError:  # a ~ of nobody
@@ -128,7 +128,7 @@ def _refuse_nothing(paths: list[str]) -> None:
 
 def _refuse_folders(paths: list[str], origin: str) -> None:
     """Refuse a path that is a folder."""
-    folder = next((name for name in paths if _expanded(name).is_dir()), None)
+    folder = next((name for name in paths if _expand(name).is_dir()), None)
     if folder is not None:
         raise InputError(
             f"{origin} names {folder}, which is a folder",

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from allranks.cluster.pod_selection import container_status, created, main_container, writers
+from allranks.cluster.pod_selection import container_status, creation_time, main_container, writers
 from allranks.errors import AllranksError, ForbiddenError, NotFoundError
 from allranks.model import rank_lines
 from allranks.model.rank_lines import ALL, ONE, LineSelection, LogWriters
@@ -122,7 +122,7 @@ class Tails:
             pods: the chosen pods as they are now.
             ranks: which rank each is.
         """
-        for pod in sorted(pods, key=created):
+        for pod in sorted(pods, key=creation_time):
             container = main_container(pod)
             status = container_status(pod, container)
             state = status.get("state") or {}

@@ -202,8 +202,8 @@ class _Lookup:
 
     def controllers(self, selector: str) -> Manifests:
         """The Jobs and StatefulSets."""
-        jobs = _typed(_JOB, self.list(paths.JOBS, selector))
-        return jobs + _typed(_SET, self.list(paths.STATEFUL_SETS, selector))
+        jobs = _with_types(_JOB, self.list(paths.JOBS, selector))
+        return jobs + _with_types(_SET, self.list(paths.STATEFUL_SETS, selector))
 
     def elastic_jobs(
         self, fields: str = "", *, needed: bool, unread: Callable[[str], None] | None = None
@@ -225,7 +225,7 @@ class _Lookup:
                 field_selector=fields,
                 unread=unread,
             )
-            return _typed(_ELASTIC, jobs)
+            return _with_types(_ELASTIC, jobs)
         except NotFoundError:
             return []
         except ForbiddenError:
@@ -236,7 +236,7 @@ class _Lookup:
     def remains(self, release: str, selector: str) -> Manifests:
         """The objects of a release besides its pods: Helm's record, or its ConfigMap."""
         current = f"owner=helm,name={release},status!=superseded,status!=uninstalled"
-        record = _typed(_RECORD, self.optional(paths.SECRETS, current, metadata_only=True))
+        record = _with_types(_RECORD, self.optional(paths.SECRETS, current, metadata_only=True))
         if record:
             return record
         maps = self.optional(paths.CONFIG_MAPS, selector, metadata_only=True)
@@ -277,11 +277,11 @@ class _Lookup:
         running = {_release(controller) for controller in live}
         mine = [pod for pod in pods if _release(pod) in running]
         objects = self._workloads(live)
-        messages = [message for pod in mine if (message := _unplaced(pod)) is not None]
+        messages = [message for pod in mine if (message := _unplaced_reason(pod)) is not None]
         if messages:
             objects += self._pod_groups(live)
         if any(_CLAIM in message for message in messages):
-            objects += _typed(("v1", _CLAIM), self.optional(paths.CLAIMS))
+            objects += _with_types(("v1", _CLAIM), self.optional(paths.CLAIMS))
         events: Manifests = []
         if live and _is_stuck(live, mine):
             events += self.optional(paths.EVENTS, fields=_TELLING)
@@ -303,7 +303,7 @@ class _Lookup:
         for path in _WORKLOADS if uids else ():
             version = path.removeprefix("apis/").rpartition("/")[0]
             try:
-                return _typed((version, "Workload"), self.list(path, selector))
+                return _with_types((version, "Workload"), self.list(path, selector))
             except NotFoundError:
                 continue
             except ForbiddenError as error:
@@ -321,11 +321,11 @@ class _Lookup:
             )
             if any(marker in text(annotation.get(names.SCHEDULING)) for annotation in annotations):
                 version = path.removeprefix("apis/").rpartition("/")[0]
-                groups += _typed((version, "PodGroup"), self.optional(path))
+                groups += _with_types((version, "PodGroup"), self.optional(path))
         return groups
 
 
-def _typed(kind: tuple[str, str], manifests: Iterable[Manifest]) -> Manifests:
+def _with_types(kind: tuple[str, str], manifests: Iterable[Manifest]) -> Manifests:
     """The objects of a list with their type, which the list names only once."""
     return [{**manifest, "apiVersion": kind[0], "kind": kind[1]} for manifest in manifests]
 
@@ -340,7 +340,7 @@ def _is_elastic(manifest: Manifest) -> bool:
     return text(manifest, "metadata", "labels", names.WORKLOAD) == "elastic"
 
 
-def _unplaced(pod: Manifest) -> str | None:
+def _unplaced_reason(pod: Manifest) -> str | None:
     """The reason that no node takes a pod; None where one has."""
     scheduled = condition(items(pod, "status", "conditions"), "PodScheduled")
     return text(scheduled, "message") if scheduled.get("status") == "False" else None

@@ -79,7 +79,7 @@ def group(resource_path: str) -> str:
     return parts[1] if parts[0] == "apis" else ""
 
 
-def spoken(resource_path: str) -> str:
+def kubectl_name(resource_path: str) -> str:
     """The resource as kubectl names it: ``pods``, ``jobs.batch``, ``jobs.batch/status``."""
     resource, slash, part = plural(resource_path).partition("/")
     return ".".join(filter(None, (resource, group(resource_path)))) + slash + part

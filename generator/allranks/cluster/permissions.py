@@ -44,7 +44,7 @@ class Need:
 
     def __str__(self) -> str:
         """The permission for a person: ``create jobs.batch``."""
-        return f"{self.verb} {paths.spoken(self.resource_path)}"
+        return f"{self.verb} {paths.kubectl_name(self.resource_path)}"
 
 
 _TO_GRANT_ANY = Need("escalate", paths.ROLES)
@@ -68,11 +68,11 @@ def to_run(manifests: Iterable[Manifest], *, follow: bool) -> tuple[Need, ...]:
         if any(permission.resource_path == paths.ELASTIC_JOBS for permission in permissions):
             watched.append(paths.ELASTIC_JOBS)
         permissions += [Need(verb, path) for path in watched for verb in _FOLLOW]
-    permissions += _granted(manifests)
+    permissions += _granted_permissions(manifests)
     return tuple(dict.fromkeys(permissions))
 
 
-def _granted(manifests: Iterable[Manifest]) -> Iterator[Need]:
+def _granted_permissions(manifests: Iterable[Manifest]) -> Iterator[Need]:
     """The permissions that the Roles among the manifests grant."""
     roles = (manifest for manifest in manifests if manifest.get("kind") == "Role")
     for rule in (rule for role in roles for rule in role.get("rules") or ()):

@@ -78,7 +78,7 @@ class Ranks:
         roles = list(self._expected)
         return role or (roles[0] if len(roles) == 1 else "node")
 
-    def numbered(self, pod: str) -> RankIdentity | None:
+    def identify(self, pod: str) -> RankIdentity | None:
         """The role and number of a pod by its name; None where no controller creates it."""
         owner, _, index = pod.rpartition("-")
         for (_, name), first in self._first.items():
@@ -116,7 +116,7 @@ class Ranks:
                 return leads
         return [pod for _, pod in first]
 
-    def chosen(self, pods: Iterable[Manifest], selection: LineSelection = ALL) -> list[Manifest]:
+    def choose(self, pods: Iterable[Manifest], selection: LineSelection = ALL) -> list[Manifest]:
         """The pods that a selection may have lines of, by role, number and age."""
         selected_pods = []
         for pod in pods:
@@ -127,7 +127,7 @@ class Ranks:
 
     def _order(self, pod: Manifest) -> tuple[str, int, str]:
         identity = self.of(pod)
-        return identity.role, -1 if identity.rank is None else identity.rank, created(pod)
+        return identity.role, -1 if identity.rank is None else identity.rank, creation_time(pod)
 
     def _first_of(self, metadata: Manifest) -> int:
         for owner in metadata.get("ownerReferences") or ():
@@ -169,7 +169,7 @@ def with_rank(
     if launcher is None:
         places = processes.elastic(plan)
         for pod, ranks in places.items():
-            identity = Ranks(manifests).numbered(pod) if rank in ranks else None
+            identity = Ranks(manifests).identify(pod) if rank in ranks else None
             if identity is not None:
                 return identity
         if places:
@@ -179,7 +179,7 @@ def with_rank(
     spec = mapping(launcher, "spec", "template", "spec")
     table = processes.mpi(spec, hostfile)
     for pod, ranks in table.items():
-        identity = Ranks(manifests).numbered(pod) if rank in ranks else None
+        identity = Ranks(manifests).identify(pod) if rank in ranks else None
         if identity is not None:
             return identity
     if table:
@@ -195,7 +195,7 @@ def _role(manifest: Manifest) -> str:
     return text(manifest, "metadata", "labels", names.ROLE)
 
 
-def created(pod: Manifest) -> str:
+def creation_time(pod: Manifest) -> str:
     """The creation time, as a string that sorts."""
     return str(pod["metadata"].get("creationTimestamp") or "")
 

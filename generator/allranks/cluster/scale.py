@@ -72,11 +72,11 @@ def suspend(cluster: KubeClient, namespace: str, controllers: Controllers) -> tu
     _refuse_ended(controllers, "suspended")
     changed = []
     for job in controllers.jobs:
-        if not ended(job) and not job["spec"].get("suspend"):
+        if not has_ended(job) and not job["spec"].get("suspend"):
             _patch(cluster, paths.JOBS, job, namespace, {"spec": {"suspend": True}})
             changed.append(f"Job/{job['metadata']['name']}")
     for job in controllers.elastic_jobs:
-        if not ended(job) and not job["spec"].get("suspend"):
+        if not has_ended(job) and not job["spec"].get("suspend"):
             # The operator takes the pods away, the master's too, and keeps their count.
             _patch(cluster, paths.ELASTIC_JOBS, job, namespace, {"spec": {"suspend": True}})
             changed.append(f"ElasticJob/{job['metadata']['name']}")
@@ -114,11 +114,11 @@ def resume(
     _refuse_ended(controllers, "resumed")
     changed = []
     for job in controllers.jobs:
-        if not ended(job) and job["spec"].get("suspend"):
+        if not has_ended(job) and job["spec"].get("suspend"):
             _patch(cluster, paths.JOBS, job, namespace, {"spec": {"suspend": False}})
             changed.append(f"Job/{job['metadata']['name']}")
     for job in controllers.elastic_jobs:
-        if not ended(job) and job["spec"].get("suspend"):
+        if not has_ended(job) and job["spec"].get("suspend"):
             _patch(cluster, paths.ELASTIC_JOBS, job, namespace, {"spec": {"suspend": False}})
             changed.append(f"ElasticJob/{job['metadata']['name']}")
     for stateful_set in controllers.stateful_sets:
@@ -156,7 +156,7 @@ def resize(cluster: KubeClient, namespace: str, controller: Manifest, size: int)
     if controller.get("kind") == "StatefulSet":
         _patch(cluster, paths.STATEFUL_SETS, controller, namespace, {"spec": {"replicas": size}})
         return
-    if ended(controller):
+    if has_ended(controller):
         raise InputError(f"Job {name} has ended", hint="run it again to give it another size")
     body = {"spec": {"completions": size, "parallelism": size}}
     try:
@@ -168,7 +168,7 @@ def resize(cluster: KubeClient, namespace: str, controller: Manifest, size: int)
         ) from error
 
 
-def ended(job: Manifest) -> bool:
+def has_ended(job: Manifest) -> bool:
     """Whether a Job or ElasticJob has ended; a StatefulSet never does."""
     if job.get("kind") == names.ELASTIC_JOB:
         return (job.get("status") or {}).get("phase") in {"Succeeded", "Failed"}
@@ -181,7 +181,7 @@ def ended(job: Manifest) -> bool:
 
 def _refuse_ended(controllers: Controllers, action: str) -> None:
     jobs = (*controllers.jobs, *controllers.elastic_jobs)
-    if jobs and not controllers.stateful_sets and all(ended(job) for job in jobs):
+    if jobs and not controllers.stateful_sets and all(has_ended(job) for job in jobs):
         raise InputError(
             f"the run has ended; it cannot be {action}",
             hint=f"`{names.CLI} delete NAME` removes it, or run it again under another name",

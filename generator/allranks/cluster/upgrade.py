@@ -104,14 +104,14 @@ def preview(
                 missing.append(f"{kind}/{name}")
             continue
         changes = immutable_changes(manifest, live, before.get(_key(manifest)))
-        problem = _refused(cluster, namespace, resource_path, manifest)
+        problem = _server_refusal(cluster, namespace, resource_path, manifest)
         keeps = _keeps(live) if changes else ""
         # The dry run takes nothing away from an object that was not applied by the server, so a
         # field that is to go is only seen by the comparison.
         if problem or keeps or (changes and _changes_count(live)):
             obstacles.append(Obstacle(kind, name, resource_path, changes, problem, keeps))
     rendered = {_key(manifest) for manifest in new}
-    obstacles += _dropped(
+    obstacles += _dropped_controllers(
         cluster,
         namespace,
         (manifest for manifest in before.values() if _key(manifest) not in rendered),
@@ -119,7 +119,9 @@ def preview(
     return Outlook(tuple(obstacles), tuple(missing))
 
 
-def _dropped(cluster: KubeClient, namespace: str, old: Iterable[Manifest]) -> list[Obstacle]:
+def _dropped_controllers(
+    cluster: KubeClient, namespace: str, old: Iterable[Manifest]
+) -> list[Obstacle]:
     """The controllers missing from the new values: helm would delete them and their pods.
 
     A finished Job is no obstacle: nothing of it runs.
@@ -131,7 +133,7 @@ def _dropped(cluster: KubeClient, namespace: str, old: Iterable[Manifest]) -> li
             continue
         resource_path = paths.of_manifest(manifest)
         live = _find(cluster, resource_path, name, namespace)
-        if live is not None and not scale.ended(live):
+        if live is not None and not scale.has_ended(live):
             message = "the new values have no such object, so its pods would be deleted"
             obstacles.append(Obstacle(kind, name, resource_path, (), message))
     return obstacles
@@ -218,7 +220,9 @@ def _find(cluster: KubeClient, resource_path: str, name: str, namespace: str) ->
         return None
 
 
-def _refused(cluster: KubeClient, namespace: str, resource_path: str, manifest: Manifest) -> str:
+def _server_refusal(
+    cluster: KubeClient, namespace: str, resource_path: str, manifest: Manifest
+) -> str:
     """The server's refusal of a change; "" where it would accept it."""
     try:
         cluster.patch(
@@ -238,17 +242,17 @@ def _refused(cluster: KubeClient, namespace: str, resource_path: str, manifest: 
 
 def _keeps(live: Manifest) -> str:
     """The reason that an elastic job's fields must not change; "" where they may."""
-    if live.get("kind") != names.ELASTIC_JOB or scale.ended(live):
+    if live.get("kind") != names.ELASTIC_JOB or scale.has_ended(live):
         return ""
     return "" if (live.get("status") or {}).get("phase") == _SUSPENDED else _KEEPS
 
 
 def _changes_count(live: Manifest) -> bool:
     """Whether the comparison decides where the server would accept a change."""
-    return live.get("kind") != names.ELASTIC_JOB and not _server_applied(live)
+    return live.get("kind") != names.ELASTIC_JOB and not _is_server_applied(live)
 
 
-def _server_applied(live: Manifest) -> bool:
+def _is_server_applied(live: Manifest) -> bool:
     entries = live["metadata"].get("managedFields") or ()
     return any(
         entry.get("manager") == HELM and entry.get("operation") == "Apply" for entry in entries
@@ -338,7 +342,7 @@ def immutable_changes(
     """
     kind = str(new.get("kind"))
     changes: list[Change] = []
-    for path in _fixed(kind, live):
+    for path in _fixed_paths(kind, live):
         before = _at(applied, path) if applied is not None else _ABSENT
         changes += _compare(
             path, _at(new, path), _at(live, path), before, is_complete=applied is not None
@@ -350,7 +354,7 @@ def immutable_changes(
     return tuple(changes)
 
 
-def _fixed(kind: str, live: Manifest) -> tuple[_Path, ...]:
+def _fixed_paths(kind: str, live: Manifest) -> tuple[_Path, ...]:
     if kind == names.ELASTIC_JOB:
         roles = _at(live, ("spec", "replicaSpecs"))
         types = roles if isinstance(roles, dict) else ()
@@ -374,7 +378,7 @@ def _shrinking(new: Manifest, live: Manifest) -> Iterator[Change]:
     if requested is _ABSENT or there is _ABSENT:
         return
     if quantity.parse(str(requested)) < quantity.parse(str(there)):
-        yield Change(".".join(_CLAIM_SIZE), _shown(there), _shown(requested))
+        yield Change(".".join(_CLAIM_SIZE), _short(there), _short(requested))
 
 
 # --- comparing ------------------------------------------------------------------------------------
@@ -390,7 +394,7 @@ def _compare(
     """
     if new is _ABSENT:
         if live is not _ABSENT and applied is not _ABSENT:
-            yield Change(_spoken(path), _shown(live), "")
+            yield Change(_dotted_path(path), _short(live), "")
         return
     if isinstance(new, dict) and isinstance(live, dict):
         before = applied if isinstance(applied, dict) else {}
@@ -410,7 +414,7 @@ def _compare(
     if _empty(new) and live is _ABSENT and path != _RETRIES:
         return
     if not _same(path, new, live):
-        yield Change(_spoken(path), "" if live is _ABSENT else _shown(live), _shown(new))
+        yield Change(_dotted_path(path), "" if live is _ABSENT else _short(live), _short(new))
 
 
 def _compare_lists(
@@ -419,7 +423,7 @@ def _compare_lists(
     key = _KEYS.get(path[-1], "name")
     if not all(isinstance(item, dict) and key in item for item in (*new, *live)):
         if not _same(path, new, live):
-            yield Change(_spoken(path), _shown(live), _shown(new))
+            yield Change(_dotted_path(path), _short(live), _short(new))
         return
     desired = {str(item[key]): item for item in new}
     there = {str(item[key]): item for item in live}
@@ -473,11 +477,11 @@ def _at(value: Any, path: _Path) -> Any:
     return value
 
 
-def _spoken(path: _Path) -> str:
+def _dotted_path(path: _Path) -> str:
     return ".".join(path)
 
 
-def _shown(value: Any) -> str:
+def _short(value: Any) -> str:
     """A value for a person, on one line and shortened."""
     if isinstance(value, dict) and {"name"} <= value.keys() <= {"name", "value"}:
         value = value.get("value", "")  # a variable; its name stands in the path

@@ -166,7 +166,7 @@ class RunObserver:
         with self._lock:
             if kind != "DELETED":
                 self._items[path][name] = item
-            elif path in {paths.JOBS, paths.ELASTIC_JOBS} and scale.ended(item):
+            elif path in {paths.JOBS, paths.ELASTIC_JOBS} and scale.has_ended(item):
                 # Removed after its end (its TTL): how it ended is still the answer.
                 self._items[path][name] = item
             else:

@@ -102,7 +102,7 @@ def decide(view: JobView) -> Decision:
         *reconcile.pod_actions(job, target, difference),
         *plan_progress.writes,
         *_outcomes(admitted, view.now),
-        *(_superseded(plan, outcome) for plan, outcome in plan_progress.superseded),
+        *(_supersede_event(plan, outcome) for plan, outcome in plan_progress.superseded),
         *(action for action in pruned.actions if action not in master),
         *([edit] if edit is not None else []),
         *(_tell(job, note) for note in notes),
@@ -138,7 +138,7 @@ def orphan(plan: Manifest, now: float) -> Decision:
     """
     scale_plan = plans.read(plan)
     if scale_plan.finished:
-        return cleanup.left_behind(scale_plan, now)
+        return cleanup.delete_orphan(scale_plan, now)
     seconds = scale_plan.created_at + GRACE_SECONDS - now
     if seconds > 0:
         return Decision(requeue_after=seconds)
@@ -149,7 +149,8 @@ def orphan(plan: Manifest, now: float) -> Decision:
         message = "; ".join(("it names no job: set spec.ownerJob", *scale_plan.problems[:1]))
     outcome = PlanOutcome(PLAN_FAILED, events.NO_SUCH_JOB, message)
     return Decision(
-        None, (plan_status.write(scale_plan, outcome, now), _plan_failed(scale_plan, outcome))
+        None,
+        (plan_status.write(scale_plan, outcome, now), _plan_failure_event(scale_plan, outcome)),
     )
 
 
@@ -238,9 +239,9 @@ def _outcomes(admitted: AdmittedPlans, now: float) -> Iterator[Action]:
     for plan, outcome in admitted.done:
         yield plan_status.write(plan, outcome, now, PlanNotes(odd=plan.problems[:_PROBLEMS_SHOWN]))
         if outcome.phase == PLAN_FAILED:
-            yield _plan_failed(plan, outcome)
+            yield _plan_failure_event(plan, outcome)
         elif outcome.phase == PLAN_SUPERSEDED:
-            yield _superseded(plan, outcome)
+            yield _supersede_event(plan, outcome)
 
 
 def _plan_events(admitted: AdmittedPlans) -> Iterator[Action]:
@@ -253,11 +254,11 @@ def _plan_events(admitted: AdmittedPlans) -> Iterator[Action]:
             yield _about(fresh[key], events.PLAN_ODD, "; ".join(notes.odd))
 
 
-def _superseded(plan: ScalePlan, outcome: PlanOutcome) -> RecordEvent:
+def _supersede_event(plan: ScalePlan, outcome: PlanOutcome) -> RecordEvent:
     return _about(plan, events.PLAN_SUPERSEDED, outcome.message)
 
 
-def _plan_failed(plan: ScalePlan, outcome: PlanOutcome) -> RecordEvent:
+def _plan_failure_event(plan: ScalePlan, outcome: PlanOutcome) -> RecordEvent:
     return _about(plan, events.PLAN_FAILED, f"{outcome.reason}: {outcome.message}", warning=True)
 
 

@@ -145,7 +145,7 @@ def job_status(
         "observedGeneration": job.generation,
         "replicas": workers.active + workers.pending if workers is not None else 0,
         "selector": f"{names.EDL_NAME}={job.name},{names.EDL_TYPE}={names.ROLE_WORKER}",
-        "status": _nested(job, master, state, counts, stamp),
+        "status": _dlrover_block(job, master, state, counts, stamp),
         "conditions": [
             *training_run.standard(
                 items(job.status, "conditions"),
@@ -292,9 +292,9 @@ def _with_refusals(
     missing = sum(count.uncreated for count in counts.values())
     waits = []
     if refusals.trainers and missing:
-        waits.append((create_errors.refused(refusals.trainers), plural(missing, "pod")))
+        waits.append((create_errors.create_cause(refusals.trainers), plural(missing, "pod")))
     if refusals.master and not (master.phase or _runs(master)):
-        waits.append((create_errors.refused(refusals.master), "its master's pod"))
+        waits.append((create_errors.create_cause(refusals.master), "its master's pod"))
     if not waits:
         return state
     clauses = " and for ".join(cause.clause(pods) for cause, pods in waits)
@@ -310,7 +310,7 @@ def _members(count: _Count) -> int:
 # ---------------------------------------------------------------- the nested block
 
 
-def _nested(
+def _dlrover_block(
     job: ElasticJob,
     master: MasterView,
     state: _State,
@@ -393,14 +393,14 @@ def conditions(job: ElasticJob, pods: Sequence[Manifest], stamp: str) -> Iterato
     if job.problems:
         message = list_some(job.problems, _PROBLEMS_SHOWN, "; ")
         yield _condition(job, _ODD, JOB_ODD, message, stamp)
-    mixed = [f"{kind} pods run {images}" for kind, images in _mixed(pods)]
+    mixed = [f"{kind} pods run {images}" for kind, images in _mixed_images(pods)]
     if mixed:
         release = job.labels.get(names.APP_INSTANCE)
         message = "; ".join((*mixed, _FIX.format(release) if release else _DELETE))
         yield _condition(job, _MIXED, _SEVERAL_IMAGES, message, stamp)
 
 
-def _mixed(pods: Iterable[Manifest]) -> Iterator[tuple[str, str]]:
+def _mixed_images(pods: Iterable[Manifest]) -> Iterator[tuple[str, str]]:
     """Yield each type whose pods run several images, and those images with their counts."""
     by_type: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for pod in pods:

@@ -173,7 +173,7 @@ def _without_pod(
     notes.append(
         _replacement_event(f"pod {name} is somebody else's" if occupied else "its pod is gone")
     )
-    return _next(state if occupied else _disrupted(state))
+    return _next(state if occupied else _count_disruption(state))
 
 
 def _after_failure(
@@ -182,7 +182,7 @@ def _after_failure(
     disruption = pod_json.disruption(pod_json.read_pod(pod.manifest))
     if disruption:
         notes.append(_replacement_event(f"it was no failure ({disruption})"))
-        return _next(_disrupted(state)), None
+        return _next(_count_disruption(state)), None
     code, message = _exit_of(pod.manifest)
     if code == _FAILURE:
         return state, _end_of(code, message)
@@ -202,7 +202,7 @@ def _next(state: MasterState) -> MasterState:
     return replace(state, attempt=state.attempt + 1, observed=False)
 
 
-def _disrupted(state: MasterState) -> MasterState:
+def _count_disruption(state: MasterState) -> MasterState:
     return replace(state, disruptions=state.disruptions + 1)
 
 

@@ -95,7 +95,7 @@ class MemberGroup:
         return member.resource.over(self.resource)
 
 
-def grown(group: MemberGroup, more: int) -> MemberGroup:
+def grow(group: MemberGroup, more: int) -> MemberGroup:
     """Return a group with more members, on the lowest free ranks."""
     ranks = {member.rank for member in group.members}
     free = (rank for rank in itertools.count() if rank not in ranks)
@@ -128,7 +128,7 @@ def without(group: MemberGroup, removed_members: Iterable[Member]) -> MemberGrou
     )
 
 
-def migrated(group: MemberGroup, old: Member, resource: ResourceAmounts | None) -> MemberGroup:
+def migrate(group: MemberGroup, old: Member, resource: ResourceAmounts | None) -> MemberGroup:
     """Return a group with a new member beside an old one, which leaves once the new is ready."""
     fresh = replace(old, id=group.next_id, observed=False, resource=resource, renew=False)
     stays = [member for member in group.members if member.id != old.id]
@@ -139,7 +139,7 @@ def migrated(group: MemberGroup, old: Member, resource: ResourceAmounts | None) 
     )
 
 
-def changed(group: MemberGroup, members: Sequence[Member]) -> MemberGroup:
+def with_members(group: MemberGroup, members: Sequence[Member]) -> MemberGroup:
     """Return a group with other members, sorted by id."""
     return _with(group, tuple(members))
 

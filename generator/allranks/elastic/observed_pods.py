@@ -93,7 +93,9 @@ def sort(job: ElasticJob, pods: Iterable[Manifest]) -> ObservedPods:
     for pod in pods:
         metadata = mapping(pod.get("metadata"))
         name, labels = string(metadata.get("name")), mapping(metadata.get("labels"))
-        observed = _observed_pod(pod, metadata, labels, name) if owned(job.uid, metadata) else None
+        observed = (
+            _observed_pod(pod, metadata, labels, name) if is_owned(job.uid, metadata) else None
+        )
         if observed is None:
             (passing if _ends_soon(job, metadata) else foreign).add(name)
         elif observed.type == names.EDL_MASTER:
@@ -104,7 +106,7 @@ def sort(job: ElasticJob, pods: Iterable[Manifest]) -> ObservedPods:
     return ObservedPods(trainers, tuple(masters), frozenset(foreign), frozenset(passing))
 
 
-def owned(uid: str, metadata: Mapping[str, Any]) -> bool:
+def is_owned(uid: str, metadata: Mapping[str, Any]) -> bool:
     """Whether a job owns an object: it has our label and a controller reference with the job's uid.
 
     Args:

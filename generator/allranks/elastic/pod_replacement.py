@@ -123,15 +123,15 @@ class _ReplacementNotes:
     def events(self) -> Iterable[EventNote]:
         """Yield one Event for each kind of change, however many pods it concerns."""
         if self.adopted:
-            yield EventNote(events.PODS_ADOPTED, _listed(self.adopted, "adopted"), warning=True)
+            yield EventNote(events.PODS_ADOPTED, _list_pods(self.adopted, "adopted"), warning=True)
         for kind, clauses in self._replaced.items():
             total = self.so_far.get(kind, 0)
             outcome = f"replaced ({total} so far)" if total > len(clauses) else "replaced"
-            yield EventNote(events.PODS_REPLACED, _listed(clauses, outcome, kind))
+            yield EventNote(events.PODS_REPLACED, _list_pods(clauses, outcome, kind))
         yield from self._given_up[:_NAMED_MAX]
 
 
-def _listed(of: list[str], outcome: str, kind: str = "") -> str:
+def _list_pods(of: list[str], outcome: str, kind: str = "") -> str:
     noun = f"{kind} pod" if kind else "pod"
     return f"{plural(len(of), noun)} {outcome}: {list_some(of, _NAMED_MAX, '; ')}"
 
@@ -156,7 +156,7 @@ def _adopt(
         newest = {pod.rank: pod for pod in sorted(newer, key=lambda pod: pod.id)}
         adopted = [pod for pod in newest.values() if pod.rank not in ranks and not pod.deleting]
         members = [*group.members, *(Member(pod.id, pod.rank, observed=True) for pod in adopted)]
-        group = elastic_members.changed(group, sorted(members, key=lambda member: member.id))
+        group = elastic_members.with_members(group, sorted(members, key=lambda member: member.id))
         newest_id = max(pod.id for pod in newer)
         groups[kind] = replace(group, next_id=max(group.next_id, newest_id + 1))
         notes.adopted.extend(pod.name for pod in adopted)
@@ -194,7 +194,7 @@ class _PodReplacement:
             return self.group
         members.sort(key=lambda member: member.id)
         counted = replace(self.group, failures=self.failures, disruptions=self.disruptions)
-        return elastic_members.changed(counted, members)
+        return elastic_members.with_members(counted, members)
 
     def _name(self, member: Member) -> str:
         return f"{self._prefix}{member.id}"
@@ -202,7 +202,7 @@ class _PodReplacement:
     def _member(self, member: Member) -> Member:
         pod = self.observed.trainers.get(self._name(member))
         if self.job.suspend and not self.ending:
-            return _suspended(member, pod)
+            return _suspend(member, pod)
         if member.ended:
             return member
         if self.ending:
@@ -312,7 +312,7 @@ def _member_of_ending_job(member: Member, pod: ObservedPod | None) -> Member:
     return member
 
 
-def _suspended(member: Member, pod: ObservedPod | None) -> Member:
+def _suspend(member: Member, pod: ObservedPod | None) -> Member:
     """Return a member of a suspended job: it is created again later, unless it succeeded."""
     if member.ended:
         return member

@@ -73,7 +73,7 @@ def difference(
             if kind in possible and name not in observed.passing
         ]
     )
-    unwanted = tuple(_unwanted(job, target, observed, pod_names))
+    unwanted = tuple(_unwanted_pods(job, target, observed, pod_names))
     short = {kind for kind, _, _ in lacking}
     unsettled = short | {pod.type for pod, _ in unwanted}
     for kind, group in target.groups.items():
@@ -146,7 +146,7 @@ def _missing(
                 yield kind, member, name
 
 
-def _unwanted(
+def _unwanted_pods(
     job: ElasticJob, target: DesiredState, observed: ObservedPods, pod_names: Collection[str]
 ) -> Iterator[tuple[ObservedPod, str]]:
     """Yield the pods to delete, with the reason; a pod newer than the target is none of them."""

@@ -11,7 +11,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from allranks.errors import InputError
-from allranks.humanize import shown
+from allranks.humanize import shorten
 from allranks.k8s import quantity
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def read(data: Any, where: str, problems: list[str]) -> ResourceAmounts | None:
     """
     if not isinstance(data, dict):
         if data is not None:
-            problems.append(f"{where} is {shown(data)}, not a map of resources")
+            problems.append(f"{where} is {shorten(data)}, not a map of resources")
         return None
     cpu = _units(data, CPU, where, problems)
     memory = _units(data, MEMORY, where, problems)
@@ -104,13 +104,13 @@ def _units(data: Mapping[Any, Any], key: str, where: str, problems: list[str]) -
     try:
         exact = quantity.parse(value)
     except InputError:
-        problems.append(f"{where}.{key} is {shown(value)}, not a quantity such as 500m or 16Gi")
+        problems.append(f"{where}.{key} is {shorten(value)}, not a quantity such as 500m or 16Gi")
         return None
     units = ceil(exact * 1000) if key == CPU else ceil(exact)
     if units < 0:
-        problems.append(f"{where}.{key} is {shown(value)}; it cannot be less than 0")
+        problems.append(f"{where}.{key} is {shorten(value)}; it cannot be less than 0")
         return None
     if units > _MOST:
-        problems.append(f"{where}.{key} is {shown(value)}, which no node has")
+        problems.append(f"{where}.{key} is {shorten(value)}, which no node has")
         return None
     return units or None

@@ -64,9 +64,9 @@ def find(explicit: str | None = None, env: Mapping[str, str] | None = None) -> H
     program = explicit or env.get(names.ENV_HELM, "")
     if program:
         origin = "--helm" if explicit else names.ENV_HELM
-        binary = inspect(_named(program, origin, env))
+        binary = inspect(_find_named(program, origin, env))
         if not binary.supported:
-            raise _unsupported(binary)
+            raise _unsupported_error(binary)
         return binary
     first: MissingToolError | None = None
     for path in _candidates(env):
@@ -77,7 +77,7 @@ def find(explicit: str | None = None, env: Mapping[str, str] | None = None) -> H
             continue
         if binary.supported:
             return binary
-        first = first or _unsupported(binary)
+        first = first or _unsupported_error(binary)
     raise first or MissingToolError("there is no helm on PATH", hint=_GET_ONE)
 
 
@@ -139,7 +139,7 @@ def environment(env: Mapping[str, str], *, plugins: bool = False) -> dict[str, s
     return clean
 
 
-def _named(text: str, origin: str, env: Mapping[str, str]) -> Path:
+def _find_named(text: str, origin: str, env: Mapping[str, str]) -> Path:
     executable = shutil.which(text, path=env.get("PATH", os.defpath))
     if executable is not None:
         return Path(executable).absolute()
@@ -167,7 +167,7 @@ def _candidates(env: Mapping[str, str]) -> Iterator[Path]:
         yield versions[key]
 
 
-def _unsupported(binary: HelmBinary) -> MissingToolError:
+def _unsupported_error(binary: HelmBinary) -> MissingToolError:
     return MissingToolError(
         f"{binary.path} is Helm {binary.version}, which is not supported ({SUPPORTED} is)",
         hint=_GET_ONE,

@@ -113,12 +113,12 @@ def _postrender_first(report: str, before: str) -> Callable[[str], AllranksError
             )
         if not report and not _POSTRENDER_FAILED.search(text):
             return None
-        return _reported(report) or _postrender_stderr(text, before)
+        return _of_post_renderer(report) or _postrender_stderr(text, before)
 
     return rule
 
 
-def _reported(report: str) -> AllranksError | None:
+def _of_post_renderer(report: str) -> AllranksError | None:
     """Our post-renderer's own words: one problem per line, its fix indented below it."""
     body = report.strip().removeprefix(f"{names.POSTRENDER}: ").removeprefix("error: ")
     if not body:
@@ -132,7 +132,7 @@ def _postrender_stderr(text: str, before: str) -> AllranksError:
     inner = text.partition("error output:\n")[2].rpartition(": exit status")[0]
     if not inner.strip() and before.startswith(f"{names.POSTRENDER}: "):
         inner = before
-    return _reported(inner) or ToolError(
+    return _of_post_renderer(inner) or ToolError(
         f"the post-renderer failed: {text.splitlines()[-1]}",
         hint="run `allranks render` on the same values: it shows the post-renderer's own words",
     )
@@ -174,7 +174,7 @@ def _granting(match: re.Match[str]) -> AllranksError:
     )
 
 
-def _refused(kind: str, name: str, field: str, reason: str) -> AllranksError:
+def _of_api_server(kind: str, name: str, field: str, reason: str) -> AllranksError:
     """The error for a field that the API server rejects."""
     value = next((match.expand(to) for form, to in _VALUES if (match := form.search(field))), "")
     return RunError(
@@ -338,12 +338,12 @@ _RULES: tuple[Callable[[str], AllranksError | None], ...] = (
     _rule(
         r'(?P<kind>\w+)(?:\.[\w.]+)? "(?P<name>[^"]+)" is invalid: \[?(?P<field>\w[\w.\[\]]*): '
         r"(?P<reason>[^\n]*)",
-        lambda m: _refused(**m.groupdict()),
+        lambda m: _of_api_server(**m.groupdict()),
     ),
     _rule(
         r"\([^;)\n]*/(?P<name>[^;)\n]+); [^\n]*Kind=(?P<kind>\w+)\): \.(?P<field>\S+): "
         r"(?P<reason>field not declared in schema)",
-        lambda m: _refused(**m.groupdict()),
+        lambda m: _of_api_server(**m.groupdict()),
     ),
     _rule(
         r"Chart\.yaml file is missing|unable to detect chart at|non-absolute URLs should be|"

@@ -147,7 +147,7 @@ def own_folder() -> Iterator[Path]:
         ) from error
 
 
-def installed(binary: HelmBinary) -> list[Plugin]:
+def list_installed(binary: HelmBinary) -> list[Plugin]:
     """Our plugins in a helm's plugin folder, the post-renderer first; also the other major's."""
     within = folder(binary)
     versions = (_read(within / name) for name in (names.POSTRENDER, names.SWEEP_PLUGIN))
@@ -178,7 +178,7 @@ def uninstall(binary: HelmBinary) -> list[Path]:
     Raises:
         RunError: a folder cannot be removed.
     """
-    plugins = installed(binary)
+    plugins = list_installed(binary)
     for plugin in plugins:
         try:
             _remove(plugin.path)

@@ -129,7 +129,7 @@ def upgrade(home: ReleaseRef, chart: Path, values: Mapping[str, Any], *, post_re
         AllranksError: helm or the cluster refused, in our words.
     """
     words = ["upgrade", home.name, str(chart), "--skip-crds", "--reset-values", "--values", "-"]
-    if home.binary.major >= plugins.HELM_WITH_PLUGINS and _applied_by_server(home):
+    if home.binary.major >= plugins.HELM_WITH_PLUGINS and _is_server_applied(home):
         words.append("--force-conflicts")
     _apply(home, words, values, post_render=post_render)
 
@@ -156,7 +156,7 @@ def find(home: ReleaseRef) -> Release | None:
     try:
         data = _status(home)
     except UnknownKindError:  # Helm 4 also looks at the objects
-        return _recorded(home)
+        return _from_record(home)
     if data is None:
         return None
     return Release(
@@ -187,7 +187,7 @@ def _status(home: ReleaseRef) -> dict[str, Any] | None:
         return None
 
 
-def _recorded(home: ReleaseRef) -> Release:
+def _from_record(home: ReleaseRef) -> Release:
     """The release from its record alone, where the cluster has lost one of its kinds."""
     data = _record(home, ["get", "metadata", home.name])
     manifests = _call(home, ["get", "manifest", home.name])
@@ -207,7 +207,7 @@ def take_back(home: ReleaseRef) -> None:
             uninstall(home)
 
 
-def _applied_by_server(home: ReleaseRef) -> bool:
+def _is_server_applied(home: ReleaseRef) -> bool:
     """Whether the release was last applied server-side; only then helm takes --force-conflicts."""
     return (_status(home) or {}).get("apply_method") == "ssa"
 

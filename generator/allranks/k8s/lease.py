@@ -78,7 +78,7 @@ def held_spec(lease: Manifest, identity: str, seconds: float, now: datetime) -> 
     }
 
 
-def released(lease: Manifest) -> Manifest:
+def release(lease: Manifest) -> Manifest:
     """The Lease without a holder, so that another can take it at once."""
     return {**lease, "spec": {**mapping(lease, "spec"), "holderIdentity": ""}}
 

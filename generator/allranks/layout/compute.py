@@ -96,7 +96,7 @@ def _choose(spec: JobSpec, inventory: Inventory) -> _Choice:
             return _Choice(demanded, nodes, [])
         raise infeasible.refusal(screen, splits)
     for split in splits:
-        count = _carried(pools, split, spec.min_nodes if spec.elastic else split.nodes)
+        count = _largest_part(pools, split, spec.min_nodes if spec.elastic else split.nodes)
         if count:
             level = topology.level if topology.asked else ""
             nodes = layout_placement.choose(candidates, count, split.gpus, level)
@@ -104,7 +104,7 @@ def _choose(spec: JobSpec, inventory: Inventory) -> _Choice:
     raise infeasible.refusal(screen, splits)
 
 
-def _carried(pools: list[list[CandidateNode]], split: Split, least: int) -> int:
+def _largest_part(pools: list[list[CandidateNode]], split: Split, least: int) -> int:
     """The most pods of the split that one pool has room for; 0 where fewer than `least`."""
     best = 0
     for pool in pools:
@@ -118,7 +118,7 @@ def _carried(pools: list[list[CandidateNode]], split: Split, least: int) -> int:
 def _awkward(split: Split, pools: list[list[CandidateNode]]) -> list[str]:
     cap = max(pool[0].most for pool in pools if pool)
     return sizing.awkward(
-        split, cap, lambda candidate: _carried(pools, candidate, candidate.nodes) > 0
+        split, cap, lambda candidate: _largest_part(pools, candidate, candidate.nodes) > 0
     )
 
 

@@ -119,19 +119,19 @@ def build(layout: Layout, inventory: Inventory | None) -> Diagram:
         boxes, level = _large(boxes)
     elif count > MOST_NODES:
         boxes = _runs(boxes)
-    return Diagram(level, _grouped(boxes, level), total, count)
+    return Diagram(level, _group(boxes, level), total, count)
 
 
 def _large(boxes: list[Box]) -> tuple[list[Box], str]:
     """A diagram by racks; where those are many, the job's racks and the other blocks."""
-    racks = _merged(boxes, lambda box: (box.block, box.rack))
+    racks = _merge(boxes, lambda box: (box.block, box.rack))
     if len(racks) <= FEW_TILES:
         return racks, RACK
     of_job = {box.block for box in racks if box.usage.job}
-    mixed = _merged(boxes, lambda box: (box.block, box.rack if box.block in of_job else ""))
+    mixed = _merge(boxes, lambda box: (box.block, box.rack if box.block in of_job else ""))
     if len(mixed) <= MOST_TILES:
         return mixed, RACK
-    return _merged(boxes, lambda box: (box.block, "")), BLOCK
+    return _merge(boxes, lambda box: (box.block, "")), BLOCK
 
 
 def _pods(layout: Layout) -> list[Box]:
@@ -194,7 +194,7 @@ def _place(name: str) -> tuple[bool, tuple[str | int, ...]]:
     return (not name, natural(name))
 
 
-def _merged(boxes: Iterable[Box], key: Callable[[Box], tuple[str, str]]) -> list[Box]:
+def _merge(boxes: Iterable[Box], key: Callable[[Box], tuple[str, str]]) -> list[Box]:
     """The boxes merged by key, in order of first appearance."""
     merged: dict[tuple[str, str], Box] = {}
     for box in boxes:
@@ -206,7 +206,7 @@ def _merged(boxes: Iterable[Box], key: Callable[[Box], tuple[str, str]]) -> list
             into = merged[block, rack] = Box(name, block, rack, Usage(), 0, whole=whole)
         into.usage.add(box.usage)
         into.nodes += box.nodes
-        into.ranks = _joined(into.ranks, box.ranks)
+        into.ranks = _join(into.ranks, box.ranks)
     return list(merged.values())
 
 
@@ -220,18 +220,18 @@ def _runs(boxes: list[Box]) -> list[Box]:
         usage = Usage()
         for box in run:
             usage.add(box.usage)
-        ranks = _joined(run[0].ranks, run[-1].ranks)
+        ranks = _join(run[0].ranks, run[-1].ranks)
         runs.append(Box(f"pods {start}-{last}", "", "", usage, len(run), ranks))
     return runs
 
 
-def _joined(first: range, second: range) -> range:
+def _join(first: range, second: range) -> range:
     if not first or not second:
         return first or second
     return range(min(first.start, second.start), max(first.stop, second.stop))
 
 
-def _grouped(boxes: list[Box], level: str) -> list[tuple[str, list[BoxGroup]]]:
+def _group(boxes: list[Box], level: str) -> list[tuple[str, list[BoxGroup]]]:
     """Boxes by block and, where nodes are shown, by rack."""
     blocks: dict[str, dict[str, BoxGroup]] = {}
     several = len({box.block for box in boxes}) > 1

@@ -284,7 +284,9 @@ class _MappingReader:
 
     def error(self, key: str, message: str, hint: str, *more: int) -> InputError:
         path = (*self.path, key, *more) if key else self.path
-        return InputError(message, path=_spoken(path), hint=hint, source=self.document.where(path))
+        return InputError(
+            message, path=_path_text(path), hint=hint, source=self.document.where(path)
+        )
 
     def wrong(self, key: str, allowed: str, hint: str, *more: int) -> InputError:
         value: Any = self.data[key]
@@ -346,7 +348,7 @@ class _MappingReader:
         return {str(key): self.text(key) for key in self.data}
 
 
-def _spoken(path: ItemPath) -> str:
+def _path_text(path: ItemPath) -> str:
     text = ""
     for step in path:
         if isinstance(step, int):

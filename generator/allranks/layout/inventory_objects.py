@@ -49,14 +49,14 @@ def from_objects(
     Raises:
         InputError: a quantity is none, or two nodes have one name.
     """
-    used_by_node = _used(pods)
+    used_by_node = _used_resources(pods)
     converted = tuple(
         _node(node, used_by_node.get(node["metadata"]["name"], {}), gpu_resource) for node in nodes
     )
     return Inventory(converted, gpu_resource, source, notes)
 
 
-def _used(pods: Iterable[Manifest]) -> dict[str, dict[str, int]]:
+def _used_resources(pods: Iterable[Manifest]) -> dict[str, dict[str, int]]:
     """The resources that pods request, by node."""
     used_by_node: dict[str, dict[str, int]] = {}
     for pod in pods:
@@ -90,11 +90,11 @@ def _node(node: Manifest, used_by_node: Mapping[str, int], gpu_resource: str) ->
             Taint(taint["key"], taint.get("value") or "", taint.get("effect") or "")
             for taint in spec.get("taints") or ()
         ),
-        blocked=_blocked(metadata, spec, status),
+        blocked=_blocked_reason(metadata, spec, status),
     )
 
 
-def _blocked(metadata: Manifest, spec: Manifest, status: Manifest) -> str:
+def _blocked_reason(metadata: Manifest, spec: Manifest, status: Manifest) -> str:
     if metadata.get("deletionTimestamp"):
         return "being deleted"
     ready = [

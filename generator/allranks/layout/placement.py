@@ -100,13 +100,13 @@ def _fewest_racks(
     candidates: Nodes, racks: list[Domain], count: int, gpus: int
 ) -> list[CandidateNode]:
     """Nodes in the fewest racks; in one block where that needs no more racks."""
-    fewest = _needed(racks, count)
+    fewest = _needed_domains(racks, count)
     best: tuple[tuple[int, int, int], list[Domain]] | None = None
     for block in _domains(candidates, gpus, _block_id):
         if len(block.nodes) < count or (best and best[0] <= block.weight):
             continue
         inside = _domains(block.nodes, gpus, _rack_id)
-        if _needed(inside, count) == fewest:
+        if _needed_domains(inside, count) == fewest:
             best = (block.weight, inside)
     return _span(best[1] if best else racks, count)
 
@@ -118,7 +118,8 @@ def _fewest_blocks(candidates: Nodes, count: int, gpus: int) -> list[CandidateNo
     if fitting:
         options = [(block.weight, _domains(block.nodes, gpus, _rack_id)) for block in fitting]
         return _span(
-            min(options, key=lambda option: (_needed(option[1], count), option[0]))[1], count
+            min(options, key=lambda option: (_needed_domains(option[1], count), option[0]))[1],
+            count,
         )
     selection: list[CandidateNode] = []
     for block, share in _shares(blocks, count):
@@ -146,7 +147,7 @@ def _shares(domains: list[Domain], count: int) -> list[tuple[Domain, int]]:
     return shares
 
 
-def _needed(domains: list[Domain], count: int) -> int:
+def _needed_domains(domains: list[Domain], count: int) -> int:
     """The number of domains needed for `count` nodes."""
     for index, size in enumerate(
         sorted((len(domain.nodes) for domain in domains), reverse=True), 1

@@ -58,7 +58,7 @@ def fixed(spec: JobSpec) -> Split | None:
         InputError: the numbers contradict each other or do not divide.
         CapacityError: a node would need more than the node shape has.
     """
-    split = _demanded(spec)
+    split = _demanded_split(spec)
     if split is None:
         return None
     _check_processes(spec, split)
@@ -153,7 +153,7 @@ def awkward(split: Split, cap: int, fits: Callable[[Split], bool] = bool) -> lis
     return [f"{note}; {' or '.join(near)} would take {nodes}"]
 
 
-def _demanded(spec: JobSpec) -> Split | None:
+def _demanded_split(spec: JobSpec) -> Split | None:
     total, gpus = spec.gpus, spec.gpus_per_node
     nodes = spec.nodes
     if total and gpus:
@@ -165,7 +165,7 @@ def _demanded(spec: JobSpec) -> Split | None:
         nodes = spec.max_nodes
     if not total:
         return Split(nodes or 1, gpus)
-    return _divided(total, nodes) if nodes else None
+    return _divide(total, nodes) if nodes else None
 
 
 def _multiple(spec: JobSpec, nodes: int) -> Split:
@@ -200,7 +200,7 @@ def _multiple(spec: JobSpec, nodes: int) -> Split:
     return Split(total // gpus, gpus)
 
 
-def _divided(total: int, nodes: int) -> Split:
+def _divide(total: int, nodes: int) -> Split:
     if total % nodes:
         below, above = total - total % nodes, total - total % nodes + nodes
         totals = f"{below} or {above}" if below else f"{above}"

@@ -112,7 +112,7 @@ class _CardBlock:
     def draw(self, canvas: Canvas, x: float, y: float) -> None:
         if self.name:
             canvas.box(x, y, self.width, self.height, fill="frame", stroke="line", radius=8)
-            name = clipped(self.name, self.width - 2 * _PAD, 12)
+            name = clip(self.name, self.width - 2 * _PAD, 12)
             canvas.text(x + _PAD, y + 17, name, size=12, fill="dim", bold=True)
             x, y = x + _PAD, y + _HEAD
         for cards, top in self._lines():
@@ -163,7 +163,7 @@ def _card(canvas: Canvas, card: BoxGroup, style: _Style, x: float, y: float) -> 
     canvas.box(x, y, style.width, height, fill="card", stroke="line", radius=6)
     top = y + _PAD
     if card.name:
-        name = clipped(card.name, style.width - 2 * _PAD, 11)
+        name = clip(card.name, style.width - 2 * _PAD, 11)
         canvas.text(x + _PAD, y + 16, name, size=11, fill="dim", bold=True)
         top = y + _HEAD
     for row, box in enumerate(card.boxes):
@@ -173,7 +173,7 @@ def _card(canvas: Canvas, card: BoxGroup, style: _Style, x: float, y: float) -> 
 def _row(canvas: Canvas, box: Box, style: _Style, x: float, y: float) -> None:
     canvas.open(_tip(box, style))
     fill = "dim" if box.remark or not box.usage.job else "ink"
-    name = clipped(box.label or box.name, _NAME - 8, 11)
+    name = clip(box.label or box.name, _NAME - 8, 11)
     canvas.text(x, y + 15, name, size=11, fill=fill, bold=bool(box.usage.job))
     edge = x + _NAME
     if style.cells:
@@ -183,7 +183,7 @@ def _row(canvas: Canvas, box: Box, style: _Style, x: float, y: float) -> None:
         _bar(canvas, box.usage, edge, y + 2, width=_BAR - 4, height=_ROW - 8)
         edge += _BAR
     text = _ranks(box.ranks) or box.remark
-    canvas.text(edge + 6, y + 15, clipped(text, _RANKS - 6, 10), size=10, fill=fill)
+    canvas.text(edge + 6, y + 15, clip(text, _RANKS - 6, 10), size=10, fill=fill)
     canvas.close()
 
 
@@ -221,7 +221,7 @@ def _tile(canvas: Canvas, box: Box, style: _Style, x: float, y: float) -> None:
     bold = bool(box.usage.job)
     label = rank_text(box.ranks) or f"{box.usage.free} free"
     edge = width - 20 - len(label) * 6
-    name = clipped(box.name, edge, 11)
+    name = clip(box.name, edge, 11)
     canvas.text(x + 8, y + 16, name, size=11, fill="ink" if bold else "dim", bold=bold)
     fill = "job" if bold else "dim"
     canvas.text(x + width - 8, y + 16, label, size=10, fill=fill, anchor="end")
@@ -275,9 +275,9 @@ def _facts(layout: Layout, picture: Diagram) -> list[str]:
 def _heading(canvas: Canvas, title: str, facts: list[str], page: float) -> float:
     width = page - 2 * _MARGIN
     y = _MARGIN + 14
-    canvas.text(_MARGIN, y, clipped(title, width, 18), size=18, bold=True)
+    canvas.text(_MARGIN, y, clip(title, width, 18), size=18, bold=True)
     for fact in facts:
-        for line in wrapped(fact, width, 11.5):
+        for line in wrap(fact, width, 11.5):
             y += 19
             canvas.text(_MARGIN, y, line, size=12, fill="dim")
     return y + 14
@@ -304,7 +304,7 @@ def _legend(canvas: Canvas, picture: Diagram, style: _Style, y: float) -> float:
 
 def _notes(canvas: Canvas, layout: Layout, y: float, page: float) -> float:
     for note in layout.notes:
-        for number, line in enumerate(wrapped(f"note: {note}", page - 2 * _MARGIN, 11)):
+        for number, line in enumerate(wrap(f"note: {note}", page - 2 * _MARGIN, 11)):
             y += 16
             canvas.text(_MARGIN + (12 if number else 0), y, line, size=11, fill="dim")
     return y + (_GAP if layout.notes else 0)
@@ -337,7 +337,7 @@ def escape(text: str) -> str:
     return html.escape(_FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", text))
 
 
-def clipped(text: str, width: float, size: float) -> str:
+def clip(text: str, width: float, size: float) -> str:
     """Text cut to a width with a mark; its end stays, as numbers stand there."""
     most = max(1, int(width / (size * _WIDE)))
     if len(text) <= most:
@@ -346,7 +346,7 @@ def clipped(text: str, width: float, size: float) -> str:
     return f"{text[:head]}\N{HORIZONTAL ELLIPSIS}{text[len(text) - (most - 1 - head) :]}"
 
 
-def wrapped(text: str, width: float, size: float) -> list[str]:
+def wrap(text: str, width: float, size: float) -> list[str]:
     """Text in lines of at most a width, broken at spaces."""
     most = max(1, int(width / (size * _WIDE)))
     lines = [""]

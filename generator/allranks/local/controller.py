@@ -120,7 +120,7 @@ def _job_verdict(
     given_up = _failed_indexes(job, failed)
     return (
         _fatal(job, failed)
-        or _exhausted(job, pods, failed, given_up, age)
+        or _retries_end(job, pods, failed, given_up, age)
         or _complete(job, succeeded, given_up)
     )
 
@@ -129,7 +129,7 @@ def _fatal(job: JobPlan, failed: Sequence[PodAttempt]) -> ControllerEnd | None:
     for pod in failed:
         judged = judge(job.failure_rules, pod.exits)
         if judged.action == FAIL_JOB:
-            return _failed(
+            return _failure(
                 "PodFailurePolicy",
                 fails_at_once(judged.container, pod.name, judged.exit_code),
                 pod.name,
@@ -138,7 +138,7 @@ def _fatal(job: JobPlan, failed: Sequence[PodAttempt]) -> ControllerEnd | None:
     return None
 
 
-def _exhausted(
+def _retries_end(
     job: JobPlan,
     pods: Sequence[PodAttempt],
     failed: Sequence[PodAttempt],
@@ -148,7 +148,7 @@ def _exhausted(
     if _past_limit(job, pods, failed):
         return _out_of_retries(job, "BackoffLimitExceeded", given_up)
     if job.deadline is not None and age >= job.deadline:
-        return _failed("DeadlineExceeded", f"the job ran longer than {job.deadline:g} s")
+        return _failure("DeadlineExceeded", f"the job ran longer than {job.deadline:g} s")
     if job.max_failed_indexes is not None and len(given_up) > job.max_failed_indexes:
         return _out_of_retries(job, "MaxFailedIndexesExceeded", given_up)
     return None
@@ -177,10 +177,10 @@ def _out_of_retries(job: JobPlan, reason: str, given_up: frozenset[int]) -> Cont
         pods=len(job.pods),
         without_retry=any(rule.action == FAIL_INDEX for rule in job.failure_rules),
     )
-    return _failed(reason, out_of_retries(reason, allowed, len(given_up)))
+    return _failure(reason, out_of_retries(reason, allowed, len(given_up)))
 
 
-def _failed(
+def _failure(
     reason: str, message: str, pod: str = "", exit_code: int | None = None
 ) -> ControllerEnd:
     return ControllerEnd(ControllerOutcome.FAILED, reason, message, pod, exit_code)
@@ -188,13 +188,16 @@ def _failed(
 
 def _past_limit(job: JobPlan, pods: Sequence[PodAttempt], failed: Sequence[PodAttempt]) -> bool:
     """Whether failed pods, or restarts inside pods that live, have used up the retries."""
-    if job.backoff_limit_per_index is None and len(_counted(job, failed)) > job.backoff_limit:
+    if (
+        job.backoff_limit_per_index is None
+        and len(_counted_failures(job, failed)) > job.backoff_limit
+    ):
         return True
     restarts = sum(pod.restarts for pod in pods if pod.active)
     return restarts > 0 and restarts >= max(job.backoff_limit, 1)
 
 
-def _counted(job: JobPlan, failed: Iterable[PodAttempt]) -> list[PodAttempt]:
+def _counted_failures(job: JobPlan, failed: Iterable[PodAttempt]) -> list[PodAttempt]:
     """The failed pods that count against the retries."""
     return [pod for pod in failed if judge(job.failure_rules, pod.exits).action != IGNORE]
 
@@ -205,7 +208,7 @@ def _failed_indexes(job: JobPlan, failed: Sequence[PodAttempt]) -> frozenset[int
         return frozenset()
     counts: dict[int, int] = {}
     given_up = set()
-    for pod in _counted(job, failed):
+    for pod in _counted_failures(job, failed):
         counts[pod.index] = counts.get(pod.index, 0) + 1
         if counts[pod.index] > job.backoff_limit_per_index:
             given_up.add(pod.index)
@@ -228,7 +231,7 @@ def index_annotations(plan: Controller, pods: Sequence[PodAttempt], index: int) 
         return {}
     mine = [pod for pod in pods if pod.index == index and not pod.stopped]
     failed = [pod for pod in mine if pod.phase is PodPhase.FAILED]
-    counted = len(_counted(plan, failed))
+    counted = len(_counted_failures(plan, failed))
     ignored = len(failed) - counted
     annotations = {names.JOB_INDEX_FAILURE_COUNT: str(counted)}
     return annotations | ({names.JOB_INDEX_IGNORED_FAILURE_COUNT: str(ignored)} if ignored else {})
@@ -293,7 +296,7 @@ def decide_set(plan: SetPlan, pods: Sequence[PodAttempt]) -> ControllerDecision:
             verdict=ControllerEnd(ControllerOutcome.SUSPENDED, "NoReplicas", "it has no replicas")
         )
     newest = {pod.index: pod for pod in pods}
-    if len(newest) == len(plan.pods) and all(_ended_well(pod) for pod in newest.values()):
+    if len(newest) == len(plan.pods) and all(_has_ended_well(pod) for pod in newest.values()):
         return ControllerDecision(
             verdict=ControllerEnd(ControllerOutcome.COMPLETE, "RanksDone", "all pods succeeded")
         )
@@ -302,12 +305,12 @@ def decide_set(plan: SetPlan, pods: Sequence[PodAttempt]) -> ControllerDecision:
         pod = newest.get(planned.index)
         if pod is None or not pod.active:
             create.append(planned.index)
-        if plan.ordered and (pod is None or not (pod.ready or _ended_well(pod))):
+        if plan.ordered and (pod is None or not (pod.ready or _has_ended_well(pod))):
             break
     return ControllerDecision(create=tuple(create))
 
 
-def _ended_well(pod: PodAttempt) -> bool:
+def _has_ended_well(pod: PodAttempt) -> bool:
     exits = dict(pod.exits)
     return all(exits.get(name) == 0 for name in pod.main)
 
@@ -322,7 +325,7 @@ def decide_bare(plan: BarePlan, pods: Sequence[PodAttempt]) -> ControllerDecisio
             verdict=ControllerEnd(ControllerOutcome.COMPLETE, "PodSucceeded", "the pod succeeded")
         )
     if pod.phase is PodPhase.FAILED:
-        return ControllerDecision(verdict=_failed("PodFailed", f"{pod.name} failed", pod.name))
+        return ControllerDecision(verdict=_failure("PodFailed", f"{pod.name} failed", pod.name))
     return ControllerDecision()
 
 

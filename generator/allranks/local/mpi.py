@@ -227,7 +227,7 @@ def orders(arrangement: Arrangement, run: Path) -> dict[str, str]:
     return {names.ENV_MPI_TRANSPORT: "local", names.ENV_MPI_LOCAL_MAP: str(run / _MAP)}
 
 
-def called(
+def names_in_text(
     release: ReleasePlan, addresses: Mapping[str, str], arrangement: Arrangement
 ) -> dict[str, str]:
     """The name of each pod in text: its host name where that resolves."""

@@ -12,7 +12,7 @@ from allranks.errors import InputError, MissingToolError
 from allranks.local import mpi
 from allranks.local.elastic import preflight
 from allranks.local.host import addresses, process
-from allranks.local.plan.expand import well_formed
+from allranks.local.plan.expand import refuse_malformed
 from allranks.local.plan.rewrite import Names, Rewriter, release_names
 from allranks.local.pod import env, gpus, volumes
 from allranks.local.pod.env import PlacedPod
@@ -46,16 +46,16 @@ def check_ports(release: ReleasePlan, live: Sequence[store.Spec], block: address
     for spec in live:
         for port in ports:
             if port in spec.ports:
-                raise _port_taken(release, port, f"by the local run {spec.name!r}", live)
+                raise _taken_port_error(release, port, f"by the local run {spec.name!r}", live)
     hosts = mpi.listening(release, addresses.by_pod(release, block))
     for port in addresses.busy_ports(ports, hosts or ("",)):
-        raise _port_taken(release, port, "by another program on this machine", live)
+        raise _taken_port_error(release, port, "by another program on this machine", live)
     for port in () if hosts else ports:
         if not addresses.claim(port):
-            raise _port_taken(release, port, "by another local run on this machine", live)
+            raise _taken_port_error(release, port, "by another local run on this machine", live)
 
 
-def _port_taken(
+def _taken_port_error(
     release: ReleasePlan, port: int, user: str, live: Sequence[store.Spec]
 ) -> InputError:
     free = addresses.free_port(
@@ -86,7 +86,7 @@ def check_pods(release: ReleasePlan, block: addresses.Block, workdir: Path) -> N
     by_pod |= {pod.name: block.address(0) for pod in elastic}
     surroundings = env.Surroundings(release, by_pod, os.environ)
     for pod in (*release.pods, *elastic):
-        with well_formed(f"Pod/{pod.name}"):
+        with refuse_malformed(f"Pod/{pod.name}"):
             _check_pod(PlacedPod(pod, "", by_pod[pod.name]), surroundings, host_names, workdir)
     _check_torchrun(release)
     _check_mpirun(release)

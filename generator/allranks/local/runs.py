@@ -23,7 +23,7 @@ from allranks.local.elastic import shared_folder
 from allranks.local.elastic.requests import check_changes, plan_answer, resume, scale, suspend
 from allranks.local.host import addresses, process_tree
 from allranks.local.host.poll import AT_ONCE, SAY_AT_ONCE, SAY_INTERRUPT, SAY_TERMINATE, SIGNALS
-from allranks.local.plan.expand import expand, well_formed
+from allranks.local.plan.expand import expand, refuse_malformed
 from allranks.local.state import events as run_events
 from allranks.local.state import logs as log_files
 from allranks.local.state import records, store
@@ -203,7 +203,7 @@ def start(
         raise InputError(f"the working folder {str(workdir)!r} is not there")
     scale = _backoff_scale() if backoff_scale is None else backoff_scale
     folder = store.run_folder(name, namespace)
-    with addresses.given_up(), store.registry():
+    with addresses.drop_claims(), store.registry():
         if labels is not None:
             _check_whose(folder, labels)
         if folder.alive():
@@ -212,7 +212,7 @@ def start(
                 hint=f"choose another name, or end it: `{names.CLI} delete {name} --on local`",
             )
         live = _live()
-        with well_formed("Pod"):
+        with refuse_malformed("Pod"):
             block = _block(release, live)
             claimed = [port for spec in live for port in spec.ports]
             own_ports = addresses.own_ports(release, claimed)
@@ -559,7 +559,7 @@ def signal_supervisor(folder: store.RunFolder, number: signal.Signals) -> None:
 
     That is the one whose parent does not carry the mark.
     """
-    processes = process_tree.marked(names.ENV_SUPERVISOR, [str(folder.path)])
+    processes = process_tree.find_marked(names.ENV_SUPERVISOR, [str(folder.path)])
     pids = {process.pid for process in processes}
     process_tree.send(
         [process for process in processes if process_tree.parent(process) not in pids], number

@@ -174,7 +174,7 @@ class Supervisor:
     def _conclude(self, managed: _Managed, verdict: ControllerEnd, now: float) -> None:
         """Record the end of a controller, which may end the run."""
         managed.verdict = replace(verdict, controller=managed.plan.name)
-        if verdict.outcome is ControllerOutcome.FAILED and not self._led_to_its_end():
+        if verdict.outcome is ControllerOutcome.FAILED and not self._have_leads_ended():
             self._miss(managed, now)
         else:
             for pod in managed.pods:
@@ -191,7 +191,7 @@ class Supervisor:
         else:
             self._stop(now)
 
-    def _led_to_its_end(self) -> bool:
+    def _have_leads_ended(self) -> bool:
         """Whether the run has leads, and all of them have ended."""
         leads = [controller for controller in self._managed if controller.plan.name in self._leads]
         return bool(leads) and not any(
@@ -218,7 +218,7 @@ class Supervisor:
         """Stop the pods that do not end by themselves after the leads."""
         if self._stop_at is not None and now >= self._stop_at and not self._ending:
             self._stop(now)
-        if self._leave_at is None and not self._stopping and self._led_to_its_end():
+        if self._leave_at is None and not self._stopping and self._have_leads_ended():
             self._ending = True
             self._leave_at = now + mpi.leave_seconds(self._release)
         stopping = self._stopping and not any(pod.active for pod in self._lead_pods())
@@ -233,7 +233,7 @@ class Supervisor:
         views = [pod.view() for pod in managed.pods]
         annotations = controller.index_annotations(managed.plan, views, index)
         attempt = sum(pod.plan.index == index for pod in managed.pods)
-        pod = PodRun(plan.annotated(annotations), attempt, self._context, created_at=now)
+        pod = PodRun(plan.with_annotations(annotations), attempt, self._context, created_at=now)
         managed.pods.append(pod)
         self._pods.append(pod)
 
@@ -283,7 +283,7 @@ class Supervisor:
     def _progress(self, verdict: ControllerEnd | None) -> run_status.RunProgress:
         elastic = self._elastic
         return run_status.RunProgress(
-            release=self._release if elastic is None else elastic.shown(),
+            release=self._release if elastic is None else elastic.current_release(),
             pods=self._pods,
             addresses=self._context.surroundings.addresses,
             started_at=self._started_at,
@@ -324,7 +324,9 @@ def _context(folder: RunFolder, release: ReleasePlan, spec: Spec) -> Context:
             orders=mpi.orders(spec.arrangement, folder.path),
             withheld=frozenset(spec.withheld),
         ),
-        names=release_names(release, mpi.called(release, by_pod, spec.arrangement), spec.own_ports),
+        names=release_names(
+            release, mpi.names_in_text(release, by_pod, spec.arrangement), spec.own_ports
+        ),
         gpus=visible,
         workdir=Path(spec.workdir),
         backoff=JobBackoff(spec.backoff_scale),
@@ -361,7 +363,7 @@ def _guard(child: int, folder: RunFolder) -> int:
     if not records.is_over(folder, last):
         code = exit_code(status)
         message = f"its supervisor ended with exit code {code}; see {folder.supervisor_log}"
-        final_status = store.lost(last, message, time.time())
+        final_status = store.lost_status(last, message, time.time())
         EventLog(folder.events).end(final_status, time.time())
         folder.write_status(final_status)
     return EXIT_OK

@@ -84,7 +84,7 @@ class Edit:
         """Raise an `InputError` about a path of this manifest."""
         from allranks.errors import InputError
 
-        raise InputError(message, path=dotted(path), hint=hint, source=self.where)
+        raise InputError(message, path=show_path(path), hint=hint, source=self.where)
 
     def _holder(self, path: Path) -> Any:
         node: Any = self.manifest
@@ -132,7 +132,7 @@ def clone(value: Any) -> Any:
     return [clone(item) for item in value] if isinstance(value, list) else value
 
 
-def dotted(path: Path) -> str:
+def show_path(path: Path) -> str:
     """A path as a user writes it: ``spec.containers[0].name``."""
     text = ""
     for key in path:

@@ -62,18 +62,18 @@ def process(
     """
     if names.VALUES_DIGEST not in text and not _may_change(text, options):
         if note is not None:
-            for line in _unmatched(options, frozenset(), frozenset()):
+            for line in _unmatched_message(options, frozenset(), frozenset()):
                 note(line)
         return text
     run = _Run(split(text), options)
     result = run.process()
     if note is not None:
-        for line in (*run.notes, *_unmatched(options, run.kinds, run.object_names)):
+        for line in (*run.notes, *_unmatched_message(options, run.kinds, run.object_names)):
             note(line)
     return result
 
 
-def _unmatched(
+def _unmatched_message(
     options: PostrenderOptions, kinds: Collection[str], object_names: Collection[str]
 ) -> tuple[str, ...]:
     """The message where --kind and --name match no object of the options.
@@ -225,7 +225,7 @@ class _Run:
             return True
         from allranks.postrender.passes.scheduling import gang
 
-        gang.check_kept(workload, ask, manifest["spec"], first.get("spec"))
+        gang.check_existing(workload, ask, manifest["spec"], first.get("spec"))
         return False
 
 

@@ -1,7 +1,7 @@
 """The fix of a refused value: a sentence, and the same as data.
 
 A fix that names a value, or the key that is meant, keeps it beside its sentence, so that whoever
-writes the fix in another form (a flag, in `set_flags`; a file, in `service.fix`) has nothing to
+writes the fix in another form (a flag, in `flag_fixes`; a file, in `service.fix`) has nothing to
 read out of words.
 """
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from allranks.schema import paths, suggestions
 from allranks.schema.fixes import NOTHING, Fix, write
 from allranks.schema.suggestions import quoted, short
-from allranks.schema.validator import doubled
+from allranks.schema.validator import first_duplicate
 from allranks.yamlio import scalars
 
 if TYPE_CHECKING:
@@ -57,10 +57,10 @@ def explain(engine: Engine, violation: Violation, token_of: TypedText) -> _Words
     """
     special = _SPECIAL.get(violation.keyword)
     if special is None:
-        message, hint = f"{short(violation.instance)} is not {_expected(violation)}", ""
+        message, hint = f"{short(violation.instance)} is not {_expectation(violation)}", ""
     else:
         message, hint = special(engine, violation, token_of)
-    return message, hint or f"write {_one_of_choices(violation) or _expected(violation)}"
+    return message, hint or f"write {_one_of_choices(violation) or _expectation(violation)}"
 
 
 def _one_of_choices(violation: Violation) -> str:
@@ -78,7 +78,7 @@ def beside_args(fix: Fix) -> str:
     return f'write it as a list: {shown}, with "$@" in the text where the args belong'
 
 
-def _expected(violation: Violation) -> str:
+def _expectation(violation: Violation) -> str:
     title = violation.schema.get("title")
     if title:
         return str(title)
@@ -110,7 +110,7 @@ def _container(value: Any) -> str:
 def _type(engine: Engine, violation: Violation, token_of: TypedText) -> _Words:
     value, actual = violation.instance, _actual(violation, token_of)
     types = violation.expected if isinstance(violation.expected, list) else [violation.expected]
-    expected = _expected(violation)
+    expected = _expectation(violation)
     if value is None:
         fix = 'write "" for an empty string, or remove the key'
         return f"is empty (null), not {expected}", fix if "string" in types else "remove the key"
@@ -152,7 +152,7 @@ def _type_hint(  # noqa: PLR0911 - one for each pair of types
     if isinstance(value, (dict, list)):
         return _container_hint(engine, violation, types)
     if "string" in types:
-        if _expected(violation).startswith("a size") and not isinstance(value, bool):
+        if _expectation(violation).startswith("a size") and not isinstance(value, bool):
             # A guess: whoever leaves the unit out may mean another.
             return write(f"{actual}Gi", f"{actual}Gi", form="name the unit: {}")
         return _quoted(actual) if engine.accepts(violation.schema, actual) else ""
@@ -336,7 +336,7 @@ def _pattern(engine: Engine, violation: Violation, _: TypedText) -> _Words:
     hint = suggestions.value_fix(engine, violation.schema, value)
     if violation.path == ("image", "repository") and ({":", "@"} & set(value)):
         hint = suggestions.image(value).replace("write ", "write image: ", 1)
-    expected = _expected(violation)
+    expected = _expectation(violation)
     return f"{short(value)} is not {expected}", hint or f"write {expected}"
 
 
@@ -386,7 +386,7 @@ def _maximum(_: Engine, violation: Violation, token_of: TypedText) -> _Words:
 
 
 def _unique(_: Engine, violation: Violation, __: TypedText) -> _Words:
-    twice = violation.instance[doubled(violation.instance)]
+    twice = violation.instance[first_duplicate(violation.instance)]
     return f"{short(twice)} is listed twice", "remove one"
 
 
@@ -396,7 +396,7 @@ def _long(_: Engine, violation: Violation, __: TypedText) -> _Words:
 
 
 def _few(_: Engine, violation: Violation, __: TypedText) -> _Words:
-    return f"is empty, not {_expected(violation)}", "give at least one"
+    return f"is empty, not {_expectation(violation)}", "give at least one"
 
 
 def _one_source(_: Engine, violation: Violation, __: TypedText) -> _Words:

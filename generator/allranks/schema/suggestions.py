@@ -61,7 +61,7 @@ def nearest_fix(engine: Engine, path: ValuesPath) -> str:
     parent = path[:-1]
     siblings = sorted(engine.at(parent).get("properties", {}))
     return (
-        _respelled(parent, key, siblings)
+        _respell(parent, key, siblings)
         or _of_resources(parent, key, siblings)
         or _of_role(path)
         or _of_env(path)
@@ -114,7 +114,7 @@ def _fold(key: str) -> str:
     return re.sub(r"[^a-z0-9]", "", key.lower())
 
 
-def _respelled(parent: ValuesPath, key: str, siblings: list[str]) -> str:
+def _respell(parent: ValuesPath, key: str, siblings: list[str]) -> str:
     for sibling in siblings:
         if _fold(sibling) == _fold(key):
             return use_key(paths.show((*parent, sibling)), is_safe=True)

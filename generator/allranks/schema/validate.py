@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from allranks.errors import PROBLEMS_MAX, UNJUDGED, Problem
-from allranks.schema import messages, paths, set_flags
+from allranks.schema import flag_fixes, messages, paths
 from allranks.schema.fixes import Fix
 from allranks.schema.validator import MORE, Engine, Violation, engine
 
@@ -63,7 +63,7 @@ def located(
         for violation in violations
     ]
     more = [
-        (violation.path, _unworded(violation))
+        (violation.path, _count_only(violation))
         for violation in rest
         for _ in range(violation.instance if violation.keyword == MORE else 1)
     ]
@@ -95,7 +95,7 @@ def _problem(
     if isinstance(hint, Fix) and _has_args(values, violation.path):
         hint = messages.beside_args(hint)
     source = locate(violation.path)
-    if set_flags.is_flag(source):
+    if flag_fixes.is_flag(source):
         sentence = _as_flag(judge, violation, source, hint)
         hint = hint.worded(sentence) if isinstance(hint, Fix) else sentence
     return Problem(paths.show(violation.path), message, hint, source)
@@ -127,21 +127,23 @@ def _as_flag(judge: Engine, violation: Violation, source: str, hint: str) -> str
         def is_allowed(key: ValuesPath, value: Any) -> bool:
             return bool(node := judge.at(key)) and judge.accepts(node, value)
 
-        return set_flags.moved(source, hint, violation.instance, is_allowed) or hint
+        return flag_fixes.move_flag(source, hint, violation.instance, is_allowed) or hint
     if violation.keyword == "propertyNames":
         return hint
     if source.startswith("--set ") and hint == messages.NUMBER and _number(violation):
-        return f"write {set_flags.flag('set-json', path, violation.instance)} in place of --set"
+        return f"write {flag_fixes.flag('set-json', path, violation.instance)} in place of --set"
     if hint == messages.NUMBER:
         return messages.NUMBER.in_flag
-    flag = set_flags.written(source, path, hint)
+    flag = flag_fixes.fix_flag(source, path, hint)
     if flag or violation.keyword != "type" or violation.expected not in ("object", ["object"]):
         return flag or (hint.in_flag if isinstance(hint, Fix) else hint)
     is_written = path[:1] != ("layout",)
-    return f"{hint}; in a flag: --set {set_flags.shown(path)}.KEY=VALUE" if is_written else hint
+    return (
+        f"{hint}; in a flag: --set {flag_fixes.show_path(path)}.KEY=VALUE" if is_written else hint
+    )
 
 
-def _unworded(violation: Violation) -> Problem:
+def _count_only(violation: Violation) -> Problem:
     """A problem beyond the limit: it is counted, but gets no full message."""
     message = UNJUDGED if violation.keyword == MORE and violation.expected else "is refused, too"
     return Problem(paths.show(violation.path), message)

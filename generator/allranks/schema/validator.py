@@ -143,7 +143,7 @@ def _validator_class() -> Any:
             "patternProperties": _pattern_properties,
             "additionalProperties": _additional_properties,
             "propertyNames": _property_names,
-            "required": _required,
+            "required": _check_required,
             "uniqueItems": _unique_items,
         },
     )
@@ -166,10 +166,10 @@ def regex(pattern: str) -> re.Pattern[str]:
 
 def _items(validator: Any, node: Any, instance: Any, _: Schema) -> Iterator[ValidationError]:
     if isinstance(instance, list) and isinstance(node, dict):
-        yield from _judged(validator, node, enumerate(instance))
+        yield from _judge(validator, node, enumerate(instance))
 
 
-def _judged(
+def _judge(
     validator: Any, node: Schema, entries: Iterable[tuple[str | int, Any]]
 ) -> Iterator[ValidationError]:
     """The errors of entries that share a schema node.
@@ -253,7 +253,7 @@ def _additional_properties(
         if key not in properties and not any(pattern.search(key) for pattern in patterns)
     )
     if isinstance(allowed, dict):
-        yield from _judged(validator, allowed, siblings)
+        yield from _judge(validator, allowed, siblings)
     elif not allowed:
         for count, (key, value) in enumerate(siblings):
             if count == _JUDGED:
@@ -278,7 +278,7 @@ def _property_names(
                 yield _error("bad key", path=[key], instance=value)
 
 
-def doubled(items: list[Any]) -> int:
+def first_duplicate(items: list[Any]) -> int:
     """The index of the first item that equals one before it; -1 where all differ."""
     keys: set[str] = set()
     for index, item in enumerate(items):
@@ -299,11 +299,13 @@ def _plain(value: Any) -> Any:
 
 
 def _unique_items(_: Any, unique: bool, instance: Any, __: Schema) -> Iterator[ValidationError]:  # noqa: FBT001 - jsonschema's signature
-    if unique and isinstance(instance, list) and doubled(instance) >= 0:
+    if unique and isinstance(instance, list) and first_duplicate(instance) >= 0:
         yield _error("not unique")
 
 
-def _required(_: Any, keys: list[str], instance: Any, __: Schema) -> Iterator[ValidationError]:
+def _check_required(
+    _: Any, keys: list[str], instance: Any, __: Schema
+) -> Iterator[ValidationError]:
     if isinstance(instance, dict):
         for key in keys:
             if key not in instance:

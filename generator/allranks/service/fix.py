@@ -147,7 +147,7 @@ def plan(
         elif not one_pass.is_deferred or len(refused_fixes) == refused_before:
             break
     return FixPlan(
-        files=_changed(read, contents),
+        files=_changed_files(read, contents),
         applied=tuple(applied),
         left_out=tuple(left_out),
         before=replace(sources, contents=read),
@@ -155,7 +155,9 @@ def plan(
     )
 
 
-def _changed(read: Mapping[str, bytes], contents: Mapping[str, bytes]) -> tuple[FixedFile, ...]:
+def _changed_files(
+    read: Mapping[str, bytes], contents: Mapping[str, bytes]
+) -> tuple[FixedFile, ...]:
     """The files that change; two names of one file, by a link, are one file."""
     changed: dict[str, FixedFile] = {}
     for name, content in read.items():
@@ -370,7 +372,7 @@ class _Pass:
             del self.applied[noted:], self.left_out[left:]
             for item in tried:
                 self._written.discard(item.mark)
-            blamed = _blamed(tried, new) if tried[1:] else tried
+            blamed = _fixes_to_blame(tried, new) if tried[1:] else tried
             for item in blamed:
                 self._refuse(item, _instead(item, new))
             if not blamed:
@@ -484,7 +486,7 @@ class _Pass:
         self._is_cut = len(problems) > PROBLEMS_MAX
 
 
-def _blamed(
+def _fixes_to_blame(
     items: Sequence[_PendingFix], new: Sequence[tuple[ValuesPath, Problem]]
 ) -> list[_PendingFix]:
     """The fixes at whose place a new problem is, or else those beside one."""
@@ -501,7 +503,7 @@ def _instead(item: _PendingFix, new: Sequence[tuple[ValuesPath, Problem]]) -> st
     """Why a fix is not written that brings about other problems."""
     if any(path == item.fix.key for path, _ in new):
         return f"it would be refused as {paths.show(item.fix.key)} as well"
-    path, problem = next(((path, told) for path, told in new if path == item.path), new[0])
+    path, problem = next((pair for pair in new if pair[0] == item.path), new[0])
     return f"then {paths.show(path)} would be refused: {problem.message}"
 
 

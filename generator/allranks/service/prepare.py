@@ -181,15 +181,15 @@ def _sweep(
         # Report the problems of the other values in the same run.
         located = resolve.located(loaded, release, namespace, is_local=is_local)
         more = [problem for _, problem in located]
-        raise InvalidValues(_ordered(loaded, [*error.problems, *more])) from error
+        raise InvalidValues(_in_file_order(loaded, [*error.problems, *more])) from error
     reasons = plain_helm.limits(loaded, ready, release, namespace, is_local=is_local)
     limits = [problem for _, problem in reasons]
     if limits and by_helm:
-        raise InvalidValues(_ordered(loaded, limits))
+        raise InvalidValues(_in_file_order(loaded, limits))
     job = sweep_trial.of(loaded.values, defaults)
     if limits and ready.workload:
         job = spec_prepare.first_job(ready)
-    return job, [*ready.notes], _ordered(loaded, limits), _count(loaded, ready.spec)
+    return job, [*ready.notes], _in_file_order(loaded, limits), _count(loaded, ready.spec)
 
 
 def _count(loaded: Loaded, spec: SweepSpec) -> TrialCounts:
@@ -202,7 +202,7 @@ def _count(loaded: Loaded, spec: SweepSpec) -> TrialCounts:
     return TrialCounts(spec.trials, spec.at_once, here if is_limit else 0)
 
 
-def _ordered(loaded: Loaded, problems: list[Problem]) -> list[Problem]:
+def _in_file_order(loaded: Loaded, problems: list[Problem]) -> list[Problem]:
     """Return problems in the order of the files, one for each place."""
     first: dict[tuple[str, str], Problem] = {}
     for problem in problems:

@@ -41,7 +41,7 @@ _WRAPPING = re.compile(
 
 
 @lru_cache(maxsize=256)
-def refused(message: str) -> Cause:
+def create_cause(message: str) -> Cause:
     """Return the cause for which pods were not created.
 
     Args:
@@ -49,7 +49,7 @@ def refused(message: str) -> Cause:
     """
     return (
         _quota(message)
-        or _unnamed(message)
+        or _unnamed_cause(message)
         or _security(message)
         or _missing(message)
         or Cause(
@@ -69,7 +69,9 @@ def concerns(message: str, prefix: str) -> bool:
         prefix: how the pods' names begin; "" for all.
     """
     match = _POD.search(message)
-    return match is None or match["name"].startswith(prefix) or refused(message).reason == _QUOTA
+    return (
+        match is None or match["name"].startswith(prefix) or create_cause(message).reason == _QUOTA
+    )
 
 
 def _quota(message: str) -> Cause | None:
@@ -105,7 +107,7 @@ def _amounts(text: str) -> dict[str, str]:
     return {name.strip(): clause(amount) for name, _, amount in pairs if amount}
 
 
-def _unnamed(message: str) -> Cause | None:
+def _unnamed_cause(message: str) -> Cause | None:
     match = _UNNAMED.search(message)
     if not match:
         return None

@@ -155,12 +155,12 @@ def is_new(previous: Mapping[str, Any]) -> bool:
     return not text(previous, "phase") or text(previous, "reason") == _NONE_YET
 
 
-def awaited(status: RunStatus) -> RunStatus:
+def awaited_status(status: RunStatus) -> RunStatus:
     """Return the status of a run whose Job is gone and may be replaced."""
     return _waiting(status, _GONE)
 
 
-def gone(status: RunStatus, *, watched: bool, new: bool) -> RunStatus:
+def deleted_status(status: RunStatus, *, watched: bool, new: bool) -> RunStatus:
     """Return the status of a run of which only the TrainingRun is left.
 
     Args:

@@ -98,9 +98,9 @@ def first_failure(
     for pod_set in failed:
         decisive = [suspect for suspect in candidates if _decides(pod_set, suspect)]
         if decisive:
-            return _located(candidates[min(decisive, key=lambda suspect: suspect.at)])
-    blamed = first_suspect(candidates, _ended_at(failed))
-    return _located(candidates[blamed]) if blamed is not None else None
+            return _locate(candidates[min(decisive, key=lambda suspect: suspect.at)])
+    blamed = first_suspect(candidates, _end_time(failed))
+    return _locate(candidates[blamed]) if blamed is not None else None
 
 
 def _involved_pod_sets(
@@ -125,7 +125,7 @@ def _decides(pod_set: ControllerPods, suspect: Suspect) -> bool:
     return suspect.pod == verdict.pod and verdict.exit_code in {None, suspect.code}
 
 
-def _ended_at(failed: Sequence[ControllerPods]) -> float | None:
+def _end_time(failed: Sequence[ControllerPods]) -> float | None:
     """Return when the run failed; None where it has not."""
     times = [verdict.at for pod_set in failed if (verdict := _verdict(pod_set)) is not None]
     end_times = [at for at in times if at is not None]
@@ -178,7 +178,7 @@ def _begun_again(pod_set: ControllerPods, pod_index: PodIndex, pod: PodFacts) ->
     return bool(current) and pod.name != current and pod_index.number in members.observed
 
 
-def _located(candidate: _Candidate) -> LocatedFailure:
+def _locate(candidate: _Candidate) -> LocatedFailure:
     suspect, end = candidate
     failure = Failure(
         pod=suspect.pod,
@@ -344,7 +344,7 @@ def first_suspect(suspects: Iterable[Suspect], ended_at: float | None) -> Suspec
     ends = _newest(suspect for suspect in candidates if suspect.names or not _by_others(suspect))
     own = [suspect for suspect in ends if not _by_others(suspect)]
     last = max((suspect.at for suspect in candidates), default=0.0)
-    lasting = [suspect for suspect in own if not _recovered(suspect, last, ended_at)]
+    lasting = [suspect for suspect in own if not _has_recovered(suspect, last, ended_at)]
     if lasting:
         return min(lasting, key=_order)
     others = [suspect for suspect in candidates if _by_others(suspect) and not suspect.replaced]
@@ -369,7 +369,7 @@ def _newest(suspects: Iterable[Suspect]) -> list[Suspect]:
     return list(by_index.values())
 
 
-def _recovered(suspect: Suspect, last: float, ended_at: float | None) -> bool:
+def _has_recovered(suspect: Suspect, last: float, ended_at: float | None) -> bool:
     """Whether its index got a new pod long enough before the end.
 
     Args:

@@ -110,7 +110,7 @@ def _of_controller(
         return
     if controller.waits is not None:
         yield controller.waits, "", 1
-    yield from _uncreated(pod_set, events)
+    yield from _uncreated_causes(pod_set, events)
     if pod_set.lost:
         number = len(pod_set.lost)
         subject = "a new pod" if number == 1 else f"{number} new pods"
@@ -125,7 +125,9 @@ def _of_controller(
             yield pod.cause, pod.name, 1
 
 
-def _uncreated(pod_set: ControllerPods, events: NewestEvents) -> Iterator[tuple[Cause, str, int]]:
+def _uncreated_causes(
+    pod_set: ControllerPods, events: NewestEvents
+) -> Iterator[tuple[Cause, str, int]]:
     missing, controller = pod_set.missing, pod_set.controller
     if not missing:
         return
@@ -133,7 +135,7 @@ def _uncreated(pod_set: ControllerPods, events: NewestEvents) -> Iterator[tuple[
     message = text(event, "message")
     # The master and the trainers of an elastic job are one controller to whoever told it.
     if event is not None and create_errors.concerns(message, controller.members.prefix):
-        yield create_errors.refused(message), "", missing
+        yield create_errors.create_cause(message), "", missing
         return
     subject = f"{missing} of {plural(controller.expected, 'pod')} to be created"
     yield Cause(Priority.START, "Creating", subject, alone=True), "", 1

@@ -163,7 +163,7 @@ def assign_pods(controller: ControllerFacts, pods: Sequence[PodFacts]) -> Contro
             ),
         ),
         missing=0 if over else max(0, min(uncreated, controller.parallelism - active)),
-        lost=() if over else _lost(controller, pod_indexes.values()),
+        lost=() if over else _lost_indexes(controller, pod_indexes.values()),
     )
 
 
@@ -366,7 +366,9 @@ def _is_used_up(controller: ControllerFacts, retries: Retries | None, pod_index:
     return before >= retries.per_index
 
 
-def _lost(controller: ControllerFacts, pod_indexes: Iterable[PodIndex]) -> tuple[PodIndex, ...]:
+def _lost_indexes(
+    controller: ControllerFacts, pod_indexes: Iterable[PodIndex]
+) -> tuple[PodIndex, ...]:
     failed = [
         pod_index
         for pod_index in pod_indexes

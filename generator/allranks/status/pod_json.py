@@ -78,7 +78,7 @@ def read_pod(pod: Manifest) -> RawPod:
         phase=_phase(string(status.get("phase"))),
         ended=any(container.ended or container.last for container in containers),
         reason=string(status.get("reason")),
-        deleted_at=_deleted_at(metadata) if "deletionTimestamp" in metadata else None,
+        deleted_at=_deletion_time(metadata) if "deletionTimestamp" in metadata else None,
     )
 
 
@@ -87,7 +87,7 @@ def _phase(word: str) -> PodPhase:
     return _PHASES.get(word) or (PodPhase.RUNNING if word else PodPhase.PENDING)
 
 
-def _deleted_at(metadata: Mapping[str, Any]) -> float | None:
+def _deletion_time(metadata: Mapping[str, Any]) -> float | None:
     """Return the time by which the pod is gone at the latest, as the API server writes it."""
     deletion_time = when(metadata, "deletionTimestamp")
     return (
@@ -174,7 +174,7 @@ def _read(raw: Manifest, *, main: bool) -> Container:
     return Container(raw, name, main, WAITING, mapping(state.get(WAITING)), _NOTHING, last)
 
 
-def ended_at(containers: Sequence[Container], *, before: bool = True) -> float | None:
+def time_of_end(containers: Sequence[Container], *, before: bool = True) -> float | None:
     """Return when one of the containers last ended.
 
     Args:
@@ -233,7 +233,7 @@ def disruption(pod: RawPod) -> str:
         return pod.reason
     if pod.deleted_at is None:
         return ""
-    end_time = ended_at(pod.containers, before=False)
+    end_time = time_of_end(pod.containers, before=False)
     return "" if end_time is not None and end_time < pod.deleted_at else DELETED
 
 
@@ -241,7 +241,7 @@ def ends(pod: RawPod) -> Iterator[ContainerEnd]:
     """Yield the containers of a pod that failed by themselves."""
     any_end = False
     if pod.ended:
-        dismissed = _dismissed(pod)
+        dismissed = _dismissed_sidecars(pod)
         for container in pod.containers:
             if container.name in dismissed:
                 continue
@@ -249,7 +249,7 @@ def ends(pod: RawPod) -> Iterator[ContainerEnd]:
                 any_end = True
                 yield end
     if pod.phase is PodPhase.FAILED and not any_end and pod.deleted_at is None:
-        yield _refused(pod)
+        yield _pod_end(pod)
 
 
 def _ends(container: Container, pod: RawPod) -> Iterator[ContainerEnd]:
@@ -281,7 +281,7 @@ def _end(
     return ContainerEnd(name, code, at, reason, message, previous)
 
 
-def _refused(pod: RawPod) -> ContainerEnd:
+def _pod_end(pod: RawPod) -> ContainerEnd:
     """Return the end of a pod that failed as a whole: its node refused or evicted it."""
     container = next(
         (text(container_json, "name") for container_json in items(pod.spec, "containers")), ""
@@ -294,13 +294,13 @@ def _refused(pod: RawPod) -> ContainerEnd:
     )
 
 
-def _dismissed(pod: RawPod) -> frozenset[str]:
+def _dismissed_sidecars(pod: RawPod) -> frozenset[str]:
     """Return the sidecars that were ended because the others are done; few of them end well."""
     over = not pod.active or all(container.ended for container in pod.containers if container.main)
     return pod.sidecars if over else frozenset()
 
 
-def ended_well(pod: RawPod) -> bool:
+def has_ended_well(pod: RawPod) -> bool:
     """Whether every main container succeeded at its last end, even if it runs again."""
     if pod.phase is PodPhase.SUCCEEDED:
         return True

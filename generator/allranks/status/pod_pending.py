@@ -63,7 +63,7 @@ def cause(pod: RawPod, around: PodContext) -> Cause | None:
         return _END
     scheduled = pod.condition("PodScheduled")
     if scheduled.get("status") == "False":
-        return _unscheduled(pod, scheduled, around)
+        return _scheduling_cause(pod, scheduled, around)
     if not pod.containers and not pod.spec.get("nodeName"):
         scheduler = text(pod.spec, "schedulerName") or "default-scheduler"
         return Cause(Priority.SCHEDULER, "Unscheduled", f"scheduler {scheduler} to place")
@@ -74,7 +74,7 @@ def cause(pod: RawPod, around: PodContext) -> Cause | None:
     return worst or _of_running(pod)
 
 
-def _unscheduled(pod: RawPod, scheduled: Mapping[str, Any], around: PodContext) -> Cause:
+def _scheduling_cause(pod: RawPod, scheduled: Mapping[str, Any], around: PodContext) -> Cause:
     if text(scheduled, "reason") == "SchedulingGated":
         gates = ", ".join(text(gate, "name") for gate in items(pod.spec, "schedulingGates"))
         return Cause(Priority.GATE, "SchedulingGated", f"gate {gates} to be lifted from")

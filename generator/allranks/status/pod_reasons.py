@@ -75,7 +75,7 @@ def unschedulable(message: str) -> Cause:
         reason = f": {clause(message)}" if message else ""
         return Cause(Priority.NODE, UNSCHEDULABLE, "a node for", reason)
     nodes = plural(int(match[1]), "node")
-    return Cause(Priority.NODE, UNSCHEDULABLE, "a node for", f": of {nodes}, {_joined(clauses)}")
+    return Cause(Priority.NODE, UNSCHEDULABLE, "a node for", f": of {nodes}, {_join(clauses)}")
 
 
 def _clause(part: str) -> str:
@@ -116,7 +116,7 @@ def _agree(number: int, meaning: str) -> str:
     return f"{singular.get(verb, verb)} {rest}"
 
 
-def _joined(clauses: list[str]) -> str:
+def _join(clauses: list[str]) -> str:
     return clauses[0] if len(clauses) == 1 else f"{', '.join(clauses[:-1])} and {clauses[-1]}"
 
 

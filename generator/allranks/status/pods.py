@@ -124,12 +124,14 @@ def read(pod: Manifest, around: PodContext) -> PodFacts:
         reason=_reason(parts, disruption, ends, cause),
         message=_message(parts, ends, cause),
         created_at=when(metadata, "creationTimestamp") or 0.0,
-        ended_at=pod_json.ended_at(parts.containers) if parts.ended else None,
+        ended_at=pod_json.time_of_end(parts.containers) if parts.ended else None,
         deleting=parts.deleted_at is not None,
         disruption=disruption,
         ready=parts.active and parts.condition("Ready").get("status") == "True",
         restarts=sum([container.restarts for container in parts.containers]),
-        ended_well=pod_json.ended_well(parts) if parts.ended else parts.phase is PodPhase.SUCCEEDED,
+        ended_well=pod_json.has_ended_well(parts)
+        if parts.ended
+        else parts.phase is PodPhase.SUCCEEDED,
         node=string(parts.spec.get("nodeName")),
         address=string(parts.status.get("podIP")),
         containers=_containers(parts),

@@ -57,7 +57,7 @@ def form(value: Any) -> dict[str, Any] | None:
     if isinstance(value, dict):
         return _of_object(value)
     percent = _percent(value)
-    return None if percent is None else {"percent": percent, "text": _written(percent)}
+    return None if percent is None else {"percent": percent, "text": _percent_text(percent)}
 
 
 def _report(pod: Manifest) -> dict[str, Any] | None:
@@ -65,7 +65,7 @@ def _report(pod: Manifest) -> dict[str, Any] | None:
     for container in items(pod, "status", "containerStatuses"):
         message = string(mapping(container, "state", "terminated").get("message")).strip()
         if message.startswith("{") and len(message) <= _MESSAGE_MAX:
-            last = form(mapping(_parsed(message)).get("progress"))
+            last = form(mapping(_parse(message)).get("progress"))
             if last is not None:
                 return last
     return form(annotation) if annotation else None
@@ -80,7 +80,7 @@ def _rank(pod: Manifest) -> tuple[int, str]:
     return 0, text(pod, "metadata", "name")
 
 
-def _parsed(content: str) -> Any:
+def _parse(content: str) -> Any:
     try:
         return json.loads(content)
     except (ValueError, RecursionError):
@@ -96,8 +96,8 @@ def _of_text(content: str) -> dict[str, Any] | None:
     except ValueError:
         percent = None
     if percent is not None:
-        return {"percent": percent, "text": _written(percent)}
-    data = _parsed(content) if content.startswith("{") else None
+        return {"percent": percent, "text": _percent_text(percent)}
+    data = _parse(content) if content.startswith("{") else None
     return _of_object(data) if isinstance(data, dict) else {"text": content[:_TEXT_MAX]}
 
 
@@ -116,7 +116,7 @@ def _of_object(report: Mapping[Any, Any]) -> dict[str, Any] | None:
             f"{unit} {completed}" + (f" of {total}" if total is not None else "") if unit else ""
         )
         if percent is not None:
-            words = f"{words} ({_written(percent)})" if words else _written(percent)
+            words = f"{words} ({_percent_text(percent)})" if words else _percent_text(percent)
     return {**fields, "text": words} if words else (fields or None)
 
 
@@ -148,5 +148,5 @@ def _percent(value: Any) -> float | None:
     return round(min(max(float(value), 0.0), float(_ALL)), 1)
 
 
-def _written(percent: float) -> str:
+def _percent_text(percent: float) -> str:
     return f"{percent:g}%"

@@ -117,7 +117,7 @@ def pod_group(
         status = mapping(group, "status")
         if text(group, "kind") != POD_GROUP or text(status, "phase") in _PLACED:
             continue
-        word = clause(_unplaced(status))
+        word = clause(_unplaced_reason(status))
         if word and _is_of(group, release, uids):
             name = text(group, "metadata", "name")
             subject = f"room for PodGroup {name}: {word}"
@@ -133,7 +133,7 @@ def _is_of(group: Manifest, release: str, uids: Collection[str]) -> bool:
     return any(text(owner, "uid") in uids for owner in owners)
 
 
-def _unplaced(status: Mapping[str, Any]) -> str:
+def _unplaced_reason(status: Mapping[str, Any]) -> str:
     conditions = [*items(status, "conditions"), *items(status, "schedulingConditions")]
     for kind in _UNPLACED:
         entry = condition(conditions, kind)

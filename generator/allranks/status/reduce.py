@@ -99,13 +99,13 @@ def reduce(observation: Observation, logs: Mapping[str, tuple[str, ...]] = _NO_L
         message=_message(snapshot, verdict, phase, failure),
         waiting_for=waits.sentence,
         restarts=sum(pod_set.failures + pod_set.disruptions for pod_set in pod_sets),
-        started_at=_started_at(facts),
+        started_at=_start_time(facts),
         finished_at=verdict.at if finished and verdict is not None else None,
         exit_code=_exit_code(phase, verdict, located),
         roles=_roles(pod_sets),
         pods=pods_shown,
         failure=failure,
-        notes=(*observation.notes, *_left_behind(observation, pod_sets, verdict, phase)),
+        notes=(*observation.notes, *_remainder(observation, pod_sets, verdict, phase)),
         disruptions=sum(pod_set.disruptions for pod_set in pod_sets),
         services=tuple(map(remarks.status, snapshot.services)),
         remarks=remarks.sentences(pod_sets, snapshot.services, failure),
@@ -263,7 +263,7 @@ def _message(
         for pod_set in snapshot.pod_sets
         for pod_index in pod_set.indexes
     )
-    return sentence(running, expected, ends, _failed_for_good(snapshot.pod_sets))
+    return sentence(running, expected, ends, _count_failed_for_good(snapshot.pod_sets))
 
 
 def _is_deleted(pod_sets: Sequence[ControllerPods]) -> bool:
@@ -272,7 +272,7 @@ def _is_deleted(pod_sets: Sequence[ControllerPods]) -> bool:
     return all(facts.deleting and facts.verdict is None for facts in deciding)
 
 
-def _failed_for_good(pod_sets: Sequence[ControllerPods]) -> int:
+def _count_failed_for_good(pod_sets: Sequence[ControllerPods]) -> int:
     """Return how many pods have failed without a replacement, in Jobs that go on."""
     return sum(
         pod_set.role.failed - len(pod_set.lost)
@@ -281,7 +281,7 @@ def _failed_for_good(pod_sets: Sequence[ControllerPods]) -> int:
     )
 
 
-def _left_behind(
+def _remainder(
     observation: Observation,
     pod_sets: Sequence[ControllerPods],
     verdict: ControllerVerdict | None,
@@ -326,7 +326,7 @@ def _ending(pod_sets: Sequence[ControllerPods]) -> ControllerVerdict | None:
     return verdicts[0] if len(verdicts) == 1 else None
 
 
-def _started_at(facts: Sequence[ControllerFacts]) -> float | None:
+def _start_time(facts: Sequence[ControllerFacts]) -> float | None:
     """Return when the first controller started, or was created where a queue holds all of them."""
     start_times = [
         controller.started_at for controller in facts if controller.started_at is not None

@@ -38,7 +38,7 @@ def replica_specs(data: Any) -> dict[str, MergedReplicaSpec]:
         if before is None:
             specs[kind] = MergedReplicaSpec(value, (str(key),))
         else:
-            specs[kind] = MergedReplicaSpec(_joined(before.spec, value), (*before.keys, str(key)))
+            specs[kind] = MergedReplicaSpec(_join(before.spec, value), (*before.keys, str(key)))
     return {kind: specs[kind] for kind in map(_kind, mapping(data))}
 
 
@@ -46,7 +46,7 @@ def _kind(key: Any) -> str:
     return str(key).strip().lower()
 
 
-def _joined(first: Any, second: Any) -> Any:
+def _join(first: Any, second: Any) -> Any:
     if not isinstance(first, dict) or not isinstance(second, dict):
         return first if isinstance(first, dict) else second
     return {**second, **{key: value for key, value in first.items() if value is not None}}

@@ -60,7 +60,7 @@ def build(
         "reason": reason,
         "message": message,
         "startTime": _time(status.started_at) or text(previous, "startTime"),
-        "completionTime": _completed(status, previous, now),
+        "completionTime": _completion_time(status, previous, now),
         "exitCode": status.exit_code,
         "restarts": {
             "total": status.restarts,
@@ -128,7 +128,7 @@ def _time(at: float | None) -> str:
     return "" if at is None else stamp(at)
 
 
-def _completed(status: RunStatus, previous: Mapping[str, Any], now: float) -> str:
+def _completion_time(status: RunStatus, previous: Mapping[str, Any], now: float) -> str:
     """Return when it ended: as its controller, its last status or the clock tells."""
     if status.phase not in FINAL:
         return ""

@@ -118,7 +118,7 @@ def early_end(state: SweepState, spec: SweepSpec) -> tuple[str, str] | None:
     failed, unmeasured = state.counts[FAILED], state.counts[UNMEASURED]
     if state.requested:
         return actions.REQUESTED, state.requested
-    if state.best is not None and spec.objective.reached(state.trials[state.best].value):
+    if state.best is not None and spec.objective.is_reached_by(state.trials[state.best].value):
         best = state.trials[state.best]
         return actions.GOAL, f"{best.name} has {spec.objective.metric} {best.value:g}"
     if spec.max_failed is not None and failed > spec.max_failed:
@@ -146,19 +146,19 @@ def _settle(trial: Trial, view: _View, release: Observed | None) -> Iterator[Act
         if release.phase in _UNDER_WAY or release.is_over:
             return
     if release is not None and release.phase == actions.SUCCEEDED:
-        yield _ended_well(trial, view, release)
+        yield _end_well(trial, view, release)
     elif trial.stopping:
         yield from _stopping(trial, release)
     elif view.ending is not None:
-        yield from _called_off(trial, release, view.ending[1])
+        yield from _call_off(trial, release, view.ending[1])
     elif release is None:
         yield _missing(trial, view)
     elif release.phase == actions.FAILED:
-        yield _failed(trial, view, release)
+        yield _retry_or_fail(trial, view, release)
     elif release.phase == actions.RUNNING:
         yield from _watch(trial, view)
     else:
-        yield from _blocked(trial, view, release)
+        yield from _wait_for_release(trial, view, release)
 
 
 def _missing(trial: Trial, view: _View) -> Action:
@@ -167,11 +167,11 @@ def _missing(trial: Trial, view: _View) -> Action:
         # It was removed, or it succeeded and the record was lost: there is no telling which.
         return Retry(trial.number, "its release had gone before this process looked at it")
     if trial.has_release:
-        return _failed(trial, view, Observed(actions.FAILED, "its release was removed"))
+        return _retry_or_fail(trial, view, Observed(actions.FAILED, "its release was removed"))
     return Start(trial.number, trial.name, trial.attempts)
 
 
-def _blocked(trial: Trial, view: _View, release: Observed) -> Iterator[Action]:
+def _wait_for_release(trial: Trial, view: _View, release: Observed) -> Iterator[Action]:
     """Yield the actions for a trial whose release cannot be installed for now."""
     if not trial.waiting or alike(trial.reason) != alike(release.reason):
         yield Wait(trial.number, release.reason)
@@ -179,7 +179,7 @@ def _blocked(trial: Trial, view: _View, release: Observed) -> Iterator[Action]:
         yield Start(trial.number, trial.name, trial.attempts)
 
 
-def _called_off(trial: Trial, release: Observed | None, reason: str) -> Iterator[Action]:
+def _call_off(trial: Trial, release: Observed | None, reason: str) -> Iterator[Action]:
     """Yield the actions for a running trial of a sweep that is to end."""
     if release is not None and release.phase == actions.FAILED:
         yield RecordEnd(
@@ -218,8 +218,8 @@ def _stopping(trial: Trial, release: Observed | None) -> Iterator[Action]:
     yield RecordEnd(trial.number, trial.stopping, value, trial.reason, cpu)
 
 
-def _ended_well(trial: Trial, view: _View, release: Observed) -> Action:
-    metric, ended_at = view.spec.objective.metric, _ended(release, view.now)
+def _end_well(trial: Trial, view: _View, release: Observed) -> Action:
+    metric, ended_at = view.spec.objective.metric, _late_end(release, view.now)
     if not metric:
         return RecordEnd(trial.number, SUCCEEDED, None, "", release.cpu_seconds, ended_at)
     if not trial.measures:
@@ -233,16 +233,16 @@ def _ended_well(trial: Trial, view: _View, release: Observed) -> Action:
     return RecordEnd(trial.number, SUCCEEDED, value, "", release.cpu_seconds, ended_at)
 
 
-def _failed(trial: Trial, view: _View, release: Observed) -> Action:
+def _retry_or_fail(trial: Trial, view: _View, release: Observed) -> Action:
     reason = release.reason or "it failed"
     if release.retryable and trial.attempts <= view.spec.retries:
         return Retry(trial.number, reason)
     return RecordEnd(
-        trial.number, FAILED, None, reason, release.cpu_seconds, _ended(release, view.now)
+        trial.number, FAILED, None, reason, release.cpu_seconds, _late_end(release, view.now)
     )
 
 
-def _ended(release: Observed, now: float) -> float | None:
+def _late_end(release: Observed, now: float) -> float | None:
     """Return when a release ended, in seconds since 1970, if that is longer ago than `LATE`."""
     return release.since if release.since and now - release.since > LATE else None
 
@@ -378,11 +378,15 @@ def alike(reason: str) -> str:
 def _never(state: SweepState, spec: SweepSpec) -> str:
     metric, count = spec.objective.metric, state.counts[UNMEASURED]
     trials = plural(count, "trial")
-    fault = "was no number at the end of" if metric in _reported(state) else "never appeared in"
+    fault = (
+        "was no number at the end of"
+        if metric in _unmeasured_metrics(state)
+        else "never appeared in"
+    )
     return f"{metric} {fault} {trials}; {_commonest(state, UNMEASURED)}"
 
 
-def _reported(state: SweepState) -> set[str]:
+def _unmeasured_metrics(state: SweepState) -> set[str]:
     """Return the metrics that unmeasured trials reported with values that are no finite numbers."""
     unmeasured = (trial for trial in state.trials.values() if trial.state == UNMEASURED)
     return {measure.name for trial in unmeasured for measure in trial.measures[-1:]}

@@ -69,7 +69,7 @@ def _halving(
         if own is None or not _warm(early, others, own.at):
             continue
         if not math.isfinite(own.value):
-            return _diverged(objective, own, rung)
+            return _divergence(objective, own, rung)
         others_at_rung = [first_at(other.measures, rung) for other in others]
         values = [
             _key(objective, measure.value)
@@ -95,7 +95,7 @@ def _median(
     if not _warm(early, others, latest.at):
         return ""
     if not math.isfinite(latest.value):
-        return _diverged(objective, latest, step)
+        return _divergence(objective, latest, step)
     best = min(_key(objective, measure.value) for measure in trial.measures)
     bests = [
         _key(objective, measure.value)
@@ -136,5 +136,5 @@ def _key(objective: Objective, value: float) -> float:
     return objective.key(value) if math.isfinite(value) else math.inf
 
 
-def _diverged(objective: Objective, measure: Measure, step: int) -> str:
+def _divergence(objective: Objective, measure: Measure, step: int) -> str:
     return f"{objective.metric} is {measure.value:g} at step {step}, which is no number to go by"

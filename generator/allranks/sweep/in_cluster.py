@@ -342,15 +342,15 @@ def runner_rules(
         needs[paths.of_manifest(manifest)].update(_OBJECTS)
     if workload and has_status:
         needs[paths.TRAINING_RUNS].update(_OBJECTS)
-    for path in _watched(workload):
+    for path in _listed_resources(workload):
         needs[path].add("list")
     if spec.objective.metric and spec.metrics.source != TERMINATION:
         needs[f"{paths.PODS}/log"].add("get")
     rules = [_rule(path, verbs) for path, verbs in sorted(needs.items())]
-    return rules + _journal(spec.name) + _granted(objects)
+    return rules + _journal(spec.name) + _granted_rules(objects)
 
 
-def _watched(workload: str) -> tuple[str, ...]:
+def _listed_resources(workload: str) -> tuple[str, ...]:
     """Return the resources that `trials.cluster` lists to observe trials."""
     if workload == names.ELASTIC:
         return (paths.JOBS, paths.STATEFUL_SETS, paths.ELASTIC_JOBS, paths.PODS)
@@ -369,7 +369,7 @@ def _journal(sweep: str) -> Rules:
     ]
 
 
-def _granted(objects: Iterable[Manifest]) -> Rules:
+def _granted_rules(objects: Iterable[Manifest]) -> Rules:
     """Return the rules of Roles of the trials: a runner can grant only rights that it has."""
     return [
         {

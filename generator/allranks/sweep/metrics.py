@@ -294,14 +294,14 @@ def load(text: str) -> Pattern:
     except UnicodeEncodeError as error:
         raise InputError("holds what is no character", path=_PATH, hint=EXAMPLE) from error
     except re2.error as error:
-        raise _refused(text, error) from None
+        raise _refusal(text, error) from None
     _check_parts(text)
     if pattern.programsize > STEPS_MAX:
         raise _too_large(f"it compiles to {pattern.programsize:,} steps, {STEPS_MAX:,} are allowed")
     return pattern
 
 
-def _refused(text: str, error: Exception) -> InputError:
+def _refusal(text: str, error: Exception) -> InputError:
     """Return the error for a pattern that RE2 refuses, in words of our own."""
     cause = error.args[0] if error.args else ""
     message = cause.decode("utf-8", "replace") if isinstance(cause, bytes) else str(cause)

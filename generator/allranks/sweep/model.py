@@ -185,7 +185,7 @@ class Objective:
         """Whether one value is better than another."""
         return value > other if self.direction == MAXIMIZE else value < other
 
-    def reached(self, value: float | None) -> bool:
+    def is_reached_by(self, value: float | None) -> bool:
         """Whether a value is the goal or better; False if there is no goal."""
         if self.goal is None or value is None:
             return False

@@ -35,7 +35,7 @@ def text(value: Any, field: str, allowed: Collection[str] = ()) -> str:
         ValueError: it is not. All functions here raise this.
     """
     if not isinstance(value, str):
-        raise _mistyped(value, field, "a text")
+        raise _type_error(value, field, "a text")
     if allowed and value not in allowed:
         choices = ", ".join(sorted(filter(None, allowed)))
         raise ValueError(f"{field} is {value[:40]!r}, not one of {choices}")
@@ -45,7 +45,7 @@ def text(value: Any, field: str, allowed: Collection[str] = ()) -> str:
 def whole(value: Any, field: str, least: int = -_WHOLE_MAX, most: int = _WHOLE_MAX) -> int:
     """Return a field that is a whole number from `least` to `most`, both included."""
     if not isinstance(value, int) or isinstance(value, bool):
-        raise _mistyped(value, field, "a whole number")
+        raise _type_error(value, field, "a whole number")
     if not least <= value <= most:
         raise ValueError(f"{field} is not from {least} to {most}")
     return value
@@ -56,7 +56,7 @@ def number(value: Any, field: str) -> float:
     if type(value) is float and math.isfinite(value):  # nearly all are
         return value
     if not isinstance(value, int | float) or isinstance(value, bool):
-        raise _mistyped(value, field, "a number")
+        raise _type_error(value, field, "a number")
     if not -_WHOLE_MAX <= value <= _WHOLE_MAX and isinstance(value, int):
         raise ValueError(f"{field} has more digits than a number may have")
     if not math.isfinite(value):
@@ -64,7 +64,7 @@ def number(value: Any, field: str) -> float:
     return float(value)
 
 
-def measured(value: Any, field: str) -> float:
+def read_measure(value: Any, field: str) -> float:
     """Return a reported value, which may be infinite or NaN."""
     is_text = isinstance(value, str) and value in _NO_NUMBERS
     return float(value) if is_text else number(value, field)
@@ -81,7 +81,7 @@ def time(value: Any, field: str) -> float:
 def mapping(value: Any, field: str) -> Mapping[str, Any]:
     """Return a field that is a JSON object."""
     if not isinstance(value, dict):
-        raise _mistyped(value, field, "an object")
+        raise _type_error(value, field, "an object")
     return value
 
 
@@ -99,7 +99,7 @@ def items(value: Any, field: str, count: int = 0) -> list[Any]:
         count: how many items it must have; 0 for any number.
     """
     if not isinstance(value, list):
-        raise _mistyped(value, field, "a list")
+        raise _type_error(value, field, "a list")
     if count and len(value) != count:
         raise ValueError(f"{field} has {len(value)} items, not {count}")
     return value
@@ -120,7 +120,7 @@ def exactly(value: Mapping[str, Any], field: str, allowed: Collection[str]) -> N
         raise ValueError(f"{field} has a field {unknown[0][:40]!r} that nothing reads")
 
 
-def _mistyped(value: Any, field: str, expected: str) -> ValueError:
+def _type_error(value: Any, field: str, expected: str) -> ValueError:
     if value is None:
         return ValueError(f"{field} is nothing, not {expected}")
     kinds = {bool: "a boolean", int: "a number", float: "a number", str: "a text", list: "a list"}

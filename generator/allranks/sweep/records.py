@@ -75,7 +75,7 @@ def trial(number: int, name: str, assignment: Assignment, at: float) -> Record:
     }
 
 
-def exhausted(reason: str, at: float) -> Record:
+def search_end(reason: str, at: float) -> Record:
     """Return the record that the search has nothing more to propose."""
     return {"t": "exhausted", "why": reason, "at": at}
 
@@ -100,7 +100,7 @@ def of(action: actions.Action, state: SweepState, at: float) -> Record | None:
 
     Args:
         action: an action of `decide`; the answer to `Propose` is recorded by `trial` or
-            `exhausted`.
+            `search_end`.
         state: the state of the sweep that was decided on.
         at: now.
     """

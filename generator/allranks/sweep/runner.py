@@ -91,7 +91,7 @@ def open_sweep(store: Backend) -> tuple[PreparedSweep, Journal]:
     if not store.exists():
         raise InputError(
             f"there is no sweep {store.name!r}",
-            hint=f"its journal would be {database_url.shown(store.where)}",
+            hint=f"its journal would be {database_url.show(store.where)}",
         )
     opened = Journal.open(store)
     if opened.state.spec.name == store.name:
@@ -115,7 +115,9 @@ def resume(journal: Journal, spec: SweepSpec | None = None) -> PreparedSweep:
     Raises:
         InputError: it is another sweep.
     """
-    merged = serialize.resumed(journal.state.spec, journal.state.spec if spec is None else spec)
+    merged = serialize.resumed_spec(
+        journal.state.spec, journal.state.spec if spec is None else spec
+    )
     journal.take_request()
     journal.append(records.resume(merged, time.time()))
     return restore(journal.state)
@@ -362,7 +364,7 @@ class _Runner:
             return False
         assignment = self._search.propose(number, state)
         if assignment is None:
-            self._journal.append(records.exhausted("every combination has been tried", now))
+            self._journal.append(records.search_end("every combination has been tried", now))
             return True
         name = naming.trial_name(state.spec.name, assignment, state.by_name)
         self._journal.append(records.trial(number, name, assignment, now))

@@ -130,7 +130,7 @@ def restore_assignment(data: Any) -> Assignment:
     }
 
 
-def resumed(before: SweepSpec, spec: SweepSpec) -> SweepSpec:
+def resumed_spec(before: SweepSpec, spec: SweepSpec) -> SweepSpec:
     """Return the sweep to go on with, if it differs only in fields that may change.
 
     Args:

@@ -198,7 +198,7 @@ class SweepState:
         if index <= self._newest.get(trial.number, -1):
             return  # Read again after a restart.
         self._newest[trial.number] = index
-        value, step = record_fields.measured(record["v"], "v"), record["s"]
+        value, step = record_fields.read_measure(record["v"], "v"), record["s"]
         self.measured = self.measured or math.isfinite(value)
         metric = self.spec.objective.metric
         measure = Measure(
@@ -242,7 +242,7 @@ class SweepState:
             # A trial whose release was never installed took no time.
             started=None if trial.waiting else trial.started,
             state=state,
-            value=None if value is None else record_fields.measured(value, "v"),
+            value=None if value is None else record_fields.read_measure(value, "v"),
             ended=self._time_of(trial, record.get("ended")),
             reason=record_fields.text(record["why"], "why"),
             cpu_seconds=None if cpu is None else record_fields.number(cpu, "cpu"),

@@ -122,7 +122,7 @@ def _run(
             continue
         for finding in _findings(rule, view):
             if finding.path not in unreadable_paths:
-                place = sweep_trial.placed(values, finding.path)
+                place = sweep_trial.in_sweep(values, finding.path)
                 problems.setdefault(place, _problem(replace(finding, path=place), locate))
     return list(problems.items())
 

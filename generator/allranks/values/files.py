@@ -28,7 +28,7 @@ def read(name: str) -> bytes:
     """
     if name.strip() == STDIN:
         try:
-            return _bounded(sys.stdin.buffer, "standard input")
+            return _read_bounded(sys.stdin.buffer, "standard input")
         except OSError as error:
             raise InputError(
                 f"standard input cannot be read: {error.strerror}",
@@ -39,7 +39,7 @@ def read(name: str) -> bytes:
     path = Path(name)
     try:
         with path.open("rb") as stream:
-            return _bounded(stream, name)
+            return _read_bounded(stream, name)
     except FileNotFoundError:
         raise _missing(name, path) from None
     except IsADirectoryError:
@@ -79,7 +79,7 @@ def inside(folder: Path, name: str) -> Path:
     return folder / name
 
 
-def _bounded(stream: BinaryIO, name: str) -> bytes:
+def _read_bounded(stream: BinaryIO, name: str) -> bytes:
     data = stream.read(BYTES_MAX + 1)
     if len(data) > BYTES_MAX:
         raise InputError(

@@ -260,7 +260,7 @@ class _FlagParser:
             return self._read(text)
         if self._kind == SET_STRING:
             return text
-        value = typed(text)
+        value = guess_type(text)
         if isinstance(value, int) and abs(value) > MAX_EXACT_INT:
             self._fail(f"{text} loses digits in Helm", "use --set-string")
         return value
@@ -324,7 +324,7 @@ class _FlagParser:
         raise InputError(message, hint=hint, source=self._source)
 
 
-def typed(text: str) -> Any:
+def guess_type(text: str) -> Any:
     """The value of a ``--set`` text: true, false, null, a whole number, or the text."""
     word = text.casefold()
     if word in ("true", "false", "null"):

@@ -55,7 +55,7 @@ def foreign(values: Mapping[str, Any]) -> bool:
     return values.get("workload") == SWEEP and bool(_section(values).get("chart"))
 
 
-def placed(values: Mapping[str, Any], path: ValuesPath) -> ValuesPath:
+def in_sweep(values: Mapping[str, Any], path: ValuesPath) -> ValuesPath:
     """The path in a sweep's values of a path in a trial's values."""
     if values.get("workload") != SWEEP or not path:
         return path

@@ -159,17 +159,17 @@ def change_values(
             except InputError as error:
                 errors[index] = error
 
-        def spliced(indices: list[int]) -> str | None:
+        def apply_splices(indices: list[int]) -> str | None:
             """The text with some of them; None where it would say something else as well."""
             desired = copy.deepcopy(data)
             for index in indices:
                 _change(desired, changes[index])
-            new = editor.spliced([splices[index] for index in indices])
+            new = editor.replace_parts([splices[index] for index in indices])
             return new if _says(new, desired, source) else None
 
         def settle(made: list[int], more: list[int]) -> list[int]:
             """Those of `more` that can be made beside those that are."""
-            if not more or spliced(made + more) is not None:
+            if not more or apply_splices(made + more) is not None:
                 return made + more
             if len(more) == 1:
                 errors[more[0]] = _refusal(_MORE_THAN_ONE, source)
@@ -177,7 +177,7 @@ def change_values(
             middle = len(more) // 2
             return settle(settle(made, more[:middle]), more[middle:])
 
-        return editor.spliced([splices[index] for index in settle([], list(splices))])
+        return editor.replace_parts([splices[index] for index in settle([], list(splices))])
 
     return _with_ends(text, source, make), errors
 
@@ -489,7 +489,7 @@ class _Editor:
             _refuse("the value is written over several lines", self._source)
         return node.start, node.end, self._like(node, change.value)
 
-    def spliced(self, splices: list[_Splice]) -> str:
+    def replace_parts(self, splices: list[_Splice]) -> str:
         """The text with some parts replaced."""
         parts: list[str] = []
         at = 0
@@ -536,10 +536,10 @@ class _Editor:
         lines = [f"{' ' * (place + 2 * depth)}{_flow(k)}:" for depth, k in enumerate(rest[:-1])]
         shift = place + 2 * (len(rest) - 1)
         lines += [f"{' ' * shift}{text.strip()}" for text in self._text[above:line].splitlines()]
-        lines += self._shifted(name, column, shift)
+        lines += self._shift(name, column, shift)
         at, new = self._line_end(holder.end), "\n" + "\n".join(lines)
         # The comments go first; what is left of the entry is deleted as any.
-        left = self.spliced([(above, line, ""), (at, at, new), (end, below, "")])
+        left = self.replace_parts([(above, line, ""), (at, at, new), (end, below, "")])
         moved = _Editor(left, self._source, is_json=False).delete(path)
         if moved.count("#") != self._text.count("#"):
             _refuse("a comment would be lost", self._source)
@@ -614,7 +614,7 @@ class _Editor:
         return node, tuple(map(str, target[depth:]))
 
     @staticmethod
-    def _shifted(text: str, column: int, place: int) -> list[str]:
+    def _shift(text: str, column: int, place: int) -> list[str]:
         """The lines of an entry at another column; the first has no indentation."""
         first, *more = text.split("\n")
         pad, old = " " * place, " " * column

@@ -183,13 +183,13 @@ class ObjectCache:
         ):
             return
         earlier = self._keys.get(name, ())
-        manifest = self._weighed(name, before, manifest)
+        manifest = self._weigh(name, before, manifest)
         self._store(name, manifest)
         if before is None or _differ(before, manifest):
             mine = self._keys.get(name, ())
             self._notify(mine if earlier in ((), mine) else {*earlier, *mine}, now)
 
-    def _weighed(self, name: _Name, before: Manifest | None, manifest: Manifest) -> Manifest:
+    def _weigh(self, name: _Name, before: Manifest | None, manifest: Manifest) -> Manifest:
         """The object; its name alone where the objects of its namespace are too large already."""
         space = (name.kind, name.namespace)
         rest = self._weights[space] - bounds.weight(before)

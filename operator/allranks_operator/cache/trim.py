@@ -67,7 +67,7 @@ def trim(kind: str, manifest: Manifest, shared: PartTable) -> Manifest:
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
         # No API server gives out a pod like that; one of these must not end the watch of all.
         return bounds.unread(manifest, f"it is no {kind}: {type(error).__name__}")
-    return bounds.bounded(trimmed) if kind in bounds.KINDS else trimmed
+    return bounds.bound(trimmed) if kind in bounds.KINDS else trimmed
 
 
 def _pod(manifest: Manifest, shared: PartTable) -> Manifest:
@@ -171,7 +171,7 @@ def _metadata(manifest: Manifest, shared: PartTable) -> dict[str, Any]:
         trimmed["namespace"] = sys.intern(trimmed["namespace"])
     labels = metadata.get("labels")
     if labels:
-        trimmed["labels"] = interned(labels)
+        trimmed["labels"] = intern_strings(labels)
     annotations = {
         key: value
         for key, value in (metadata.get("annotations") or {}).items()
@@ -217,16 +217,16 @@ class PartTable:
         if shared is None:
             if len(self._parts) >= _MOST:
                 self._parts.clear()
-            shared = self._parts[key] = interned(value)
+            shared = self._parts[key] = intern_strings(value)
         return shared
 
 
-def interned(value: Any) -> Any:
+def intern_strings(value: Any) -> Any:
     """The same value with each string interned; unused strings are freed."""
     if isinstance(value, str):
         return sys.intern(value)
     if isinstance(value, dict):
-        return {sys.intern(key): interned(item) for key, item in value.items()}
+        return {sys.intern(key): intern_strings(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [interned(item) for item in value]
+        return [intern_strings(item) for item in value]
     return value

@@ -51,7 +51,7 @@ class WeighedObject(dict[str, Any]):
     weight: int
 
 
-def bounded(manifest: Manifest) -> Manifest:
+def bound(manifest: Manifest) -> Manifest:
     """The object with its size; a stub where it is beyond the limits."""
     weight, level = 0, [manifest]
     for _ in range(DEPTH_MAX):

@@ -91,9 +91,9 @@ class Api:
         items: list[Manifest] = page.get("items") or []
         if not items:
             inside = f" in namespace {namespace}" if namespace else ""
-            raise NotFoundError(f"there is no {paths.spoken(path)} {name}{inside}")
+            raise NotFoundError(f"there is no {paths.kubectl_name(path)} {name}{inside}")
         if isinstance(items[0], bounds.UnreadObject):
-            raise RefusedError(f"{paths.spoken(path)} {name}: {items[0].reason}")
+            raise RefusedError(f"{paths.kubectl_name(path)} {name}: {items[0].reason}")
         kind = str(page.get("kind") or "").removesuffix("List")
         item = {"kind": kind, "apiVersion": page.get("apiVersion"), **items[0]}
         return item, str(metadata(page).get("resourceVersion") or "")

@@ -224,7 +224,7 @@ class Reflector:
             head = metadata(page)
             # All pages are as of the first one's version.
             place = str(head.get("resourceVersion") or "")
-            manifests += self._trimmed(page)
+            manifests += self._trim(page)
             token = str(head.get("continue") or "")
             if not token:
                 break
@@ -238,7 +238,7 @@ class Reflector:
         query = pairs(limit=str(size), labelSelector=self.resource.selector, **{"continue": token})
         return self._api.page(self.resource.path, self.namespace, query, seconds=_LIST_SECONDS)
 
-    def _trimmed(self, page: Manifest) -> Iterator[Manifest]:
+    def _trim(self, page: Manifest) -> Iterator[Manifest]:
         for item in page.get("items") or ():
             item["kind"] = self.resource.kind
             item["apiVersion"] = self.resource.api_version

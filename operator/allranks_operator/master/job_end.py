@@ -63,10 +63,10 @@ def judge(job: ElasticJob, pods: Mapping[str, PodView], least: int) -> JobResult
         return JobResult(
             0, f"all {lead} pods have succeeded" if len(succeeded) > 1 else f"{lead} succeeded"
         )
-    return _failed(job, groups, pods, lead, least)
+    return _failure(job, groups, pods, lead, least)
 
 
-def _failed(
+def _failure(
     job: ElasticJob,
     groups: Mapping[str, MemberGroup],
     pods: Mapping[str, PodView],

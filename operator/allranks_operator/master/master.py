@@ -111,7 +111,7 @@ class Master:
         now = self._clock()
         with self._changed:
             if self.end is not None:
-                return self._ended()
+                return self._end_answer()
             name = request.node.pod
             pod = self._pods.get(name)
             if self._rendezvous is None or pod is None or not pod.alive:
@@ -223,7 +223,7 @@ class Master:
     def _instruction(self, pod: str, after: int) -> Answer | None:
         """The instruction for a worker; None where it has to wait."""
         if self.end is not None:
-            return self._ended()
+            return self._end_answer()
         rendezvous = self._rendezvous
         if rendezvous is None or pod not in rendezvous.members:
             raise NotKnown(f"{pod} has not joined", later=False)
@@ -236,7 +236,7 @@ class Master:
                 return {"state": "stop", "generation": world.generation}
         return None
 
-    def _ended(self) -> Answer:
+    def _end_answer(self) -> Answer:
         end = self.end or JobResult(0, "")
         code = end.workers or end.code
         return {"state": "end", "code": code, "message": end.verdict}

@@ -130,7 +130,7 @@ def read(pods: Iterable[Manifest], uid: str) -> dict[str, PodView]:
     commands = {}
     for pod in pods:
         view = _read(pod)
-        if view.type and view.type != names.EDL_MASTER and _owned(pod, uid):
+        if view.type and view.type != names.EDL_MASTER and _is_owned(pod, uid):
             commands[view.name] = view
     return commands
 
@@ -181,7 +181,7 @@ def _out_of_memory(container: Mapping[str, Any]) -> bool:
     )
 
 
-def _owned(pod: Manifest, uid: str) -> bool:
+def _is_owned(pod: Manifest, uid: str) -> bool:
     owners = items(pod, "metadata", "ownerReferences")
     return not owners or any(text(owner, "uid") == uid for owner in owners)
 

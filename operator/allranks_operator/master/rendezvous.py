@@ -251,7 +251,7 @@ class Rendezvous:
             enough = len(live) >= self._fewest
             # Where they are too few, those that are left stop at once if they wait for one that
             # will not come back: so they are there when another has taken its place.
-            if not (self._gathered(expected, live, now) if enough else self.broken):
+            if not (self._is_complete(expected, live, now) if enough else self.broken):
                 return None
             self.forming = now
         return self._begin(live, now)
@@ -343,7 +343,7 @@ class Rendezvous:
             parts.append(f"{_names(back)} joined again")
         return ", ".join(parts)
 
-    def _gathered(
+    def _is_complete(
         self, expected: Collection[str], live: Mapping[str, JoinedWorker], now: float
     ) -> bool:
         """Whether all expected workers have joined, or had their time to."""

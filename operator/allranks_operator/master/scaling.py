@@ -75,7 +75,7 @@ class Scaler:
             self._record = history.read(self._saved)
         plan = initial_plan.plan(outline(job, self._record), self._options.policy)
         self.least = plan.least
-        waiting = self._unfinished(job)
+        waiting = self._unfinished_plan(job)
         if job.target.groups or waiting is not None:
             self._take_over(job, plan, waiting, now)
             return
@@ -93,7 +93,7 @@ class Scaler:
         """
         if self.state is None or job.suspend or job.deleting:
             return
-        observation = replace(observation, settled=self._settled(job, now))
+        observation = replace(observation, settled=self._is_settled(job, now))
         new_state, decisions = step(self.state, observation, now)
         changes = [decision for decision in decisions if decision.changes]
         if changes:
@@ -172,7 +172,7 @@ class Scaler:
         memory = {kind: int(size) for kind, size in self._record.memory.items()}
         return replace(policy_state, memory=memory)
 
-    def _unfinished(self, job: ElasticJob) -> Manifest | None:
+    def _unfinished_plan(self, job: ElasticJob) -> Manifest | None:
         """The newest plan of a master of this job that is not finished."""
         unfinished = {
             index: plan
@@ -183,11 +183,11 @@ class Scaler:
         }
         return unfinished[max(unfinished)] if unfinished else None
 
-    def _settled(self, job: ElasticJob, now: float) -> bool:
+    def _is_settled(self, job: ElasticJob, now: float) -> bool:
         """Whether the last plan has been carried out."""
         if not self._plan or now - self._planned_at > _UNANSWERED_SECONDS:
             return True
-        if self._finished_at is None and self._finished(self._plan):
+        if self._finished_at is None and self._is_finished(self._plan):
             self._finished_at = now
         finished = self._finished_at is not None and now - self._finished_at >= _STALE_SECONDS
         admitted = self._plan in (job.target.plan, text(job.status, "scalePlan"))
@@ -195,7 +195,7 @@ class Scaler:
             self._plan = ""
         return not self._plan
 
-    def _finished(self, name: str) -> bool:
+    def _is_finished(self, name: str) -> bool:
         """Whether a plan has ended, well or not."""
         return any(
             text(plan, "metadata", "name") == name and text(plan, "status", "phase") in FINAL

@@ -112,7 +112,7 @@ class _Handler(Handler):
 
     def do_GET(self) -> None:  # noqa: N802 - the library calls it so
         """Answer a worker's question."""
-        self.received()
+        self.lift_deadline()
         path, _, query = self.path.partition("?")
         if path == _HEALTH:
             self.close_connection = True  # anybody may ask, and nobody needs to stay for it
@@ -178,7 +178,7 @@ class _Handler(Handler):
                 "a body of this length is not read", hint=f"send Content-Length, of at most {most}"
             )
         data = self.rfile.read(length)
-        self.received()
+        self.lift_deadline()
         return protocol.body(data)
 
     def _answer(self, call: Callable[[], Answer]) -> None:

@@ -14,7 +14,7 @@ from allranks import names
 from allranks.elastic.actions import CreatePod, CreateService, RecordEvent
 from allranks.elastic.api import plan
 from allranks.elastic.decide import GRACE_SECONDS, decide, orphan
-from allranks.elastic.observed_pods import owned
+from allranks.elastic.observed_pods import is_owned
 from allranks.elastic.snapshot import JobView
 from allranks.errors import ApiError, BusyError, ConflictError, NotFoundError, TerminatingError
 from allranks_operator import events, executor
@@ -149,17 +149,17 @@ class ElasticJobReconciler:
         if self._generations.get(key) != generation:
             self._generations[key] = generation
             self._backoff.forget(key)
-            self._mended(key)
+            self._forget_refusals(key)
 
     def _view(
         self, key: Key, job: Manifest, pods: Sequence[Manifest], plans: Sequence[Manifest]
     ) -> JobView:
         uid = job["metadata"]["uid"]
         namespace, account = self._operator_account
-        services = dict.fromkeys(self._names_taken(key), "")
+        services = dict.fromkeys(self._taken_names(key), "")
         for service in self._cache.of(key).get("Service", ()):
             metadata = service["metadata"]
-            services[metadata["name"]] = metadata["uid"] if owned(uid, metadata) else ""
+            services[metadata["name"]] = metadata["uid"] if is_owned(uid, metadata) else ""
         return JobView(
             job=job,
             plans=tuple(plans),
@@ -329,7 +329,7 @@ class ElasticJobReconciler:
             if outcome.result == executor.FOREIGN:
                 self._tell(job, "Warning", events.NAME_TAKEN, _FOREIGN.format(name))
 
-    def _names_taken(self, key: Key) -> set[str]:
+    def _taken_names(self, key: Key) -> set[str]:
         now = time.monotonic()
         return {
             name
@@ -337,7 +337,7 @@ class ElasticJobReconciler:
             if owner == key and until > now
         }
 
-    def _mended(self, key: Key) -> None:
+    def _forget_refusals(self, key: Key) -> None:
         for sort in (_MAKING, _LEADING):
             self._refusals.pop((key, sort), None)
 
@@ -347,7 +347,7 @@ class ElasticJobReconciler:
         self._plans.forget(key)
         self._backoff.forget(key)
         self._generations.pop(key, None)
-        self._mended(key)
+        self._forget_refusals(key)
         for entry in [entry for entry in self._name_conflicts if entry[0] == key]:
             del self._name_conflicts[entry]
 

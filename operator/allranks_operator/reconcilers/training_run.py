@@ -278,7 +278,7 @@ class TrainingRunReconciler:
         watched = self._memory[key].watched
         new = deletion.is_new(previous) and not watched
         if self._may_return(key):
-            return None if new else deletion.awaited(status)
+            return None if new else deletion.awaited_status(status)
         ends = self._explainer.ends(key.namespace)
         if ends is None:
             self._queue.add(key, after=_AGAIN_SECONDS)
@@ -286,7 +286,7 @@ class TrainingRunReconciler:
         events, notes = ends
         runs = self._cache.of(key).get(names.TRAINING_RUN, ())
         more = replace(observation, objects=tuple(runs), events=events, notes=notes)
-        return deletion.gone(reduce.reduce(more), watched=watched, new=new)
+        return deletion.deleted_status(reduce.reduce(more), watched=watched, new=new)
 
     def _may_return(self, key: Key) -> bool:
         """Whether a new controller may still replace the deleted one; queues the next check."""

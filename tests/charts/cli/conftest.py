@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
+from tests.charts.cli.forking import Zygote
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PROGRAM = Path(sys.executable).parent / "allranks"
+_SECONDS = 110
 MINIMAL = """\
 workload: torchrun
 image: {repository: my/trainer, tag: "1.0"}
@@ -36,24 +39,31 @@ class Cli:
     Attributes:
         cwd: where it is called; also its home and where its state would go.
         env: what the environment has besides PATH.
+        zygote: what calls are forked by; None where each is a process from its start.
     """
 
     cwd: Path
     env: dict[str, str] = field(default_factory=dict)
+    zygote: Zygote | None = None
 
     def __call__(
         self, *args: str | bytes | Path, stdin: str | bytes = "", env: dict[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
         """Run it to its end."""
-        process = subprocess.run(
-            [PROGRAM, *args],
-            cwd=self.cwd,
-            env=self.environment(env),
-            input=stdin.encode() if isinstance(stdin, str) else stdin,
-            capture_output=True,
-            check=False,
-            timeout=110,
-        )
+        words, environment = [PROGRAM, *args], self.environment(env)
+        data = stdin.encode() if isinstance(stdin, str) else stdin
+        if self.zygote is not None and self.zygote.can_run(environment):
+            process = self.zygote.run(words, self.cwd, environment, data, _SECONDS)
+        else:
+            process = subprocess.run(
+                words,
+                cwd=self.cwd,
+                env=environment,
+                input=data,
+                capture_output=True,
+                check=False,
+                timeout=_SECONDS,
+            )
         return subprocess.CompletedProcess(
             process.args, process.returncode, process.stdout.decode(), process.stderr.decode()
         )
@@ -110,6 +120,23 @@ def cli(tmp_path: Path, helm4: Pinned) -> Iterator[Cli]:
     yield runner
     for run in (cwd / "home/.local/state/allranks/runs").glob("*/*"):
         runner("delete", run.name, "-n", run.parent.name, "--on", "local")
+
+
+@pytest.fixture(scope="session")
+def zygote() -> Iterator[Zygote]:
+    """What the forked calls of this test worker come from."""
+    shared = Zygote()
+    yield shared
+    shared.close()
+
+
+@pytest.fixture
+def forked(cli: Cli, zygote: Zygote) -> None:
+    """Calls are forked, and Python and the libraries loaded once for all of them.
+
+    For tests in which the start of the program is not the subject (see `zygote.py`).
+    """
+    cli.zygote = zygote
 
 
 @pytest.fixture

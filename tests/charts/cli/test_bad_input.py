@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
+pytestmark = pytest.mark.usefixtures("forked")
+
 HEAD = "workload: torchrun\nimage: {repository: my/trainer}\n"
 RUN = f"{HEAD}command: [python, train.py]\n"
 INVENTORY = "nodes:\n  - {name: a, gpus: 8}\n  - {name: b, gpus: 8}\n"

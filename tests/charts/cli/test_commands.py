@@ -15,6 +15,7 @@ import pytest
 
 from allranks.cli import main
 from allranks.yamlio import dump, load
+from tests.conftest import find_helm
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -147,11 +148,11 @@ def test_render_is_the_same_anywhere(cli: Any, values: Path, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("values_file", CI, ids=lambda path: path.name.removesuffix("-values.yaml"))
 def test_helm_3_and_helm_4_render_the_same(
-    helm: Any, helm4: Any, values_file: Path, capfdbinary: pytest.CaptureFixture[bytes]
+    values_file: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     """Every scenario of the chart gives the same bytes with both majors."""
     texts = []
-    for binary in (helm, helm4):
+    for binary in (find_helm(3), find_helm(4)):
         code = main.main(["render", "demo", "-f", str(values_file), "--helm", str(binary.path)])
         assert code == 0
         texts.append(capfdbinary.readouterr().out)

@@ -10,6 +10,8 @@ import pytest
 
 from allranks.yamlio import load
 
+pytestmark = pytest.mark.usefixtures("forked")
+
 CPUS = {
     "gpus: 16\ngpusPerNode: 8\n": "gpus: 0\nnodes: 2\nprocsPerNode: 4\n",
     "  sizePerGpu: 8Gi\n": "  size: 8Gi\n",

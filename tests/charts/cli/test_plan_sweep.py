@@ -10,6 +10,8 @@ import pytest
 
 from allranks.service.prepare import TrialCounts
 
+pytestmark = pytest.mark.usefixtures("forked")
+
 SWEEP = """
 workload: sweep
 image: {repository: x, tag: v1}

@@ -11,6 +11,8 @@ import pytest
 
 from allranks import names
 
+pytestmark = pytest.mark.usefixtures("forked")
+
 _COMMENT = re.compile(r"^( *)# ?(.*)$")
 _INSTEAD = re.compile(r"instead of ((?:`\w+`(?:, | and )?)+)")
 

@@ -11,6 +11,8 @@ import pytest
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.usefixtures("forked")
+
 HEAD = """\
 workload: sweep
 image: {repository: my/trainer}

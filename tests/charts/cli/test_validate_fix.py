@@ -19,6 +19,8 @@ from .conftest import MINIMAL, PROGRAM
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.usefixtures("forked")
+
 CTRL_C = b"\x03"
 WRONG = MINIMAL + "env: {A: 1}  # one\nprocs_per_node: 4\n"
 RIGHT = MINIMAL + 'env: {A: "1"}  # one\nprocsPerNode: 4\n'

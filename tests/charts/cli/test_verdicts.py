@@ -13,6 +13,8 @@ from allranks.yamlio.load import load
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.usefixtures("forked")
+
 CHOICES = {"values": [1, 2]}
 LR = {"lr": {**CHOICES, "arg": "--lr"}}
 # What nobody takes, whatever runs the sweep, and a word of what is said of it.

@@ -146,7 +146,7 @@ def test_the_installed_post_renderer_works(binary: HelmBinary, chart: Path) -> N
     (manifest,) = [document for document in load.load_all(rendered) if document]
     assert manifest["data"]["text"] == "1e-5"
     if binary.major >= plugins.HELM_WITH_PLUGINS:
-        (plugin,) = plugins.installed(binary)
+        (plugin,) = plugins.list_installed(binary)
         assert (sys.executable, True) == (plugin.interpreter, plugin.works)
         process = subprocess.run(
             [binary.path, "plugin", "list"], capture_output=True, text=True, check=True

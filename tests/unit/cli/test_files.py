@@ -174,14 +174,14 @@ def test_where_one_cannot_be_prepared_none_is_written(
     first, second = tmp_path / "a", tmp_path / "b"
     for path in (first, second):
         path.write_bytes(b"old")
-    prepared = files.atomic.prepared
+    prepared = files.atomic.stage
 
     def refuse(path: Path, data: bytes, **options: Any) -> Any:
         if path == second:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return prepared(path, data, **options)
 
-    monkeypatch.setattr(files.atomic, "prepared", refuse)
+    monkeypatch.setattr(files.atomic, "stage", refuse)
     with pytest.raises(RunError) as excinfo:
         files.rewrite({first: (b"old", b"new"), second: (b"old", b"new")})
     assert str(second) == excinfo.value.problem.path

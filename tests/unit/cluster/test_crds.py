@@ -109,7 +109,7 @@ def test_a_newer_definition_is_left_as_it_is(fake: Any) -> None:
 
 def test_who_may_not_change_them_is_told_who_may() -> None:
     """The error stays what it was, with another way out."""
-    error = crds.not_allowed(ForbiddenError("no", hint="ask"))
+    error = crds.forbidden(ForbiddenError("no", hint="ask"))
     assert isinstance(error, ForbiddenError)
     assert isinstance(error, ToolError)
     assert "--crds-only" in error.problem.hint

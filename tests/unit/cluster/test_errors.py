@@ -47,7 +47,11 @@ def api_error(status: int, message: str, **details: Any) -> Exception:
             ForbiddenError,
             "wait until the namesp",
         ),
-        (errors.untrusted("context c", OSError("bad certificate")), ToolError, "is not trusted"),
+        (
+            errors.untrusted_server("context c", OSError("bad certificate")),
+            ToolError,
+            "is not trusted",
+        ),
     ],
 )
 def test_each_refusal_is_a_sentence_with_a_next_step(
@@ -122,9 +126,9 @@ def test_a_kind_is_found_without_asking(manifest: dict[str, str], expected: str)
 
 def test_a_resource_is_named_as_kubectl_names_it() -> None:
     """Core resources by their plural, others with their group, parts with a slash."""
-    assert "pods/log" == paths.spoken(f"{paths.PODS}/log")
-    assert "jobs.batch/status" == paths.spoken(f"{paths.JOBS}/status")
-    assert "jobs.batch" == paths.spoken(paths.JOBS)
+    assert "pods/log" == paths.kubectl_name(f"{paths.PODS}/log")
+    assert "jobs.batch/status" == paths.kubectl_name(f"{paths.JOBS}/status")
+    assert "jobs.batch" == paths.kubectl_name(paths.JOBS)
     assert "/apis/batch/v1/namespaces/lab/jobs" == paths.url(paths.JOBS, "lab")
     assert "/api/v1/pods" == paths.url(paths.PODS)
     assert "/version" == paths.url("version")

@@ -63,9 +63,9 @@ def test_pods_are_chosen_in_order(fake: Any) -> None:
     pods = [pod(fake, "worker", "10"), pod(fake, "worker", "2", name="b")]
     pods.append(pod(fake, "worker", "2", name="a"))
     ranks = Ranks(())
-    selection = ranks.chosen(pods, LineSelection(role="worker"))
+    selection = ranks.choose(pods, LineSelection(role="worker"))
     assert ["a", "b", "p"] == [item["metadata"]["name"] for item in selection]
-    assert [] == ranks.chosen(pods, LineSelection(rank=1))
+    assert [] == ranks.choose(pods, LineSelection(rank=1))
 
 
 def test_the_container_that_trains(fake: Any) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from allranks import names
 from allranks.elastic.actions import Action, DeletePlan, DeletePod, DeleteService
 from allranks.elastic.decide import decide
-from allranks.elastic.observed_pods import owned
+from allranks.elastic.observed_pods import is_owned
 from allranks.elastic.snapshot import JobView
 from tests.unit.elastic.simcluster import NAME, NAMESPACE, UID, SimCluster, job
 
@@ -128,7 +128,7 @@ def _may(action: Action, view: JobView) -> bool:
     match action:
         case DeletePod():
             pods = {pod["metadata"]["uid"]: pod["metadata"] for pod in view.pods}
-            return pods[action.uid]["name"] == action.name and owned(UID, pods[action.uid])
+            return pods[action.uid]["name"] == action.name and is_owned(UID, pods[action.uid])
         case DeleteService():
             return bool(action.uid) and view.services[action.name] == action.uid
         case DeletePlan():

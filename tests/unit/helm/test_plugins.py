@@ -50,7 +50,7 @@ def test_install_copies_the_tree_and_names_our_python(helm: HelmBinary) -> None:
     assert path == helm.path.parent / "data" / "installed" / NAME
     assert os.access(path / "run.sh", os.X_OK)
     assert f"{sys.executable}\n" == (path / plugins.INTERPRETER).read_text()
-    (plugin,) = plugins.installed(helm)
+    (plugin,) = plugins.list_installed(helm)
     assert ("0.2.0", sys.executable, True) == (plugin.version, plugin.interpreter, plugin.works)
 
 
@@ -62,7 +62,7 @@ def test_installing_again_replaces(helm: HelmBinary) -> None:
     (path / "plugin.yaml").write_text(f"name: {NAME}\nversion: 0.0.1\n")
     assert path == plugins.install(helm)
     assert not (path / "old-file").exists()
-    assert plugins.installed(helm)[0].version == "0.2.0"
+    assert plugins.list_installed(helm)[0].version == "0.2.0"
     assert [entry.name for entry in path.parent.iterdir()] == [NAME]
 
 
@@ -127,9 +127,9 @@ def test_a_moved_python_is_noticed(helm: HelmBinary) -> None:
     """A plugin whose Python has gone, or that names none, does not work."""
     path = plugins.install(helm)
     (path / plugins.INTERPRETER).write_text("/gone/python\n")
-    assert not plugins.installed(helm)[0].works
+    assert not plugins.list_installed(helm)[0].works
     (path / plugins.INTERPRETER).unlink()
-    assert not plugins.installed(helm)[0].works
+    assert not plugins.list_installed(helm)[0].works
 
 
 @pytest.mark.usefixtures("tree")
@@ -185,7 +185,7 @@ def test_helm_3_is_given_an_executable(
         program.write_text("#!/bin/sh\n")
         program.chmod(0o755)
         assert program == plugins.install(three)
-    assert plugins.installed(three) == []
+    assert plugins.list_installed(three) == []
     assert plugins.uninstall(three) == []
 
 
@@ -201,7 +201,7 @@ def test_helm_sweep_is_a_plugin_of_both(
     assert (path / "plugin.yaml").read_bytes() == (
         resources.folder("plugins") / f"helm{major}" / "sweep" / "plugin.yaml"
     ).read_bytes()
-    assert ["sweep"] == [plugin.name for plugin in plugins.installed(binary) if plugin.works]
+    assert ["sweep"] == [plugin.name for plugin in plugins.list_installed(binary) if plugin.works]
     assert [path] == plugins.uninstall(binary)
     path.mkdir()
     (path / "plugin.yaml").write_text("name: sweep\nversion: 1.0.0\ncommand: another\n")

@@ -37,7 +37,7 @@ def test_a_renewal_keeps_the_time_of_its_taking() -> None:
 def test_a_released_lease_keeps_all_but_its_holder() -> None:
     """Its version too, so that it is written over the one that was read."""
     held_lease = {"metadata": {"resourceVersion": "7"}, "spec": lease.held_spec({}, "me", 15, NOW)}
-    free = lease.released(held_lease)
+    free = lease.release(held_lease)
     assert ("", "7") == (lease.holder(free), free["metadata"]["resourceVersion"])
     assert held_lease["spec"]["renewTime"] == free["spec"]["renewTime"]
 

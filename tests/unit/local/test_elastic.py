@@ -43,7 +43,7 @@ def elastic_job(**spec: Any) -> dict[str, Any]:
 
 def test_an_object_has_what_the_api_server_adds() -> None:
     """A uid, a time, a generation; an edit of the spec is a new one, a status is not."""
-    new_job = objects.completed(elastic_job(), "lab", "u1", 1.5)
+    new_job = objects.complete(elastic_job(), "lab", "u1", 1.5)
     assert {
         "name": "j",
         "namespace": "lab",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from allranks.local.state.store import lost
+from allranks.local.state.store import lost_status
 from allranks.model.status import ContainerStatus, Phase, PodPhase, PodStatus, RunStatus
 
 
@@ -16,7 +16,7 @@ def test_a_run_whose_supervisor_is_lost_says_so_of_each_pod() -> None:
         PodStatus("j-2", "node", 2, PodPhase.PENDING),
     )
     last = RunStatus("j", "lab", Phase.RUNNING, waiting_for="more", pods=pods)
-    status = lost(last, "it was killed", at=9.0)
+    status = lost_status(last, "it was killed", at=9.0)
     assert (Phase.FAILED, 1, 9.0, "") == (
         *(status.phase, status.exit_code, status.finished_at, status.waiting_for),
     )

@@ -81,5 +81,5 @@ def test_what_never_has_an_environment_is_looked_at_once(
     """Threads of the kernel and what has ended; there may be hundreds."""
     process = Process([{}, MARKED], parent, state)
     monkeypatch.setattr(psutil, "process_iter", lambda: [process])
-    assert [] == process_tree.marked("MARK", ["mine"])
+    assert [] == process_tree.find_marked("MARK", ["mine"])
     assert [MARKED] == process.left

@@ -29,6 +29,28 @@ PODS_PATH, EVENTS_PATH = "/api/v1/namespaces/lab/pods", "/api/v1/namespaces/lab/
 JOB_KEY, RUN_KEY = Key("job", "lab", "j"), Key("run", "lab", "j")
 
 
+class _DelayQueue(WorkQueue):
+    """A queue that remembers the delays: the clock goes on while a busy machine does not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.delays: dict[Key, float] = {}
+        self._holds: dict[Key, float] = {}
+
+    def add(self, key: Key, *, after: float = 0.0, since: float | None = None) -> None:
+        before = self._due.get(key)
+        super().add(key, after=after, since=since)
+        if self._due.get(key) != before:
+            self.delays[key] = max(after, self._holds.get(key, 0.0))
+
+    def hold(self, key: Key, seconds: float) -> None:
+        before = self._due.get(key)
+        super().hold(key, seconds)
+        self._holds[key] = seconds
+        if self._due.get(key) != before:
+            self.delays[key] = seconds
+
+
 @dataclass(slots=True)
 class Parts:
     """The parts.
@@ -42,7 +64,7 @@ class Parts:
     server: FakeServer
     api: Api
     leading: bool = True
-    queue: WorkQueue = field(default_factory=WorkQueue)
+    queue: _DelayQueue = field(default_factory=_DelayQueue)
     metrics: Metrics = field(default_factory=Metrics)
     cache: ObjectCache = field(init=False)
     recorder: EventRecorder = field(init=False)
@@ -82,11 +104,9 @@ class Parts:
         return [body["reason"] for body in self.bodies("POST", EVENTS_PATH)]
 
     def due(self) -> float | None:
-        """In how many seconds the next turn is, to a tenth; None for never."""
-        import time  # noqa: PLC0415 - only this asks for the clock
-
-        due = [at - time.monotonic() for at in self.queue._due.values()]
-        return round(max(0.0, min(due)), 1) if due else None
+        """The seconds to the next turn, to a tenth, from when it was queued; None for never."""
+        delays = [self.queue.delays[key] for key in self.queue._due]
+        return round(min(delays), 1) if delays else None
 
 
 _versions = iter(range(100, 10_000))

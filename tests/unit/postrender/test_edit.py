@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allranks.errors import InputError
-from allranks.postrender.edit import Edit, clone, dotted, get, same
+from allranks.postrender.edit import Edit, clone, get, same, show_path
 
 
 def test_maps_on_the_way_are_made_and_null_counts_as_absent() -> None:
@@ -80,7 +80,7 @@ def test_a_list_must_be_a_list(value: Any) -> None:
 
 def test_paths_read_as_users_write_them() -> None:
     """Indices stand in brackets."""
-    assert "spec.containers[0].name" == dotted(("spec", "containers", 0, "name"))
+    assert "spec.containers[0].name" == show_path(("spec", "containers", 0, "name"))
 
 
 VALUES = st.recursive(

@@ -286,7 +286,7 @@ def proposed(number: int, state: SweepState, search: Search, now: float) -> Reco
         raise AssertionError("nothing is to be proposed")
     assignment = search.propose(number, state)
     if assignment is None:
-        return records.exhausted("every combination was tried", now)
+        return records.search_end("every combination was tried", now)
     name = naming.trial_name(state.spec.name, assignment, state.names())
     return records.trial(number, name, assignment, now)
 

@@ -248,7 +248,7 @@ def test_a_lease_is_renewed_while_nothing_is_written(
 
 def test_a_process_that_has_ended_holds_nothing() -> None:
     """Whoever has its number by now."""
-    mine = Lease.mine().renewed(100.0)
+    mine = Lease.mine().renew(100.0)
     assert mine == Lease.parse(mine.text())
     assert mine.is_held(100.0)
     assert not mine.is_held(200.0)

@@ -79,7 +79,7 @@ def test_a_password_is_refused_and_not_repeated(url: str, fix: str) -> None:
     with pytest.raises(InputError) as excinfo:
         backend_of(url, "s")
     assert "s3cr3t" not in str(excinfo.value)
-    assert "s3cr3t" not in database_url.shown(url)
+    assert "s3cr3t" not in database_url.show(url)
     assert excinfo.value.__cause__ is None
     assert fix in excinfo.value.problem.hint
     assert 2 == excinfo.value.exit_code
@@ -102,7 +102,7 @@ def test_what_is_let_pass_has_no_password(text: str) -> None:
     with suppress(InputError):
         where = backend_of(url, "s").where
         assert sqlalchemy.make_url(database_url.for_driver(where)).password is None
-        assert url == where == database_url.shown(url)
+        assert url == where == database_url.show(url)
 
 
 def _messages(url: str, *, installed: bool = True) -> set[str]:
@@ -113,7 +113,7 @@ def _messages(url: str, *, installed: bool = True) -> set[str]:
         with pytest.raises(InputError) as excinfo:
             catalog.begin("s", url)
         assert not any(Path(state).iterdir())
-        return {str(excinfo.value), database_url.shown(url)}
+        return {str(excinfo.value), database_url.show(url)}
 
 
 @pytest.mark.parametrize(

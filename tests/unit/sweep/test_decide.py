@@ -448,7 +448,7 @@ def test_a_sweep_none_of_whose_trials_succeeded_has_failed() -> None:
 def test_a_search_that_has_nothing_more_ends_a_sweep() -> None:
     """Once what it proposed has ended."""
     state = sweep(spec(), 1)
-    state.apply(records.exhausted("every combination was tried", 0.0))
+    state.apply(records.search_end("every combination was tried", 0.0))
     carry_out(state, [RecordRelease(0)])
     assert [] == decide(state, spec(), {"s-0": HERE}, 0.0)
     carry_out(state, [RecordEnd(0, SUCCEEDED, 0.5, "")])

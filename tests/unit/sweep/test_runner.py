@@ -514,6 +514,6 @@ def test_a_name_stays_that_of_the_sweep_that_has_it(path: Path) -> None:
 def test_a_resumed_sweep_has_no_fewer_trials_than_have_begun() -> None:
     """It would have more than all of its trials."""
     spec = _prepared(trials=5).spec
-    assert 4 == sweep_options.changed(spec, {"trials": 4}, begun=4).trials
+    assert 4 == sweep_options.apply_new_bounds(spec, {"trials": 4}, begun=4).trials
     with pytest.raises(InputError, match="4 trials of the sweep have begun already"):
-        sweep_options.changed(spec, {"trials": 2}, begun=4)
+        sweep_options.apply_new_bounds(spec, {"trials": 2}, begun=4)

@@ -325,7 +325,7 @@ def test_a_sweep_may_be_resumed_with_more_of_the_same() -> None:
         early=None,
         objective=replace(before.objective, goal=0.99),
     )
-    assert new_spec == serialize.resumed(before, new_spec)
+    assert new_spec == serialize.resumed_spec(before, new_spec)
 
 
 @pytest.mark.parametrize(
@@ -341,4 +341,4 @@ def test_a_sweep_may_be_resumed_with_more_of_the_same() -> None:
 def test_another_sweep_by_the_same_name_is_refused(old: str, new: str, field: str) -> None:
     """Its finished trials would not belong to it."""
     with pytest.raises(InputError, match=f"was started with other {field}"):
-        serialize.resumed(read(WHOLE), read(WHOLE.replace(old, new)))
+        serialize.resumed_spec(read(WHOLE), read(WHOLE.replace(old, new)))

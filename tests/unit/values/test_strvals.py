@@ -152,4 +152,4 @@ def test_any_value_can_be_given_with_escapes(value: str, kind: str) -> None:
     """Backslashes carry any text through --set-string, and whatever --set does not type."""
     escaped = "".join(f"\\{character}" for character in value)
     result = applied(kind, f"n={escaped}", {})["n"]
-    assert result == (value if kind == "set-string" else strvals.typed(value))
+    assert result == (value if kind == "set-string" else strvals.guess_type(value))

@@ -41,7 +41,7 @@ def test_other_workloads_are_their_own() -> None:
     """Values that are no sweep's are given back as they are."""
     user_values = {"workload": "mpi"}
     assert user_values is sweep_trial.of(user_values, defaults)
-    assert ("a", 1) == sweep_trial.placed(user_values, ("a", 1))
+    assert ("a", 1) == sweep_trial.in_sweep(user_values, ("a", 1))
     assert ("a", 1) == sweep_trial.trial_path(user_values, ("a", 1))
     assert not sweep_trial.foreign(user_values)
 
@@ -74,10 +74,10 @@ def test_a_place_in_a_trial_and_in_the_sweep() -> None:
     """What a trial says itself stands below `sweep.trial.values`, all else at the root."""
     user_values = values(values={"torchrun": {"port": 1}})
     below = ("sweep", "trial", "values")
-    assert (*below, "torchrun", "port") == sweep_trial.placed(user_values, ("torchrun", "port"))
-    assert (*below, "torchrun", "role") == sweep_trial.placed(user_values, ("torchrun", "role"))
-    assert ("gpus",) == sweep_trial.placed(user_values, ("gpus",))
-    assert () == sweep_trial.placed(user_values, ())
+    assert (*below, "torchrun", "port") == sweep_trial.in_sweep(user_values, ("torchrun", "port"))
+    assert (*below, "torchrun", "role") == sweep_trial.in_sweep(user_values, ("torchrun", "role"))
+    assert ("gpus",) == sweep_trial.in_sweep(user_values, ("gpus",))
+    assert () == sweep_trial.in_sweep(user_values, ())
     assert ("torchrun", "port") == sweep_trial.trial_path(user_values, (*below, "torchrun", "port"))
     assert ("gpus",) == sweep_trial.trial_path(user_values, ("gpus",))
 

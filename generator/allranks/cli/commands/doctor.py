@@ -122,7 +122,7 @@ def _postrenderer(binary: helm_binary.HelmBinary) -> Check:
     try:
         program = plugins.executable()
         has_plugins = binary.major >= plugins.HELM_WITH_PLUGINS
-        installed = plugins.installed(binary) if has_plugins else ()
+        installed = plugins.list_installed(binary) if has_plugins else ()
     except AllranksError as error:
         return Check(name, "warn", error.problem.message, error.problem.hint)
     if not has_plugins:

@@ -189,7 +189,7 @@ def upgrade_command(
 
     cluster_target = target.on_cluster()
     home = cluster_target.home(release)
-    before = _installed(home, cluster_target)
+    before = _operator_release(home, cluster_target)
     values = charts.resolve(sources, names.OPERATOR, before.values)
     check(cluster_target, home, values)
     note_overlaps(
@@ -231,9 +231,9 @@ def uninstall_command(
     if crds:
         check_crd_removal(console, cluster_target, release, yes=yes)
     else:
-        _installed(home, cluster_target)
+        _operator_release(home, cluster_target)
     if releases.find(home) is not None:
-        _installed(home, cluster_target)
+        _operator_release(home, cluster_target)
         releases.uninstall(home)
         operator.forget(cluster_target.cluster, release, cluster_target.namespace)
         console.text(f"uninstalled {release} from namespace {cluster_target.namespace}")
@@ -263,7 +263,7 @@ def status_command(console: Console, /, *, target: Target, release: str, output:
     from allranks.cluster import operator
 
     cluster_target = target.on_cluster()
-    installed = _installed(cluster_target.home(release), cluster_target)
+    installed = _operator_release(cluster_target.home(release), cluster_target)
     deployment = operator.find(cluster_target.cluster, release, cluster_target.namespace)
     try:
         kinds = cluster_crds.compare(cluster_target.cluster)
@@ -372,7 +372,7 @@ def _define(console: Console, cluster_target: ClusterTarget, *, adopt: bool, ski
     try:
         before = cluster_crds.apply(cluster_target.cluster, adopt=adopt)
     except ForbiddenError as error:
-        raise cluster_crds.not_allowed(error) from error
+        raise cluster_crds.forbidden(error) from error
     words = {cluster_crds.CrdState.CURRENT: "up to date", cluster_crds.CrdState.MISSING: "new"}
     for kind in before:
         console.text(f"definition {kind.name}: {words.get(kind.state, 'brought to this version')}")
@@ -412,7 +412,7 @@ def _ready(
     )
 
 
-def _installed(home: ReleaseRef, cluster_target: ClusterTarget) -> Release:
+def _operator_release(home: ReleaseRef, cluster_target: ClusterTarget) -> Release:
     """Return the release of the operator.
 
     Raises:

@@ -61,7 +61,7 @@ def install_command(console: Console, helm: str | None) -> None:
         console.text(f"Helm {binary.version} takes an executable as its post-renderer")
         console.text(f"use: helm install NAME CHART --post-renderer {display_path(path)}")
         return
-    version = plugins.installed(binary)[0].version
+    version = plugins.list_installed(binary)[0].version
     console.text(f"installed {names.POSTRENDER} {version} for Helm {binary.version}: {path}")
     console.text(f"use: helm install NAME CHART --post-renderer {names.POSTRENDER}")
     if not os.environ.get("HELM_PLUGINS"):
@@ -82,7 +82,7 @@ def list_command(console: Console, helm: str | None, output: str) -> None:
     Example:
       allranks plugin list -o json
     """
-    plugin_list = plugins.installed(helm_binary.find(helm))
+    plugin_list = plugins.list_installed(helm_binary.find(helm))
     if output == "json":
         console.json(
             [

@@ -17,7 +17,7 @@ from allranks.elastic import resources
 from allranks.elastic.api import unknown_fields
 from allranks.elastic.pods import build
 from allranks.elastic.target import DesiredState
-from allranks.humanize import shown
+from allranks.humanize import shorten
 from allranks.k8s import ranges
 from allranks.k8s.fields import count, digits, items, mapping, number, text, when
 from allranks.status.replica_specs import replica_specs
@@ -188,7 +188,7 @@ def read(job: Manifest) -> ElasticJob:
         exit_code=_exit_code(annotations, problems),
         status=status,
         target=DesiredState.read(status.get("target")),
-        observed=_observed(status),
+        observed=_observed_counts(status),
         problems=tuple(problems),
     )
 
@@ -202,11 +202,11 @@ def _replicas(data: Any, problems: list[str]) -> dict[str, ReplicaSpec]:
                 f"put all of it into one that is called {kind}"
             )
         if not isinstance(value, dict):
-            problems.append(f"replicaSpecs.{keys[0]} is {shown(value)}, not an object")
+            problems.append(f"replicaSpecs.{keys[0]} is {shorten(value)}, not an object")
         else:
             specs[kind] = _spec(kind, value, problems)
     if data is not None and not isinstance(data, dict):
-        problems.append(f"replicaSpecs is {shown(data)}, not an object")
+        problems.append(f"replicaSpecs is {shorten(data)}, not an object")
     return specs
 
 
@@ -241,7 +241,7 @@ def _number(data: Mapping[str, Any], key: str, where: str, problems: list[str]) 
     whole = number(value)
     if whole is None:
         if value is not None:
-            problems.append(f"{where}.{key} is {shown(value)}, not a whole number")
+            problems.append(f"{where}.{key} is {shorten(value)}, not a whole number")
         return None
     if not 0 <= whole <= ranges.LIMIT:
         problems.append(f"{where}.{key} is {whole}; 0 to {ranges.LIMIT} is allowed")
@@ -254,7 +254,7 @@ def _strategy(value: Any, problems: list[str]) -> str:
         return ""
     strategy = _STRATEGIES.get(value.lower())
     if strategy is None:
-        problems.append(f"distributionStrategy {shown(value)} is not known here")
+        problems.append(f"distributionStrategy {shorten(value)} is not known here")
     return strategy or value
 
 
@@ -273,7 +273,7 @@ def _envs(data: Any, problems: list[str]) -> dict[str, Manifest]:
         elif isinstance(value, str) and key:
             envs[key] = {"name": key, "value": value}
         else:
-            problems.append(f"envs.{key} is {shown(value)}, not an environment variable")
+            problems.append(f"envs.{key} is {shorten(value)}, not an environment variable")
     return envs
 
 
@@ -287,7 +287,7 @@ def _master(
         return _MASTERS[value]
     if value:
         problems.append(
-            f"annotation {names.MASTER} is {shown(value)}; own, given and external are allowed"
+            f"annotation {names.MASTER} is {shorten(value)}; own, given and external are allowed"
         )
     return default
 
@@ -300,7 +300,7 @@ def _relaunch(
         return _RELAUNCHERS[value]
     if value:
         problems.append(
-            f"annotation {names.RELAUNCH} is {shown(value)}; watcher and master are allowed"
+            f"annotation {names.RELAUNCH} is {shorten(value)}; watcher and master are allowed"
         )
     return "watcher" if master == "own" else "master"
 
@@ -311,11 +311,11 @@ def _exit_code(annotations: Mapping[str, str], problems: list[str]) -> int | Non
         return None
     code = digits(value.removeprefix("-"))
     if code is None:
-        problems.append(f"annotation {names.MASTER_EXIT_CODE} is {shown(value)}, not a number")
+        problems.append(f"annotation {names.MASTER_EXIT_CODE} is {shorten(value)}, not a number")
     return code
 
 
-def _observed(status: Mapping[str, Any]) -> dict[str, int] | None:
+def _observed_counts(status: Mapping[str, Any]) -> dict[str, int] | None:
     # An empty map is not stored: a job that was looked at before had no counts then.
     if not isinstance(status.get("observedReplicas"), dict) and "observedGeneration" not in status:
         return None

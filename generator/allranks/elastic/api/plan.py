@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from allranks import names
 from allranks.elastic import resources
 from allranks.elastic.api import unknown_fields
-from allranks.humanize import plural, shown
+from allranks.humanize import plural, shorten
 from allranks.k8s import ranges
 from allranks.k8s.fields import condition, count, items, mapping, number, text, when
 
@@ -229,7 +229,7 @@ def _scale_type(label: Any, problems: list[str]) -> ScaleType:
         return AUTO
     if label not in (None, "", MANUAL):
         problems.append(
-            f"label {names.SCALE_TYPE} is {shown(label)}; auto and manual are known, "
+            f"label {names.SCALE_TYPE} is {shorten(label)}; auto and manual are known, "
             "manual is taken"
         )
     return MANUAL
@@ -261,20 +261,20 @@ def _groups(
     """Return what the plan asks of each type; a person may change the size of pods alone."""
     asks: dict[str, GroupAsk] = {}
     if data is not None and not isinstance(data, dict):
-        faults.append(f"replicaResourceSpecs is {shown(data)}, not an object")
+        faults.append(f"replicaResourceSpecs is {shorten(data)}, not an object")
     if len(mapping(data)) > _TYPES_MAX:
         faults.append(
             f"replicaResourceSpecs has {len(data)} types; at most {_TYPES_MAX} are allowed"
         )
         return {}
     for key, value in mapping(data).items():
-        where, kind = f"replicaResourceSpecs.{shown(key)[1:-1]}", str(key).strip().lower()
+        where, kind = f"replicaResourceSpecs.{shorten(key)[1:-1]}", str(key).strip().lower()
         if kind == names.EDL_MASTER:
             problems.append("a plan does not change the master")
         elif not _TYPE.fullmatch(kind):
-            faults.append(f"replicaResourceSpecs has {shown(key)}, which is no replica type")
+            faults.append(f"replicaResourceSpecs has {shorten(key)}, which is no replica type")
         elif not isinstance(value, dict):
-            faults.append(f"{where} is {shown(value)}, not an object")
+            faults.append(f"{where} is {shorten(value)}, not an object")
         else:
             problems.extend(unknown_fields.fields(value, unknown_fields.GROUP, where))
             replicas = _number(value, "replicas", where, faults)
@@ -299,7 +299,7 @@ def _pods(
     if data is None:
         return ()
     if not isinstance(data, list):
-        faults.append(f"{where} is {shown(data)}, not a list")
+        faults.append(f"{where} is {shorten(data)}, not a list")
         return ()
     if len(data) > most:
         faults.append(f"{where} has {plural(len(data), 'pod')}; at most {most} are allowed")
@@ -317,7 +317,7 @@ def _has_unread(data: Any) -> bool:
 
 def _pod(data: Any, where: str, faults: list[str]) -> PodMeta | None:
     if not isinstance(data, dict):
-        faults.append(f"{where} is {shown(data)}, not an object")
+        faults.append(f"{where} is {shorten(data)}, not an object")
         return None
     name, service = text(data, "name"), text(data, "service")
     _fits(name, f"{where}.name", _NAME_MAX, faults)
@@ -325,10 +325,12 @@ def _pod(data: Any, where: str, faults: list[str]) -> PodMeta | None:
     parsed = parse_pod_name(name) if name else None
     kind = text(data, "type").strip().lower() or (parsed[0] if parsed else "")
     if name and not kind and not where.startswith("createPods"):
-        faults.append(f"{where}: {shown(name)} is no pod of this job")
+        faults.append(f"{where}: {shorten(name)} is no pod of this job")
         return None
     if not _TYPE.fullmatch(kind) or kind == names.EDL_MASTER:
-        faults.append(f"{where} is of type {shown(kind)}; a worker, ps, chief or such is asked for")
+        faults.append(
+            f"{where} is of type {shorten(kind)}; a worker, ps, chief or such is asked for"
+        )
         return None
     ident = _number(data, "id", where, faults)
     if parsed is not None and (kind != parsed[0] or ident not in (None, parsed[1])):
@@ -352,9 +354,9 @@ def _number(data: Mapping[str, Any], key: str, where: str, faults: list[str]) ->
         return None
     whole = number(value)
     if whole is None:
-        faults.append(f"{where}.{key} is {shown(value)}, not a whole number")
+        faults.append(f"{where}.{key} is {shorten(value)}, not a whole number")
     elif not 0 <= whole <= ranges.LIMIT:
-        faults.append(f"{where}.{key} is {shown(whole)}; 0 to {ranges.LIMIT} is allowed")
+        faults.append(f"{where}.{key} is {shorten(whole)}; 0 to {ranges.LIMIT} is allowed")
         return None
     return whole
 
@@ -363,7 +365,7 @@ def _hosts(data: Any, faults: list[str]) -> tuple[str, ...]:
     if data is None:
         return ()
     if not isinstance(data, list) or not all(isinstance(host, str) for host in data):
-        faults.append(f"psHosts is {shown(data)}, not a list of addresses")
+        faults.append(f"psHosts is {shorten(data)}, not a list of addresses")
         return ()
     if len(data) > _HOSTS_MAX:
         faults.append(f"psHosts has {len(data)} addresses; at most {_HOSTS_MAX} are allowed")

@@ -164,7 +164,7 @@ def within_bounds(target: DesiredState, job: ElasticJob) -> Applied:
             reason = f"maxReplicas {job.replicas[kind].max}"
         elif group.replicas < least and was_edited:
             allowed = clamp(job, groups, kind, group.replicas, group.resource)
-            resized = members.grown(group, max(0, allowed.replicas - group.replicas))
+            resized = members.grow(group, max(0, allowed.replicas - group.replicas))
             change = f"{resized.replicas - group.replicas} more than {group.replicas} are made"
             reason = f"minReplicas {job.replicas[kind].min}"
         else:
@@ -248,7 +248,7 @@ def _resize(
 ) -> MemberGroup:
     have = group.replicas
     if count >= have:
-        return members.grown(group, count - have)
+        return members.grow(group, count - have)
     if group.type == names.ROLE_CHIEF and count == 0:
         notes.clamped.append("chief: 0 pods asked for, 1 kept (the training is led by it)")
         count = 1
@@ -323,7 +323,7 @@ def admit(
         foreign: names of other owners' pods, which may look like the job's.
     """
     applied = set(target.applied)
-    waiting = order.ordered(plan for plan in plans if not plan.finished and plan.key not in applied)
+    waiting = order.sort(plan for plan in plans if not plan.finished and plan.key not in applied)
     if not waiting:
         return AdmittedPlans(target)
     admitted = _PlanAdmission(job, target, foreign).run(waiting)
@@ -398,7 +398,7 @@ def _covering_plan(plan: ScalePlan, target: DesiredState, later: Sequence[ScaleP
     stale = order.stale_types(plan, target)
     if stale and stale == plan.types:
         return next(iter(target.groups[kind].plan for kind in sorted(stale)))
-    cover = order.covered(plan, later)
+    cover = order.covering_plan(plan, later)
     return cover.name if cover is not None else ""
 
 

@@ -75,7 +75,7 @@ def prune(job: ElasticJob, plans: Sequence[ScalePlan], now: float) -> Pruned:
                 waits.append(seconds)
         else:
             remaining.append(plan)
-    older = order.ordered(remaining)[:-_KEPT]
+    older = order.sort(remaining)[:-_KEPT]
     unread = {
         plan.uid: _since(plan) + _LEFT_SECONDS - now for plan in older if plan.phase == PLAN_FAILED
     }
@@ -85,7 +85,7 @@ def prune(job: ElasticJob, plans: Sequence[ScalePlan], now: float) -> Pruned:
     return Pruned(tuple(deletions), min(waits, default=None))
 
 
-def left_behind(plan: ScalePlan, now: float) -> Decision:
+def delete_orphan(plan: ScalePlan, now: float) -> Decision:
     """Delete a finished plan whose job is gone, once it has been there long enough.
 
     Plans that the job owned go with it; this is for those that only named it.

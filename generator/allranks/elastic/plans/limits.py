@@ -65,7 +65,7 @@ def clamp(
         keeps: how many pods are not given up to the limits: each of them gets less instead.
     """
     notes: list[str] = []
-    count, by = _bounded(job, kind, replicas)
+    count, by = _within_bounds(job, kind, replicas)
     reasons = [by] if by else []
     if job.limits is not None and count:
         least = max(1, keeps, bounds(job, kind)[0])
@@ -121,7 +121,7 @@ def usage(job: ElasticJob, kind: str, resource: ResourceAmounts | None) -> Resou
     return own if resource is None else resource.over(own)
 
 
-def _bounded(job: ElasticJob, kind: str, requested: int) -> tuple[int, str]:
+def _within_bounds(job: ElasticJob, kind: str, requested: int) -> tuple[int, str]:
     """Return a number within the bounds of its type, and the bound that changed it."""
     least, most = bounds(job, kind)
     if requested < least:

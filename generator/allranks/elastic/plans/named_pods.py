@@ -137,7 +137,7 @@ def migrate(
             notes.odd.append(f"{_name_of(job, meta)} is no pod that could be migrated")
             continue
         resource = meta.resource.over(old.resource) if meta.resource is not None else old.resource
-        group = elastic_members.migrated(group, old, resource)
+        group = elastic_members.migrate(group, old, resource)
     return group
 
 
@@ -178,7 +178,7 @@ def create(
             clause = f"of {pods.pod_name(job.name, kind, old.id)}, which had not ended"
             notes.odd.append(f"{name} takes rank {rank} {clause}")
         builder.add(_member(job, builder.group, meta, (ident, rank), old))
-    return elastic_members.changed(
+    return elastic_members.with_members(
         builder.group, [builder.by_id[ident] for ident in sorted(builder.by_id)]
     )
 

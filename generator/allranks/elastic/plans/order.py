@@ -36,7 +36,7 @@ class Overruled(NamedTuple):
     wholly: bool = False
 
 
-def ordered(plans: Iterable[ScalePlan]) -> list[ScalePlan]:
+def sort(plans: Iterable[ScalePlan]) -> list[ScalePlan]:
     """Plans from the oldest to the newest; of one second, by name, numbers by their value."""
     return sorted(plans, key=lambda plan: (int(plan.created_at), *_name_key(plan.name), plan.uid))
 
@@ -55,7 +55,7 @@ def stale_types(plan: ScalePlan, target: DesiredState) -> frozenset[str]:
     )
 
 
-def covered(plan: ScalePlan, later: Sequence[ScalePlan]) -> ScalePlan | None:
+def covering_plan(plan: ScalePlan, later: Sequence[ScalePlan]) -> ScalePlan | None:
     """Return the newest plan that sets everything this plan asks for; None where none does.
 
     Args:
@@ -78,7 +78,7 @@ def sizes(plan: ScalePlan) -> list[str]:
     return [kind for kind, ask in plan.groups.items() if ask.resource]
 
 
-def overruled(plan: ScalePlan, target: DesiredState, plans: Sequence[ScalePlan]) -> Overruled:
+def find_overruled(plan: ScalePlan, target: DesiredState, plans: Sequence[ScalePlan]) -> Overruled:
     """Return what later plans have overruled of a plan that is not finished.
 
     Args:
@@ -92,7 +92,7 @@ def overruled(plan: ScalePlan, target: DesiredState, plans: Sequence[ScalePlan])
         if ask.replicas is not None and kind in target.groups
     }
     setters = [name for _, name in sorted(numbers.items()) if name not in ("", plan.name)]
-    sized = [(kind, _sized_by(plan, kind, target, plans)) for kind in sorted(sizes(plan))]
+    sized = [(kind, _resizing_plan(plan, kind, target, plans)) for kind in sorted(sizes(plan))]
     sizers = [name for _, name in sized if name]
     undone = _removing_plans(plan, target, plans) if plan.create else []
     newer = [*setters, *sizers, *undone]
@@ -106,7 +106,9 @@ def overruled(plan: ScalePlan, target: DesiredState, plans: Sequence[ScalePlan])
     return Overruled(newer[0], clause, wholly=not (has_named_pods or holds))
 
 
-def _sized_by(plan: ScalePlan, kind: str, target: DesiredState, sizing: Sequence[ScalePlan]) -> str:
+def _resizing_plan(
+    plan: ScalePlan, kind: str, target: DesiredState, sizing: Sequence[ScalePlan]
+) -> str:
     """Return the name of a later plan that resizes the pods of a type; "" for none."""
     resource, group = plan.groups[kind].resource, target.groups.get(kind)
     if resource is None or group is None or resource.over(group.resource) == group.resource:

@@ -89,14 +89,12 @@ def progress(
     applied = set(target.applied)
     scale_plans = tuple(plans)
     active = [plan for plan in scale_plans if plan.key in applied or plan.phase == SUCCEEDED]
-    telling = order.ordered(
-        plan for plan in active if plan.create or plan.remove or order.sizes(plan)
-    )
+    telling = order.sort(plan for plan in active if plan.create or plan.remove or order.sizes(plan))
     counts = _Counts(job, target, observed[0], refused)
     for plan in scale_plans:
         if plan.key not in applied or plan.finished:
             continue
-        newer = order.overruled(plan, target, telling)
+        newer = order.find_overruled(plan, target, telling)
         outcome = _outcome(job, target, plan, counts, observed[1], newer=newer)
         if outcome.phase == PLAN_SUPERSEDED:
             superseded.append((plan, outcome))
@@ -251,7 +249,7 @@ def clause(group: MemberGroup, waiting: Iterable[ObservedPod], uncreated: int, r
         refusal: the API server's message; "" where it refused none.
     """
     if uncreated and refusal:
-        return create_errors.refused(refusal).clause(plural(uncreated, f"{group.type} pod"))
+        return create_errors.create_cause(refusal).clause(plural(uncreated, f"{group.type} pod"))
     causes: Counter[Cause] = Counter()
     for pod, _ in zip(waiting, range(_READ_MAX), strict=False):
         parts = pod_json.read_pod(pod.manifest)

@@ -42,7 +42,7 @@ def mark_for_resize(job: ElasticJob, before: MemberGroup, group: MemberGroup) ->
         # What it has is kept, for a plan to come may ask for just that.
         return replace(member, renew=True, resource=usage_before[member.id])
 
-    return members.changed(group, [mark(member) for member in group.members])
+    return members.with_members(group, [mark(member) for member in group.members])
 
 
 def resize_one(job: ElasticJob, target: DesiredState, observed: ObservedPods) -> DesiredState:
@@ -68,17 +68,17 @@ def _resize_next(job: ElasticJob, group: MemberGroup, observed: ObservedPods) ->
     for member in [member for member in group.current if member.renew]:
         pod = observed.trainers.get(pods.pod_name(job.name, group.type, member.id))
         if member.ended:
-            group = members.changed(
-                group, [_unmarked(current, member) for current in group.members]
+            group = members.with_members(
+                group, [_unmark(current, member) for current in group.members]
             )
         elif pod is not None and pod.ready:
             ready.append(member)
         else:
-            group = members.migrated(group, replace(member, observed=False), None)
+            group = members.migrate(group, replace(member, observed=False), None)
     if ready and not any(member.leaving for member in group.members):
-        group = members.migrated(group, ready[0], None)
+        group = members.migrate(group, ready[0], None)
     return group
 
 
-def _unmarked(member: Member, ended_member: Member) -> Member:
+def _unmark(member: Member, ended_member: Member) -> Member:
     return replace(member, renew=False) if member.id == ended_member.id else member

@@ -46,9 +46,9 @@ def build_pod(job: ElasticJob, group_type: str, member: Member, target: DesiredS
     resource = group.resource_of(member) if group is not None else member.resource
     main = env.per_gpu(pod_containers[main_index(pod_containers)], resource)
     env_of_trainer = env.of_trainer(job, group_type, member, target, main)
-    spec = filled(pod_spec)
+    spec = with_defaults(pod_spec)
     spec["containers"] = containers(pod_containers, env_of_trainer, resource, resources.SMALL)
-    spec = scheduled(spec, job, group_type, member.rank)
+    spec = with_scheduling(spec, job, group_type, member.rank)
     own = pod_metadata.of_pod(
         job, group_type, number=member.id, rank=member.rank, relaunches=member.relaunches
     )
@@ -140,7 +140,7 @@ def _scheduling_of_trainers(job: ElasticJob) -> Manifest:
 
 
 def _own_master(job: ElasticJob, pod_spec: Mapping[str, Any], image: str, account: str) -> Manifest:
-    spec = filled({"serviceAccountName": account, **pod_spec})
+    spec = with_defaults({"serviceAccountName": account, **pod_spec})
     spec.setdefault("automountServiceAccountToken", True)
     spec["securityContext"] = {"runAsNonRoot": True, **spec["securityContext"]}
     container = _master_container(pod_spec)
@@ -169,7 +169,7 @@ def _own_master(job: ElasticJob, pod_spec: Mapping[str, Any], image: str, accoun
 
 def _job_master(job: ElasticJob, pod_spec: Mapping[str, Any], *_: str) -> Manifest:
     # Its rights are those of the account that its template names.
-    spec = filled({"automountServiceAccountToken": True, **pod_spec})
+    spec = with_defaults({"automountServiceAccountToken": True, **pod_spec})
     container = _master_container(pod_spec)
     if not (container.get("command") or container.get("args")):
         container["command"] = ["/bin/bash", "-c", _command(job)]
@@ -210,7 +210,7 @@ def _with_container(
         container if index == main else entry for index, entry in enumerate(pod_containers)
     ]
     own_env = items(container, "env")
-    variables = env.merged([*env.addresses(), *variables], env.job_variables(job), own_env)
+    variables = env.merge([*env.addresses(), *variables], env.job_variables(job), own_env)
     return {**spec, "containers": containers(pod_containers, variables, None, small)}
 
 
@@ -275,9 +275,9 @@ def containers(
     """
     main = main_index(pod_containers)
     return [
-        _secured(_with_requests(container, resource, small) | {"env": list(env)})
+        _container_security(_with_requests(container, resource, small) | {"env": list(env)})
         if index == main
-        else _secured(_with_requests(container, None, resources.SMALL))
+        else _container_security(_with_requests(container, None, resources.SMALL))
         for index, container in enumerate(pod_containers)
     ]
 
@@ -292,7 +292,7 @@ def _with_requests(
     }
 
 
-def _secured(container: Manifest) -> Manifest:
+def _container_security(container: Manifest) -> Manifest:
     """No privilege escalation, where nothing is said; as whom it runs is the image's own choice."""
     context = mapping(container, "securityContext")
     added = mapping(context, "capabilities").get("add") or ()
@@ -301,7 +301,7 @@ def _secured(container: Manifest) -> Manifest:
     return {**container, "securityContext": {"allowPrivilegeEscalation": False, **context}}
 
 
-def filled(spec: Mapping[str, Any]) -> Manifest:
+def with_defaults(spec: Mapping[str, Any]) -> Manifest:
     """Return a PodSpec with our defaults in place of Kubernetes' own."""
     pod_spec: Manifest = {"enableServiceLinks": False, **spec, "restartPolicy": "Never"}
     if not any(spec.get(field) for field in ACCOUNT_FIELDS):
@@ -312,7 +312,7 @@ def filled(spec: Mapping[str, Any]) -> Manifest:
     return pod_spec
 
 
-def scheduled(spec: Manifest, job: ElasticJob, group_type: str, rank: int) -> Manifest:
+def with_scheduling(spec: Manifest, job: ElasticJob, group_type: str, rank: int) -> Manifest:
     """Return a PodSpec with scheduler and priority of its replica type, where it names none."""
     replica_spec = job.replicas.get(group_type)
     if replica_spec is None:

@@ -56,7 +56,7 @@ def of_trainer(
         job_annotations.get(_ELASTIC_MODE) or "base",
         job.brain_service,
     )
-    return merged(identity, behaviour, job_variables(job), items(container, "env"))
+    return merge(identity, behaviour, job_variables(job), items(container, "env"))
 
 
 @cache
@@ -83,7 +83,7 @@ def job_variables(job: ElasticJob) -> list[Manifest]:
     return [variable for variable in variables if "value" in variable or "valueFrom" in variable]
 
 
-def merged(identity: list[Manifest], *layers: Iterable[Manifest]) -> list[Manifest]:
+def merge(identity: list[Manifest], *layers: Iterable[Manifest]) -> list[Manifest]:
     """Return one environment out of several.
 
     Args:
@@ -173,7 +173,7 @@ def tf_config(job: ElasticJob, group_type: str, member: Member, target: DesiredS
     sparse = group_type == names.ROLE_WORKER and _dynamic(job)
     # A thousand workers that each know themselves alone do not list a million.
     kinds = [kind for kind in _LISTED if not (sparse and kind == group_type)]
-    cluster_hosts: dict[str, Any] = {kind: _listed(job, kind, target) for kind in kinds}
+    cluster_hosts: dict[str, Any] = {kind: _addresses(job, kind, target) for kind in kinds}
     cluster_hosts[names.ROLE_PS] = ps_hosts(job, target, group_type, member)
     place = None if sparse else _place(job, group_type, member, cluster_hosts.get(group_type, ()))
     index = member.rank if place is None else place
@@ -198,7 +198,7 @@ def ps_hosts(job: ElasticJob, target: DesiredState, group_type: str, member: Mem
     """
     group = target.groups.get(names.ROLE_PS)
     ranks = {member.rank for member in group.members} if group is not None else set()
-    there = _listed(job, names.ROLE_PS, target)
+    there = _addresses(job, names.ROLE_PS, target)
     hosts_of_target = [
         host
         for host in target.ps_hosts
@@ -223,7 +223,7 @@ def _place(job: ElasticJob, group_type: str, member: Member, hosts: Sequence[str
     return None
 
 
-def _listed(job: ElasticJob, group_type: str, target: DesiredState) -> list[str]:
+def _addresses(job: ElasticJob, group_type: str, target: DesiredState) -> list[str]:
     """Return the addresses of the pods of a type, by rank; ranks without a pod are left out."""
     group = target.groups.get(group_type)
     if group is None:

@@ -114,7 +114,7 @@ def plan(job: JobOutline, settings: PolicySettings) -> InitialPlan:
         others[ROLE_CHIEF], count = RoleSize(1), max(0 if worker.replicas else 1, start - 1)
         least, most = max(0, least - 1), max(0, most - 1)
     groups = {ROLE_WORKER: RoleSize(count, amounts), **others}
-    fixed = _fixed(worker, least, most)
+    fixed = _reason_for_fixed_size(worker, least, most)
     counts = ", ".join(_several(group.replicas, kind) for kind, group in sorted(groups.items()))
     message = f"starts with {counts}: {reason}{source}"
     if not fixed:
@@ -129,7 +129,7 @@ def _several(count: int, kind: str) -> str:
 def _plain(job: JobOutline) -> dict[str, RoleSize]:
     """Return the sizes of the other types of an all-reduce job: as asked, else one of each."""
     return {
-        kind: RoleSize(_count(ask, 1), _remembered(job, kind, ask.resource))
+        kind: RoleSize(_count(ask, 1), _remembered_memory(job, kind, ask.resource))
         for kind, ask in job.types.items()
         if kind != ROLE_WORKER
     }
@@ -172,7 +172,7 @@ def _worker_size(
         source = f", {count} \N{MULTIPLICATION SIGN} {gpus} GPUs on nodes of {shape.gpus}"
     amounts = _share(amounts, shape)
     fit = _fit(limits, amounts)
-    raised = _remembered(job, ROLE_WORKER, amounts)
+    raised = _remembered_memory(job, ROLE_WORKER, amounts)
     if raised is not None and raised.memory_bytes:
         amounts = replace(amounts, memory_bytes=raised.memory_bytes)
         memory = quantity.show_bytes(raised.memory_bytes)
@@ -243,7 +243,7 @@ def _start(
     return least, "the fewest allowed, to grow from"
 
 
-def _fixed(worker: Ask, least: int, most: int) -> str:
+def _reason_for_fixed_size(worker: Ask, least: int, most: int) -> str:
     if not worker.scaled:
         return "autoScale is false"
     if least >= most:
@@ -251,7 +251,9 @@ def _fixed(worker: Ask, least: int, most: int) -> str:
     return ""
 
 
-def _remembered(job: JobOutline, kind: str, amounts: ResourceAmounts) -> ResourceAmounts | None:
+def _remembered_memory(
+    job: JobOutline, kind: str, amounts: ResourceAmounts
+) -> ResourceAmounts | None:
     """Return the memory that the last run needed, where that is more than asked; else None."""
     needed = int(job.earlier.memory.get(kind, 0))
     if needed <= (amounts.memory_bytes or 0):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from allranks.local.pod.runner import PodRun
 
 
-def completed(manifest: Manifest, namespace: str, uid: str, at: float) -> Manifest:
+def complete(manifest: Manifest, namespace: str, uid: str, at: float) -> Manifest:
     """A manifest as the API server stores it when it is created.
 
     Args:
@@ -37,24 +37,24 @@ def completed(manifest: Manifest, namespace: str, uid: str, at: float) -> Manife
 
 def with_status(document: Manifest, status: Mapping[str, Any]) -> Manifest:
     """An object after a write of its status."""
-    return _written({**document, "status": dict(status)})
+    return _next_version({**document, "status": dict(status)})
 
 
 def with_spec(document: Manifest, **fields: Any) -> Manifest:
     """An object after an edit of its spec."""
-    changed = _written({**document, "spec": {**(document.get("spec") or {}), **fields}})
+    changed = _next_version({**document, "spec": {**(document.get("spec") or {}), **fields}})
     changed["metadata"]["generation"] = int(document["metadata"]["generation"]) + 1
     return changed
 
 
-def deleted(document: Manifest, at: float) -> Manifest:
+def mark_deleted(document: Manifest, at: float) -> Manifest:
     """An object that is being deleted; the time is in seconds since the epoch."""
-    manifest = _written(document)
+    manifest = _next_version(document)
     manifest["metadata"]["deletionTimestamp"] = timestamp(at)
     return manifest
 
 
-def _written(document: Manifest) -> Manifest:
+def _next_version(document: Manifest) -> Manifest:
     metadata = document["metadata"]
     version = str(int(metadata["resourceVersion"]) + 1)
     return {**document, "metadata": {**metadata, "resourceVersion": version}}
@@ -93,17 +93,17 @@ def _pod_status(run: PodRun) -> Manifest:
         "startTime": timestamp(run.created_at),
         "conditions": [{"type": "Ready", "status": str(run.ready)}],
         "containerStatuses": [
-            _container(name, run.states[name]) for name in _named(run, init=False)
+            _container(name, run.states[name]) for name in _container_names(run, init=False)
         ],
     }
-    init = [_container(name, run.states[name]) for name in _named(run, init=True)]
+    init = [_container(name, run.states[name]) for name in _container_names(run, init=True)]
     if init:
         status["initContainerStatuses"] = init
     # A word of the pod's own goes before its containers'; that it was stopped is no failure.
     return {**status, "reason": run.reason} if run.reason and not run.stopped else status
 
 
-def _named(run: PodRun, *, init: bool) -> list[str]:
+def _container_names(run: PodRun, *, init: bool) -> list[str]:
     return [
         container.name
         for container in run.plan.containers

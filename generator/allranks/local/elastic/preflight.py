@@ -46,7 +46,7 @@ def notes(release: ReleasePlan) -> tuple[str, ...]:
 
 
 def _read(release: ReleasePlan) -> ElasticJob:
-    return jobs.read(objects.completed(release.elastic or {}, release.namespace, "0", 0.0))
+    return jobs.read(objects.complete(release.elastic or {}, release.namespace, "0", 0.0))
 
 
 def _plan(manifest: Manifest, job: ElasticJob) -> PodPlan:

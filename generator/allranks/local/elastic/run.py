@@ -85,7 +85,7 @@ class ElasticRun:
         self._board = SharedFolder(
             context.folder.path / shared_folder.FOLDER, release.namespace, memory
         )
-        self._job = objects.completed(manifest, release.namespace, str(uuid.uuid4()), now)
+        self._job = objects.complete(manifest, release.namespace, str(uuid.uuid4()), now)
         self._pods: dict[str, _Pod] = {}
         self._decided: object = None
         self._look_at: float | None = None
@@ -114,7 +114,7 @@ class ElasticRun:
     def end(self, now: float) -> None:
         """Tell the job to end, before its pods are stopped; its master passes it on."""
         if self.verdict is None:
-            self._job = objects.deleted(self._job, now)
+            self._job = objects.mark_deleted(self._job, now)
             self._board.write(self._job, self._objects())
 
     @property
@@ -146,7 +146,7 @@ class ElasticRun:
         )
         return "; ".join(part for part in (message, self._told) if part)
 
-    def shown(self) -> ReleasePlan:
+    def current_release(self) -> ReleasePlan:
         """The release, made of the pods that are there."""
         plans = (BarePlan(pod.run.plan.name, (pod.run.plan,)) for pod in self._pods.values())
         return replace(self._release, controllers=tuple(plans))

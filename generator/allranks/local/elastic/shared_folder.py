@@ -175,7 +175,7 @@ class SharedFolder:
             return
         metadata = {**(document.get("metadata") or {}), "name": name}
         completed = {**document, "metadata": metadata}
-        complete = objects.completed(completed, self._namespace, str(uuid.uuid4()), time.time())
+        complete = objects.complete(completed, self._namespace, str(uuid.uuid4()), time.time())
         self._keep(name, complete)
 
     def _keep(self, name: str, document: Manifest) -> None:

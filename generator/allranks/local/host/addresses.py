@@ -217,7 +217,7 @@ def descriptors(ports: Iterable[int]) -> list[int]:
 
 
 @contextmanager
-def given_up() -> Iterator[None]:
+def drop_claims() -> Iterator[None]:
     """Drop all claims of this process at the end; what a child has inherited stays the child's."""
     try:
         yield

@@ -27,23 +27,23 @@ def main(words: list[str]) -> int:
         descriptors = [os.open(folder / "ns" / name, os.O_RDONLY) for name, _ in _KINDS]
         marks = (folder / "environ").read_bytes().split(b"\0")
     except OSError as error:
-        return _failed(f"the pod is gone: {error}")
+        return _fail(f"the pod is gone: {error}")
     if _MARK + os.fsencode(container) not in marks:
-        return _failed("the pod is gone")
+        return _fail("the pod is gone")
     here = Path.cwd()
     libc = ctypes.CDLL(None, use_errno=True)
     for descriptor, (name, kind) in zip(descriptors, _KINDS, strict=True):
         if libc.setns(descriptor, kind) != 0:
-            return _failed(f"cannot enter its {name}: {os.strerror(ctypes.get_errno())}")
+            return _fail(f"cannot enter its {name}: {os.strerror(ctypes.get_errno())}")
         os.close(descriptor)
     os.chdir(here)  # to enter its mounts leads to the root folder
     try:
         os.execvp(command[0], command)  # noqa: S606 (that is the point)
     except OSError as error:
-        return _failed(f"cannot start {command[0]!r}: {error.strerror}")
+        return _fail(f"cannot start {command[0]!r}: {error.strerror}")
 
 
-def _failed(reason: str) -> int:
+def _fail(reason: str) -> int:
     sys.stderr.write(f"allranks: {reason}\n")
     return _GONE
 

@@ -28,7 +28,7 @@ _KERNEL = frozenset({0, 2})  # the parents of the kernel's own threads, which ha
 _GONE = (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess)
 
 
-def marked(variable: str, values: Collection[str]) -> list[psutil.Process]:
+def find_marked(variable: str, values: Collection[str]) -> list[psutil.Process]:
     """All living processes whose environment has `variable` at one of `values`."""
     accepted, marks = frozenset(values), _Marks(variable)
     return [process for process in psutil.process_iter() if marks.of(process) in accepted]
@@ -92,7 +92,7 @@ def kill(variable: str, values: Collection[str]) -> int:
     """
     killed: set[int] = set()
     give_up = time.monotonic() + _PATIENCE
-    while processes := marked(variable, values):
+    while processes := find_marked(variable, values):
         killed.update(process.pid for process in processes)
         send(processes, signal.SIGKILL)
         if time.monotonic() > give_up:  # stuck in the kernel: nothing more can be done

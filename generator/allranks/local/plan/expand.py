@@ -76,7 +76,7 @@ def expand(manifests: Iterable[Manifest], *, name: str, namespace: str) -> Relea
         if kind not in _RUN_KINDS:
             continue
         try:
-            with well_formed(f"{kind}/{_name(document)}"):
+            with refuse_malformed(f"{kind}/{_name(document)}"):
                 controllers.append(_CONTROLLERS[kind](document, namespace))
         except InputError as error:
             problems.extend(error.problems)
@@ -92,13 +92,13 @@ def expand(manifests: Iterable[Manifest], *, name: str, namespace: str) -> Relea
     if problems:
         raise InvalidValues(problems)
     objects = tuple(f"{manifest.get('kind')}/{_name(manifest)}" for manifest in documents)
-    with well_formed("Service"):
+    with refuse_malformed("Service"):
         services = tuple(service(manifest) for manifest in _of("Service", documents))
     return ReleasePlan(
         name=name,
         namespace=namespace,
         workload=_workload(documents),
-        controllers=_ranked(controllers),
+        controllers=_with_ranks(controllers),
         services=services,
         configmaps={
             _name(manifest): configmap(manifest) for manifest in _of("ConfigMap", documents)
@@ -110,7 +110,7 @@ def expand(manifests: Iterable[Manifest], *, name: str, namespace: str) -> Relea
     )
 
 
-def _ranked(controllers: Sequence[Controller]) -> tuple[Controller, ...]:
+def _with_ranks(controllers: Sequence[Controller]) -> tuple[Controller, ...]:
     """The controllers with ranks that continue across the controllers of a role, by name.
 
     A pod whose label says its rank keeps it.
@@ -131,7 +131,7 @@ def _ranked(controllers: Sequence[Controller]) -> tuple[Controller, ...]:
 
 
 @contextmanager
-def well_formed(path: str) -> Iterator[None]:
+def refuse_malformed(path: str) -> Iterator[None]:
     """Refuse a manifest that the API server would refuse, too.
 
     Args:

@@ -76,7 +76,7 @@ class PodPlan:
     grace: float = 30.0
     deadline: float | None = None
 
-    def annotated(self, annotations: Mapping[str, str]) -> PodPlan:
+    def with_annotations(self, annotations: Mapping[str, str]) -> PodPlan:
         """The same pod with further annotations."""
         metadata = self.manifest["metadata"]
         changed = {**metadata, "annotations": {**metadata["annotations"], **annotations}}

@@ -316,13 +316,13 @@ def field_value(pod: PlacedPod, path: str) -> str:
     return value(pod)
 
 
-def _listed(pod: PlacedPod, name: str) -> str:
+def _list_pairs(pod: PlacedPod, name: str) -> str:
     """Labels or annotations in the format of downward API files, sorted by key."""
     pairs: Mapping[str, str] = pod.plan.manifest["metadata"][name]
-    return "\n".join(f"{key}={_quoted(str(pairs[key]))}" for key in sorted(pairs))
+    return "\n".join(f"{key}={_quote(str(pairs[key]))}" for key in sorted(pairs))
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'
 
@@ -331,8 +331,8 @@ _FIELDS: dict[str, Callable[[PlacedPod], str]] = {
     "metadata.name": lambda pod: pod.plan.name,
     "metadata.namespace": lambda pod: str(pod.plan.manifest["metadata"]["namespace"]),
     "metadata.uid": lambda pod: pod.uid,
-    "metadata.labels": lambda pod: _listed(pod, "labels"),
-    "metadata.annotations": lambda pod: _listed(pod, "annotations"),
+    "metadata.labels": lambda pod: _list_pairs(pod, "labels"),
+    "metadata.annotations": lambda pod: _list_pairs(pod, "annotations"),
     "spec.nodeName": lambda _pod: socket.gethostname(),
     "spec.serviceAccountName": lambda pod: str(
         pod.plan.spec.get("serviceAccountName") or "default"

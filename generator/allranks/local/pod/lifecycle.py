@@ -139,7 +139,7 @@ def decide(
             start.append(container.name)
         elif step.at is not None:
             waits.append((step.at, container.name))
-        if container.kind is Kind.INIT and not _succeeded(state):
+        if container.kind is Kind.INIT and not _has_succeeded(state):
             if _is_over(container, state):
                 return PodLifecycle(PodPhase.FAILED, stop=_running(containers, states))
             return _life(PodPhase.PENDING, start, waits, f"init container {container.name}")
@@ -176,7 +176,7 @@ def _next(
 ) -> _Next:
     if state.running or _is_over(container, state):
         return _Next()
-    if container.kind is Kind.INIT and _succeeded(state):
+    if container.kind is Kind.INIT and _has_succeeded(state):
         return _Next()
     if not state.starts:
         return _Next(now=True)
@@ -184,7 +184,7 @@ def _next(
     return _Next(now=True) if at <= now else _Next(at=at)
 
 
-def _succeeded(state: ContainerState) -> bool:
+def _has_succeeded(state: ContainerState) -> bool:
     return state.ended and state.exit_code == 0
 
 

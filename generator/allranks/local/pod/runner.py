@@ -247,7 +247,7 @@ class PodRun:
         else:
             process.draining = True
             process_tree.send(
-                process_tree.marked(names.ENV_CONTAINER_ID, [process.id]), signal.SIGTERM
+                process_tree.find_marked(names.ENV_CONTAINER_ID, [process.id]), signal.SIGTERM
             )
 
     def stop(self, now: float, *, at_once: bool = False, done: bool = False) -> None:

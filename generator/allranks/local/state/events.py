@@ -66,10 +66,10 @@ def read(path: Path) -> list[Manifest]:
     if not path.is_file():
         return []
     *lines, _open_line = path.read_text(encoding="utf-8").split("\n")
-    return [event for line in lines if (event := _parsed(line))]
+    return [event for line in lines if (event := _parse(line))]
 
 
-def _parsed(line: str) -> Manifest:
+def _parse(line: str) -> Manifest:
     try:
         event = json.loads(line)
     except ValueError:  # a master of somebody's own writes what it likes
@@ -125,7 +125,9 @@ def _news(
     """The Events of a container since the last call, which may include an end and a restart."""
     starts = 0 if before is None else before.starts
     finished_at = None if before is None else before.finished_at
-    again = _ended(name, after) if after.finished_at and after.finished_at != finished_at else None
+    again = (
+        _end_text(name, after) if after.finished_at and after.finished_at != finished_at else None
+    )
     if again is not None and after.running:
         yield after.finished_at, again
     if after.starts > starts:
@@ -135,7 +137,7 @@ def _news(
         yield after.finished_at, again
 
 
-def _ended(name: str, state: ContainerState) -> EventText:
+def _end_text(name: str, state: ContainerState) -> EventText:
     detail = f": {state.message}" if state.message else ""
     return EventText(
         WARNING if state.exit_code else NORMAL,

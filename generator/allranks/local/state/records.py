@@ -79,7 +79,7 @@ def read_status(folder: store.RunFolder) -> RunStatus:
         "its supervisor was killed; what it left behind is ended by "
         f"`{names.CLI} delete {last.name} --on local`"
     )
-    return store.lost(last, message, at)
+    return store.lost_status(last, message, at)
 
 
 def is_over(folder: store.RunFolder, last: RunStatus) -> bool:

@@ -218,11 +218,11 @@ def _failure(progress: RunProgress) -> Failure | None:
         suspects = {
             suspect: failure for suspect, failure in suspects.items() if _decides(verdict, suspect)
         } or suspects
-    blamed = failures.first_suspect(suspects, _ended_at(progress))
+    blamed = failures.first_suspect(suspects, _end_time(progress))
     return None if blamed is None else failures.culprit(suspects[blamed])
 
 
-def _ended_at(progress: RunProgress) -> float | None:
+def _end_time(progress: RunProgress) -> float | None:
     if progress.interruption is not None:
         return math.inf  # whatever has been replaced has nothing to do with it
     if progress.verdict is None:

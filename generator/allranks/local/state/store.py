@@ -433,7 +433,7 @@ def remove_tree(path: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def lost(last: RunStatus, message: str, at: float) -> RunStatus:
+def lost_status(last: RunStatus, message: str, at: float) -> RunStatus:
     """The status of a run whose supervisor died: nothing of it runs any more.
 
     Args:
@@ -441,7 +441,7 @@ def lost(last: RunStatus, message: str, at: float) -> RunStatus:
         message: what became of it.
         at: when that was, or when the supervisor was last heard of, in seconds since the epoch.
     """
-    pods = tuple(_lost_pod(pod, at) for pod in last.pods)
+    pods = tuple(_as_lost_pod(pod, at) for pod in last.pods)
     return replace(
         last,
         phase=Phase.FAILED,
@@ -455,7 +455,7 @@ def lost(last: RunStatus, message: str, at: float) -> RunStatus:
     )
 
 
-def _lost_pod(pod: PodStatus, at: float) -> PodStatus:
+def _as_lost_pod(pod: PodStatus, at: float) -> PodStatus:
     """A pod after its supervisor's death; one that was never created is unchanged."""
     if pod.finished_at is not None or not pod.containers:
         return pod
@@ -465,12 +465,12 @@ def _lost_pod(pod: PodStatus, at: float) -> PodStatus:
         reason="Lost",
         message="",
         finished_at=at,
-        containers=tuple(_lost_container(container) for container in pod.containers),
+        containers=tuple(_as_lost_container(container) for container in pod.containers),
         ready=False,
     )
 
 
-def _lost_container(container: ContainerStatus) -> ContainerStatus:
+def _as_lost_container(container: ContainerStatus) -> ContainerStatus:
     if container.state == "terminated":
         return container
     return replace(container, state="terminated", reason="Lost")

@@ -6,7 +6,7 @@ are extended resources of the main containers, which may then lock memory (IPC_L
 
 from __future__ import annotations
 
-from allranks.postrender.edit import dotted, get
+from allranks.postrender.edit import get, show_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -90,6 +90,6 @@ def _containers(edit: Edit, spec: Path, field: str) -> list[Path]:
     for index, container in enumerate(edit.items((*spec, field))):
         path = (*spec, field, index)
         if not isinstance(container, dict):
-            edit.refuse(path, f"{dotted(path)} is not a container")
+            edit.refuse(path, f"{show_path(path)} is not a container")
         paths.append(path)
     return paths

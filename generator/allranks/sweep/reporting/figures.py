@@ -205,7 +205,7 @@ def _sample(items: Sequence[_T], most: int, keep: Callable[[_T], bool]) -> list[
     return [item for at, item in enumerate(items) if at not in dropped]
 
 
-def _valued(results: Results) -> list[tuple[Trial, float]]:
+def _with_values(results: Results) -> list[tuple[Trial, float]]:
     """Return the trials with a finite value, the best first."""
     pairs = [
         (trial, value)
@@ -217,7 +217,7 @@ def _valued(results: Results) -> list[tuple[Trial, float]]:
 
 def _shades(results: Results) -> dict[int, float]:
     """Return each trial's rank from the worst (0) to the best (1); equal values share a rank."""
-    valued = _valued(results)
+    valued = _with_values(results)
     distinct = {value: place for place, value in enumerate(dict.fromkeys(v for _, v in valued))}
     span = max(1, len(distinct) - 1)
     return {trial.number: 1 - distinct[value] / span for trial, value in valued}
@@ -226,7 +226,7 @@ def _shades(results: Results) -> dict[int, float]:
 def _history(results: Results) -> History:
     objective = results.spec.objective
     maximize = objective.direction == MAXIMIZE
-    valued = sorted(_valued(results), key=lambda pair: pair[0].number)
+    valued = sorted(_with_values(results), key=lambda pair: pair[0].number)
     best: list[tuple[int, float]] = []
     for trial, value in valued:
         if trial.state == SUCCEEDED and (not best or objective.better(value, best[-1][1])):
@@ -256,7 +256,7 @@ def _parallel(results: Results, shades: dict[int, float]) -> Parallel:
     names = [parameter.name for parameter in spec.parameters]
     valued = [
         (trial, value)
-        for trial, value in _valued(results)
+        for trial, value in _with_values(results)
         if all(name in trial.assignment for name in names)
     ]
     best = {trial.number for trial, _ in valued[: MOST_LINES // 2]}
@@ -333,7 +333,7 @@ def _curves(results: Results, shades: dict[int, float]) -> Curves:
         metric=spec.objective.metric,
         step=spec.metrics.step,
         curves=tuple(
-            Curve(trial, tuple(_thinned(points)), shades.get(trial.number, 0.0))
+            Curve(trial, tuple(_thin(points)), shades.get(trial.number, 0.0))
             for trial, points in reversed(sample)
         ),
         values=_curve_scale(values, keep, maximize=maximize),
@@ -351,7 +351,7 @@ def _curve_scale(values: Sequence[float], keep: Sequence[float], *, maximize: bo
     return objective_scale(values, maximize=maximize, keep=[value for value in keep if values])
 
 
-def _thinned(points: Sequence[tuple[int, float]]) -> Sequence[tuple[int, float]]:
+def _thin(points: Sequence[tuple[int, float]]) -> Sequence[tuple[int, float]]:
     """Return at most `_CURVE_POINTS` points of a curve, with its ends."""
     stride = -(-len(points) // _CURVE_POINTS)
     return points if stride == 1 else [*points[:-1:stride], points[-1]]

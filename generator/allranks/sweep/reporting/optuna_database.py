@@ -99,7 +99,7 @@ class Storage(RDBStorage):
 
 
 @contextmanager
-def opened(url: str) -> Iterator[Storage]:
+def open_storage(url: str) -> Iterator[Storage]:
     """Open a database for studies; its connections are closed at the end.
 
     Args:

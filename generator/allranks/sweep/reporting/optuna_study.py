@@ -102,17 +102,17 @@ def export(
     is_max = objective.direction == MAXIMIZE
     direction = StudyDirection.MAXIMIZE if is_max else StudyDirection.MINIMIZE
     with ExitStack() as stack:
-        storage = stack.enter_context(optuna_database.opened(url))
+        storage = stack.enter_context(optuna_database.open_storage(url))
         if overwrite:
             stack.enter_context(optuna_database.alone(storage, study_name))
         is_replaced = overwrite and study_name in optuna.get_all_study_names(storage)
         lost = ", and the one before it is gone" if is_replaced else ""
-        study = _made(storage, study_name, direction, url, overwrite=overwrite)
+        study = _make(storage, study_name, direction, url, overwrite=overwrite)
         token = os.urandom(8).hex()
         try:
             _write(study, token, objective.metric, trials, on_written)
         except KeyError as error:
-            raise _replaced(study_name) from error
+            raise _replaced_error(study_name) from error
         except optuna_database.ERRORS as error:
             refusal = optuna_database.refusal(error, url)
             left = _undone(storage, study, token)
@@ -159,7 +159,7 @@ def _require(study: optuna.Study, token: str) -> None:
         raise KeyError(study.study_name)
 
 
-def _replaced(name: str) -> RunError:
+def _replaced_error(name: str) -> RunError:
     """Return the error for a study that is another one's by now."""
     return RunError(
         f"another program has removed or replaced the study {name!r} meanwhile",
@@ -168,7 +168,7 @@ def _replaced(name: str) -> RunError:
     )
 
 
-def _made(
+def _make(
     storage: RDBStorage, name: str, direction: StudyDirection, url: str, *, overwrite: bool
 ) -> optuna.Study:
     """Make a study, in the place of one of that name where that is asked for.
@@ -225,7 +225,9 @@ def as_trial(spec: SweepSpec, trial: Trial) -> FrozenTrial:
         value=trial.value if state == TrialState.COMPLETE else None,
         datetime_start=None if state == TrialState.WAITING else start or end or now,
         datetime_complete=(end or now) if state.is_finished() else None,
-        params={name: shown(spaces[name], choice) for name, choice in trial.assignment.items()},
+        params={
+            name: show_choice(spaces[name], choice) for name, choice in trial.assignment.items()
+        },
         distributions={name: distribution(spaces[name]) for name in trial.assignment},
         user_attrs=attributes(trial),
         system_attrs={},
@@ -269,7 +271,7 @@ def distribution(of: Space) -> BaseDistribution:
             return FloatDistribution(float(first.data), float(last.data), step=float(of.step))
 
 
-def shown(of: Space, choice: Choice) -> Any:
+def show_choice(of: Space, choice: Choice) -> Any:
     """Return a choice as a value of its distribution."""
     match of:
         case Values():

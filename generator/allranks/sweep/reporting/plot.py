@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from allranks.errors import InputError, MissingToolError
-from allranks.layout.svg import clipped
+from allranks.layout.svg import clip
 from allranks.sweep.model import STOPPED, SUCCEEDED
 from allranks.sweep.reporting.figures import figures, shade_class
 
@@ -141,7 +141,7 @@ def _bytes(figure: Figure, form: str) -> bytes:
 def _name(text: str, most: int = _NAME) -> str:
     """Return a name, clipped to a length and without unprintable characters."""
     clean = "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
-    return clipped(clean, most * _CHARACTER, 1.0)
+    return clip(clean, most * _CHARACTER, 1.0)
 
 
 def _plain(figure: Figure, title: str) -> Axes:

@@ -77,7 +77,7 @@ class Results:
     @property
     def goal_reached(self) -> bool:
         """Whether the best trial has reached the goal; False if there is no goal."""
-        return self.best is not None and self.spec.objective.reached(self.best.value)
+        return self.best is not None and self.spec.objective.is_reached_by(self.best.value)
 
     @property
     def cpu_seconds(self) -> float | None:
@@ -207,8 +207,8 @@ def as_dict(results: Results) -> dict[str, Any]:
         },
         "counts": results.counts,
         "over": results.over,
-        "elapsedSeconds": _rounded(results.elapsed),
-        "cpuSeconds": _rounded(results.cpu_seconds),
+        "elapsedSeconds": _round(results.elapsed),
+        "cpuSeconds": _round(results.cpu_seconds),
         "best": results.best.number if results.best else None,
         "trials": [_trial_dict(trial) for trial in results.trials],
     }
@@ -229,8 +229,8 @@ def _trial_dict(trial: Trial) -> dict[str, Any]:
         "attempts": trial.attempts,
         "started": _time(trial.started),
         "ended": _time(trial.ended),
-        "seconds": _rounded(seconds(trial)),
-        "cpuSeconds": _rounded(trial.cpu_seconds),
+        "seconds": _round(seconds(trial)),
+        "cpuSeconds": _round(trial.cpu_seconds),
         "reason": trial.reason,
         "measures": [
             {"metric": measure.name, "value": finite(measure.value), "step": measure.step}
@@ -239,7 +239,7 @@ def _trial_dict(trial: Trial) -> dict[str, Any]:
     }
 
 
-def _rounded(value: float | None) -> float | None:
+def _round(value: float | None) -> float | None:
     return None if value is None else round(value, 3)
 
 

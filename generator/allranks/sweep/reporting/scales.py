@@ -73,15 +73,15 @@ def scale_of(values: Sequence[float], *, log: bool | None = None, margin: float 
     log = log and low > 0
     if low == high:
         room = abs(low) * 0.1 or 1.0
-        return _widened(low, high, room)
+        return _widen(low, high, room)
     if log:
         room = (math.log10(high) - math.log10(low)) * margin
         ends = _power(math.log10(low) - room), _power(math.log10(high) + room)
         return Scale(min(low, ends[0]), max(high, ends[1]), log=True)
-    return _widened(low, high, high * margin - low * margin)
+    return _widen(low, high, high * margin - low * margin)
 
 
-def _widened(low: float, high: float, room: float) -> Scale:
+def _widen(low: float, high: float, room: float) -> Scale:
     most = sys.float_info.max
     return Scale(max(-most, low - room), min(most, high + room))
 

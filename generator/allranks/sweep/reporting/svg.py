@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from allranks.layout.svg import clipped, escape
+from allranks.layout.svg import clip, escape
 from allranks.sweep.model import RUNNING, STOPPED, SUCCEEDED
 from allranks.sweep.reporting.figures import shade_class
 from allranks.sweep.reporting.scales import Scale, short
@@ -60,8 +60,8 @@ class _PlotFrame:
                 continue
             yield _text(self.x(value), self.bottom + 19, text, anchor="middle")
         yield f'<path class="axis" d="M{self.left} {self.bottom}H{self.right}"/>'
-        yield _text(self.right, HEIGHT - 6, clipped(x_title, 200, _FONT), anchor="end", style="dim")
-        title = f"{clipped(y_title, 300, _FONT)}{' (log)' if self.y_scale.log else ''}"
+        yield _text(self.right, HEIGHT - 6, clip(x_title, 200, _FONT), anchor="end", style="dim")
+        title = f"{clip(y_title, 300, _FONT)}{' (log)' if self.y_scale.log else ''}"
         yield _text(4, 16, title, style="dim")
 
     def goal(self, goal: float | None) -> Iterable[str]:
@@ -176,7 +176,7 @@ def _axis(
 ) -> Iterable[str]:
     low, high = ends
     yield f'<path class="upright" d="M{_n(x)} {_n(low)}V{_n(high)}"/>'
-    title = clipped(axis.name, min(gap * 0.9, 2 * x - 8, 2 * (width - x) - 8), _FONT)
+    title = clip(axis.name, min(gap * 0.9, 2 * x - 8, 2 * (width - x) - 8), _FONT)
     tip = axis.name if title != axis.name else ""
     yield _text(x, 22, title, anchor="middle", style="name", tip=tip)
     if axis.log:
@@ -184,7 +184,7 @@ def _axis(
     for place, text in axis.ticks:
         y = low - place * (low - high)
         yield f'<path class="upright" d="M{_n(x - 3)} {_n(y)}h6"/>'
-        label = clipped(text, gap * 0.7, _FONT)
+        label = clip(text, gap * 0.7, _FONT)
         yield _text(x + 7, y + 4, label, style="halo", tip=text if label != text else "")
 
 

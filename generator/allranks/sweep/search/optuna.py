@@ -196,12 +196,12 @@ def _distribution(of: Space) -> BaseDistribution:
         case Range():
             return IntDistribution(0, (space.size(of) or 1) - 1)
         case Values(choices):
-            if _ordered(of):
+            if _is_ordered(of):
                 return IntDistribution(0, len(choices) - 1)
             return CategoricalDistribution([choice.text for choice in choices])
 
 
-def _ordered(of: Values) -> bool:
+def _is_ordered(of: Values) -> bool:
     """Whether the values are numbers, each above the last."""
     data = [choice.data for choice in of.choices]
     if any(isinstance(value, bool | str) for value in data):
@@ -216,7 +216,7 @@ def _choice(of: Space, sampled: Any) -> Choice:
             return space.number(float(sampled))
         case IntUniform():
             return space.whole(int(sampled))
-        case Values(choices) if not _ordered(of):
+        case Values(choices) if not _is_ordered(of):
             return next(choice for choice in choices if choice.text == sampled)
         case _:
             # Beyond 2**53 a sampler's numbers are not exact, and may exceed the last index.
@@ -230,6 +230,6 @@ def _internal(of: Space, choice: Choice) -> Any:
         case IntUniform():
             return int(choice.data)
         case Values(choices):
-            return choices.index(choice) if _ordered(of) else choice.text
+            return choices.index(choice) if _is_ordered(of) else choice.text
         case Range():
             return space.index(of, choice)

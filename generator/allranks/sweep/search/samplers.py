@@ -109,7 +109,7 @@ def check(spec: SweepSpec) -> None:
             f"{name} leaves parameters of one choice alone, and there is none",
             "give a parameter one value, or use `search: tpe`",
         )
-    elif name != _FIXED and (needs := _required(name)):
+    elif name != _FIXED and (needs := _required_arguments(name)):
         _refuse(f"{name} needs {', '.join(needs)}, which no sweep has", "use `search: tpe`")
 
 
@@ -155,7 +155,7 @@ def _check_listed(name: str, spec: SweepSpec) -> None:
         )
 
 
-def _required(name: str) -> list[str]:
+def _required_arguments(name: str) -> list[str]:
     """Return the required arguments of a sampler that we cannot give."""
     parameters = inspect.signature(getattr(optuna.samplers, name)).parameters.values()
     packed = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)

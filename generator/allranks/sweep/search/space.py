@@ -30,7 +30,7 @@ def size(space: Space) -> int | None:
         case Values(choices):
             return len(choices)
         case Range():
-            low, high, step, _ = _scaled(space)
+            low, high, step, _ = _scale(space)
             return (high - low) // step + 1
         case IntUniform(low, high):
             return high - low + 1
@@ -51,7 +51,7 @@ def choice(space: Space, place: int) -> Choice:
         case Values(choices):
             return choices[place]
         case Range():
-            low, _, step, exponent = _scaled(space)
+            low, _, step, exponent = _scale(space)
             return _decimal(low + place * step, exponent)
         case IntUniform(lowest, _):
             return whole(lowest + place)
@@ -61,7 +61,7 @@ def choice(space: Space, place: int) -> Choice:
 
 def index(space: Range, value: Choice) -> int:
     """Return the index of a choice in a range, from 0."""
-    low, _, step, exponent = _scaled(space)
+    low, _, step, exponent = _scale(space)
     return (_units(Decimal(value.text), exponent) - low) // step
 
 
@@ -138,7 +138,7 @@ def number(value: float) -> Choice:
     return Choice(repr(value), value)
 
 
-def _scaled(space: Range) -> tuple[int, int, int, int]:
+def _scale(space: Range) -> tuple[int, int, int, int]:
     """Return minimum, maximum and step in units of a power of ten, and its exponent.
 
     The unit is the finer of those of minimum and step, of which all values are multiples. A finer

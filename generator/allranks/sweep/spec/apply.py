@@ -114,7 +114,7 @@ def trial_values(
     base = merge(defaults, shared)
     texts = {key: choice.text for key, choice in assignment.items()}
     texts[TRIAL] = name or naming.trial_name(spec.name, assignment)
-    out: dict[str, Any] = _filled(copy(dict(shared)), texts, assignment, defaults, ())
+    out: dict[str, Any] = _fill(copy(dict(shared)), texts, assignment, defaults, ())
     words: list[str] = []
     for parameter in spec.parameters:
         choice = assignment[parameter.name]
@@ -127,14 +127,14 @@ def trial_values(
                 _put_env(out, base, reach.to, choice.text)
             elif reach.kind == PATH:
                 path = parse(reach.to)
-                put(out, path, fitted(choice, get(base, path)), base)
+                put(out, path, fit(choice, get(base, path)), base)
     if words:
         before = out["args"] if isinstance(out.get("args"), list) else copy(base.get("args") or [])
         out["args"] = [*before, *words]
     return out
 
 
-def fitted(choice: Choice, default: Any) -> Any:
+def fit(choice: Choice, default: Any) -> Any:
     """Return a choice as a number or a boolean if the chart's default is one, else its text.
 
     Text arrives as typed; a schema asks for a number where the default is one.
@@ -206,7 +206,7 @@ def _implicit(
     notes: list[str],
 ) -> tuple[Reach, ...]:
     """Return the reach of a parameter without an explicit one: the values path of its name."""
-    path = _parsed(name)
+    path = _parse(name)
     current = get(base, path)
     # A default of null counts as well, although Helm leaves it out; and an empty mapping in the
     # chart has room for any key.
@@ -229,7 +229,7 @@ def _implicit(
     return ()
 
 
-def _parsed(text: str) -> ValuesPath:
+def _parse(text: str) -> ValuesPath:
     """Return the path that a name means; if it means none, a path that no chart has."""
     try:
         return parse(text)
@@ -242,7 +242,7 @@ def _refuse_lost(
 ) -> None:
     place = ("sweep", "parameters", name)
     if name in shorthand:
-        current = get(base, _parsed(name))
+        current = get(base, _parse(name))
         if isinstance(current, dict | list):
             _refuse_many(reading, place, name, current)
         else:
@@ -376,7 +376,7 @@ def _targets(parameter: Parameter) -> Iterator[tuple[str, ValuesPath | str]]:
             yield reach.kind, reach.to
 
 
-def _filled(
+def _fill(
     value: Any,
     texts: Mapping[str, str],
     assignment: Assignment,
@@ -386,19 +386,19 @@ def _filled(
     """Return values with their placeholders replaced; the replacements are not expanded."""
     if isinstance(value, dict):
         return {
-            key: _filled(item, texts, assignment, defaults, (*path, key))
+            key: _fill(item, texts, assignment, defaults, (*path, key))
             for key, item in value.items()
         }
     if isinstance(value, list):
         return [
-            _filled(item, texts, assignment, defaults, (*path, index))
+            _fill(item, texts, assignment, defaults, (*path, index))
             for index, item in enumerate(value)
         ]
     if not isinstance(value, str) or "${sweep." not in value:
         return value
     alone = _HOLDER.fullmatch(value)
     if alone is not None and alone[1] in assignment:
-        return fitted(assignment[alone[1]], get(defaults, path))
+        return fit(assignment[alone[1]], get(defaults, path))
     return _HOLDER.sub(lambda match: texts[match[1]], value)
 
 

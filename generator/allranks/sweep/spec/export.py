@@ -46,7 +46,7 @@ def to_run(values: Mapping[str, Any]) -> dict[str, Any]:
     parameters = {_OF: {**parameter, "env": _free_variable("OF_TRIAL", shared)}}
     if any(_BEGIN in text for _, text, is_key in apply.strings(shared) if not is_key):
         parameters[OPEN] = {"values": [_BEGIN]}
-        shared = _escaped(shared)
+        shared = _escape(shared)
     return {**first, **shared, "sweep": {"parameters": parameters}}
 
 
@@ -70,11 +70,11 @@ def _free_variable(name: str, values: Mapping[str, Any]) -> str:
     return variable
 
 
-def _escaped(value: Any) -> Any:
+def _escape(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _escaped(item) for key, item in value.items()}
+        return {key: _escape(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_escaped(item) for item in value]
+        return [_escape(item) for item in value]
     return value.replace(_BEGIN, _ESCAPED) if isinstance(value, str) else value
 
 
@@ -99,11 +99,11 @@ def as_typed(user: Mapping[str, Any], token: TokenOf) -> dict[str, Any]:
         parameter.name: parameter
         for parameter in parameters.parameters(ParameterReader(token), path, forms)
     }
-    texts = {name: _written(form, parsed.get(name)) for name, form in forms.items()}
+    texts = {name: _write_form(form, parsed.get(name)) for name, form in forms.items()}
     return {**user, "sweep": {**section, "parameters": texts}}
 
 
-def _written(form: Any, parameter: Parameter | None) -> Any:
+def _write_form(form: Any, parameter: Parameter | None) -> Any:
     if parameter is None or not isinstance(parameter.space, Values | Range):
         return form
     count = space.size(parameter.space) or 0

@@ -250,7 +250,7 @@ def _range(reading: ParameterReader, path: ValuesPath, ends: Mapping[str, Any]) 
     if low is None or high is None or step is None:
         return None
     if low > high:
-        _crossed(reading, path, low, high)
+        _refuse_crossed(reading, path, low, high)
         return None
     if (high - low) / step >= VALUES_MAX:
         reading.refuse(
@@ -281,7 +281,7 @@ def _uniform(
         return None
     low, high = float(decimals[0]), float(decimals[1])
     if low > high:
-        _crossed(reading, path, decimals[0], decimals[1])
+        _refuse_crossed(reading, path, decimals[0], decimals[1])
         return None
     if form == "logUniform":
         if low <= 0:
@@ -306,12 +306,12 @@ def _int_uniform(
     if low is None or high is None:
         return None
     if low > high:
-        _crossed(reading, path, low, high)
+        _refuse_crossed(reading, path, low, high)
         return None
     return IntUniform(low, high)
 
 
-def _crossed(reading: ParameterReader, path: ValuesPath, low: object, high: object) -> None:
+def _refuse_crossed(reading: ParameterReader, path: ValuesPath, low: object, high: object) -> None:
     reading.refuse(path, f"min is {low}, above max, which is {high}", "exchange the two")
 
 

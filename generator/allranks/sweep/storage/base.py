@@ -223,7 +223,7 @@ class RecordReader:
             else:
                 self.state.apply(record)
         except ValueError as error:
-            raise self._changed(str(error)) from error
+            raise self._changed_error(str(error)) from error
 
     def begun(self) -> SweepState:
         """Return the state of the sweep.
@@ -241,11 +241,11 @@ class RecordReader:
         except (ValueError, RecursionError) as error:
             if self._number == 1:
                 raise _foreign(self._where) from error
-            raise self._changed(f"it is not JSON: {error}") from error
+            raise self._changed_error(f"it is not JSON: {error}") from error
         if self._number == 1 and (not isinstance(record, dict) or record.get("t") != "sweep"):
             raise _foreign(self._where)
         if not isinstance(record, dict):
-            raise self._changed("it is no JSON object")
+            raise self._changed_error("it is no JSON object")
         if self._number == 1:
             schema = record.get("schema")
             if isinstance(schema, int) and schema > records.SCHEMA:
@@ -255,7 +255,7 @@ class RecordReader:
                 )
         return record
 
-    def _changed(self, reason: str) -> InputError:
+    def _changed_error(self, reason: str) -> InputError:
         # Before the first line there is nothing to keep.
         cut = ", or cut the file off before it" if self._number > 1 else ""
         return InputError(

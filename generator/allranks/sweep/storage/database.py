@@ -55,12 +55,12 @@ class DatabaseBackend(Backend):
 
     def exists(self) -> bool:
         """Whether the database has records of the sweep."""
-        with self._connected() as database:
+        with self._connect() as database:
             return self._find(database) is not None
 
     def read_from(self, position: int) -> Generator[tuple[bytes, int]]:
         """Yield the records from a number on."""
-        with self._connected() as database:
+        with self._connect() as database:
             from allranks.sweep.storage import older_database, sql
 
             sweep, is_older = self._require(database)
@@ -99,7 +99,7 @@ class DatabaseBackend(Backend):
         try:
             with database.transaction() as connection:
                 sql.insert(connection, sweep, [base.line(head).rstrip(b"\n")], 0)
-                sql.put_lease(connection, sweep, own_lease.renewed(sql.now(connection)))
+                sql.put_lease(connection, sweep, own_lease.renew(sql.now(connection)))
                 sql.put_request(connection, sweep, None)
         except sql.TakenError as error:  # another process has begun it just now
             raise BegunError(sweep, database.shown) from error
@@ -108,7 +108,7 @@ class DatabaseBackend(Backend):
     def append(self, data: bytes, position: int) -> int:
         """Write records, in one transaction."""
         lines = data.splitlines()
-        self._held().append(lines, position)
+        self._lease_writer().append(lines, position)
         return position + len(lines)
 
     def acquire(self) -> None:
@@ -133,7 +133,7 @@ class DatabaseBackend(Backend):
 
     def is_held(self) -> bool:
         """Whether a process holds the lease."""
-        with self._connected() as database:
+        with self._connect() as database:
             from allranks.sweep.storage import sql
 
             location = self._find(database)
@@ -145,7 +145,7 @@ class DatabaseBackend(Backend):
 
     def request(self, reason: str) -> None:
         """Write a request beside the lease; the runner sees it within a second."""
-        with self._connected() as database:
+        with self._connect() as database:
             from allranks.sweep.storage import older_database, sql
 
             sweep, is_older = self._require(database)
@@ -158,11 +158,11 @@ class DatabaseBackend(Backend):
 
     def take_request(self) -> str:
         """Return the request beside the lease, and remove it; "" while the database is away."""
-        return self._held().take_request()
+        return self._lease_writer().take_request()
 
     def delete(self) -> None:
         """Remove the sweep; the database stays, and so does a study of Optuna's."""
-        with self._connected() as database:
+        with self._connect() as database:
             from allranks.sweep.storage import older_database, sql
 
             location = self._find(database)
@@ -174,7 +174,7 @@ class DatabaseBackend(Backend):
 
     # --- which sweep ------------------------------------------------------------------------------
 
-    def _held(self) -> _DatabaseWriter:
+    def _lease_writer(self) -> _DatabaseWriter:
         if self._writer is None:
             raise ValueError("the lease is not held")
         return self._writer
@@ -199,7 +199,7 @@ class DatabaseBackend(Backend):
         return Database(self.where)
 
     @contextmanager
-    def _connected(self) -> Iterator[Database]:
+    def _connect(self) -> Iterator[Database]:
         """Use the writer's connections, or others that are closed at the end."""
         if self._writer is not None:
             yield self._writer.database
@@ -298,7 +298,7 @@ def _take(database: Database, sweep: str, *, is_older: bool) -> Lease:
             if is_stale or not lease.is_held(now):
                 if is_older:
                     older_database.move(connection, sweep, database.shown)
-                sql.put_lease(connection, sweep, own_lease.renewed(now))
+                sql.put_lease(connection, sweep, own_lease.renew(now))
                 return own_lease
             first = first or lease
             if lease != first or lease.is_near():
@@ -391,7 +391,7 @@ class _DatabaseWriter:
         """
         from allranks.sweep.storage import sql
 
-        lease = self._lease.renewed(sql.now(connection))
+        lease = self._lease.renew(sql.now(connection))
         if not sql.renew_lease(connection, self._sweep, self._lease.holder, lease):
             self._lost = self._taken_by(sql.lease_of(connection, self._sweep))
             raise self._lost

@@ -95,7 +95,7 @@ def settle(url: str, flag: str = "--journal") -> str:
             hint=_ELSEWHERE.get(backend(url), "leave it out; the driver's own settings have it"),
         )
     try:
-        _parsed(url)
+        _parse(url)
     except ValueError:
         # What it says of the URL may be a part of a password.
         raise InputError(
@@ -105,12 +105,12 @@ def settle(url: str, flag: str = "--journal") -> str:
         return _file(scheme, rest, flag)
     if not rest.partition("?")[0].partition("/")[2]:
         raise InputError(
-            f"{shown(url)} names no database", path=flag, hint="add its name: …/database"
+            f"{show(url)} names no database", path=flag, hint="add its name: …/database"
         )
     return url
 
 
-def shown(url: str) -> str:
+def show(url: str) -> str:
     """Return the value of ``--journal`` for a message.
 
     Returns:
@@ -122,7 +122,7 @@ def shown(url: str) -> str:
     if not _SCHEME.fullmatch(scheme):
         return "…"
     with suppress(ValueError):
-        _parsed(url)
+        _parse(url)
         if not _has_password(url):
             return url
     return f"{scheme}{MARK}…"
@@ -134,7 +134,7 @@ def _has_password(url: str) -> bool:
     patterns = (_READ,) if backend(url) == SQLITE else (_READ, _MEANT)
     keys = [key for key, _ in parse_qsl(rest.partition("?")[2], keep_blank_values=True)]
     try:
-        parsed = _parsed(url)
+        parsed = _parse(url)
     except ValueError:
         parsed = None  # then the plain look alone says it
     if parsed is not None:
@@ -146,7 +146,7 @@ def _has_password(url: str) -> bool:
     )
 
 
-def _parsed(url: str) -> URL | None:
+def _parse(url: str) -> URL | None:
     """Parse a URL as SQLAlchemy does when it connects; None if it is not installed.
 
     Raises:
@@ -202,7 +202,7 @@ def _file(scheme: str, rest: str, flag: str) -> str:
     name, mark, query = rest.partition("?")
     if name in ("", "/", "/:memory:") or not name.startswith("/") or name.startswith("/file:"):
         raise InputError(
-            f"{shown(f'{scheme}{MARK}{rest}')} names no file, and a sweep outlives its process",
+            f"{show(f'{scheme}{MARK}{rest}')} names no file, and a sweep outlives its process",
             path=flag,
             hint="give three slashes and a file: sqlite:///sweeps.db",
         )

@@ -73,7 +73,7 @@ class FileBackend(Backend):
             try:
                 handle = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             except OSError as error:
-                raise _refused(self.path, error) from error
+                raise _error(self.path, error) from error
         try:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
                 raise InputError(f"{self.path} is no file", hint=_fix(self.path))
@@ -184,12 +184,12 @@ class FileBackend(Backend):
         try:
             handle = os.open(path, flags | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC, _MODE)
         except OSError as error:
-            raise _refused(path, error) from error
+            raise _error(path, error) from error
         try:
             locked = _is_locked(handle)
         except OSError as error:  # a file system that knows no locks
             os.close(handle)
-            raise _refused(path, error) from error
+            raise _error(path, error) from error
         if not locked:
             os.close(handle)
             raise InputError(
@@ -271,7 +271,7 @@ def _lines(handle: int, path: Path, offset: int) -> Iterator[tuple[bytes, int]]:
         try:
             chunk = os.pread(handle, _CHUNK, offset)
         except OSError as error:
-            raise _refused(path, error) from error
+            raise _error(path, error) from error
         if not chunk or len(rest) > base.LINE_MAX:
             return
         offset += len(chunk)
@@ -300,7 +300,7 @@ def _missing(path: Path) -> InputError:
     return InputError(f"there is no journal {path}", hint="check the sweep's name")
 
 
-def _refused(path: Path, error: OSError) -> InputError | RunError:
+def _error(path: Path, error: OSError) -> InputError | RunError:
     if isinstance(error, FileNotFoundError):
         return _missing(path)
     if path.is_dir():

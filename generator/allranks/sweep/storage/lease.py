@@ -141,7 +141,7 @@ class Lease:
         """Return the lease as text for `parse`."""
         return json.dumps(asdict(self), sort_keys=True)
 
-    def renewed(self, now: float) -> Lease:
+    def renew(self, now: float) -> Lease:
         """Return the lease, in force from now on."""
         return replace(self, until=now + SECONDS)
 

@@ -106,7 +106,7 @@ def read_lines(connection: Connection, sweep: str, where: str) -> Iterator[bytes
         sqlalchemy.select(func.max(func.length(_ROWS.c.value_json))).where(*ours)
     )
     if longest is not None and int(longest) > _PIECE_MAX:
-        raise sql.changed(where)
+        raise sql.changed_error(where)
     query = sqlalchemy.select(_ROWS.c.value_json).where(*ours).order_by(_ROWS.c.key)
     rest, size = list[str](), 0  # of a line whose end has not come
     for piece in connection.scalars(query.execution_options(yield_per=_AT_ONCE)):
@@ -117,7 +117,7 @@ def read_lines(connection: Connection, sweep: str, where: str) -> Iterator[bytes
         rest.append(last)
         size += len(last)
         if size > LINE_MAX:
-            raise sql.changed(where)
+            raise sql.changed_error(where)
 
 
 def move(connection: Connection, sweep: str, where: str) -> None:
@@ -177,5 +177,5 @@ def _text(piece: object, where: str) -> str:
     except (ValueError, TypeError, RecursionError):
         text = None
     if not isinstance(text, str):
-        raise sql.changed(where)
+        raise sql.changed_error(where)
     return text

@@ -313,7 +313,7 @@ class _Reading:
             try:
                 text = segments.unpack_head(self.head).rstrip(b"\n")
             except ValueError as error:
-                raise self._changed("its head", error) from error
+                raise self._changed_error("its head", error) from error
             self.count = 1
             yield text
         while self.index < segments.MOST:  # what stands in others, nobody of ours has written
@@ -330,7 +330,7 @@ class _Reading:
                     self.count += 1
                     yield text
             except ValueError as error:
-                raise self._changed(name, error) from error
+                raise self._changed_error(name, error) from error
             if not lease.annotation(secret, names.SWEEP_SEALED):
                 return
             self.index += 1
@@ -340,7 +340,7 @@ class _Reading:
     def _get(self, name: str) -> Manifest:
         return self._cluster.get(paths.SECRETS, name, namespace=self._address.namespace)
 
-    def _changed(self, name: str, error: Exception) -> InputError:
+    def _changed_error(self, name: str, error: Exception) -> InputError:
         return InputError(
             f"the journal cannot be read: {error}",
             hint="it was changed by other hands; begin the sweep anew",

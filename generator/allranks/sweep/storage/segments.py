@@ -70,7 +70,7 @@ def unpack_head(secret: Manifest) -> bytes:
     packed = (secret.get("data") or {}).get(_HEAD, "")
     unzip = zlib.decompressobj()
     try:
-        line = _unpacked(unzip, b64decode(packed, validate=True))
+        line = _unpack(unzip, b64decode(packed, validate=True))
     except zlib.error as error:
         raise ValueError(str(error)) from error
     if not unzip.eof:
@@ -78,7 +78,7 @@ def unpack_head(secret: Manifest) -> bytes:
     return line
 
 
-def _unpacked(unzip: Any, piece: bytes) -> bytes:
+def _unpack(unzip: Any, piece: bytes) -> bytes:
     """Return a piece's text, if it is no longer than any that was packed here.
 
     Raises:
@@ -195,7 +195,7 @@ class Unpacker:
             self._seen.add(key)
             self.size += len(piece)
             try:
-                text = _unpacked(self._unzip, piece)
+                text = _unpack(self._unzip, piece)
             except zlib.error as error:
                 raise ValueError(f"{key} cannot be unpacked: {error}") from error
             self.text += len(text)

@@ -93,7 +93,7 @@ class Database:
             InputError: there is no such kind of database.
             MissingToolError: its driver is not installed.
         """
-        self.url, self.shown = url, database_url.shown(url)
+        self.url, self.shown = url, database_url.show(url)
         self._given = database_url.for_driver(url)
         self._options = _options(self._given)
         try:
@@ -275,17 +275,17 @@ def read_lines(
     if longest is None:
         return
     if int(longest) > LINE_MAX:
-        raise changed(where)
+        raise changed_error(where)
     query = sqlalchemy.select(RECORDS.c.seq, RECORDS.c.line).where(*ours).order_by(RECORDS.c.seq)
     rows_at_once = min(1000, 1 + _AT_ONCE // (1 + int(longest)))
     for seq, line in connection.execute(query.execution_options(yield_per=rows_at_once)):
         if seq != position or not isinstance(line, str):
-            raise changed(where)
+            raise changed_error(where)
         position += 1
         yield line.encode("utf-8", "surrogatepass"), position
 
 
-def changed(where: str) -> InputError:
+def changed_error(where: str) -> InputError:
     """Return the error for rows that are not as we write them."""
     return InputError(
         f"the journal in {where} was changed by other hands",
@@ -344,7 +344,7 @@ def request_of(connection: Connection, sweep: str, where: str) -> str | None:
     query = sqlalchemy.select(func.substr(LEASES.c.request, 1, _TEXT_MAX))
     reason = connection.scalar(query.where(LEASES.c.sweep == sweep))
     if reason is not None and not isinstance(reason, str):
-        raise changed(where)
+        raise changed_error(where)
     return reason
 
 

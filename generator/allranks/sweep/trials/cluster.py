@@ -142,11 +142,11 @@ class ClusterTrials:
 
     def _records(self) -> dict[str, str]:
         """Return helm's newest status of each release of this sweep."""
-        return _newest(record for record in self._listed_records() if self._is_ours(record))
+        return _newest(record for record in self._list_records() if self._is_ours(record))
 
     def others(self) -> Mapping[str, str]:
         """Return the releases of another sweep of the same name, with their owners in words."""
-        foreign = [record for record in self._listed_records() if not self._is_ours(record)]
+        foreign = [record for record in self._list_records() if not self._is_ours(record)]
         whose = {
             _labels(record).get("name", ""): ownership.describe(_labels(record))
             for record in foreign
@@ -176,7 +176,7 @@ class ClusterTrials:
     def _is_ours(self, record: Manifest) -> bool:
         return self._prepared.owner.owns(_labels(record), self._prepared.spec.name)
 
-    def _listed_records(self) -> Manifests:
+    def _list_records(self) -> Manifests:
         """List helm's records of all releases of sweeps of this name."""
         selector = f"owner=helm,{names.SWEEP}={self._prepared.spec.name}"
         return self._cluster.list(
@@ -193,7 +193,7 @@ class ClusterTrials:
         own = bool(self._prepared.workload)
         by_release = self._of_ours(live) if own else self._of_foreign(live)
         for name in live:
-            objects, pods = by_release[name][0], _owned(*by_release[name])
+            objects, pods = by_release[name][0], _owned_pods(*by_release[name])
             trial = self._pods.setdefault(name, self._trial_pods())
             trial.update(objects, pods)
             observed = self._judge(name, objects, pods) if own else _verdict(objects)
@@ -217,7 +217,7 @@ class ClusterTrials:
             del kinds["StatefulSet"]
         by_release: defaultdict[str, tuple[Manifests, Manifests]] = defaultdict(lambda: ([], []))
         for kind, path in kinds.items():
-            for manifest in self._listed(path, names.APP_INSTANCE, live):
+            for manifest in self._list_labelled(path, names.APP_INSTANCE, live):
                 name = text(manifest, "metadata", "labels", names.APP_INSTANCE)
                 by_release[name][kind == "Pod"].append({**manifest, "kind": kind})
         return by_release
@@ -232,11 +232,11 @@ class ClusterTrials:
             if name in releases:
                 by_release[name][0].append({**job, "kind": "Job"})
                 owners[text(job, "metadata", "name")] = name
-        for pod in self._listed(paths.PODS, _JOB_NAME, list(owners)):
+        for pod in self._list_labelled(paths.PODS, _JOB_NAME, list(owners)):
             by_release[owners[text(pod, "metadata", "labels", _JOB_NAME)]][1].append(pod)
         return by_release
 
-    def _listed(self, path: str, label: str, values: list[str]) -> Iterator[Manifest]:
+    def _list_labelled(self, path: str, label: str, values: list[str]) -> Iterator[Manifest]:
         """Yield all objects whose label has one of these values."""
         for start in range(0, len(values), _NAMES):
             chunk = ",".join(values[start : start + _NAMES])
@@ -300,7 +300,7 @@ def _newest(records: Iterable[Manifest]) -> dict[str, str]:
     return {name: status for name, (_, status) in newest.items() if status != "uninstalled"}
 
 
-def _owned(objects: Manifests, pods: Manifests) -> Manifests:
+def _owned_pods(objects: Manifests, pods: Manifests) -> Manifests:
     """Return the pods of existing controllers; pods of an earlier attempt may still terminate."""
     uids = {text(item, "metadata", "uid") for item in objects}
     return [
@@ -384,7 +384,7 @@ class TrialPods:
         objects, pods = list(objects), list(pods)
         self.was_seen = self.was_seen or bool(objects or pods)
         leading = reading.Ranks(objects).leading(pods) or pods
-        for pod in sorted(leading, key=reading.created):
+        for pod in sorted(leading, key=reading.creation_time):
             container = reading.main_container(pod)
             state = reading.container_status(pod, container).get("state") or {}
             terminated = state.get("terminated")

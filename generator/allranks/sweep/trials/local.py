@@ -122,7 +122,7 @@ class LocalTrials:
                 # Stopped for an earlier runner, or by a person: it has not failed.
                 self._begin_end(folder.path.name, forget=True)
             else:
-                observed[folder.path.name] = self._observed(folder, status)
+                observed[folder.path.name] = self._observe(folder, status)
         for name in [name for name in self._runs if name not in observed]:
             del self._runs[name]
         observed.update(self._refused)
@@ -157,7 +157,7 @@ class LocalTrials:
         """Let `wait` return."""
         self._wakes.put(None)
 
-    def _observed(self, folder: store.RunFolder, status: RunStatus) -> Observed:
+    def _observe(self, folder: store.RunFolder, status: RunStatus) -> Observed:
         since = status.finished_at or status.started_at or time.time()
         handle = self._handles.get(folder.path.name)
         # Its processor time is known once its supervisor is gone, a moment after its last status.

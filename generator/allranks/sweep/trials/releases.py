@@ -164,10 +164,10 @@ class Releasing:
         try:
             self._install(home, trial, values)
         except AllranksError as error:
-            return self._refused(error, home)
+            return self._failed_install(error, home)
         return None
 
-    def _refused(self, error: AllranksError, home: ReleaseRef) -> Observed | None:
+    def _failed_install(self, error: AllranksError, home: ReleaseRef) -> Observed | None:
         """Return the failure of an install, and remove its remains; None if it is installed."""
         try:
             existing = records(self._cluster, home.namespace, home.name)
@@ -277,7 +277,7 @@ def labels(record: Manifest) -> dict[str, str]:
 def chart(record: Manifest) -> str:
     """Return the name of a release's chart; "" if its record cannot be read."""
     try:
-        return str(_unpacked(record)["chart"]["metadata"]["name"])
+        return str(_unpack(record)["chart"]["metadata"]["name"])
     except (KeyError, TypeError, ValueError, OSError, EOFError):
         return ""
 
@@ -316,7 +316,7 @@ def _manifests(record: Manifest) -> list[Manifest] | None:
     if labels(record).get("status") not in _PLAIN:
         return None
     try:
-        release = _unpacked(record)
+        release = _unpack(record)
         manifests = [
             manifest for manifest in load.load_all(release["manifest"]) if manifest is not None
         ]
@@ -331,7 +331,7 @@ def _manifests(record: Manifest) -> list[Manifest] | None:
     )
 
 
-def _unpacked(record: Manifest) -> dict[str, Any]:
+def _unpack(record: Manifest) -> dict[str, Any]:
     packed = base64.b64decode(base64.b64decode(record["data"]["release"]))
     release: dict[str, Any] = json.loads(gzip.decompress(packed))
     return release

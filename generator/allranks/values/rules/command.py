@@ -37,7 +37,7 @@ _INSTEAD = {
 }
 
 
-def reserved_env(name: str, view: View) -> bool:
+def is_reserved_env(name: str, view: View) -> bool:
     """Whether a variable is set by the workload's entry, or by torchrun or mpirun itself."""
     if view.workload == "mpi":
         return name in names.RESERVED_ENV_MPI or name.startswith(names.RESERVED_ENV_PREFIXES_MPI)
@@ -132,7 +132,7 @@ def _image(view: View) -> Iterator[Finding]:
 def _env(view: View) -> Iterator[Finding]:
     for section in ("env", *(f"{role}.env" for role in roles(view))):
         for name in view.get(section, {}):
-            if reserved_env(name, view):
+            if is_reserved_env(name, view):
                 instead = _INSTEAD.get(name)
                 yield Finding(
                     view.path(section, name),

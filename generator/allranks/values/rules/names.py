@@ -42,7 +42,7 @@ def nearest_name(name: str, limit: int) -> str:
     return text[:limit].rstrip("-")
 
 
-def reserved(key: str) -> bool:
+def is_reserved(key: str) -> bool:
     """Whether a label or annotation belongs to the charts."""
     return key in _OURS or key.startswith(_OUR_PREFIXES)
 
@@ -122,12 +122,12 @@ def _namespace(view: View) -> Iterator[Finding]:
 def _own_labels(view: View) -> Iterator[Finding]:
     for dotted in ("labels", "annotations"):
         for key in view[dotted]:
-            if reserved(key):
+            if is_reserved(key):
                 yield Finding(path(dotted, key), "the charts set this key themselves", "remove it")
     for dotted in ("podTemplate.metadata.labels", "podTemplate.metadata.annotations"):
         template = view["podTemplate"].get("metadata", {}).get(dotted.rsplit(".", 1)[1], {})
         for key in template:
-            if reserved(key):
+            if is_reserved(key):
                 yield Finding(
                     path(dotted, key),
                     "the charts find the job's pods by this key, so it cannot be changed",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from allranks.values.rules.base import Finding, Rule, View, path
-from allranks.values.rules.command import ROLES, reserved_env, roles
+from allranks.values.rules.command import ROLES, is_reserved_env, roles
 from allranks.values.rules.size import SIZE, size
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def _container(container: dict[str, Any], location: ValuesPath, view: View) -> I
             )
     for index, variable in enumerate(container.get("env") or ()):
         variable_name = str(variable.get("name", ""))
-        if reserved_env(variable_name, view):
+        if is_reserved_env(variable_name, view):
             yield Finding(
                 (*location, "env", index),
                 f"{variable_name} is reserved: the job sets it for each process",

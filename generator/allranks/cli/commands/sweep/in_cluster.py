@@ -147,7 +147,7 @@ def run(
     in_cluster_sweep.install(store.cluster, home, {**chart_values, "sweep": sweep})
     catalog.register(store, place.as_dict_inside(), prepared.owner)
     if flags["detach"]:
-        return _detached(console, store, output)
+        return _show_detached(console, store, output)
     return follow(console, store, output)
 
 
@@ -171,7 +171,7 @@ def _image(image: str) -> dict[str, str]:
     return {key: text for key, text in parts.items() if text}
 
 
-def _detached(console: Console, store: SecretsBackend, output: str) -> int:
+def _show_detached(console: Console, store: SecretsBackend, output: str) -> int:
     from allranks.sweep.storage import catalog
     from allranks.sweep.storage.secrets import PREFIX
 
@@ -302,7 +302,7 @@ def resume(
         return follow(console, store, output)
     prepared, open_journal = runner.open_sweep(store)
     with open_journal:
-        spec = sweep_options.changed(prepared.spec, flags, len(open_journal.state.trials))
+        spec = sweep_options.apply_new_bounds(prepared.spec, flags, len(open_journal.state.trials))
         if outcome.is_done(open_journal.state, spec):
             return outcome.show_done(console, open_journal.state, output)
         place = SweepTarget.of(open_journal.state.place, helm, store.where)
@@ -332,7 +332,7 @@ def stay_command(
     from allranks.sweep.storage.secrets import Address, SecretsBackend
 
     # The kernel ignores SIGTERM for the first process of a container without a handler.
-    signal.signal(signal.SIGTERM, _terminated)
+    signal.signal(signal.SIGTERM, _terminate)
     store = SecretsBackend(Address.parse(journal), name, waits=True)
     prepared, open_journal = runner.open_sweep(store)
     with open_journal:
@@ -354,5 +354,5 @@ def stay_command(
         raise click.exceptions.Exit(EXIT_TERMINATED)
 
 
-def _terminated(*_: object) -> None:
+def _terminate(*_: object) -> None:
     raise SystemExit(EXIT_TERMINATED)

@@ -141,7 +141,7 @@ def section_of(flags: dict[str, Any]) -> dict[str, Any]:
     return {**section, "objective": objective} if objective else section
 
 
-def typed(flags: dict[str, Any]) -> dict[str, str]:
+def flags_by_path(flags: dict[str, Any]) -> dict[str, str]:
     """Return the flag of each path in the section, for messages."""
     paths = {**_SETTINGS, "metric": "objective.metric", "goal": "objective.goal"}
     return {
@@ -175,7 +175,7 @@ def metric(_: click.Context, __: click.Parameter, start: str) -> list[str]:
         return []
 
 
-def changed(spec: SweepSpec, flags: dict[str, Any], begun: int = 0) -> SweepSpec:
+def apply_new_bounds(spec: SweepSpec, flags: dict[str, Any], begun: int = 0) -> SweepSpec:
     """Return a sweep with the new limits of `new_bounds_options`.
 
     Args:

@@ -22,8 +22,8 @@ from allranks.cli.commands.sweep import in_cluster as sweep_in_cluster
 from allranks.cli.commands.sweep import options as sweep_options
 from allranks.cli.commands.sweep.sweep_target import (
     SweepTarget,
-    chosen,
     find,
+    from_flags,
     journal_of,
     journal_option,
     sweep_argument,
@@ -113,7 +113,7 @@ def run_command(
     from allranks.sweep.storage import catalog
 
     first = next((file for file in sources.files if file != "-"), "")
-    place = chosen(target, console, workdir, first)
+    place = from_flags(target, console, workdir, first)
     sweep_in_cluster.check(in_cluster=in_cluster, flags=flags | {"journal": journal}, place=place)
     request = prepare.SweepFlags(
         name=name,
@@ -122,7 +122,7 @@ def run_command(
         ranges=flags["ranges"],
         overs=flags["overs"],
         section=sweep_options.section_of(flags),
-        flags=sweep_options.typed(flags),
+        flags=sweep_options.flags_by_path(flags),
         namespace=place.namespace,
         helm=place.helm,
         # A cluster has a scheduler; this machine would begin all of them at once.
@@ -211,7 +211,7 @@ def resume_command(
         raise click.exceptions.Exit(sweep_in_cluster.resume(console, store, flags, helm, output))
     prepared, open_journal = runner.open_sweep(store)
     with open_journal:
-        spec = sweep_options.changed(prepared.spec, flags, len(open_journal.state.trials))
+        spec = sweep_options.apply_new_bounds(prepared.spec, flags, len(open_journal.state.trials))
         if outcome.is_done(open_journal.state, spec):
             where = journal_of(spec.name, store.where)
             raise click.exceptions.Exit(

@@ -194,7 +194,9 @@ class SweepTarget:
         return ""
 
 
-def chosen(target: Target, console: Console, workdir: str | None, first_file: str) -> SweepTarget:
+def from_flags(
+    target: Target, console: Console, workdir: str | None, first_file: str
+) -> SweepTarget:
     """Return the place that the flags select.
 
     Args:
@@ -298,7 +300,7 @@ def journal_of(name: str, where: str) -> str:
     """
     from allranks.sweep.storage import catalog, database_url
 
-    return "" if catalog.is_known(catalog.backend_of(where, name)) else database_url.shown(where)
+    return "" if catalog.is_known(catalog.backend_of(where, name)) else database_url.show(where)
 
 
 def sweep_argument(*, required: bool = True) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

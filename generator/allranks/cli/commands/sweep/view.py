@@ -55,12 +55,12 @@ def phase(state: SweepState, *, running: bool) -> str:
     return WAITING if state.requested else GOING
 
 
-def ended(state: SweepState) -> int:
+def count_ended(state: SweepState) -> int:
     """Return how many trials have ended."""
     return len(state.trials) - len(state.open)
 
 
-def counted(state: SweepState) -> dict[str, int]:
+def count_by_state(state: SweepState) -> dict[str, int]:
     """Count the trials by state; running trials that wait for their releases are waiting."""
     waits = sum(trial.waiting for trial in state.running())
     counts = {**state.counts, RUNNING: state.counts[RUNNING] - waits, WAITS: waits}
@@ -118,7 +118,7 @@ class SweepProgress:
             for trial in state.running()
             if trial.started is not None and not trial.waiting
         )
-        rest = max(0, total - ended(state))
+        rest = max(0, total - count_ended(state))
         return max(0.0, rest * mean - spent) / max(1, min(state.spec.at_once or rest, rest))
 
     def line(self, now: float, room: int = 1000) -> str:
@@ -132,13 +132,13 @@ class SweepProgress:
         """
         state = self._state
         total = state.spec.trials or len(state.trials)
-        over = ended(state)
+        over = count_ended(state)
         best = trial = ""
         if state.best is not None:
             value = tables.value_text(state.trials[state.best].value)
             best = f"best {state.spec.objective.metric} {value}"
             trial = f" (trial {state.best})"
-        by_state, states = counted(state), (RUNNING, WAITS, FAILED, UNMEASURED)
+        by_state, states = count_by_state(state), (RUNNING, WAITS, FAILED, UNMEASURED)
         counts = ", ".join(f"{by_state[name]} {name}" for name in states if name in by_state)
         remaining = self.seconds_left(now)
         eta = f"ETA {tables.NONE if remaining is None else status_view.length(remaining)}"
@@ -206,7 +206,7 @@ def headline(state: SweepState, now: float, *, running: bool, journal: str = "")
     sweep_results = results.collect(spec, state.trials.values())
     end = state.at if state.outcome or not running else now
     took = status_view.length(state.elapsed(end))
-    over = ended(state)
+    over = count_ended(state)
     parts = [
         f"{spec.name}  {phase(state, running=running)}",
         f"{over} of {plural(spec.trials or len(state.trials), 'trial')} ended"
@@ -312,7 +312,7 @@ def listing(console: Console, sweeps: Iterable[tuple[str, SweepState, bool]], no
             (
                 name,
                 phase(state, running=running),
-                f"{ended(state)}/{state.spec.trials or len(state.trials)}",
+                f"{count_ended(state)}/{state.spec.trials or len(state.trials)}",
                 state.counts[FAILED],
                 "-" if best is None else f"{metric} {tables.value_text(best)}",
                 status_view.length(state.elapsed(end)),
@@ -360,8 +360,8 @@ def as_dict(state: SweepState, now: float, *, running: bool) -> dict[str, object
         "name": spec.name,
         "phase": phase(state, running=running),
         "reason": state.reason,
-        "trials": {"total": spec.trials, "begun": len(state.trials), "ended": ended(state)},
-        "counts": dict(sorted(counted(state).items())),
+        "trials": {"total": spec.trials, "begun": len(state.trials), "ended": count_ended(state)},
+        "counts": dict(sorted(count_by_state(state).items())),
         "best": None
         if best is None
         else {

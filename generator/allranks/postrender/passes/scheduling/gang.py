@@ -122,7 +122,9 @@ def refuse_other_group(workload: Workload, ask: Scheduling, group: str) -> None:
         )
 
 
-def check_kept(workload: Workload, ask: Scheduling, ours: dict[str, Any], existing: Any) -> None:
+def check_existing(
+    workload: Workload, ask: Scheduling, ours: dict[str, Any], existing: Any
+) -> None:
     """Check that an existing PodGroup agrees with the request.
 
     Args:

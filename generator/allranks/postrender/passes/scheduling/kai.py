@@ -56,7 +56,7 @@ def apply(workload: Workload, ask: Scheduling) -> list[dict[str, Any]]:
     for template in workload.trainers:
         edit.default((*template.spec, "schedulerName"), ask.scheduler_name or SCHEDULER)
     if ask.gang_name and (least := gang_size(workload, ask)):
-        return [_shared(workload, ask, least)]
+        return [_pod_group(workload, ask, least)]
     if existing_group := _other_group(workload):
         refuse_other_group(workload, ask, existing_group)
         return []
@@ -65,7 +65,7 @@ def apply(workload: Workload, ask: Scheduling) -> list[dict[str, Any]]:
     return []
 
 
-def _shared(workload: Workload, ask: Scheduling, least: int) -> dict[str, Any]:
+def _pod_group(workload: Workload, ask: Scheduling, least: int) -> dict[str, Any]:
     """Make the pods members of a PodGroup, and return it."""
     edit = workload.edit
     annotations = (*workload.job, "metadata", "annotations")

@@ -33,7 +33,7 @@ def is_flag(source: str) -> bool:
     return _FLAG.match(source) is not None
 
 
-def written(source: str, path: ValuesPath, fix: str) -> str:
+def fix_flag(source: str, path: ValuesPath, fix: str) -> str:
     """The flag for a fix; "" where the source is no flag, or the fix has no value.
 
     Args:
@@ -47,7 +47,9 @@ def written(source: str, path: ValuesPath, fix: str) -> str:
     return _in_place_of(match[1], path, fix.value)
 
 
-def moved(source: str, fix: str, value: Any, is_allowed: Callable[[ValuesPath, Any], bool]) -> str:
+def move_flag(
+    source: str, fix: str, value: Any, is_allowed: Callable[[ValuesPath, Any], bool]
+) -> str:
     """The flag that gives a value to the key that a fix names.
 
     Args:
@@ -79,7 +81,7 @@ def _in_place_of(part: str, path: ValuesPath, data: Any) -> str:
     return f"write {flag(kind, path, text)}{'' if later else f' in place of --{part}'}"
 
 
-def shown(path: ValuesPath) -> str:
+def show_path(path: ValuesPath) -> str:
     r"""A path in the syntax of ``--set``: ``args[0]``, ``labels.my\.org/team``."""
     text = ""
     for part in path:
@@ -98,4 +100,4 @@ def flag(kind: str, path: ValuesPath, value: str) -> str:
         path: the values path.
         value: the value in that flag's own syntax.
     """
-    return f"--{kind} {shlex.quote(f'{shown(path)}={value}')}"
+    return f"--{kind} {shlex.quote(f'{show_path(path)}={value}')}"
