@@ -25,12 +25,6 @@ VALUES_DIGEST = f"{DOMAIN}/values-digest"
 LAYOUT_HASH = f"{DOMAIN}/layout-hash"
 ENTRY_DIGEST = f"{DOMAIN}/entry-digest"  # on pods: changes with what is mounted beside the command
 
-# On the ConfigMaps of a workspace's snapshot: the first digits of its digest, as a label.
-WORKSPACE = f"{DOMAIN}/workspace"
-# On them, and on the controllers that run it: the whole digest, and the commit.
-WORKSPACE_DIGEST = f"{DOMAIN}/workspace-digest"
-WORKSPACE_COMMIT = f"{DOMAIN}/workspace-commit"
-
 # On a StatefulSet without pods: how many it had when it was suspended.
 SUSPENDED_REPLICAS = f"{DOMAIN}/suspended-replicas"
 

@@ -19,7 +19,6 @@ import functools
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from allranks import names, retry
@@ -40,6 +39,7 @@ from allranks.errors import (
     TerminatingError,
 )
 from allranks.humanize import list_some
+from allranks.k8s.fields import when
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -396,7 +396,8 @@ def _is_doubtful(metadata: Manifest, digest: str, now: float) -> bool:
         return True
     if metadata.get("ownerReferences"):
         return bool(digest)
-    return now - _seconds(metadata.get("creationTimestamp")) > UNOWNED_SECONDS
+    created = when(metadata, "creationTimestamp")
+    return created is not None and now - created > UNOWNED_SECONDS
 
 
 def _judge(cluster: KubeClient, namespace: str, metadata: Manifest, use: _Use) -> bool:
@@ -457,15 +458,6 @@ def _digest(metadata: Manifest) -> str:
 
 def _name(manifest: Manifest) -> str:
     return str(manifest["metadata"]["name"])
-
-
-def _seconds(timestamp: Any) -> float:
-    """Seconds since the epoch of a Kubernetes time; that of the future where it is none."""
-    try:
-        moment = datetime.fromisoformat(str(timestamp))
-    except ValueError:
-        return float("inf")
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
 # --- words ----------------------------------------------------------------------------------------
