@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from allranks.errors import InputError
 from allranks.workspace import objects, transport
-from allranks.workspace.transport import Sent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -20,16 +19,15 @@ if TYPE_CHECKING:
     from allranks.cluster.permissions import Need
     from allranks.k8s.manifest import Manifest
     from allranks.workspace.model import Archive, Snapshot, Transport
+    from allranks.workspace.transport import Sent
 
 
 class SnapshotTransport(Protocol):
-    """A way to send one snapshot.
+    """A way to send one snapshot."""
 
-    Attributes:
-        needs: the rights that it takes in the namespace.
-    """
-
-    needs: tuple[Need, ...]
+    @property
+    def needs(self) -> tuple[Need, ...]:
+        """The rights that it takes in the namespace."""
 
     def values(self) -> dict[str, Any]:
         """What the chart is told: `workspace.snapshot`."""
@@ -62,12 +60,15 @@ class ConfigMaps:
     Attributes:
         snapshot: what is sent.
         archive: the same, packed.
-        needs: see `SnapshotTransport`.
     """
 
     snapshot: Snapshot
     archive: Archive
-    needs: tuple[Need, ...] = transport.NEEDS
+
+    @property
+    def needs(self) -> tuple[Need, ...]:
+        """See `SnapshotTransport`."""
+        return transport.NEEDS
 
     def values(self) -> dict[str, Any]:
         """See `SnapshotTransport`."""
