@@ -159,12 +159,17 @@ allranks_workspace_listed() {
     allranks_target=''
     case $allranks_mode in
       l*) allranks_target=${allranks_entry#*' -> '} allranks_entry=${allranks_entry%%' -> '*} ;;
-      -* | d*) ;;
-      *)
-        printf '%s' "$allranks_entry"
-        return 1
+      -* | d*)
+        case $allranks_entry in # a hard link, as busybox shows it
+          *' -> '*) allranks_mode=h ;;
+        esac
         ;;
+      *) allranks_mode=h ;;
     esac
+    if [ "$allranks_mode" = h ]; then
+      printf '%s' "$allranks_entry"
+      return 1
+    fi
     case /$allranks_entry/ in
       //?* | */../*)
         printf '%s' "$allranks_entry"
