@@ -23,6 +23,7 @@ FABRIC = f"{DOMAIN}/fabric"
 GENERATOR_VERSION = f"{DOMAIN}/generator-version"
 VALUES_DIGEST = f"{DOMAIN}/values-digest"
 LAYOUT_HASH = f"{DOMAIN}/layout-hash"
+WORKSPACE_DIGEST = f"{DOMAIN}/workspace-digest"  # on controllers and pods: the code they run
 ENTRY_DIGEST = f"{DOMAIN}/entry-digest"  # on pods: changes with what is mounted beside the command
 
 # On a StatefulSet without pods: how many it had when it was suspended.
@@ -218,6 +219,8 @@ ROLE_EVALUATOR, ROLE_TRIAL = "evaluator", "trial"
 
 # A pod of a static elastic job ends with it because another one has failed (files/follow.py).
 EXIT_TRAINING_LOST = 216
+# A pod ends with it whose workspace cannot be unpacked, which no restart mends (files/entry.sh).
+EXIT_WORKSPACE = 217
 
 # Our master's verdict begins with it, wherever it is left: in its own termination message, and in
 # those of the workers that end because of it. So whoever replaces pods knows that all is over.

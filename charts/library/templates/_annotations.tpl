@@ -17,6 +17,9 @@ controller's own metadata, absent when nothing is asked; they stay as the record
 {{- $_ := set $annotations $key $value -}}
 {{- end -}}
 {{- $_ := set $annotations "allranks.dev/values-digest" (toJson .ctx.Values | sha256sum | printf "sha256:%s") -}}
+{{- with get .ctx.Values.workspace.snapshot "digest" -}}
+{{- $_ := set $annotations "allranks.dev/workspace-digest" . -}}
+{{- end -}}
 {{- with .layout.hash -}}
 {{- $_ := set $annotations "allranks.dev/layout-hash" . -}}
 {{- end -}}

@@ -20,6 +20,9 @@ doubled, and arrives as it was typed. ConfigMap contents are not expanded.
 {{- end -}}
 {{- $shared := (index .Subcharts "allranks-library").Files.Get "files/entry.sh" -}}
 {{- $_ := set $files "entry.sh" (printf "%s%s" $shared (get $files "entry.sh")) -}}
+{{- if include "allranks.workspace.on" . -}}
+{{- $_ := set $files "workspace.py" ((index .Subcharts "allranks-library").Files.Get "files/workspace.py") -}}
+{{- end -}}
 {{- toJson $files -}}
 {{- end -}}
 

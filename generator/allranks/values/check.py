@@ -25,6 +25,7 @@ from allranks.values.rules import (
     size,
     storage,
     torchrun,
+    workspace,
 )
 from allranks.values.rules.base import EVERYTHING, Finding, Rule, View, path, resolved
 
@@ -93,7 +94,7 @@ def located(
 
 def rules() -> tuple[Rule, ...]:
     """All rules, in the order of the documentation."""
-    shared = (names, command, size, elastic, resources, storage, scheduling, pod)
+    shared = (names, command, size, elastic, resources, storage, workspace, scheduling, pod)
     return tuple(
         rule for module in (*shared, torchrun, mpi, roles, master) for rule in module.RULES
     )
