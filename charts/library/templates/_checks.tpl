@@ -184,7 +184,8 @@ stand for who uses plain Helm.
 {{- end -}}
 {{- end -}}
 {{- range $key := keys . | sortAlpha -}}
-{{- if and (get $ "via") (not (has $key $needed)) (not (and (eq $key "path") (eq $.via "pvc"))) -}}
+{{- $recorded := has $key (list "branch" "commit" "dirty") -}}
+{{- if and (get $ "via") (not $recorded) (not (has $key $needed)) (not (and (eq $key "path") (eq $.via "pvc"))) -}}
 {{- $problems = append $problems (printf "workspace.snapshot.%s: the snapshot was sent via %s, which has none; remove it" $key $.via) -}}
 {{- end -}}
 {{- end -}}

@@ -73,7 +73,7 @@ class ConfigMaps:
     def values(self) -> dict[str, Any]:
         """See `SnapshotTransport`."""
         values: dict[str, Any] = objects.values(self.snapshot, self.archive)["workspace"]
-        return dict(values["snapshot"])
+        return {**values["snapshot"], **recorded(self.snapshot)}
 
     def manifests(self, namespace: str) -> list[Manifest]:
         """See `SnapshotTransport`."""
@@ -90,6 +90,15 @@ class ConfigMaps:
     def withdraw(self, cluster: KubeClient, namespace: str, sent: Sent) -> None:
         """See `SnapshotTransport`."""
         transport.withdraw(cluster, sent, namespace)
+
+
+def recorded(snapshot: Snapshot) -> dict[str, Any]:
+    """What the values say of the commit, for the record: it is no part of what is sent."""
+    revision = snapshot.revision
+    if revision is None:
+        return {}
+    branch = {"branch": revision.branch} if revision.branch else {}
+    return {"commit": revision.commit, **branch, "dirty": revision.is_dirty}
 
 
 WAYS: dict[Transport, Callable[[Snapshot, Archive], SnapshotTransport]] = {"configMap": ConfigMaps}

@@ -156,10 +156,10 @@ class _Run:
                 f"the code was sent by {self.code.via}: {', '.join(self.code.parts)}",
                 hint="fetch it from there; this command reads ConfigMaps",
             )
-        parts: list[Manifest] = [item for item in self.objects if _is_part(item)]
+        parts = [item for item in self.objects if _is_part(item)]
         if self.cluster is not None:
             try:
-                parts = list(transport.find(self.cluster, self.namespace, self.code.digest))
+                parts = transport.find(self.cluster, self.namespace, self.code.digest)
             except NotFoundError:
                 if needed:
                     raise
