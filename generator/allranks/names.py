@@ -23,7 +23,7 @@ FABRIC = f"{DOMAIN}/fabric"
 GENERATOR_VERSION = f"{DOMAIN}/generator-version"
 VALUES_DIGEST = f"{DOMAIN}/values-digest"
 LAYOUT_HASH = f"{DOMAIN}/layout-hash"
-WORKSPACE_DIGEST = f"{DOMAIN}/workspace-digest"  # on controllers and pods: the code they run
+WORKSPACE_DIGEST = f"{DOMAIN}/workspace-digest"  # on what runs the code and what holds it
 ENTRY_DIGEST = f"{DOMAIN}/entry-digest"  # on pods: changes with what is mounted beside the command
 
 # On a StatefulSet without pods: how many it had when it was suspended.
@@ -199,7 +199,6 @@ PROGRESS = f"{DOMAIN}/progress"  # on pods: how far the training is
 # A workspace's snapshot: the label by which its objects are told from others, and which of them
 # belong together; what a controller and its pods were started with; what else stands on the objects.
 WORKSPACE = f"{DOMAIN}/workspace"  # the first twelve digits of the digest
-WORKSPACE_DIGEST = f"{DOMAIN}/workspace-digest"  # sha256: and all 64
 WORKSPACE_COMMIT = f"{DOMAIN}/workspace-commit"
 WORKSPACE_BRANCH = f"{DOMAIN}/workspace-branch"
 WORKSPACE_DIRTY = f"{DOMAIN}/workspace-dirty"  # "true" where the folder differed from the commit
@@ -207,7 +206,7 @@ WORKSPACE_ARCHIVE = f"{DOMAIN}/workspace-archive"  # the digest of the archive
 WORKSPACE_COMPRESSION = f"{DOMAIN}/workspace-compression"  # gzip | xz
 WORKSPACE_PART = f"{DOMAIN}/workspace-part"  # which piece it is, of how many: "0/3"
 WORKSPACE_PREFIX = "ws-"  # of the names of these objects
-WORKSPACE_ARCHIVE_KEY = "archive"  # of a ConfigMap: the piece of the archive
+WORKSPACE_ARCHIVE_KEY = "archive.{}"  # of a ConfigMap: the piece of the archive, by its number
 WORKSPACE_DIFF_KEY = "diff.gz"  # of the first one: how the folder differed from the commit
 MASTER = f"{DOMAIN}/master"  # on an ElasticJob: own | given | external
 MASTER_EXIT_CODE = f"{DOMAIN}/master-exit-code"  # how an external master ended

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -60,7 +60,7 @@ def show_command(
     if needed and not run.code.digest:
         raise InputError(
             f"run {name!r} was started without a workspace: its code is in the image "
-            f"{run.code.image or 'that it runs'}",
+            f"{run.code.image}".rstrip(),
             path="--code" if code else "--diff",
             hint=f"`{names.CLI} submit` and `{names.CLI} run --workspace` send a folder along",
         )
@@ -75,8 +75,10 @@ def show_command(
         assert kept is not None  # noqa: S101 - see above
         _write(kept.archive, Path(code))
     if output == "json":
-        data = {"name": name, "namespace": run.namespace, **asdict(run.code)}
-        more = {"diff": kept.diff if kept else "", "isKept": kept is not None, "written": code}
+        from allranks.service.workspace import camel
+
+        data = {"name": name, "namespace": run.namespace, **camel(asdict(run.code))}
+        more = {"diff": kept.diff if kept else "", "isKept": kept is not None}
         console.json(data | more)
     elif code:
         console.text(f"{code}: the code of {name}, {_short(run.code.digest)}")
@@ -128,8 +130,10 @@ class _Run:
         if cluster_target is None:
             from allranks.local import runs as local_runs
 
-            objects = local_runs.manifests(name, target.local_namespace)
-            return cls(record.of_objects(objects), target.local_namespace, None, objects)
+            manifests = local_runs.manifests(name, target.local_namespace)
+            # No image is used here.
+            code = replace(record.of_objects(manifests), image="")
+            return cls(code, target.local_namespace, None, manifests)
         objects = _cluster_objects(name, cluster_target)
         code = record.of_objects(objects)
         return cls(code, cluster_target.namespace, cluster_target.cluster, objects)
@@ -156,7 +160,7 @@ class _Run:
                 f"the code was sent by {self.code.via}: {', '.join(self.code.parts)}",
                 hint="fetch it from there; this command reads ConfigMaps",
             )
-        parts = [item for item in self.objects if _is_part(item)]
+        parts: list[Manifest] = list(filter(_is_part, self.objects))
         if self.cluster is not None:
             try:
                 parts = transport.find(self.cluster, self.namespace, self.code.digest)
