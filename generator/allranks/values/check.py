@@ -26,12 +26,14 @@ from allranks.values.rules import (
     storage,
     torchrun,
 )
+from allranks.values.rules import queue as queue_rules
 from allranks.values.rules.base import EVERYTHING, Finding, Rule, View, path, resolved
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from allranks.schema.paths import ValuesPath
+    from allranks.values.queue import Queue
 
 
 _KEYS_MAX = 8  # more than any rule's path has
@@ -73,6 +75,7 @@ def located(
     unreadable: Iterable[ValuesPath] = (),
     *,
     is_local: bool = False,
+    queue: Queue | None = None,
 ) -> list[tuple[ValuesPath, Problem]]:
     """The problems of `check`, each with its path as keys, in the order of the rules.
 
@@ -83,10 +86,14 @@ def located(
         namespace: see there.
         unreadable: see there.
         is_local: they are for a run on this machine, for which rules about a cluster do not count.
+        queue: the queue whose rules count as well; None for none.
     """
     view = View(values, (), release, namespace)
+    of_queue = () if queue is None else queue_rules.rules(queue)
     selected_rules = [
-        rule for rule in rules() if not rule.warning and not (is_local and rule.cluster)
+        rule
+        for rule in (*rules(), *of_queue)
+        if not rule.warning and not (is_local and rule.cluster)
     ]
     return _run(selected_rules, view, locate, tuple(unreadable))
 

@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     help="Where the programs start, with --on local. Default: the first values file's folder.",
 )
 @options.output_option("text", "json")
+@options.queue_options
 @options.pass_console
 def run_command(
     console: Console,

@@ -38,6 +38,7 @@ _THERE = "cannot change while it is there"
 @options.timeout_option("How long to wait until the old pods are gone.", _RECREATE_SECONDS)
 @click.option("--dry-run", is_flag=True, help="Only say what would happen.")
 @options.output_option("text", "json")
+@options.queue_options
 @options.pass_console
 def upgrade_command(
     console: Console,

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 @click.option("--diff", is_flag=True, help="Show what --fix would write, and write nothing.")
 @click.option("--yes", is_flag=True, help="With --fix: write without asking.")
 @options.output_option("text", "json")
+@options.queue_options
 @options.pass_console
 def validate_command(
     console: Console,
