@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from allranks import names
 from allranks.values import files, queue
-from allranks.values.sources import defaults
+from allranks.values.sources import STDIN_NAME, defaults
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from allranks.cluster.interface import KubeClient
     from allranks.values.queue import Queue
 
@@ -23,9 +25,13 @@ def from_file(path: str, name: str = "") -> Queue:
     Raises:
         InputError: there is no such file, or no queue in it.
     """
-    chart_rules = defaults(names.QUEUE_CHART)[queue.RULES]
-    source = "stdin" if path.strip() == files.STDIN else path
+    source = STDIN_NAME if path.strip() == files.STDIN else path
     return queue.from_file(files.read(path), source, chart_rules, name)
+
+
+def chart_rules() -> Mapping[str, Any]:
+    """The rules that `charts/queue` has by default."""
+    return dict(defaults(names.QUEUE_CHART)[queue.RULES])
 
 
 def from_cluster(cluster: KubeClient, name: str, namespace: str) -> Queue:

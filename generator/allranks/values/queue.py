@@ -22,7 +22,7 @@ from allranks.yamlio.load import load as load_yaml
 from allranks.yamlio.load import load_all
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from allranks.k8s.manifest import Manifest
 
@@ -163,15 +163,19 @@ class Queue:
         """The queue in a sentence."""
         return f"queue {self.name}"
 
-    def record(self) -> dict[str, Any]:
-        """The queue as plain data, from which `from_record` makes it again."""
+    def as_dict(self) -> dict[str, Any]:
+        """The queue as JSON-ready data."""
         return {
             "name": self.name,
             "revision": self.revision,
             DEFAULTS: self.defaults.data,
-            RULES: self.rules_document.data,
+            RULES: self.rules.as_dict(),
             IMPOSED: self.imposed.data,
         }
+
+    def as_json(self) -> str:
+        """The queue as text, which a run keeps; `recorded` reads it."""
+        return json.dumps(self.as_dict(), sort_keys=True, separators=(",", ":"))
 
 
 def config_map_name(name: str) -> str:
@@ -208,7 +212,9 @@ def from_config_map(manifest: Manifest) -> Queue:
         raise _in_key(error, where, RULES) from error
 
 
-def from_file(text: bytes, source: str, chart_rules: Mapping[str, Any], name: str = "") -> Queue:
+def from_file(
+    text: bytes, source: str, chart_rules: Callable[[], Mapping[str, Any]], name: str = ""
+) -> Queue:
     """The queue of a file: values of `charts/queue`, or a queue's ConfigMap as YAML.
 
     What `helm template` prints of the chart is taken, too: the queue's ConfigMap is among it.
@@ -216,7 +222,7 @@ def from_file(text: bytes, source: str, chart_rules: Mapping[str, Any], name: st
     Args:
         text: the file's content.
         source: its name.
-        chart_rules: the rules that the chart has by default.
+        chart_rules: gives the rules that the chart has by default.
         name: the queue's name, as the release's is, where the file does not say it.
 
     Raises:
@@ -242,19 +248,31 @@ def from_file(text: bytes, source: str, chart_rules: Mapping[str, Any], name: st
             hint="name it with -q as well, or add `name: h100` to the file",
             source=source,
         )
-    rules = merge(chart_rules, blocks[RULES].data)
+    rules = merge(chart_rules(), blocks[RULES].data)
     revision = revision_of((blocks[DEFAULTS].data, rules, blocks[IMPOSED].data))
     return _queue(own_name, revision, blocks)
 
 
-def from_record(record: Mapping[str, Any]) -> Queue:
-    """The queue that `Queue.record` has recorded with a run."""
+def recorded(values: Mapping[str, Any]) -> Queue | None:
+    """The queue that a run was made with, as it was then; None where it was made with none.
+
+    Who used plain Helm may have recorded no more than the name: such a queue gives nothing.
+
+    Args:
+        values: those of the run's release.
+    """
+    layout, ref = values.get("layout") or {}, values.get("queueRef") or {}
+    record = json.loads(layout["queue"]) if layout.get("queue") else ref
+    if not record.get("name"):
+        return None
     name = str(record["name"])
     blocks = {
-        block: QueueBlock(dict(record.get(block) or {}), f"queue {name} {block}, as recorded")
+        block: load_yaml(json.dumps(record[block]), f"queue {name} {block}, as recorded")
+        if record.get(block)
+        else QueueBlock({}, f"queue {name} {block}, as recorded")
         for block in BLOCKS
     }
-    return _queue(name, str(record["revision"]), blocks)
+    return _queue(name, str(record.get("revision") or ""), blocks)
 
 
 def revision_of(blocks: Iterable[Mapping[str, Any]]) -> str:

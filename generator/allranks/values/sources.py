@@ -133,7 +133,7 @@ def load_sources(sources: Sources, workload: str | None = None) -> Loaded:
         for imposed in (queue.imposed, queue.marks):
             user = overlay(user, imposed.data)
             layers = (*layers, imposed)
-        user = _impose_on_trials(user, queue.imposed.data)
+        user = impose_on_trials(user, queue.imposed.data)
     values = merge(defaults(workload_name), user)
     return Loaded(workload_name, user, values, tuple(preset_names), layers, queue, replaced)
 
@@ -149,8 +149,13 @@ def _trial_values(user: Mapping[str, Any]) -> dict[str, Any]:
     return node if isinstance(node, dict) else {}
 
 
-def _impose_on_trials(user: dict[str, Any], imposed: Mapping[str, Any]) -> dict[str, Any]:
-    """The values with what is imposed on a sweep's trials as well, where these have their own."""
+def impose_on_trials(user: dict[str, Any], imposed: Mapping[str, Any]) -> dict[str, Any]:
+    """The values with what is imposed on a sweep's trials as well, where these have their own.
+
+    Args:
+        user: the values.
+        imposed: what a queue imposes.
+    """
     own = _trial_values(user)
     if not own or not imposed:
         return user
