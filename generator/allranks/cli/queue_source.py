@@ -104,7 +104,7 @@ def names_at(options: Mapping[str, Any]) -> list[str]:
 
         try:
             cluster, namespace = Place.of(options).cluster()
-            items = cluster_queues.list(cluster, namespace)
+            items = cluster_queues.list_all(cluster, namespace)
         except AllranksError:
             return []
         return [cluster_queues.name_of(item) for item in items]

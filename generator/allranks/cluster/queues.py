@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from allranks.k8s.manifest import Manifest
 
 _SHOWN = 8
+# Kueue serves one or both of these.
+_KUEUE = ("apis/kueue.x-k8s.io/v1beta2", "apis/kueue.x-k8s.io/v1beta1")
 
 
 def get(cluster: KubeClient, name: str, namespace: str) -> Manifest:
@@ -51,7 +53,7 @@ def get(cluster: KubeClient, name: str, namespace: str) -> Manifest:
         ) from error
 
 
-def list(cluster: ObjectLister, namespace: str | None) -> Manifests:  # noqa: A001
+def list_all(cluster: ObjectLister, namespace: str | None) -> Manifests:
     """The ConfigMaps of all queues of a namespace, or of the whole cluster.
 
     Args:
@@ -80,7 +82,7 @@ def missing(cluster: KubeClient, name: str, namespace: str) -> NotFoundError:
     from difflib import get_close_matches
 
     try:
-        queue_names = sorted(name_of(item) for item in list(cluster, namespace))
+        queue_names = sorted(name_of(item) for item in list_all(cluster, namespace))
         if not queue_names:
             cluster.get(paths.NAMESPACES, namespace)
     except NotFoundError:
@@ -99,3 +101,48 @@ def missing(cluster: KubeClient, name: str, namespace: str) -> NotFoundError:
             "with -n"
         )
     return NotFoundError(f"there is no queue {name!r} in namespace {namespace}", hint=hint)
+
+
+def bounds(cluster: KubeClient, namespace: str, local_queue: str) -> tuple[Manifests, list[str]]:
+    """What may bound a queue's GPUs: ResourceQuotas, and Kueue's queues where it has one.
+
+    Args:
+        cluster: the cluster.
+        namespace: the queue's namespace.
+        local_queue: the LocalQueue of its jobs; "" for none.
+
+    Returns:
+        The objects, and sentences about what may not be seen.
+
+    Raises:
+        ToolError: the cluster does not answer.
+    """
+    notes: list[str] = []
+    objects: Manifests = []
+    try:
+        quotas = cluster.list(paths.QUOTAS, namespace=namespace)
+        objects += [{**quota, "kind": "ResourceQuota"} for quota in quotas]
+    except ForbiddenError:
+        notes.append("its ResourceQuota may not be read: what is left may be less")
+    if local_queue:
+        local = _kueue(cluster, "localqueues", local_queue, namespace, notes)
+        if local is not None:
+            objects.append({**local, "kind": "LocalQueue"})
+            name = text(local, "spec", "clusterQueue")
+            whole = _kueue(cluster, "clusterqueues", name, "", notes) if name else None
+            objects += [{**whole, "kind": "ClusterQueue"}] if whole is not None else []
+    return objects, notes
+
+
+def _kueue(
+    cluster: KubeClient, plural: str, name: str, namespace: str, notes: list[str]
+) -> Manifest | None:
+    for version in _KUEUE:
+        try:
+            return cluster.get(f"{version}/{plural}", name, namespace=namespace)
+        except NotFoundError:
+            continue
+        except ForbiddenError:
+            notes.append(f"the {plural[:-1]} {name} may not be read: what is left may be less")
+            return None
+    return None

@@ -98,6 +98,26 @@ def located(
     return _run(selected_rules, view, locate, tuple(unreadable))
 
 
+def verdicts(
+    values: Mapping[str, Any], locate: Callable[[ValuesPath], str], queue: Queue
+) -> list[tuple[Rule, tuple[Problem, ...]]]:
+    """What each rule of a queue says of values that are valid otherwise.
+
+    Args:
+        values: the chart's defaults with the user's values merged over them.
+        locate: gives the place a value came from; "" if unknown.
+        queue: the queue.
+
+    Returns:
+        Every rule with its problems; none where the job keeps to it.
+    """
+    view = View(values, ())
+    return [
+        (rule, tuple(problem for _, problem in _run([rule], view, locate, ())))
+        for rule in queue_rules.rules(queue)
+    ]
+
+
 def rules() -> tuple[Rule, ...]:
     """All rules, in the order of the documentation."""
     shared = (names, command, size, elastic, resources, storage, scheduling, pod)

@@ -184,10 +184,10 @@ def _touches(document: ValuesDocument, path: ValuesPath) -> bool:
 def _at(values: Any, path: ValuesPath) -> Any:
     node = values
     for step in path:
-        if (isinstance(node, dict) and step in node) or (
-            isinstance(node, list) and isinstance(step, int) and 0 <= step < len(node)
-        ):
-            node = node[step]
+        if isinstance(node, list) and isinstance(step, int):
+            node = node[step] if 0 <= step < len(node) else _ABSENT
+        elif isinstance(node, dict):
+            node = node.get(step, _ABSENT)
         else:
             return _ABSENT
     return node
