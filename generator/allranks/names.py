@@ -13,12 +13,15 @@ FIELD_MANAGER = "allranks"
 WORKLOAD = f"{DOMAIN}/workload"  # torchrun | mpi | elastic | sweep
 ROLE = f"{DOMAIN}/role"  # node | launcher | worker | ps | chief | evaluator | scheduler | ...
 GROUP = f"{DOMAIN}/group"  # launcher | worker | worker-last: the controllers that share a role
+QUEUE = f"{DOMAIN}/queue"  # the release of charts/queue that a job is held to
 RANK = f"{DOMAIN}/rank"  # pods only: the pod's index in its role, which torch calls the node rank
 
 # Annotations: what a chart asks of the post-renderer, as one JSON object each.
 SCHEDULING = f"{DOMAIN}/scheduling"
 PLACEMENT = f"{DOMAIN}/placement"
 FABRIC = f"{DOMAIN}/fabric"
+# Annotations: which of a queue's revisions a job was made with; on the queue itself, its own.
+QUEUE_REVISION = f"{DOMAIN}/queue-revision"
 # Annotations: what the post-renderer and the generator record.
 GENERATOR_VERSION = f"{DOMAIN}/generator-version"
 VALUES_DIGEST = f"{DOMAIN}/values-digest"
@@ -69,10 +72,12 @@ HOSTNAME = "kubernetes.io/hostname"
 # Workloads and the chart of each.
 ELASTIC = "elastic"
 WORKLOADS = ("torchrun", "mpi", ELASTIC, "sweep")
-# Charts that are no workload: the operator, and what stays with a sweep inside a cluster.
+# Charts that are no workload: the operator, what stays with a sweep inside a cluster, and a team's
+# queue.
 OPERATOR = "operator"
 SWEEP_RUNNER = "sweep-runner"
-OTHER_CHARTS = (OPERATOR, SWEEP_RUNNER)
+QUEUE_CHART = "queue"
+OTHER_CHARTS = (OPERATOR, SWEEP_RUNNER, QUEUE_CHART)
 
 # The role of pods that say none.
 ROLE_NODE = "node"
@@ -222,6 +227,10 @@ EDL_INDEX = "elasticjob.dlrover/replica-index"
 EDL_RANK = "elasticjob.dlrover/rank-index"
 EDL_RELAUNCHES = "elasticjob.dlrover/relaunch-count"
 EDL_NAME_OLD = "elasticjob-name"  # on plans of old samples
+QUEUE_PREFIX = "allranks-queue-"  # of the ConfigMap that is a queue
+# Its keys.
+QUEUE_FILE, QUEUE_DEFAULTS = "queue.yaml", "defaults.yaml"
+QUEUE_RULES, QUEUE_IMPOSED = "rules.yaml", "imposed.yaml"
 HISTORY_SUFFIX = "-history"  # of the ConfigMap in which our master keeps how a job went
 SCALE_TYPE = "scale-type"  # on plans: auto | manual
 

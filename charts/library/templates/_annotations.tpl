@@ -28,6 +28,9 @@ controller's own metadata, absent when nothing is asked; they stay as the record
 {{- with .layout.hash -}}
 {{- $_ := set $annotations "allranks.dev/layout-hash" . -}}
 {{- end -}}
+{{- with (.ctx.Whole | default .ctx).Values.queueRef.revision -}}
+{{- $_ := set $annotations "allranks.dev/queue-revision" . -}}
+{{- end -}}
 {{- if eq (toString .ctx.Values.status.enabled) "false" -}}
 {{- /* The operator then makes no TrainingRun of its own. */ -}}
 {{- $_ := set $annotations "allranks.dev/status" "off" -}}

@@ -249,6 +249,10 @@ stand for who uses plain Helm.
 {{- $problems = append $problems (printf "annotations.%s: this annotation is the chart's own or Helm's; use another key" $key) -}}
 {{- end -}}
 {{- end -}}
+{{- $ref := .ctx.Values.queueRef -}}
+{{- if and $ref.revision (not $ref.name) -}}
+{{- $problems = append $problems "queueRef.name: empty, and a revision is given; name the queue that has it, or leave both out" -}}
+{{- end -}}
 {{- $policy := .ctx.Values.networkPolicy -}}
 {{- if and $policy.from (not $policy.enabled) -}}
 {{- $problems = append $problems "networkPolicy.from: there is no NetworkPolicy; set networkPolicy.enabled" -}}

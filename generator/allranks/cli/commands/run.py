@@ -78,6 +78,7 @@ if TYPE_CHECKING:
 )
 @click.option("--dry-run", is_flag=True, help="Show what would be sent and run; start nothing.")
 @options.output_option("text", "json")
+@options.queue_options
 @options.pass_console
 def run_command(
     console: Console,
