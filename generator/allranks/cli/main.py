@@ -145,16 +145,19 @@ def cli() -> None:
     """
 
 
-def main(arguments: list[str] | None = None, name: str = "") -> int:
+def main(
+    arguments: list[str] | None = None, name: str = "", root: click.Command | None = None
+) -> int:
     """Run the program; return its exit code.
 
     Args:
         arguments: the command line without its first word; None for the process's own.
         name: the program's name in its help; "" for the name that was typed.
+        root: the program's commands; None for all of them.
     """
     console = Console()
     try:
-        code = cli.main(
+        code = (root or cli).main(
             arguments,
             prog_name=name or program(sys.argv[0]),
             complete_var=COMPLETE_VARIABLE,

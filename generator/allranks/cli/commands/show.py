@@ -184,7 +184,7 @@ def _show(console: Console, name: str, namespace: str, code: CodeRecord) -> None
         "code": code.digest or "in the image",
         "commit": f"{code.commit}{branch}{differs}" if code.commit else "",
         "way": f"{code.via}: {', '.join(code.parts)}" if code.via else "",
-        **code.queue,
+        "queue": ", revision ".join(filter(None, (code.queue, code.queue_revision))),
     }
     for key, text in lines.items():
         if text:

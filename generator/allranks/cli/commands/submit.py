@@ -174,6 +174,7 @@ def job_options(function: Any) -> Any:
 @options.optional_values_options
 @workspace_flags.workspace_options(".")
 @target_options
+@options.queue_options
 @options.helm_option
 @click.option("--detach", is_flag=True, help="Return when it has started; it goes on by itself.")
 @click.option("--replace", is_flag=True, help="Remove a run of the same name first.")
@@ -220,7 +221,7 @@ def submit_command(
 
     \b
     Example:
-      allranks submit --gpus 16 -f team.yaml -- python train.py --lr 1e-5
+      allranks submit -q h100 --gpus 16 -- python train.py --lr 1e-5
       allranks submit tuning --nodes 2 --image my/trainer:1.0 --detach -- python tune.py
       allranks submit --dry-run -f team.yaml -- python train.py
       allranks submit --on local --nodes 2 -- python train.py
