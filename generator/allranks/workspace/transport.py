@@ -183,6 +183,33 @@ def controllers(
     return tuple(objects)
 
 
+def of_release(cluster: KubeClient, release: str, namespace: str) -> tuple[Manifest, ...]:
+    """The controllers of a release, found by their labels.
+
+    Args:
+        cluster: where they are.
+        release: the release's name.
+        namespace: its namespace.
+
+    Raises:
+        AllranksError: the cluster does not answer, or forbids it.
+    """
+    objects: list[Manifest] = []
+    for kind, path in _PATHS.items():
+        ask = functools.partial(
+            cluster.list,
+            path,
+            namespace=namespace,
+            label_selector=paths.selector(release),
+            metadata_only=True,
+        )
+        with suppress(NotFoundError, ForbiddenError):  # no elastic jobs, or none of this user's
+            items = _patiently(ask, time.monotonic() + PATIENCE)
+            head = {"kind": kind, "apiVersion": _version(path)}
+            objects += [{**item, **head} for item in items]
+    return tuple(objects)
+
+
 @dataclass(frozen=True, slots=True)
 class _Use:
     """Who uses snapshots in a namespace.
