@@ -139,16 +139,8 @@ class ClusterCode:
             if not parts:
                 with suppress(ApiError):  # a runner inside the cluster owns them, and may not look
                     parts = transport.find(self._cluster, self._namespace, digest)
-            self._parts[digest] = [_as_sent(part) for part in parts]
+            self._parts[digest] = parts
         return self._parts[digest]
-
-
-def _as_sent(part: Manifest) -> Manifest:
-    """A part without what the server has added."""
-    metadata = part["metadata"]
-    kept_keys = ("name", "namespace", "labels", "annotations")
-    head = {key: metadata[key] for key in kept_keys if key in metadata}
-    return {"apiVersion": "v1", "kind": "ConfigMap", **part, "metadata": head}
 
 
 def _path(digest: str) -> Path:

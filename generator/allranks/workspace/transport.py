@@ -266,7 +266,7 @@ def collect(
 
 
 def find(cluster: KubeClient, namespace: str, digest: str) -> Manifests:
-    """The parts of a snapshot with their data.
+    """The parts of a snapshot with their data, as they were sent.
 
     Args:
         cluster: where they are.
@@ -289,7 +289,14 @@ def find(cluster: KubeClient, namespace: str, digest: str) -> Manifests:
             hint="it went with the last run that used it; the digest and the commit are still "
             "recorded",
         )
-    return sorted(ours, key=_name)
+    return sorted(map(_as_sent, ours), key=_name)
+
+
+def _as_sent(part: Manifest) -> Manifest:
+    """A part without what the server has added."""
+    keys = ("name", "namespace", "labels", "annotations")
+    metadata = {key: part["metadata"][key] for key in keys if key in part["metadata"]}
+    return {**part, "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
 
 
 def label(digest: str) -> str:
