@@ -65,10 +65,10 @@ def parts(allranks: Program) -> dict[str, set[str]]:
     }
 
 
-def submit(allranks: Program, code: Path, *words: str, **how: Any) -> str:
+def submit(allranks: Program, folder: Path, *words: str, **how: Any) -> str:
     """Submit the folder, with a job whose pods end soon."""
     values = how.pop("values", job(ends="1s"))
-    return allranks("submit", "--workspace", code, *words, *COMMAND, values=values, **how)
+    return allranks("submit", "--workspace", folder, *words, *COMMAND, values=values, **how)
 
 
 def tree(folder: Path) -> dict[str, tuple[int, bytes]]:
@@ -232,7 +232,6 @@ def test_rights_for_config_maps_are_asked_for_before_anything_is_sent(
         allranks.cluster.guest_kubeconfig,
     )
     output = submit(guest, code, "demo", "--detach", code=1)
-    assert "create configmaps" in output or "and" in output
     assert "nothing was sent" in output
     assert {} == parts(allranks)
     grant(allranks, documented(repo))
