@@ -277,3 +277,19 @@ def test_rendered_manifests_can_be_applied(allranks: Program, code: Path) -> Non
     assert [{"demo"}] == list(parts(allranks).values())
     allranks("delete", "demo")
     assert {} == parts(allranks)
+
+
+def test_a_sweep_sends_its_code_once(allranks: Program, code: Path) -> None:
+    """All trials mount the same snapshot, one after the other, and it goes with the last."""
+    words = ("run", "rates", "torchrun", "--set-range", "args[0]=1..3", "--parallel", "1")
+    place = ("-n", allranks.namespace, "--workspace", code)
+    process = allranks.start("sweep", *words, *place, values=job(ends="1s"))
+    until(lambda: allranks.items("batch/v1/jobs"), "the first trial")
+    (part,) = parts(allranks)
+    (trial, *_) = allranks.items("batch/v1/jobs")
+    assert part.startswith(f"ws-{trial['metadata']['annotations'][names.WORKSPACE_DIGEST][7:19]}")
+    out, err = process.communicate(timeout=300)
+    assert 0 == process.returncode, err
+    assert "3 succeeded" in out
+    allranks("sweep", "delete", "rates")
+    until(lambda: not parts(allranks), "the end of the snapshot")
