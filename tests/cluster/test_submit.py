@@ -168,7 +168,7 @@ def test_the_same_name_twice_at_once(allranks: Program, code: Path, tmp_path: Pa
         for folder in (code, other)
     ]
     ends = [(process, process.communicate(timeout=120)) for process in processes]
-    assert [0, 2] == sorted(process.returncode for process, _ in ends)
+    assert [0, 2] == sorted(process.returncode for process, _ in ends), ends
     (refused,) = (text[1] for process, text in ends if process.returncode)
     assert "demo" in refused
     assert "Traceback" not in refused
@@ -281,7 +281,7 @@ def test_rendered_manifests_can_be_applied(allranks: Program, code: Path) -> Non
 
 def test_a_sweep_sends_its_code_once(allranks: Program, code: Path) -> None:
     """All trials mount the same snapshot, one after the other, and it goes with the last."""
-    words = ("run", "rates", "torchrun", "--set-range", "args[0]=1..3", "--parallel", "1")
+    words = ("run", "rates", "torchrun", "--set-range", "env.SEED=1..3", "--parallel", "1")
     place = ("-n", allranks.namespace, "--workspace", code)
     process = allranks.start("sweep", *words, *place, values=job(ends="1s"))
     until(lambda: allranks.items("batch/v1/jobs"), "the first trial")
