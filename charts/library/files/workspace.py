@@ -1,7 +1,7 @@
 """Unpack the workspace: the folder of code that was sent with the job.
 
-workspace.sh starts this, in the image's own Python (3.8 or newer, standard library alone), before the
-user's setup. The archive is a compressed tar in parts, archive.0, archive.1 and so on. It is read
+workspace.sh starts this, in the image's own Python (3.8 or newer, standard library alone), before
+the user's setup. The archive is a compressed tar in parts, archive.0, archive.1 and so on. It is read
 twice: once for its digest, and then into a staging folder, out of which all of it is moved to its
 place. The marker of the digest comes last, so that a container that ends in between starts anew.
 
