@@ -113,7 +113,7 @@ def extract(parts, compression, staging):
     """
     mode = "r|gz" if compression == "gzip" else "r|xz"
     entries, size = {}, 0
-    with tarfile.open(fileobj=parts, mode=mode, encoding="utf-8", bufsize=CHUNK) as archive:
+    with tarfile.open(fileobj=parts, mode=mode, encoding="utf-8") as archive:
         for member in archive:
             path = path_inside(member.name, "path")
             if not path:
