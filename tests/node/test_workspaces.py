@@ -56,7 +56,7 @@ def test_a_read_only_root(lab: Lab) -> None:
         security=_READ_ONLY,
         **_SENT.values(),
     )
-    lab.completes("ex", seconds=120)
+    lab.completes("ex", "worker", seconds=120)
 
 
 def test_a_container_that_starts_again_in_its_pod(lab: Lab) -> None:

@@ -1,9 +1,10 @@
 """Unpack the workspace: the folder of code that was sent with the job.
 
-entry.sh starts this, in the image's own Python (3.8 or newer, standard library alone), before the
-user's setup. The archive is a compressed tar in parts, archive.0, archive.1 and so on. It is read
-twice: once for its digest, and then into a staging folder, out of which all of it is moved to its
-place. The marker of the digest comes last, so that a container that ends in between starts anew.
+workspace.sh starts this, in the image's own Python (3.8 or newer, standard library alone), before
+the user's setup. The archive is a compressed tar in parts, archive.0, archive.1 and so on. It is
+read twice: once for its digest, and then into a staging folder, out of which all of it is moved to
+its place. The marker of the digest comes last, so that a container that ends in between starts
+anew.
 
 The digest says that the archive is what was sent. All the same nothing is written outside of the
 staging folder: who could have an archive sent must not reach the rest of the pod by it.
@@ -112,7 +113,7 @@ def extract(parts, compression, staging):
     """
     mode = "r|gz" if compression == "gzip" else "r|xz"
     entries, size = {}, 0
-    with tarfile.open(fileobj=parts, mode=mode, encoding="utf-8", bufsize=CHUNK) as archive:
+    with tarfile.open(fileobj=parts, mode=mode, encoding="utf-8") as archive:
         for member in archive:
             path = path_inside(member.name, "path")
             if not path:
@@ -181,7 +182,7 @@ def move(source, target, shown):
     """
     for old in sorted(source.iterdir()):
         new, seen = target / old.name, shown / old.name
-        if os.path.ismount(seen):
+        if is_hidden(new, seen):
             raise BrokenError(
                 "the workspace has %s, and a volume is mounted at %s; mount it elsewhere, or leave "
                 "%s out of the workspace" % (old.name, seen, old.name)
@@ -200,6 +201,17 @@ def move(source, target, shown):
             ) from error
 
 
+def is_hidden(path, seen):
+    """Whether something is mounted over a path, at the place where it is seen.
+
+    Two folders of one disk are no mount for `os.path.ismount`, but are never one and the same.
+    """
+    if not os.path.lexists(path):
+        return False
+    ours, theirs = path.lstat(), seen.lstat()
+    return (ours.st_dev, ours.st_ino) != (theirs.st_dev, theirs.st_ino)
+
+
 def is_folder(path):
     """Whether a path is a folder itself, and no link to one."""
     return path.is_dir() and not path.is_symlink()
@@ -209,7 +221,7 @@ def unpack(env):
     """Have the workspace at its place.
 
     Args:
-        env: the ALLRANKS_WORKSPACE_* variables, which entry.sh describes.
+        env: the ALLRANKS_WORKSPACE_* variables, which workspace.sh describes.
 
     Raises:
         BrokenError: it cannot be unpacked, wherever it is tried.
