@@ -80,7 +80,7 @@ def test_a_queue_from_its_install_to_its_end(allranks: Program) -> None:
 
 
 def test_a_job_keeps_the_queue_that_it_was_made_with(allranks: Program) -> None:
-    """A changed queue touches nothing; an upgrade takes what is recorded, and with -q the present."""
+    """A changed queue touches nothing; an upgrade takes what is recorded, with -q the present."""
     old = allranks.json("queue", "install", "h100", values=queue())["revision"]
     allranks("run", "demo", "-q", "h100", "--detach", values=job())
     made = allranks.get(JOBS, "demo")

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 Path = tuple[str | int, ...]
 
 STDIN_NAME = "stdin"
+CONVERTED = ", as values"  # at the end of the name of an object that is read as values
 
 
 @dataclass(frozen=True, slots=True)

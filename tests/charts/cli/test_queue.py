@@ -297,3 +297,16 @@ def test_import_makes_values_that_the_chart_takes(cli: Any, repo: Path, helm: An
         assert f"allranks-queue-{name}" in rendered
     data = json.loads(cli("queue", "import", "a.yaml", "-o", "json").stdout)
     assert {"carried", "changed"} == {field["outcome"] for field in data[0]["fields"]}
+
+
+def test_fix_leaves_what_is_no_file_of_the_person_s(cli: Any) -> None:
+    """A queue's value and a TorchrunJob's are left with the reason; the person's own is mended."""
+    cli.write(QUEUE.replace('tag: "1"', "tag: 1"), "queue.yaml")
+    cli.write(JOB.replace("gpus: 16", "gpus: '16'"))
+    call = ("validate", "-f", "values.yaml", "--queue-file", "queue.yaml", "--fix", "--yes")
+    process = cli(*call)
+    assert "it comes from queue.yaml" in process.stderr + process.stdout
+    assert "gpus: 16" in (cli.cwd / "values.yaml").read_text()
+    cli.write(TORCHRUN_JOB.replace("numGPUs: 16", "numGPUs: '16'"), "job.yaml")
+    process = cli("validate", "-f", "job.yaml", "--fix", "--yes")
+    assert "job.yaml is no values file" in process.stderr + process.stdout
