@@ -199,6 +199,14 @@ def test_plain_helm_records_a_name_at_least() -> None:
     assert queue.recorded({}) is None
 
 
+@pytest.mark.parametrize("text", ["{", "[]", "1"])
+def test_a_damaged_record_is_said(text: str) -> None:
+    """Somebody else may have written the release's values; -q is the way on."""
+    with pytest.raises(InputError) as caught:
+        queue.recorded({"layout": {"queue": text}})
+    assert "name its queue with -q" == caught.value.problem.hint
+
+
 BROKEN = [
     (
         "defaults",
