@@ -143,6 +143,9 @@ def test_the_values_of_a_sweep_s_trials_are_imposed_on_as_well() -> None:
     assert ["sweep.trial.values.scheduling.priorityClassName"] == [
         ".".join(item.path) for item in loaded.overridden
     ]
+    key = "sweep.trial.values.scheduling.priorityClassName"
+    winner = explain.explain(loaded, explain.parse(key)).sources[-1]
+    assert ("queue.yaml:10", "high") == (winner.source, winner.value)
 
 
 def test_the_rules_are_told_with_all_other_problems(job: str) -> None:
