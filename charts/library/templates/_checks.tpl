@@ -22,7 +22,7 @@ stand for who uses plain Helm.
      variables of its roles, and `reserved` the names that it sets itself. JSON list. */}}
 {{- define "allranks.checks.shared" -}}
 {{- $problems := list -}}
-{{- range $rule := list "workload" "release" "program" "env" "resources" "storage" "scheduling" "metadata" -}}
+{{- range $rule := list "workload" "release" "program" "env" "resources" "storage" "workspace" "scheduling" "metadata" -}}
 {{- $problems = concat $problems (include (printf "allranks.checks.%s" $rule) $ | fromJsonArray) -}}
 {{- end -}}
 {{- toJson $problems -}}
@@ -129,7 +129,7 @@ stand for who uses plain Helm.
 
 {{- define "allranks.checks.storage" -}}
 {{- $problems := list -}}
-{{- $paths := merge (dict (include "allranks.names.mount" .) "the entry script" "/dev/shm" "shm" (include "allranks.names.state" .) "the entry script") (.paths | default dict) -}}
+{{- $paths := merge (dict (include "allranks.names.mount" .) "the entry script" "/dev/shm" "shm" (include "allranks.names.state" .) "the entry script" (include "allranks.workspace.archive" .) "the workspace's archive" (include "allranks.workspace.state" .) "the workspace's state") (.paths | default dict) -}}
 {{- range $name, $volume := include "allranks.storage.enabled" .ctx | fromJson -}}
 {{- $at := printf "storage.%s" $name -}}
 {{- if and $volume.existingClaim (or $volume.size $volume.sizePerGpu) -}}
@@ -146,6 +146,67 @@ stand for who uses plain Helm.
 {{- $problems = append $problems (printf "%s.mountPath: %s is where %s is mounted; choose another path" $at $path .) -}}
 {{- end -}}
 {{- $_ := set $paths $path $at -}}
+{{- end -}}
+{{- toJson $problems -}}
+{{- end -}}
+
+{{- define "allranks.checks.workspace" -}}
+{{- $problems := list -}}
+{{- $workspace := .ctx.Values.workspace -}}
+{{- if $workspace.snapshot -}}
+{{- $problems = concat $problems (include "allranks.checks.snapshot" $workspace.snapshot | fromJsonArray) -}}
+{{- $problems = concat $problems (include "allranks.checks.mountPath" . | fromJsonArray) -}}
+{{- else if and (eq $workspace.via "image") (not $workspace.registry) -}}
+{{- $problems = append $problems "workspace.registry: empty, and workspace.via is image; name the repository that nodes pull from, or leave via empty" -}}
+{{- else if and (eq $workspace.via "pvc") (not $workspace.claim) -}}
+{{- $problems = append $problems "workspace.claim: empty, and workspace.via is pvc; name a ReadWriteMany claim, or leave via empty" -}}
+{{- end -}}
+{{- if gt (int .layout.maxNodes) 1 -}}
+{{- range $key, $claim := dict "claim" $workspace.claim "snapshot.claim" (get $workspace.snapshot "claim") -}}
+{{- range $name, $volume := $.ctx.Values.storage -}}
+{{- if and $claim (eq $claim $volume.existingClaim) (not (without $volume.accessModes "ReadWriteOnce" "ReadWriteOncePod")) -}}
+{{- $problems = append $problems (printf "workspace.%s: storage.%s.accessModes says that one node mounts %s, and the job has more; name a ReadWriteMany claim" $key $name $claim) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $problems -}}
+{{- end -}}
+
+{{/* Whether a snapshot says all that a pod needs, and nothing besides. Takes the snapshot. */}}
+{{- define "allranks.checks.snapshot" -}}
+{{- $problems := list -}}
+{{- $of := dict "configMap" (list "configMaps") "image" (list "image") "pvc" (list "claim") -}}
+{{- $needed := concat (list "archiveDigest" "compression" "digest" "via") (get $of (get . "via") | default list) -}}
+{{- range $key := $needed -}}
+{{- if not (get $ $key) -}}
+{{- $problems = append $problems (printf "workspace.snapshot.%s: missing; take the whole snapshot as the command line writes it, or leave it empty" $key) -}}
+{{- end -}}
+{{- end -}}
+{{- range $key := keys . | sortAlpha -}}
+{{- $recorded := has $key (list "branch" "commit" "dirty") -}}
+{{- if and (get $ "via") (not $recorded) (not (has $key $needed)) (not (and (eq $key "path") (eq $.via "pvc"))) -}}
+{{- $problems = append $problems (printf "workspace.snapshot.%s: the snapshot was sent via %s, which has none; remove it" $key $.via) -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $problems -}}
+{{- end -}}
+
+{{/* Whether the pod needs what the workspace would hide. */}}
+{{- define "allranks.checks.mountPath" -}}
+{{- $problems := list -}}
+{{- $path := .ctx.Values.workspace.mountPath -}}
+{{- $folder := clean $path -}}
+{{- $fixed := list (include "allranks.names.mount" .) (include "allranks.names.state" .) (include "allranks.workspace.archive" .) (include "allranks.workspace.state" .) "/dev" "/proc" "/sys" -}}
+{{- range $taken := concat $fixed (keys (.paths | default dict) | sortAlpha) -}}
+{{- if or (eq $folder "/") (hasPrefix (printf "%s/" $folder) (printf "%s/" $taken)) (hasPrefix (printf "%s/" $taken) $folder) -}}
+{{- $problems = append $problems (printf "workspace.mountPath: %s would hide %s, which the pod needs; use /app" $path $taken) -}}
+{{- end -}}
+{{- end -}}
+{{- range $name, $volume := include "allranks.storage.enabled" .ctx | fromJson -}}
+{{- if eq (clean $volume.mountPath) $folder -}}
+{{- $problems = append $problems (printf "workspace.mountPath: %s is where storage.%s is mounted; use /app, or mount the volume elsewhere" $path $name) -}}
+{{- end -}}
 {{- end -}}
 {{- toJson $problems -}}
 {{- end -}}
@@ -187,6 +248,10 @@ stand for who uses plain Helm.
 {{- if or (hasPrefix "allranks.dev/" $key) (hasPrefix "helm.sh/" $key) -}}
 {{- $problems = append $problems (printf "annotations.%s: this annotation is the chart's own or Helm's; use another key" $key) -}}
 {{- end -}}
+{{- end -}}
+{{- $ref := .ctx.Values.queueRef -}}
+{{- if and $ref.revision (not $ref.name) -}}
+{{- $problems = append $problems "queueRef.name: empty, and a revision is given; name the queue that has it, or leave both out" -}}
 {{- end -}}
 {{- $policy := .ctx.Values.networkPolicy -}}
 {{- if and $policy.from (not $policy.enabled) -}}

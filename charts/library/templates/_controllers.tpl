@@ -66,6 +66,14 @@ spec:
           operator: In
           values: [{{ .code }}]
       {{- end }}
+      {{- if include "allranks.workspace.on" .ctx }}
+      # What was sent as the workspace cannot be unpacked, here or anywhere.
+      - action: FailJob
+        onExitCodes:
+          containerName: trainer
+          operator: In
+          values: [217]
+      {{- end }}
       {{- range .failing }}
       # {{ .why }}
       - action: FailJob

@@ -26,6 +26,7 @@ The pod template as YAML. Takes a dict:
 {{- $values := .ctx.Values -}}
 {{- $mount := include "allranks.names.mount" . -}}
 {{- $storage := include "allranks.storage.pod" . | fromJson -}}
+{{- $workspace := include "allranks.workspace.pod" .ctx | fromJson -}}
 {{- $volumes := list (dict "name" "entry" "configMap" (dict
       "name" (include "allranks.names.whole" .ctx)
       "defaultMode" 365)) -}}{{/* 0555: readable and executable for any user */}}
@@ -36,6 +37,8 @@ The pod template as YAML. Takes a dict:
 {{- $volumes = append $volumes (dict "name" "state" "emptyDir" dict) -}}
 {{- $mounts = append $mounts (dict "name" "state" "mountPath" (include "allranks.names.state" .)) -}}
 {{- end -}}
+{{- $volumes = concat $volumes $workspace.volumes -}}
+{{- $mounts = concat $mounts $workspace.mounts -}}
 {{- $trainer := dict
       "name" "trainer"
       "image" (include "allranks.names.image" .ctx)
@@ -45,7 +48,7 @@ The pod template as YAML. Takes a dict:
       "env" (include "allranks.pod.env" . | fromJsonArray)
       "volumeMounts" (concat $mounts $storage.mounts)
       "terminationMessagePolicy" "FallbackToLogsOnError" -}}
-{{- with $values.workingDir -}}{{- $_ := set $trainer "workingDir" . -}}{{- end -}}
+{{- with include "allranks.workspace.workingDir" .ctx -}}{{- $_ := set $trainer "workingDir" . -}}{{- end -}}
 {{- with $values.envFrom -}}{{- $_ := set $trainer "envFrom" . -}}{{- end -}}
 {{- with include "allranks.pod.resources" . | fromJson -}}
 {{- $_ := set $trainer "resources" . -}}
@@ -62,6 +65,7 @@ The pod template as YAML. Takes a dict:
 {{- $_ := set $spec "volumes" (concat $volumes $storage.volumes) -}}
 {{- $annotations := deepCopy $values.annotations -}}
 {{- $_ := set $annotations "allranks.dev/entry-digest" (include "allranks.entry.digest" .ctx) -}}
+{{- with get $values.workspace.snapshot "digest" -}}{{- $_ := set $annotations "allranks.dev/workspace-digest" . -}}{{- end -}}
 {{- $pod := dict
       "metadata" (dict "labels" (include "allranks.labels" . | fromJson) "annotations" $annotations)
       "spec" $spec -}}
@@ -170,7 +174,7 @@ The pod template as YAML. Takes a dict:
 {{- $env = append $env (dict "name" "ALLRANKS_TRIAL" "value" (int64 .number | toString)) -}}
 {{- $env = append $env (dict "name" "ALLRANKS_TRIAL_NAME" "value" (include "allranks.entry.literal" .name)) -}}
 {{- end -}}
-{{- $env = concat $env .env -}}
+{{- $env = concat $env (include "allranks.workspace.env" .ctx | fromJsonArray) .env -}}
 {{- range $name, $value := $given -}}
 {{- if kindIs "map" $value -}}
 {{- $env = append $env (dict "name" $name "valueFrom" $value.valueFrom) -}}

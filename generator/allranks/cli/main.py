@@ -51,8 +51,10 @@ COMMANDS = {
     "init": Entry("values", _PREPARE, "Print a commented values file to start from."),
     "presets": Entry("values", _PREPARE, "List the presets that a values file can name."),
     "validate": Entry("values", _PREPARE, "Check values; name every problem and its fix."),
+    "values": Entry("values", _PREPARE, "Show the merged values, and where each comes from."),
     "plan": Entry("plan", _PREPARE, "Show the node layout that the values give."),
     "render": Entry("render", _PREPARE, "Write the final Kubernetes manifests."),
+    "submit": Entry("submit", _RUN, "Run the folder you stand in as a job."),
     "run": Entry("run", _RUN, "Run a job and follow it to its end."),
     "sweep": Entry("sweep", _RUN, "Try many settings of a job, and find the best."),
     "status": Entry("runs", _RUN, "Show how a run is doing."),
@@ -60,6 +62,7 @@ COMMANDS = {
     "top": Entry("top", _RUN, "Watch all runs, as a table that keeps up."),
     "logs": Entry("logs", _RUN, "Show the logs of a run."),
     "attach": Entry("attach", _RUN, "Follow a run that goes on."),
+    "show": Entry("show", _RUN, "Show the code that a run runs."),
     "events": Entry("events", _RUN, "Show what happened to a run."),
     "exec": Entry("exec", _RUN, "Run a program in a pod of a run."),
     "wait": Entry("runs", _RUN, "Wait for a run to succeed or to fail."),
@@ -68,6 +71,7 @@ COMMANDS = {
     "scale": Entry("scale", _CHANGE, "Give an elastic run another size."),
     "upgrade": Entry("upgrade", _CHANGE, "Bring a run to new values."),
     "delete": Entry("runs", _CHANGE, "Stop a run and remove it."),
+    "queue": Entry("queue", _SETUP, "Give a team shared settings and rules, and look at them."),
     "doctor": Entry("doctor", _SETUP, "Check helm, kubectl, plugin, cluster and Python."),
     "plugin": Entry("plugin", _SETUP, "Give helm the post-renderer and `helm sweep`."),
     "operator": Entry("operator", _SETUP, "Give a cluster the operator, and the kinds it keeps."),
@@ -141,16 +145,19 @@ def cli() -> None:
     """
 
 
-def main(arguments: list[str] | None = None, name: str = "") -> int:
+def main(
+    arguments: list[str] | None = None, name: str = "", root: click.Command | None = None
+) -> int:
     """Run the program; return its exit code.
 
     Args:
         arguments: the command line without its first word; None for the process's own.
         name: the program's name in its help; "" for the name that was typed.
+        root: the program's commands; None for all of them.
     """
     console = Console()
     try:
-        code = cli.main(
+        code = (root or cli).main(
             arguments,
             prog_name=name or program(sys.argv[0]),
             complete_var=COMPLETE_VARIABLE,

@@ -26,8 +26,8 @@ READ = frozenset(
 )
 CHART_ONLY = frozenset(
     {"preset", "image", "imagePullSecrets", "command", "args", "script", "setup", "workingDir"}
-    | {"env", "envFrom", "storage", "queue", "runPolicy", "security", "serviceAccount"}
-    | {"status", "labels", "annotations", "layout", "networkPolicy"}
+    | {"env", "envFrom", "storage", "queue", "queueRef", "runPolicy", "security", "serviceAccount"}
+    | {"status", "labels", "annotations", "layout", "networkPolicy", "workspace"}
 )
 
 Values = Mapping[str, Any]

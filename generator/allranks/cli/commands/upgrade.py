@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,14 +12,19 @@ from allranks import names
 from allranks.cli import options
 from allranks.cli.target import run_argument, target_options
 from allranks.errors import InputError, InvalidValues, Problem, RunError
+from allranks.k8s.fields import mapping
 from allranks.service import prepare
+from allranks.values import queue
+from allranks.workspace import transport
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from allranks.cli.console import Console
     from allranks.cli.target import Target
+    from allranks.cluster.interface import KubeClient
     from allranks.cluster.upgrade import Obstacle
+    from allranks.k8s.manifest import Manifest
     from allranks.values.sources import Sources
 
 _RECREATE_SECONDS = 300.0
@@ -38,6 +44,7 @@ _THERE = "cannot change while it is there"
 @options.timeout_option("How long to wait until the old pods are gone.", _RECREATE_SECONDS)
 @click.option("--dry-run", is_flag=True, help="Only say what would happen.")
 @options.output_option("text", "json")
+@options.queue_options
 @options.pass_console
 def upgrade_command(
     console: Console,
@@ -58,6 +65,11 @@ def upgrade_command(
     again from its last checkpoint. A run on this machine is not changed: the error says how it is
     started anew.
 
+    The code of a workspace stays that which was sent; `allranks submit --replace` sends it anew.
+
+    A run of a queue keeps to what the queue said when the run was made, whatever it says now; -q
+    takes the queue's present state.
+
     \b
     Example:
       allranks upgrade demo -f values.yaml --set runPolicy.ttlSecondsAfterFinished=3600
@@ -71,12 +83,18 @@ def upgrade_command(
     from allranks.helm import releases
     from allranks.service import render
 
-    prepared = prepare.prepare(sources, release=name, namespace=cluster_target.namespace)
     home = cluster_target.home(name)
-    rendered = render.for_cluster(prepared, home)
-    release = releases.find(home)
+    release = releases.find(home) if sources.queue is None else None
+    if release is not None:
+        sources = _of_record(console, sources, release.values)
+    prepared = prepare.prepare(sources, release=name, namespace=cluster_target.namespace)
+    release = release or releases.find(home)
     if release is None:
         raise runs.missing(cluster_target.cluster, home)
+    snapshot = mapping(release.values, "workspace", "snapshot")
+    if snapshot and not mapping(prepared.loaded.user, "workspace", "snapshot"):
+        prepared = replace(prepared, snapshot=snapshot)
+    rendered = render.for_cluster(prepared, home)
     _check_kinds(name, crds.unserved(cluster_target.cluster, release.manifests))
     outlook = upgrade.preview(
         cluster_target.cluster, cluster_target.namespace, rendered.objects, release.manifests
@@ -92,6 +110,7 @@ def upgrade_command(
         doomed = [f"{obstacle.kind}/{obstacle.name}" for obstacle in outlook.obstacles]
         _report(console, name, doomed, output, would=True)
         return
+    code = _code(cluster_target.cluster, snapshot, home.namespace)
     replaced: list[str] = []
     if outlook.obstacles:
         upgrade.recreate(
@@ -103,7 +122,36 @@ def upgrade_command(
             tell=replaced.append,
         )
     releases.upgrade(home, rendered.chart, rendered.values, post_render=rendered.post_render)
+    if code:
+        # It goes with the objects that were replaced, and is sent again for the new ones.
+        controllers = transport.controllers(
+            cluster_target.cluster, rendered.objects, home.namespace
+        )
+        transport.own(cluster_target.cluster, code, home.namespace, controllers)
     _report(console, name, replaced, output, would=False)
+
+
+def _code(cluster: KubeClient, snapshot: Mapping[str, Any], namespace: str) -> list[Manifest]:
+    """Return the parts of a run's workspace; [] where it has none in ConfigMaps.
+
+    Raises:
+        NotFoundError: they are no longer there, and pods that start could not have them.
+    """
+    if snapshot.get("via") != "configMap":
+        return []
+    return transport.find(cluster, namespace, str(snapshot.get("digest")))
+
+
+def _of_record(console: Console, sources: Sources, values: Mapping[str, Any]) -> Sources:
+    """Return the sources with the queue that the run was made with, and say so."""
+    record = queue.recorded(values)
+    if record is not None:
+        revision = f", revision {record.revision}" if record.revision else ""
+        console.note(
+            f"{record.label} is taken as it was when the run was made{revision}; "
+            f"-q {record.name} takes its present state"
+        )
+    return replace(sources, queue=record)
 
 
 def _check_kinds(name: str, kinds: Sequence[str]) -> None:
@@ -133,6 +181,7 @@ def _not_here(name: str, target: Target, sources: Sources) -> InputError:
     words = [names.CLI, "run", name]
     words += [word for file in sources.files for word in ("-f", file)]
     words += [word for kind, text in sources.sets for word in (f"--{kind}", text)]
+    words += ["-q", sources.queue.name] if sources.queue is not None else []
     words += ["-n", target.namespace] if target.namespace else []
     again = shlex.join([*words, "--on", "local", "--replace"])
     return InputError(

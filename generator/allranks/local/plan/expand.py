@@ -104,6 +104,10 @@ def expand(manifests: Iterable[Manifest], *, name: str, namespace: str) -> Relea
             _name(manifest): configmap(manifest) for manifest in _of("ConfigMap", documents)
         },
         secrets={_name(manifest): secret(manifest) for manifest in _of("Secret", documents)},
+        binary={
+            _name(manifest): frozenset(manifest.get("binaryData") or ())
+            for manifest in _of("ConfigMap", documents)
+        },
         claims=tuple(claim(manifest) for manifest in _of("PersistentVolumeClaim", documents)),
         objects=objects,
         elastic=elastic[0] if elastic else None,

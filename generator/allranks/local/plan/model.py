@@ -199,6 +199,7 @@ class ReleasePlan:
     services: tuple[ServicePlan, ...] = ()
     configmaps: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict, repr=False)
     secrets: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict, repr=False)
+    binary: Mapping[str, frozenset[str]] = field(default_factory=dict)  # their keys, by ConfigMap
     claims: tuple[Claim, ...] = ()
     objects: tuple[str, ...] = ()  # Kind/name of each manifest, in order
     elastic: Manifest | None = field(default=None, repr=False)  # the ElasticJob, where it has one

@@ -3,8 +3,8 @@
 =========================== ==================================================================
 emptyDir, ephemeral          a folder that lives as long as the pod; ``medium: Memory`` likewise,
                              except ``/dev/shm``, which is the machine's own
-configMap, secret,           files with their modes; what a manifest spelled out is rewritten like
-projected, downwardAPI       args are, and so each container has its own copy
+configMap, secret,           files with their modes; text that a manifest spelled out is rewritten
+projected, downwardAPI       like args are, and so each container has its own copy
 persistentVolumeClaim        a folder that outlives the run, one per namespace and claim
 hostPath                     that path
 =========================== ==================================================================
@@ -226,7 +226,8 @@ class Mounts:
         for item in source.get("items") or [{"key": key, "path": key} for key in data]:
             if item["key"] in data:
                 content, own_mode = data[item["key"]], _mode(item.get("mode"), mode)
-                yield str(item["path"]), _File(content, own_mode, literal=kind == "configMap")
+                literal = kind == "configMap" and item["key"] not in release.binary.get(name, ())
+                yield str(item["path"]), _File(content, own_mode, literal=literal)
             elif not source.get("optional"):
                 raise InputError(
                     f"a volume needs key {item['key']!r} of the {kind} {name!r}, which has "

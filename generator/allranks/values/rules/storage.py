@@ -11,10 +11,18 @@ from allranks.values.rules.size import SIZE, most_nodes, size
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_ONE_NODE = frozenset({"ReadWriteOnce", "ReadWriteOncePod"})
+ONE_NODE = frozenset({"ReadWriteOnce", "ReadWriteOncePod"})
 # Folders that the pod itself needs: the entry's, and those of the kernel.
-_TAKEN = ("/etc/allranks", "/var/run/allranks", "/dev", "/proc", "/sys")
+_TAKEN = (
+    *("/etc/allranks", "/var/run/allranks", "/etc/allranks-workspace"),
+    *("/var/run/allranks-workspace", "/dev", "/proc", "/sys"),
+)
 _TAKEN_BY_MPI = ("/etc/mpi", "/etc/allranks-ssh")
+
+
+def taken_paths(workload: str) -> tuple[str, ...]:
+    """The folders that a pod of a workload needs itself."""
+    return _TAKEN + (_TAKEN_BY_MPI if workload == "mpi" else ())
 
 
 def _volumes(view: View) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -25,7 +33,8 @@ def _new(volume: dict[str, Any]) -> bool:
     return bool(volume["size"] or volume["sizePerGpu"])
 
 
-def _on(volume: dict[str, Any]) -> bool:
+def is_on(volume: dict[str, Any]) -> bool:
+    """Whether a volume is mounted."""
     return bool(volume["existingClaim"]) or _new(volume)
 
 
@@ -54,7 +63,7 @@ def _settings_used(view: View) -> Iterator[Finding]:
                 "is for a new claim, and no new claim is asked for",
                 "set size, or remove it",
             )
-        if volume["subPath"] and not _on(volume):
+        if volume["subPath"] and not is_on(volume):
             yield Finding(
                 path(f"storage.{name}.subPath"),
                 "the volume is off, so nothing would be mounted",
@@ -67,7 +76,7 @@ def _shared(view: View) -> Iterator[Finding]:
     if requested is None or max(requested.nodes, most_nodes(view)) < 2:  # noqa: PLR2004
         return
     for name, volume in _volumes(view):
-        if _new(volume) and _ONE_NODE.issuperset(volume["accessModes"]):
+        if _new(volume) and ONE_NODE.issuperset(volume["accessModes"]):
             yield Finding(
                 path(f"storage.{name}.accessModes"),
                 f"{volume['accessModes'][0]} lets one node mount the volume, and the job has more",
@@ -77,13 +86,13 @@ def _shared(view: View) -> Iterator[Finding]:
 
 def _mount_paths(view: View) -> Iterator[Finding]:
     mounts: dict[str, str] = {}
-    fixed = _TAKEN + (_TAKEN_BY_MPI if view.workload == "mpi" else ())
+    fixed = taken_paths(view.workload)
     for name, volume in _volumes(view):
-        if not _on(volume):
+        if not is_on(volume):
             continue
         location, mount = path(f"storage.{name}.mountPath"), volume["mountPath"]
         folder = posixpath.normpath("/" + mount.lstrip("/"))
-        conflict = next((path for path in fixed if _clash(folder, path)), "")
+        conflict = next((path for path in fixed if clash(folder, path)), "")
         if conflict:
             yield Finding(
                 location, f"{mount} would hide {conflict}, which the pod needs", f"use /mnt/{name}"
@@ -98,7 +107,7 @@ def _mount_paths(view: View) -> Iterator[Finding]:
             mounts[folder] = f"storage.{name}"
 
 
-def _clash(folder: str, other: str) -> bool:
+def clash(folder: str, other: str) -> bool:
     """Whether a mount would be inside a folder, or would cover it."""
     return folder == "/" or f"{other}/".startswith(f"{folder}/") or folder.startswith(f"{other}/")
 
@@ -125,8 +134,9 @@ RULES = (
     ),
     Rule(
         "mount-paths",
-        "Mount paths differ, and hide neither `/etc/allranks` and `/var/run/allranks` nor `/dev`, "
-        "`/proc` and `/sys`; with MPI nor `/etc/mpi` and `/etc/allranks-ssh`.",
+        "Mount paths differ, and hide neither `/etc/allranks`, `/etc/allranks-workspace`, "
+        "`/var/run/allranks` and `/var/run/allranks-workspace` nor `/dev`, `/proc` and `/sys`; "
+        "with MPI nor `/etc/mpi` and `/etc/allranks-ssh`.",
         ("storage",),
         _mount_paths,
     ),

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from allranks.cli.console import Console
+    from allranks.service.workspace import PackedWorkspace
     from allranks.sweep.spec.prepare import PreparedSweep
     from allranks.sweep.state import SweepState
     from allranks.sweep.storage.base import Backend
@@ -117,7 +118,9 @@ def run(
     prepared: PreparedSweep,
     place: SweepTarget,
     flags: dict[str, Any],
+    *,
     output: str,
+    workspace: PackedWorkspace | None = None,
 ) -> int:
     """Install a sweep inside the cluster, and follow it; return the exit code.
 
@@ -127,6 +130,7 @@ def run(
         place: where its trials run.
         flags: of `inside_options`.
         output: text, json or csv.
+        workspace: the folder of code that was sent for its trials; None for none.
     """
     from allranks.sweep import in_cluster as in_cluster_sweep
     from allranks.sweep import name_conflicts, records
@@ -146,6 +150,12 @@ def run(
     sweep = in_cluster_sweep.values(prepared, head, trials, home)
     in_cluster_sweep.install(store.cluster, home, {**chart_values, "sweep": sweep})
     catalog.register(store, place.as_dict_inside(), prepared.owner)
+    if workspace is not None:
+        from allranks.workspace import transport
+
+        # It stays as long as the sweep does, whatever becomes of single trials.
+        runner = transport.of_release(store.cluster, home.name, home.namespace)
+        workspace.transport.own(store.cluster, home.namespace, runner)
     if flags["detach"]:
         return _show_detached(console, store, output)
     return follow(console, store, output)
@@ -157,18 +167,8 @@ def _values(flags: dict[str, Any]) -> dict[str, Any]:
     from allranks.values.sources import Sources
 
     files = (flags["runner"],) if flags["runner"] else ()
-    return charts.resolve(
-        Sources(files=files), names.SWEEP_RUNNER, {"image": _image(flags["image"])}
-    )
-
-
-def _image(image: str) -> dict[str, str]:
-    """Return an image reference as the chart's values."""
-    rest, _, digest = image.partition("@")
-    folder, slash, last = rest.rpartition("/")
-    base, _, tag = last.partition(":")
-    parts = {"repository": f"{folder}{slash}{base}", "tag": tag, "digest": digest}
-    return {key: text for key, text in parts.items() if text}
+    image = {key: text for key, text in options.image_values(flags["image"]).items() if text}
+    return charts.resolve(Sources(files=files), names.SWEEP_RUNNER, {"image": image})
 
 
 def _show_detached(console: Console, store: SecretsBackend, output: str) -> int:

@@ -1,0 +1,267 @@
+"""Unpack the workspace: the folder of code that was sent with the job.
+
+workspace.sh starts this, in the image's own Python (3.8 or newer, standard library alone), before
+the user's setup. The archive is a compressed tar in parts, archive.0, archive.1 and so on. It is
+read twice: once for its digest, and then into a staging folder, out of which all of it is moved to
+its place. The marker of the digest comes last, so that a container that ends in between starts
+anew.
+
+The digest says that the archive is what was sent. All the same nothing is written outside of the
+staging folder: who could have an archive sent must not reach the rest of the pod by it.
+
+What is wrong is one sentence on stdout. The exit code is 217 where no restart would help, and 1
+where another node, or more room, might.
+"""
+
+import errno
+import hashlib
+import os
+import shutil
+import stat
+import sys
+import tarfile
+from pathlib import Path
+
+EXIT_BROKEN = 217
+# Far above any code; what a few bytes of an archive may grow to is far above these.
+MAX_ENTRIES = 1000000
+MAX_BYTES = 16 << 30
+CHUNK = 1 << 20
+
+
+class BrokenError(Exception):
+    """What was sent cannot be unpacked, wherever it is tried."""
+
+
+class Parts:
+    """The parts of an archive, read as one file.
+
+    Args:
+        folder: the folder that has them.
+
+    Raises:
+        BrokenError: there is none.
+    """
+
+    def __init__(self, folder):
+        self._paths = []
+        while Path(folder, "archive.%d" % len(self._paths)).exists():
+            self._paths.append(Path(folder, "archive.%d" % len(self._paths)))
+        if not self._paths:
+            raise BrokenError("there is no workspace in %s: archive.0 is missing" % folder)
+        self._next = 0
+        self._stream = None
+
+    def read(self, size):
+        """At most so many bytes; none at the end."""
+        while True:
+            if self._stream is None:
+                if self._next == len(self._paths):
+                    return b""
+                self._stream = self._paths[self._next].open("rb")
+                self._next += 1
+            data = self._stream.read(size)
+            if data:
+                return data
+            self._stream.close()
+            self._stream = None
+
+
+def check_digest(folder, expected):
+    """Raise BrokenError unless the archive has a digest, `sha256:` and 64 hex digits."""
+    parts, digest = Parts(folder), hashlib.sha256()
+    while True:
+        data = parts.read(CHUNK)
+        if not data:
+            break
+        digest.update(data)
+    actual = "sha256:" + digest.hexdigest()
+    if actual != expected:
+        raise BrokenError(
+            "the workspace in %s is not what was sent: it has the digest %s, not %s; send it again"
+            % (folder, actual, expected)
+        )
+
+
+def path_inside(name, kind):
+    """The path of an entry below the workspace, in parts.
+
+    Args:
+        name: the path as the archive has it.
+        kind: what it is, for the sentence.
+
+    Raises:
+        BrokenError: it leads out of the workspace.
+    """
+    parts = [part for part in name.split("/") if part not in ("", ".")]
+    if name.startswith("/") or ".." in parts or "\0" in name:
+        raise BrokenError("the workspace has a %s %r, which is not inside of it" % (kind, name))
+    return parts
+
+
+def extract(parts, compression, staging):
+    """Write the entries of an archive below a new folder.
+
+    Args:
+        parts: the archive.
+        compression: gzip | xz.
+        staging: the folder, empty.
+
+    Raises:
+        BrokenError: it is no such archive, or has what no workspace has.
+        OSError: the entries cannot be written.
+    """
+    mode = "r|gz" if compression == "gzip" else "r|xz"
+    entries, size = {}, 0
+    with tarfile.open(fileobj=parts, mode=mode, encoding="utf-8") as archive:
+        for member in archive:
+            path = path_inside(member.name, "path")
+            if not path:
+                continue
+            key = "/".join(path)
+            if key in entries:
+                raise BrokenError("the workspace has %r twice" % key)
+            if any(entries.get("/".join(path[:end]), "d") != "d" for end in range(1, len(path))):
+                raise BrokenError("the workspace has %r below what is no folder" % key)
+            size += member.size
+            if len(entries) >= MAX_ENTRIES or size > MAX_BYTES:
+                raise BrokenError(
+                    "the workspace has more than %d entries, or %d GiB; leave data out of it"
+                    % (MAX_ENTRIES, MAX_BYTES >> 30)
+                )
+            entries[key] = write(archive, member, key, staging.joinpath(*path))
+    check_links([key for key, kind in entries.items() if kind == "l"], staging)
+
+
+def write(archive, member, key, target):
+    """Write one entry; the letter of its kind: d, l or -."""
+    if member.isdir():
+        target.mkdir(parents=True, exist_ok=True)
+        target.chmod(0o755)
+        return "d"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if member.issym():
+        if member.linkname.startswith("/") or "\0" in member.linkname:
+            raise BrokenError(
+                "the workspace has the link %r to %r, which is not inside of it"
+                % (key, member.linkname)
+            )
+        target.symlink_to(member.linkname)
+        return "l"
+    if not member.isfile():
+        raise BrokenError("the workspace has %r, which is no file, folder or link" % key)
+    with target.open("xb") as stream:
+        shutil.copyfileobj(archive.extractfile(member), stream, CHUNK)
+    target.chmod(0o755 if member.mode & stat.S_IXUSR else 0o644)
+    return "-"
+
+
+def check_links(links, staging):
+    """Raise BrokenError where a link leads out of the folder, directly or through others."""
+    root = Path(os.path.realpath(staging))
+    for key in links:
+        target = Path(os.path.realpath(root / key))  # a link to itself is no error
+        if root != target and root not in target.parents:
+            raise BrokenError(
+                "the workspace has the link %r to %r, which is not inside of it"
+                % (key, os.readlink(root / key))  # noqa: PTH115 (Path has it from 3.9 on)
+            )
+
+
+def move(source, target, shown):
+    """Move what is in a folder into another, which may have some of it already.
+
+    Args:
+        source: the folder, which is empty afterwards.
+        target: the other one, in the same file system.
+        shown: the path at which people and programs see it.
+
+    Raises:
+        BrokenError: a volume is mounted at, or a folder stands in place of, what was sent.
+        OSError: it cannot be moved.
+    """
+    for old in sorted(source.iterdir()):
+        new, seen = target / old.name, shown / old.name
+        if is_hidden(new, seen):
+            raise BrokenError(
+                "the workspace has %s, and a volume is mounted at %s; mount it elsewhere, or leave "
+                "%s out of the workspace" % (old.name, seen, old.name)
+            )
+        if is_folder(old) and is_folder(new):
+            move(old, new, seen)
+            old.rmdir()
+            continue
+        try:
+            old.replace(new)
+        except OSError as error:
+            if error.errno not in (errno.EISDIR, errno.ENOTDIR, errno.EBUSY):
+                raise
+            raise BrokenError(
+                "the workspace has %s, and something else is at %s" % (old.name, seen)
+            ) from error
+
+
+def is_hidden(path, seen):
+    """Whether something is mounted over a path, at the place where it is seen.
+
+    Two folders of one disk are no mount for `os.path.ismount`, but are never one and the same.
+    """
+    if not os.path.lexists(path):
+        return False
+    ours, theirs = path.lstat(), seen.lstat()
+    return (ours.st_dev, ours.st_ino) != (theirs.st_dev, theirs.st_ino)
+
+
+def is_folder(path):
+    """Whether a path is a folder itself, and no link to one."""
+    return path.is_dir() and not path.is_symlink()
+
+
+def unpack(env):
+    """Have the workspace at its place.
+
+    Args:
+        env: the ALLRANKS_WORKSPACE_* variables, which workspace.sh describes.
+
+    Raises:
+        BrokenError: it cannot be unpacked, wherever it is tried.
+        OSError: it cannot be read or written here.
+    """
+    folder = env["ALLRANKS_WORKSPACE_ARCHIVE"]
+    state = Path(env["ALLRANKS_WORKSPACE_STATE"])
+    staging, code = state / "staging", state / "code"
+    check_digest(folder, env["ALLRANKS_WORKSPACE_ARCHIVE_DIGEST"])
+    os.umask(0o022)
+    if staging.exists():
+        shutil.rmtree(staging)
+    staging.mkdir(parents=True)
+    code.mkdir(exist_ok=True)
+    try:
+        extract(Parts(folder), env["ALLRANKS_WORKSPACE_COMPRESSION"], staging)
+    except (tarfile.TarError, EOFError, ValueError) as error:
+        raise BrokenError(
+            "the workspace in %s is no archive that can be read: %s" % (folder, error)
+        ) from error
+    move(staging, code, Path(env["ALLRANKS_WORKSPACE_FOLDER"]))
+    staging.rmdir()
+    marker = state / "digest.new"
+    marker.write_text(env["ALLRANKS_WORKSPACE_DIGEST"] + "\n", encoding="utf-8")
+    marker.replace(state / "digest")
+
+
+def main(env):
+    """Unpack; the exit code."""
+    try:
+        unpack(env)
+    except BrokenError as error:
+        print(error)
+        return EXIT_BROKEN
+    except OSError as error:
+        where = env["ALLRANKS_WORKSPACE_FOLDER"]
+        print("the workspace cannot be unpacked into %s: %s" % (where, error))
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(os.environ))

@@ -1,0 +1,259 @@
+"""`allranks show`: the code that a run runs, as it was sent, and what is recorded of it."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+import click
+
+from allranks import names
+from allranks.cli import options
+from allranks.cli.target import run_argument, target_options
+from allranks.errors import InputError, NotFoundError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from allranks.cli.console import Console
+    from allranks.cli.target import ClusterTarget, Target
+    from allranks.cluster.interface import KubeClient
+    from allranks.k8s.manifest import Manifest
+    from allranks.workspace.model import Archive
+    from allranks.workspace.record import CodeRecord
+
+
+@click.command("show", short_help="Show the code that a run runs.")
+@run_argument
+@target_options
+@options.helm_option
+@click.option(
+    "--code",
+    metavar="DIR",
+    type=click.Path(),
+    help="Write the code into this folder, exactly as it ran. It must be empty or not there.",
+)
+@click.option("--diff", is_flag=True, help="Print how the code differs from its commit.")
+@options.output_option("text", "json")
+@options.pass_console
+def show_command(
+    console: Console, *, name: str, target: Target, code: str | None, diff: bool, output: str
+) -> None:
+    """Show what run NAME runs: the command, the digest of its code, and the commit.
+
+    With --code the code itself is written into a folder, from the cluster or from the run of this
+    machine: what was sent when the run was started, whatever has been edited since.
+
+    \b
+    Example:
+      allranks show train-3f2a
+      allranks show train-3f2a --code what-ran
+      allranks show train-3f2a --diff | git apply
+    """
+    if code == "":
+        raise InputError("is empty", path="--code", hint="name a folder")
+    cluster_target = target.cluster_target(console)
+    run = _Run.find(name, target, cluster_target)
+    needed = bool(code) or diff
+    if needed and not run.code.digest:
+        raise InputError(
+            f"run {name!r} was started without a workspace: its code is in the image "
+            f"{run.code.image}".rstrip(),
+            path="--code" if code else "--diff",
+            hint=f"`{names.CLI} submit` and `{names.CLI} run --workspace` send a folder along",
+        )
+    kept = run.kept(needed=needed) if needed or output == "json" else None
+    if diff:
+        assert kept is not None  # noqa: S101 - it was read, or refused
+        console.raw(kept.diff)
+        if not kept.diff:
+            console.note(_no_difference(run.code, kept))
+        return
+    if code:
+        assert kept is not None  # noqa: S101 - see above
+        _write(kept.archive, Path(code))
+    if output == "json":
+        from allranks.service.workspace import camel
+
+        data = {"name": name, "namespace": run.namespace, **camel(asdict(run.code))}
+        more = {"diff": kept.diff if kept else "", "isKept": kept is not None}
+        console.json(data | more)
+    elif code:
+        console.text(f"{code}: the code of {name}, {_short(run.code.digest)}")
+    else:
+        _show(console, name, run.namespace, run.code)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What is kept of the code itself.
+
+    Attributes:
+        archive: the code.
+        diff: how it differs from its commit; "" where that is not kept.
+        is_of_run: whether the difference is to the commit of this run.
+    """
+
+    archive: Archive
+    diff: str
+    is_of_run: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A run, as far as its code goes.
+
+    Attributes:
+        code: what its objects record.
+        namespace: its namespace.
+        cluster: where it is; None is this machine.
+        objects: its objects, of a run of this machine.
+    """
+
+    code: CodeRecord
+    namespace: str
+    cluster: KubeClient | None
+    objects: Sequence[Manifest]
+
+    @classmethod
+    def find(cls, name: str, target: Target, cluster_target: ClusterTarget | None) -> Self:
+        """The run.
+
+        Raises:
+            InputError: there is no such run.
+            AllranksError: the cluster does not answer, or forbids it.
+        """
+        from allranks.workspace import record
+
+        if cluster_target is None:
+            from allranks.local import runs as local_runs
+
+            manifests = local_runs.manifests(name, target.local_namespace)
+            # No image is used here.
+            code = replace(record.of_objects(manifests), image="")
+            return cls(code, target.local_namespace, None, manifests)
+        objects = _cluster_objects(name, cluster_target)
+        code = record.of_objects(objects)
+        return cls(code, cluster_target.namespace, cluster_target.cluster, objects)
+
+    def kept(self, *, needed: bool) -> _Kept | None:
+        """What is kept of its code; None where nothing is.
+
+        Args:
+            needed: nothing is an error.
+
+        Raises:
+            InputError: it was sent by a way that this command cannot read.
+            RunError: what is there is broken.
+            NotFoundError: nothing is there, and it is needed.
+        """
+        from allranks.workspace import objects, transport
+
+        if not self.code.digest:
+            return None
+        if self.code.via not in {"", "configMap"}:
+            if not needed:
+                return None
+            raise InputError(
+                f"the code was sent by {self.code.via}: {', '.join(self.code.parts)}",
+                hint="fetch it from there; this command reads ConfigMaps",
+            )
+        parts: list[Manifest] = list(filter(_is_part, self.objects))
+        if self.cluster is not None:
+            try:
+                parts = transport.find(self.cluster, self.namespace, self.code.digest)
+            except NotFoundError:
+                if needed:
+                    raise
+                return None
+        archive, about = objects.read(parts)
+        # Two runs of one digest share what was sent; the difference is to the commit of the first.
+        is_of_run = not self.code.commit or about["commit"] == self.code.commit
+        return _Kept(archive, str(about["diff"]) if is_of_run else "", is_of_run)
+
+
+def _show(console: Console, name: str, namespace: str, code: CodeRecord) -> None:
+    console.text(f"{name}  {code.workload or 'a run'} in namespace {namespace}")
+    differs = ", and the code differs from it" if code.is_dirty else ""
+    branch = f" on {code.branch}" if code.branch else ""
+    lines = {
+        "command": shlex.join(code.command) or "the script of its values",
+        "image": code.image,
+        "code": code.digest or "in the image",
+        "commit": f"{code.commit}{branch}{differs}" if code.commit else "",
+        "way": f"{code.via}: {', '.join(code.parts)}" if code.via else "",
+        "queue": ", revision ".join(filter(None, (code.queue, code.queue_revision))),
+    }
+    for key, text in lines.items():
+        if text:
+            console.text(f"  {key:<9} {text}")
+    if code.digest:
+        console.command(f"{names.CLI} show {name} --code DIR")
+
+
+def _no_difference(code: CodeRecord, kept: _Kept) -> str:
+    if not code.commit:
+        return "the code was sent from outside of git: there is no commit to compare it with"
+    if not code.is_dirty:
+        return f"the code is that of commit {code.commit}"
+    if not kept.is_of_run:
+        return "the difference is not kept: the same code was sent before, on another commit"
+    return "the difference is not kept: it was too long, or it has new files only"
+
+
+def _short(digest: str) -> str:
+    return digest.removeprefix("sha256:")[:12]
+
+
+def _write(archive: Archive, folder: Path) -> None:
+    """Unpack into a folder that is empty or not there.
+
+    Raises:
+        InputError: it is something else.
+    """
+    from allranks.workspace import archive as archives
+
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(
+            f"{str(folder)!r} is not empty" if folder.is_dir() else f"{str(folder)!r} is a file",
+            path="--code",
+            hint="name a folder that is empty or not there",
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    archives.unpack(archive, folder)
+
+
+# --- where it is ----------------------------------------------------------------------------------
+
+
+def _is_part(manifest: Manifest) -> bool:
+    labels = manifest["metadata"].get("labels") or {}
+    return manifest.get("kind") == "ConfigMap" and names.WORKSPACE in labels
+
+
+def _cluster_objects(name: str, cluster_target: ClusterTarget) -> Sequence[Manifest]:
+    """The controllers of a run; as helm recorded them where they have ended and were removed.
+
+    Raises:
+        NotFoundError: there is no such run.
+    """
+    from allranks.cluster import scale
+    from allranks.helm import releases
+
+    cluster, namespace = cluster_target.cluster, cluster_target.namespace
+    try:
+        run = scale.controllers(cluster, name, namespace)
+    except NotFoundError:
+        release = releases.find(cluster_target.home(name))
+        if release is None or not release.ours:
+            raise
+        return release.manifests
+    kinds = (
+        ("Job", run.jobs),
+        ("StatefulSet", run.stateful_sets),
+        (names.ELASTIC_JOB, run.elastic_jobs),
+    )
+    # A list of the API server does not repeat the kind in each of its items.
+    return [{**item, "kind": kind} for kind, items in kinds for item in items]
