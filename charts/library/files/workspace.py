@@ -131,6 +131,14 @@ def extract(parts, compression, staging):
     check_links([key for key, kind in entries.items() if kind == "l"], staging)
 
 
+def extract_all(folder, compression, staging):
+    """Write all that an archive in a folder has below another, new folder; raises as `extract`."""
+    try:
+        extract(Parts(folder), compression, staging)
+    except (tarfile.TarError, EOFError, ValueError) as error:
+        raise Broken("the workspace in %s is no archive that can be read: %s" % (folder, error))
+
+
 def write(archive, member, key, target):
     """Write one entry; the letter of its kind: d, l or -."""
     if member.isdir():
@@ -200,6 +208,67 @@ def move(source, target, shown):
             raise Broken("the workspace has %s, and something else is at %s" % (name, seen))
 
 
+def paths_of(tree):
+    """The paths of all that is in a folder, sorted; folders end with a slash."""
+    paths = []
+    for folder, folders, files in os.walk(tree):
+        below = os.path.relpath(folder, tree) + "/" if folder != tree else ""
+        links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
+        paths += [below + name for name in files + links]
+        paths += [below + name + "/" for name in folders if name not in links]
+    return sorted(paths)
+
+
+def write_entries(state, paths):
+    """Keep what of the code was sent: what else is there is the program's own."""
+    path = os.path.join(state, "entries")
+    with open(path + ".new", "w", encoding="utf-8", errors="surrogateescape") as stream:
+        stream.write("\0".join(paths))
+    os.replace(path + ".new", path)
+
+
+def remove_entries(state, code, paths):
+    """Remove what was sent before and is not sent again; nothing where nothing was.
+
+    Compiled Python goes with its source: the new one may have the old one's size and second.
+
+    Args:
+        state: the folder that keeps what was sent.
+        code: where it is.
+        paths: what is sent now.
+    """
+    try:
+        path = os.path.join(state, "entries")
+        with open(path, encoding="utf-8", errors="surrogateescape") as stream:
+            before = [entry for entry in stream.read().split("\0") if entry]
+    except OSError:
+        return
+    kept = set(paths)
+    for entry in sorted(before, reverse=True):  # what is in a folder comes before it
+        target = os.path.join(code, entry.rstrip("/"))
+        if entry.endswith(".py"):
+            remove_compiled(target)
+        try:
+            if entry not in kept and entry.endswith("/"):
+                os.rmdir(target)
+            elif entry not in kept:
+                os.unlink(target)
+        except OSError:
+            continue  # gone, or the program keeps something there
+
+
+def remove_compiled(source):
+    """Remove what Python has compiled of a file."""
+    folder, name = os.path.split(source)
+    cache, stem = os.path.join(folder, "__pycache__"), name[: -len("py")]
+    try:
+        compiled = [item for item in os.listdir(cache) if item.startswith(stem)]
+        for item in compiled:
+            os.unlink(os.path.join(cache, item))
+    except OSError:
+        return
+
+
 def unpack(env):
     """Have the workspace at its place.
 
@@ -219,12 +288,12 @@ def unpack(env):
         shutil.rmtree(staging)
     os.makedirs(staging)
     os.makedirs(code, exist_ok=True)
-    try:
-        extract(Parts(folder), env["ALLRANKS_WORKSPACE_COMPRESSION"], staging)
-    except (tarfile.TarError, EOFError, ValueError) as error:
-        raise Broken("the workspace in %s is no archive that can be read: %s" % (folder, error))
+    extract_all(folder, env["ALLRANKS_WORKSPACE_COMPRESSION"], staging)
+    paths = paths_of(staging)
+    remove_entries(state, code, paths)
     move(staging, code, env["ALLRANKS_WORKSPACE_FOLDER"])
     os.rmdir(staging)
+    write_entries(state, paths)
     marker = os.path.join(state, "digest")
     with open(marker + ".new", "w") as stream:
         stream.write(env["ALLRANKS_WORKSPACE_DIGEST"] + "\n")
