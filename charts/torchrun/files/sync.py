@@ -1,16 +1,16 @@
 """Take newer code into a pod whose ranks are running: the pod's half of `allranks sync`.
 
-An offer is a workspace that was sent after the job had started: its generation, which counts up from
-1, its digest and its archive. It reaches a pod in two ways:
+An offer is a workspace that was sent after the job had started: its generation, which counts up
+from 1, its digest and its archive. It reaches a pod in two ways:
 
 * `allranks sync` sends it through the API server (``receive``), has it checked and unpacked beside
   the code in every pod, and only when all of them have it tells them to take it (``activate``).
 * The same stands in a ConfigMap that every pod mounts, where it is there. A pod that is made later
   finds it, and one that was missed sees it when the kubelet looks again.
 
-The newest generation wins in both. A launcher that sees one ends its ranks as a pod's end would, with
-the same grace, and starts over with the new code (``settle``, which entry.sh calls before setup). The
-digest is part of the rendezvous' id, so nodes with different code never train together.
+The newest generation wins in both. A launcher that sees one ends its ranks as a pod's end would,
+with the same grace, and starts over with the new code (``settle``, which entry.sh calls before
+setup). The digest is part of the rendezvous' id: nodes with different code never train together.
 
 Standard library; Python 3.8 or newer.
 
@@ -327,6 +327,16 @@ class Follower:
                 return False
             time.sleep(0.05)
         return self.pending is not None
+
+    def is_told_by(self, number):
+        """Whether a signal that has come is this follower's."""
+        return self.pending is not None and number == self.signal
+
+    def end_or_restart(self, argv, code):
+        """Handle the signal while no rank runs: start over, or end with a code."""
+        if self.pending is not None:
+            self.restart(argv)
+        os._exit(code)
 
     def restart(self, argv):
         """Start over with the newer code, in this very process; does not return.
