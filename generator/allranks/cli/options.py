@@ -211,3 +211,11 @@ def timeout_option(help_text: str, default: float | None = None) -> Callable[[_W
         metavar="TIME",
         help=f"{help_text} Such as 90s, 10m or 1h30m.",
     )
+
+
+def image_values(image: str) -> dict[str, str]:
+    """Return an image reference as the values of a chart's `image`; parts that it lacks are ""."""
+    rest, _, digest = image.partition("@")
+    folder, slash, last = rest.rpartition("/")
+    base, _, tag = last.partition(":")
+    return {"repository": f"{folder}{slash}{base}", "tag": tag, "digest": digest}

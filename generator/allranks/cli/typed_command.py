@@ -32,7 +32,10 @@ def read(root: click.Command, arguments: Sequence[str]) -> CommandLineParts:
     """Read a command line, as far as it is valid."""
     names, command = _resolve(root, arguments)
     context = click.Context(command, resilient_parsing=True)
-    values, _, _ = command.make_parser(context).parse_args(list(arguments[len(names) :]))
+    words = list(arguments[len(names) :])
+    if "--" in words:
+        words = words[: words.index("--")]  # what follows is the command line of another program
+    values, _, _ = command.make_parser(context).parse_args(words)
     options = {
         option.name: tuple(map(str, value if isinstance(value, list | tuple) else (value,)))
         for option in command.params

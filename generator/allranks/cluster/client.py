@@ -29,12 +29,14 @@ _PAGE = 500
 _LIST_ATTEMPTS = 2
 _LIVE_PODS = "status.phase!=Succeeded,status.phase!=Failed"
 _METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+_METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 _REVIEWS = "apis/authorization.k8s.io/v1"
 # How long the server keeps a watch open; it is opened again where it ended.
 _WATCH_SECONDS = 300
 _PATCHES = {
     "merge": "application/merge-patch+json",
     "json": "application/json-patch+json",
+    "strategic": "application/strategic-merge-patch+json",
     "apply": "application/apply-patch+yaml",
 }
 
@@ -162,8 +164,11 @@ class KubeCluster(KubeClient):
             if not token:
                 return
 
-    def get(self, resource_path: str, name: str, *, namespace: str = "") -> Manifest:
-        return self._connection.request(ApiRequest("get", resource_path, namespace, name))
+    def get(
+        self, resource_path: str, name: str, *, namespace: str = "", metadata_only: bool = False
+    ) -> Manifest:
+        request = ApiRequest("get", resource_path, namespace, name)
+        return self._connection.request(request, accept=_METADATA if metadata_only else JSON)
 
     def watch(
         self,
@@ -234,12 +239,20 @@ class KubeCluster(KubeClient):
         )
 
     def delete(
-        self, resource_path: str, name: str, *, namespace: str = "", foreground: bool = False
+        self,
+        resource_path: str,
+        name: str,
+        *,
+        namespace: str = "",
+        foreground: bool = False,
+        version: str = "",
     ) -> bool:
         request = ApiRequest("delete", resource_path, namespace, name)
-        policy = "Foreground" if foreground else "Background"
+        query = paths.pairs(propagationPolicy="Foreground" if foreground else "Background")
+        options = {"apiVersion": "v1", "kind": "DeleteOptions"}
+        body = {**options, "preconditions": {"resourceVersion": version}} if version else None
         try:
-            self._connection.request(request, query=paths.pairs(propagationPolicy=policy))
+            self._connection.request(request, query=query, body=body)
         except NotFoundError:
             return False
         return True

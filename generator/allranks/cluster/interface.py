@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from allranks.model.inventory import Inventory
 
 Manifests = list[Manifest]
-PatchKind = Literal["merge", "json", "apply"]
+PatchKind = Literal["merge", "json", "strategic", "apply"]
 # verbs, apiGroups, resources, resourceNames: each a list in which "*" means all.
 Rules = list[dict[str, Any]]
 
@@ -126,8 +126,16 @@ class KubeClient(ObjectLister, Protocol):
             ToolError: the cluster does not answer.
         """
 
-    def get(self, resource_path: str, name: str, *, namespace: str = "") -> Manifest:
+    def get(
+        self, resource_path: str, name: str, *, namespace: str = "", metadata_only: bool = False
+    ) -> Manifest:
         """An object by its name.
+
+        Args:
+            resource_path: group, version and plural.
+            name: the object.
+            namespace: its namespace.
+            metadata_only: without its spec, status and data.
 
         Raises:
             NotFoundError: it is not there.
@@ -209,7 +217,8 @@ class KubeClient(ObjectLister, Protocol):
             name: the object.
             body: the patch.
             namespace: its namespace.
-            kind: merge, json (a list of operations) or apply (the whole object, server-side).
+            kind: merge, json (a list of operations), strategic (lists by their keys; of
+                Kubernetes' own kinds only) or apply (the whole object, server-side).
             manager: in whose name; apply needs one, and takes fields from others.
             dry_run: only ask whether the server would take it.
 
@@ -220,7 +229,13 @@ class KubeClient(ObjectLister, Protocol):
         """
 
     def delete(
-        self, resource_path: str, name: str, *, namespace: str = "", foreground: bool = False
+        self,
+        resource_path: str,
+        name: str,
+        *,
+        namespace: str = "",
+        foreground: bool = False,
+        version: str = "",
     ) -> bool:
         """Delete an object; False where it was gone already.
 
@@ -229,8 +244,10 @@ class KubeClient(ObjectLister, Protocol):
             name: the object.
             namespace: its namespace.
             foreground: keep it until all that it owns is gone.
+            version: only if it still has this resource version; "" is any.
 
         Raises:
+            ConflictError: it has another resource version.
             ToolError: the cluster does not answer, or forbids it (ForbiddenError).
         """
 

@@ -56,6 +56,7 @@ __all__ = [
     "goes_on",
     "list_runs",
     "logs",
+    "manifests",
     "plan_answer",
     "resume",
     "scale",
@@ -274,6 +275,15 @@ def delete(name: str, namespace: str) -> Deleted:
         removed.append(f"{plural(killed, 'process')} left behind")
     claims = tuple(f"{claim} ({path})" for claim, path in persistent.items())
     return Deleted(tuple(removed), claims, tuple(persistent.values()))
+
+
+def manifests(name: str, namespace: str) -> list[Manifest]:
+    """The objects that a run was started with.
+
+    Raises:
+        InputError: there is no such run.
+    """
+    return list(records.existing(name, namespace).spec().manifests)
 
 
 def free_port(start_at: int = 29500) -> int:

@@ -65,6 +65,8 @@ class PreparedJob:
         warnings: problems that do not prevent a run.
         of_sweep: notes about a sweep, as sentences.
         trials: the number of trials of a sweep; None for other jobs.
+        snapshot: the workspace that is sent along, as `workspace.snapshot` of the values has it;
+            None for none.
     """
 
     loaded: Loaded
@@ -73,6 +75,7 @@ class PreparedJob:
     warnings: tuple[Problem, ...] = ()
     of_sweep: tuple[str, ...] = ()
     trials: TrialCounts | None = None
+    snapshot: Mapping[str, Any] | None = None
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -81,7 +81,7 @@ def for_cluster(prepared: PreparedJob, home: ReleaseRef) -> Rendered:
 
 
 def chart_values(prepared: PreparedJob, user: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return the values for helm: the user's own values, and the layout.
+    """Return the values for helm: the user's own values, the layout, and what was sent.
 
     They are not merged with the defaults: a null must reach helm, which removes the chart's
     default.
@@ -94,7 +94,11 @@ def chart_values(prepared: PreparedJob, user: Mapping[str, Any] | None = None) -
     user_layout = values.get("layout")
     if isinstance(user_layout, dict) and user_layout.get("trial"):
         layout["trial"] = user_layout["trial"]
-    return {**values, "layout": layout}
+    values = {**values, "layout": layout}
+    if prepared.snapshot is not None:
+        workspace = values.get("workspace") or {}
+        values["workspace"] = {**workspace, "snapshot": dict(prepared.snapshot)}
+    return values
 
 
 def _chart(prepared: PreparedJob) -> Path:

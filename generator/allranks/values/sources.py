@@ -26,6 +26,23 @@ STDIN_NAME = "stdin"
 
 
 @dataclass(frozen=True, slots=True)
+class ValueOption:
+    """An option of a command that stands for a value: ``--gpus 16``.
+
+    Attributes:
+        name: the option without its dashes; "" for the words after ``--``.
+        text: its value, as typed.
+        path: the value that it sets.
+        value: what it sets it to.
+    """
+
+    name: str
+    text: str
+    path: tuple[str, ...]
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
 class Sources:
     """The sources that the command line names.
 
@@ -33,16 +50,20 @@ class Sources:
         files: values files, in order; ``-`` is standard input.
         sets: ``(kind, text)`` of each flag of the ``--set`` family, in order.
         contents: by a file's name, its content where that is known already and not to be read.
+        options: the command's own options that stand for values.
+        workload: the workload where nothing names one; "" where something has to.
     """
 
     files: tuple[str, ...] = ()
     sets: tuple[tuple[str, str], ...] = ()
     contents: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    options: tuple[ValueOption, ...] = ()
+    workload: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """A flag of the ``--set`` family, and the paths that it set.
+    """A flag of the ``--set`` family or another that stands for a value, and the paths it set.
 
     Attributes:
         kind: the flag without its dashes.
@@ -113,6 +134,8 @@ def load_sources(sources: Sources, workload: str | None = None) -> Loaded:
         below = overlay(below, document.data)
     user = overlay(below, user)
     layers = (*preset_names.values(), *layers)
+    if not user.get("workload"):
+        workload = workload or sources.workload or None
     workload_name = _workload(user, workload, layers)
     return Loaded(
         workload_name, user, merge(defaults(workload_name), user), tuple(preset_names), layers
@@ -177,6 +200,12 @@ def read(sources: Sources) -> tuple[tuple[ValuesDocument | Flag, ...], dict[str,
         document = load_yaml(data, STDIN_NAME if name.strip() == files.STDIN else name)
         layers.append(document)
         user = overlay(user, document.data)
+    for option in sources.options:
+        value = option.value
+        for key in reversed(option.path):
+            value = {key: value}
+        user = overlay(user, value)
+        layers.append(Flag(option.name, option.text, (option.path,)))
     for kind in strvals.KINDS:
         for text in (text for flag, text in sources.sets if flag == kind):
             set_paths: list[Path] = []

@@ -8,19 +8,23 @@ from typing import TYPE_CHECKING
 import click
 
 from allranks.cli import files, options
+from allranks.cli.workspace import workspace_options
 from allranks.errors import InputError
 from allranks.helm import binary as helm_binary
 from allranks.service import prepare, render
 from allranks.values import gitops
+from allranks.yamlio import dump
 
 if TYPE_CHECKING:
     from allranks.cli.console import Console
+    from allranks.cli.workspace import WorkspaceFlags
     from allranks.values.sources import Sources
 
 
 @click.command("render", short_help="Write the final Kubernetes manifests.")
 @options.release_argument
 @options.values_options
+@workspace_options()
 @options.namespace_option
 @options.inventory_options
 @options.helm_option
@@ -38,6 +42,7 @@ def render_command(
     *,
     name: str,
     sources: Sources,
+    workspace: WorkspaceFlags,
     namespace: str,
     inventory: str | None,
     nodes_from_cluster: bool,
@@ -52,6 +57,8 @@ def render_command(
     are not ours are never touched; ours that are no longer rendered are removed. No private key is
     among them: an MPI job names a Secret instead, and a note says how to make it.
 
+    With --workspace the snapshot of the folder comes first, in ConfigMaps of its own.
+
     \b
     Example:
       allranks render demo -f values.yaml | kubectl apply -f -
@@ -64,7 +71,13 @@ def render_command(
     binary = helm_binary.find(helm)
     loaded = prepared.loaded
     values = gitops.without_private_key(loaded.values, loaded.user, name, namespace)
+    packed = workspace.pack(prepared.loaded.values)
+    if packed is not None:
+        prepared = packed.into(prepared)
     text = render.manifests(prepared, binary, name, namespace, values.values)
+    if packed is not None:
+        parts = packed.transport.manifests(namespace)
+        text = "".join(f"---\n{dump.dump(part)}" for part in parts) + text
     for note in (*prepared.notes, *values.notes):
         console.note(note)
     if output == "-":

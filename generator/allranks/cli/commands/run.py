@@ -19,6 +19,7 @@ from allranks import names
 from allranks.cli import options, status_view
 from allranks.cli.commands import runs
 from allranks.cli.target import target_options
+from allranks.cli.workspace import workspace_options
 from allranks.cluster import crds, paths, permissions
 from allranks.cluster.pod_selection import RankIdentity
 from allranks.errors import (
@@ -42,17 +43,20 @@ if TYPE_CHECKING:
 
     from allranks.cli.console import Console
     from allranks.cli.target import ClusterTarget, Target
-    from allranks.cluster.interface import Rules
+    from allranks.cli.workspace import WorkspaceFlags
+    from allranks.cluster.interface import KubeClient, Rules
     from allranks.helm.releases import ReleaseRef
     from allranks.model.status import RunStatus
     from allranks.service.prepare import PreparedJob
     from allranks.service.render import Rendered
+    from allranks.service.workspace import PackedWorkspace
     from allranks.values.sources import Sources
 
 
 @click.command("run", short_help="Run a job and follow it to its end.")
 @options.release_argument
 @options.values_options
+@workspace_options()
 @target_options
 @options.helm_option
 @click.option("--detach", is_flag=True, help="Return when it has started; it goes on by itself.")
@@ -72,6 +76,7 @@ if TYPE_CHECKING:
     type=click.Path(),
     help="Where the programs start, with --on local. Default: the first values file's folder.",
 )
+@click.option("--dry-run", is_flag=True, help="Show what would be sent and run; start nothing.")
 @options.output_option("text", "json")
 @options.pass_console
 def run_command(
@@ -79,6 +84,7 @@ def run_command(
     *,
     name: str,
     sources: Sources,
+    workspace: WorkspaceFlags,
     target: Target,
     detach: bool,
     replace: bool,
@@ -86,6 +92,7 @@ def run_command(
     timeout: float | None,
     nodes_from_cluster: bool,
     workdir: str | None,
+    dry_run: bool,
     output: str,
 ) -> None:
     """Run the job NAME and follow it to its end.
@@ -96,6 +103,9 @@ def run_command(
     With --on local its pods are processes of this machine, with real torchrun or mpirun, and the
     image is not used. Ctrl-C stops the job.
 
+    With --workspace the folder of code is sent along as it is now, and each pod starts in a copy of
+    it; `allranks show` gives it back.
+
     Each line of the log starts with its rank. The exit code is the job's own: 0, or that of the
     rank that failed first; 130 after Ctrl-C.
 
@@ -104,8 +114,10 @@ def run_command(
       allranks run demo -f values.yaml
       allranks run demo -f values.yaml -n research --detach
       allranks run demo -f values.yaml --on local
+      allranks run demo -f values.yaml --workspace .
     """
     cluster_target = target.cluster_target(console)
+    plan = Plan(detach=detach, replace=replace, logs=logs, timeout=timeout, output=output)
     if cluster_target is None:
         if nodes_from_cluster:
             raise InputError("is for a cluster", path="--nodes-from-cluster", hint="leave it out")
@@ -113,17 +125,12 @@ def run_command(
         prepared = prepare.prepare(
             sources, release=name, namespace=target.local_namespace, is_local=True
         )
+        packed = workspace.pack(prepared.loaded.values, is_local=True)
+        if dry_run:
+            show_dry_run(console, prepared, packed, name, target.local_namespace, output)
+            return
         raise click.exceptions.Exit(
-            run_here(
-                console,
-                prepared,
-                name,
-                target,
-                folder,
-                detach=detach,
-                replace=replace,
-                output=output,
-            )
+            run_here(console, prepared, name, target, folder, plan, packed)
         )
 
     if workdir is not None:
@@ -134,9 +141,12 @@ def run_command(
         )
     fit = prepare.FitTarget("", nodes_from_cluster, target.context, target.kubeconfig)
     prepared = prepare.prepare(sources, release=name, namespace=cluster_target.namespace, fit=fit)
-    plan = Plan(detach=detach, replace=replace, logs=logs, timeout=timeout, output=output)
+    packed = workspace.pack(prepared.loaded.values)
+    if dry_run:
+        show_dry_run(console, prepared, packed, name, cluster_target.namespace, output)
+        return
     raise click.exceptions.Exit(
-        run_on_cluster(console, prepared, cluster_target.home(name), cluster_target, plan)
+        run_on_cluster(console, prepared, cluster_target.home(name), cluster_target, plan, packed)
     )
 
 
@@ -170,10 +180,8 @@ def run_here(
     name: str,
     target: Target,
     folder: Path,
-    *,
-    detach: bool,
-    replace: bool,
-    output: str,
+    plan: Plan,
+    workspace: PackedWorkspace | None = None,
 ) -> int:
     """Start a job here and follow it; return the exit code.
 
@@ -183,23 +191,28 @@ def run_here(
         name: the run.
         target: its namespace, and the helm to use.
         folder: where its programs start.
-        detach: return when it has started.
-        replace: remove a run of the same name first.
-        output: text or json.
+        plan: how to run it.
+        workspace: the folder of code that its pods get a copy of; None for none.
     """
     namespace = target.local_namespace
     binary = helm_binary.find(target.helm)
-    if replace:
+    if workspace is not None:
+        prepared = workspace.into(prepared)
+    if plan.replace:
         _remove(name, namespace)
     local = local_values.values_for_this_machine(prepared.loaded.user, prepared.loaded.values)
     text = render.manifests(prepared, binary, name, namespace, local.values)
     for note in (*prepared.notes, *local.notes):
         console.note(note)
-    job = LocalRun(load.load_all(text), name, namespace, folder)
-    if detach:
-        _started(console, job.start(foreground=False), output)
+    manifests = load.load_all(text)
+    if workspace is not None:
+        console.note(workspace.sentence)
+        manifests = [*workspace.transport.manifests(namespace), *manifests]
+    job = LocalRun(manifests, name, namespace, folder)
+    if plan.detach:
+        _started(console, job.start(foreground=False), plan.output)
         return 0
-    return _to_its_end(console, job, output)
+    return _to_its_end(console, job, plan.output)
 
 
 def working_folder(workdir: str | None, sources: Sources) -> Path:
@@ -338,13 +351,24 @@ def run_on_cluster(
     home: ReleaseRef,
     cluster_target: ClusterTarget,
     plan: Plan,
+    workspace: PackedWorkspace | None = None,
 ) -> int:
     """Install a job and follow it; return the exit code.
+
+    Args:
+        console: where to show it.
+        prepared: its checked values.
+        home: the release.
+        cluster_target: the cluster and namespace.
+        plan: how to run it.
+        workspace: the folder of code that is sent along; None for none.
 
     Raises:
         InputError: the name is taken, or the namespace is not there.
         AllranksError: the cluster does not answer, or forbids it; nothing is left of the run.
     """
+    if workspace is not None:
+        prepared = workspace.into(prepared)
     suspended = bool((prepared.loaded.values.get("runPolicy") or {}).get("suspend"))
     detach = plan.detach or suspended
     # Helm renders in a process of its own, while the cluster is asked here.
@@ -353,9 +377,10 @@ def run_on_cluster(
         rules = cluster_target.cluster.rules(home.namespace)
         rendered = rendering_.result()
     if rules is not None:
-        missing = permissions.missing(
-            rules, permissions.to_run(rendered.objects, follow=not detach)
-        )
+        needs = permissions.to_run(rendered.objects, follow=not detach)
+        if workspace is not None:
+            needs += workspace.transport.needs
+        missing = permissions.missing(rules, needs)
         if missing:
             raise permissions.refusal(cluster_target.cluster.where, home.namespace, missing)
         _check_status(prepared, home, cluster_target, rules)
@@ -363,7 +388,10 @@ def run_on_cluster(
         console.note(note)
     if plan.replace:
         runs.remove(cluster_target.cluster, home)
-    install(console, rendered, home)
+    if workspace is None:
+        install(console, rendered, home)
+    else:
+        _send_and_install(console, rendered, home, cluster_target.cluster, workspace)
     if not detach:
         kinds = tuple({str(manifest.get("kind")) for manifest in rendered.objects})
         return _follow_on_cluster(console, home, cluster_target, plan, kinds)
@@ -393,6 +421,79 @@ def _check_status(
             refusal.problem.message,
             hint=f"{refusal.problem.hint}; or do without its status: --set status.enabled=false",
         )
+
+
+def _send_and_install(
+    console: Console,
+    rendered: Rendered,
+    home: ReleaseRef,
+    cluster: KubeClient,
+    workspace: PackedWorkspace,
+) -> None:
+    """Send a snapshot, install the release, and make it the snapshot's owner.
+
+    Nothing starts before all of the snapshot is there. Where the release does not come, what was
+    sent for it goes again.
+
+    Raises:
+        AllranksError: helm or the cluster refused, in our words.
+    """
+    from allranks.workspace import transport
+
+    sent = workspace.transport.send(cluster, home.namespace)
+    console.note(workspace.sentence if sent.created else f"{workspace.sentence}: sent before")
+    try:
+        install(console, rendered, home)
+    except AllranksError:
+        workspace.transport.withdraw(cluster, home.namespace, sent)
+        raise
+    try:
+        controllers = transport.controllers(cluster, rendered.objects, home.namespace)
+        workspace.transport.own(cluster, home.namespace, controllers)
+        transport.collect(cluster, home.namespace)
+    except AllranksError as error:
+        console.note(
+            f"the snapshot has no owner yet: {error.problem.message}; the next submit in namespace "
+            f"{home.namespace} sees to it"
+        )
+
+
+def show_dry_run(
+    console: Console,
+    prepared: PreparedJob,
+    workspace: PackedWorkspace | None,
+    name: str,
+    namespace: str,
+    output: str,
+) -> None:
+    """Show what would run and what would be sent; nothing is started.
+
+    Args:
+        console: where to show it.
+        prepared: the checked values of the job.
+        workspace: the folder of code; None for none.
+        name: the run's name.
+        namespace: its namespace.
+        output: text or json.
+    """
+    if output == "json":
+        data = {
+            "name": name,
+            "namespace": namespace,
+            "workload": prepared.loaded.workload,
+            "layout": prepared.layout.as_dict(),
+        }
+        if workspace is not None:
+            data["workspace"] = workspace.as_dict()
+        console.json(data)
+        return
+    for note in prepared.notes:
+        console.note(note)
+    console.text(f"{name}  {prepare.summary(prepared)}; nothing was started")
+    if workspace is not None:
+        from allranks.cli import workspace as workspace_view
+
+        workspace_view.show(console, workspace)
 
 
 def install(console: Console, rendered: Rendered, home: ReleaseRef) -> None:

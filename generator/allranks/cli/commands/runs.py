@@ -16,7 +16,9 @@ from allranks.cluster import cleanup, crds, paths, upgrade
 from allranks.cluster.errors import namespace_missing
 from allranks.errors import EXIT_FAILED, EXIT_INTERRUPTED, ForbiddenError, InputError, NotFoundError
 from allranks.helm import releases
+from allranks.k8s.fields import text
 from allranks.model.status import Phase
+from allranks.workspace import transport
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from allranks.cli.target import ClusterTarget, Target
     from allranks.cluster.cleanup import Leftover
     from allranks.cluster.interface import KubeClient
-    from allranks.helm.releases import ReleaseRef
+    from allranks.helm.releases import Release, ReleaseRef
     from allranks.model.status import RunStatus
     from allranks.status.observation import Observation
 
@@ -333,10 +335,17 @@ def delete(cluster: KubeClient, home: ReleaseRef, *, timeout: float) -> DeletedR
     after = cleanup.leftovers(cluster, home.name, home.namespace)
     removed = cleanup.remove(cluster, home.namespace, after)
     upgrade.wait_for_no_pods(cluster, home.name, home.namespace, timeout=timeout)
+    transport.collect(cluster, home.namespace, digest=_code_of(release))
     if not is_release and not removed:
         # All that is left was asked to be kept: there was nothing to do.
         raise missing(cluster, home, volumes=tuple(item for item in after if item.keep))
     return DeletedRun(is_release, removed, tuple(item for item in after if item.keep), unserved)
+
+
+def _code_of(release: Release | None) -> str:
+    """The digest of the workspace that a release was started with; "" where there is none."""
+    values = {} if release is None else release.values
+    return text(values, "workspace", "snapshot", "digest")
 
 
 def remove(cluster: KubeClient, home: ReleaseRef) -> None:

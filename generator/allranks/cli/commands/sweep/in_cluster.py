@@ -157,18 +157,8 @@ def _values(flags: dict[str, Any]) -> dict[str, Any]:
     from allranks.values.sources import Sources
 
     files = (flags["runner"],) if flags["runner"] else ()
-    return charts.resolve(
-        Sources(files=files), names.SWEEP_RUNNER, {"image": _image(flags["image"])}
-    )
-
-
-def _image(image: str) -> dict[str, str]:
-    """Return an image reference as the chart's values."""
-    rest, _, digest = image.partition("@")
-    folder, slash, last = rest.rpartition("/")
-    base, _, tag = last.partition(":")
-    parts = {"repository": f"{folder}{slash}{base}", "tag": tag, "digest": digest}
-    return {key: text for key, text in parts.items() if text}
+    image = {key: text for key, text in options.image_values(flags["image"]).items() if text}
+    return charts.resolve(Sources(files=files), names.SWEEP_RUNNER, {"image": image})
 
 
 def _detached(console: Console, store: SecretsBackend, output: str) -> int:

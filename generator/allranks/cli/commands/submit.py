@@ -1,0 +1,394 @@
+"""`allranks submit`: the folder that a person stands in, as a job of a cluster, without an image build.
+
+It is `run` with the values on the command line: the command, the size and the environment are its
+own options, the folder of code is sent along, and a name is found where none is given.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from allranks import names
+from allranks.cli import options
+from allranks.cli import workspace as workspace_flags
+from allranks.cli.target import target_options
+from allranks.errors import ApiError, InputError, NameTakenError
+from allranks.values.sources import ValueOption
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from allranks.cli.commands.run import Plan
+    from allranks.cli.console import Console
+    from allranks.cli.target import ClusterTarget, Target
+    from allranks.cli.workspace import WorkspaceFlags
+    from allranks.service.workspace import PackedWorkspace
+    from allranks.values.sources import Sources
+
+END_OF_OPTIONS = "--"
+_WORKLOAD = "torchrun"
+_STEM_LENGTH = 30
+_SUFFIX_DIGITS = 4
+# So many names are tried where others take them at the same moment.
+_NAMES_TRIED = 8
+_PYTHON = re.compile(r"python[0-9.]*")
+# Programs that only start another one, and are no name for a run.
+_STARTERS = frozenset({"env", "bash", "sh", "torchrun", "accelerate", "uv", "nohup", "time"})
+
+
+class WithCommandLine(click.Command):
+    """A command whose last words, after ``--``, are the command line of another program."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse what stands before ``--``, and keep what follows word for word."""
+        command: list[str] = []
+        if END_OF_OPTIONS in args:
+            at = args.index(END_OF_OPTIONS)
+            args, command = args[:at], args[at + 1 :]
+        rest = super().parse_args(ctx, args)
+        extra = tuple(ctx.params.get("command") or ())
+        if extra and not ctx.resilient_parsing:
+            raise InputError(
+                f"{extra[0]!r} is neither an option nor the run's name",
+                hint="write the command after --, as in "
+                f"`{ctx.command_path} {END_OF_OPTIONS} python train.py`",
+            )
+        ctx.params["command"] = tuple(command)
+        return rest
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What the options of `submit` say about the job.
+
+    Attributes:
+        command: the words after ``--``.
+        gpus: how many GPUs in all; None where the values say it.
+        nodes: how many nodes; None where the values say it.
+        env: ``NAME=value`` each.
+        image: the image; "" where the values name it.
+    """
+
+    command: tuple[str, ...] = ()
+    gpus: int | None = None
+    nodes: int | None = None
+    env: tuple[str, ...] = ()
+    image: str = ""
+
+    def value_options(self) -> tuple[ValueOption, ...]:
+        """The same as options that stand for values.
+
+        Raises:
+            InputError: one of them cannot be.
+        """
+        values = []
+        if self.command:
+            text = " ".join(self.command)
+            values.append(ValueOption("", text, ("command",), list(self.command)))
+            # The words of a values file belong to the command of that file.
+            values.append(ValueOption("", text, ("args",), []))
+        for name, number in (("gpus", self.gpus), ("nodes", self.nodes)):
+            if number is not None:
+                values.append(ValueOption(name, str(number), (name,), number))
+        values += [_variable(text) for text in self.env]
+        if self.image:
+            # All parts: a digest of a values file is of another image.
+            values += [
+                ValueOption("image", self.image, ("image", key), value)
+                for key, value in options.image_values(self.image).items()
+            ]
+        return tuple(values)
+
+
+def _variable(text: str) -> ValueOption:
+    """An environment variable of --env.
+
+    Raises:
+        InputError: it is no NAME=value, or the value looks like a secret.
+    """
+    from allranks.workspace import secrets
+
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise InputError(
+            f"{name!r} has no value" if name else "has no name",
+            path="--env",
+            hint=f"write --env {name or 'NAME'}=value",
+        )
+    secret = next(iter(secrets.by_content(name, text.encode(errors="replace"))), None)
+    if secret is not None:
+        raise InputError(
+            f"the value looks like {secret.rule}, and all who may read the run's objects could "
+            "read it",
+            path=f"--env {name}",
+            hint="put it into a Secret, and name that in a values file: "
+            f"env: {{{name}: {{valueFrom: {{secretKeyRef: {{name: SECRET, key: KEY}}}}}}}}; "
+            f"--set-string env.{name}=… sends it all the same",
+        )
+    return ValueOption("env", f"{name}=…", ("env", name), value)
+
+
+def job_options(function: Any) -> Any:
+    """Add the options of a job that is described on the command line; they come as they are."""
+    for option in reversed(
+        (
+            click.option(
+                "--gpus",
+                type=click.IntRange(min=0),
+                metavar="N",
+                help="How many GPUs in all; they are spread over nodes by nodeShape.",
+            ),
+            click.option(
+                "--nodes",
+                type=click.IntRange(min=1),
+                metavar="N",
+                help="How many nodes (pods), in place of --gpus.",
+            ),
+            click.option(
+                "--env",
+                multiple=True,
+                metavar="NAME=VALUE",
+                help="Set an environment variable. No secrets: those belong in a Secret. "
+                "May be repeated.",
+            ),
+            click.option("--image", default="", metavar="IMAGE", help="The image to run it in."),
+        )
+    ):
+        function = option(function)
+    return function
+
+
+@click.command("submit", cls=WithCommandLine, short_help="Run the folder you stand in as a job.")
+@click.argument("name", required=False, default="")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND...")
+@job_options
+@click.option("--name", "named", default="", metavar="NAME", help="The run's name, as NAME is.")
+@options.optional_values_options
+@workspace_flags.workspace_options(".")
+@target_options
+@options.helm_option
+@click.option("--detach", is_flag=True, help="Return when it has started; it goes on by itself.")
+@click.option("--replace", is_flag=True, help="Remove a run of the same name first.")
+@click.option(
+    "--logs",
+    type=click.Choice(["lead", "all", "none"]),
+    default="lead",
+    show_default=True,
+    help="Which logs to show: 'lead' is rank 0's or the launcher's. On a cluster.",
+)
+@options.timeout_option("Stop following after this time; the job goes on. On a cluster.")
+@click.option("--dry-run", is_flag=True, help="Show what would be sent and run; start nothing.")
+@options.output_option("text", "json")
+@options.pass_console
+def submit_command(
+    console: Console,
+    *,
+    name: str,
+    command: tuple[str, ...],
+    named: str,
+    gpus: int | None,
+    nodes: int | None,
+    env: tuple[str, ...],
+    image: str,
+    sources: Sources,
+    workspace: WorkspaceFlags,
+    target: Target,
+    detach: bool,
+    replace: bool,
+    logs: str,
+    timeout: float | None,
+    dry_run: bool,
+    output: str,
+) -> None:
+    """Run COMMAND with the code of this folder, and follow it.
+
+    The folder is sent as it is now: what git or .allranksignore ignores stays out, and so do
+    environments, caches and secrets; --dry-run shows what goes. Each pod starts in a copy of it. The
+    image needs Python and what the code imports, not the code.
+
+    Values files and --set describe all else, as for `allranks run`; the options here come on top
+    of the files. The workload is torchrun unless the values name another. NAME is made of the
+    command where none is given.
+
+    \b
+    Example:
+      allranks submit --gpus 16 -f team.yaml -- python train.py --lr 1e-5
+      allranks submit tuning --nodes 2 --image my/trainer:1.0 --detach -- python tune.py
+      allranks submit --dry-run -f team.yaml -- python train.py
+      allranks submit --on local --nodes 2 -- python train.py
+    """
+    from allranks.cli.commands.run import Plan
+
+    if name and named and name != named:
+        raise InputError(
+            f"the run is called {name} and {named}", path="--name", hint="give one of the two"
+        )
+    plan = Plan(detach=detach, replace=replace, logs=logs, timeout=timeout, output=output)
+    job = Job(command, gpus, nodes, env, image)
+    raise click.exceptions.Exit(
+        submit(
+            console, job, sources, workspace, target, plan, name=name or named, dry_run=dry_run
+        )
+    )
+
+
+def submit(
+    console: Console,
+    job: Job,
+    sources: Sources,
+    workspace: WorkspaceFlags,
+    target: Target,
+    plan: Plan,
+    *,
+    name: str = "",
+    dry_run: bool = False,
+) -> int:
+    """Submit a job; return the exit code.
+
+    Args:
+        console: where to show it.
+        job: what the options say about it.
+        sources: values files and the `--set` family.
+        workspace: the folder of code.
+        target: where it runs.
+        plan: how to run it.
+        name: the run's name; "" finds one.
+        dry_run: show what would be sent and run; start nothing.
+
+    Raises:
+        InputError: the values or the folder are wrong, or the name is taken.
+        AllranksError: the cluster does not answer, or forbids it.
+    """
+    from allranks.cli.commands import run
+    from allranks.service import prepare
+    from allranks.values.sources import load_sources
+
+    sources = replace(
+        sources, options=(*sources.options, *job.value_options()), workload=_WORKLOAD
+    )
+    cluster_target = target.cluster_target(console)
+    is_local = cluster_target is None
+    namespace = target.local_namespace if cluster_target is None else cluster_target.namespace
+    sources = _read_once(sources)
+    loaded = load_sources(sources)
+    _check_command(loaded.values)
+    packed = workspace.pack(loaded.values, is_local=is_local)
+    assert packed is not None  # noqa: S101 - submit has a folder always
+    wanted = name or _name_of(loaded.values, loaded.user, packed)
+    taken = () if name or dry_run else _taken(namespace, cluster_target)
+    for number in range(1, _NAMES_TRIED + 1):
+        free = wanted if name else _free(wanted, taken)
+
+        ready = prepare.prepare(sources, release=free, namespace=namespace, is_local=is_local)
+        if dry_run:
+            run.show_dry_run(console, ready, packed, free, namespace, plan.output)
+            return 0
+        if cluster_target is None:
+            folder = Path(packed.snapshot.folder)
+            return run.run_here(console, ready, free, target, folder, plan, packed)
+        if not name:
+            console.note(f"the run is called {free}")
+        try:
+            return run.run_on_cluster(
+                console, ready, cluster_target.home(free), cluster_target, plan, packed
+            )
+        except NameTakenError:
+            # Somebody took the name that was free a moment ago.
+            if name or number == _NAMES_TRIED:
+                raise
+            taken = (*taken, free)
+    raise AssertionError  # the loop returns or raises
+
+
+def _read_once(sources: Sources) -> Sources:
+    """The same sources, with standard input read: they are loaded more than once."""
+    from allranks.values import files
+
+    piped = [file for file in sources.files if file.strip() == files.STDIN]
+    if len(piped) != 1 or piped[0] in sources.contents:
+        return sources
+    contents = {**sources.contents, piped[0]: files.read(piped[0])}
+    return replace(sources, contents=contents)
+
+
+def _check_command(values: Any) -> None:
+    """Refuse a job that has nothing to run, in the words of this command."""
+    if values.get("workload") == "sweep":
+        raise InputError(
+            "submit runs one job, and the values describe a sweep",
+            path="workload",
+            hint=f"`{names.CLI} sweep run NAME -f FILE --workspace .` sends the folder for all of "
+            "its trials",
+        )
+    if not values.get("command") and not values.get("script"):
+        raise InputError(
+            "the command is missing",
+            hint=f"write it after --, as in `{names.CLI} submit --gpus 8 -- python train.py`",
+        )
+
+
+# --- names ----------------------------------------------------------------------------------------
+
+
+def _name_of(values: Any, user: Any, workspace: PackedWorkspace) -> str:
+    """A name for a run: what it runs, and some digits of all that it is made of.
+
+    The same folder with the same command and values has the same name, so that a run is recognized.
+    """
+    words = [str(word) for word in values.get("command") or ()]
+    stem = _slug(_program(words)) or _slug(Path(workspace.snapshot.folder).name) or "run"
+    content = json.dumps([workspace.snapshot.digest, user], sort_keys=True, default=str)
+    digits = hashlib.sha256(content.encode(errors="replace")).hexdigest()
+    return f"{stem}-{digits[:_SUFFIX_DIGITS]}"
+
+
+def _program(words: Sequence[str]) -> str:
+    """The word that says what a command line runs: ``train`` of ``python -u train.py --lr 1``."""
+    script = next((word for word in words if word.endswith(".py")), "")
+    if script:
+        return Path(script).stem
+    for word, following in zip(words, words[1:], strict=False):
+        if word == "-m":
+            parts = following.split(".")
+            return parts[-2] if parts[-1] == "__main__" and len(parts) > 1 else parts[-1]
+    first = Path(words[0]).name if words else ""
+    return "" if _PYTHON.fullmatch(first) or first in _STARTERS else Path(first).stem
+
+
+def _slug(text: str) -> str:
+    slug = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:_STEM_LENGTH].strip("-")
+    return slug if slug[:1].isalpha() else ""
+
+
+def _free(wanted: str, taken: Iterable[str]) -> str:
+    """The name, or the first of ``NAME-2``, ``NAME-3`` … that is free."""
+    taken = set(taken)
+    name, number = wanted, 1
+    while name in taken:
+        number += 1
+        name = f"{wanted}-{number}"
+    return name
+
+
+def _taken(namespace: str, cluster_target: ClusterTarget | None) -> tuple[str, ...]:
+    """The names that runs of a namespace have; () where the user may not look."""
+    if cluster_target is None:
+        from allranks.local import runs as local_runs
+
+        return tuple(run.name for run in local_runs.list_runs() if run.namespace == namespace)
+    from allranks.cluster import paths
+
+    try:
+        records = cluster_target.cluster.list(
+            paths.SECRETS, namespace=namespace, label_selector="owner=helm", metadata_only=True
+        )
+    except ApiError:
+        return ()
+    return tuple(str((item["metadata"].get("labels") or {}).get("name")) for item in records)

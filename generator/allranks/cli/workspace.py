@@ -1,0 +1,134 @@
+"""The options of commands that send a folder of code, and what they print about it."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from allranks.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from allranks.cli.console import Console
+    from allranks.service.workspace import PackedWorkspace
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceFlags:
+    """What the command line says about the workspace.
+
+    Attributes:
+        folder: of --workspace; "" for none.
+        include: of --include: paths that are sent although a rule keeps them out.
+    """
+
+    folder: str = ""
+    include: tuple[str, ...] = ()
+
+    def pack(
+        self, values: Mapping[str, Any], *, is_local: bool = False
+    ) -> PackedWorkspace | None:
+        """Take and pack the snapshot; None where there is no workspace.
+
+        Args:
+            values: the values of the job, with its chart's defaults.
+            is_local: it is for a run on this machine.
+
+        Raises:
+            InputError: the folder cannot be sent as it is, or not by the way that was asked for.
+        """
+        if not self.folder:
+            if self.include:
+                raise InputError(
+                    "is about a workspace, and there is none",
+                    path="--include",
+                    hint="name the folder with --workspace",
+                )
+            return None
+        from allranks.service import workspace
+
+        return workspace.pack(self.folder, self.include, values, is_local=is_local)
+
+
+def workspace_options(default: str = "") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add --workspace and --include; the command gets them as `workspace`.
+
+    Args:
+        default: the folder where none is named; "" is no workspace.
+    """
+    usual = "Default: the current folder." if default else "Default: none; the image has the code."
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def with_workspace(*args: Any, **options: Any) -> Any:
+            folder, include = options.pop("workspace"), options.pop("include")
+            if folder == "":
+                raise InputError("is empty", path="--workspace", hint="name a folder, such as .")
+            flags = WorkspaceFlags(folder or default, include)
+            return function(*args, workspace=flags, **options)
+
+        command = click.option(
+            "--include",
+            multiple=True,
+            metavar="PATH",
+            help="Send this path of the workspace whatever rule keeps it out. May be repeated.",
+        )(with_workspace)
+        return click.option(
+            "--workspace",
+            metavar="DIR",
+            type=click.Path(),
+            help=f"The folder of code to send along; each pod gets a copy. {usual}",
+        )(command)
+
+    return decorate
+
+
+_PATHS_SHOWN = 5
+
+
+def show(console: Console, packed: PackedWorkspace) -> None:
+    """Show what goes, its largest files, and what stays out because of which rule.
+
+    Args:
+        console: where to show it.
+        packed: the workspace.
+    """
+    from allranks.humanize import list_some, plural
+    from allranks.service.workspace import size
+
+    report = packed.report
+    console.text("")
+    console.text(f"workspace {report.folder}")
+    counts = [plural(report.files, "file"), plural(report.folders, "folder")]
+    if report.links:
+        counts.append(plural(report.links, "link"))
+    console.text(
+        f"  goes      {', '.join(counts)}; {size(report.size)}, {size(report.packed)} as "
+        f"{report.compression}"
+    )
+    console.text(f"  by        {report.way.via}: {report.way.reason}")
+    console.text(f"  digest    {report.digest}")
+    if report.revision is not None:
+        on = f" on {report.revision.branch}" if report.revision.branch else ""
+        differs = ", and the folder differs from it" if report.revision.is_dirty else ""
+        console.text(f"  commit    {report.revision.commit}{on}{differs}")
+    console.text("")
+    console.text("the largest files")
+    console.table(
+        ["SIZE", "PATH"],
+        [(size(file.size), file.path) for file in report.largest_files],
+        right=["SIZE"],
+    )
+    if not report.excluded:
+        return
+    console.text("")
+    console.text("stays out")
+    console.table(
+        ["RULE", "PATHS"],
+        [(rule, list_some(paths, _PATHS_SHOWN)) for rule, paths in report.excluded.items()],
+        wrap="PATHS",
+    )

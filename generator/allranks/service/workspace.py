@@ -1,0 +1,90 @@
+"""A workspace on its way: the snapshot of a folder, packed, and how it is sent."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from allranks.humanize import plural
+from allranks.workspace import archive as archives
+from allranks.workspace import report as reports
+from allranks.workspace import snapshot as snapshots
+from allranks.workspace import ways
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from allranks.service.prepare import PreparedJob
+    from allranks.workspace.model import Snapshot
+    from allranks.workspace.report import Report
+    from allranks.workspace.ways import SnapshotTransport
+
+
+@dataclass(frozen=True, slots=True)
+class PackedWorkspace:
+    """The snapshot of a folder, ready to be sent.
+
+    Attributes:
+        snapshot: what goes.
+        report: the same in numbers, and how it goes.
+        transport: what sends it.
+    """
+
+    snapshot: Snapshot
+    report: Report
+    transport: SnapshotTransport
+
+    @property
+    def sentence(self) -> str:
+        """What is sent and how, in a line."""
+        report = self.report
+        parts = f"{report.way.parts} ConfigMaps" if report.way.parts > 1 else "a ConfigMap"
+        how = parts if report.way.via == "configMap" else report.way.via
+        files = plural(report.files, "file")
+        return f"code: {files}, {size(report.packed)} packed, as {how} {report.name}"
+
+    def into(self, prepared: PreparedJob) -> PreparedJob:
+        """The job with this workspace."""
+        return replace(prepared, snapshot=self.transport.values())
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it as JSON-ready data."""
+        return asdict(self.report)
+
+
+def pack(
+    folder: str, include: Sequence[str], values: Mapping[str, Any], *, is_local: bool = False
+) -> PackedWorkspace:
+    """Take the snapshot of a folder, and choose the way that it goes.
+
+    Args:
+        folder: the workspace.
+        include: paths that go whatever rule keeps them out.
+        values: the values of the job, with its chart's defaults.
+        is_local: it is for a run on this machine, which needs neither a registry nor a claim.
+
+    Raises:
+        InputError: the folder cannot be sent as it is, or not by the way that the values ask for.
+    """
+    settings = values.get("workspace") or {}
+    via, registry = str(settings.get("via") or ""), str(settings.get("registry") or "")
+    if is_local:
+        via, registry = "", ""
+    snapshot = snapshots.take(Path(folder), include=include)
+    archive = archives.pack(snapshot)
+    report = reports.report(snapshot, archive, via=via, registry=registry)
+    return PackedWorkspace(snapshot, report, ways.way(report.way.via, snapshot, archive))
+
+
+_KIB = 1024
+_UNITS = ("bytes", "KiB", "MiB", "GiB")
+
+
+def size(count: int) -> str:
+    """A number of bytes for a person: ``131 KiB``."""
+    number, unit = float(count), 0
+    while number >= _KIB and unit < len(_UNITS) - 1:
+        number, unit = number / _KIB, unit + 1
+    text = f"{number:.0f}" if number >= 10 or not unit else f"{number:.1f}"  # noqa: PLR2004 - two digits
+    return f"{text} {_UNITS[unit]}"
