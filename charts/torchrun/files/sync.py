@@ -253,17 +253,23 @@ def receive(workspace, stream):
     return ""
 
 
-def activate(workspace, generation, seconds):
+def staged(workspace, generation, digest):
+    """The offer that was received under a generation; None where it is not there, or another's."""
+    offer = read_offer(workspace.of(generation) / "offer.json")
+    return offer if offer is not None and offer.digest == digest else None
+
+
+def activate(workspace, generation, digest, seconds):
     """Have the launcher take a staged offer, and wait until its code is in place.
 
     Returns:
         An empty text, or why it is not.
     """
-    offer = read_offer(workspace.of(generation) / "offer.json")
+    offer = staged(workspace, generation, digest)
     if offer is not None:
         write(workspace.wanted_path, offer.text())
     elif workspace.active() < generation:
-        return "generation %d was never received here" % generation
+        return "generation %d was not received here" % generation
     deadline = time.monotonic() + seconds
     while workspace.active() < generation:
         if time.monotonic() > deadline:
@@ -365,10 +371,11 @@ def main(argv):
     if command == "receive":
         problem = receive(workspace, sys.stdin.buffer)
     elif command == "activate":
-        problem = activate(workspace, int(argv[1]), float(argv[2]))
+        problem = activate(workspace, int(argv[1]), argv[2], float(argv[3]))
     elif command == "drop":
-        workspace.drop(int(argv[1]))
         problem = ""
+        if staged(workspace, int(argv[1]), argv[2]):
+            workspace.drop(int(argv[1]))
     else:
         problem = "there is no command %r" % command
     print(json.dumps({"problem": problem, "active": workspace.active()}))

@@ -29,9 +29,7 @@ class WorkspaceFlags:
     folder: str = ""
     include: tuple[str, ...] = ()
 
-    def pack(
-        self, values: Mapping[str, Any], *, is_local: bool = False
-    ) -> PackedWorkspace | None:
+    def pack(self, values: Mapping[str, Any], *, is_local: bool = False) -> PackedWorkspace | None:
         """Take and pack the snapshot; None where there is no workspace.
 
         Args:

@@ -63,9 +63,7 @@ _PATHS = {
 _SHOWN = 4
 _LABEL_DIGITS = 12
 # What sending needs; the charts' own ConfigMap needs the same.
-NEEDS = tuple(
-    permissions.Need(verb, paths.CONFIG_MAPS) for verb in ("get", "create", "patch")
-)
+NEEDS = tuple(permissions.Need(verb, paths.CONFIG_MAPS) for verb in ("get", "create", "patch"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -410,9 +408,7 @@ def _judge(cluster: KubeClient, namespace: str, metadata: Manifest, use: _Use) -
     listed = {owner["uid"] for owner in owners}
     missing = [user for user in users if user["uid"] not in listed]
     if missing:
-        _add_owners(
-            cluster, str(metadata["name"]), namespace, missing, time.monotonic() + PATIENCE
-        )
+        _add_owners(cluster, str(metadata["name"]), namespace, missing, time.monotonic() + PATIENCE)
     if users or alive:
         return False
     return _delete(cluster, metadata, namespace)

@@ -129,9 +129,7 @@ def run_command(
         if dry_run:
             show_dry_run(console, prepared, packed, name, target.local_namespace, output)
             return
-        raise click.exceptions.Exit(
-            run_here(console, prepared, name, target, folder, plan, packed)
-        )
+        raise click.exceptions.Exit(run_here(console, prepared, name, target, folder, plan, packed))
 
     if workdir is not None:
         raise InputError(

@@ -233,9 +233,7 @@ def submit_command(
     plan = Plan(detach=detach, replace=replace, logs=logs, timeout=timeout, output=output)
     job = Job(command, gpus, nodes, env, image)
     raise click.exceptions.Exit(
-        submit(
-            console, job, sources, workspace, target, plan, name=name or named, dry_run=dry_run
-        )
+        submit(console, job, sources, workspace, target, plan, name=name or named, dry_run=dry_run)
     )
 
 
@@ -270,9 +268,7 @@ def submit(
     from allranks.service import prepare
     from allranks.values.sources import load_sources
 
-    sources = replace(
-        sources, options=(*sources.options, *job.value_options()), workload=_WORKLOAD
-    )
+    sources = replace(sources, options=(*sources.options, *job.value_options()), workload=_WORKLOAD)
     cluster_target = target.cluster_target(console)
     is_local = cluster_target is None
     namespace = target.local_namespace if cluster_target is None else cluster_target.namespace
