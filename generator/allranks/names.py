@@ -195,6 +195,20 @@ TRIAL = f"{DOMAIN}/trial"  # on helm's record of a trial: its number; a label, a
 SWEEP_ID = f"{DOMAIN}/sweep-id"
 SWEEP_BY = f"{DOMAIN}/begun-by"
 PROGRESS = f"{DOMAIN}/progress"  # on pods: how far the training is
+
+# A workspace's snapshot: the label by which its objects are told from others, and which of them
+# belong together; what a controller and its pods were started with; what else stands on the objects.
+WORKSPACE = f"{DOMAIN}/workspace"  # the first twelve digits of the digest
+WORKSPACE_DIGEST = f"{DOMAIN}/workspace-digest"  # sha256: and all 64
+WORKSPACE_COMMIT = f"{DOMAIN}/workspace-commit"
+WORKSPACE_BRANCH = f"{DOMAIN}/workspace-branch"
+WORKSPACE_DIRTY = f"{DOMAIN}/workspace-dirty"  # "true" where the folder differed from the commit
+WORKSPACE_ARCHIVE = f"{DOMAIN}/workspace-archive"  # the digest of the archive
+WORKSPACE_COMPRESSION = f"{DOMAIN}/workspace-compression"  # gzip | xz
+WORKSPACE_PART = f"{DOMAIN}/workspace-part"  # which piece it is, of how many: "0/3"
+WORKSPACE_PREFIX = "ws-"  # of the names of these objects
+WORKSPACE_ARCHIVE_KEY = "archive"  # of a ConfigMap: the piece of the archive
+WORKSPACE_DIFF_KEY = "diff.gz"  # of the first one: how the folder differed from the commit
 MASTER = f"{DOMAIN}/master"  # on an ElasticJob: own | given | external
 MASTER_EXIT_CODE = f"{DOMAIN}/master-exit-code"  # how an external master ended
 EDIT = f"{DOMAIN}/edit"  # on a plan: the counts in its job's spec that it was made of, as JSON

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from allranks import names
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -88,7 +90,7 @@ class Snapshot:
     @property
     def name(self) -> str:
         """Its name in a cluster: `ws-` and the first twelve digits of the digest."""
-        return f"ws-{self.digest.removeprefix('sha256:')[:12]}"
+        return f"{names.WORKSPACE_PREFIX}{self.digest.removeprefix('sha256:')[:12]}"
 
     @property
     def size(self) -> int:

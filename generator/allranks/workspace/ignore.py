@@ -1,0 +1,431 @@
+"""Which paths of a workspace stay out, and because of which rule.
+
+For each path the first of these that says anything decides: the person's own `.allranksignore`
+files, the deepest first; what is named here, which is never code; git's rules, or, where git does
+not work, the `.gitignore` files. What is below a folder that stays out is never looked at, so that a
+data set beside the code costs nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from allranks.errors import InputError, Problem
+from allranks.humanize import plural
+from allranks.workspace import git, patterns
+from allranks.workspace.model import Excluded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from contextlib import ExitStack
+
+    from allranks.workspace.git import Repository
+    from allranks.workspace.patterns import PatternFile
+
+IGNORE_FILE = ".allranksignore"
+_GITIGNORE = ".gitignore"
+# What a rule of ours begins with; those of a person begin with the file that they stand in.
+DEFAULT = "default "
+
+# Folders (or files, or links) that are made by tools and never code, wherever they lie.
+_NEVER = frozenset(
+    (
+        *(git.GIT_FOLDER, ".hg", ".svn", ".bzr", ".jj", "CVS"),
+        *("__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis"),
+        *(".ipynb_checkpoints", ".tox", ".nox", ".venv", "node_modules", ".DS_Store", "Thumbs.db"),
+    )
+)
+# Folders that are made by tools, unless they are packages of Python of the same name.
+_UNLESS_PACKAGE = frozenset(("venv", "wandb", "mlruns", "checkpoints"))
+_PACKAGE = "__init__.py"
+# What lies at the top of an environment of Python, and of one of conda.
+_ENVIRONMENT = ("pyvenv.cfg", "conda-meta")
+# Beginnings and endings of files that are made by tools.
+_STARTS = ("._", ".#")
+_ENDS = (".pyc", ".pyo", ".swp", "~")
+
+# Deeper or more than this is no code. Both bound what a mistaken --workspace / costs.
+DEPTH_MAX = 100
+ENTRIES_MAX = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A path that goes.
+
+    Attributes:
+        path: below the workspace.
+        status: as `lstat` gives it.
+        is_tracked: whether git has it; True outside of git.
+    """
+
+    path: str
+    status: os.stat_result
+    is_tracked: bool = True
+
+
+@dataclass(slots=True)
+class Tree:
+    """What a walk over a workspace comes upon.
+
+    Attributes:
+        paths: what goes, in no order.
+        excluded: what stays out, in no order.
+        problems: what could not be looked at.
+        repository: the work tree of the workspace itself; None where git is not asked.
+    """
+
+    paths: list[Item] = field(default_factory=list)
+    excluded: list[Excluded] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    repository: Repository | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    """A folder that is to be read, and the rules that hold in it.
+
+    Attributes:
+        path: below the workspace, with a slash at its end; "" for the workspace.
+        depth: how many folders it lies in.
+        status: as `lstat` gives it; None for the workspace.
+        own: `.allranksignore` files, the deepest last.
+        repository: the work tree that it lies in; None where git is not asked.
+        base: that one's folder, below the workspace and with a slash at its end.
+        files: `.gitignore` files where git is not asked, the deepest last.
+        rule: why it stays out but for what is named in it; "" where it does not.
+        is_named: whether the person named it, or a folder that it lies in.
+        is_taken: whether the person's own rules take it in.
+        unless_package: whether it stays out unless it is a package.
+    """
+
+    path: str
+    depth: int = 0
+    status: os.stat_result | None = None
+    own: tuple[PatternFile, ...] = ()
+    repository: Repository | None = None
+    base: str = ""
+    files: tuple[PatternFile, ...] = ()
+    rule: str = ""
+    is_named: bool = False
+    is_taken: bool = False
+    unless_package: bool = False
+
+
+def default_rule(name: str, *, is_folder: bool) -> str:
+    """The rule by which a name stays out wherever it lies; "" where there is none."""
+    if name in _NEVER:
+        return f"{DEFAULT}{name}{'/' if is_folder else ''}"
+    if not is_folder:
+        for end in _ENDS:
+            if name.endswith(end) and name != end:
+                return f"{DEFAULT}*{end}"
+        for start in _STARTS:
+            if name.startswith(start):
+                return f"{DEFAULT}{start}*"
+    return ""
+
+
+def walk(folder: Path, named: Iterable[str], stack: ExitStack) -> Tree:
+    """Look through a workspace.
+
+    Args:
+        folder: the workspace, resolved.
+        named: paths below it that go whatever a rule says, as the person named them.
+        stack: what ends git's processes.
+
+    Raises:
+        InputError: a file of rules cannot be read, or there is no end of files.
+        ToolError: git gives no answer.
+    """
+    return _Walk(folder, frozenset(named), stack).run()
+
+
+class _Walk:
+    """One walk, level by level, so that git is asked about many paths at once."""
+
+    def __init__(self, folder: Path, named: frozenset[str], stack: ExitStack) -> None:
+        self.folder = folder
+        self.named = named
+        self.above_named = frozenset(
+            path[:end] for path in named for end in range(len(path)) if path[end] == "/"
+        )
+        self.stack = stack
+        self.tree = Tree()
+
+    def run(self) -> Tree:
+        level = [self._root()]
+        self.tree.repository = level[0].repository
+        while level:
+            asked: list[_Question] = []
+            for folder in level:
+                asked += self._read(folder)
+            level = self._settle(asked)
+        return self.tree
+
+    def _root(self) -> _Folder:
+        repository = self._repository(self.folder)
+        if repository is not None and repository.ignores_itself():
+            repository = None  # the person names a folder that git ignores: then its own rules hold
+        files: tuple[PatternFile, ...] = ()
+        if repository is None:
+            files = self._rules_above(git.work_tree(self.folder))
+        return _Folder("", repository=repository, files=files)
+
+    def _repository(self, folder: Path) -> Repository | None:
+        repository = git.repository(folder, self.folder)
+        if repository is not None:
+            self.stack.enter_context(repository)
+        return repository
+
+    def _rules_above(self, top: Path | None) -> tuple[PatternFile, ...]:
+        """The files of rules above a workspace that lies in a work tree, the top's first."""
+        if top is None:
+            return ()
+        places = [(top / git.GIT_FOLDER / "info" / "exclude", top)]
+        parents = [folder for folder in self.folder.parents if folder.is_relative_to(top)]
+        places += [(folder / _GITIGNORE, folder) for folder in reversed(parents)]
+        files = tuple(
+            patterns.read(
+                path,
+                name=os.path.relpath(path, self.folder),
+                lead="".join(f"{part}/" for part in self.folder.relative_to(base).parts),
+            )
+            for path, base in places
+            if path.is_file()
+        )
+        return () if _is_excluded(files, self.folder.relative_to(top).parts) else files
+
+    def _read(self, folder: _Folder) -> list[_Question]:
+        """What a folder holds, once it is sure that it goes."""
+        try:
+            with os.scandir(self.folder / folder.path) as entries:
+                listed = list(entries)
+        except OSError as error:
+            self._complain(folder.path, error)
+            return []
+        names = {entry.name for entry in listed}
+        if folder.path and not folder.is_named:
+            rule = _default_of_contents(folder, names)
+            if rule and not folder.is_taken:
+                self.tree.excluded.append(Excluded(folder.path, rule))
+                return []
+            folder = replace(folder, is_named=bool(rule))
+        if folder.status is not None:
+            self.tree.paths.append(Item(folder.path[:-1], folder.status))
+        if folder.depth >= DEPTH_MAX and listed:
+            self.tree.problems.append(
+                Problem(
+                    folder.path,
+                    f"is nested too deep: code lies in at most {DEPTH_MAX} folders",
+                    f"exclude it in {IGNORE_FILE}",
+                )
+            )
+            return []
+        folder = self._with_rules(folder, names)
+        questions = []
+        for entry in listed:
+            try:
+                status = entry.stat(follow_symlinks=False)
+            except FileNotFoundError:
+                continue  # gone since the folder was listed, as editors do with their own files
+            except OSError as error:
+                self._complain(folder.path + entry.name, error)
+                continue
+            questions.append(_Question(folder, entry.name, status))
+        return questions
+
+    def _with_rules(self, folder: _Folder, names: set[str]) -> _Folder:
+        """A folder with the files of rules that lie in it."""
+        if IGNORE_FILE in names:
+            folder = replace(folder, own=(*folder.own, self._file(folder, IGNORE_FILE)))
+        if folder.path and git.GIT_FOLDER in names:  # a submodule, or a clone within
+            inner = self._repository(self.folder / folder.path)
+            folder = replace(folder, repository=inner, base=folder.path, files=())
+        elif folder.repository is not None and folder.path[len(folder.base) : -1] in (
+            folder.repository.submodules
+        ):
+            folder = replace(folder, repository=None)  # git has nothing to say about its contents
+        if folder.repository is None and _GITIGNORE in names:
+            folder = replace(folder, files=(*folder.files, self._file(folder, _GITIGNORE)))
+        return folder
+
+    def _file(self, folder: _Folder, name: str) -> PatternFile:
+        path = folder.path + name
+        return patterns.read(self.folder / path, name=path, base=folder.path)
+
+    def _settle(self, questions: list[_Question]) -> list[_Folder]:
+        """Decide about paths; the folders among those that go are the next level."""
+        for_git: dict[int, tuple[Repository, list[_Question]]] = {}
+        for question in questions:
+            question.decide(self.named)
+            repository = question.folder.repository
+            if question.is_open and repository is not None:
+                for_git.setdefault(id(repository), (repository, []))[1].append(question)
+        for repository, asked in for_git.values():
+            rules = repository.ignored([question.inner_path for question in asked])
+            for question in asked:
+                question.settle(str(rules.get(question.inner_path, "")))
+        level = []
+        for question in questions:
+            if question.rule and question.path not in self.above_named:
+                slash = "/" if question.is_folder else ""
+                self.tree.excluded.append(Excluded(question.path + slash, question.rule))
+            elif question.is_folder:
+                level.append(question.as_folder())
+            else:
+                self.tree.paths.append(Item(question.path, question.status, question.is_tracked))
+        if len(self.tree.paths) + len(level) > ENTRIES_MAX:
+            raise self._endless()
+        return level
+
+    def _endless(self) -> InputError:
+        counts: dict[str, int] = {}
+        for path in self.tree.paths:
+            top = path.path.partition("/")[0]
+            counts[top] = counts.get(top, 0) + 1
+        largest = max(counts, key=lambda top: counts[top])
+        return InputError(
+            f"holds more than {plural(ENTRIES_MAX, 'file')} that would go; most of them lie in "
+            f"{largest}",
+            path=str(self.folder),
+            hint=f"exclude what is no code in {IGNORE_FILE}, or name the folder of the code",
+        )
+
+    def _complain(self, path: str, error: OSError) -> None:
+        words = error.strerror or str(error)
+        self.tree.problems.append(
+            Problem(
+                path or str(self.folder),
+                f"cannot be read: {words}",
+                f"make it readable, or exclude it in {IGNORE_FILE}",
+            )
+        )
+
+
+@dataclass(slots=True)
+class _Question:
+    """Whether a path goes.
+
+    Attributes:
+        folder: where it lies.
+        name: its name.
+        status: as `lstat` gives it.
+        rule: why it stays out; "" where it does not.
+        is_open: whether git is to be asked.
+        is_named: as of `_Folder`.
+        is_taken: see there.
+        unless_package: see there.
+    """
+
+    folder: _Folder
+    name: str
+    status: os.stat_result
+    rule: str = ""
+    is_open: bool = False
+    is_named: bool = False
+    is_taken: bool = False
+    unless_package: bool = False
+
+    @property
+    def path(self) -> str:
+        return self.folder.path + self.name
+
+    @property
+    def inner_path(self) -> str:
+        """The path as the repository has it."""
+        return self.path[len(self.folder.base) :]
+
+    @property
+    def is_folder(self) -> bool:
+        return stat.S_ISDIR(self.status.st_mode)
+
+    @property
+    def is_tracked(self) -> bool:
+        repository = self.folder.repository
+        if repository is None:
+            return True
+        paths = repository.tracked_folders if self.is_folder else repository.tracked
+        return self.inner_path in paths
+
+    def decide(self, named: frozenset[str]) -> None:
+        """Decide, as far as it goes without git."""
+        if self.path in named:
+            self.is_named = True
+            return
+        if self.folder.rule:
+            self.rule = self.folder.rule
+            return
+        verdict = _verdict(self.folder.own, self.path, is_folder=self.is_folder)
+        if verdict:
+            self.rule = verdict
+            return
+        self.is_taken = verdict is not None
+        self.is_named = self.folder.is_named
+        self.unless_package = self.is_folder and self.name in _UNLESS_PACKAGE
+        self.settle(default_rule(self.name, is_folder=self.is_folder))
+        if self.rule or self.is_named:
+            return
+        if self.folder.repository is not None:
+            self.is_open = not self.is_tracked
+        else:
+            self.settle(_verdict(self.folder.files, self.path, is_folder=self.is_folder) or "")
+
+    def settle(self, rule: str) -> None:
+        """Let a rule hold, unless the person's own rules take the path in."""
+        if rule and self.is_taken:
+            self.is_named = True
+        else:
+            self.rule = rule
+
+    def as_folder(self) -> _Folder:
+        return replace(
+            self.folder,
+            path=f"{self.path}/",
+            depth=self.folder.depth + 1,
+            status=self.status,
+            rule=self.rule,
+            is_named=self.is_named,
+            is_taken=self.is_taken,
+            unless_package=self.unless_package,
+        )
+
+
+def _verdict(files: tuple[PatternFile, ...], path: str, *, is_folder: bool) -> str | None:
+    """The rule by which a path stays out; "" where one takes it in, None where none fits."""
+    for file in reversed(files):
+        match = file.match(path, is_folder=is_folder)
+        if match is not None:
+            return str(match[1]) if match[0] else ""
+    return None
+
+
+def _default_of_contents(folder: _Folder, names: set[str]) -> str:
+    """The rule by which a folder stays out for what lies in it."""
+    name = folder.path[:-1].rpartition("/")[2]
+    if folder.unless_package and _PACKAGE not in names:
+        return f"{DEFAULT}{name}/"
+    marker = next((marker for marker in _ENVIRONMENT if marker in names), "")
+    return f"{DEFAULT}{marker}" if marker else ""
+
+
+def _is_excluded(files: tuple[PatternFile, ...], parts: tuple[str, ...]) -> bool:
+    """Whether files of rules above a workspace exclude it, or a folder that it lies in.
+
+    Args:
+        files: the files, the top's first.
+        parts: the names of the folders from the top of the work tree to the workspace.
+    """
+    for end in range(1, len(parts) + 1):
+        for file in reversed(files):
+            begin = len(parts) - file.lead.count("/")
+            match = file.match_text("/".join((*parts[begin:end], ""))) if begin < end else None
+            if match is not None:
+                if match[0]:
+                    return True
+                break
+    return False

@@ -1,0 +1,224 @@
+"""What a snapshot is made of and how it goes, as data that `--dry-run` shows.
+
+Pure: a snapshot and an archive in, data out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, get_args
+
+from allranks.errors import InputError
+from allranks.humanize import list_some, plural
+from allranks.workspace import archive as archives
+from allranks.workspace.model import Transport
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from allranks.workspace.model import Archive, Entry, Excluded, GitRevision, Snapshot
+
+LARGEST = 10
+AUTO = "auto"
+_WAYS: tuple[Transport, ...] = get_args(Transport)
+_CONFIG_MAPS_BYTES = archives.PART_BYTES * archives.PARTS_MAX
+_EXCLUDE = "exclude in .allranksignore what is no code"
+
+
+@dataclass(frozen=True, slots=True)
+class Sized:
+    """A file or a folder, and what it takes.
+
+    Attributes:
+        path: below the workspace; with a slash at its end where it is a folder.
+        size: bytes before they are packed; of a folder, of all that is below it.
+        files: how many files that is.
+    """
+
+    path: str
+    size: int
+    files: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How a snapshot goes.
+
+    Attributes:
+        via: the way.
+        reason: why this one, in a sentence without a full stop.
+        parts: how many ConfigMaps; 0 by another way.
+    """
+
+    via: Transport
+    reason: str
+    parts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What is shown of a snapshot before it goes.
+
+    Attributes:
+        folder: where it was taken.
+        digest: its digest.
+        name: its name in a cluster.
+        files: how many files go.
+        folders: how many folders.
+        links: how many links.
+        size: bytes of all files, before they are packed.
+        packed: bytes of the archive.
+        compression: how that is compressed.
+        largest_files: the ten largest, the largest first.
+        largest_folders: the ten folders with most in them, the workspace itself left out.
+        excluded: what stays out, by rule.
+        revision: the commit that it stands on.
+        way: how it goes.
+    """
+
+    folder: str
+    digest: str
+    name: str
+    files: int
+    folders: int
+    links: int
+    size: int
+    packed: int
+    compression: str
+    largest_files: tuple[Sized, ...]
+    largest_folders: tuple[Sized, ...]
+    excluded: dict[str, tuple[str, ...]]
+    revision: GitRevision | None
+    way: Way
+
+
+def report(snapshot: Snapshot, archive: Archive, *, via: str = AUTO, registry: str = "") -> Report:
+    """What is shown of a snapshot before it goes.
+
+    Args:
+        snapshot: what goes.
+        archive: the same, packed.
+        via: as of `choose`.
+        registry: see there.
+
+    Raises:
+        InputError: as of `choose`.
+    """
+    kinds = [entry.kind for entry in snapshot.entries]
+    return Report(
+        folder=str(snapshot.folder),
+        digest=snapshot.digest,
+        name=snapshot.name,
+        files=kinds.count("file"),
+        folders=kinds.count("folder"),
+        links=kinds.count("link"),
+        size=snapshot.size,
+        packed=len(archive.data),
+        compression=archive.compression,
+        largest_files=largest_files(snapshot.entries),
+        largest_folders=largest_folders(snapshot.entries),
+        excluded=by_rule(snapshot.excluded),
+        revision=snapshot.revision,
+        way=way(archive, via=via, registry=registry, snapshot=snapshot),
+    )
+
+
+def largest_files(entries: Sequence[Entry], most: int = LARGEST) -> tuple[Sized, ...]:
+    """The largest files, the largest first."""
+    files = sorted(
+        (entry for entry in entries if entry.kind == "file"),
+        key=lambda entry: (-entry.size, entry.path),
+    )
+    return tuple(Sized(entry.path, entry.size) for entry in files[:most])
+
+
+def largest_folders(entries: Sequence[Entry], most: int = LARGEST) -> tuple[Sized, ...]:
+    """The folders with most in them, at any depth, the fullest first."""
+    sizes: dict[str, list[int]] = {}
+    for entry in entries:
+        if entry.kind != "file":
+            continue
+        for end, char in enumerate(entry.path):
+            if char == "/":
+                total = sizes.setdefault(entry.path[: end + 1], [0, 0])
+                total[0] += entry.size
+                total[1] += 1
+    ordered = sorted(sizes.items(), key=lambda item: (-item[1][0], item[0]))
+    return tuple(Sized(path, size, files) for path, (size, files) in ordered[:most])
+
+
+def by_rule(excluded: Sequence[Excluded]) -> dict[str, tuple[str, ...]]:
+    """What stays out, by the rule that keeps it out; sorted by rule, then by path."""
+    rules: dict[str, list[str]] = {}
+    for path in excluded:
+        rules.setdefault(path.rule, []).append(path.path)
+    return {rule: tuple(sorted(rules[rule])) for rule in sorted(rules)}
+
+
+def choose(
+    archive: Archive, *, via: str, registry: str, snapshot: Snapshot | None = None
+) -> Transport:
+    """The way that an archive goes.
+
+    Args:
+        archive: what is sent.
+        via: `workspace.via`: auto, or one of the ways.
+        registry: `workspace.registry`; "" where none is set.
+        snapshot: what was packed, so that an error can name the largest files.
+
+    Raises:
+        InputError: there is no such way, it lacks a registry, or the archive is too large for it.
+    """
+    return way(archive, via=via, registry=registry, snapshot=snapshot).via
+
+
+def way(archive: Archive, *, via: str, registry: str, snapshot: Snapshot | None = None) -> Way:
+    """The same, with the reason.
+
+    Args:
+        archive: as of `choose`.
+        via: see there.
+        registry: see there.
+        snapshot: see there.
+
+    Raises:
+        InputError: as of `choose`.
+    """
+    size, number = len(archive.data), len(archives.parts(archive))
+    words = f"{size:,} bytes when packed"
+    if via not in {"", AUTO, *_WAYS}:
+        raise InputError(
+            f"{via} is no way to send a workspace",
+            path="workspace.via",
+            hint=f"use {AUTO}, {list_some(_WAYS[:-1])} or {_WAYS[-1]}",
+        )
+    if via == "pvc":
+        return Way("pvc", f"{words}; workspace.via asks for a claim")
+    if via == "image":
+        if not registry:
+            raise InputError(
+                "image needs a registry",
+                path="workspace.via",
+                hint="set workspace.registry to one that the nodes can pull from",
+            )
+        return Way("image", f"{words}; workspace.via asks for an image")
+    if number <= archives.PARTS_MAX:
+        fits = "fits into" if number == 1 else "fit into"
+        asked = "; workspace.via asks for it" if via == "configMap" else ""
+        return Way("configMap", f"{words} {fits} {plural(number, 'ConfigMap')}{asked}", number)
+    if registry and via != "configMap":
+        return Way("image", f"{words} are more than {archives.PARTS_MAX} ConfigMaps hold")
+    raise _too_large(size, via, snapshot)
+
+
+def _too_large(size: int, via: str, snapshot: Snapshot | None) -> InputError:
+    largest = largest_files(snapshot.entries) if snapshot is not None else ()
+    listed = [f"{file.path} ({file.size:,} bytes)" for file in largest]
+    words = f"; the largest: {list_some(listed, LARGEST)}" if listed else ""
+    other = "workspace.via: image or pvc" if via == "configMap" else "workspace.via: pvc"
+    return InputError(
+        f"has {size:,} bytes when packed; {plural(archives.PARTS_MAX, 'ConfigMap')} hold at most "
+        f"{_CONFIG_MAPS_BYTES:,}{words}",
+        path="workspace",
+        hint=f"{_EXCLUDE}, or set workspace.registry or {other}",
+    )
