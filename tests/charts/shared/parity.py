@@ -66,10 +66,10 @@ class Parity:
         assert self._rendered(helm, without) != self._rendered(helm, changed)
 
     def check_elsewhere(self, key: str, helm: Any, value: str) -> None:
-        """A key that changes no manifest is refused, or is one of two bounds."""
+        """A key that changes no manifest is refused, or is there for the command line alone."""
         path = tuple(key.split("."))
         changed = copy.deepcopy(self.base)
-        if key.startswith("nodeShape."):
+        if key.startswith(("nodeShape.", "workspace.")):
             put(changed, path, at(self.full, path))
             assert self._rendered(helm, self.base) == self._rendered(helm, changed)
             return
@@ -148,7 +148,19 @@ def merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
 
 # What every workload chart has. GPUs make sizes by GPU matter; a claim needs a size.
 GPUS = {"gpus": 16, "nodes": 0}
+_DIGEST = "sha256:" + "0123456789abcdef" * 4
 FITTING: dict[str, dict[str, Any]] = {
+    "workspace.mountPath": {
+        "workspace": {
+            "snapshot": {
+                "digest": _DIGEST,
+                "archiveDigest": _DIGEST,
+                "compression": "xz",
+                "via": "configMap",
+                "configMaps": ["ws-0"],
+            }
+        }
+    },
     "command": {},
     "script": {"command": [], "script": "print(1)"},
     "gpusPerNode": {},
@@ -205,4 +217,7 @@ ELSEWHERE = {
     "preset": "resolved by the command line; the chart refuses it",
     "nodeShape.cpu": "a bound that the command line checks requests against",
     "nodeShape.memory": "a bound that the command line checks requests against",
+    "workspace.via": "how the command line sends a workspace; what it sent is the snapshot",
+    "workspace.registry": "where the command line pushes a workspace",
+    "workspace.claim": "where the command line puts a workspace",
 }
