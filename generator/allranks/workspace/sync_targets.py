@@ -247,7 +247,7 @@ class LocalPod:
             raise NotFoundError(f"pod {self.name} has ended")
         command = [sys.executable, "-I", "-S", "-B", "-X", "utf8", str(program), *words]
         try:
-            result = subprocess.run(
+            result = subprocess.run(  # noqa: S603 - our own program, in the folder of the run
                 command, input=data, capture_output=True, check=False, env=env, timeout=seconds
             )
         except subprocess.TimeoutExpired as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -74,20 +75,22 @@ def sync_command(
         run = LocalRun.find(name, target.local_namespace)
     else:
         run = ClusterRun.find(cluster_target.cluster, cluster_target.namespace, name)
-    folder = Path(workspace)
-    _sync(console, run, folder, include, timeout, output)
+    code = _Code(Path(workspace), include, timeout)
+    _sync(console, run, code, output)
     if watch:
-        _watch(console, run, folder, include, timeout, output)
+        _watch(console, run, code, output)
 
 
-def _sync(
-    console: Console,
-    run: SyncTarget,
-    folder: Path,
-    include: Sequence[str],
-    seconds: float,
-    output: str,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class _Code:
+    """The code to bring: its folder, secrets that are taken, and how long the pods may take."""
+
+    folder: Path
+    include: Sequence[str]
+    seconds: float
+
+
+def _sync(console: Console, run: SyncTarget, code: _Code, output: str) -> None:
     """Bring what a folder has now; nothing where the pods have it."""
     from allranks.humanize import plural
     from allranks.workspace import archive as archives
@@ -95,7 +98,7 @@ def _sync(
     from allranks.workspace import sync
 
     began = time.monotonic()
-    snapshot = snapshots.take(folder, include=include)
+    snapshot = snapshots.take(code.folder, include=code.include)
     published = run.published()
     fields: dict[str, object] = {"digest": snapshot.digest, "generation": published.generation}
     if snapshot.digest == published.digest:
@@ -109,7 +112,7 @@ def _sync(
     offer = sync.Offer(published.generation + 1, snapshot.digest, archive)
     with console.progress(lambda _: state[-1]):
         state = ["packing"]
-        count = sync.deliver(run, offer, seconds=seconds, say=state.append)
+        count = sync.deliver(run, offer, seconds=code.seconds, say=state.append)
     took = time.monotonic() - began
     if output == "json":
         fields["generation"] = offer.generation
@@ -121,21 +124,14 @@ def _sync(
     )
 
 
-def _watch(
-    console: Console,
-    run: SyncTarget,
-    folder: Path,
-    include: Sequence[str],
-    seconds: float,
-    output: str,
-) -> None:
+def _watch(console: Console, run: SyncTarget, code: _Code, output: str) -> None:
     """Sync after each change until Ctrl-C; a sync that fails is told, and the next is tried."""
     from allranks.workspace import watching
 
-    console.note(f"watching {folder}; Ctrl-C ends this, and the run goes on")
-    for _ in watching.changes(folder):
+    console.note(f"watching {code.folder}; Ctrl-C ends this, and the run goes on")
+    for _ in watching.changes(code.folder):
         try:
-            _sync(console, run, folder, include, seconds, output)
+            _sync(console, run, code, output)
         except AllranksError as error:
             if not run.pods():
                 raise
