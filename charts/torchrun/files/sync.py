@@ -36,7 +36,7 @@ POLL_SECONDS = 0.2
 MOUNT_SECONDS = 2.0  # between two looks at the ConfigMap; the kubelet renews it once a minute
 NEAR_SECONDS = 60.0  # an offer that waits longer to be activated was given up
 SETTLE_SECONDS = 15.0  # for the activation of an offer that every pod has
-HEADER_MAX = 4096
+HEADER_MAX = 512  # bytes of an offer; nothing in so few is nested too deep to be read
 ARCHIVE_MAX = 1 << 20  # bytes, what a ConfigMap holds
 DONE = "allranks-sync-done"  # the last line of an answer: a stream's own end is not to be relied on
 
