@@ -1,4 +1,4 @@
-"""Snapshots of workspaces made by hand: the archive, its ConfigMaps, and the values that name them."""
+"""Snapshots of workspaces made by hand: archives, their ConfigMaps, and values that name them."""
 
 from __future__ import annotations
 

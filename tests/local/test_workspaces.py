@@ -1,4 +1,4 @@
-"""Runs on this machine whose pods have a workspace: the chart's own manifests, and its ConfigMaps."""
+"""Runs on this machine whose pods have a workspace, by the chart's own manifests and ConfigMaps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from allranks.model.status import Phase
 from allranks.yamlio.load import load_all
 from tests import workspaces
 
-from .conftest import container, job, port_base, until
+from .conftest import container, job, port_base
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +35,20 @@ same = os.path.samefile(here, os.getcwd())
 sys.stdout.write(f"rank {rank} has {model.NAME} here {same} {sys.argv[1:]}\\n")
 sys.stdout.flush()
 """
-_FILES = {"train.py": _TRAIN, "model.py": "NAME = 'sent'\n", "bin/hello.sh": "#!/bin/sh\necho hello"}
+# Imports only when it is told to.
+_LATE = """
+import pathlib, time
+print("up", flush=True)
+while not pathlib.Path("{mark}").exists():
+    time.sleep(0.01)
+import model
+print("late", model.NAME, flush=True)
+"""
+_FILES = {
+    "train.py": _TRAIN,
+    "model.py": "NAME = 'sent'\n",
+    "bin/hello.sh": "#!/bin/sh\necho hello",
+}
 
 
 def _sent(**files: str) -> workspaces.Sent:
@@ -68,7 +81,7 @@ def _said(outcome: Outcome) -> list[str]:
 
 @pytest.mark.usefixtures("warm_ranks")
 def test_torchrun_trains_what_was_sent(machine: Machine, chart: Chart) -> None:
-    """Every node has a copy, and starts in it; what stands in the folder of the values is not it."""
+    """Every node has a copy, and starts in it and not in the folder of the values."""
     (machine.workdir / "train.py").write_text("raise SystemExit('the wrong one')")
     port = local_runs.free_port(port_base())
     manifests = chart(
@@ -89,14 +102,10 @@ def test_torchrun_trains_what_was_sent(machine: Machine, chart: Chart) -> None:
 
 def test_a_change_of_the_folder_changes_nothing(machine: Machine, chart: Chart) -> None:
     """What is imported late is what was sent, whatever is edited meanwhile."""
-    late = "import pathlib, time\nprint('up', flush=True)\n" + (
-        "while not pathlib.Path('{}').exists(): time.sleep(0.01)\n"
-        "import model; print('late', model.NAME, flush=True)"
-    )
     mark = machine.workdir / "go"
     source = machine.workdir / "model.py"
     source.write_text("NAME = 'sent'")
-    sent = _sent(**{"late.py": late.format(mark)})
+    sent = _sent(**{"late.py": _LATE.format(mark=mark)})
     handle = machine.start(
         *chart("elastic", sent, command=["python", "late.py"], elastic={"framework": "pytorch"})
     )
@@ -131,7 +140,10 @@ def test_every_role_of_an_elastic_job_has_it(machine: Machine, chart: Chart) -> 
         "elastic",
         _sent(),
         command=["bin/hello.sh"],
-        elastic={"framework": "tensorflow", "roles": {"worker": {"replicas": 2}, "ps": {"replicas": 1}}},
+        elastic={
+            "framework": "tensorflow",
+            "roles": {"worker": {"replicas": 2}, "ps": {"replicas": 1}},
+        },
     )
     outcome = machine.run(*manifests)
     hello = [line.pod for line in outcome.lines if line.text == "hello"]
@@ -152,7 +164,7 @@ def test_trials_of_a_sweep_have_it(machine: Machine, chart: Chart) -> None:
 
 
 def test_a_working_folder_inside(machine: Machine, chart: Chart) -> None:
-    """workingDir may be a folder of the workspace, which is there only when it is unpacked."""
+    """The workingDir may be a folder of the workspace, which is there only when it is unpacked."""
     manifests = chart(
         "elastic",
         _sent(),

@@ -19,6 +19,7 @@ import shutil
 import stat
 import sys
 import tarfile
+from pathlib import Path
 
 EXIT_BROKEN = 217
 # Far above any code; what a few bytes of an archive may grow to is far above these.
@@ -27,7 +28,7 @@ MAX_BYTES = 16 << 30
 CHUNK = 1 << 20
 
 
-class Broken(Exception):
+class BrokenError(Exception):
     """What was sent cannot be unpacked, wherever it is tried."""
 
 
@@ -38,15 +39,15 @@ class Parts:
         folder: the folder that has them.
 
     Raises:
-        Broken: there is none.
+        BrokenError: there is none.
     """
 
     def __init__(self, folder):
         self._paths = []
-        while os.path.exists(os.path.join(folder, "archive.%d" % len(self._paths))):
-            self._paths.append(os.path.join(folder, "archive.%d" % len(self._paths)))
+        while Path(folder, "archive.%d" % len(self._paths)).exists():
+            self._paths.append(Path(folder, "archive.%d" % len(self._paths)))
         if not self._paths:
-            raise Broken("there is no workspace in %s: archive.0 is missing" % folder)
+            raise BrokenError("there is no workspace in %s: archive.0 is missing" % folder)
         self._next = 0
         self._stream = None
 
@@ -56,7 +57,7 @@ class Parts:
             if self._stream is None:
                 if self._next == len(self._paths):
                     return b""
-                self._stream = open(self._paths[self._next], "rb")
+                self._stream = self._paths[self._next].open("rb")
                 self._next += 1
             data = self._stream.read(size)
             if data:
@@ -66,7 +67,7 @@ class Parts:
 
 
 def check_digest(folder, expected):
-    """Raise Broken unless the archive has a digest, `sha256:` and 64 hex digits."""
+    """Raise BrokenError unless the archive has a digest, `sha256:` and 64 hex digits."""
     parts, digest = Parts(folder), hashlib.sha256()
     while True:
         data = parts.read(CHUNK)
@@ -75,7 +76,7 @@ def check_digest(folder, expected):
         digest.update(data)
     actual = "sha256:" + digest.hexdigest()
     if actual != expected:
-        raise Broken(
+        raise BrokenError(
             "the workspace in %s is not what was sent: it has the digest %s, not %s; send it again"
             % (folder, actual, expected)
         )
@@ -89,11 +90,11 @@ def path_inside(name, kind):
         kind: what it is, for the sentence.
 
     Raises:
-        Broken: it leads out of the workspace.
+        BrokenError: it leads out of the workspace.
     """
     parts = [part for part in name.split("/") if part not in ("", ".")]
     if name.startswith("/") or ".." in parts or "\0" in name:
-        raise Broken("the workspace has a %s %r, which is not inside of it" % (kind, name))
+        raise BrokenError("the workspace has a %s %r, which is not inside of it" % (kind, name))
     return parts
 
 
@@ -106,7 +107,7 @@ def extract(parts, compression, staging):
         staging: the folder, empty.
 
     Raises:
-        Broken: it is no such archive, or has what no workspace has.
+        BrokenError: it is no such archive, or has what no workspace has.
         OSError: the entries cannot be written.
     """
     mode = "r|gz" if compression == "gzip" else "r|xz"
@@ -118,16 +119,16 @@ def extract(parts, compression, staging):
                 continue
             key = "/".join(path)
             if key in entries:
-                raise Broken("the workspace has %r twice" % key)
+                raise BrokenError("the workspace has %r twice" % key)
             if any(entries.get("/".join(path[:end]), "d") != "d" for end in range(1, len(path))):
-                raise Broken("the workspace has %r below what is no folder" % key)
+                raise BrokenError("the workspace has %r below what is no folder" % key)
             size += member.size
             if len(entries) >= MAX_ENTRIES or size > MAX_BYTES:
-                raise Broken(
+                raise BrokenError(
                     "the workspace has more than %d entries, or %d GiB; leave data out of it"
                     % (MAX_ENTRIES, MAX_BYTES >> 30)
                 )
-            entries[key] = write(archive, member, key, os.path.join(staging, *path))
+            entries[key] = write(archive, member, key, staging.joinpath(*path))
     check_links([key for key, kind in entries.items() if kind == "l"], staging)
 
 
@@ -136,43 +137,43 @@ def extract_all(folder, compression, staging):
     try:
         extract(Parts(folder), compression, staging)
     except (tarfile.TarError, EOFError, ValueError) as error:
-        raise Broken("the workspace in %s is no archive that can be read: %s" % (folder, error))
+        raise BrokenError(
+            "the workspace in %s is no archive that can be read: %s" % (folder, error)
+        ) from error
 
 
 def write(archive, member, key, target):
     """Write one entry; the letter of its kind: d, l or -."""
     if member.isdir():
-        os.makedirs(target, exist_ok=True)
-        os.chmod(target, 0o755)
+        target.mkdir(parents=True, exist_ok=True)
+        target.chmod(0o755)
         return "d"
-    folder = os.path.dirname(target)
-    if not os.path.isdir(folder):
-        os.makedirs(folder)
+    target.parent.mkdir(parents=True, exist_ok=True)
     if member.issym():
         if member.linkname.startswith("/") or "\0" in member.linkname:
-            raise Broken(
+            raise BrokenError(
                 "the workspace has the link %r to %r, which is not inside of it"
                 % (key, member.linkname)
             )
-        os.symlink(member.linkname, target)
+        target.symlink_to(member.linkname)
         return "l"
     if not member.isfile():
-        raise Broken("the workspace has %r, which is no file, folder or link" % key)
-    with open(target, "xb") as stream:
+        raise BrokenError("the workspace has %r, which is no file, folder or link" % key)
+    with target.open("xb") as stream:
         shutil.copyfileobj(archive.extractfile(member), stream, CHUNK)
-    os.chmod(target, 0o755 if member.mode & stat.S_IXUSR else 0o644)
+    target.chmod(0o755 if member.mode & stat.S_IXUSR else 0o644)
     return "-"
 
 
 def check_links(links, staging):
-    """Raise Broken where a link leads out of the folder, directly or through others."""
-    root = os.path.realpath(staging)
+    """Raise BrokenError where a link leads out of the folder, directly or through others."""
+    root = Path(os.path.realpath(staging))
     for key in links:
-        path = os.path.join(root, key)
-        if not os.path.realpath(path).startswith(root + os.sep) and os.path.realpath(path) != root:
-            raise Broken(
+        target = Path(os.path.realpath(root / key))  # a link to itself is no error
+        if root != target and root not in target.parents:
+            raise BrokenError(
                 "the workspace has the link %r to %r, which is not inside of it"
-                % (key, os.readlink(path))
+                % (key, os.readlink(root / key))  # noqa: PTH115 (Path has it from 3.9 on)
             )
 
 
@@ -185,46 +186,48 @@ def move(source, target, shown):
         shown: the path at which people and programs see it.
 
     Raises:
-        Broken: a volume is mounted at, or a folder stands in place of, something that was sent.
+        BrokenError: a volume is mounted at, or a folder stands in place of, what was sent.
         OSError: it cannot be moved.
     """
-    for name in sorted(os.listdir(source)):
-        old, new, seen = (os.path.join(folder, name) for folder in (source, target, shown))
+    for old in sorted(source.iterdir()):
+        new, seen = target / old.name, shown / old.name
         if os.path.ismount(seen):
-            raise Broken(
+            raise BrokenError(
                 "the workspace has %s, and a volume is mounted at %s; mount it elsewhere, or leave "
-                "%s out of the workspace" % (name, seen, name)
+                "%s out of the workspace" % (old.name, seen, old.name)
             )
-        is_folder = os.path.isdir(old) and not os.path.islink(old)
-        if is_folder and os.path.isdir(new) and not os.path.islink(new):
+        if is_folder(old) and is_folder(new):
             move(old, new, seen)
-            os.rmdir(old)
+            old.rmdir()
             continue
         try:
-            os.replace(old, new)
+            old.replace(new)
         except OSError as error:
             if error.errno not in (errno.EISDIR, errno.ENOTDIR, errno.EBUSY):
                 raise
-            raise Broken("the workspace has %s, and something else is at %s" % (name, seen))
+            raise BrokenError(
+                "the workspace has %s, and something else is at %s" % (old.name, seen)
+            ) from error
+
+
+def is_folder(path):
+    """Whether a path is a folder itself, and no link to one."""
+    return path.is_dir() and not path.is_symlink()
 
 
 def paths_of(tree):
     """The paths of all that is in a folder, sorted; folders end with a slash."""
-    paths = []
-    for folder, folders, files in os.walk(tree):
-        below = os.path.relpath(folder, tree) + "/" if folder != tree else ""
-        links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
-        paths += [below + name for name in files + links]
-        paths += [below + name + "/" for name in folders if name not in links]
-    return sorted(paths)
+    return sorted(
+        path.relative_to(tree).as_posix() + ("/" if is_folder(path) else "")
+        for path in Path(tree).rglob("*")
+    )
 
 
 def write_entries(state, paths):
     """Keep what of the code was sent: what else is there is the program's own."""
-    path = os.path.join(state, "entries")
-    with open(path + ".new", "w", encoding="utf-8", errors="surrogateescape") as stream:
-        stream.write("\0".join(paths))
-    os.replace(path + ".new", path)
+    new = Path(state, "entries.new")
+    new.write_bytes("\0".join(paths).encode("utf-8", "surrogateescape"))
+    new.replace(Path(state, "entries"))
 
 
 def remove_entries(state, code, paths):
@@ -238,33 +241,28 @@ def remove_entries(state, code, paths):
         paths: what is sent now.
     """
     try:
-        path = os.path.join(state, "entries")
-        with open(path, encoding="utf-8", errors="surrogateescape") as stream:
-            before = [entry for entry in stream.read().split("\0") if entry]
+        text = Path(state, "entries").read_bytes().decode("utf-8", "surrogateescape")
     except OSError:
         return
     kept = set(paths)
-    for entry in sorted(before, reverse=True):  # what is in a folder comes before it
-        target = os.path.join(code, entry.rstrip("/"))
+    for entry in sorted(filter(None, text.split("\0")), reverse=True):  # contents before folders
+        target = Path(code, entry)
         if entry.endswith(".py"):
             remove_compiled(target)
         try:
             if entry not in kept and entry.endswith("/"):
-                os.rmdir(target)
+                target.rmdir()
             elif entry not in kept:
-                os.unlink(target)
+                target.unlink()
         except OSError:
             continue  # gone, or the program keeps something there
 
 
 def remove_compiled(source):
     """Remove what Python has compiled of a file."""
-    folder, name = os.path.split(source)
-    cache, stem = os.path.join(folder, "__pycache__"), name[: -len("py")]
     try:
-        compiled = [item for item in os.listdir(cache) if item.startswith(stem)]
-        for item in compiled:
-            os.unlink(os.path.join(cache, item))
+        for compiled in list((source.parent / "__pycache__").glob(source.stem + ".*")):
+            compiled.unlink()
     except OSError:
         return
 
@@ -276,35 +274,34 @@ def unpack(env):
         env: the ALLRANKS_WORKSPACE_* variables, which entry.sh describes.
 
     Raises:
-        Broken: it cannot be unpacked, wherever it is tried.
+        BrokenError: it cannot be unpacked, wherever it is tried.
         OSError: it cannot be read or written here.
     """
     folder = env["ALLRANKS_WORKSPACE_ARCHIVE"]
-    state = env["ALLRANKS_WORKSPACE_STATE"]
-    staging, code = os.path.join(state, "staging"), os.path.join(state, "code")
+    state = Path(env["ALLRANKS_WORKSPACE_STATE"])
+    staging, code = state / "staging", state / "code"
     check_digest(folder, env["ALLRANKS_WORKSPACE_ARCHIVE_DIGEST"])
     os.umask(0o022)
-    if os.path.lexists(staging):
+    if staging.exists():
         shutil.rmtree(staging)
-    os.makedirs(staging)
-    os.makedirs(code, exist_ok=True)
+    staging.mkdir(parents=True)
+    code.mkdir(exist_ok=True)
     extract_all(folder, env["ALLRANKS_WORKSPACE_COMPRESSION"], staging)
     paths = paths_of(staging)
     remove_entries(state, code, paths)
-    move(staging, code, env["ALLRANKS_WORKSPACE_FOLDER"])
-    os.rmdir(staging)
+    move(staging, code, Path(env["ALLRANKS_WORKSPACE_FOLDER"]))
+    staging.rmdir()
     write_entries(state, paths)
-    marker = os.path.join(state, "digest")
-    with open(marker + ".new", "w") as stream:
-        stream.write(env["ALLRANKS_WORKSPACE_DIGEST"] + "\n")
-    os.replace(marker + ".new", marker)
+    marker = state / "digest.new"
+    marker.write_text(env["ALLRANKS_WORKSPACE_DIGEST"] + "\n", encoding="utf-8")
+    marker.replace(state / "digest")
 
 
 def main(env):
     """Unpack; the exit code."""
     try:
         unpack(env)
-    except Broken as error:
+    except BrokenError as error:
         print(error)
         return EXIT_BROKEN
     except OSError as error:

@@ -164,7 +164,7 @@ class Workspace:
             archive: the folder that has it as archive.0.
 
         Raises:
-            unpacking.Broken: it is not what was sent, or cannot be unpacked anywhere.
+            unpacking.BrokenError: it is not what was sent, or cannot be unpacked anywhere.
             OSError: it cannot be written here.
         """
         unpacking.check_digest(archive, offer.archive_digest)
@@ -246,7 +246,7 @@ def receive(workspace, stream):
                 archive.write(data)
                 left -= len(data)
         workspace.stage(offer, incoming)
-    except (OSError, unpacking.Broken) as error:
+    except (OSError, unpacking.BrokenError) as error:
         return str(error)
     finally:
         shutil.rmtree(str(incoming), ignore_errors=True)
@@ -319,7 +319,7 @@ class Follower:
             return True
         try:
             self._workspace.stage(offer, self._workspace.mount)
-        except (OSError, unpacking.Broken, ValueError) as error:
+        except (OSError, unpacking.BrokenError, ValueError) as error:
             # The ConfigMap's files are renewed one look later than its offer, at worst.
             self._say("cannot take generation %d of the code: %s" % (offer.generation, error))
             return False
@@ -352,7 +352,7 @@ class Follower:
         offer = self.pending
         try:
             self._workspace.install(offer)
-        except (OSError, unpacking.Broken) as error:
+        except (OSError, unpacking.BrokenError) as error:
             self._say("cannot put generation %d in place: %s" % (offer.generation, error))
         os.execv("/bin/sh", ["/bin/sh", str(HERE / "entry.sh"), *argv])
 
@@ -364,9 +364,9 @@ def main(argv):
     if command == "settle":
         try:
             print("%s %d" % settle(workspace))
-        except (OSError, unpacking.Broken) as error:
+        except (OSError, unpacking.BrokenError) as error:
             print(error)
-            return unpacking.EXIT_BROKEN if isinstance(error, unpacking.Broken) else 1
+            return unpacking.EXIT_BROKEN if isinstance(error, unpacking.BrokenError) else 1
         return 0
     if command == "receive":
         problem = receive(workspace, sys.stdin.buffer)

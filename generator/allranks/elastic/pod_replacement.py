@@ -405,6 +405,8 @@ def judge(pod: Manifest, spec: ReplicaSpec, member: Member) -> RelaunchVerdict:
         return _NOTHING
     end = _decisive(parts)
     reason = _reason(end)
+    if end.code == names.EXIT_WORKSPACE and _has_workspace(pod):
+        return RelaunchVerdict("fatal", f"{reason}: its workspace cannot be unpacked")
     if _final(end, spec):
         return RelaunchVerdict(
             "fatal", f"{reason}, which is final with restartPolicy {spec.restart_policy}"
@@ -414,6 +416,10 @@ def judge(pod: Manifest, spec: ReplicaSpec, member: Member) -> RelaunchVerdict:
             "give up", f"{reason}, and no try is left (restartCount {spec.restart_count})"
         )
     return _again(end, reason, parts, spec, member)
+
+
+def _has_workspace(pod: Manifest) -> bool:
+    return names.WORKSPACE_DIGEST in mapping(mapping(pod, "metadata"), "annotations")
 
 
 def verdict_of_master(pod: Manifest) -> str:

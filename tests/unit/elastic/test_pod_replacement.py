@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from allranks import names
 from allranks.elastic import pod_replacement
 from allranks.elastic.api.job import ReplicaSpec
 from allranks.elastic.members import Member
@@ -59,6 +60,17 @@ def failed(code: int, **fields: Any) -> dict[str, Any]:
 def test_an_exit_code_says_what_follows(code: int, policy: str, verdict: RelaunchVerdict) -> None:
     """Signals are tried again with each policy; an error of the program's own is with most."""
     assert verdict == pod_replacement.judge(failed(code), spec(restart_policy=policy), Member(0, 0))
+
+
+def test_a_workspace_that_cannot_be_unpacked_is_final() -> None:
+    """No other pod could unpack it; a program of the user's may end with the same code."""
+    broken = failed(names.EXIT_WORKSPACE)
+    assert pod_replacement.judge(broken, spec(), Member(0, 0)) == RelaunchVerdict(
+        "again", "exit code 217"
+    )
+    broken["metadata"].setdefault("annotations", {})[names.WORKSPACE_DIGEST] = "sha256:x"
+    verdict = RelaunchVerdict("fatal", "exit code 217: its workspace cannot be unpacked")
+    assert pod_replacement.judge(broken, spec(), Member(0, 0)) == verdict
 
 
 @pytest.mark.parametrize("code", [201, 202, 14])

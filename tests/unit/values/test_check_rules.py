@@ -122,6 +122,42 @@ REFUSED = [
         "{nodes: 2, storage: {datasets: {size: 1Gi, accessModes: [ReadWriteOnce]}}}",
         "storage.datasets.accessModes",
     ),
+    ("workspace-transport", "workspace: {via: image}", "workspace.registry"),
+    ("workspace-transport", "workspace: {via: pvc}", "workspace.claim"),
+    ("workspace-snapshot", "workspace: {snapshot: {via: pvc}}", "workspace.snapshot.claim"),
+    (
+        "workspace-snapshot",
+        "workspace: {snapshot: {via: image, path: x}}",
+        "workspace.snapshot.path",
+    ),
+    *(
+        (
+            "workspace-path",
+            (
+                f"{{workspace: {{mountPath: {path}, snapshot: {{via: image}}}}, "
+                "storage: {datasets: {existingClaim: x, mountPath: /data}}}"
+            ),
+            where,
+        )
+        for where in ["workspace.mountPath"]
+        for path in ("/", "/etc", "/etc/allranks/x", "/var/run", "/proc/x", "/data", "//data/")
+    ),
+    (
+        "workspace-shared",
+        (
+            "{nodes: 2, workspace: {via: pvc, claim: x}, "
+            "storage: {datasets: {existingClaim: x, accessModes: [ReadWriteOnce]}}}"
+        ),
+        "workspace.claim",
+    ),
+    (
+        "workspace-shared",
+        (
+            "{nodes: 2, workspace: {snapshot: {via: pvc, claim: x}}, "
+            "storage: {datasets: {existingClaim: x, accessModes: [ReadWriteOncePod]}}}"
+        ),
+        "workspace.snapshot.claim",
+    ),
     *(
         ("mount-paths", f"storage: {{datasets: {{size: 1Gi, mountPath: {path}}}}}", where)
         for where in ["storage.datasets.mountPath"]
@@ -326,6 +362,20 @@ REFUSED = [
 ]
 
 ACCEPTED = [
+    "workspace: {via: image, registry: registry.example.com/team/code}",
+    (
+        "workspace: {via: image, snapshot: {digest: x, archiveDigest: x, compression: xz, "
+        "via: image, image: x}}"
+    ),
+    (
+        "{workspace: {snapshot: {digest: x, archiveDigest: x, compression: xz, via: pvc, claim: x, "
+        "path: y}}, storage: {datasets: {existingClaim: x, mountPath: /app/data}}}"
+    ),
+    "{workspace: {mountPath: /data}, storage: {datasets: {existingClaim: x, mountPath: /data}}}",
+    (
+        "{workspace: {via: pvc, claim: x}, storage: {datasets: {existingClaim: x, "
+        "accessModes: [ReadWriteOnce]}}}"
+    ),
     'annotations: {helm.sh/resource-policy: keep, helm.shop/x: "y"}',
     "{command: [], script: x}",
     f"setup: {'x' * 950272}",

@@ -303,3 +303,25 @@ def test_pods_with_different_code_never_train_together(
                 pod.step()
             run.check()
             assert len({pod.number for pod in run.alive.values()}) == 1
+
+
+def test_the_id_of_the_rendezvous_has_the_digest_of_newer_code() -> None:
+    """Nodes with newer code meet under another id than those with the job's own."""
+    path = CHARTS / "torchrun/files/launch.py"
+    spec = importlib.util.spec_from_file_location("pod_launch", path)
+    assert spec is not None
+    assert spec.loader is not None
+    launch = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(launch)
+    env = {
+        "PET_RDZV_BACKEND": "c10d",
+        "PET_RDZV_ID": "big",
+        "ALLRANKS_RANK0_HOST": "big-0.big",
+        "PET_LOCAL_ADDR": "big-0.big",
+        "ALLRANKS_WORKSPACE_DIGEST": "sha256:" + "0123456789abcdef" * 4,
+    }
+    own = ["--rdzv-conf", "is_host=1"]
+    assert own == launch.node_options(launch.Settings(env), env)
+    env["ALLRANKS_WORKSPACE_GENERATION"] = "3"
+    newer = ["--rdzv-id", "big-0123456789ab"]
+    assert [*newer, *own] == launch.node_options(launch.Settings(env), env)

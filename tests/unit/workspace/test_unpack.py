@@ -93,12 +93,20 @@ def test_a_workspace_arrives(pod: Pod, compression: str, parts: int) -> None:
     assert {"train.py": 0o644, "bin/run.sh": 0o755, "bin": 0o755, "empty/deep": 0o755} == modes
 
 
+def test_links_need_lead_nowhere(pod: Pod) -> None:
+    """A link to nothing, or to itself, arrives as it is."""
+    links = {"gone": "nothing", "self": "self", "here": "."}
+    pod.send(workspaces.pack(entries=[workspaces.link(*pair) for pair in links.items()]))
+    assert pod.unpack() == 0
+    assert links == {path.name: str(path.readlink()) for path in pod.code.iterdir()}
+
+
 def test_the_marker_comes_last(pod: Pod) -> None:
     """The digest of the snapshot is written down, and nothing else is left beside the code."""
     pod.send(workspaces.pack({"train.py": ""}))
     assert pod.unpack() == 0
     assert (pod.state / "digest").read_text() == "sha256:of-the-snapshot\n"
-    assert {"code", "digest"} == {path.name for path in pod.state.iterdir()}
+    assert {"code", "digest", "entries"} == {path.name for path in pod.state.iterdir()}
 
 
 def test_an_interrupted_start_is_made_good(pod: Pod) -> None:
@@ -119,8 +127,9 @@ def test_an_interrupted_start_is_made_good(pod: Pod) -> None:
 
 
 def test_files_are_as_old_as_the_pod(pod: Pod, tmp_path: Path) -> None:
-    """Files have no time of the archive's, which has none: a compiled module would never be stale."""
-    before = (tmp_path / "now").touch() or (tmp_path / "now").stat().st_mtime
+    """Files have no time of the archive's: with it a compiled module would never be stale."""
+    (tmp_path / "now").touch()
+    before = (tmp_path / "now").stat().st_mtime
     pod.send(workspaces.pack({"train.py": ""}))
     assert pod.unpack() == 0
     assert (pod.code / "train.py").stat().st_mtime >= before
@@ -131,7 +140,9 @@ def _changed(data: bytes) -> bytes:
 
 
 @pytest.mark.parametrize(
-    "change", [_changed, lambda data: data[:-1], lambda data: data + b"x"], ids=["bit", "cut", "more"]
+    "change",
+    [_changed, lambda data: data[:-1], lambda data: data + b"x"],
+    ids=["bit", "cut", "more"],
 )
 def test_another_archive_is_refused(
     pod: Pod, capsys: pytest.CaptureFixture[str], change: Callable[[bytes], bytes]
@@ -250,9 +261,9 @@ def test_a_full_disk_may_be_tried_again(
     assert "No space left on device" in capsys.readouterr().out
 
 
-_NAMES = st.text(st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1).filter(
-    lambda name: name not in (".", "..") and len(name.encode()) < 200
-)
+_NAMES = st.text(
+    st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1
+).filter(lambda name: name not in (".", "..") and len(name.encode()) < 200)
 
 
 @given(files=st.dictionaries(_NAMES, st.binary(max_size=300), max_size=8), parts=st.integers(1, 8))

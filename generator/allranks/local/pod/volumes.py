@@ -3,8 +3,8 @@
 =========================== ==================================================================
 emptyDir, ephemeral          a folder that lives as long as the pod; ``medium: Memory`` likewise,
                              except ``/dev/shm``, which is the machine's own
-configMap, secret,           files with their modes; text that a manifest spelled out is rewritten like
-projected, downwardAPI       args are, and so each container has its own copy
+configMap, secret,           files with their modes; text that a manifest spelled out is rewritten
+projected, downwardAPI       like args are, and so each container has its own copy
 persistentVolumeClaim        a folder that outlives the run, one per namespace and claim
 hostPath                     that path
 =========================== ==================================================================
