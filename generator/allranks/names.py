@@ -13,17 +13,20 @@ FIELD_MANAGER = "allranks"
 WORKLOAD = f"{DOMAIN}/workload"  # torchrun | mpi | elastic | sweep
 ROLE = f"{DOMAIN}/role"  # node | launcher | worker | ps | chief | evaluator | scheduler | ...
 GROUP = f"{DOMAIN}/group"  # launcher | worker | worker-last: the controllers that share a role
+QUEUE = f"{DOMAIN}/queue"  # the release of charts/queue that a job is held to
 RANK = f"{DOMAIN}/rank"  # pods only: the pod's index in its role, which torch calls the node rank
 
 # Annotations: what a chart asks of the post-renderer, as one JSON object each.
 SCHEDULING = f"{DOMAIN}/scheduling"
 PLACEMENT = f"{DOMAIN}/placement"
 FABRIC = f"{DOMAIN}/fabric"
+# Annotations: which of a queue's revisions a job was made with; on the queue itself, its own.
+QUEUE_REVISION = f"{DOMAIN}/queue-revision"
 # Annotations: what the post-renderer and the generator record.
 GENERATOR_VERSION = f"{DOMAIN}/generator-version"
 VALUES_DIGEST = f"{DOMAIN}/values-digest"
 LAYOUT_HASH = f"{DOMAIN}/layout-hash"
-WORKSPACE_DIGEST = f"{DOMAIN}/workspace-digest"  # on controllers and pods: the code they run
+WORKSPACE_DIGEST = f"{DOMAIN}/workspace-digest"  # on what runs the code and what holds it
 ENTRY_DIGEST = f"{DOMAIN}/entry-digest"  # on pods: changes with what is mounted beside the command
 
 # On a StatefulSet without pods: how many it had when it was suspended.
@@ -69,10 +72,12 @@ HOSTNAME = "kubernetes.io/hostname"
 # Workloads and the chart of each.
 ELASTIC = "elastic"
 WORKLOADS = ("torchrun", "mpi", ELASTIC, "sweep")
-# Charts that are no workload: the operator, and what stays with a sweep inside a cluster.
+# Charts that are no workload: the operator, what stays with a sweep inside a cluster, and a team's
+# queue.
 OPERATOR = "operator"
 SWEEP_RUNNER = "sweep-runner"
-OTHER_CHARTS = (OPERATOR, SWEEP_RUNNER)
+QUEUE_CHART = "queue"
+OTHER_CHARTS = (OPERATOR, SWEEP_RUNNER, QUEUE_CHART)
 
 # The role of pods that say none.
 ROLE_NODE = "node"
@@ -199,7 +204,6 @@ PROGRESS = f"{DOMAIN}/progress"  # on pods: how far the training is
 # A workspace's snapshot: the label by which its objects are told from others, and which of them
 # belong together; what a controller and its pods were started with; what else stands on the objects.
 WORKSPACE = f"{DOMAIN}/workspace"  # the first twelve digits of the digest
-WORKSPACE_DIGEST = f"{DOMAIN}/workspace-digest"  # sha256: and all 64
 WORKSPACE_COMMIT = f"{DOMAIN}/workspace-commit"
 WORKSPACE_BRANCH = f"{DOMAIN}/workspace-branch"
 WORKSPACE_DIRTY = f"{DOMAIN}/workspace-dirty"  # "true" where the folder differed from the commit
@@ -207,7 +211,7 @@ WORKSPACE_ARCHIVE = f"{DOMAIN}/workspace-archive"  # the digest of the archive
 WORKSPACE_COMPRESSION = f"{DOMAIN}/workspace-compression"  # gzip | xz
 WORKSPACE_PART = f"{DOMAIN}/workspace-part"  # which piece it is, of how many: "0/3"
 WORKSPACE_PREFIX = "ws-"  # of the names of these objects
-WORKSPACE_ARCHIVE_KEY = "archive"  # of a ConfigMap: the piece of the archive
+WORKSPACE_ARCHIVE_KEY = "archive.{}"  # of a ConfigMap: the piece of the archive, by its number
 WORKSPACE_DIFF_KEY = "diff.gz"  # of the first one: how the folder differed from the commit
 MASTER = f"{DOMAIN}/master"  # on an ElasticJob: own | given | external
 MASTER_EXIT_CODE = f"{DOMAIN}/master-exit-code"  # how an external master ended
@@ -223,6 +227,10 @@ EDL_INDEX = "elasticjob.dlrover/replica-index"
 EDL_RANK = "elasticjob.dlrover/rank-index"
 EDL_RELAUNCHES = "elasticjob.dlrover/relaunch-count"
 EDL_NAME_OLD = "elasticjob-name"  # on plans of old samples
+QUEUE_PREFIX = "allranks-queue-"  # of the ConfigMap that is a queue
+# Its keys.
+QUEUE_FILE, QUEUE_DEFAULTS = "queue.yaml", "defaults.yaml"
+QUEUE_RULES, QUEUE_IMPOSED = "rules.yaml", "imposed.yaml"
 HISTORY_SUFFIX = "-history"  # of the ConfigMap in which our master keeps how a job went
 SCALE_TYPE = "scale-type"  # on plans: auto | manual
 

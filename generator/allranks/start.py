@@ -107,6 +107,11 @@ def cli() -> int:
     return program("allranks.cli.main")()
 
 
+def kubectl_torchrun() -> int:
+    """`kubectl torchrun`."""
+    return program("allranks.cli.kubectl_torchrun")()
+
+
 def postrender() -> NoReturn:
     """`allranks-postrender`.
 

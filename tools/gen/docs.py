@@ -168,7 +168,14 @@ _RUNNER = (
     "rights that its trials need; your own values for it are given by `--runner FILE`.",
     "",
 )
-_ABOUT = {names.OPERATOR: _OPERATOR, names.SWEEP_RUNNER: _RUNNER}
+_QUEUE = (
+    "A team's queue: the values that its jobs have by default, the rules that hold them and what is",
+    "imposed on them, with the quota, the claims, the rights and the scheduler's own queue that belong",
+    "to it. One release for each team and queue, in the team's namespace:",
+    "`helm install h100 charts/queue -n research -f queue.yaml`.",
+    "",
+)
+_ABOUT = {names.OPERATOR: _OPERATOR, names.SWEEP_RUNNER: _RUNNER, names.QUEUE_CHART: _QUEUE}
 
 
 def _run(workload: str) -> list[str]:
@@ -188,7 +195,7 @@ def _run(workload: str) -> list[str]:
 
 
 # Guides that have another name than their chart.
-_GUIDES = {"sweep": "sweeps", names.SWEEP_RUNNER: "sweeps"}
+_GUIDES = {"sweep": "sweeps", names.SWEEP_RUNNER: "sweeps", names.QUEUE_CHART: "queues"}
 
 
 def _guide(workload: str) -> list[str]:

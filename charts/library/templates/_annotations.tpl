@@ -20,8 +20,16 @@ controller's own metadata, absent when nothing is asked; they stay as the record
 {{- with get .ctx.Values.workspace.snapshot "digest" -}}
 {{- $_ := set $annotations "allranks.dev/workspace-digest" . -}}
 {{- end -}}
+{{- range $key := list "commit" "branch" "dirty" -}}
+{{- if hasKey $.ctx.Values.workspace.snapshot $key -}}
+{{- $_ := set $annotations (printf "allranks.dev/workspace-%s" $key) (get $.ctx.Values.workspace.snapshot $key | toString) -}}
+{{- end -}}
+{{- end -}}
 {{- with .layout.hash -}}
 {{- $_ := set $annotations "allranks.dev/layout-hash" . -}}
+{{- end -}}
+{{- with (.ctx.Whole | default .ctx).Values.queueRef.revision -}}
+{{- $_ := set $annotations "allranks.dev/queue-revision" . -}}
 {{- end -}}
 {{- if eq (toString .ctx.Values.status.enabled) "false" -}}
 {{- /* The operator then makes no TrainingRun of its own. */ -}}

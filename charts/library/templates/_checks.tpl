@@ -184,7 +184,8 @@ stand for who uses plain Helm.
 {{- end -}}
 {{- end -}}
 {{- range $key := keys . | sortAlpha -}}
-{{- if and (get $ "via") (not (has $key $needed)) (not (and (eq $key "path") (eq $.via "pvc"))) -}}
+{{- $recorded := has $key (list "branch" "commit" "dirty") -}}
+{{- if and (get $ "via") (not $recorded) (not (has $key $needed)) (not (and (eq $key "path") (eq $.via "pvc"))) -}}
 {{- $problems = append $problems (printf "workspace.snapshot.%s: the snapshot was sent via %s, which has none; remove it" $key $.via) -}}
 {{- end -}}
 {{- end -}}
@@ -247,6 +248,10 @@ stand for who uses plain Helm.
 {{- if or (hasPrefix "allranks.dev/" $key) (hasPrefix "helm.sh/" $key) -}}
 {{- $problems = append $problems (printf "annotations.%s: this annotation is the chart's own or Helm's; use another key" $key) -}}
 {{- end -}}
+{{- end -}}
+{{- $ref := .ctx.Values.queueRef -}}
+{{- if and $ref.revision (not $ref.name) -}}
+{{- $problems = append $problems "queueRef.name: empty, and a revision is given; name the queue that has it, or leave both out" -}}
 {{- end -}}
 {{- $policy := .ctx.Values.networkPolicy -}}
 {{- if and $policy.from (not $policy.enabled) -}}

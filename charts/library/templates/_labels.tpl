@@ -46,5 +46,8 @@ life: no chart version, nothing a user sets. All return JSON.
 {{- $_ := set $labels "app.kubernetes.io/part-of" "allranks" -}}
 {{- $_ := set $labels "helm.sh/chart" (include "allranks.names.chart" ($.ctx.Whole | default $.ctx)) -}}
 {{- $_ := set $labels "allranks.dev/workload" ($.ctx.Whole | default $.ctx).Values.workload -}}
+{{- with ($.ctx.Whole | default $.ctx).Values.queueRef.name -}}
+{{- $_ := set $labels "allranks.dev/queue" . -}}
+{{- end -}}
 {{- toJson $labels -}}
 {{- end -}}

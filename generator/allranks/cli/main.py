@@ -51,6 +51,7 @@ COMMANDS = {
     "init": Entry("values", _PREPARE, "Print a commented values file to start from."),
     "presets": Entry("values", _PREPARE, "List the presets that a values file can name."),
     "validate": Entry("values", _PREPARE, "Check values; name every problem and its fix."),
+    "values": Entry("values", _PREPARE, "Show the merged values, and where each comes from."),
     "plan": Entry("plan", _PREPARE, "Show the node layout that the values give."),
     "render": Entry("render", _PREPARE, "Write the final Kubernetes manifests."),
     "submit": Entry("submit", _RUN, "Run the folder you stand in as a job."),
@@ -71,6 +72,7 @@ COMMANDS = {
     "scale": Entry("scale", _CHANGE, "Give an elastic run another size."),
     "upgrade": Entry("upgrade", _CHANGE, "Bring a run to new values."),
     "delete": Entry("runs", _CHANGE, "Stop a run and remove it."),
+    "queue": Entry("queue", _SETUP, "Give a team shared settings and rules, and look at them."),
     "doctor": Entry("doctor", _SETUP, "Check helm, kubectl, plugin, cluster and Python."),
     "plugin": Entry("plugin", _SETUP, "Give helm the post-renderer and `helm sweep`."),
     "operator": Entry("operator", _SETUP, "Give a cluster the operator, and the kinds it keeps."),
@@ -144,16 +146,19 @@ def cli() -> None:
     """
 
 
-def main(arguments: list[str] | None = None, name: str = "") -> int:
+def main(
+    arguments: list[str] | None = None, name: str = "", root: click.Command | None = None
+) -> int:
     """Run the program; return its exit code.
 
     Args:
         arguments: the command line without its first word; None for the process's own.
         name: the program's name in its help; "" for the name that was typed.
+        root: the program's commands; None for all of them.
     """
     console = Console()
     try:
-        code = cli.main(
+        code = (root or cli).main(
             arguments,
             prog_name=name or program(sys.argv[0]),
             complete_var=COMPLETE_VARIABLE,

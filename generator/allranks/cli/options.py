@@ -51,7 +51,8 @@ def _sources(
         sets = [(kind, text) for kind in _HELP for text in options.pop(kind.replace("-", "_"))]
         if preset_names:
             sets.insert(0, ("set-json", f"preset={json.dumps(list(preset_names))}"))
-        if presets and needed and not files and not sets:
+        of_queue = bool(options.get("queue") or options.get("queue_file"))
+        if presets and needed and not (files or sets or of_queue):
             raise InputError("no values were given", hint="name a values file with -f values.yaml")
         from allranks.values.sources import Sources
 
@@ -80,6 +81,48 @@ def _sources(
         type=click.Path(allow_dash=True),
         help="A values file, '-' for standard input. May be repeated; later files win.",
     )(command)
+
+
+def queue_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add -q and --queue-file; the command finds the queue in its `sources`.
+
+    It stands below the options of values and of the target: it reads the queue where these say.
+    """
+
+    @functools.wraps(function)
+    def with_queue(*args: Any, **options: Any) -> Any:
+        name, path = options.pop("queue") or "", options.pop("queue_file") or ""
+        if name or path:
+            from dataclasses import replace
+
+            from allranks.cli import queue_source
+
+            place = queue_source.Place.of(options)
+            queue = queue_source.read(name, path, options["sources"], place)
+            options["sources"] = replace(options["sources"], queue=queue)
+        return function(*args, **options)
+
+    command = click.option(
+        "--queue-file",
+        metavar="FILE",
+        type=click.Path(allow_dash=True),
+        help="Read the queue from a file, without a cluster: the values of its release, or its "
+        "ConfigMap.",
+    )(with_queue)
+    return click.option(
+        "-q",
+        "--queue",
+        metavar="NAME",
+        shell_complete=complete_queue,
+        help="Take the settings of a queue of the namespace, and keep to its rules.",
+    )(command)
+
+
+def complete_queue(ctx: click.Context, _: click.Parameter, start: str) -> list[str]:
+    """Return the names of the namespace's queues, for shell completion."""
+    from allranks.cli import queue_source
+
+    return [name for name in queue_source.names_at(ctx.params) if name.startswith(start)]
 
 
 def release_argument(function: F) -> F:

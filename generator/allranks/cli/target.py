@@ -227,8 +227,6 @@ def run_argument(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def complete_run(ctx: click.Context, _: click.Parameter, start: str) -> list[str]:
     """Return the names of runs, for shell completion; none if the cluster takes too long."""
-    import threading
-
     flags = ctx.params
     target = Target(
         on=flags.get("on") or "",
@@ -238,11 +236,18 @@ def complete_run(ctx: click.Context, _: click.Parameter, start: str) -> list[str
     )
     if _is_here(target):
         return _matching(_local_names(), start)
-    runs: list[str] = []
-    asking = threading.Thread(target=lambda: runs.extend(_cluster_names(target)), daemon=True)
+    return _matching(within_patience(lambda: _cluster_names(target)), start)
+
+
+def within_patience(ask: Callable[[], Iterable[str]]) -> list[str]:
+    """Return what a cluster answers to somebody who pressed a key; nothing if it takes too long."""
+    import threading
+
+    answers: list[str] = []
+    asking = threading.Thread(target=lambda: answers.extend(ask()), daemon=True)
     asking.start()
     asking.join(_patience())
-    return _matching(runs, start)
+    return answers
 
 
 def _patience() -> float:

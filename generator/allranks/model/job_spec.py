@@ -26,7 +26,7 @@ READ = frozenset(
 )
 CHART_ONLY = frozenset(
     {"preset", "image", "imagePullSecrets", "command", "args", "script", "setup", "workingDir"}
-    | {"env", "envFrom", "storage", "queue", "runPolicy", "security", "serviceAccount"}
+    | {"env", "envFrom", "storage", "queue", "queueRef", "runPolicy", "security", "serviceAccount"}
     | {"status", "labels", "annotations", "layout", "networkPolicy", "workspace"}
 )
 

@@ -81,6 +81,7 @@ class PreparedJob:
     def notes(self) -> tuple[str, ...]:
         """Notes about valid values, as sentences."""
         return (
+            *map(str, self.loaded.overridden),
             *(f"{warning.path}: {warning.message}; {warning.hint}" for warning in self.warnings),
             *self.of_sweep,
             *self.layout.notes,

@@ -94,6 +94,8 @@ def chart_values(prepared: PreparedJob, user: Mapping[str, Any] | None = None) -
     user_layout = values.get("layout")
     if isinstance(user_layout, dict) and user_layout.get("trial"):
         layout["trial"] = user_layout["trial"]
+    if prepared.loaded.queue is not None:
+        layout["queue"] = prepared.loaded.queue.as_json()
     values = {**values, "layout": layout}
     if prepared.snapshot is not None:
         workspace = values.get("workspace") or {}

@@ -50,7 +50,7 @@ class PackedWorkspace:
 
     def as_dict(self) -> dict[str, Any]:
         """All of it as JSON-ready data."""
-        return asdict(self.report)
+        return camel(asdict(self.report))
 
 
 def pack(
@@ -75,6 +75,15 @@ def pack(
     archive = archives.pack(snapshot)
     report = reports.report(snapshot, archive, via=via, registry=registry)
     return PackedWorkspace(snapshot, report, ways.way(report.way.via, snapshot, archive))
+
+
+def camel(data: dict[str, Any]) -> dict[str, Any]:
+    """Data with its keys as JSON has them: `largestFiles`."""
+    return {
+        head + "".join(map(str.capitalize, rest)): value
+        for key, value in data.items()
+        for head, *rest in [key.split("_")]
+    }
 
 
 _KIB = 1024

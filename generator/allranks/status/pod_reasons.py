@@ -11,6 +11,7 @@ import re
 from functools import lru_cache
 
 from allranks.humanize import plural
+from allranks import names
 from allranks.k8s.fields import clause
 from allranks.status.cause import Cause, Priority
 
@@ -150,6 +151,9 @@ _KINDS = {"secret": "Secret", "configmap": "ConfigMap"}
 # Older kubelets say why an image cannot be pulled in an event alone.
 NO_REASON = ": it cannot be pulled"
 _PULLING = "Failed to pull image"
+# A part of a workspace's snapshot; who sends the same folder again makes it anew.
+_SNAPSHOT = re.compile(rf"{names.WORKSPACE_PREFIX}[0-9a-f]{{12}}-[0-9]+")
+_CODE_IS_GONE = ": the code that was sent was deleted; submit the same folder again"
 _BACK_OFF = re.compile(r'^Back-off pulling image "[^"]*"(?:: )?')
 
 # What a registry's refusal contains, and what it means.
@@ -224,7 +228,8 @@ def _referent(reason: str, message: str) -> Cause | None:
     match = _REFERENT.search(message)
     if match:
         subject = f"{_KINDS[match[1].lower()]} {match[2]} for"
-        return Cause(Priority.ERROR, reason, subject, ": it does not exist")
+        detail = _CODE_IS_GONE if _SNAPSHOT.fullmatch(match[2]) else ": it does not exist"
+        return Cause(Priority.ERROR, reason, subject, detail)
     key = _KEY.search(message)
     if key:
         subject = f"key {key[1]} of {_KINDS[key[2].lower()]} {key[3]} for"

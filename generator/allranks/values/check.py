@@ -27,12 +27,14 @@ from allranks.values.rules import (
     torchrun,
     workspace,
 )
+from allranks.values.rules import queue as queue_rules
 from allranks.values.rules.base import EVERYTHING, Finding, Rule, View, path, resolved
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from allranks.schema.paths import ValuesPath
+    from allranks.values.queue import Queue
 
 
 _KEYS_MAX = 8  # more than any rule's path has
@@ -74,6 +76,7 @@ def located(
     unreadable: Iterable[ValuesPath] = (),
     *,
     is_local: bool = False,
+    queue: Queue | None = None,
 ) -> list[tuple[ValuesPath, Problem]]:
     """The problems of `check`, each with its path as keys, in the order of the rules.
 
@@ -84,12 +87,36 @@ def located(
         namespace: see there.
         unreadable: see there.
         is_local: they are for a run on this machine, for which rules about a cluster do not count.
+        queue: the queue whose rules count as well; None for none.
     """
     view = View(values, (), release, namespace)
+    of_queue = () if queue is None else queue_rules.rules(queue)
     selected_rules = [
-        rule for rule in rules() if not rule.warning and not (is_local and rule.cluster)
+        rule
+        for rule in (*rules(), *of_queue)
+        if not rule.warning and not (is_local and rule.cluster)
     ]
     return _run(selected_rules, view, locate, tuple(unreadable))
+
+
+def verdicts(
+    values: Mapping[str, Any], locate: Callable[[ValuesPath], str], queue: Queue
+) -> list[tuple[Rule, tuple[Problem, ...]]]:
+    """What each rule of a queue says of values that are valid otherwise.
+
+    Args:
+        values: the chart's defaults with the user's values merged over them.
+        locate: gives the place a value came from; "" if unknown.
+        queue: the queue.
+
+    Returns:
+        Every rule with its problems; none where the job keeps to it.
+    """
+    view = View(values, ())
+    return [
+        (rule, tuple(problem for _, problem in _run([rule], view, locate, ())))
+        for rule in queue_rules.rules(queue)
+    ]
 
 
 def rules() -> tuple[Rule, ...]:

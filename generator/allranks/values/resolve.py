@@ -89,7 +89,13 @@ def located(
     schema_findings = schema_problems(loaded.workload, loaded.values, loaded.where, as_typed)
     unreadable = tuple(path for path, _ in schema_findings)
     return schema_findings + check.located(
-        loaded.values, loaded.where, release, namespace, unreadable, is_local=is_local
+        loaded.values,
+        loaded.where,
+        release,
+        namespace,
+        unreadable,
+        is_local=is_local,
+        queue=loaded.queue,
     )
 
 

@@ -1,8 +1,9 @@
 """Gather values from all their sources, and track where each comes from.
 
-The order is Helm's: the chart's defaults, then presets, then `-f` files in their order, then the
-`--set` family by kind (--set-json, --set, --set-string, --set-file, --set-literal) and only within
-a kind in the order of the command line. Later wins.
+The order is Helm's: the chart's defaults, then presets, then a queue's defaults, then `-f` files in
+their order, then the `--set` family by kind (--set-json, --set, --set-string, --set-file,
+--set-literal) and only within a kind in the order of the command line, then what the queue imposes.
+Later wins.
 """
 
 from __future__ import annotations
@@ -14,11 +15,14 @@ from allranks import names, resources
 from allranks.errors import InputError
 from allranks.values import files, presets, strvals
 from allranks.values.merge import merge, overlay
+from allranks.values.queue import Overridden, QueueBlock, overridden
 from allranks.yamlio.document import ValuesDocument
 from allranks.yamlio.load import load as load_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from allranks.values.queue import Queue
 
 Path = tuple[str | int, ...]
 
@@ -52,6 +56,7 @@ class Sources:
         contents: by a file's name, its content where that is known already and not to be read.
         options: the command's own options that stand for values.
         workload: the workload where nothing names one; "" where something has to.
+        queue: the queue whose job it is; None for none.
     """
 
     files: tuple[str, ...] = ()
@@ -59,6 +64,7 @@ class Sources:
     contents: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     options: tuple[ValueOption, ...] = ()
     workload: str = ""
+    queue: Queue | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +96,8 @@ class Loaded:
         values: the same over the chart's defaults: what the templates see.
         presets: the names of the presets used.
         layers: the sources, the earliest first.
+        queue: the queue whose job it is; None for none.
+        overridden: the person's own values that the queue has imposed others on.
     """
 
     workload: str
@@ -97,6 +105,8 @@ class Loaded:
     values: dict[str, Any]
     presets: tuple[str, ...] = ()
     layers: tuple[ValuesDocument | Flag, ...] = field(default=(), repr=False)
+    queue: Queue | None = field(default=None, repr=False)
+    overridden: tuple[Overridden, ...] = ()
 
     def where(self, path: Sequence[str | int]) -> str:
         """The source of a value: ``file:line``, or the flag; "" for none.
@@ -127,7 +137,10 @@ def load_sources(sources: Sources, workload: str | None = None) -> Loaded:
         InputError: a source cannot be read or is not YAML, a preset does not exist, or the values
             do not say which workload they are for, or say another.
     """
-    layers, user = read(sources)
+    own_layers, own = read(sources)
+    queue = sources.queue
+    layers = own_layers if queue is None else (queue.defaults, *own_layers)
+    user = own if queue is None else overlay(queue.defaults.data, own)
     preset_names = _presets(user.pop("preset", None), layers)
     below: dict[str, Any] = {}
     for document in preset_names.values():
@@ -137,8 +150,55 @@ def load_sources(sources: Sources, workload: str | None = None) -> Loaded:
     if not user.get("workload"):
         workload = workload or sources.workload or None
     workload_name = _workload(user, workload, layers)
-    return Loaded(
-        workload_name, user, merge(defaults(workload_name), user), tuple(preset_names), layers
+    replaced: tuple[Overridden, ...] = ()
+    if queue is not None:
+        replaced = _overridden(queue, own_layers, own)
+        for imposed in (queue.imposed, queue.marks):
+            user = overlay(user, imposed.data)
+            layers = (*layers, imposed)
+        user = impose_on_trials(user, queue.imposed.data)
+    values = merge(defaults(workload_name), user)
+    return Loaded(workload_name, user, values, tuple(preset_names), layers, queue, replaced)
+
+
+_TRIAL = ("sweep", "trial", "values")
+
+
+def _trial_values(user: Mapping[str, Any]) -> dict[str, Any]:
+    """What a sweep's values have for its trials alone, which lies over its other values."""
+    node: Any = user
+    for key in _TRIAL:
+        node = node.get(key) if isinstance(node, dict) else None
+    return node if isinstance(node, dict) else {}
+
+
+def impose_on_trials(user: dict[str, Any], imposed: Mapping[str, Any]) -> dict[str, Any]:
+    """The values with what is imposed on a sweep's trials as well, where these have their own.
+
+    Args:
+        user: the values.
+        imposed: what a queue imposes.
+    """
+    own = _trial_values(user)
+    if not own or not imposed:
+        return user
+    return overlay(user, {"sweep": {"trial": {"values": overlay(own, imposed)}}})
+
+
+def _overridden(
+    queue: Queue, own_layers: Sequence[ValuesDocument | Flag], own: Mapping[str, Any]
+) -> tuple[Overridden, ...]:
+    """The person's own values that the queue imposes others on, with both their places."""
+    return tuple(
+        Overridden(
+            (*above, *path), mine, theirs, find(own_layers, (*above, *path)), block.where(path)
+        )
+        for block, above, values in (
+            (queue.imposed, (), own),
+            (queue.imposed, _TRIAL, _trial_values(own)),
+            (queue.marks, (), own),
+        )
+        for path, mine, theirs in overridden(values, block.data)
     )
 
 
@@ -173,8 +233,10 @@ def find(layers: Sequence[ValuesDocument | Flag], path: Sequence[str | int]) -> 
         )
         if place or below:
             return place or below
-    sources = [layer.source for layer in layers if isinstance(layer, ValuesDocument)]
-    return sources[-1] if sources else ""
+    # What nobody gave is missing from the person's own file, and not from the queue.
+    documents = [layer for layer in layers if isinstance(layer, ValuesDocument)]
+    own = [layer.source for layer in documents if not isinstance(layer, QueueBlock)]
+    return own[-1] if own else documents[-1].source if documents else ""
 
 
 def _place(layer: ValuesDocument | Flag, path: Path) -> str:

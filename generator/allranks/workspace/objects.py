@@ -68,7 +68,7 @@ def record(snapshot: Snapshot) -> dict[str, str]:
 def _config_map(
     snapshot: Snapshot, archive: Archive, namespace: str, number: int, pieces: Sequence[bytes]
 ) -> Manifest:
-    binary = {names.WORKSPACE_ARCHIVE_KEY: _base64(pieces[number])}
+    binary = {names.WORKSPACE_ARCHIVE_KEY.format(number): _base64(pieces[number])}
     diff = snapshot.revision.diff if snapshot.revision is not None else ""
     packed = _pack_diff(diff) if diff and not number else b""
     if packed:
@@ -137,7 +137,10 @@ def read(config_maps: Sequence[Manifest]) -> tuple[Archive, dict[str, Any]]:
     if compression is None:
         raise _broken("is compressed in a way that this version does not know", pieces[0])
     archive = archives.join(
-        [_binary(pieces[number], names.WORKSPACE_ARCHIVE_KEY) for number in sorted(pieces)],
+        [
+            _binary(pieces[number], names.WORKSPACE_ARCHIVE_KEY.format(number))
+            for number in sorted(pieces)
+        ],
         compression,
         str(first.get(names.WORKSPACE_ARCHIVE, "")),
     )

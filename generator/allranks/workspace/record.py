@@ -7,7 +7,7 @@ record that Helm keeps of it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 # The volume with the archive, in the pods of every workload.
 VOLUME = "workspace-archive"
 CONTROLLERS = ("Job", "StatefulSet", names.ELASTIC_JOB)
-_QUEUE = f"{names.DOMAIN}/queue"  # what annotations about the team's queue begin with
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +37,8 @@ class CodeRecord:
         is_dirty: whether the workspace differed from the commit.
         via: how it was sent: configMap, image or pvc; "" for none.
         parts: where it is: the ConfigMaps, the image, or the claim.
-        queue: what is recorded of the team's queue, by key: its name, its revision.
+        queue: the team's queue; "" for none.
+        queue_revision: which revision of it the job was made with.
     """
 
     workload: str = ""
@@ -50,7 +50,8 @@ class CodeRecord:
     is_dirty: bool = False
     via: str = ""
     parts: tuple[str, ...] = ()
-    queue: dict[str, str] = field(default_factory=dict)
+    queue: str = ""
+    queue_revision: str = ""
 
 
 def of_objects(objects: Iterable[Manifest]) -> CodeRecord:
@@ -77,11 +78,8 @@ def of_objects(objects: Iterable[Manifest]) -> CodeRecord:
         is_dirty=annotations.get(names.WORKSPACE_DIRTY) == "true",
         via=via,
         parts=parts,
-        queue={
-            key.removeprefix(f"{names.DOMAIN}/"): value
-            for key, value in sorted(annotations.items())
-            if key.startswith(_QUEUE)
-        },
+        queue=str(labels.get(names.QUEUE) or ""),
+        queue_revision=annotations.get(names.QUEUE_REVISION, ""),
     )
 
 

@@ -468,7 +468,6 @@ def _in_words(
 ) -> AllranksError:
     """Explain why a part could not be sent; the error itself where it says all."""
     detail = f"{error.detail} {error}"
-    name, where = _name(part), cluster.where
     if isinstance(error, TerminatingError):
         return error
     if isinstance(error, ForbiddenError):
@@ -479,28 +478,37 @@ def _in_words(
             status=error.status,
         )
     if isinstance(error, QuotaError):
-        holders = _holders(cluster, namespace)
-        return RunError(
-            f"the snapshot does not fit the quota of namespace {namespace}: {error.detail}"
-            + (f"; snapshots there: {holders}" if holders else ""),
-            hint=f"end a run that is no longer needed (`{names.CLI} delete`), or have the quota "
-            "on configmaps raised",
-        )
+        return _over_quota(cluster, error, namespace)
+    if isinstance(error, NotFoundError) and "namespace" in error.problem.message:
+        return namespace_missing(namespace)
+    return _no_room(cluster, error, part, detail) or error
+
+
+def _over_quota(cluster: KubeClient, error: QuotaError, namespace: str) -> RunError:
+    holders = _holders(cluster, namespace)
+    return RunError(
+        f"the snapshot does not fit the quota of namespace {namespace}: {error.detail}"
+        + (f"; snapshots there: {holders}" if holders else ""),
+        hint=f"end a run that is no longer needed (`{names.CLI} delete NAME`), or have the quota "
+        "on configmaps raised",
+    )
+
+
+def _no_room(cluster: KubeClient, error: ApiError, part: Manifest, detail: str) -> RunError | None:
+    """The error for a cluster that cannot store a part; None where it is another error."""
     if "database space exceeded" in detail:
         return RunError(
-            f"the snapshot cannot be stored: the etcd of {where} is full",
+            f"the snapshot cannot be stored: the etcd of {cluster.where} is full",
             hint="whoever runs the cluster has to make room in etcd; nothing was started",
         )
     if _is_too_large(error, detail):
         return RunError(
-            f"{where} does not take ConfigMap {name}: it is too large for this cluster: "
-            f"{error.detail or error.problem.message}",
+            f"{cluster.where} does not take ConfigMap {_name(part)}: it is too large for this "
+            f"cluster: {error.detail or error.problem.message}",
             hint="leave files out with .allranksignore (`--dry-run` names the largest), or send "
-            "it another way: --set workspace.via=image or pvc",
+            "it another way with workspace.via",
         )
-    if isinstance(error, NotFoundError) and "namespace" in error.problem.message:
-        return namespace_missing(namespace)
-    return error
+    return None
 
 
 def _is_too_large(error: ApiError, detail: str) -> bool:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from allranks.errors import InputError
 from allranks.workspace import objects, transport
-from allranks.workspace.transport import Sent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -20,16 +19,15 @@ if TYPE_CHECKING:
     from allranks.cluster.permissions import Need
     from allranks.k8s.manifest import Manifest
     from allranks.workspace.model import Archive, Snapshot, Transport
+    from allranks.workspace.transport import Sent
 
 
 class SnapshotTransport(Protocol):
-    """A way to send one snapshot.
+    """A way to send one snapshot."""
 
-    Attributes:
-        needs: the rights that it takes in the namespace.
-    """
-
-    needs: tuple[Need, ...]
+    @property
+    def needs(self) -> tuple[Need, ...]:
+        """The rights that it takes in the namespace."""
 
     def values(self) -> dict[str, Any]:
         """What the chart is told: `workspace.snapshot`."""
@@ -62,17 +60,20 @@ class ConfigMaps:
     Attributes:
         snapshot: what is sent.
         archive: the same, packed.
-        needs: see `SnapshotTransport`.
     """
 
     snapshot: Snapshot
     archive: Archive
-    needs: tuple[Need, ...] = transport.NEEDS
+
+    @property
+    def needs(self) -> tuple[Need, ...]:
+        """See `SnapshotTransport`."""
+        return transport.NEEDS
 
     def values(self) -> dict[str, Any]:
         """See `SnapshotTransport`."""
         values: dict[str, Any] = objects.values(self.snapshot, self.archive)["workspace"]
-        return dict(values["snapshot"])
+        return {**values["snapshot"], **recorded(self.snapshot)}
 
     def manifests(self, namespace: str) -> list[Manifest]:
         """See `SnapshotTransport`."""
@@ -89,6 +90,15 @@ class ConfigMaps:
     def withdraw(self, cluster: KubeClient, namespace: str, sent: Sent) -> None:
         """See `SnapshotTransport`."""
         transport.withdraw(cluster, sent, namespace)
+
+
+def recorded(snapshot: Snapshot) -> dict[str, Any]:
+    """What the values say of the commit, for the record: it is no part of what is sent."""
+    revision = snapshot.revision
+    if revision is None:
+        return {}
+    branch = {"branch": revision.branch} if revision.branch else {}
+    return {"commit": revision.commit, **branch, "dirty": revision.is_dirty}
 
 
 WAYS: dict[Transport, Callable[[Snapshot, Archive], SnapshotTransport]] = {"configMap": ConfigMaps}

@@ -171,6 +171,7 @@ FITTING: dict[str, dict[str, Any]] = {
     "resources.perGpu": GPUS,
     "shm.sizePerGpu": GPUS,
     "queue": {"scheduling": {"dialect": "kai"}},
+    "queueRef.revision": {"queueRef": {"name": "research"}},
     "gpuType.label": GPUS | {"gpuType": {"value": "A100"}},
     "scheduling.gangTimeoutSeconds": {"scheduling": {"dialect": "volcano"}},
     "scheduling.topology": {"scheduling": {"topology": {"mode": "preferred"}}},

@@ -33,6 +33,7 @@ _ROWS = 40
     type=click.Path(),
     help="Write there; '-' is standard output, as is no -O.",
 )
+@options.queue_options
 @options.pass_console
 def plan_command(
     console: Console,

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     metavar="DIR|-",
     help="A folder, for one file per object, or '-' for standard output.",
 )
+@options.queue_options
 @options.pass_console
 def render_command(
     console: Console,

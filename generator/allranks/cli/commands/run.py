@@ -78,6 +78,7 @@ if TYPE_CHECKING:
 )
 @click.option("--dry-run", is_flag=True, help="Show what would be sent and run; start nothing.")
 @options.output_option("text", "json")
+@options.queue_options
 @options.pass_console
 def run_command(
     console: Console,
@@ -127,9 +128,18 @@ def run_command(
         )
         packed = workspace.pack(prepared.loaded.values, is_local=True)
         if dry_run:
-            show_dry_run(console, prepared, packed, name, target.local_namespace, output)
+            show_dry_run(
+                console,
+                prepared,
+                packed,
+                name=name,
+                namespace=target.local_namespace,
+                output=output,
+            )
             return
-        raise click.exceptions.Exit(run_here(console, prepared, name, target, folder, plan, packed))
+        raise click.exceptions.Exit(
+            run_here(console, prepared, name, target, folder, plan=plan, workspace=packed)
+        )
 
     if workdir is not None:
         raise InputError(
@@ -141,10 +151,24 @@ def run_command(
     prepared = prepare.prepare(sources, release=name, namespace=cluster_target.namespace, fit=fit)
     packed = workspace.pack(prepared.loaded.values)
     if dry_run:
-        show_dry_run(console, prepared, packed, name, cluster_target.namespace, output)
+        show_dry_run(
+            console,
+            prepared,
+            packed,
+            name=name,
+            namespace=cluster_target.namespace,
+            output=output,
+        )
         return
     raise click.exceptions.Exit(
-        run_on_cluster(console, prepared, cluster_target.home(name), cluster_target, plan, packed)
+        run_on_cluster(
+            console,
+            prepared,
+            cluster_target.home(name),
+            cluster_target,
+            plan,
+            workspace=packed,
+        )
     )
 
 
@@ -178,6 +202,7 @@ def run_here(
     name: str,
     target: Target,
     folder: Path,
+    *,
     plan: Plan,
     workspace: PackedWorkspace | None = None,
 ) -> int:
@@ -349,6 +374,7 @@ def run_on_cluster(
     home: ReleaseRef,
     cluster_target: ClusterTarget,
     plan: Plan,
+    *,
     workspace: PackedWorkspace | None = None,
 ) -> int:
     """Install a job and follow it; return the exit code.
@@ -460,6 +486,7 @@ def show_dry_run(
     console: Console,
     prepared: PreparedJob,
     workspace: PackedWorkspace | None,
+    *,
     name: str,
     namespace: str,
     output: str,

@@ -51,15 +51,28 @@ def status_command(console: Console, *, name: str, target: Target, output: str) 
       allranks status demo --on local
     """
     cluster_target = target.cluster_target(console)
-    status = (
-        _local_status(name, target)
-        if cluster_target is None
-        else cluster_status(name, cluster_target)
-    )
+    status = status_of(name, target, cluster_target)
     if output == "json":
         console.json(status.as_dict())
     else:
         status_view.show(console, status, time.time())
+
+
+def status_of(name: str, target: Target, cluster_target: ClusterTarget | None) -> RunStatus:
+    """Return the status of a run.
+
+    Args:
+        name: the run.
+        target: the target flags.
+        cluster_target: the cluster and namespace; None is this machine.
+
+    Raises:
+        InputError: there is no such run.
+        AllranksError: the cluster does not answer, or forbids it.
+    """
+    if cluster_target is None:
+        return _local_status(name, target)
+    return cluster_status(name, cluster_target)
 
 
 def cluster_status(name: str, cluster_target: ClusterTarget) -> RunStatus:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Self
 
 import click
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from allranks.cli.console import Console
     from allranks.cli.target import ClusterTarget, Target
+    from allranks.cluster.interface import KubeClient
     from allranks.k8s.manifest import Manifest
     from allranks.workspace.model import Archive
     from allranks.workspace.record import CodeRecord
@@ -51,54 +52,126 @@ def show_command(
       allranks show train-3f2a --code what-ran
       allranks show train-3f2a --diff | git apply
     """
-    from allranks.workspace import record
-
     if code == "":
         raise InputError("is empty", path="--code", hint="name a folder")
     cluster_target = target.cluster_target(console)
-    if cluster_target is None:
-        objects: Sequence[Manifest] = _local_objects(name, target)
-        parts = _parts_among(objects)
-        namespace = target.local_namespace
-    else:
-        objects = _cluster_objects(name, cluster_target)
-        namespace = cluster_target.namespace
-        parts = None
-    code_record = record.of_objects(objects)
-    archive: Archive | None = None
-    kept: dict[str, Any] = {}
-    if code_record.digest and (code or diff or output == "json"):
-        try:
-            archive, kept = _read(code_record, cluster_target, parts)
-        except NotFoundError:
-            if code or diff:
-                raise
-    elif code or diff:
+    run = _Run.find(name, target, cluster_target)
+    needed = bool(code) or diff
+    if needed and not run.code.digest:
         raise InputError(
             f"run {name!r} was started without a workspace: its code is in the image "
-            f"{code_record.image or 'that it runs'}",
+            f"{run.code.image}".rstrip(),
             path="--code" if code else "--diff",
             hint=f"`{names.CLI} submit` and `{names.CLI} run --workspace` send a folder along",
         )
-    # Two runs of one digest share what was sent; the difference is to the commit of the first.
-    same_commit = kept.get("commit", "") == code_record.commit or not code_record.commit
-    difference = str(kept.get("diff") or "") if same_commit else ""
+    kept = run.kept(needed=needed) if needed or output == "json" else None
     if diff:
-        console.raw(difference)
-        if not difference:
-            console.note(_no_difference(code_record, same_commit=same_commit))
+        assert kept is not None  # noqa: S101 - it was read, or refused
+        console.raw(kept.diff)
+        if not kept.diff:
+            console.note(_no_difference(run.code, kept))
         return
     if code:
-        assert archive is not None  # noqa: S101 - it was read, or refused
-        _write(archive, Path(code))
+        assert kept is not None  # noqa: S101 - see above
+        _write(kept.archive, Path(code))
     if output == "json":
-        data = asdict(code_record) | {"diff": difference, "isKept": archive is not None}
-        console.json({"name": name, "namespace": namespace, **data, "code": code or ""})
-        return
-    if code:
-        console.text(f"{code}: the code of {name}, {_short(code_record.digest)}")
+        from allranks.service.workspace import camel
+
+        data = {"name": name, "namespace": run.namespace, **camel(asdict(run.code))}
+        more = {"diff": kept.diff if kept else "", "isKept": kept is not None}
+        console.json(data | more)
+    elif code:
+        console.text(f"{code}: the code of {name}, {_short(run.code.digest)}")
     else:
-        _show(console, name, namespace, code_record)
+        _show(console, name, run.namespace, run.code)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What is kept of the code itself.
+
+    Attributes:
+        archive: the code.
+        diff: how it differs from its commit; "" where that is not kept.
+        is_of_run: whether the difference is to the commit of this run.
+    """
+
+    archive: Archive
+    diff: str
+    is_of_run: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A run, as far as its code goes.
+
+    Attributes:
+        code: what its objects record.
+        namespace: its namespace.
+        cluster: where it is; None is this machine.
+        objects: its objects, of a run of this machine.
+    """
+
+    code: CodeRecord
+    namespace: str
+    cluster: KubeClient | None
+    objects: Sequence[Manifest]
+
+    @classmethod
+    def find(cls, name: str, target: Target, cluster_target: ClusterTarget | None) -> Self:
+        """The run.
+
+        Raises:
+            InputError: there is no such run.
+            AllranksError: the cluster does not answer, or forbids it.
+        """
+        from allranks.workspace import record
+
+        if cluster_target is None:
+            from allranks.local import runs as local_runs
+
+            manifests = local_runs.manifests(name, target.local_namespace)
+            # No image is used here.
+            code = replace(record.of_objects(manifests), image="")
+            return cls(code, target.local_namespace, None, manifests)
+        objects = _cluster_objects(name, cluster_target)
+        code = record.of_objects(objects)
+        return cls(code, cluster_target.namespace, cluster_target.cluster, objects)
+
+    def kept(self, *, needed: bool) -> _Kept | None:
+        """What is kept of its code; None where nothing is.
+
+        Args:
+            needed: nothing is an error.
+
+        Raises:
+            InputError: it was sent by a way that this command cannot read.
+            RunError: what is there is broken.
+            NotFoundError: nothing is there, and it is needed.
+        """
+        from allranks.workspace import objects, transport
+
+        if not self.code.digest:
+            return None
+        if self.code.via not in {"", "configMap"}:
+            if not needed:
+                return None
+            raise InputError(
+                f"the code was sent by {self.code.via}: {', '.join(self.code.parts)}",
+                hint="fetch it from there; this command reads ConfigMaps",
+            )
+        parts: list[Manifest] = list(filter(_is_part, self.objects))
+        if self.cluster is not None:
+            try:
+                parts = transport.find(self.cluster, self.namespace, self.code.digest)
+            except NotFoundError:
+                if needed:
+                    raise
+                return None
+        archive, about = objects.read(parts)
+        # Two runs of one digest share what was sent; the difference is to the commit of the first.
+        is_of_run = not self.code.commit or about["commit"] == self.code.commit
+        return _Kept(archive, str(about["diff"]) if is_of_run else "", is_of_run)
 
 
 def _show(console: Console, name: str, namespace: str, code: CodeRecord) -> None:
@@ -111,7 +184,7 @@ def _show(console: Console, name: str, namespace: str, code: CodeRecord) -> None
         "code": code.digest or "in the image",
         "commit": f"{code.commit}{branch}{differs}" if code.commit else "",
         "way": f"{code.via}: {', '.join(code.parts)}" if code.via else "",
-        **code.queue,
+        "queue": ", revision ".join(filter(None, (code.queue, code.queue_revision))),
     }
     for key, text in lines.items():
         if text:
@@ -120,12 +193,12 @@ def _show(console: Console, name: str, namespace: str, code: CodeRecord) -> None
         console.command(f"{names.CLI} show {name} --code DIR")
 
 
-def _no_difference(code: CodeRecord, *, same_commit: bool) -> str:
+def _no_difference(code: CodeRecord, kept: _Kept) -> str:
     if not code.commit:
         return "the code was sent from outside of git: there is no commit to compare it with"
     if not code.is_dirty:
         return f"the code is that of commit {code.commit}"
-    if not same_commit:
+    if not kept.is_of_run:
         return "the difference is not kept: the same code was sent before, on another commit"
     return "the difference is not kept: it was too long, or it has new files only"
 
@@ -155,34 +228,9 @@ def _write(archive: Archive, folder: Path) -> None:
 # --- where it is ----------------------------------------------------------------------------------
 
 
-def _read(
-    code: CodeRecord, cluster_target: ClusterTarget | None, parts: Sequence[Manifest] | None
-) -> tuple[Archive, dict[str, Any]]:
-    from allranks.workspace import objects, transport
-
-    if code.via not in {"", "configMap"}:
-        raise InputError(
-            f"the code was sent by {code.via}: {', '.join(code.parts)}",
-            hint="fetch it from there; this command reads ConfigMaps",
-        )
-    if cluster_target is not None:
-        parts = transport.find(cluster_target.cluster, cluster_target.namespace, code.digest)
-    return objects.read(list(parts or ()))
-
-
-def _local_objects(name: str, target: Target) -> Sequence[Manifest]:
-    from allranks.local import runs as local_runs
-
-    return local_runs.manifests(name, target.local_namespace)
-
-
-def _parts_among(objects: Sequence[Manifest]) -> list[Manifest]:
-    return [
-        manifest
-        for manifest in objects
-        if manifest.get("kind") == "ConfigMap"
-        and names.WORKSPACE in (manifest["metadata"].get("labels") or {})
-    ]
+def _is_part(manifest: Manifest) -> bool:
+    labels = manifest["metadata"].get("labels") or {}
+    return manifest.get("kind") == "ConfigMap" and names.WORKSPACE in labels
 
 
 def _cluster_objects(name: str, cluster_target: ClusterTarget) -> Sequence[Manifest]:

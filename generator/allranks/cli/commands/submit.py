@@ -1,4 +1,4 @@
-"""`allranks submit`: the folder that a person stands in, as a job of a cluster, without an image build.
+"""`allranks submit`: the folder that a person stands in, as a job, without an image build.
 
 It is `run` with the values on the command line: the command, the size and the environment are its
 own options, the folder of code is sent along, and a name is found where none is given.
@@ -10,6 +10,7 @@ import hashlib
 import json
 import re
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -173,6 +174,7 @@ def job_options(function: Any) -> Any:
 @options.optional_values_options
 @workspace_flags.workspace_options(".")
 @target_options
+@options.queue_options
 @options.helm_option
 @click.option("--detach", is_flag=True, help="Return when it has started; it goes on by itself.")
 @click.option("--replace", is_flag=True, help="Remove a run of the same name first.")
@@ -210,8 +212,8 @@ def submit_command(
     """Run COMMAND with the code of this folder, and follow it.
 
     The folder is sent as it is now: what git or .allranksignore ignores stays out, and so do
-    environments, caches and secrets; --dry-run shows what goes. Each pod starts in a copy of it. The
-    image needs Python and what the code imports, not the code.
+    environments, caches and secrets; --dry-run shows what goes. Each pod starts in a copy of it.
+    The image needs Python and what the code imports, not the code.
 
     Values files and --set describe all else, as for `allranks run`; the options here come on top
     of the files. The workload is torchrun unless the values name another. NAME is made of the
@@ -219,7 +221,7 @@ def submit_command(
 
     \b
     Example:
-      allranks submit --gpus 16 -f team.yaml -- python train.py --lr 1e-5
+      allranks submit -q h100 --gpus 16 -- python train.py --lr 1e-5
       allranks submit tuning --nodes 2 --image my/trainer:1.0 --detach -- python tune.py
       allranks submit --dry-run -f team.yaml -- python train.py
       allranks submit --on local --nodes 2 -- python train.py
@@ -233,7 +235,16 @@ def submit_command(
     plan = Plan(detach=detach, replace=replace, logs=logs, timeout=timeout, output=output)
     job = Job(command, gpus, nodes, env, image)
     raise click.exceptions.Exit(
-        submit(console, job, sources, workspace, target, plan, name=name or named, dry_run=dry_run)
+        submit(
+            console,
+            job,
+            sources,
+            workspace,
+            target,
+            plan=plan,
+            name=name or named,
+            dry_run=dry_run,
+        )
     )
 
 
@@ -243,8 +254,8 @@ def submit(
     sources: Sources,
     workspace: WorkspaceFlags,
     target: Target,
-    plan: Plan,
     *,
+    plan: Plan,
     name: str = "",
     dry_run: bool = False,
 ) -> int:
@@ -284,16 +295,23 @@ def submit(
 
         ready = prepare.prepare(sources, release=free, namespace=namespace, is_local=is_local)
         if dry_run:
-            run.show_dry_run(console, ready, packed, free, namespace, plan.output)
+            run.show_dry_run(
+                console, ready, packed, name=free, namespace=namespace, output=plan.output
+            )
             return 0
         if cluster_target is None:
             folder = Path(packed.snapshot.folder)
-            return run.run_here(console, ready, free, target, folder, plan, packed)
+            return run.run_here(console, ready, free, target, folder, plan=plan, workspace=packed)
         if not name:
             console.note(f"the run is called {free}")
         try:
             return run.run_on_cluster(
-                console, ready, cluster_target.home(free), cluster_target, plan, packed
+                console,
+                ready,
+                cluster_target.home(free),
+                cluster_target,
+                plan,
+                workspace=packed,
             )
         except NameTakenError:
             # Somebody took the name that was free a moment ago.
@@ -350,7 +368,7 @@ def _program(words: Sequence[str]) -> str:
     script = next((word for word in words if word.endswith(".py")), "")
     if script:
         return Path(script).stem
-    for word, following in zip(words, words[1:], strict=False):
+    for word, following in pairwise(words):
         if word == "-m":
             parts = following.split(".")
             return parts[-2] if parts[-1] == "__main__" and len(parts) > 1 else parts[-1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -12,6 +13,7 @@ from allranks.cli import options
 from allranks.cli.target import run_argument, target_options
 from allranks.errors import InputError, InvalidValues, Problem, RunError
 from allranks.service import prepare
+from allranks.values import queue
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,6 +40,7 @@ _THERE = "cannot change while it is there"
 @options.timeout_option("How long to wait until the old pods are gone.", _RECREATE_SECONDS)
 @click.option("--dry-run", is_flag=True, help="Only say what would happen.")
 @options.output_option("text", "json")
+@options.queue_options
 @options.pass_console
 def upgrade_command(
     console: Console,
@@ -58,6 +61,9 @@ def upgrade_command(
     again from its last checkpoint. A run on this machine is not changed: the error says how it is
     started anew.
 
+    A run of a queue keeps to what the queue said when the run was made, whatever it says now; -q
+    takes the queue's present state.
+
     \b
     Example:
       allranks upgrade demo -f values.yaml --set runPolicy.ttlSecondsAfterFinished=3600
@@ -71,10 +77,13 @@ def upgrade_command(
     from allranks.helm import releases
     from allranks.service import render
 
-    prepared = prepare.prepare(sources, release=name, namespace=cluster_target.namespace)
     home = cluster_target.home(name)
+    release = releases.find(home) if sources.queue is None else None
+    if release is not None:
+        sources = replace(sources, queue=queue.recorded(release.values))
+    prepared = prepare.prepare(sources, release=name, namespace=cluster_target.namespace)
     rendered = render.for_cluster(prepared, home)
-    release = releases.find(home)
+    release = release or releases.find(home)
     if release is None:
         raise runs.missing(cluster_target.cluster, home)
     _check_kinds(name, crds.unserved(cluster_target.cluster, release.manifests))

@@ -1,7 +1,8 @@
-"""`allranks validate`, `init` and `presets`: commands on values alone."""
+"""`allranks validate`, `values`, `init` and `presets`: commands on values alone."""
 
 from __future__ import annotations
 
+import json
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
@@ -9,13 +10,16 @@ import click
 
 from allranks import names
 from allranks.cli import options
+from allranks.cli.target import only_cluster_options
 from allranks.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from allranks.cli.console import Console
+    from allranks.cli.target import Target
     from allranks.service.prepare import PreparedJob
+    from allranks.values.explain import Explanation
     from allranks.values.sources import Sources
 
 
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
 @click.option("--diff", is_flag=True, help="Show what --fix would write, and write nothing.")
 @click.option("--yes", is_flag=True, help="With --fix: write without asking.")
 @options.output_option("text", "json")
+@options.queue_options
 @options.pass_console
 def validate_command(
     console: Console,
@@ -105,6 +110,92 @@ def _show_prepared(
     for note in prepared.notes:
         console.note(note)
     console.text(f"ok  {prepare.summary(prepared)}")
+
+
+@click.command("values", short_help="Show the merged values, and where each comes from.")
+@options.values_options
+@only_cluster_options
+@click.option(
+    "--explain",
+    "keys",
+    multiple=True,
+    metavar="KEY",
+    help="Say where the value of KEY comes from, such as image.tag. May be repeated.",
+)
+@options.output_option("yaml", "json")
+@options.queue_options
+@options.pass_console
+def values_command(
+    console: Console,
+    *,
+    sources: Sources,
+    target: Target,  # noqa: ARG001 - where the queue is read
+    keys: tuple[str, ...],
+    output: str,
+) -> None:
+    """Show the values of a job: all sources merged, over the defaults of the chart.
+
+    The sources are, from the least to the most: the chart's defaults, presets, the queue's
+    defaults, -f files in their order, the --set family, what the queue imposes. --explain lists
+    those that say something of a key, each with its place; the last of them wins. Nothing is
+    checked: `allranks validate` does that.
+
+    \b
+    Example:
+      allranks values -f values.yaml -q h100
+      allranks values -f values.yaml -q h100 --explain scheduling.priorityClassName
+    """
+    from allranks.values import explain
+    from allranks.values.sources import load_sources
+
+    loaded = load_sources(sources)
+    if not keys:
+        for note in loaded.overridden:
+            console.note(str(note))
+        if output == "json":
+            console.json(loaded.values)
+        else:
+            from allranks.yamlio import dump
+
+            console.raw(dump.dump(loaded.values))
+        return
+    explanations = [explain.explain(loaded, explain.parse(key)) for key in keys]
+    if output == "json":
+        console.json([explanation.as_dict() for explanation in explanations])
+        return
+    for index, explanation in enumerate(explanations):
+        if index:
+            console.text("")
+        _show_explanation(console, explanation)
+
+
+def _show_explanation(console: Console, explanation: Explanation) -> None:
+    from allranks.schema import paths
+
+    console.text(f"{paths.show(explanation.path)}: {_shown(explanation.value)}")
+    console.text("")
+    if explanation.below:
+        console.table(
+            ["KEY", "VALUE", "FROM"],
+            [
+                (paths.show(path), _shown(item.value), item.source)
+                for path, item in explanation.below
+            ],
+            whole=["FROM"],
+        )
+        return
+    console.table(
+        ["FROM", "VALUE", ""],
+        [
+            (item.source, _shown(item.value), "wins" if item.wins else "")
+            for item in explanation.sources
+        ],
+        whole=[""],
+    )
+
+
+def _shown(value: Any) -> str:
+    return "unset" if value is None else json.dumps(value, ensure_ascii=False)
 
 
 @click.command("init", short_help="Print a commented values file to start from.")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from allranks import humanize, names, resources
 from allranks.errors import AllranksError, InputError, InvalidValues, MissingToolError, Problem
+from allranks.humanize import shown
 from allranks.layout.compute import compute
 from allranks.model.job_spec import JobSpec
 from allranks.schema import paths
@@ -40,6 +41,7 @@ from allranks.sweep.spec.request import SweepFlags
 from allranks.values import check
 from allranks.values import sources as gathering
 from allranks.values.merge import merge
+from allranks.values.queue import overridden
 from allranks.values.resolve import typed
 
 if TYPE_CHECKING:
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
     from allranks.sweep.model import Assignment, Reach
     from allranks.sweep.spec.request import SweepRequest
     from allranks.sweep.state import SweepState
+    from allranks.values.queue import Queue
 
 
 __all__ = [
@@ -137,6 +140,8 @@ def prepare(request: SweepFlags) -> PreparedSweep:
     bound = apply.bind(spec, defaults, merged.shorthand, merged.where, merged.trial_path)
     _make_search(bound.spec, request)
     notes = [*reading.unused_settings(merged.section), *_odd_choices(merged), *bound.notes]
+    if not request.check_only:
+        notes += merged.notes
     if request.parallel and not merged.section.get("parallel") and spec.trials > request.parallel:
         bound = replace(bound, spec=replace(bound.spec, parallel=request.parallel))
         trials = humanize.plural(request.parallel, "trial")
@@ -332,6 +337,10 @@ def _validate(prepared: PreparedSweep, request: SweepRequest, flags: SweepFlags)
     for assignment in islice(samples(prepared.spec), _SAMPLES):
         own = apply.trial_values(prepared.spec, assignment, prepared.defaults)
         values = _job(prepared, own)
+        faults |= {
+            (path, message): Problem(paths.show(path), message, hint, request.trial_where(path))
+            for path, message, hint in _imposed(flags.queue, own)
+        }
         for path, problem in _problems(prepared, values, request.trial_where, flags):
             if path in set_by and request.trial_path(path) == path:
                 place: ValuesPath = (SWEEP, "parameters", set_by[path])
@@ -347,6 +356,18 @@ def _validate(prepared: PreparedSweep, request: SweepRequest, flags: SweepFlags)
     if faults:
         ordered = in_file_order(values, [(path, problem) for (path, _), problem in faults.items()])
         raise InvalidValues([problem for _, problem in ordered])
+
+
+def _imposed(queue: Queue | None, own: Mapping[str, Any]) -> Iterator[_Fault]:
+    """Yield values that a parameter sets and a queue imposes, as path, message and fix."""
+    if queue is None:
+        return
+    for path, value, imposed in overridden(own, queue.imposed.data):
+        yield (
+            path,
+            f"a trial would have {shown(value)}, and the queue imposes {shown(imposed)}",
+            "leave it out of the parameters",
+        )
 
 
 def _misplaced(request: SweepRequest) -> Iterator[_Fault]:
@@ -390,7 +411,13 @@ def _problems(
     schema_findings = schema_problems(str(values["workload"]), values, where, typed(where))
     broken = tuple(path for path, _ in schema_findings)
     problems = schema_findings + check.located(
-        values, where, flags.release, flags.namespace, broken, is_local=flags.is_local
+        values,
+        where,
+        flags.release,
+        flags.namespace,
+        broken,
+        is_local=flags.is_local,
+        queue=flags.queue,
     )
     if problems:
         return problems

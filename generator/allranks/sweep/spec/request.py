@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from allranks.schema.paths import ValuesPath
     from allranks.sweep.model import Parameter
+    from allranks.values.queue import Queue
     from allranks.values.sources import Flag, Loaded
     from allranks.yamlio.document import ValuesDocument
 
@@ -76,6 +77,11 @@ class SweepFlags:
     loaded: Loaded | None = None
     check_only: bool = False
 
+    @property
+    def queue(self) -> Queue | None:
+        """The queue whose jobs the trials are; None for none."""
+        return self.loaded.queue if self.loaded is not None else self.sources.queue
+
 
 @dataclass(frozen=True, slots=True)
 class SweepRequest:
@@ -89,6 +95,7 @@ class SweepRequest:
         chart: the external chart's folder or reference; "" for ours.
         more: the parameters of flags.
         shorthand: the names of those of ``--set-range``.
+        notes: sentences about the values.
         token: returns how the scalar at a path was written.
         where: returns the source of a path of the section, or of the whole values.
         trial_where: returns the source of a path of a trial's values.
@@ -105,6 +112,7 @@ class SweepRequest:
     trial_path: Callable[[ValuesPath], ValuesPath]
     more: tuple[Parameter, ...] = ()
     shorthand: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def read_request(request: SweepFlags) -> SweepRequest:
@@ -114,6 +122,7 @@ def read_request(request: SweepFlags) -> SweepRequest:
         InputError: a source cannot be read or is not valid, or the chart does not exist.
     """
     own, chart = _chart(request.chart)
+    _refuse_queue(request.queue, chart)
     merged = _of_values(request) if own == SECTION else _of_chart(request, own, chart)
     ranges = [parameters.flag(text) for text in request.ranges]
     overs = [overlays.flag(text, merged.workload) for text in request.overs]
@@ -152,6 +161,20 @@ def read_request(request: SweepFlags) -> SweepRequest:
     )
 
 
+def _refuse_queue(queue: Queue | None, chart: str, path: str = "") -> None:
+    """Refuse a queue whose settings a foreign chart would not understand.
+
+    Raises:
+        InputError: there is a queue, and the chart is not ours.
+    """
+    if queue is not None and chart:
+        raise InputError(
+            f"{queue.label} has settings for the charts of {names.CLI}, and {chart} is none",
+            path=path or "--queue",
+            hint="leave -q out, and give the chart its own values",
+        )
+
+
 def _chart(chart: str) -> tuple[str, str]:
     """Return the workload and "" for one of our charts, "" and the chart for an external one."""
     if chart in ("", SECTION):
@@ -173,7 +196,8 @@ def _chart(chart: str) -> tuple[str, str]:
 
 def _of_values(request: SweepFlags) -> SweepRequest:
     """Return the request of values with ``workload: sweep``."""
-    if request.loaded is None and not request.sources.files and not request.sources.sets:
+    sources = request.sources
+    if request.loaded is None and not (sources.files or sources.sets or sources.queue):
         raise InputError(
             "nothing says what to run",
             hint=f"give a values file, as `{names.CLI} init sweep` writes one, "
@@ -192,12 +216,15 @@ def _of_values(request: SweepFlags) -> SweepRequest:
     section = loaded.values[SECTION]
     trial = section.get("trial") or {}
     workload, chart_name = str(trial.get("workload") or ""), str(trial.get("chart") or "")
+    _refuse_queue(request.queue, chart_name, "sweep.trial.chart")
     folder = _folder(loaded.where((SECTION, "trial", "chart")))
     chart = external_chart.absolute(chart_name, folder) if chart_name else ""
     base = {} if chart else {k: v for k, v in loaded.user.items() if k not in _WHOLE}
     layers, filed = _trial_file(trial, loaded.where((SECTION, "trial", "file")), workload)
     own = trial.get("values")
     shared = overlay(overlay(base, filed), own if isinstance(own, dict) else {})
+    if request.queue is not None:
+        shared = overlay(shared, request.queue.imposed.data)
 
     def trial_path(path: ValuesPath) -> ValuesPath:
         return (*_OWN, *path) if apply.get(own, path) is not apply.MISSING else path
@@ -217,6 +244,7 @@ def _of_values(request: SweepFlags) -> SweepRequest:
         where=loaded.where,
         trial_where=trial_where,
         trial_path=trial_path,
+        notes=tuple(map(str, loaded.overridden)),
     )
 
 
@@ -237,8 +265,10 @@ def _of_chart(request: SweepFlags, workload: str, chart: str) -> SweepRequest:
     if workload:
         loaded = gathering.load_sources(request.sources, workload)
         layers, user = loaded.layers, loaded.user
+        notes = tuple(map(str, loaded.overridden))
     else:
         layers, user = gathering.read(request.sources)
+        notes = ()
     section = user.get(SECTION)
     if not isinstance(section, dict | None):
         raise InputError(
@@ -260,6 +290,7 @@ def _of_chart(request: SweepFlags, workload: str, chart: str) -> SweepRequest:
         where=where,
         trial_where=where,
         trial_path=lambda path: path,
+        notes=notes,
     )
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _NEEDED = ("archiveDigest", "compression", "digest", "via")
 _NEEDED_VIA = {"configMap": ("configMaps",), "image": ("image",), "pvc": ("claim",)}
 _OPTIONAL_VIA = {"pvc": ("path",)}
+_RECORDED = ("branch", "commit", "dirty")
 
 
 def _transport(view: View) -> Iterator[Finding]:
@@ -50,7 +51,7 @@ def _snapshot(view: View) -> Iterator[Finding]:
                 "take the whole snapshot as the command line writes it, or leave it empty",
             )
     for key in snapshot:
-        if via and key not in needed + _OPTIONAL_VIA.get(via, ()):
+        if via and key not in needed + _RECORDED + _OPTIONAL_VIA.get(via, ()):
             yield Finding(
                 path("workspace.snapshot", key),
                 f"the snapshot was sent via {via}, which has none",

@@ -72,6 +72,7 @@ def _complete_chart(_: click.Context, __: click.Parameter, start: str) -> list[C
 @click.option("--replace", "replace_", is_flag=True, help="Remove a sweep of the same name first.")
 @click.option("--dry-run", is_flag=True, help="Check all of it and show the trials; run none.")
 @options.output_option("text", "json", "csv")
+@options.queue_options
 @options.pass_console
 def run_command(
     console: Console,

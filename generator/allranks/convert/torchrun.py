@@ -1,0 +1,536 @@
+"""TorchrunJob and TorchrunQueue objects as values.
+
+Both have been written in four dialects that do not agree: that of the project's README, that of its
+chart, and two of its CRDs. A field means the same wherever it stands, so that all four are read at
+once, and an object may mix them. What the controller did with a field is the meaning, where it did
+something.
+
+Not repeated of it: a c10d rendezvous at an etcd's address, a job whose name no DNS has, GPUs that
+count as none, a pod group of one.
+"""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Any
+
+from allranks import names
+from allranks.convert.verdicts import Conversion, Fields, Outcome
+from allranks.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from allranks.convert.verdicts import FieldPath
+
+GROUP = "torchrun.ai"
+JOB_KINDS = ("TorchrunJob",)
+QUEUE_KINDS = ("TorchrunQueue", "JobQueue")
+TRAINER = "trainer"
+
+_GPU = "nvidia.com/gpu"
+_DEFAULT_PORT = 29500
+_KAI = "kai"
+_DIALECTS = {
+    "kai": _KAI,
+    "kai-scheduler": _KAI,
+    "kueue": "kueue",
+    "volcano": "volcano",
+    "coscheduling": "coscheduling",
+    "default-scheduler": "none",
+    "none": "none",
+}
+# Shell that a list of words cannot say.
+_SHELL = frozenset("|&;<>()$`\\*?[]#~=%!{}\n")
+_ITS_OWN = "the cluster writes it itself"
+_STATUS = "it is the state of the old run"
+_CODE = (
+    f"code is sent with `{names.CLI} submit`, or `--workspace DIR`, and unpacked in each pod: "
+    "there is no claim and no pod for it"
+)
+_ANY_BACKEND = "the program chooses it, in init_process_group; the controller did not pass it on"
+
+
+def is_torchrun(manifest: Mapping[str, Any]) -> bool:
+    """Whether an object is of this project."""
+    group = str(manifest.get("apiVersion") or "").partition("/")[0]
+    return group == GROUP and manifest.get("kind") in (*JOB_KINDS, *QUEUE_KINDS)
+
+
+def job(manifest: Mapping[str, Any]) -> Conversion:
+    """A TorchrunJob as values of the torchrun chart.
+
+    Args:
+        manifest: the object.
+
+    Raises:
+        InputError: it is none.
+    """
+    _check(manifest, JOB_KINDS)
+    fields = Fields(manifest, {"workload": "torchrun"})
+    _about(fields)
+    _labels(fields, ())
+    queue = _queue_of_job(fields)
+    _size(fields)
+    _command(fields)
+    _image(fields, ("spec", "image"), ("image",))
+    _resources(fields, ("spec", "resources"), ())
+    _distributed(fields, is_queue=False)
+    _reliability(fields)
+    _env(fields, ("spec", "env"), ("env",))
+    _volumes(fields)
+    _workspace(fields)
+    fields.carry(("spec", "suspend"), ("runPolicy", "suspend"))
+    fields.carry(("spec", "workingDir"), ("workingDir",))
+    return _done(fields, queue)
+
+
+def queue(manifest: Mapping[str, Any]) -> Conversion:
+    """A TorchrunQueue as values of charts/queue.
+
+    Args:
+        manifest: the object.
+
+    Raises:
+        InputError: it is none.
+    """
+    _check(manifest, QUEUE_KINDS)
+    fields = Fields(manifest)
+    fields.put(("name",), _name(manifest))
+    fields.put(("defaults",), {})
+    _about(fields)
+    for key in ("labels", "annotations"):
+        fields.carry(("metadata", key), (key,))
+    _kai(fields)
+    _node(fields)
+    _image(fields, ("spec", "image"), ("defaults", "image"))
+    _storage(fields)
+    _scheduling(fields)
+    _distributed(fields, is_queue=True)
+    _template(fields)
+    _workspace(fields)
+    account = fields.get("spec", "serviceAccountName")
+    if account == "default":
+        fields.say(("spec", "serviceAccountName"), Outcome.CARRIED, "every pod's, if none is named")
+    else:
+        fields.carry(("spec", "serviceAccountName"), ("defaults", "serviceAccount", "name"))
+    fields.leave(
+        ("spec", "resources"),
+        "an object beside the queue: apply it as a manifest of its own, or with another release",
+    )
+    return _done(fields, "")
+
+
+def _check(manifest: Mapping[str, Any], kinds: tuple[str, ...]) -> None:
+    kind = manifest.get("kind")
+    if not is_torchrun(manifest) or kind not in kinds:
+        raise InputError(
+            f"is {kind or 'an object without a kind'} of {manifest.get('apiVersion') or 'no API'}, "
+            f"and not a {kinds[0]} of {GROUP}",
+            path="kind",
+            hint=f"give an object with apiVersion: {GROUP}/v1alpha1 and kind: {kinds[0]}",
+        )
+    for path in (("metadata",), ("spec",)):
+        value = manifest.get(path[0])
+        if not isinstance(value, dict):
+            raise InputError(
+                f"{kind} has no {path[0]}", path=path[0], hint="write the whole object"
+            )
+    if not _name(manifest):
+        raise InputError(f"{kind} has no name", path="metadata.name", hint="give it a name")
+
+
+def _name(manifest: Mapping[str, Any]) -> str:
+    return str((manifest.get("metadata") or {}).get("name") or "")
+
+
+def _done(fields: Fields, queue_name: str) -> Conversion:
+    metadata = fields.get("metadata")
+    return Conversion(
+        kind=str(fields.get("kind")),
+        name=str(metadata["name"]),
+        namespace=str(metadata.get("namespace") or ""),
+        values=fields.values,
+        verdicts=fields.verdicts(),
+        queue=queue_name,
+    )
+
+
+def _about(fields: Fields) -> None:
+    """What every object has."""
+    for key in ("apiVersion", "kind"):
+        fields.say((key,), Outcome.CARRIED, "which chart it is for")
+    metadata = fields.get("metadata")
+    for key in metadata:
+        fields.leave(("metadata", key), _ITS_OWN)
+    fields.say(("metadata", "name"), Outcome.CARRIED, "NAME, the release")
+    fields.say(("metadata", "namespace"), Outcome.CARRIED, "-n")
+    fields.leave(("status",), _STATUS)
+
+
+def _labels(fields: Fields, prefix: FieldPath) -> None:
+    for above in ("metadata", "spec"):
+        for key in ("labels", "annotations"):
+            for name, value in (fields.get(above, key) or {}).items():
+                path: FieldPath = (above, key, name)
+                if str(name).startswith(
+                    (f"{GROUP}/", f"{names.DOMAIN}/", "kubectl.kubernetes.io/")
+                ):
+                    fields.leave(path, "its controller or kubectl wrote it")
+                else:
+                    fields.carry(path, (*prefix, key, str(name)), str(value))
+
+
+def _queue_of_job(fields: Fields) -> str:
+    name = ""
+    for key in ("queue", "jobQueue"):
+        if fields.has("spec", key):
+            name = str(fields.get("spec", key))
+            fields.say(("spec", key), Outcome.CARRIED, f"-q {name}")
+    fields.say(
+        ("spec", "jobName"), Outcome.CHANGED, "NAME, the release", "a run is named by its release"
+    )
+    fields.leave(("spec", "jobID"), "a run is named by its release, and has no other number")
+    return name
+
+
+def _size(fields: Fields) -> None:
+    fields.carry(("spec", "numGPUs"), ("gpus",))
+    for key in ("numNodes", "workers"):
+        fields.carry(("spec", key), ("nodes",))
+    fields.carry(("spec", "minNodes"), ("torchrun", "elastic", "minNodes"))
+    fields.carry(("spec", "maxNodes"), ("torchrun", "elastic", "maxNodes"))
+
+
+def _command(fields: Fields) -> None:
+    _shell(fields, ("spec", "command"))
+    fields.carry(("spec", "setupCommand"), ("setup",))
+    script = fields.get("spec", "script")
+    if isinstance(script, str):
+        is_text = "\n" in script
+        if is_text:
+            fields.carry(("spec", "script"), ("script",))
+        else:
+            why = "a script is a file here: python runs it"
+            fields.carry(("spec", "script"), ("command",), ["python", script], why)
+    args = fields.get("spec", "args")
+    if isinstance(args, str):
+        fields.carry(("spec", "args"), ("args",), _words(args), "a list of words")
+    elif isinstance(args, list):
+        fields.carry(("spec", "args"), ("args",), [str(word) for word in args])
+
+
+def _shell(fields: Fields, path: FieldPath) -> None:
+    command = fields.get(*path)
+    if isinstance(command, list):
+        fields.carry(path, ("command",), [str(word) for word in command])
+    elif isinstance(command, str):
+        if _SHELL & set(command) or not _words(command):
+            why = "it has shell in it, which each process runs for itself"
+            fields.carry(path, ("command",), ["bash", "-c", command], why)
+        else:
+            fields.carry(path, ("command",), _words(command))
+
+
+def _words(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return []
+
+
+def _image(fields: Fields, path: FieldPath, to: FieldPath) -> None:
+    image = fields.get(*path)
+    if not isinstance(image, str):
+        return
+    rest, _, digest = image.partition("@")
+    head, slash, last = rest.rpartition("/")
+    name, _, tag = last.partition(":")
+    parts = {"repository": f"{head}{slash}{name}", "tag": tag, "digest": digest}
+    fields.carry(path, to, {key: value for key, value in parts.items() if value})
+
+
+def _resources(fields: Fields, path: FieldPath, prefix: FieldPath) -> None:
+    """A container's requests and limits; its GPUs are the size of a node."""
+    resources = fields.get(*path)
+    if not isinstance(resources, dict):
+        return
+    is_bare = not {"requests", "limits"} & set(resources)
+    for kind in ("requests", "limits"):
+        place: FieldPath = path if is_bare else (*path, kind)
+        if is_bare and kind == "requests":
+            continue
+        for name, amount in (fields.get(*place) or {}).items():
+            here: FieldPath = (*place, name)
+            if name in (_GPU, "gpu", "gpus"):
+                # A container without any was torchrun with no processes.
+                number = int(amount) if str(amount).isdigit() else 0
+                if number:
+                    fields.carry(here, (*prefix, "gpusPerNode"), number)
+                else:
+                    fields.leave(here, "a node without GPUs trains on CPUs, with a process")
+            else:
+                fields.carry(here, (*prefix, "resources", "perPod", kind, str(name)), str(amount))
+
+
+def _distributed(fields: Fields, *, is_queue: bool) -> None:
+    above: FieldPath = ("spec", "distributed")
+    fields.leave((*above, "backend"), _ANY_BACKEND)
+    backend = fields.get(*above, "rdzvBackend") or "c10d"
+    to: FieldPath = ("torchrun",)
+    if is_queue:
+        why = (
+            "a queue has settings that all workloads share: the job's own file says "
+            "torchrun.{}, where it is not the default"
+        )
+        for key, default, own in (
+            ("rdzvBackend", "c10d", "rdzvBackend"),
+            ("port", _DEFAULT_PORT, "port"),
+        ):
+            if fields.get(*above, key) == default:
+                fields.say((*above, key), Outcome.CARRIED, f"the default of torchrun.{own}")
+            else:
+                fields.leave((*above, key), why.format(own))
+        if backend == "c10d":
+            fields.leave(
+                (*above, "rdzvEndpoint"), "a c10d rendezvous is at rank 0, and has its name"
+            )
+        else:
+            fields.leave((*above, "rdzvEndpoint"), why.format("rdzvEndpoint"))
+        return
+    fields.carry((*above, "rdzvBackend"), (*to, "rdzvBackend"))
+    fields.carry((*above, "port"), (*to, "port"))
+    if str(backend).startswith("etcd"):
+        fields.carry((*above, "rdzvEndpoint"), (*to, "rdzvEndpoint"))
+    else:
+        fields.leave(
+            (*above, "rdzvEndpoint"),
+            f"a rendezvous of {backend} is at rank 0, whose name the chart makes",
+        )
+
+
+def _reliability(fields: Fields) -> None:
+    above: FieldPath = ("spec", "reliability")
+    fields.carry(
+        (*above, "maxRestarts"),
+        ("runPolicy", "backoffLimit"),
+        why="each pod may fail so often, and not all of them together",
+    )
+    policy = fields.get(*above, "restartPolicy")
+    fields.say(
+        (*above, "restartPolicy"),
+        Outcome.CARRIED if policy == "Never" else Outcome.CHANGED,
+        "runPolicy.backoffLimit",
+        "" if policy == "Never" else "a pod that fails is replaced, and no container is restarted",
+    )
+    seconds = fields.get(*above, "ttlSecondsAfterFinished")
+    fields.carry(
+        (*above, "ttlSecondsAfterFinished"),
+        ("runPolicy", "ttlSecondsAfterFinished"),
+        1 if seconds == 0 else None,
+        "0 keeps a job here; after one second is the least" if seconds == 0 else "",
+    )
+    fields.carry((*above, "activeDeadlineSeconds"), ("runPolicy", "activeDeadlineSeconds"))
+
+
+def _env(fields: Fields, path: FieldPath, to: FieldPath) -> None:
+    entries = fields.get(*path)
+    if not isinstance(entries, list):
+        return
+    last = {entry.get("name"): at for at, entry in enumerate(entries) if isinstance(entry, dict)}
+    for index, entry in enumerate(entries):
+        if not isinstance(entry, dict) or not entry.get("name"):
+            continue
+        name, here = str(entry["name"]), (*path, index)
+        if last[entry["name"]] != index:
+            fields.leave(here, f"a later entry sets {name} again")
+        elif name in names.RESERVED_ENV or name.startswith(names.RESERVED_ENV_PREFIXES):
+            fields.leave(here, f"torchrun sets {name} itself")
+        else:
+            value: Any = str(entry.get("value") or "")
+            if isinstance(entry.get("valueFrom"), dict):
+                value = {"valueFrom": entry["valueFrom"]}
+            is_reference = isinstance(value, str) and "$(" in value
+            why = "$(VAR) arrives as it is typed: the chart expands none" if is_reference else ""
+            fields.put((*to, name), value)
+            outcome = Outcome.CHANGED if why else Outcome.CARRIED
+            fields.say(here, outcome, ".".join(map(str, (*to, name))), why)
+
+
+def _volumes(fields: Fields) -> None:
+    volumes = fields.get("spec", "volumes", "additionalVolumes")
+    if isinstance(volumes, list):
+        fields.carry(
+            ("spec", "volumes", "additionalVolumes"), ("podTemplate", "spec", "volumes"), volumes
+        )
+    mounts = fields.get("spec", "volumes", "additionalMounts")
+    if isinstance(mounts, list):
+        fields.carry(
+            ("spec", "volumes", "additionalMounts"),
+            ("podTemplate", "spec", "containers"),
+            [{"name": TRAINER, "volumeMounts": mounts}],
+        )
+
+
+def _workspace(fields: Fields) -> None:
+    fields.leave(("spec", "workspaceStorage"), _CODE)
+    fields.leave(("spec", "workspace"), _CODE)
+
+
+def _kai(fields: Fields) -> None:
+    name = fields.get("spec", "queue", "name") or fields.get("spec", "kaiQueue")
+    if not name:
+        return
+    fields.put(("kai",), {"enabled": True})
+    fields.put(("defaults",), {"queue": str(name), "scheduling": {"dialect": _KAI}})
+    for path in (("spec", "queue", "name"), ("spec", "kaiQueue")):
+        fields.carry(path, ("kai", "queue"), str(name))
+    for path in (("spec", "queue", "parentQueue"), ("spec", "parentKaiQueue")):
+        fields.carry(path, ("kai", "parentQueue"))
+    for resource in ("gpu", "cpu", "memory"):
+        for key in ("quota", "limit", "overQuotaWeight"):
+            amount: FieldPath = ("spec", "queue", "resources", resource, key)
+            fields.carry(amount, ("kai", "resources", resource, key))
+
+
+def _node(fields: Fields) -> None:
+    above: FieldPath = ("spec", "nodeResources")
+    shape: FieldPath = ("defaults", "nodeShape")
+    why = "says what a node has; a job that needs less asks for less"
+    fields.carry((*above, "gpus"), (*shape, "gpus"), why="GPUs are split evenly over the nodes")
+    for key, to in (("cpus", "cpu"), ("memory", "memory")):
+        amount = fields.get(*above, key)
+        fields.carry((*above, key), (*shape, to), None if amount is None else str(amount), why)
+    fields.carry((*above, "gpuType"), ("defaults", "gpuType", "value"))
+
+
+def _storage(fields: Fields) -> None:
+    above: FieldPath = ("spec", "storage")
+    to: FieldPath = ("defaults", "storage")
+    fields.carry((*above, "shmSizePerGPU"), ("defaults", "shm", "sizePerGpu"))
+    for name in ("workspace", "checkpoints", "datasets"):
+        own = fields.get(*above, name)
+        if isinstance(own, str):
+            fields.carry((*above, name), (*to, name, "existingClaim"))
+        elif isinstance(own, dict):
+            is_off = own.get("enabled") is False
+            for key, path in (
+                ("sizePerGPU", "sizePerGpu"),
+                ("size", "size"),
+                ("storageClass", "storageClassName"),
+                ("existingClaim", "existingClaim"),
+                ("claimName", "existingClaim"),
+                ("mountPath", "mountPath"),
+            ):
+                if is_off:
+                    fields.leave((*above, name, key), f"{name} is not enabled")
+                else:
+                    fields.carry((*above, name, key), (*to, name, path))
+            off = "a volume is off until it has a size" if is_off else ""
+            fields.say(
+                (*above, name, "enabled"),
+                Outcome.CARRIED,
+                off or f"{'.'.join(map(str, to))}.{name}",
+            )
+
+
+def _scheduling(fields: Fields) -> None:
+    above: FieldPath = ("spec", "scheduling")
+    to: FieldPath = ("defaults", "scheduling")
+    _scheduler(fields, (*above, "scheduler"))
+    for key in ("priorityClassName", "nodeSelector", "affinity", "tolerations"):
+        fields.carry((*above, key), (*to, key))
+
+
+def _scheduler(fields: Fields, path: FieldPath) -> None:
+    scheduler = fields.get(*path)
+    if scheduler is None:
+        return
+    to: FieldPath = ("defaults", "scheduling")
+    dialect = _DIALECTS.get(str(scheduler))
+    if dialect is None:
+        fields.carry(path, (*to, "schedulerName"))
+    else:
+        fields.carry(path, (*to, "dialect"), dialect)
+
+
+# What a PodSpec says and our values say elsewhere.
+_OF_SPEC: dict[str, FieldPath] = {
+    "nodeSelector": ("scheduling", "nodeSelector"),
+    "affinity": ("scheduling", "affinity"),
+    "tolerations": ("scheduling", "tolerations"),
+    "topologySpreadConstraints": ("scheduling", "topologySpreadConstraints"),
+    "priorityClassName": ("scheduling", "priorityClassName"),
+    "runtimeClassName": ("scheduling", "runtimeClassName"),
+    "hostNetwork": ("network", "hostNetwork"),
+    "dnsPolicy": ("network", "dnsPolicy"),
+    "terminationGracePeriodSeconds": ("runPolicy", "terminationGracePeriodSeconds"),
+    "serviceAccountName": ("serviceAccount", "name"),
+    "securityContext": ("security", "podSecurityContext"),
+    "imagePullSecrets": ("imagePullSecrets",),
+}
+# What a container says and our values say elsewhere, and what the chart writes itself.
+_OF_TRAINER = ("name", "image", "imagePullPolicy", "command", "args", "env", "envFrom")
+_OF_TRAINER_TOO = ("resources", "workingDir", "securityContext")
+_FIXED = ("restartPolicy", "hostname", "subdomain")
+
+
+def _template(fields: Fields) -> None:
+    above: FieldPath = ("spec", "podTemplate")
+    for key in ("labels", "annotations"):
+        fields.carry((*above, "metadata", key), ("defaults", "podTemplate", "metadata", key))
+    spec = fields.get(*above, "spec")
+    if not isinstance(spec, dict):
+        return
+    _scheduler(fields, (*above, "spec", "schedulerName"))
+    for key in spec:
+        here: FieldPath = (*above, "spec", key)
+        if key in _OF_SPEC:
+            fields.carry(here, ("defaults", *_OF_SPEC[key]))
+        elif key in _FIXED:
+            fields.leave(here, "the chart decides it: runPolicy says what becomes of a failed pod")
+        elif key not in ("containers", "schedulerName"):
+            fields.carry(here, ("defaults", "podTemplate", "spec", str(key)))
+    _containers(fields, (*above, "spec", "containers"))
+
+
+def _containers(fields: Fields, path: FieldPath) -> None:
+    containers = fields.get(*path)
+    if not isinstance(containers, list):
+        return
+    kept: list[dict[str, Any]] = []
+    to = "defaults.podTemplate.spec.containers"
+    for index, container in enumerate(containers):
+        if not isinstance(container, dict):
+            continue
+        here: FieldPath = (*path, index)
+        if container.get("name") != TRAINER and index:
+            kept.append(container)
+            fields.say(here, Outcome.CARRIED, to)
+            continue
+        _trainer(fields, here)
+        rest = {
+            key: value
+            for key, value in container.items()
+            if key not in (*_OF_TRAINER, *_OF_TRAINER_TOO)
+        }
+        if rest:
+            kept.append({"name": TRAINER, **rest})
+            for key in rest:
+                fields.say((*here, key), Outcome.CARRIED, to)
+    if kept:
+        fields.put(("defaults", "podTemplate", "spec"), {"containers": kept})
+
+
+def _trainer(fields: Fields, here: FieldPath) -> None:
+    to: FieldPath = ("defaults",)
+    fields.say((*here, "name"), Outcome.CARRIED, f"the container {TRAINER}")
+    _image(fields, (*here, "image"), (*to, "image"))
+    fields.carry((*here, "imagePullPolicy"), (*to, "image", "pullPolicy"))
+    fields.carry((*here, "workingDir"), (*to, "workingDir"))
+    fields.carry((*here, "securityContext"), (*to, "security", "containerSecurityContext"))
+    fields.carry((*here, "envFrom"), (*to, "envFrom"))
+    for key in ("command", "args"):
+        fields.leave((*here, key), "what runs is the job's own; the controller replaced it as well")
+    _env(fields, (*here, "env"), (*to, "env"))
+    _resources(fields, (*here, "resources"), to)

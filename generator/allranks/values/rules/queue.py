@@ -1,0 +1,354 @@
+"""Rules that a queue sets for its jobs, as rules between values.
+
+The same stand in the cluster as an admission policy, where `charts/queue` may make one; here they
+are told before anything is sent, with the line of the value. A run on this machine is held to none
+of them: they are about the cluster.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from allranks.humanize import number_of, plural
+from allranks.values.rules.base import Finding, Rule, View, path
+from allranks.values.rules.command import ROLES, roles
+from allranks.values.rules.size import SIZE, Size, size
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from allranks.schema.paths import ValuesPath
+    from allranks.values.queue import Queue
+
+# What Pod Security "baseline" lets a container have, and what RDMA needs.
+_CAPABILITIES = frozenset(
+    {"AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD"}
+    | {"NET_BIND_SERVICE", "SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT", "IPC_LOCK"}
+)
+_CONTAINERS = ("containers", "initContainers")
+_WORKER = "worker"
+_MASTER = "own.auto"
+# Where whole pods may be described: for all, and for single roles.
+_TEMPLATES = ("podTemplate", _MASTER, *ROLES)
+
+
+def rules(queue: Queue) -> tuple[Rule, ...]:
+    """The rules of a queue that can be told from values.
+
+    What all its jobs have together is told where they are: by the namespace's quota.
+
+    Args:
+        queue: the queue.
+    """
+    made: tuple[tuple[str, str, tuple[str, ...], _Find], ...] = (
+        ("workloads", "The workload is one that the queue takes.", ("workload",), _workload),
+        ("maxGpusPerJob", "A job has at most so many GPUs.", (*SIZE, *ROLES), _gpus),
+        ("maxNodesPerJob", "A job has at most so many pods.", (*SIZE, *ROLES), _nodes),
+        (
+            "maxDurationSeconds",
+            "A job ends after at most so many seconds.",
+            ("runPolicy.activeDeadlineSeconds", "podTemplate", "own.mode"),
+            _duration,
+        ),
+        ("images", "Every image is one that the queue allows.", ("image", *_TEMPLATES), _images),
+        (
+            "priorityClasses",
+            "The priority class is one that the queue allows.",
+            ("scheduling.priorityClassName", *_TEMPLATES),
+            _priority,
+        ),
+        ("allowHostPath", "No folder of a node is mounted.", _TEMPLATES, _host_path),
+        (
+            "allowHostNetwork",
+            "No pod is in the network of its node.",
+            ("network.hostNetwork", *_TEMPLATES),
+            _host_network,
+        ),
+        (
+            "allowPrivileged",
+            "No container is privileged.",
+            ("security.containerSecurityContext", *_TEMPLATES),
+            _privileged,
+        ),
+    )
+    return tuple(
+        Rule(f"queue-{key}", doc, reads, partial(find, queue), cluster=True)
+        for key, doc, reads, find in made
+    )
+
+
+def image_allowed(image: str, allowed: Iterable[str]) -> bool:
+    """Whether an image is one of those that a queue allows.
+
+    An entry with a "*" is a pattern of the whole reference. One without is the beginning of it, up
+    to where a part of a name ends.
+
+    Args:
+        image: the reference.
+        allowed: the entries; none is no rule.
+    """
+    entries = tuple(allowed)
+    return not entries or any(_entry(entry).fullmatch(image) for entry in entries)
+
+
+def _entry(entry: str) -> re.Pattern[str]:
+    if "*" in entry:
+        return re.compile(".*".join(re.escape(part) for part in entry.split("*")), re.DOTALL)
+    return re.compile(f"{re.escape(entry)}(?:|/.*|[:@][^/]*)", re.DOTALL)
+
+
+def _workload(queue: Queue, view: View) -> Iterator[Finding]:
+    allowed, workload = queue.rules.workloads, view["workload"]
+    if allowed and workload not in allowed:
+        yield Finding(
+            path("workload"),
+            f"{workload} is no workload of {queue.label}, which takes {_list(allowed)}",
+            f"use one of {_list(allowed)}, or another queue",
+        )
+
+
+def _gpus(queue: Queue, view: View) -> Iterator[Finding]:
+    limits = queue.rules
+    gpus, where = total_gpus(view)
+    for limit, key in (
+        (limits.max_gpus_per_job, "maxGpusPerJob"),
+        (limits.max_gpus_in_all, "maxGpusInAll"),
+    ):
+        if limit and gpus > limit:
+            what = "a job" if key == "maxGpusPerJob" else "all its jobs together"
+            yield Finding(
+                where,
+                f"the job has {plural(gpus, 'GPU')}, and {queue.label} allows {what} at most "
+                f"{limit} ({key})",
+                f"ask for at most {limit}",
+            )
+            return
+
+
+def _nodes(queue: Queue, view: View) -> Iterator[Finding]:
+    limit, pods = queue.rules.max_nodes_per_job, total_pods(view)
+    if limit and pods > limit:
+        given = next((key for key in ("nodes", "gpus") if view[key]), "nodes")
+        yield Finding(
+            path(given),
+            f"the job has {plural(pods, 'pod')}, and {queue.label} allows a job at most {limit} "
+            "(maxNodesPerJob)",
+            f"use at most {plural(limit, 'node')}",
+        )
+
+
+def _duration(queue: Queue, view: View) -> Iterator[Finding]:
+    limit = queue.rules.max_duration_seconds
+    if not limit:
+        return
+    dotted = "runPolicy.activeDeadlineSeconds"
+    seconds = view[dotted]
+    if view.workload == "elastic" and view.get("own.mode", "") == "auto":
+        dotted = "podTemplate.spec.activeDeadlineSeconds"
+        seconds = (view["podTemplate"].get("spec") or {}).get("activeDeadlineSeconds") or 0
+    if not isinstance(seconds, int) or not 0 < seconds <= limit:
+        given = f"the job may run for {seconds} seconds" if seconds else "the job has no end"
+        yield Finding(
+            path(dotted),
+            f"{given}, and {queue.label} allows at most {limit} (maxDurationSeconds)",
+            f"set it to at most {limit}",
+        )
+
+
+def _images(queue: Queue, view: View) -> Iterator[Finding]:
+    allowed = queue.rules.images
+    if not allowed:
+        return
+    images: list[tuple[ValuesPath, str]] = [(path("image.repository"), _reference(view["image"]))]
+    images += [
+        ((*where, "image"), str(container.get("image") or ""))
+        for where, container in _containers(view)
+    ]
+    for where, spec in _specs(view):
+        for index, volume in enumerate(_items(spec, "volumes")):
+            source = volume.get("image")
+            if isinstance(source, dict):
+                place = (*where, "volumes", index, "image", "reference")
+                images.append((place, str(source.get("reference") or "")))
+    master = (view.get(_MASTER, {}) or {}).get("master") or {}
+    images.append((view.path(_MASTER, "master", "image"), str(master.get("image") or "")))
+    for place, image in images:
+        if image and not image_allowed(image, allowed):
+            yield Finding(
+                place,
+                f"{image} is no image of {queue.label}, which allows {_list(allowed)}",
+                "use an image of one of these",
+            )
+
+
+def _priority(queue: Queue, view: View) -> Iterator[Finding]:
+    allowed = queue.rules.priority_classes
+    if not allowed:
+        return
+    classes = [(path("scheduling.priorityClassName"), view["scheduling.priorityClassName"])]
+    classes += [
+        ((*where, "priorityClassName"), spec.get("priorityClassName"))
+        for where, spec in _specs(view)
+    ]
+    for place, name in classes:
+        if name and name not in allowed:
+            yield Finding(
+                place,
+                f"{name} is no priority class of {queue.label}, which allows {_list(allowed)}",
+                f"use one of {_list(allowed)}, or leave it out",
+            )
+
+
+def _host_path(queue: Queue, view: View) -> Iterator[Finding]:
+    if queue.rules.allow_host_path:
+        return
+    for where, spec in _specs(view):
+        for index, volume in enumerate(_items(spec, "volumes")):
+            if volume.get("hostPath"):
+                yield Finding(
+                    (*where, "volumes", index, "hostPath"),
+                    f"mounts a folder of the node, which {queue.label} does not allow "
+                    "(allowHostPath)",
+                    "use a claim, such as storage.datasets.existingClaim",
+                )
+
+
+def _host_network(queue: Queue, view: View) -> Iterator[Finding]:
+    if queue.rules.allow_host_network:
+        return
+    sentence = (
+        f"puts the pods into the network of their nodes, which {queue.label} does not allow "
+        "(allowHostNetwork)"
+    )
+    if view["network.hostNetwork"]:
+        yield Finding(path("network.hostNetwork"), sentence, "leave it out")
+    for where, spec in _specs(view):
+        if spec.get("hostNetwork") is True:
+            yield Finding((*where, "hostNetwork"), sentence, "leave it out")
+    for where, container in _containers(view):
+        for index, port in enumerate(_items(container, "ports")):
+            if port.get("hostPort"):
+                yield Finding(
+                    (*where, "ports", index, "hostPort"),
+                    f"is a port of the node, which {queue.label} does not allow (allowHostNetwork)",
+                    "leave it out",
+                )
+
+
+def _privileged(queue: Queue, view: View) -> Iterator[Finding]:
+    if queue.rules.allow_privileged:
+        return
+    contexts: list[tuple[ValuesPath, Any]] = [
+        (path("security.containerSecurityContext"), view["security.containerSecurityContext"])
+    ]
+    contexts += [
+        ((*where, "securityContext"), container.get("securityContext"))
+        for where, container in _containers(view)
+    ]
+    for where, context in contexts:
+        if not isinstance(context, dict):
+            continue
+        if context.get("privileged") is True:
+            yield Finding(
+                (*where, "privileged"),
+                f"a privileged container is the node's root, which {queue.label} does not allow "
+                "(allowPrivileged)",
+                "leave it out",
+            )
+        asked = (context.get("capabilities") or {}).get("add") or []
+        more = [name for name in asked if str(name).removeprefix("CAP_") not in _CAPABILITIES]
+        if more:
+            yield Finding(
+                (*where, "capabilities", "add"),
+                f"{_list(map(str, more))} {number_of(len(more), 'is', 'are')} more than "
+                f"{queue.label} allows (allowPrivileged)",
+                "leave it out",
+            )
+
+
+def total_gpus(view: View) -> tuple[int, ValuesPath]:
+    """The GPUs of all pods of a job as it starts, and the path of the value they come from.
+
+    Args:
+        view: of a rule that declares `SIZE` and `ROLES`.
+    """
+    first = size(view)
+    gpus, where = _gpus_of(view, first), path("gpus" if view["gpus"] else "gpusPerNode")
+    for name, role in _further_roles(view):
+        of_role = int(role.get("replicas") or 0) * int(role.get("gpusPerPod") or 0)
+        gpus += of_role
+        if of_role and not gpus - of_role:
+            where = view.path("own.roles", name, "gpusPerPod")
+    return gpus, where
+
+
+def _gpus_of(view: View, first: Size | None) -> int:
+    if first is None:
+        return int(view["gpus"])
+    # Of an MPI job the last node may have fewer.
+    return int(view["gpus"]) or first.nodes * first.gpus
+
+
+def total_pods(view: View) -> int:
+    """The pods of a job as it starts, of all its roles; 0 where its size contradicts itself.
+
+    Args:
+        view: of a rule that declares `SIZE` and `ROLES`.
+    """
+    first = size(view)
+    if first is None:
+        return 0
+    return first.nodes + sum(int(role.get("replicas") or 0) for _, role in _further_roles(view))
+
+
+def _further_roles(view: View) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The roles of an elastic job besides its workers, which are its nodes."""
+    if view.workload == "elastic":
+        yield from ((name, role) for name, role in view["own.roles"].items() if name != _WORKER)
+
+
+def _specs(view: View) -> Iterator[tuple[ValuesPath, Mapping[str, Any]]]:
+    """The pod specs that the values have, each with its path."""
+    templates = [(path("podTemplate"), view["podTemplate"])]
+    for dotted in roles(view):
+        role = view.get(dotted, {}) or {}
+        templates.append((view.path(dotted, "podTemplate"), role.get("podTemplate")))
+    master = (view.get(_MASTER, {}) or {}).get("master") or {}
+    templates.append((view.path(_MASTER, "master", "podTemplate"), master.get("podTemplate")))
+    for where, template in templates:
+        spec = template.get("spec") if isinstance(template, dict) else None
+        if isinstance(spec, dict):
+            yield (*where, "spec"), spec
+
+
+def _containers(view: View) -> Iterator[tuple[ValuesPath, Mapping[str, Any]]]:
+    for where, spec in _specs(view):
+        for key in _CONTAINERS:
+            for index, container in enumerate(_items(spec, key)):
+                yield (*where, key, index), container
+
+
+def _items(node: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    """The mappings of a list of a raw Kubernetes piece, whatever else is there."""
+    value = node.get(key)
+    if not isinstance(value, list):
+        return []
+    return [item if isinstance(item, dict) else {} for item in value]
+
+
+def _reference(image: Mapping[str, Any]) -> str:
+    """An image as the charts write it."""
+    repository = str(image["repository"])
+    if image["digest"]:
+        return f"{repository}@{image['digest']}"
+    return f"{repository}:{image['tag']}" if image["tag"] else repository
+
+
+def _list(texts: Iterable[str]) -> str:
+    return ", ".join(texts)
+
+
+if TYPE_CHECKING:
+    _Find = Callable[[Queue, View], Iterator[Finding]]

@@ -1,0 +1,187 @@
+"""What `submit` makes of a command line: the command, the values, and a name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import click
+import pytest
+
+from allranks.cli import kubectl_torchrun, typed_command
+from allranks.cli.commands import submit
+from allranks.errors import InputError
+from allranks.values.sources import Sources, load_sources
+
+
+def parse(*words: str) -> dict[str, Any]:
+    """The parameters of a command line of `submit`."""
+    context = submit.submit_command.make_context("submit", list(words))
+    return context.params
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "command"),
+    [
+        (["--", "python", "train.py"], "", ("python", "train.py")),
+        (["demo", "--", "python", "-c", "a b"], "demo", ("python", "-c", "a b")),
+        (
+            ["--gpus", "2", "demo", "--", "x", "--", "--gpus", "3"],
+            "demo",
+            ("x", "--", "--gpus", "3"),
+        ),
+        (["demo"], "demo", ()),
+    ],
+)
+def test_all_after_the_dashes_is_the_command(
+    words: list[str], name: str, command: tuple[str, ...]
+) -> None:
+    """Word for word, whatever options it has itself; the name stands before."""
+    params = parse(*words)
+    assert (name, command) == (params["name"], params["command"])
+
+
+def test_a_command_without_dashes_is_refused_with_how_to_write_it() -> None:
+    """Its first word would be the name of the run."""
+    with pytest.raises(InputError, match=r"'train.py' is neither an option") as caught:
+        parse("python", "train.py")
+    assert "write the command after --" in caught.value.problem.hint
+
+
+def values(job: submit.Job, *sets: str, workload: str = "torchrun") -> dict[str, Any]:
+    """The merged values of a job."""
+    sources = Sources(
+        files=("f.yaml",),
+        contents={"f.yaml": b"image: {repository: a, digest: x}\nargs: [--old]\ngpus: 1\n"},
+        sets=tuple(("set", text) for text in sets),
+    )
+    return load_sources(replace(sources, options=job.value_options(), workload=workload)).values
+
+
+def test_options_come_on_top_of_the_files() -> None:
+    """The command replaces the words of the file; an image replaces all parts of the other."""
+    job = submit.Job(("python", "train.py"), 16, None, ("A=b=c",), "reg:5000/my/trainer:1.0")
+    merged = values(job)
+    assert (["python", "train.py"], [], 16, "torchrun") == (
+        merged["command"],
+        merged["args"],
+        merged["gpus"],
+        merged["workload"],
+    )
+    assert {"A": "b=c"} == merged["env"]
+    image = {key: merged["image"][key] for key in ("repository", "tag", "digest")}
+    assert {"repository": "reg:5000/my/trainer", "tag": "1.0", "digest": ""} == image
+    assert 4 == values(job, "gpus=4")["gpus"]
+
+
+def test_a_value_says_which_option_it_came_from() -> None:
+    """Problems name what was typed."""
+    sources = Sources(options=submit.Job(("python",), 3).value_options(), workload="torchrun")
+    loaded = load_sources(sources)
+    assert ("--gpus 3", "-- python") == (loaded.where(("gpus",)), loaded.where(("command", 0)))
+
+
+def test_values_may_name_another_workload() -> None:
+    """Torchrun is what nobody has to name."""
+    sources = Sources(sets=(("set", "workload=mpi"),), workload="torchrun")
+    assert "mpi" == load_sources(sources).workload
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("A", "'A' has no value"), ("=b", "has no name"), ("", "has no name")],
+)
+def test_a_variable_has_a_name_and_a_value(text: str, words: str) -> None:
+    """Anything else is refused, with how it is written."""
+    with pytest.raises(InputError, match=words) as caught:
+        submit.Job(env=(text,)).value_options()
+    assert "--env" in caught.value.problem.hint
+
+
+def test_a_token_is_refused_and_not_repeated() -> None:
+    """It belongs in a Secret; the message does not show it."""
+    token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2
+    with pytest.raises(InputError, match="looks like") as caught:
+        submit.Job(env=(f"TOKEN={token[:40]}",)).value_options()
+    assert "secretKeyRef" in caught.value.problem.hint
+    assert token[:20] not in str(caught.value)
+
+
+def name_of(*command: str, folder: str = "/x/My Project", digest: str = "sha256:1") -> str:
+    """The name that is found for a command in a folder."""
+    packed: Any = SimpleNamespace(snapshot=SimpleNamespace(folder=Path(folder), digest=digest))
+    return submit._name_of({"command": list(command)}, {"command": list(command)}, packed)
+
+
+@pytest.mark.parametrize(
+    ("command", "stem"),
+    [
+        (("python", "train.py"), "train"),
+        (("python", "-u", "src/Fine_Tune.py", "--lr", "1"), "fine-tune"),
+        (("python", "-m", "my.pkg.evaluate"), "evaluate"),
+        (("python", "-m", "pkg.__main__"), "pkg"),
+        (("./bin/bench", "x"), "bench"),
+        (("bash", "-c", "echo"), "my-project"),
+        ((), "my-project"),
+        (("python", "1.py"), "my-project"),
+    ],
+)
+def test_a_name_says_what_runs(command: tuple[str, ...], stem: str) -> None:
+    """The script, the module or the program; else the folder. Four digits tell runs apart."""
+    name, _, digits = name_of(*command).rpartition("-")
+    assert (stem, 4) == (name, len(digits))
+
+
+def test_the_same_job_has_the_same_name() -> None:
+    """Other code or another command has another one."""
+    first = name_of("python", "train.py")
+    assert first == name_of("python", "train.py")
+    assert first != name_of("python", "train.py", "--lr", "1")
+    assert first != name_of("python", "train.py", digest="sha256:2")
+
+
+def test_a_name_that_is_taken_is_numbered() -> None:
+    """From 2, and the first that is free."""
+    assert "a" == submit._free("a", ["b"])
+    assert "a-3" == submit._free("a", ["a", "a-2", "a-4"])
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("python train.py --lr 1e-5", ("python", "train.py", "--lr", "1e-5")),
+        ("python 'a b.py' \"c d\"", ("python", "a b.py", "c d")),
+        ("echo '$HOME' a\\;b", ("echo", "$HOME", "a;b")),
+        ("cd x && python t.py", ("sh", "-c", "cd x && python t.py")),
+        ("A=1 python t.py", ("sh", "-c", "A=1 python t.py")),
+        ('echo "$HOME"', ("sh", "-c", 'echo "$HOME"')),
+    ],
+)
+def test_the_text_of_a_torchrun_command(text: str, words: tuple[str, ...]) -> None:
+    """Words where there is nothing else; a shell where only a shell understands it."""
+    assert words == kubectl_torchrun.words_of(text)
+
+
+def test_a_quote_that_is_not_closed_is_said() -> None:
+    """With the fix."""
+    with pytest.raises(InputError, match="cannot be read"):
+        kubectl_torchrun.words_of("echo 'x")
+
+
+@pytest.mark.parametrize("name", ["submit", "get", "logs", "delete"])
+def test_commands_of_kubectl_torchrun_have_examples(name: str) -> None:
+    """As all commands have."""
+    context = click.Context(kubectl_torchrun.torchrun)
+    command = kubectl_torchrun.torchrun.get_command(context, name)
+    assert command is not None
+    assert "Example:" in (command.help or "")
+    assert name in kubectl_torchrun.torchrun.list_commands(context)
+
+
+def test_the_words_of_the_command_are_no_name_of_a_run() -> None:
+    """A message that is completed with the run's name does not take a word of the command."""
+    root = click.Group(commands={"submit": submit.submit_command})
+    parts = typed_command.read(root, ["submit", "-n", "lab", "--", "python", "-n", "x"])
+    assert ("", ("lab",)) == (parts.name, parts.options["namespace"])
