@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from allranks import names
+from allranks.values.rules.command import ENTRY_RESERVE
 from tests import workspaces
 from tests.charts.shared import rendered
 
@@ -243,3 +245,17 @@ def test_dollars_in_the_path_arrive_as_typed(template: Any) -> None:
     ((_, container),) = _trainers(_render(template, "torchrun", workspace=workspace))
     assert "/a$$(b)$$c" == _env(container)["FOLDER"]
     assert "/a$(b)$c" == container["workingDir"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_our_own_files_have_room(template: Any, form: str) -> None:
+    """What the command line leaves free for our files in the ConfigMap is enough for them."""
+    manifests = _render(template, form)
+    (files,) = (
+        item["data"]
+        for item in manifests.values()
+        if item["kind"] == "ConfigMap" and "entry.sh" in item.get("data", {})
+    )
+    own = {name: text for name, text in files.items() if name not in ("plan.json", "hostfile")}
+    # The charts count them as JSON; and there is room to grow.
+    assert len(json.dumps(own)) < 0.95 * ENTRY_RESERVE

@@ -111,6 +111,25 @@ def test_a_folder_from_submit_to_delete(allranks: Program, code: Path, tmp_path:
     assert {} == parts(allranks)
 
 
+def test_an_upgrade_keeps_the_code(allranks: Program, code: Path) -> None:
+    """Also where the job is replaced, and its snapshot would go with it."""
+    submit(allranks, code, "demo", "--detach", values=job())
+    (part,) = parts(allranks)
+    values = job() | {"command": ["python", "train.py", "--more"]}
+    allranks("upgrade", "demo", "--recreate", values=values)
+    (controller,) = allranks.items("batch/v1/jobs")
+    uid = controller["metadata"]["uid"]
+
+    def owners() -> list[str]:
+        """The uids of the owners that the snapshot has now."""
+        item = allranks.get("v1/configmaps", part)
+        return [owner["uid"] for owner in item["metadata"]["ownerReferences"]]
+
+    until(lambda: owners() == [uid], "the new job to be the only owner")
+    digest = controller["metadata"]["annotations"][names.WORKSPACE_DIGEST]
+    assert part.startswith(f"ws-{digest[7:19]}")
+
+
 def test_plain_helm_and_the_garbage_collector_leave_nothing(allranks: Program, code: Path) -> None:
     """A release that is uninstalled without us takes its snapshot with it."""
     submit(allranks, code, "demo", "--detach", values=job())

@@ -75,3 +75,23 @@ def test_digits_below_the_wanted_accuracy_fail_at_once(
     assert "exit code 3" in process.stdout
     logs = allranks("logs", "digits", "--on", "local", "--rank", "0").stdout
     assert 1 == len([line for line in metrics(logs) if "final" in line])
+
+
+def test_a_submitted_folder_trains_and_is_given_back(
+    command_line: CommandLine, tmp_path: Path
+) -> None:
+    """Two nodes train with a copy of the folder, which `show` gives back with all of its files."""
+    folder = REPO / "examples/submit-folder"
+    port = f"torchrun.port={addresses.free_port(port_base() + 400)}"
+    words = ("submit", "spirals", "--on", "local", "--nodes", "2", "--workspace", folder)
+    process = command_line(*words, "--set", port, "--", "python", "train.py", "--steps", "200")
+    final = metrics(process.stdout)[-1]
+    assert (True, 2) == (final["final"], final["ranks"])
+    assert final["accuracy"] >= 0.9
+    command_line("show", "spirals", "--on", "local", "--code", tmp_path / "ran")
+    assert {"README.md", "model.py", "train.py"} == {
+        path.name for path in (tmp_path / "ran").iterdir()
+    }
+    for path in (tmp_path / "ran").iterdir():
+        assert (folder / path.name).read_bytes() == path.read_bytes()
+    command_line("delete", "spirals", "--on", "local")

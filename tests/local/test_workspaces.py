@@ -245,3 +245,17 @@ def test_binary_files_of_a_configmap_stay_as_they_are(machine: Machine) -> None:
     outcome = machine.run(job("run", container(script, volumeMounts=mounts), pod=pod), files)
     assert "/given" == outcome.texts[0]
     assert outcome.texts[1].endswith("/mounts/trainer/given")
+
+
+@pytest.mark.usefixtures("warm_ranks")
+def test_workers_of_a_master_have_it(machine: Machine, chart: Chart) -> None:
+    """So do workers that a master asks for, which no chart has written down one by one."""
+    manifests = chart(
+        "elastic",
+        _sent(),
+        nodes=2,
+        elastic={"mode": "auto", "framework": "pytorch", "auto": {"maxWorkers": 2}},
+    )
+    outcome = machine.run(*manifests)
+    assert (Phase.SUCCEEDED, 0) == (outcome.status.phase, outcome.status.exit_code), outcome.texts
+    assert {"rank 0 has sent here True []", "rank 1 has sent here True []"} == set(_said(outcome))

@@ -6,12 +6,15 @@ import functools
 import json
 import re
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from allranks.cli.console import Console
 from allranks.errors import InputError
+
+if TYPE_CHECKING:
+    from allranks.values.sources import Sources
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -58,7 +61,10 @@ def _sources(
 
         for text in (*files, *(text for _, text in sets)):
             _unicode(text)
-        return function(*args, sources=Sources(files=files, sets=tuple(sets)), **options)
+        sources = Sources(files=files, sets=tuple(sets))
+        if presets and files:
+            sources = _converted(sources)
+        return function(*args, sources=sources, **options)
 
     command = with_sources
     for kind in reversed(_HELP):
@@ -81,6 +87,22 @@ def _sources(
         type=click.Path(allow_dash=True),
         help="A values file, '-' for standard input. May be repeated; later files win.",
     )(command)
+
+
+def _converted(sources: Sources) -> Sources:
+    """Read TorchrunJob objects as values; what is not carried as it is is said in notes."""
+    from allranks.service import convert
+
+    sources, conversions = convert.jobs(sources)
+    if conversions:
+        from allranks.convert.verdicts import Outcome
+
+        console = click.get_current_context().ensure_object(Console)
+        for conversion in conversions:
+            console.note(conversion.summary())
+            for verdict in conversion.of(Outcome.CHANGED, Outcome.NOT_CARRIED):
+                console.note(str(verdict))
+    return sources
 
 
 def queue_options(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from allranks.humanize import plural
 from allranks import names
+from allranks.humanize import plural
 from allranks.k8s.fields import clause
 from allranks.status.cause import Cause, Priority
 

@@ -267,7 +267,7 @@ def recorded(values: Mapping[str, Any]) -> Queue | None:
         return None
     name = str(record["name"])
     blocks = {
-        block: load_yaml(json.dumps(record[block]), f"queue {name} {block}, as recorded")
+        block: _as_block(load_yaml(json.dumps(record[block]), f"queue {name} {block}, as recorded"))
         if record.get(block)
         else QueueBlock({}, f"queue {name} {block}, as recorded")
         for block in BLOCKS
@@ -307,7 +307,7 @@ def _queue(name: str, revision: str, blocks: Mapping[str, ValuesDocument]) -> Qu
         imposed=imposed,
         rules=QueueRules.of(blocks[RULES]),
         rules_document=blocks[RULES],
-        marks=load_yaml(json.dumps(marks), f"queue {name}"),
+        marks=_as_block(load_yaml(json.dumps(marks), f"queue {name}")),
     )
 
 

@@ -8,7 +8,7 @@ Later wins.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from allranks import names, resources
@@ -277,6 +277,18 @@ def read(sources: Sources) -> tuple[tuple[ValuesDocument | Flag, ...], dict[str,
     if unknown:
         raise ValueError(f"unknown kinds of flags: {unknown}")
     return tuple(layers), user
+
+
+def read_once(sources: Sources) -> Sources:
+    """The same sources with standard input read, for who loads them more than once.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    piped = [name for name in sources.files if name.strip() == files.STDIN]
+    if len(piped) != 1 or piped[0] in sources.contents:
+        return sources
+    return replace(sources, contents={**sources.contents, piped[0]: files.read(piped[0])})
 
 
 def _presets(value: Any, layers: Sequence[ValuesDocument | Flag]) -> dict[str, ValuesDocument]:

@@ -183,6 +183,33 @@ def controllers(
     return tuple(objects)
 
 
+def of_release(cluster: KubeClient, release: str, namespace: str) -> tuple[Manifest, ...]:
+    """The controllers of a release, found by their labels.
+
+    Args:
+        cluster: where they are.
+        release: the release's name.
+        namespace: its namespace.
+
+    Raises:
+        AllranksError: the cluster does not answer, or forbids it.
+    """
+    objects: list[Manifest] = []
+    for kind, path in _PATHS.items():
+        ask = functools.partial(
+            cluster.list,
+            path,
+            namespace=namespace,
+            label_selector=paths.selector(release),
+            metadata_only=True,
+        )
+        with suppress(NotFoundError, ForbiddenError):  # no elastic jobs, or none of this user's
+            items = _patiently(ask, time.monotonic() + PATIENCE)
+            head = {"kind": kind, "apiVersion": _version(path)}
+            objects += [{**item, **head} for item in items]
+    return tuple(objects)
+
+
 @dataclass(frozen=True, slots=True)
 class _Use:
     """Who uses snapshots in a namespace.
@@ -239,7 +266,7 @@ def collect(
 
 
 def find(cluster: KubeClient, namespace: str, digest: str) -> Manifests:
-    """The parts of a snapshot with their data.
+    """The parts of a snapshot with their data, as they were sent.
 
     Args:
         cluster: where they are.
@@ -262,7 +289,14 @@ def find(cluster: KubeClient, namespace: str, digest: str) -> Manifests:
             hint="it went with the last run that used it; the digest and the commit are still "
             "recorded",
         )
-    return sorted(ours, key=_name)
+    return sorted(map(_as_sent, ours), key=_name)
+
+
+def _as_sent(part: Manifest) -> Manifest:
+    """A part without what the server has added."""
+    keys = ("name", "namespace", "labels", "annotations")
+    metadata = {key: part["metadata"][key] for key in keys if key in part["metadata"]}
+    return {**part, "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
 
 
 def label(digest: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -463,3 +464,56 @@ def _kept(release: Release | None) -> list[str]:
         if item.get("kind") == "PersistentVolumeClaim"
         and (item["metadata"].get("annotations") or {}).get(names.HELM_RESOURCE_POLICY) == "keep"
     ]
+
+
+@queue_command.command("import", short_help="Make values of TorchrunQueue objects.")
+@click.argument("files", nargs=-1, required=True, metavar="FILE…", type=click.Path(allow_dash=True))
+@click.option(
+    "-O",
+    "--output-dir",
+    metavar="DIR",
+    type=click.Path(),
+    help="Write NAME.yaml for each queue there, in place of printing one.",
+)
+@options.output_option("yaml", "json")
+@options.pass_console
+def import_command(
+    console: Console, /, *, files: tuple[str, ...], output_dir: str | None, output: str
+) -> None:
+    """Make values for charts/queue of TorchrunQueue objects, and say what became of each field.
+
+    All dialects of torchrun.ai are read. What is changed or not carried stands in the head of the
+    values, with the reason; -o json has every field.
+
+    \b
+    Example:
+      allranks queue import torchrunqueue.yaml > queue.yaml
+      kubectl get torchrunqueues -o yaml | allranks queue import - -O queues
+    """
+    from allranks.cli import files as writing
+    from allranks.service import convert
+
+    conversions = convert.queues(files)
+    if output == "json":
+        console.json([conversion.as_dict() for conversion in conversions])
+        return
+    if output_dir is None and len(conversions) > 1:
+        names_of = ", ".join(conversion.name for conversion in conversions)
+        raise InputError(
+            f"there are {len(conversions)} queues: {names_of}",
+            path="-O",
+            hint="name a folder with -O, for a file of each",
+        )
+    for conversion in conversions:
+        text = convert.as_file(conversion)
+        if output_dir is None:
+            console.raw(text)
+        else:
+            folder = Path(output_dir)
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise writing.refusal(error, folder, "made") from error
+            writing.write(folder / f"{conversion.name}.yaml", text)
+            console.text(f"{folder / conversion.name}.yaml")
+        console.note(conversion.summary())

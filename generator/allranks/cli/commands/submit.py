@@ -277,13 +277,13 @@ def submit(
     """
     from allranks.cli.commands import run
     from allranks.service import prepare
-    from allranks.values.sources import load_sources
+    from allranks.values.sources import load_sources, read_once
 
     sources = replace(sources, options=(*sources.options, *job.value_options()), workload=_WORKLOAD)
     cluster_target = target.cluster_target(console)
     is_local = cluster_target is None
     namespace = target.local_namespace if cluster_target is None else cluster_target.namespace
-    sources = _read_once(sources)
+    sources = read_once(sources)
     loaded = load_sources(sources)
     _check_command(loaded.values)
     packed = workspace.pack(loaded.values, is_local=is_local)
@@ -319,17 +319,6 @@ def submit(
                 raise
             taken = (*taken, free)
     raise AssertionError  # the loop returns or raises
-
-
-def _read_once(sources: Sources) -> Sources:
-    """The same sources, with standard input read: they are loaded more than once."""
-    from allranks.values import files
-
-    piped = [file for file in sources.files if file.strip() == files.STDIN]
-    if len(piped) != 1 or piped[0] in sources.contents:
-        return sources
-    contents = {**sources.contents, piped[0]: files.read(piped[0])}
-    return replace(sources, contents=contents)
 
 
 def _check_command(values: Any) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,15 +12,19 @@ from allranks import names
 from allranks.cli import options
 from allranks.cli.target import run_argument, target_options
 from allranks.errors import InputError, InvalidValues, Problem, RunError
+from allranks.k8s.fields import mapping
 from allranks.service import prepare
 from allranks.values import queue
+from allranks.workspace import transport
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from allranks.cli.console import Console
     from allranks.cli.target import Target
+    from allranks.cluster.interface import KubeClient
     from allranks.cluster.upgrade import Obstacle
+    from allranks.k8s.manifest import Manifest
     from allranks.values.sources import Sources
 
 _RECREATE_SECONDS = 300.0
@@ -61,6 +65,8 @@ def upgrade_command(
     again from its last checkpoint. A run on this machine is not changed: the error says how it is
     started anew.
 
+    The code of a workspace stays that which was sent; `allranks submit --replace` sends it anew.
+
     A run of a queue keeps to what the queue said when the run was made, whatever it says now; -q
     takes the queue's present state.
 
@@ -82,10 +88,13 @@ def upgrade_command(
     if release is not None:
         sources = replace(sources, queue=queue.recorded(release.values))
     prepared = prepare.prepare(sources, release=name, namespace=cluster_target.namespace)
-    rendered = render.for_cluster(prepared, home)
     release = release or releases.find(home)
     if release is None:
         raise runs.missing(cluster_target.cluster, home)
+    snapshot = mapping(release.values, "workspace", "snapshot")
+    if snapshot and not mapping(prepared.loaded.user, "workspace", "snapshot"):
+        prepared = replace(prepared, snapshot=snapshot)
+    rendered = render.for_cluster(prepared, home)
     _check_kinds(name, crds.unserved(cluster_target.cluster, release.manifests))
     outlook = upgrade.preview(
         cluster_target.cluster, cluster_target.namespace, rendered.objects, release.manifests
@@ -101,6 +110,7 @@ def upgrade_command(
         doomed = [f"{obstacle.kind}/{obstacle.name}" for obstacle in outlook.obstacles]
         _report(console, name, doomed, output, would=True)
         return
+    code = _code(cluster_target.cluster, snapshot, home.namespace)
     replaced: list[str] = []
     if outlook.obstacles:
         upgrade.recreate(
@@ -112,7 +122,24 @@ def upgrade_command(
             tell=replaced.append,
         )
     releases.upgrade(home, rendered.chart, rendered.values, post_render=rendered.post_render)
+    if code:
+        # It goes with the objects that were replaced, and is sent again for the new ones.
+        controllers = transport.controllers(
+            cluster_target.cluster, rendered.objects, home.namespace
+        )
+        transport.own(cluster_target.cluster, code, home.namespace, controllers)
     _report(console, name, replaced, output, would=False)
+
+
+def _code(cluster: KubeClient, snapshot: Mapping[str, Any], namespace: str) -> list[Manifest]:
+    """Return the parts of a run's workspace; [] where it has none in ConfigMaps.
+
+    Raises:
+        NotFoundError: they are no longer there, and pods that start could not have them.
+    """
+    if snapshot.get("via") != "configMap":
+        return []
+    return transport.find(cluster, namespace, str(snapshot.get("digest")))
 
 
 def _check_kinds(name: str, kinds: Sequence[str]) -> None:

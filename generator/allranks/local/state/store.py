@@ -4,6 +4,7 @@
 
     <root>/lock                             held while a run is created or removed
     <root>/volumes/<namespace>/<claim>/     persistent volumes, which outlive runs
+    <root>/workspaces/<digest>.json         the code of sweeps; see `allranks.sweep.workspace`
     <root>/runs/<namespace>/<name>/
         lock                                held by the supervisor as long as it lives
         run.json                            what was asked: manifests and options
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
 ELASTIC = "elastic"  # the folder of an elastic job in that of its run
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9_./@+=-]+")
 _DNS_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
-_OURS = frozenset({"lock", "runs", "sweeps", "volumes"})
+_OURS = frozenset({"lock", "runs", "sweeps", "volumes", "workspaces"})
 _POLL = 0.02
 _PARTIAL = ".new"  # ends the hidden name of a folder that is being made
 

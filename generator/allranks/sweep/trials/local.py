@@ -25,7 +25,7 @@ from allranks.local.state import logs as log_files
 from allranks.local.state import records, store
 from allranks.model.rank_lines import ALL, LineSelection
 from allranks.model.status import Phase, PodStatus, RunStatus
-from allranks.sweep import actions, metrics, ownership
+from allranks.sweep import actions, metrics, ownership, workspace
 from allranks.sweep.actions import Observed
 from allranks.sweep.trials.base import TrialOutput, last_line
 from allranks.values.merge import merge
@@ -337,8 +337,9 @@ class LocalTrials:
         )
         if prepared.workload or f"\nkind: {names.SENTINEL_KIND}\n" in text:
             text = postrender.process(text)
+        code = workspace.here(chart_values, home.namespace)
         return local_runs.start(
-            [manifest for manifest in load.load_all(text) if manifest],
+            [*code, *(manifest for manifest in load.load_all(text) if manifest)],
             name=name,
             namespace=home.namespace,
             workdir=home.workdir,

@@ -29,6 +29,7 @@ from allranks.local.state import store
 from allranks.sweep import actions, ownership
 from allranks.sweep.actions import Observed
 from allranks.sweep.spec import external_chart
+from allranks.sweep.workspace import ClusterCode
 from allranks.yamlio import load
 
 if TYPE_CHECKING:
@@ -92,6 +93,7 @@ class Releasing:
         self._is_checked = prepared.layout is not None
         self._copy: ChartCopy | None = None
         self._chart = prepared.chart
+        self._code = ClusterCode(cluster, home.namespace)
 
     def take_in(self) -> None:
         """Collect finished work; until then it counts as under way.
@@ -135,6 +137,8 @@ class Releasing:
         # Otherwise the folder is removed when the process exits, after the last helm that reads it.
         if self._copy is not None and not at_once:
             self._copy.close()
+        if not at_once:
+            self._code.close()
 
     def _prepare_chart(self) -> None:
         """Before the first install, copy the chart without the parts that were checked already."""
@@ -162,7 +166,10 @@ class Releasing:
         """Install a release; return its failure, or None."""
         home = replace(self._home, name=trial.name)
         try:
+            self._code.send(values)
             self._install(home, trial, values)
+            with suppress(AllranksError):  # who looks next makes it an owner
+                self._code.own(values, trial.name)
         except AllranksError as error:
             return self._refused(error, home)
         return None

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from allranks.cli.console import Console
+    from allranks.service.workspace import PackedWorkspace
     from allranks.sweep.spec.prepare import PreparedSweep
     from allranks.sweep.state import SweepState
     from allranks.sweep.storage.base import Backend
@@ -117,7 +118,9 @@ def run(
     prepared: PreparedSweep,
     place: SweepTarget,
     flags: dict[str, Any],
+    *,
     output: str,
+    workspace: PackedWorkspace | None = None,
 ) -> int:
     """Install a sweep inside the cluster, and follow it; return the exit code.
 
@@ -127,6 +130,7 @@ def run(
         place: where its trials run.
         flags: of `inside_options`.
         output: text, json or csv.
+        workspace: the folder of code that was sent for its trials; None for none.
     """
     from allranks.sweep import in_cluster as in_cluster_sweep
     from allranks.sweep import name_conflicts, records
@@ -146,6 +150,12 @@ def run(
     sweep = in_cluster_sweep.values(prepared, head, trials, home)
     in_cluster_sweep.install(store.cluster, home, {**chart_values, "sweep": sweep})
     catalog.register(store, place.as_dict_inside(), prepared.owner)
+    if workspace is not None:
+        from allranks.workspace import transport
+
+        # It stays as long as the sweep does, whatever becomes of single trials.
+        runner = transport.of_release(store.cluster, home.name, home.namespace)
+        workspace.transport.own(store.cluster, home.namespace, runner)
     if flags["detach"]:
         return _detached(console, store, output)
     return follow(console, store, output)

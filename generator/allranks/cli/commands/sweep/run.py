@@ -29,6 +29,8 @@ from allranks.cli.commands.sweep.sweep_target import (
     sweep_argument,
 )
 from allranks.cli.target import LOCAL, target_options
+from allranks.cli.workspace import workspace_options
+from allranks.errors import InputError
 from allranks.humanize import plural
 from allranks.sweep.search import space
 from allranks.sweep.signals import BY_SIGTERM
@@ -37,6 +39,8 @@ from allranks.sweep.storage.journal import read_state
 if TYPE_CHECKING:
     from allranks.cli.console import Console
     from allranks.cli.target import Target
+    from allranks.cli.workspace import WorkspaceFlags
+    from allranks.service.workspace import PackedWorkspace
     from allranks.sweep.spec.prepare import PreparedSweep
     from allranks.sweep.state import SweepState
     from allranks.sweep.storage.base import Backend
@@ -57,6 +61,7 @@ def _complete_chart(_: click.Context, __: click.Parameter, start: str) -> list[C
 @options.release_argument
 @click.argument("chart", default="", shell_complete=_complete_chart)
 @options.optional_values_options
+@workspace_options()
 @sweep_options.search_options
 @sweep_options.bounds_options
 @target_options
@@ -81,6 +86,7 @@ def run_command(
     name: str,
     chart: str,
     sources: Sources,
+    workspace: WorkspaceFlags,
     target: Target,
     workdir: str | None,
     journal: str,
@@ -99,6 +105,8 @@ def run_command(
     Ctrl-C ends the sweep in order: its trials are cancelled and their releases removed, and
     `allranks sweep resume` goes on. A second Ctrl-C leaves at once.
 
+    With --workspace the folder of code is sent once, as it is now, and all trials run that.
+
     Exit code: 0 when all trials were tried or the goal was reached, 1 when too many failed or none
     was measured, 130 when it was stopped.
 
@@ -116,6 +124,7 @@ def run_command(
     first = next((file for file in sources.files if file != "-"), "")
     place = chosen(target, console, workdir, first)
     sweep_in_cluster.check(in_cluster=in_cluster, flags=flags | {"journal": journal}, place=place)
+    packed, sources = _with_workspace(workspace, sources, chart, place)
     request = prepare.SweepFlags(
         name=name,
         sources=sources,
@@ -139,7 +148,11 @@ def run_command(
         if not in_cluster:
             check_new(catalog.begin(name, journal, place.as_dict()), replace_=replace_)
         _show_plan(console, prepared, output)
+        if packed is not None:
+            console.note(packed.sentence)
         return
+    if packed is not None:
+        _send(console, packed, place)
     if in_cluster:
         journal = sweep_in_cluster.backend_of(name, place).where
     else:
@@ -149,7 +162,10 @@ def run_command(
     if replace_:
         control.remove(name, journal, missing_ok=True)
     if in_cluster:
-        raise click.exceptions.Exit(sweep_in_cluster.run(console, prepared, place, flags, output))
+        code = sweep_in_cluster.run(
+            console, prepared, place, flags, output=output, workspace=packed
+        )
+        raise click.exceptions.Exit(code)
     if other_name:
         console.note(
             f"a sweep in another place has the name {prepared.spec.name}: to the commands of "
@@ -160,6 +176,50 @@ def run_command(
         place.refuse_others(prepared)
     with runner.begin(prepared, store, place.as_dict()) as open_journal:
         raise click.exceptions.Exit(to_its_end(console, prepared, open_journal, place, output))
+
+
+def _with_workspace(
+    workspace: WorkspaceFlags, sources: Sources, chart: str, place: SweepTarget
+) -> tuple[PackedWorkspace | None, Sources]:
+    """Return the packed workspace of all trials, and the sources with where it will be.
+
+    Raises:
+        InputError: the folder cannot be sent, or the chart is not ours.
+    """
+    if not workspace.folder:
+        workspace.pack({})  # refuses --include alone
+        return None, sources
+    from dataclasses import replace
+
+    from allranks.values import sources as gathering
+
+    if chart and chart not in names.WORKLOADS:
+        raise InputError(
+            f"{chart} is a chart of your own, and mounts no workspace",
+            path="--workspace",
+            hint="leave it out, or use one of our charts",
+        )
+    sources = gathering.read_once(sources)
+    values = gathering.load_sources(sources, chart or None).values
+    packed = workspace.pack(values, is_local=place.on == LOCAL)
+    assert packed is not None  # noqa: S101 - there is a folder
+    path = ("workspace", "snapshot")
+    option = gathering.ValueOption("workspace", workspace.folder, path, packed.transport.values())
+    return packed, replace(sources, options=(*sources.options, option))
+
+
+def _send(console: Console, packed: PackedWorkspace, place: SweepTarget) -> None:
+    """Keep the code of a sweep, and send it where its trials will look for it.
+
+    Raises:
+        AllranksError: the cluster does not answer, forbids it, or has no room for it.
+    """
+    from allranks.sweep import workspace as sweep_workspace
+
+    sweep_workspace.keep(packed.transport.manifests(place.namespace))
+    if place.on != LOCAL:
+        packed.transport.send(place.cluster(), place.namespace)
+    console.note(packed.sentence)
 
 
 def check_new(store: Backend, *, replace_: bool = False) -> None:

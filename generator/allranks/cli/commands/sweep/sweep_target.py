@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from allranks.cli.console import Console
     from allranks.cli.target import ClusterTarget
+    from allranks.cluster.interface import KubeClient
     from allranks.helm.releases import ReleaseRef
     from allranks.sweep.spec.prepare import PreparedSweep
     from allranks.sweep.storage.base import Backend
@@ -113,6 +114,10 @@ class SweepTarget:
             MissingToolError: no helm works.
         """
         return self._site().home(name)
+
+    def cluster(self) -> KubeClient:
+        """Return the cluster."""
+        return self._site().cluster
 
     def _site(self) -> ClusterTarget:
         return Target(
