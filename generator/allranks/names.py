@@ -241,7 +241,7 @@ ROLE_EVALUATOR, ROLE_TRIAL = "evaluator", "trial"
 
 # A pod of a static elastic job ends with it because another one has failed (files/follow.py).
 EXIT_TRAINING_LOST = 216
-# A pod ends with it whose workspace cannot be unpacked, which no restart mends (files/entry.sh).
+# A pod ends with it whose workspace cannot be unpacked (files/workspace.sh); no restart mends that.
 EXIT_WORKSPACE = 217
 
 # Our master's verdict begins with it, wherever it is left: in its own termination message, and in

@@ -1,9 +1,10 @@
 """Unpack the workspace: the folder of code that was sent with the job.
 
-entry.sh starts this, in the image's own Python (3.8 or newer, standard library alone), before the
-user's setup. The archive is a compressed tar in parts, archive.0, archive.1 and so on. It is read
-twice: once for its digest, and then into a staging folder, out of which all of it is moved to its
-place. The marker of the digest comes last, so that a container that ends in between starts anew.
+workspace.sh starts this, in the image's own Python (3.8 or newer, standard library alone), before
+the user's setup. The archive is a compressed tar in parts, archive.0, archive.1 and so on. It is
+read twice: once for its digest, and then into a staging folder, out of which all of it is moved to
+its place. The marker of the digest comes last, so that a container that ends in between starts
+anew.
 
 The digest says that the archive is what was sent. All the same nothing is written outside of the
 staging folder: who could have an archive sent must not reach the rest of the pod by it.
@@ -271,7 +272,7 @@ def unpack(env):
     """Have the workspace at its place.
 
     Args:
-        env: the ALLRANKS_WORKSPACE_* variables, which entry.sh describes.
+        env: the ALLRANKS_WORKSPACE_* variables, which workspace.sh describes.
 
     Raises:
         BrokenError: it cannot be unpacked, wherever it is tried.

@@ -11,18 +11,22 @@ doubled, and arrives as it was typed. ConfigMap contents are not expanded.
 {{- . | replace "$" "$$" -}}
 {{- end -}}
 
-{{/* What is mounted beside the user's own: entry.sh (the shell shared by all workloads, then the
-     workload's own) and the other files of the workload's chart. JSON {name: text}. */}}
+{{/* What is mounted beside the user's own: entry.sh (the shell shared by all workloads, what
+     unpacks a workspace where there is one, the workload's own) and the other files of the
+     workload's chart. JSON {name: text}. */}}
 {{- define "allranks.entry.files" -}}
 {{- $files := dict -}}
 {{- range $path, $_ := .Files.Glob "files/*" -}}
 {{- $_ := set $files (base $path) ($.Files.Get $path) -}}
 {{- end -}}
-{{- $shared := (index .Subcharts "allranks-library").Files.Get "files/entry.sh" -}}
-{{- $_ := set $files "entry.sh" (printf "%s%s" $shared (get $files "entry.sh")) -}}
+{{- $library := (index .Subcharts "allranks-library").Files -}}
+{{- $shared := $library.Get "files/entry.sh" -}}
 {{- if include "allranks.workspace.on" . -}}
-{{- $_ := set $files "workspace.py" ((index .Subcharts "allranks-library").Files.Get "files/workspace.py") -}}
+{{- $shared = printf "%s%s" $shared ($library.Get "files/workspace.sh") -}}
+{{- $_ := set $files "workspace.py" ($library.Get "files/workspace.py") -}}
+{{- if eq .Chart.Name "torchrun" -}}{{- $_ := set $files "sync.py" ($library.Get "files/sync.py") -}}{{- end -}}
 {{- end -}}
+{{- $_ := set $files "entry.sh" (printf "%s%s" $shared (get $files "entry.sh")) -}}
 {{- toJson $files -}}
 {{- end -}}
 

@@ -1,6 +1,6 @@
 {{/*
 The workspace: a snapshot of a folder of code, which the command line has sent, and which each pod
-unpacks before its setup (files/entry.sh).
+unpacks before its setup (files/workspace.sh).
 
 Two volumes. `workspace-archive` is what was sent, read-only: archive.0, archive.1 and so on in one
 folder. `workspace-code` is an emptyDir, mounted twice: its folder `code` is the user's, at

@@ -3,7 +3,7 @@
 In two steps. Each pod gets the archive, checks it and unpacks it beside its code; where one cannot,
 all forget it, and nothing has changed. Then it is published where pods that are made later find it,
 and from then on it is what the run runs: the pods are told to take it, those that came meanwhile
-get it too, until none is left that has older code. What the pods do is in the torchrun chart's
+get it too, until none is left that has older code. What the pods do is in the library chart's
 files/sync.py; nodes with different code never train together, because the digest is part of the
 rendezvous' id.
 """

@@ -35,8 +35,8 @@ def program() -> Iterator[Any]:
     """sync.py with workspace.py beside it, as they lie in a pod."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for source in ("torchrun/files/sync.py", "library/files/workspace.py"):
-            shutil.copy(CHARTS / source, folder)
+        for source in ("sync.py", "workspace.py"):
+            shutil.copy(CHARTS / "library/files" / source, folder)
         spec = importlib.util.spec_from_file_location("pod_sync", folder / "sync.py")
         assert spec is not None
         assert spec.loader is not None

@@ -1,0 +1,187 @@
+# --- the workspace --------------------------------------------------------------------------------
+#
+# What was sent lies in $ALLRANKS_WORKSPACE_ARCHIVE as archive.0, archive.1, …: a tar, compressed, in
+# as many parts as it took. It is unpacked into $ALLRANKS_WORKSPACE_STATE/staging and moved from there
+# to $ALLRANKS_WORKSPACE_STATE/code, which is mounted as $ALLRANKS_WORKSPACE_FOLDER. The marker
+# $ALLRANKS_WORKSPACE_STATE/digest comes last: a container that is started again finds it, and what
+# the program has written meanwhile stays. workspace.py does it; an image without Python has tar.
+
+# End with a code and one sentence, which is left where Kubernetes shows it. 217 says that no restart
+# would help.
+#   allranks_workspace_fail CODE SENTENCE
+allranks_workspace_fail() {
+  allranks_say "error: $2"
+  [ -z "${ALLRANKS_WORKSPACE_LOG:-}" ] ||
+    printf '%.1000s' "$2" 2>/dev/null >"$ALLRANKS_WORKSPACE_LOG" || :
+  exit "$1"
+}
+
+# Set $allranks_unpacker to a Python that workspace.py runs on and that reads this compression.
+allranks_workspace_python() {
+  allranks_module=zlib
+  [ "$ALLRANKS_WORKSPACE_COMPRESSION" != xz ] || allranks_module=lzma
+  for allranks_unpacker in python3 python; do
+    ! command -v "$allranks_unpacker" >/dev/null 2>&1 ||
+      ! "$allranks_unpacker" -I -S -c "import sys, $allranks_module
+sys.exit(sys.version_info < (3, 8))" >/dev/null 2>&1 || return 0
+  done
+  return 1
+}
+
+# Write the parts, joined in order.
+allranks_workspace_parts() {
+  allranks_part=0
+  while [ -e "$ALLRANKS_WORKSPACE_ARCHIVE/archive.$allranks_part" ]; do
+    cat "$ALLRANKS_WORKSPACE_ARCHIVE/archive.$allranks_part" || return 1
+    allranks_part=$((allranks_part + 1))
+  done
+  [ "$allranks_part" -gt 0 ]
+}
+
+# Whether a link of the archive leads to a place inside: up no further than it is deep, and then down.
+#   allranks_workspace_inside LINK TARGET
+allranks_workspace_inside() {
+  allranks_deep=$1 allranks_up=$2
+  while :; do
+    case $allranks_up in
+      ..) allranks_up='' ;;
+      ../*) allranks_up=${allranks_up#../} ;;
+      /* | */../* | */..) return 1 ;;
+      *) return 0 ;;
+    esac
+    case $allranks_deep in
+      */*) allranks_deep=${allranks_deep#*/} ;;
+      *) return 1 ;;
+    esac
+  done
+}
+
+# Unpack with the image's own tar. What is wrong goes to stdout as one sentence, with the exit code.
+allranks_workspace_tar() {
+  allranks_packer=gzip
+  [ "$ALLRANKS_WORKSPACE_COMPRESSION" != xz ] || allranks_packer=xz
+  allranks_lacks=''
+  for allranks_program in tar "$allranks_packer" sha256sum mv rm mkdir; do
+    command -v "$allranks_program" >/dev/null 2>&1 || allranks_lacks="$allranks_lacks $allranks_program"
+  done
+  if [ -n "$allranks_lacks" ]; then
+    printf '%s' "this image can unpack no workspace: it has neither Python 3.8 or newer with \
+$allranks_module, nor all of tar, $allranks_packer and sha256sum (missing:$allranks_lacks); add \
+Python to the image, or put the code into it"
+    return 217
+  fi
+  allranks_sum=$(allranks_workspace_parts | sha256sum) || allranks_sum=''
+  if [ "sha256:${allranks_sum%% *}" != "$ALLRANKS_WORKSPACE_ARCHIVE_DIGEST" ]; then
+    printf '%s' "the workspace in $ALLRANKS_WORKSPACE_ARCHIVE is not what was sent: it has the \
+digest sha256:${allranks_sum%% *}, not $ALLRANKS_WORKSPACE_ARCHIVE_DIGEST; send it again"
+    return 217
+  fi
+  allranks_names=$(allranks_workspace_parts | "$allranks_packer" -dc | tar -tvf - 2>&1) || {
+    printf '%s' "the workspace in $ALLRANKS_WORKSPACE_ARCHIVE is no archive that tar reads: \
+$(printf '%.300s' "${allranks_names##*"$allranks_newline"}")"
+    return 217
+  }
+  allranks_wrong=$(printf '%s\n' "$allranks_names" | allranks_workspace_listed) || {
+    printf '%s' "the workspace has $allranks_wrong, which is not inside of it; send it again"
+    return 217
+  }
+  allranks_staging=$ALLRANKS_WORKSPACE_STATE/staging
+  allranks_trouble=$({
+    rm -rf "$allranks_staging" &&
+      mkdir -p "$allranks_staging" "$ALLRANKS_WORKSPACE_STATE/code" &&
+      allranks_workspace_parts | "$allranks_packer" -dc |
+      (umask 022 && cd "$allranks_staging" && tar -xmof -) &&
+      for allranks_item in "$allranks_staging"/* "$allranks_staging"/.[!.]* "$allranks_staging"/..?*; do
+        [ ! -e "$allranks_item" ] && [ ! -L "$allranks_item" ] ||
+          mv -f "$allranks_item" "$ALLRANKS_WORKSPACE_STATE/code/" || exit 1
+      done &&
+      rm -rf "$allranks_staging" &&
+      printf '%s\n' "$ALLRANKS_WORKSPACE_DIGEST" >"$ALLRANKS_WORKSPACE_STATE/digest.new" &&
+      mv -f "$ALLRANKS_WORKSPACE_STATE/digest.new" "$ALLRANKS_WORKSPACE_STATE/digest"
+  } 2>&1) || {
+    printf '%s' "the workspace cannot be unpacked into $ALLRANKS_WORKSPACE_FOLDER: \
+$(printf '%.300s' "${allranks_trouble##*"$allranks_newline"}")"
+    return 1
+  }
+}
+
+# Read what `tar -tv` lists; write the first entry that is not inside, and fail.
+allranks_workspace_listed() {
+  while read -r allranks_mode _ allranks_rest; do
+    # GNU tar and busybox: size, date and time come before the name.
+    case $allranks_rest in
+      [0-9]*' '*' '*' '*)
+        allranks_entry=${allranks_rest#* }
+        allranks_entry=${allranks_entry#* }
+        allranks_entry=${allranks_entry#* }
+        ;;
+      *) allranks_entry=$allranks_rest ;;
+    esac
+    allranks_entry=${allranks_entry#./}
+    allranks_target=''
+    case $allranks_mode in
+      l*) allranks_target=${allranks_entry#*' -> '} allranks_entry=${allranks_entry%%' -> '*} ;;
+      -* | d*)
+        case $allranks_entry in # a hard link, as busybox shows it
+          *' -> '*) allranks_mode=h ;;
+        esac
+        ;;
+      *) allranks_mode=h ;;
+    esac
+    if [ "$allranks_mode" = h ]; then
+      printf '%s' "$allranks_entry"
+      return 1
+    fi
+    case /$allranks_entry/ in
+      //?* | */../*)
+        printf '%s' "$allranks_entry"
+        return 1
+        ;;
+    esac
+    if [ -n "$allranks_target" ] && ! allranks_workspace_inside "$allranks_entry" "$allranks_target"; then
+      printf '%s' "the link $allranks_entry to $allranks_target"
+      return 1
+    fi
+  done
+}
+
+# Take code that was sent after the job had started, where the workload can take any (sync.py).
+allranks_workspace_newer() {
+  [ -n "${ALLRANKS_WORKSPACE_SYNC:-}" ] && allranks_workspace_python || return 0
+  allranks_sentence=$("$allranks_unpacker" -I -S -B -X utf8 "$allranks_here/sync.py" settle) ||
+    allranks_workspace_fail $? "${allranks_sentence:-the newer code could not be taken}"
+  case $allranks_sentence in
+    sha256:*)
+      export ALLRANKS_WORKSPACE_DIGEST="${allranks_sentence%% *}"
+      export ALLRANKS_WORKSPACE_GENERATION="${allranks_sentence##* }"
+      ;;
+  esac
+}
+
+# Have the workspace at its place, and be in it where the command is to start there.
+allranks_workspace() {
+  allranks_newline='
+'
+  allranks_marker=''
+  [ ! -e "$ALLRANKS_WORKSPACE_STATE/digest" ] ||
+    IFS= read -r allranks_marker <"$ALLRANKS_WORKSPACE_STATE/digest" || :
+  if [ "$allranks_marker" != "$ALLRANKS_WORKSPACE_DIGEST" ]; then
+    if allranks_workspace_python; then
+      allranks_sentence=$("$allranks_unpacker" -I -S -B -X utf8 "$allranks_here/workspace.py")
+    else
+      allranks_sentence=$(allranks_workspace_tar)
+    fi
+    allranks_ended=$?
+    [ "$allranks_ended" -eq 0 ] ||
+      allranks_workspace_fail "$allranks_ended" "${allranks_sentence:-the workspace could not be unpacked}"
+    allranks_say "unpacked workspace $ALLRANKS_WORKSPACE_DIGEST into $ALLRANKS_WORKSPACE_FOLDER"
+  fi
+  [ -z "${ALLRANKS_WORKSPACE_START:-}" ] || cd "$ALLRANKS_WORKSPACE_START" 2>/dev/null ||
+    allranks_workspace_fail 217 "workingDir $ALLRANKS_WORKSPACE_START is no folder of the workspace"
+}
+
+if [ -n "${ALLRANKS_WORKSPACE_DIGEST:-}" ]; then
+  allranks_workspace_newer
+  allranks_workspace
+fi
+
