@@ -6,7 +6,7 @@ One real node. A torchrun job of two pods that meet and say when they took their
 started in turns in two ways: by `allranks run`, its program in the pod's own command, as if the
 image had it; and by `allranks submit` from a folder of 1,000 files and 5 MiB, whose digest no run
 has had before, so that all of it is packed, sent and unpacked. Time is from the command's start
-until that line is in the log of rank 0. The bound is the project's own, held against the medians: two
+until that line is in rank 0's log. The bound is the project's own, held against the medians: two
 seconds more. Last, `allranks sync` into pods that train: from the saved file to the first step.
 The exit code is 1 where a bound is passed.
 """
