@@ -113,6 +113,9 @@ class Program:
         first, *rest = words
         if first == "sweep":  # Most of its commands take no namespace.
             return [SCRIPTS / names.CLI, first, *rest, *files]
+        if first == "queue":
+            command, *rest = rest
+            return [SCRIPTS / names.CLI, first, command, "-n", self.namespace, *files, *rest]
         return [SCRIPTS / names.CLI, first, "-n", self.namespace, *files, *rest]
 
     def complete(self, words: str) -> list[str]:

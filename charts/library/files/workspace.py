@@ -113,7 +113,7 @@ def extract(parts, compression, staging):
     """
     mode = "r|gz" if compression == "gzip" else "r|xz"
     entries, size = {}, 0
-    with tarfile.open(fileobj=parts, mode=mode, encoding="utf-8", bufsize=CHUNK) as archive:
+    with tarfile.open(fileobj=parts, mode=mode, encoding="utf-8") as archive:
         for member in archive:
             path = path_inside(member.name, "path")
             if not path:
@@ -192,7 +192,7 @@ def move(source, target, shown):
     """
     for old in sorted(source.iterdir()):
         new, seen = target / old.name, shown / old.name
-        if os.path.ismount(seen):
+        if is_hidden(new, seen):
             raise BrokenError(
                 "the workspace has %s, and a volume is mounted at %s; mount it elsewhere, or leave "
                 "%s out of the workspace" % (old.name, seen, old.name)
@@ -209,6 +209,17 @@ def move(source, target, shown):
             raise BrokenError(
                 "the workspace has %s, and something else is at %s" % (old.name, seen)
             ) from error
+
+
+def is_hidden(path, seen):
+    """Whether something is mounted over a path, at the place where it is seen.
+
+    Two folders of one disk are no mount for `os.path.ismount`, but are never one and the same.
+    """
+    if not os.path.lexists(path):
+        return False
+    ours, theirs = path.lstat(), seen.lstat()
+    return (ours.st_dev, ours.st_ino) != (theirs.st_dev, theirs.st_ino)
 
 
 def is_folder(path):

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from allranks.cli.target import LOCAL, Target, within_patience
+import click
+from click.core import ParameterSource
+
+from allranks.cli.target import Target, within_patience
 from allranks.errors import AllranksError, InputError
 from allranks.service import queues
 from allranks.values import files
@@ -23,13 +26,11 @@ class Place:
     """A cluster and a namespace of it.
 
     Attributes:
-        is_local: the command is for this machine.
         namespace: "" is the context's own.
         context: "" is the current one.
         kubeconfig: "" is found as kubectl does.
     """
 
-    is_local: bool = False
     namespace: str = ""
     context: str = ""
     kubeconfig: str = ""
@@ -39,11 +40,9 @@ class Place:
         """The place that a command's options name, whichever of them it has."""
         target = options.get("target")
         if isinstance(target, Target):
-            is_local = target.on == LOCAL
-            return cls(is_local, target.namespace, target.context, target.kubeconfig)
+            return cls(target.namespace, target.context, target.kubeconfig)
         return cls(
-            options.get("on") == LOCAL,
-            options.get("namespace") or "",
+            "" if _by_default("namespace") else options.get("namespace") or "",
             options.get("context") or "",
             options.get("kubeconfig") or "",
         )
@@ -58,6 +57,12 @@ class Place:
 
         cluster = KubeCluster(self.kubeconfig or None, self.context or None)
         return cluster, self.namespace or cluster.namespace
+
+
+def _by_default(name: str) -> bool:
+    """Whether nobody gave an option: a namespace that is a default is not where a queue is."""
+    context = click.get_current_context(silent=True)
+    return context is not None and context.get_parameter_source(name) is ParameterSource.DEFAULT
 
 
 def read(name: str, path: str, sources: Sources, place: Place) -> Queue:

@@ -248,11 +248,17 @@ class KubeCluster(KubeClient):
         version: str = "",
     ) -> bool:
         request = ApiRequest("delete", resource_path, namespace, name)
-        query = paths.pairs(propagationPolicy="Foreground" if foreground else "Background")
-        options = {"apiVersion": "v1", "kind": "DeleteOptions"}
-        body = {**options, "preconditions": {"resourceVersion": version}} if version else None
+        policy = "Foreground" if foreground else "Background"
+        query = paths.pairs(propagationPolicy=policy)
+        # Where there is a body, the server reads no query.
+        body = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "propagationPolicy": policy,
+            "preconditions": {"resourceVersion": version},
+        }
         try:
-            self._connection.request(request, query=query, body=body)
+            self._connection.request(request, query=query, body=body if version else None)
         except NotFoundError:
             return False
         return True

@@ -186,7 +186,9 @@ def _queue_of_job(fields: Fields) -> str:
     for key in ("queue", "jobQueue"):
         if fields.has("spec", key):
             name = str(fields.get("spec", key))
-            fields.say(("spec", key), Outcome.CARRIED, f"-q {name}")
+            fields.say(
+                ("spec", key), Outcome.CHANGED, f"-q {name}", "a queue is named on the command line"
+            )
     fields.say(
         ("spec", "jobName"), Outcome.CHANGED, "NAME, the release", "a run is named by its release"
     )

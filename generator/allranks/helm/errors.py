@@ -243,7 +243,9 @@ _RULES: tuple[Callable[[str], AllranksError | None], ...] = (
         lambda m: InputError(f"cannot be read: {m['why']}", path=m["flag"]),
     ),
     _rule(
-        r'cannot re-?use a name that is still in use|release "?(?P<name>\S+?)"? already exists',
+        # The second where somebody else took it at the same moment.
+        r"cannot re-?use a name that is still in use|release: already exists"
+        r'|release "?(?P<name>\S+?)"? already exists',
         lambda _: ReleaseTakenError(
             "a release of this name is already there",
             hint=f"take another name; or change that one with `{names.CLI} upgrade NAME`, or "

@@ -9,7 +9,7 @@ from allranks import names
 from allranks.convert import torchrun
 from allranks.errors import InputError
 from allranks.values import files
-from allranks.values.sources import STDIN_NAME
+from allranks.values.sources import CONVERTED, STDIN_NAME
 from allranks.yamlio import dump, load
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def jobs(sources: Sources) -> tuple[Sources, tuple[Conversion, ...]]:
             continue
         conversions.append(conversion)
         source = STDIN_NAME if path.strip() == files.STDIN else path
-        name = f"{source}, as values"
+        name = f"{source}{CONVERTED}"
         paths.append(name)
         contents[name] = dump.dump(conversion.values).encode()
     if not conversions:

@@ -19,7 +19,8 @@ from allranks.schema.fixes import NOTHING, Fix
 from allranks.schema.validator import engine
 from allranks.values import files, resolve
 from allranks.values.merge import merge
-from allranks.values.sources import Flag, defaults, load_sources
+from allranks.values.queue import QueueBlock
+from allranks.values.sources import CONVERTED, Flag, defaults, load_sources
 from allranks.yamlio import edit
 
 if TYPE_CHECKING:
@@ -114,7 +115,11 @@ def plan(
     Raises:
         InputError: a source cannot be read, or is not YAML.
     """
-    read = {name: files.read(name) for name in dict.fromkeys(sources.files)}
+    known = sources.contents
+    read = {
+        name: known[name] if name in known else files.read(name)
+        for name in dict.fromkeys(sources.files)
+    }
     contents = dict(read)
     applied: list[FixNote] = []
     left_out: list[FixNote] = []
@@ -402,13 +407,16 @@ class _Pass:
             _LeftOutError: it comes from elsewhere, or the file is none that can be written.
         """
         loaded = self._loaded
-        first = len(loaded.presets)  # layers are presets, then files, then flags
+        # Layers are presets, the queue's defaults, files, flags, and what the queue imposes.
+        first = len(loaded.presets) + (loaded.queue is not None)
         for index in reversed(range(len(loaded.layers))):
             layer = loaded.layers[index]
             if isinstance(layer, Flag):
                 if any(_overlap(path, layer_path) for layer_path in layer.paths):
                     raise _LeftOutError(f"it comes from {layer}, and no file is changed for it")
             elif layer.line(path) is not None:
+                if isinstance(layer, QueueBlock):
+                    raise _LeftOutError(f"it comes from {layer.source}")
                 if index < first:
                     raise _LeftOutError(f"it comes from the preset {loaded.presets[index]}")
                 name = self._sources.files[index - first]
@@ -540,6 +548,8 @@ def _refuse_file(name: str) -> None:
     """
     if name.strip() == files.STDIN:
         raise _LeftOutError("it comes from standard input")
+    if name.endswith(CONVERTED):
+        raise _LeftOutError(f"{name.removesuffix(CONVERTED)} is no values file")
     if _is_descriptor(name):
         raise _LeftOutError(f"{name} is an open file and not its name")
     mode = _status(name).st_mode

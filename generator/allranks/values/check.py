@@ -119,6 +119,16 @@ def verdicts(
     ]
 
 
+def gpus(values: Mapping[str, Any]) -> int:
+    """The GPUs of all pods of a job as it starts, or of one trial of a sweep.
+
+    Args:
+        values: valid values, the user's over the chart's defaults.
+    """
+    job = sweep_trial.of(values, _defaults)
+    return queue_rules.total_gpus(View(job, queue_rules.TOTAL))[0]
+
+
 def rules() -> tuple[Rule, ...]:
     """All rules, in the order of the documentation."""
     shared = (names, command, size, elastic, resources, storage, workspace, scheduling, pod)

@@ -140,20 +140,23 @@ def _contributions(loaded: Loaded, steps: list[_Step], path: ValuesPath) -> list
     if _touches(defaults, path):
         out.append(_contribution(defaults.where(path), _at(defaults.data, path)))
     before: Any = _at(defaults.data, path)
+    imposed = None if loaded.queue is None else loaded.queue.imposed
     for step in steps:
         after = _at(merge(defaults.data, step.user), path)
-        is_trials = step.layer is getattr(loaded.queue, "imposed", None) and after != before
-        if _says(step.layer, path) or is_trials:
-            source = (
-                step.layer.where(path)
-                if isinstance(step.layer, ValuesDocument)
-                else str(step.layer)
-            )
-            out.append(_contribution(source, after))
+        if _says(step.layer, path):
+            out.append(_contribution(_source(step.layer, path), after))
+        elif step.layer is imposed and after != before:
+            # What is imposed is laid over the values of a sweep's trials as well.
+            own = path[len(sources.TRIAL_VALUES) :]
+            out.append(_contribution(imposed.where(own), after))
         before = after
     if out:
         out[-1] = Contribution(out[-1].source, out[-1].value, wins=True)
     return out
+
+
+def _source(layer: ValuesDocument | Flag, path: ValuesPath) -> str:
+    return layer.where(path) if isinstance(layer, ValuesDocument) else str(layer)
 
 
 def _contribution(source: str, value: Any) -> Contribution:

@@ -260,9 +260,22 @@ def recorded(values: Mapping[str, Any]) -> Queue | None:
 
     Args:
         values: those of the run's release.
+
+    Raises:
+        InputError: the record is damaged.
     """
-    layout, ref = values.get("layout") or {}, values.get("queueRef") or {}
-    record = json.loads(layout["queue"]) if layout.get("queue") else ref
+    layout, record = values.get("layout") or {}, values.get("queueRef") or {}
+    if layout.get("queue"):
+        try:
+            record = json.loads(layout["queue"])
+        except (ValueError, TypeError):
+            record = None
+        if not isinstance(record, dict):
+            raise InputError(
+                "what the run has recorded of its queue cannot be read",
+                path="layout.queue",
+                hint="name its queue with -q",
+            )
     if not record.get("name"):
         return None
     name = str(record["name"])

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 Path = tuple[str | int, ...]
 
 STDIN_NAME = "stdin"
+CONVERTED = ", as values"  # at the end of the name of an object that is read as values
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,13 +162,13 @@ def load_sources(sources: Sources, workload: str | None = None) -> Loaded:
     return Loaded(workload_name, user, values, tuple(preset_names), layers, queue, replaced)
 
 
-_TRIAL = ("sweep", "trial", "values")
+TRIAL_VALUES = ("sweep", "trial", "values")
 
 
 def _trial_values(user: Mapping[str, Any]) -> dict[str, Any]:
     """What a sweep's values have for its trials alone, which lies over its other values."""
     node: Any = user
-    for key in _TRIAL:
+    for key in TRIAL_VALUES:
         node = node.get(key) if isinstance(node, dict) else None
     return node if isinstance(node, dict) else {}
 
@@ -195,7 +196,7 @@ def _overridden(
         )
         for block, above, values in (
             (queue.imposed, (), own),
-            (queue.imposed, _TRIAL, _trial_values(own)),
+            (queue.imposed, TRIAL_VALUES, _trial_values(own)),
             (queue.marks, (), own),
         )
         for path, mine, theirs in overridden(values, block.data)

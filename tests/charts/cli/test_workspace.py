@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -86,6 +88,7 @@ def test_a_dry_run_shows_what_goes_and_what_stays_out(cli: Any, folder: Path) ->
         (("submit", "--on", "local"), "the command is missing"),
         (("submit", "--on", "local", "--workspace", "/none", "--", "x"), "is not there"),
         (("submit", "--on", "local", "--workspace", "", "--", "x"), "is empty"),
+        (("submit", "--on", "cluster", "--kubeconfig", "k", "--", "x"), "no image is named"),
         (("submit", "a", "--name", "b", "--on", "local", "--", "x"), "called a and b"),
         (
             (
@@ -108,6 +111,15 @@ def test_a_dry_run_shows_what_goes_and_what_stays_out(cli: Any, folder: Path) ->
 )
 def test_wrong_input_ends_with_a_sentence(cli: Any, words: tuple[str, ...], error: str) -> None:
     """Exit code 2, and nothing was started."""
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "lab",
+        "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],
+        "contexts": [{"name": "lab", "context": {"cluster": "c", "user": "u"}}],
+        "users": [{"name": "u", "user": {}}],
+    }
+    cli.write(json.dumps(config), "k")
     process = cli(*words)
     assert (2, "") == (process.returncode, process.stdout)
     assert error in process.stderr
@@ -133,3 +145,20 @@ def test_a_secret_in_the_folder_is_refused_unless_it_is_named(
     assert ".env" in process.stderr
     assert "--include" in process.stderr
     assert 0 == cli(*words, "--include", ".env").returncode
+
+
+def test_kubectl_torchrun_is_the_same_engine(cli: Any, folder: Path) -> None:
+    """Its words give the same job; a command that needs a shell gets one."""
+    program = "import sys; from allranks import start; sys.exit(start.kubectl_torchrun())"
+    words = ("submit", "--num-nodes", "2", "--on", "local", "--dry-run", "-o", "json")
+    process = subprocess.run(
+        [sys.executable, "-c", program, *words, "--workspace", folder, "cd src && python train.py"],
+        env=cli.environment(None),
+        cwd=cli.cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert 0 == process.returncode, process.stderr
+    data = json.loads(process.stdout)
+    assert ("train", 2) == (data["name"].rpartition("-")[0], data["layout"]["nodes"])

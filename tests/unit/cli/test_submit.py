@@ -124,6 +124,7 @@ def name_of(*command: str, folder: str = "/x/My Project", digest: str = "sha256:
         (("python", "-m", "pkg.__main__"), "pkg"),
         (("./bin/bench", "x"), "bench"),
         (("bash", "-c", "echo"), "my-project"),
+        (("sh", "-c", "cd src && python train.py --lr 1"), "train"),
         ((), "my-project"),
         (("python", "1.py"), "my-project"),
     ],

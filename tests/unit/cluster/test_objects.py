@@ -55,6 +55,7 @@ def test_a_namespace_is_listed_in_one_answer(api: Any, fake_api: Any, cluster: K
     ("kind", "content", "query"),
     [
         ("merge", "application/merge-patch+json", {}),
+        ("strategic", "application/strategic-merge-patch+json", {}),
         ("apply", "application/apply-patch+yaml", {"force": "true"}),
     ],
 )
@@ -90,6 +91,25 @@ def test_a_deletion_says_what_becomes_of_what_it_owns(
     policies = [request.query["propagationPolicy"] for request in api.requests]
     assert ["Foreground", "Background"] == policies
     assert not cluster.delete(paths.JOBS, "other", namespace="lab")
+
+
+def test_a_deletion_of_what_was_read(api: Any, fake_api: Any, cluster: KubeCluster) -> None:
+    """An object that has changed since stays: the server compares versions, and says so."""
+    api.routes[f"{JOBS}/demo"] = lambda _: fake_api.Answer(data={"kind": "Status"})
+    assert cluster.delete(paths.JOBS, "demo", namespace="lab", version="7")
+    (request,) = api.requests
+    assert ("Background", {"resourceVersion": "7"}) == (
+        request.body["propagationPolicy"],
+        request.body["preconditions"],
+    )
+
+
+def test_the_metadata_of_an_object_alone(api: Any, fake_api: Any, cluster: KubeCluster) -> None:
+    """What a large object is and whose, without its content."""
+    api.routes[f"{JOBS}/demo"] = lambda _: fake_api.Answer(data={"metadata": {"name": "demo"}})
+    cluster.get(paths.JOBS, "demo", namespace="lab", metadata_only=True)
+    (request,) = api.requests
+    assert "as=PartialObjectMetadata;" in request.headers["accept"]
 
 
 def test_a_watch_gives_changes_until_it_ends(api: Any, fake_api: Any, cluster: KubeCluster) -> None:

@@ -40,6 +40,12 @@ c:
 """
 
 
+def test_a_name_that_somebody_takes_at_the_same_moment_is_taken() -> None:
+    """Helm has other words then; what is there is the other's, and must not be taken back."""
+    text = "Error: INSTALLATION FAILED: release: already exists\n"
+    assert isinstance(errors.parse(text), ReleaseTakenError)
+
+
 def test_schema_failures_are_problems_by_values_path() -> None:
     """Each line of the schema's verdict is one problem, in plain words, unknown keys one each."""
     error = errors.parse(SCHEMA)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -426,3 +427,43 @@ def test_controllers_that_are_gone_already_own_nothing(there: FakeNamespace) -> 
         controller["apiVersion"],
     )
     assert () == transport.own(there, [part(0)], "lab", [])
+
+
+class _KilledError(BaseException):
+    """The end of a sender that is killed."""
+
+
+def _submit(there: FakeNamespace, name: str) -> None:
+    """Do what a submit does, in its order."""
+    parts = [part(0), part(1)]
+    transport.send(there, parts, "lab")
+    there.create(paths.JOBS, job(name))
+    transport.own(there, parts, "lab", transport.controllers(there, [job(name)], "lab"))
+    transport.collect(there, "lab", now=NOW)
+
+
+@pytest.mark.parametrize("requests", range(12))
+def test_a_sender_may_be_killed_before_any_request(there: FakeNamespace, requests: int) -> None:
+    """The next submit works; each run keeps its code, and the last of them takes it along."""
+
+    def before(*_: str) -> None:
+        if len(there.requests) > requests:
+            raise _KilledError
+
+    there.before = before
+    with suppress(_KilledError):
+        _submit(there, "first")
+    there.before = lambda *_: None
+    for manifest in there.objects.values():
+        manifest["metadata"]["creationTimestamp"] = _OLD
+    transport.collect(there, "lab", now=NOW)
+    jobs = [name for path, name in there.objects if path == paths.JOBS]
+    assert not jobs or NAMES == there.parts()
+    _submit(there, "second")
+    transport.collect(there, "lab", now=NOW)
+    for name in NAMES:
+        assert {f"uid-{run}" for run in (*jobs, "second")} == set(there.owners(name))
+    for name in (*jobs, "second"):
+        there.delete(paths.JOBS, name)
+        transport.collect(there, "lab", digest=DIGEST, now=NOW)
+    assert [] == there.parts()

@@ -238,13 +238,20 @@ def test_a_bomb_is_refused(
 
 
 def test_a_mounted_volume_is_not_written_to(
-    pod: Pod, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    pod: Pod, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """Where a volume is mounted inside the workspace, nothing of the workspace may be."""
-    monkeypatch.setattr(workspace.os.path, "ismount", lambda path: str(path).endswith("/data"))
+    """Where a volume is mounted inside the workspace, nothing of the workspace may be.
+
+    Another folder stands for what a mount shows: an emptyDir is one of the same disk.
+    """
     pod.send(workspaces.pack({"data/x": "", "train.py": ""}))
+    shown = tmp_path / "app"
+    (pod.code / "data").mkdir(parents=True)
+    (shown / "data").mkdir(parents=True)
+    pod.env["ALLRANKS_WORKSPACE_FOLDER"] = str(shown)
     assert pod.unpack() == 217
-    assert "a volume is mounted at" in capsys.readouterr().out
+    assert f"a volume is mounted at {shown}/data" in capsys.readouterr().out
+    assert not any((pod.code / "data").iterdir())
 
 
 def test_a_full_disk_may_be_tried_again(

@@ -320,12 +320,13 @@ def check_command(
     /,
     *,
     sources: Sources,
-    target: Target,  # noqa: ARG001 - where the queue is read
+    target: Target,
     output: str,
 ) -> None:
     """Say whether the queue of -q would take the job of these values: each rule, with its verdict.
 
-    Nothing is sent. Exit code 2 means that a rule refuses the job.
+    Nothing is sent. Exit code 2 means that a rule refuses the job. Where the cluster says how many
+    GPUs are free, that is said too: a job that has to wait is taken all the same.
 
     \b
     Example:
@@ -343,6 +344,7 @@ def check_command(
     resolve.refuse(replace(loaded, queue=None))
     verdicts = check.verdicts(loaded.values, loaded.where, queue)
     refused = [problem for _, problems in verdicts for problem in problems]
+    gpus, free = check.gpus(loaded.values), _free(console, target, queue)
     if output == "json":
         console.json(
             {
@@ -352,6 +354,7 @@ def check_command(
                 "revision": queue.revision,
                 "rules": [_verdict(queue, rule, problems) for rule, problems in verdicts],
                 "problems": [problem.as_dict() for problem in refused],
+                "gpus": {"job": gpus, "free": free},
                 "overridden": [str(item) for item in loaded.overridden],
             }
         )
@@ -359,8 +362,21 @@ def check_command(
         for note in loaded.overridden:
             console.note(str(note))
         _show_verdicts(console, queue, verdicts)
+        if free is not None:
+            starts = "it can start" if gpus <= free else "it would wait"
+            console.note(f"{plural(free, 'GPU')} free now, and the job has {gpus}: {starts}")
     if refused:
         raise click.exceptions.Exit(EXIT_INPUT)
+
+
+def _free(console: Console, target: Target, queue: Queue) -> int | None:
+    """Return the GPUs that are free now; None where nothing says it, or a file is the queue."""
+    if click.get_current_context().params.get("queue_file"):
+        return None
+    try:
+        return _usage(console, target.on_cluster(), queue)[0].free
+    except AllranksError:
+        return None  # who may submit need not see what others run
 
 
 def _verdict(queue: Queue, rule: Rule, problems: tuple[Problem, ...]) -> dict[str, Any]:

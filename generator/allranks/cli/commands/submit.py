@@ -40,6 +40,7 @@ _SUFFIX_DIGITS = 4
 # So many names are tried where others take them at the same moment.
 _NAMES_TRIED = 8
 _PYTHON = re.compile(r"python[0-9.]*")
+_SCRIPT = re.compile(r"(?:^|[\s/])([^\s/]+)\.py(?=\s|$)")
 # Programs that only start another one, and are no name for a run.
 _STARTERS = frozenset({"env", "bash", "sh", "torchrun", "accelerate", "uv", "nohup", "time"})
 
@@ -285,7 +286,7 @@ def submit(
     namespace = target.local_namespace if cluster_target is None else cluster_target.namespace
     sources = read_once(sources)
     loaded = load_sources(sources)
-    _check_command(loaded.values)
+    _check_job(loaded.values, is_local=is_local)
     packed = workspace.pack(loaded.values, is_local=is_local)
     assert packed is not None  # noqa: S101 - submit has a folder always
     wanted = name or _name_of(loaded.values, loaded.user, packed)
@@ -321,7 +322,7 @@ def submit(
     raise AssertionError  # the loop returns or raises
 
 
-def _check_command(values: Any) -> None:
+def _check_job(values: Any, *, is_local: bool) -> None:
     """Refuse a job that has nothing to run, in the words of this command."""
     if values.get("workload") == "sweep":
         raise InputError(
@@ -334,6 +335,12 @@ def _check_command(values: Any) -> None:
         raise InputError(
             "the command is missing",
             hint=f"write it after --, as in `{names.CLI} submit --gpus 8 -- python train.py`",
+        )
+    if not is_local and not (values.get("image") or {}).get("repository"):
+        raise InputError(
+            "no image is named",
+            hint="give --image, a queue (-q) or a values file that has one; it needs Python and "
+            "what the code imports, not the code",
         )
 
 
@@ -354,9 +361,10 @@ def _name_of(values: Any, user: Any, workspace: PackedWorkspace) -> str:
 
 def _program(words: Sequence[str]) -> str:
     """The word that says what a command line runs: ``train`` of ``python -u train.py --lr 1``."""
-    script = next((word for word in words if word.endswith(".py")), "")
-    if script:
-        return Path(script).stem
+    # Also in a text for a shell, which is one word.
+    script = next(filter(None, map(_SCRIPT.search, words)), None)
+    if script is not None:
+        return script[1]
     for word, following in pairwise(words):
         if word == "-m":
             parts = following.split(".")

@@ -86,7 +86,7 @@ def upgrade_command(
     home = cluster_target.home(name)
     release = releases.find(home) if sources.queue is None else None
     if release is not None:
-        sources = replace(sources, queue=queue.recorded(release.values))
+        sources = _of_record(console, sources, release.values)
     prepared = prepare.prepare(sources, release=name, namespace=cluster_target.namespace)
     release = release or releases.find(home)
     if release is None:
@@ -142,6 +142,18 @@ def _code(cluster: KubeClient, snapshot: Mapping[str, Any], namespace: str) -> l
     return transport.find(cluster, namespace, str(snapshot.get("digest")))
 
 
+def _of_record(console: Console, sources: Sources, values: Mapping[str, Any]) -> Sources:
+    """Return the sources with the queue that the run was made with, and say so."""
+    record = queue.recorded(values)
+    if record is not None:
+        revision = f", revision {record.revision}" if record.revision else ""
+        console.note(
+            f"{record.label} is taken as it was when the run was made{revision}; "
+            f"-q {record.name} takes its present state"
+        )
+    return replace(sources, queue=record)
+
+
 def _check_kinds(name: str, kinds: Sequence[str]) -> None:
     """Refuse a release with objects whose kinds the cluster no longer serves, as helm would.
 
@@ -169,6 +181,7 @@ def _not_here(name: str, target: Target, sources: Sources) -> InputError:
     words = [names.CLI, "run", name]
     words += [word for file in sources.files for word in ("-f", file)]
     words += [word for kind, text in sources.sets for word in (f"--{kind}", text)]
+    words += ["-q", sources.queue.name] if sources.queue is not None else []
     words += ["-n", target.namespace] if target.namespace else []
     again = shlex.join([*words, "--on", "local", "--replace"])
     return InputError(

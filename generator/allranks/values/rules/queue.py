@@ -30,6 +30,8 @@ _CAPABILITIES = frozenset(
 _CONTAINERS = ("containers", "initContainers")
 _WORKER = "worker"
 _MASTER = "own.auto"
+# What `total_gpus` and `total_pods` read.
+TOTAL = (*SIZE, *ROLES)
 # Where whole pods may be described: for all, and for single roles.
 _TEMPLATES = ("podTemplate", _MASTER, *ROLES)
 
@@ -44,8 +46,8 @@ def rules(queue: Queue) -> tuple[Rule, ...]:
     """
     made: tuple[tuple[str, str, tuple[str, ...], _Find], ...] = (
         ("workloads", "The workload is one that the queue takes.", ("workload",), _workload),
-        ("maxGpusPerJob", "A job has at most so many GPUs.", (*SIZE, *ROLES), _gpus),
-        ("maxNodesPerJob", "A job has at most so many pods.", (*SIZE, *ROLES), _nodes),
+        ("maxGpusPerJob", "A job has at most so many GPUs.", TOTAL, _gpus),
+        ("maxNodesPerJob", "A job has at most so many pods.", TOTAL, _nodes),
         (
             "maxDurationSeconds",
             "A job ends after at most so many seconds.",
@@ -272,7 +274,7 @@ def total_gpus(view: View) -> tuple[int, ValuesPath]:
     """The GPUs of all pods of a job as it starts, and the path of the value they come from.
 
     Args:
-        view: of a rule that declares `SIZE` and `ROLES`.
+        view: of a rule that declares `TOTAL`.
     """
     first = size(view)
     gpus, where = _gpus_of(view, first), path("gpus" if view["gpus"] else "gpusPerNode")
@@ -295,7 +297,7 @@ def total_pods(view: View) -> int:
     """The pods of a job as it starts, of all its roles; 0 where its size contradicts itself.
 
     Args:
-        view: of a rule that declares `SIZE` and `ROLES`.
+        view: of a rule that declares `TOTAL`.
     """
     first = size(view)
     if first is None:

@@ -1,0 +1,150 @@
+"""A team's queue from the command line, on a real API server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from allranks import names
+
+from .program import Program, job, program
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.kube.cluster import Cluster
+
+    from .conftest import MakeNodes
+
+pytestmark = pytest.mark.timeout(900)
+
+JOBS, MAPS = "batch/v1/jobs", "v1/configmaps"
+CLAIMS = "v1/persistentvolumeclaims"
+
+
+@pytest.fixture
+def allranks(cluster: Cluster, namespace: str, helm: Any, tmp_path: Path) -> Program:
+    """The program, with each major of helm."""
+    return program(cluster, namespace, helm, tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def _nodes(make_nodes: MakeNodes) -> None:
+    """Two fake nodes run the pods."""
+    make_nodes(2)
+
+
+def queue(**values: Any) -> dict[str, Any]:
+    """Values of a queue; its policy, which is the whole cluster's, is tested elsewhere."""
+    return {
+        "defaults": {"runPolicy": {"ttlSecondsAfterFinished": 600}},
+        "rules": {"maxNodesPerJob": 2},
+        "imposed": {"scheduling": {"nodeSelector": {"kubernetes.io/os": "linux"}}},
+        "policy": {"enabled": False},
+        **values,
+    }
+
+
+def revision(allranks: Program) -> str:
+    """The revision that the demo's Job says."""
+    annotations: dict[str, str] = allranks.get(JOBS, "demo")["metadata"]["annotations"]
+    return annotations[names.QUEUE_REVISION]
+
+
+def test_a_queue_from_its_install_to_its_end(allranks: Program) -> None:
+    """Installed, listed, shown, brought to new values, and removed; its claims stay."""
+    values = queue(storage={"datasets": {"size": "1Gi"}})
+    first = allranks.json("queue", "install", "h100", values=values)
+    assert first["previous"] is None
+    shown = allranks.json("queue", "show", "h100")
+    assert (first["revision"], 2, 0, []) == (
+        shown["revision"],
+        shown["rules"]["maxNodesPerJob"],
+        shown["gpus"]["used"],
+        shown["waiting"],
+    )
+    assert "linux" in allranks("queue", "show", "h100")
+    values["rules"] = {"maxNodesPerJob": 3}
+    second = allranks.json("queue", "install", "h100", values=values)
+    assert first["revision"] == second["previous"] != second["revision"]
+    assert [("h100", second["revision"])] == [
+        (item["name"], item["revision"]) for item in allranks.json("queue", "list")
+    ]
+    gone = allranks.json("queue", "delete", "h100")
+    assert 1 == len(gone["kept"])
+    assert gone["kept"] == [
+        f"persistentvolumeclaim/{item['metadata']['name']}" for item in allranks.items(CLAIMS)
+    ]
+    assert "there are no queues" in allranks("queue", "list")
+
+
+def test_a_job_keeps_the_queue_that_it_was_made_with(allranks: Program) -> None:
+    """A changed queue touches nothing; an upgrade takes what is recorded, with -q the present."""
+    old = allranks.json("queue", "install", "h100", values=queue())["revision"]
+    allranks("run", "demo", "-q", "h100", "--detach", values=job())
+    made = allranks.get(JOBS, "demo")
+    assert ("h100", old, 600) == (
+        made["metadata"]["labels"][names.QUEUE],
+        revision(allranks),
+        made["spec"]["ttlSecondsAfterFinished"],
+    )
+    assert "linux" == made["spec"]["template"]["spec"]["nodeSelector"]["kubernetes.io/os"]
+    changed = queue(defaults={"runPolicy": {"ttlSecondsAfterFinished": 900}})
+    new = allranks.json("queue", "install", "h100", values=changed)["revision"]
+    assert made["metadata"]["resourceVersion"] == (
+        allranks.get(JOBS, "demo")["metadata"]["resourceVersion"]
+    ) or old == revision(allranks)
+    allranks("upgrade", "demo", values=job())
+    assert (old, 600) == (
+        revision(allranks),
+        allranks.get(JOBS, "demo")["spec"]["ttlSecondsAfterFinished"],
+    )
+    allranks("upgrade", "demo", "-q", "h100", values=job())
+    after = allranks.get(JOBS, "demo")
+    assert (new, 900, made["metadata"]["uid"]) == (
+        revision(allranks),
+        after["spec"]["ttlSecondsAfterFinished"],
+        after["metadata"]["uid"],
+    )
+
+
+def test_a_queue_that_runs_use_stays(allranks: Program) -> None:
+    """Its removal is refused with the names of the runs; --force leaves them as they are."""
+    allranks("queue", "install", "h100", values=queue())
+    allranks("run", "demo", "-q", "h100", "--detach", values=job())
+    shown = allranks.json("queue", "show", "h100")
+    assert ["demo"] == [run["name"] for run in (*shown["running"], *shown["waiting"])]
+    output = allranks("queue", "delete", "h100", code=2)
+    assert "1 run of queue h100 goes on: demo" in output
+    uid = allranks.get(JOBS, "demo")["metadata"]["uid"]
+    assert ["demo"] == allranks.json("queue", "delete", "h100", "--force")["runs"]
+    assert uid == allranks.get(JOBS, "demo")["metadata"]["uid"]
+
+
+def test_a_job_that_breaks_a_rule_is_not_sent(allranks: Program) -> None:
+    """The rule, the value and the fix; an unknown queue names the nearest."""
+    allranks("queue", "install", "h100", values=queue())
+    output = allranks("run", "demo", "-q", "h100", "--detach", code=2, values=job(nodes=3))
+    assert "nodes: the job has 3 pods, and queue h100 allows a job at most 2" in output
+    assert [] == allranks.items(JOBS)
+    assert "did you mean 'h100'?" in allranks(
+        "run", "demo", "-q", "h10", "--detach", code=2, values=job()
+    )
+    assert "1 rule" in allranks("queue", "check", "-q", "h100", code=2, values=job(nodes=3))
+    assert "takes the job" in allranks("queue", "check", "-q", "h100", values=job())
+
+
+def test_who_may_not_read_the_queue_is_told_the_right(allranks: Program) -> None:
+    """The ConfigMap, the right to ask for, and --queue-file."""
+    allranks("queue", "install", "h100", values=queue())
+    guest = Program(
+        allranks.cluster,
+        allranks.namespace,
+        allranks.helm,
+        allranks.home,
+        allranks.cluster.guest_kubeconfig,
+    )
+    output = guest("run", "demo", "-q", "h100", "--detach", code=1, values=job())
+    assert "queue h100 is the ConfigMap allranks-queue-h100" in output
+    assert "--queue-file" in output

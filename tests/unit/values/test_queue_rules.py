@@ -1,0 +1,203 @@
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from allranks.service.queues import chart_rules
+from allranks.values import check, queue
+from allranks.values.merge import merge
+from allranks.values.rules.queue import image_allowed
+from allranks.values.sources import defaults
+from allranks.yamlio.dump import dump
+
+SPEC = ("podTemplate", "spec")
+HOST_PATH = [{"name": "d", "hostPath": {"path": "/"}}]
+
+
+def nested(path: tuple[str, ...], value: Any) -> dict[str, Any]:
+    """A mapping with one value."""
+    for key in reversed(path):
+        value = {key: value}
+    return dict(value)
+
+
+def problems(
+    rules: dict[str, Any], values: dict[str, Any], workload: str = "torchrun"
+) -> list[tuple[str, str]]:
+    """The paths and sentences of what a queue's rules find."""
+    own = queue.from_file(dump({"name": "q", "rules": rules}).encode(), "q.yaml", chart_rules)
+    merged = merge(defaults(workload), {"workload": workload, **values})
+    return [
+        (problem.path, problem.message)
+        for _, broken in check.verdicts(merged, lambda _: "", own)
+        for problem in broken
+    ]
+
+
+# The rule, values that keep to it, values that do not, and the path that is named.
+CASES: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any], str]] = [
+    ({"maxGpusPerJob": 16}, {"gpus": 16}, {"gpus": 17}, "gpus"),
+    (
+        {"maxGpusPerJob": 16},
+        {"nodes": 2, "gpusPerNode": 8},
+        {"nodes": 3, "gpusPerNode": 8},
+        "gpusPerNode",
+    ),
+    ({"maxGpusInAll": 8}, {"gpus": 8}, {"gpus": 9}, "gpus"),
+    ({"maxNodesPerJob": 2}, {"nodes": 2}, {"nodes": 3}, "nodes"),
+    (
+        {"maxNodesPerJob": 2},
+        {"gpus": 16, "nodeShape": {"gpus": 8}},
+        {"gpus": 24, "nodeShape": {"gpus": 8}},
+        "gpus",
+    ),
+    (
+        {"maxDurationSeconds": 60},
+        {"runPolicy": {"activeDeadlineSeconds": 60}},
+        {"runPolicy": {"activeDeadlineSeconds": 61}},
+        "runPolicy.activeDeadlineSeconds",
+    ),
+    (
+        {"maxDurationSeconds": 60},
+        {"runPolicy": {"activeDeadlineSeconds": 1}},
+        {},
+        "runPolicy.activeDeadlineSeconds",
+    ),
+    (
+        {"images": ["hub.example/team"]},
+        {"image": {"repository": "hub.example/team/x", "tag": "1"}},
+        {"image": {"repository": "hub.example/team-b/x"}},
+        "image.repository",
+    ),
+    (
+        {"images": ["hub.example/*"]},
+        nested((*SPEC, "initContainers"), [{"name": "i", "image": "hub.example/i"}]),
+        nested((*SPEC, "initContainers"), [{"name": "i", "image": "other/i"}]),
+        "podTemplate.spec.initContainers[0].image",
+    ),
+    (
+        {"priorityClasses": ["low"]},
+        {"scheduling": {"priorityClassName": "low"}},
+        {"scheduling": {"priorityClassName": "urgent"}},
+        "scheduling.priorityClassName",
+    ),
+    (
+        {"priorityClasses": ["low"]},
+        {},
+        nested((*SPEC, "priorityClassName"), "x"),
+        "podTemplate.spec.priorityClassName",
+    ),
+    (
+        {},
+        nested((*SPEC, "volumes"), [{"name": "d", "emptyDir": {}}]),
+        nested((*SPEC, "volumes"), HOST_PATH),
+        "podTemplate.spec.volumes[0].hostPath",
+    ),
+    ({}, {}, {"network": {"hostNetwork": True}}, "network.hostNetwork"),
+    (
+        {},
+        nested((*SPEC, "containers"), [{"name": "s", "ports": [{"containerPort": 1}]}]),
+        nested((*SPEC, "containers"), [{"name": "s", "ports": [{"hostPort": 1}]}]),
+        "podTemplate.spec.containers[0].ports[0].hostPort",
+    ),
+    (
+        {},
+        {"security": {"containerSecurityContext": {"capabilities": {"add": ["IPC_LOCK"]}}}},
+        {"security": {"containerSecurityContext": {"capabilities": {"add": ["SYS_ADMIN"]}}}},
+        "security.containerSecurityContext.capabilities.add",
+    ),
+    (
+        {},
+        {},
+        {"security": {"containerSecurityContext": {"privileged": True}}},
+        "security.containerSecurityContext.privileged",
+    ),
+]
+
+
+@pytest.mark.parametrize(("rules", "good", "bad", "path"), CASES)
+def test_each_rule_takes_what_keeps_to_it_and_names_what_does_not(
+    rules: dict[str, Any], good: dict[str, Any], bad: dict[str, Any], path: str
+) -> None:
+    """Both ways, with the path of the value to change."""
+    assert [] == problems(rules, good)
+    assert [path] == [place for place, _ in problems(rules, bad)]
+
+
+def test_what_is_allowed_is_not_refused() -> None:
+    """The three that are forbidden by default can each be allowed."""
+    rules = {"allowHostPath": True, "allowHostNetwork": True, "allowPrivileged": True}
+    values = {
+        "network": {"hostNetwork": True},
+        "security": {"containerSecurityContext": {"privileged": True}},
+        **nested((*SPEC, "volumes"), HOST_PATH),
+    }
+    assert [] == problems(rules, values)
+
+
+def test_the_workload_is_one_of_the_queue_s() -> None:
+    """A queue may be for one kind of training alone."""
+    assert [("workload", "mpi is no workload of queue q, which takes torchrun")] == problems(
+        {"workloads": ["torchrun"]}, {}, "mpi"
+    )
+    assert [] == problems({"workloads": ["torchrun"]}, {})
+
+
+def test_all_roles_of_a_job_count() -> None:
+    """Parameter servers have pods, and may have GPUs; so may their own templates break a rule."""
+    roles = {
+        "worker": {"replicas": 2, "gpusPerPod": 4},
+        "ps": {"replicas": 2, "gpusPerPod": 1, "podTemplate": {"spec": {"volumes": HOST_PATH}}},
+    }
+    out = problems(
+        {"maxGpusPerJob": 9, "maxNodesPerJob": 3}, {"elastic": {"roles": roles}}, "elastic"
+    )
+    assert ["the job has 10 GPUs", "the job has 4 pods", "mounts a folder of the node"] == [
+        re.split(", (?:and|which)", message)[0] for _, message in out
+    ]
+
+
+def test_the_image_of_a_master_is_held_to_the_rule_as_well() -> None:
+    """An elastic job's master is a pod like the others."""
+    values = {"elastic": {"mode": "auto", "auto": {"master": {"image": "other/master"}}}}
+    assert ["elastic.auto.master.image"] == [
+        path for path, _ in problems({"images": ["hub.example"]}, values, "elastic")
+    ]
+
+
+IMAGES = [
+    ("hub.example/team", "hub.example/team", True),
+    ("hub.example/team", "hub.example/team:1", True),
+    ("hub.example/team", "hub.example/team@sha256:00", True),
+    ("hub.example/team", "hub.example/team/x/y:1", True),
+    ("hub.example/team", "hub.example/team-b/x", False),
+    ("hub.example", "hub.example:5000/x", False),
+    ("hub.example/*/torch:2.*", "hub.example/a/b/torch:2.4", True),
+    ("hub.example/*/torch:2.*", "hub.example/a/torch:1.4", False),
+    ("hub.example/a.b", "hub.example/acb", False),
+    ("*", "anything", True),
+]
+
+
+@pytest.mark.parametrize(("entry", "image", "expected"), IMAGES)
+def test_an_entry_is_a_prefix_up_to_a_part_or_a_pattern(
+    entry: str, image: str, expected: bool
+) -> None:
+    """As the admission policy reads it: a name that only begins so is another one."""
+    assert expected == image_allowed(image, [entry])
+
+
+@given(st.text("ab/:@.", min_size=1, max_size=6), st.text("ab/:@.", max_size=8))
+def test_an_entry_without_a_star_is_its_regular_expression(entry: str, image: str) -> None:
+    """The expression that the decision names, and CEL has."""
+    expected = re.search(rf"^{re.escape(entry)}($|/.*|[:@][^/]*)$", image) is not None
+    assert expected == image_allowed(image, [entry])
+
+
+def test_no_rule_allows_every_image() -> None:
+    """An empty list is no rule."""
+    assert image_allowed("anything", [])
