@@ -26,16 +26,18 @@ from package import inner
 def say(text):
     sys.stdout.write(text + "\\n")
     sys.stdout.flush()
-def end(*_):
-    say(f"rank {dist.get_rank()} saves code {helper.NUMBER}")
-    os._exit(0)
+told = torch.zeros(1)
+signal.signal(signal.SIGTERM, lambda *_: told.fill_(1))
 dist.init_process_group("gloo")
-signal.signal(signal.SIGTERM, end)
 numbers = [None] * dist.get_world_size()
 dist.all_gather_object(numbers, helper.NUMBER)
 say(f"rank {dist.get_rank()} trains {sorted(set(numbers))} in {os.getcwd()} with {sys.argv[1:]}")
 while helper.NUMBER < 2:
-    dist.all_reduce(torch.zeros(1))
+    anybody = told.clone()
+    dist.all_reduce(anybody)
+    if anybody:  # all save at the same step, whoever was told first
+        say(f"rank {dist.get_rank()} saves code {helper.NUMBER}")
+        break
     time.sleep(0.05)
 dist.barrier()
 os._exit(0)

@@ -473,6 +473,8 @@ def main(argv):
     give_time_to_end(settings.shutdown, settings.follower)
     end_when_told(settings, output)
     code, may_rejoin = train(settings, output, [*options, "--", *as_typed(argv, os.environ)])
+    if settings.follower and settings.follower.wait():
+        start_over(settings)  # the ranks have saved and ended with those of a node that was told
     if output:
         output.finish()
     if may_rejoin:
