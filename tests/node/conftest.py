@@ -7,9 +7,13 @@ the first that asks, and ends with the last.
 from __future__ import annotations
 
 import json
+import os
 import secrets
+import subprocess
+import sys
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
@@ -25,10 +29,10 @@ from tests.kube.errors import BenchError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
     from tests.kube.cluster import Cluster
 
+CLI = Path(sys.executable).parent / "allranks"
 _NOT_FOUND = 404
 _RESTRICTED, _BASELINE = "restricted", "baseline"
 # Many pods fit on a node of two cores, and none of them takes it for itself.
@@ -316,3 +320,37 @@ def make_lab(node_cluster: Cluster, helm4: Any, repo: Path) -> Iterator[MakeLab]
 def lab(make_lab: MakeLab) -> Lab:
     """A namespace under Pod Security "restricted", and helm 4."""
     return make_lab()
+
+
+class Allranks(Protocol):
+    """The command line, in the test's namespace."""
+
+    def __call__(self, *words: str | Path, code: int = 0, **values: Any) -> str:
+        """What it prints, in all; fails the test on another exit code.
+
+        Args:
+            words: the command line, without where.
+            code: the exit code.
+            values: given as the last values file.
+        """
+
+
+@pytest.fixture
+def allranks(lab: Lab, helm4: Any, tmp_path: Path) -> Allranks:
+    """The command line, in the test's namespace."""
+    env = {**os.environ, "ALLRANKS_HELM": str(helm4.path), "ALLRANKS_STATE": str(tmp_path)}
+    where = ("--kubeconfig", lab.cluster.kubeconfig, "--namespace", lab.namespace)
+
+    def run(*words: str | Path, code: int = 0, **values: Any) -> str:
+        path = tmp_path / "values.yaml"
+        path.write_text(json.dumps({"workload": "torchrun", **small(values)}), encoding="utf-8")
+        flags = ("-f", path) if values else ()
+        end = words.index("--") if "--" in words else len(words)
+        command = [CLI, *words[:end], *flags, *where, *words[end:]]
+        process = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+        output = process.stdout + process.stderr
+        assert code == process.returncode, f"{words}\n{output}\n{lab.logs(str(words[1]))}"
+        assert "Traceback (most recent call last)" not in process.stderr
+        return output
+
+    return run

@@ -3,60 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from allranks import names
 from tests.kube import image_recipe, node_volumes
 
-from .conftest import small, until
+from .conftest import until
 from .test_status import container, job
 
 if TYPE_CHECKING:
-    from .conftest import Lab
+    from .conftest import Allranks, Lab
 
 pytestmark = [pytest.mark.timeout(900)]
-
-CLI = Path(sys.executable).parent / "allranks"
-
-
-class Allranks(Protocol):
-    """The command line, in the test's namespace."""
-
-    def __call__(self, *words: str | Path, code: int = 0, **values: Any) -> str:
-        """What it prints, in all; fails the test on another exit code.
-
-        Args:
-            words: the command line, without where.
-            code: the exit code.
-            values: given as the last values file.
-        """
-
-
-@pytest.fixture
-def allranks(lab: Lab, helm4: Any, tmp_path: Path) -> Allranks:
-    """The command line, in the test's namespace."""
-    env = {**os.environ, "ALLRANKS_HELM": str(helm4.path), "ALLRANKS_STATE": str(tmp_path)}
-    where = ("--kubeconfig", lab.cluster.kubeconfig, "--namespace", lab.namespace)
-
-    def run(*words: str | Path, code: int = 0, **values: Any) -> str:
-        path = tmp_path / "values.yaml"
-        path.write_text(json.dumps({"workload": "torchrun", **small(values)}), encoding="utf-8")
-        flags = ("-f", path) if values else ()
-        process = subprocess.run(
-            [CLI, *words, *flags, *where], env=env, capture_output=True, text=True, check=False
-        )
-        output = process.stdout + process.stderr
-        assert code == process.returncode, f"{words}\n{output}\n{lab.logs(str(words[1]))}"
-        assert "Traceback (most recent call last)" not in process.stderr
-        return output
-
-    return run
 
 
 def test_run_follows_a_job_and_delete_keeps_its_checkpoints(lab: Lab, allranks: Allranks) -> None:

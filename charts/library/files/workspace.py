@@ -133,6 +133,16 @@ def extract(parts, compression, staging):
     check_links([key for key, kind in entries.items() if kind == "l"], staging)
 
 
+def extract_all(folder, compression, staging):
+    """Write all that an archive in a folder has below another, new folder; raises as `extract`."""
+    try:
+        extract(Parts(folder), compression, staging)
+    except (tarfile.TarError, EOFError, ValueError) as error:
+        raise BrokenError(
+            "the workspace in %s is no archive that can be read: %s" % (folder, error)
+        ) from error
+
+
 def write(archive, member, key, target):
     """Write one entry; the letter of its kind: d, l or -."""
     if member.isdir():
@@ -217,6 +227,58 @@ def is_folder(path):
     return path.is_dir() and not path.is_symlink()
 
 
+def paths_of(tree):
+    """The paths of all that is in a folder, sorted; folders end with a slash."""
+    return sorted(
+        path.relative_to(tree).as_posix() + ("/" if is_folder(path) else "")
+        for path in Path(tree).rglob("*")
+    )
+
+
+def write_entries(state, paths):
+    """Keep what of the code was sent: what else is there is the program's own."""
+    new = Path(state, "entries.new")
+    new.write_bytes("\0".join(paths).encode("utf-8", "surrogateescape"))
+    new.replace(Path(state, "entries"))
+
+
+def remove_entries(state, code, paths):
+    """Remove what was sent before and is not sent again; nothing where nothing was.
+
+    Compiled Python goes with its source: the new one may have the old one's size and second.
+
+    Args:
+        state: the folder that keeps what was sent.
+        code: where it is.
+        paths: what is sent now.
+    """
+    try:
+        text = Path(state, "entries").read_bytes().decode("utf-8", "surrogateescape")
+    except OSError:
+        return
+    kept = set(paths)
+    for entry in sorted(filter(None, text.split("\0")), reverse=True):  # contents before folders
+        target = Path(code, entry)
+        if entry.endswith(".py"):
+            remove_compiled(target)
+        try:
+            if entry not in kept and entry.endswith("/"):
+                target.rmdir()
+            elif entry not in kept:
+                target.unlink()
+        except OSError:
+            continue  # gone, or the program keeps something there
+
+
+def remove_compiled(source):
+    """Remove what Python has compiled of a file."""
+    try:
+        for compiled in list((source.parent / "__pycache__").glob(source.stem + ".*")):
+            compiled.unlink()
+    except OSError:
+        return
+
+
 def unpack(env):
     """Have the workspace at its place.
 
@@ -236,14 +298,12 @@ def unpack(env):
         shutil.rmtree(staging)
     staging.mkdir(parents=True)
     code.mkdir(exist_ok=True)
-    try:
-        extract(Parts(folder), env["ALLRANKS_WORKSPACE_COMPRESSION"], staging)
-    except (tarfile.TarError, EOFError, ValueError) as error:
-        raise BrokenError(
-            "the workspace in %s is no archive that can be read: %s" % (folder, error)
-        ) from error
+    extract_all(folder, env["ALLRANKS_WORKSPACE_COMPRESSION"], staging)
+    paths = paths_of(staging)
+    remove_entries(state, code, paths)
     move(staging, code, Path(env["ALLRANKS_WORKSPACE_FOLDER"]))
     staging.rmdir()
+    write_entries(state, paths)
     marker = state / "digest.new"
     marker.write_text(env["ALLRANKS_WORKSPACE_DIGEST"] + "\n", encoding="utf-8")
     marker.replace(state / "digest")

@@ -145,6 +145,19 @@ allranks_workspace_listed() {
   done
 }
 
+# Take code that was sent after the job had started, where the workload can take any (sync.py).
+allranks_workspace_newer() {
+  [ -n "${ALLRANKS_WORKSPACE_SYNC:-}" ] && allranks_workspace_python || return 0
+  allranks_sentence=$("$allranks_unpacker" -I -S -B -X utf8 "$allranks_here/sync.py" settle) ||
+    allranks_workspace_fail $? "${allranks_sentence:-the newer code could not be taken}"
+  case $allranks_sentence in
+    sha256:*)
+      export ALLRANKS_WORKSPACE_DIGEST="${allranks_sentence%% *}"
+      export ALLRANKS_WORKSPACE_GENERATION="${allranks_sentence##* }"
+      ;;
+  esac
+}
+
 # Have the workspace at its place, and be in it where the command is to start there.
 allranks_workspace() {
   allranks_newline='
@@ -167,5 +180,8 @@ allranks_workspace() {
     allranks_workspace_fail 217 "workingDir $ALLRANKS_WORKSPACE_START is no folder of the workspace"
 }
 
-[ -z "${ALLRANKS_WORKSPACE_DIGEST:-}" ] || allranks_workspace
+if [ -n "${ALLRANKS_WORKSPACE_DIGEST:-}" ]; then
+  allranks_workspace_newer
+  allranks_workspace
+fi
 

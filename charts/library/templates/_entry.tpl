@@ -24,6 +24,7 @@ doubled, and arrives as it was typed. ConfigMap contents are not expanded.
 {{- if include "allranks.workspace.on" . -}}
 {{- $shared = printf "%s%s" $shared ($library.Get "files/workspace.sh") -}}
 {{- $_ := set $files "workspace.py" ($library.Get "files/workspace.py") -}}
+{{- if eq .Chart.Name "torchrun" -}}{{- $_ := set $files "sync.py" ($library.Get "files/sync.py") -}}{{- end -}}
 {{- end -}}
 {{- $_ := set $files "entry.sh" (printf "%s%s" $shared (get $files "entry.sh")) -}}
 {{- toJson $files -}}

@@ -30,6 +30,8 @@ Environment, set by the chart:
     ALLRANKS_GRACE_SECONDS   the pod's terminationGracePeriodSeconds
     ALLRANKS_RANK_PREFIX     1 where each line gets the rank that wrote it
     ALLRANKS_LOGS_SPECS, ALLRANKS_NUMA_BINDING  torchrun options without a variable of their own
+    ALLRANKS_WORKSPACE_SYNC  where newer code appears (sync.py); empty where none is taken
+    ALLRANKS_WORKSPACE_GENERATION  of the newer code in place; empty where it is the job's own
     ALLRANKS_FINISHED_MARKER StatefulSet only: a file that says this pod's training has ended
     POD_NAME                 name of this pod; not set is its host name (HOSTNAME, by Kubernetes)
 """
@@ -74,6 +76,10 @@ class Settings:
         self.shutdown = float(env.get("PET_SHUTDOWN_TIMEOUT") or time_to_end(self.grace))
         self.prefixed = env.get("ALLRANKS_RANK_PREFIX") == "1"
         self.code_when_told = EXIT_TERMINATED  # until it is known how the job ends
+        self.argv, self.output, self.follower = [], None, None
+        if env.get("ALLRANKS_WORKSPACE_SYNC"):
+            signals = env.get("PET_SIGNALS_TO_HANDLE") or "SIGTERM,SIGINT,SIGHUP,SIGQUIT"
+            self.follower = beside("sync").Follower(env, say, signals)
 
 
 def time_to_end(grace):
@@ -176,6 +182,10 @@ def node_options(settings, env):
         value = env.get("ALLRANKS_" + name.upper().replace("-", "_"))
         if value:
             options += ["--" + name, value]
+    if env.get("ALLRANKS_WORKSPACE_GENERATION") and env.get("PET_RDZV_ID"):
+        # Nodes with different code never train together.
+        code = env["ALLRANKS_WORKSPACE_DIGEST"][len("sha256:") :][:12]
+        options += ["--rdzv-id", "%s-%s" % (env["PET_RDZV_ID"], code)]
     if settings.backend != "c10d" or not settings.host:
         return options
     conf = [env["PET_RDZV_CONF"]] if env.get("PET_RDZV_CONF") else []
@@ -209,12 +219,13 @@ def as_typed(argv, env):
     return argv[:verbatim] + [word.replace("$", "$$") for word in argv[verbatim:]]
 
 
-def give_time_to_end(seconds):
+def give_time_to_end(seconds, follower):
     """Let torch wait so long between SIGTERM and SIGKILL to a rank, whatever makes it end them.
 
     From 2.10 on an option of torchrun's holds where the pod is told to stop; before, and where the
     ranks are started again, it is 30 s. All ways go through this one method, internal to torch and
-    the same since 1.9; where it is missing, torch's own time holds.
+    the same since 1.9; where it is missing, torch's own time holds. Ranks that end for newer code
+    get the signal of a pod's end, whichever told this launcher.
     """
     from torch.distributed.elastic.multiprocessing.api import PContext
 
@@ -223,6 +234,8 @@ def give_time_to_end(seconds):
         return
 
     def close_in_time(context, death_sig=None, *_, **__):
+        if follower is not None and follower.pending and death_sig == follower.signal:
+            death_sig = signal.SIGTERM
         close(context, death_sig, seconds)
 
     PContext.close = close_in_time
@@ -268,6 +281,8 @@ def conclude(settings, watch, torch_failures):
         (exit code, may_rejoin), as `train`.
     """
     attempt = watch.attempt
+    if settings.follower and settings.follower.wait():
+        start_over(settings)  # a peer has taken the newer code a little earlier
     # What the end is comes before being told to stop; `end_when_told` sees to it that it comes.
     signal.signal(signal.SIGTERM, lambda *_: None)
     verdict = attempt.judge() if attempt is not None else None
@@ -308,8 +323,17 @@ def conclude(settings, watch, torch_failures):
     return code, rejoins and code not in settings.fatal
 
 
+def start_over(settings):
+    """Start this launcher over with the newer code; does not return."""
+    if settings.output:
+        settings.output.finish()
+    settings.follower.restart(settings.argv)
+
+
 def lose_peer(settings, error):
     """End with what torch raises when its store or a peer is lost; as `train`."""
+    if settings.follower and settings.follower.wait():
+        start_over(settings)
     reason = "torchrun failed: %s: %s" % (type(error).__name__, str(error).split("\n")[0])
     say(reason)
     record(settings, failures.PEER_LOST + reason)
@@ -337,6 +361,8 @@ def train(settings, output, argv):
     except failures.JobEnded:
         return conclude(settings, watch, {})
     except SignalException as error:
+        if settings.follower and settings.follower.is_told_by(int(error.sigval)):
+            start_over(settings)
         # A Job that has failed stops its other pods before each of them has seen why.
         code = 128 + int(error.sigval)
         if watch.gave_up():
@@ -387,14 +413,20 @@ def end_when_told(settings, output):
     signals, wakeup = os.pipe()
     os.set_blocking(wakeup, False)
     signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)  # written by C, at once
+    follower = settings.follower
 
     def watch():
-        while signal.SIGTERM not in os.read(signals, 64):
-            pass
+        received = b""
+        while signal.SIGTERM not in received:
+            received = os.read(signals, 64)
+            if follower and any(map(follower.is_told_by, received)):
+                break
         quiet = 0
         while quiet < QUIET_CHECKS:
             time.sleep(0.5)
             quiet = 0 if has_children() else quiet + 1
+        if follower and follower.pending and signal.SIGTERM not in received:
+            start_over(settings)
         if output:
             output.finish()
         os._exit(settings.code_when_told)
@@ -413,11 +445,16 @@ def main(argv):
     # At once, and not by an exception: one that is raised while torch is imported may be swallowed.
     signal.signal(signal.SIGTERM, lambda *_: os._exit(EXIT_TERMINATED))
     settings = Settings(os.environ)
+    settings.argv = argv
     if settings.marker and Path(settings.marker).exists():
         say("this rank has finished its training; waiting to be deleted")
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
         idle()
     record(settings, "")  # a start after a failure has nothing to report yet
+    if settings.follower:
+        follower = settings.follower
+        signal.signal(follower.signal, lambda *_: follower.end_or_restart(argv, EXIT_TERMINATED))
+        follower.start()
     reason = wait_for_rank0(settings)
     if reason:
         say("error: " + reason)
@@ -432,10 +469,12 @@ def main(argv):
         record(settings, reason)
         return EXIT_NO_TORCH
     options = node_options(settings, os.environ)
-    output = own_output(settings)
-    give_time_to_end(settings.shutdown)
+    output = settings.output = own_output(settings)
+    give_time_to_end(settings.shutdown, settings.follower)
     end_when_told(settings, output)
     code, may_rejoin = train(settings, output, [*options, "--", *as_typed(argv, os.environ)])
+    if settings.follower and settings.follower.wait():
+        start_over(settings)  # the ranks have saved and ended with those of a node that was told
     if output:
         output.finish()
     if may_rejoin:

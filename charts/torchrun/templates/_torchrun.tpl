@@ -11,6 +11,15 @@ true
 {{- end -}}
 {{- end -}}
 
+{{/* Where newer code appears in a pod. */}}
+{{- define "torchrun.sync" -}}/etc/allranks-workspace-sync{{- end -}}
+
+{{/* "true" where the pods can take newer code while they run. With a static rendezvous nothing keeps
+     nodes with different code apart. (dict "ctx" $ "layout" $layout). */}}
+{{- define "torchrun.syncs" -}}
+{{- if and (include "allranks.workspace.on" .ctx) (ne (include "torchrun.rendezvous" .) "static") -}}true{{- end -}}
+{{- end -}}
+
 {{/* The pod template: (dict "ctx" $ "layout" $layout). */}}
 {{- define "torchrun.pod" -}}
 {{- $stateful := eq .ctx.Values.torchrun.controller "StatefulSet" -}}
@@ -19,10 +28,22 @@ true
 {{- $marker := printf "%s/finished" (include "allranks.names.state" .ctx) -}}
 {{- $env = append $env (dict "name" "ALLRANKS_FINISHED_MARKER" "value" $marker) -}}
 {{- end -}}
+{{- $volumes := list -}}
+{{- $mounts := list -}}
+{{- if include "torchrun.syncs" . -}}
+{{- /* Made by `allranks sync`, after the job: a pod starts without it, too. */ -}}
+{{- $volumes = append $volumes (dict "name" "workspace-sync" "configMap" (dict
+      "name" (include "allranks.names.part" (dict "ctx" .ctx "part" "sync"))
+      "optional" true)) -}}
+{{- $mounts = append $mounts (dict "name" "workspace-sync" "mountPath" (include "torchrun.sync" .ctx) "readOnly" true) -}}
+{{- $env = append $env (dict "name" "ALLRANKS_WORKSPACE_SYNC" "value" (include "torchrun.sync" .ctx)) -}}
+{{- end -}}
 {{- include "allranks.pod" (dict
       "ctx" .ctx
       "layout" .layout
       "role" "node"
+      "volumes" $volumes
+      "mounts" $mounts
       "env" $env
       "args" (include "allranks.entry.args" .ctx | fromJsonArray)
       "restartPolicy" (ternary "Always" "Never" $stateful)

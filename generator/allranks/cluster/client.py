@@ -279,6 +279,22 @@ class KubeCluster(KubeClient):
         place = cluster_exec.ExecTarget(namespace, pod, container)
         return cluster_exec.run(self._connection, place, command, **options)
 
+    def ask(
+        self,
+        pod: str,
+        command: Sequence[str],
+        data: bytes,
+        *,
+        namespace: str,
+        container: str,
+        end: bytes,
+        seconds: float,
+    ) -> bytes:
+        from allranks.cluster import exec as cluster_exec
+
+        place = cluster_exec.ExecTarget(namespace, pod, container)
+        return cluster_exec.ask(self._connection, place, command, data, end=end, seconds=seconds)
+
 
 def page_of(
     connection: Connection,

@@ -14,6 +14,7 @@ import signal
 import sys
 import termios
 import threading
+import time
 import tty
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -84,6 +85,67 @@ def run(
     finally:
         session.close()
     return _exit_code(session)
+
+
+def ask(
+    connection: Connection,
+    place: ExecTarget,
+    command: Sequence[str],
+    data: bytes,
+    *,
+    end: bytes,
+    seconds: float,
+) -> bytes:
+    """Run a program that is given data; return what it prints before the line that ends its answer.
+
+    Neither side relies on the end of a stream, which some servers never pass on: the program knows
+    how much data it is given, and its answer ends with a line.
+
+    Args:
+        connection: the cluster.
+        place: the container.
+        command: the program and its arguments.
+        data: what it reads from its input.
+        end: the line that ends its answer, without its break.
+        seconds: how long it may take in all.
+
+    Raises:
+        NotFoundError: there is no such pod.
+        ToolError: the cluster does not answer, or forbids it (ForbiddenError).
+        RunError: the program cannot be started, or gives no whole answer in time.
+    """
+    query = [("command", word) for word in command]
+    query += [("stdin", "true"), ("stdout", "true"), ("stderr", "true")]
+    if place.container:
+        query.append(("container", place.container))
+    deadline = time.monotonic() + seconds
+    session = _open(connection, place, query)
+    answer, complaint = b"", b""
+    try:
+        for start in range(0, len(data), _READ):
+            session.write_channel(_STDIN, data[start : start + _READ])
+        while session.is_open():
+            session.update(timeout=min(_LOOK_SECONDS, max(0.0, deadline - time.monotonic())))
+            answer += session.read_channel(_STDOUT) if session.is_open() else b""
+            complaint += session.read_channel(_STDERR) if session.is_open() else b""
+            if end in answer.splitlines():
+                return answer[: answer.index(end)]
+            if time.monotonic() > deadline:
+                raise RunError(
+                    f"pod {place.pod} has not answered within {seconds:.0f} s",
+                    hint="try again; its node may be gone or too busy",
+                )
+        answer += _rest(session, _STDOUT)
+        complaint += _rest(session, _STDERR)
+    except OSError as error:
+        raise RunError(f"the connection to pod {place.pod} was lost: {error}") from error
+    finally:
+        session.close()
+    if end in answer.splitlines():
+        return answer[: answer.index(end)]
+    code = _exit_code(session)
+    last = complaint.decode(errors="replace").strip().splitlines()[-1:] or ["it printed nothing"]
+    raise RunError(f"in pod {place.pod} {command[0]} ended with exit code {code}: {last[0]}")
 
 
 def _open(connection: Connection, place: ExecTarget, query: list[tuple[str, str]]) -> Any:

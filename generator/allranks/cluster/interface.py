@@ -273,3 +273,31 @@ class KubeClient(ObjectLister, Protocol):
             NotFoundError: there is no such pod.
             ToolError: the cluster does not answer, or forbids it (ForbiddenError).
         """
+
+    def ask(
+        self,
+        pod: str,
+        command: Sequence[str],
+        data: bytes,
+        *,
+        namespace: str,
+        container: str,
+        end: bytes,
+        seconds: float,
+    ) -> bytes:
+        """Run a program in a container that is given data; return its answer.
+
+        Args:
+            pod: the pod.
+            command: the program and its arguments.
+            data: what it reads from its input.
+            namespace: the pod's namespace.
+            container: its container.
+            end: the line that ends its answer.
+            seconds: how long it may take in all.
+
+        Raises:
+            NotFoundError: there is no such pod.
+            ToolError: the cluster does not answer, or forbids it (ForbiddenError).
+            RunError: the program cannot be started, or gives no whole answer in time.
+        """

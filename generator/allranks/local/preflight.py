@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 # The value that says on which port the pods of a workload listen.
 _PORT_KEYS = {"torchrun": "torchrun.port", "mpi": "mpi.ssh.port", "elastic": "elastic.port"}
 # Stands for the folders that a pod will have once it runs.
-_NO_FOLDERS = volumes.Folders(Path("/nonexistent/pod"), Path("/nonexistent/pod/claims"))
+_NO_FOLDERS = volumes.Folders(
+    Path("/nonexistent/pod"), Path("/nonexistent/pod/claims"), Path("/nonexistent/configmaps")
+)
 
 
 def check_ports(release: ReleasePlan, live: Sequence[store.Spec], block: addresses.Block) -> None:

@@ -106,7 +106,7 @@ def test_the_marker_comes_last(pod: Pod) -> None:
     pod.send(workspaces.pack({"train.py": ""}))
     assert pod.unpack() == 0
     assert (pod.state / "digest").read_text() == "sha256:of-the-snapshot\n"
-    assert {"code", "digest"} == {path.name for path in pod.state.iterdir()}
+    assert {"code", "digest", "entries"} == {path.name for path in pod.state.iterdir()}
 
 
 def test_an_interrupted_start_is_made_good(pod: Pod) -> None:

@@ -334,7 +334,11 @@ class PodRun:
 
     def _folders(self) -> volumes.Folders:
         folder = self.context.folder
-        return volumes.Folders(pod=folder.pods / self.plan.name / self.uid, claims=folder.claims)
+        return volumes.Folders(
+            pod=folder.pods / self.plan.name / self.uid,
+            claims=folder.claims,
+            config_maps=folder.config_maps,
+        )
 
     def _start(self, name: str, now: float) -> None:
         container = next(container for container in self.plan.containers if container.name == name)

@@ -41,10 +41,13 @@ class Folders:
     Attributes:
         pod: the folder of this attempt of the pod.
         claims: the folder of the namespace's claims.
+        config_maps: the folder of ConfigMaps that are not in the manifests, because they were made
+            after the run's start; only a volume that is optional looks there.
     """
 
     pod: Path
     claims: Path
+    config_maps: Path
 
     def termination_log(self, container: str) -> Path:
         """The file with a container's termination message."""
@@ -217,6 +220,8 @@ class Mounts:
         data = (release.configmaps if kind == "configMap" else release.secrets).get(name)
         if data is None:
             if source.get("optional"):
+                if kind == "configMap":
+                    yield from self._later_files(name, mode)
                 return
             raise InputError(
                 f"a volume needs the {kind} {name!r}, which is not in the manifests",
@@ -234,6 +239,12 @@ class Mounts:
                     f"{', '.join(sorted(data)) or 'none'}",
                     path=self._where(),
                 )
+
+    def _later_files(self, name: str, mode: int) -> Iterator[tuple[str, _File]]:
+        """The files of a ConfigMap that was made after the run's start; none where none was."""
+        folder = self.folders.config_maps / safe_paths.segment(name, "configMap", self._where())
+        for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+            yield path.name, _File(path.read_bytes(), mode, literal=False)
 
     def _downward_files(self, source: Mapping[str, Any], mode: int) -> Iterator[tuple[str, _File]]:
         for item in source.get("items") or ():

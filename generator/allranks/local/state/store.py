@@ -239,6 +239,11 @@ class RunFolder:
         return self.path.parents[2] / "volumes" / self.path.parent.name
 
     @property
+    def config_maps(self) -> Path:
+        """The folder of ConfigMaps that were made after the run's start, a folder each."""
+        return self.path / "configmaps"
+
+    @property
     def is_elastic(self) -> bool:
         """Whether the run is an elastic job, whose pods come and go."""
         return (self.path / ELASTIC).is_dir()

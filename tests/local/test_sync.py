@@ -1,0 +1,206 @@
+"""Newer code in pods that run, on this machine: their ranks end, and go on with it."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import pytest
+
+from allranks import names
+from allranks.cli.main import main
+from allranks.errors import RunError
+from allranks.local import runs as local_runs
+from allranks.workspace import sync
+from allranks.workspace.model import Archive
+from allranks.workspace.sync import Offer
+from allranks.workspace.sync_targets import LocalRun
+from allranks.yamlio.load import load_all
+from tests import workspaces
+from tests.workspaces import Sent
+
+from .conftest import port_base, until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from allranks.local.runs import Handle
+
+    from .conftest import Machine
+
+pytestmark = [
+    pytest.mark.local,
+    pytest.mark.timeout(600),
+    pytest.mark.usefixtures("warm_ranks"),
+]
+
+# Trains until the code that it imports says that it is the last.
+_TRAIN = """
+import os, signal, sys, time, torch, torch.distributed as dist
+import code_version
+def say(text):
+    sys.stdout.write(text + "\\n")
+    sys.stdout.flush()
+told = torch.zeros(1)
+signal.signal(signal.SIGTERM, lambda *_: told.fill_(1))
+dist.init_process_group("gloo")
+numbers = [None] * dist.get_world_size()
+dist.all_gather_object(numbers, code_version.NUMBER)
+say(f"rank {dist.get_rank()} of {dist.get_world_size()} trains {sorted(set(numbers))}")
+while code_version.NUMBER < LAST:
+    anybody = told.clone()
+    dist.all_reduce(anybody)
+    if anybody:  # all save at the same step, whoever was told first
+        say(f"rank {dist.get_rank()} saves code {code_version.NUMBER}")
+        break
+    time.sleep(0.05)
+dist.barrier()
+os._exit(0)
+"""
+
+
+def _code(number: int, last: int = 2) -> Sent:
+    train = _TRAIN.replace("LAST", str(last))
+    files = {"train.py": train, "code_version.py": f"NUMBER = {number}\n"}
+    return Sent(workspaces.pack(files), parts=1)
+
+
+def _start(machine: Machine, helm4: Any, repo: Path, sent: Sent, restarts: int = 0) -> Handle:
+    settings = {
+        "image": {"repository": "any"},
+        "command": ["python", "train.py"],
+        "nodes": 2,
+        "runPolicy": {"backoffLimit": 1},
+        "torchrun": {"port": local_runs.free_port(port_base()), "maxRestarts": restarts},
+        **sent.values(),
+    }
+    text = helm4.render(repo / "charts" / "torchrun", values=settings, name="run")
+    manifests = [document for document in load_all(text) if document]
+    return machine.start(*manifests, *sent.manifests())
+
+
+def _offer(sent: Sent, generation: int = 1) -> Offer:
+    return Offer(generation, sent.digest, Archive(sent.data, "gzip", sent.digest))
+
+
+def _deliver(sent: Sent, generation: int = 1) -> int:
+    run = LocalRun.find("run", "lab")
+    return sync.deliver(run, _offer(sent, generation), seconds=120, say=lambda _: None)
+
+
+def _lose(machine: Machine, pod: str) -> None:
+    """Kill all processes of a pod."""
+    (attempt,) = (machine.folder().pods / pod).iterdir()
+    for process in machine.processes():
+        with suppress(psutil.Error):  # it has ended since it was listed
+            if process.environ().get(names.ENV_POD_UID) == attempt.name:
+                process.kill()
+
+
+def _lines() -> set[str]:
+    return {line.text for line in local_runs.logs("run", "lab")}
+
+
+def test_ranks_go_on_with_newer_code_in_the_same_pods(
+    machine: Machine, helm4: Any, repo: Path
+) -> None:
+    """Ranks get their last save, and train on with the new code in the same pods, with no retry."""
+    handle = _start(machine, helm4, repo, _code(1))
+    for rank in range(2):
+        machine.line(f"rank {rank} of 2 trains [1]")
+
+    assert _deliver(_code(2)) == 2
+
+    status = handle.wait()
+    assert {f"rank {rank} saves code 1" for rank in range(2)} <= _lines()
+    assert {f"rank {rank} of 2 trains [2]" for rank in range(2)} <= _lines()
+    assert ("Succeeded", 0) == (status.phase.value, sum(pod.restarts for pod in status.pods))
+
+
+def test_code_that_cannot_be_unpacked_changes_nothing(
+    machine: Machine, helm4: Any, repo: Path
+) -> None:
+    """A broken archive is taken by no pod: the ranks train on, and the next sync is taken."""
+    handle = _start(machine, helm4, repo, _code(1))
+    for rank in range(2):
+        machine.line(f"rank {rank} of 2 trains [1]")
+    broken = Sent(b"no archive", parts=1)
+
+    with pytest.raises(RunError) as error:
+        _deliver(broken)
+
+    assert "nothing was changed: run-0: the workspace in" in error.value.problem.message
+    assert not {line for line in _lines() if "saves code" in line}
+    assert LocalRun.find("run", "lab").published().generation == 0
+    assert _deliver(_code(2)) == 2
+    assert handle.wait().phase.value == "Succeeded"
+
+
+def test_a_pod_that_is_made_later_has_the_newer_code(
+    machine: Machine, helm4: Any, repo: Path
+) -> None:
+    """A pod that is lost after a sync comes back with that code, and trains with its peers."""
+    handle = _start(machine, helm4, repo, _code(1, last=3), restarts=3)
+    for rank in range(2):
+        machine.line(f"rank {rank} of 2 trains [1]")
+    assert _deliver(_code(2, last=3)) == 2
+    for rank in range(2):
+        machine.line(f"rank {rank} of 2 trains [2]")
+
+    _lose(machine, "run-1")
+    until(
+        lambda: sum("of 2 trains [2]" in log.text for log in local_runs.logs("run", "lab")) >= 4,
+        "training with the lost pod's successor",
+    )
+
+    assert _deliver(_code(3, last=3), generation=2) == 2
+    assert handle.wait().phase.value == "Succeeded"
+    assert {line for line in _lines() if "trains" in line} == {
+        f"rank {rank} of 2 trains [{number}]" for rank in range(2) for number in (1, 2, 3)
+    }
+
+
+def test_newer_code_while_a_pod_is_replaced_ends_with_one_code(
+    machine: Machine, helm4: Any, repo: Path
+) -> None:
+    """A sync in the middle of a pod's replacement ends with the newer code in all pods."""
+    handle = _start(machine, helm4, repo, _code(1), restarts=3)
+    for rank in range(2):
+        machine.line(f"rank {rank} of 2 trains [1]")
+
+    _lose(machine, "run-1")
+    _deliver(_code(2))
+
+    assert handle.wait().phase.value == "Succeeded"
+    trained = {line for line in _lines() if "trains" in line}
+    assert {f"rank {rank} of 2 trains [2]" for rank in range(2)} <= trained
+    assert not {line for line in trained if "[1, 2]" in line}
+
+
+def test_the_command_brings_what_a_folder_has(
+    machine: Machine, helm4: Any, repo: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`allranks sync` brings the folder's code once; a second call finds nothing to bring."""
+    handle = _start(machine, helm4, repo, _code(1, last=3))
+    for rank in range(2):
+        machine.line(f"rank {rank} of 2 trains [1]")
+    folder = machine.workdir / "code"
+    folder.mkdir()
+    (folder / "train.py").write_text(_TRAIN.replace("LAST", "3"))
+    (folder / "code_version.py").write_text("NUMBER = 2\n")
+    words = ["sync", "run", "--on", "local", "-n", "lab", "--workspace", str(folder), "-o", "json"]
+
+    assert main(words) == 0
+    first = json.loads(capsys.readouterr().out)
+
+    assert (True, 2, 1) == (first["changed"], first["pods"], first["generation"])
+    for rank in range(2):
+        machine.line(f"rank {rank} of 2 trains [2]")
+    assert main(words) == 0
+    second = json.loads(capsys.readouterr().out)
+    assert (False, 0, 1) == (second["changed"], second["pods"], second["generation"])
+    assert first["digest"] == second["digest"]
+    handle.stop()
+    assert handle.wait().phase.value != "Succeeded"
