@@ -447,7 +447,7 @@ class Overridden:
 
     def __str__(self) -> str:
         """The sentence of a note."""
-        mine, theirs = humanize.shown(self.mine), humanize.shown(self.theirs)
+        mine, theirs = humanize.shorten(self.mine), humanize.shorten(self.theirs)
         return (
             f"{paths.show(self.path)}: {mine} ({self.mine_at}) gives way to {theirs}, which the "
             f"queue imposes ({self.theirs_at})"
