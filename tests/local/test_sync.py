@@ -13,7 +13,9 @@ from allranks import names
 from allranks.cli.main import main
 from allranks.errors import RunError
 from allranks.local import runs as local_runs
-from allranks.workspace import sync
+from allranks.workspace import archive as archives
+from allranks.workspace import objects, sync
+from allranks.workspace import snapshot as snapshots
 from allranks.workspace.model import Archive
 from allranks.workspace.sync import Offer
 from allranks.workspace.sync_targets import LocalRun
@@ -67,18 +69,30 @@ def _code(number: int, last: int = 2) -> Sent:
     return Sent(workspaces.pack(files), parts=1)
 
 
-def _start(machine: Machine, helm4: Any, repo: Path, sent: Sent, restarts: int = 0) -> Handle:
+def _start(
+    machine: Machine,
+    helm4: Any,
+    repo: Path,
+    workspace: dict[str, Any],
+    sent: list[dict[str, Any]],
+    *,
+    restarts: int = 0,
+) -> Handle:
     settings = {
         "image": {"repository": "any"},
         "command": ["python", "train.py"],
         "nodes": 2,
         "runPolicy": {"backoffLimit": 1},
         "torchrun": {"port": local_runs.free_port(port_base()), "maxRestarts": restarts},
-        **sent.values(),
+        **workspace,
     }
     text = helm4.render(repo / "charts" / "torchrun", values=settings, name="run")
     manifests = [document for document in load_all(text) if document]
-    return machine.start(*manifests, *sent.manifests())
+    return machine.start(*manifests, *sent)
+
+
+def _send(machine: Machine, helm4: Any, repo: Path, code: Sent, restarts: int = 0) -> Handle:
+    return _start(machine, helm4, repo, code.values(), code.manifests(), restarts=restarts)
 
 
 def _offer(sent: Sent, generation: int = 1) -> Offer:
@@ -107,7 +121,7 @@ def test_ranks_go_on_with_newer_code_in_the_same_pods(
     machine: Machine, helm4: Any, repo: Path
 ) -> None:
     """Ranks get their last save, and train on with the new code in the same pods, with no retry."""
-    handle = _start(machine, helm4, repo, _code(1))
+    handle = _send(machine, helm4, repo, _code(1))
     for rank in range(2):
         machine.line(f"rank {rank} of 2 trains [1]")
 
@@ -123,7 +137,7 @@ def test_code_that_cannot_be_unpacked_changes_nothing(
     machine: Machine, helm4: Any, repo: Path
 ) -> None:
     """A broken archive is taken by no pod: the ranks train on, and the next sync is taken."""
-    handle = _start(machine, helm4, repo, _code(1))
+    handle = _send(machine, helm4, repo, _code(1))
     for rank in range(2):
         machine.line(f"rank {rank} of 2 trains [1]")
     broken = Sent(b"no archive", parts=1)
@@ -142,7 +156,7 @@ def test_a_pod_that_is_made_later_has_the_newer_code(
     machine: Machine, helm4: Any, repo: Path
 ) -> None:
     """A pod that is lost after a sync comes back with that code, and trains with its peers."""
-    handle = _start(machine, helm4, repo, _code(1, last=3), restarts=3)
+    handle = _send(machine, helm4, repo, _code(1, last=3), restarts=3)
     for rank in range(2):
         machine.line(f"rank {rank} of 2 trains [1]")
     assert _deliver(_code(2, last=3)) == 2
@@ -166,7 +180,7 @@ def test_newer_code_while_a_pod_is_replaced_ends_with_one_code(
     machine: Machine, helm4: Any, repo: Path
 ) -> None:
     """A sync in the middle of a pod's replacement ends with the newer code in all pods."""
-    handle = _start(machine, helm4, repo, _code(1), restarts=3)
+    handle = _send(machine, helm4, repo, _code(1), restarts=3)
     for rank in range(2):
         machine.line(f"rank {rank} of 2 trains [1]")
 
@@ -182,13 +196,17 @@ def test_newer_code_while_a_pod_is_replaced_ends_with_one_code(
 def test_the_command_brings_what_a_folder_has(
     machine: Machine, helm4: Any, repo: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`allranks sync` brings the folder's code once; a second call finds nothing to bring."""
-    handle = _start(machine, helm4, repo, _code(1, last=3))
-    for rank in range(2):
-        machine.line(f"rank {rank} of 2 trains [1]")
+    """`allranks sync` brings the folder's code once, and `show` gives back that and the first."""
     folder = machine.workdir / "code"
     folder.mkdir()
     (folder / "train.py").write_text(_TRAIN.replace("LAST", "3"))
+    (folder / "code_version.py").write_text("NUMBER = 1\n")
+    snapshot = snapshots.take(folder)
+    archive = archives.pack(snapshot)
+    manifests = objects.config_maps(snapshot, archive, "lab")
+    handle = _start(machine, helm4, repo, objects.values(snapshot, archive), manifests)
+    for rank in range(2):
+        machine.line(f"rank {rank} of 2 trains [1]")
     (folder / "code_version.py").write_text("NUMBER = 2\n")
     words = ["sync", "run", "--on", "local", "-n", "lab", "--workspace", str(folder), "-o", "json"]
 
@@ -202,5 +220,10 @@ def test_the_command_brings_what_a_folder_has(
     second = json.loads(capsys.readouterr().out)
     assert (False, 0, 1) == (second["changed"], second["pods"], second["generation"])
     assert first["digest"] == second["digest"]
+    where = ["--on", "local", "-n", "lab", "--code"]
+    assert main(["show", "run", *where, str(machine.workdir / "last")]) == 0
+    assert main(["show", "run", *where, str(machine.workdir / "first"), "--first"]) == 0
+    numbers = [machine.workdir / which / "code_version.py" for which in ("first", "last")]
+    assert ["NUMBER = 1\n", "NUMBER = 2\n"] == [path.read_text() for path in numbers]
     handle.stop()
     assert handle.wait().phase.value != "Succeeded"

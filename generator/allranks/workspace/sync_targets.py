@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from allranks.local import runs as local_runs
 from allranks.local.state import store
 from allranks.model.status import PodPhase
 from allranks.workspace import record
+from allranks.workspace.model import Archive
 from allranks.workspace.sync import ARCHIVE, END, OFFER, Offer, Published
 
 if TYPE_CHECKING:
@@ -315,6 +317,38 @@ class LocalRun:
         atomic.write(self._config_map / OFFER, offer.text())
 
 
+def synced(cluster: KubeClient | None, namespace: str, name: str) -> Offer | None:
+    """What was synced last into a run; None where nothing was.
+
+    Args:
+        cluster: where the run is; None is this machine.
+        namespace: its namespace.
+        name: the run.
+
+    Raises:
+        RunError: what is kept of it is broken.
+        AllranksError: the cluster does not answer, or forbids it.
+    """
+    try:
+        if cluster is None:
+            folder = store.run_folder(name, namespace).config_maps / (name + _SUFFIX)
+            offer, data = (folder / OFFER).read_text("utf-8"), (folder / ARCHIVE).read_bytes()
+        else:
+            config_map = cluster.get(paths.CONFIG_MAPS, name + _SUFFIX, namespace=namespace)
+            offer = text(config_map, "data", OFFER)
+            data = base64.b64decode(text(config_map, "binaryData", ARCHIVE))
+    except (NotFoundError, FileNotFoundError):
+        return None
+    published, fields = _published(offer), json.loads(offer)
+    archive = Archive(data, fields.get("compression", ""), fields.get("archiveDigest", ""))
+    if f"sha256:{hashlib.sha256(data).hexdigest()}" != archive.digest:
+        raise RunError(
+            f"what was synced last into {name!r} is broken: it has not the digest {archive.digest}",
+            hint="sync again",
+        )
+    return Offer(published.generation, published.digest, archive)
+
+
 def _published(offer: str) -> Published:
     try:
         fields = json.loads(offer)
@@ -322,7 +356,7 @@ def _published(offer: str) -> Published:
     except (ValueError, KeyError, TypeError) as error:
         raise RunError(
             f"what was synced before is no offer: {offer[:100]!r}",
-            hint=f"delete the ConfigMap {_SUFFIX.removeprefix('-')!r} of the run, and sync again",
+            hint=f"delete the ConfigMap NAME{_SUFFIX}, and sync again",
         ) from error
 
 

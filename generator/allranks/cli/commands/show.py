@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from allranks.k8s.manifest import Manifest
     from allranks.workspace.model import Archive
     from allranks.workspace.record import CodeRecord
+    from allranks.workspace.sync import Offer
 
 
 @click.command("show", short_help="Show the code that a run runs.")
@@ -35,16 +36,28 @@ if TYPE_CHECKING:
     type=click.Path(),
     help="Write the code into this folder, exactly as it ran. It must be empty or not there.",
 )
+@click.option(
+    "--first",
+    is_flag=True,
+    help="With --code: what the run was started with, where newer code was synced since.",
+)
 @click.option("--diff", is_flag=True, help="Print how the code differs from its commit.")
 @options.output_option("text", "json")
 @options.pass_console
 def show_command(
-    console: Console, *, name: str, target: Target, code: str | None, diff: bool, output: str
+    console: Console,
+    *,
+    name: str,
+    target: Target,
+    code: str | None,
+    first: bool,
+    diff: bool,
+    output: str,
 ) -> None:
     """Show what run NAME runs: the command, the digest of its code, and the commit.
 
     With --code the code itself is written into a folder, from the cluster or from the run of this
-    machine: what was sent when the run was started, whatever has been edited since.
+    machine: what was sent, or what `allranks sync` brought last, whatever was edited since.
 
     \b
     Example:
@@ -64,7 +77,9 @@ def show_command(
             path="--code" if code else "--diff",
             hint=f"`{names.CLI} submit` and `{names.CLI} run --workspace` send a folder along",
         )
-    kept = run.kept(needed=needed) if needed or output == "json" else None
+    synced = run.synced(name) if run.code.digest else None
+    newest = synced if code and not first and not diff else None
+    kept = run.kept(needed=needed and not newest) if needed or output == "json" else None
     if diff:
         assert kept is not None  # noqa: S101 - it was read, or refused
         console.raw(kept.diff)
@@ -72,18 +87,23 @@ def show_command(
             console.note(_no_difference(run.code, kept))
         return
     if code:
-        assert kept is not None  # noqa: S101 - see above
-        _write(kept.archive, Path(code))
+        source = newest or kept
+        assert source is not None  # noqa: S101 - see above
+        _write(source.archive, Path(code))
     if output == "json":
         from allranks.service.workspace import camel
 
         data = {"name": name, "namespace": run.namespace, **camel(asdict(run.code))}
         more = {"diff": kept.diff if kept else "", "isKept": kept is not None}
+        more["synced"] = (
+            {"digest": synced.digest, "generation": synced.generation} if synced else None
+        )
         console.json(data | more)
     elif code:
-        console.text(f"{code}: the code of {name}, {_short(run.code.digest)}")
+        digest = newest.digest if newest else run.code.digest
+        console.text(f"{code}: the code of {name}, {_short(digest)}")
     else:
-        _show(console, name, run.namespace, run.code)
+        _show(console, name, run.namespace, run.code, synced)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +158,12 @@ class _Run:
         code = record.of_objects(objects)
         return cls(code, cluster_target.namespace, cluster_target.cluster, objects)
 
+    def synced(self, name: str) -> Offer | None:
+        """What was synced last into the run; None where nothing was."""
+        from allranks.workspace import sync_targets
+
+        return sync_targets.synced(self.cluster, self.namespace, name)
+
     def kept(self, *, needed: bool) -> _Kept | None:
         """What is kept of its code; None where nothing is.
 
@@ -174,7 +200,9 @@ class _Run:
         return _Kept(archive, str(about["diff"]) if is_of_run else "", is_of_run)
 
 
-def _show(console: Console, name: str, namespace: str, code: CodeRecord) -> None:
+def _show(
+    console: Console, name: str, namespace: str, code: CodeRecord, synced: Offer | None
+) -> None:
     console.text(f"{name}  {code.workload or 'a run'} in namespace {namespace}")
     differs = ", and the code differs from it" if code.is_dirty else ""
     branch = f" on {code.branch}" if code.branch else ""
@@ -183,6 +211,7 @@ def _show(console: Console, name: str, namespace: str, code: CodeRecord) -> None
         "image": code.image,
         "code": code.digest or "in the image",
         "commit": f"{code.commit}{branch}{differs}" if code.commit else "",
+        "synced": f"{synced.digest}, generation {synced.generation}" if synced else "",
         "way": f"{code.via}: {', '.join(code.parts)}" if code.via else "",
         "queue": ", revision ".join(filter(None, (code.queue, code.queue_revision))),
     }
