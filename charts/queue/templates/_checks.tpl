@@ -9,7 +9,7 @@ What this chart refuses: rules between values, which a schema cannot say.
 {{- if not (regexMatch "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$" $name) -}}
 {{- $problems = append $problems (printf "name: %q is no name of a queue; use lower-case letters, digits and '-'" $name) -}}
 {{- end -}}
-{{- $own := include "queue.labels" . | fromJson -}}
+{{- $own := include "queue.labels.own" . | fromJson -}}
 {{- range $key := keys .Values.labels | sortAlpha -}}
 {{- if or (hasKey $own $key) (hasPrefix "allranks.dev/" $key) (eq $key "app.kubernetes.io/part-of") -}}
 {{- $problems = append $problems (printf "labels.%s: this label is the chart's own, or says that an object is part of a run; use another key" $key) -}}

@@ -31,16 +31,21 @@ allranks-queue-{{ include "queue.name" . }}
 {{- join "---\n" $texts | sha256sum | trunc 12 -}}
 {{- end -}}
 
-{{/* Labels of every object. They are not those of a run: this release is none. JSON. */}}
-{{- define "queue.labels" -}}
-{{- $own := dict
+{{/* The labels that are the chart's. They are not those of a run: this release is none. JSON. */}}
+{{- define "queue.labels.own" -}}
+{{- dict
       "allranks.dev/queue" (include "queue.name" .)
       "app.kubernetes.io/name" .Chart.Name
       "app.kubernetes.io/instance" .Release.Name
       "app.kubernetes.io/managed-by" .Release.Service
       "app.kubernetes.io/version" .Chart.AppVersion
-      "helm.sh/chart" (include "allranks.names.chart" .) -}}
-{{- merge $own .Values.labels | toJson -}}
+      "helm.sh/chart" (include "allranks.names.chart" .)
+    | toJson -}}
+{{- end -}}
+
+{{/* Labels of every object. JSON. */}}
+{{- define "queue.labels" -}}
+{{- merge (include "queue.labels.own" . | fromJson) .Values.labels | toJson -}}
 {{- end -}}
 
 {{/* metadata, as YAML: (dict "ctx" $ "name" "x"), with
