@@ -7,6 +7,7 @@ Objects are written as kubectl would send them, mostly without a label of ours.
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -111,9 +112,9 @@ def _sidecar(gpus: int) -> dict[str, Any]:
     return container(gpus, name="beside", restartPolicy="Always")
 
 
-def _elastic(limit: int | None, **replicas: int) -> dict[str, Any]:
+def _elastic(limit: int | None, gpus: int = 8, **replicas: int) -> dict[str, Any]:
     specs = {
-        role: {"replicas": count, "template": {"spec": pod_spec(8)}}
+        role: {"replicas": count, "template": {"spec": pod_spec(gpus)}}
         for role, count in replicas.items()
     }
     bound = {"resourceLimits": {"gpu": limit}} if limit is not None else {}
@@ -161,7 +162,7 @@ _REQUEST = pod_spec(containers=[container(resources={"requests": {GPU: "9"}})])
         ("elasticjobs", _elastic(24, worker=2), _GPUS.format(24)),
         ("elasticjobs", _elastic(16, worker=2, ps=1), _GPUS.format(24)),
         ("elasticjobs", _elastic(None, worker=1), "elastic.auto.limits.gpu: not set"),
-        ("elasticjobs", _elastic(16, worker=5), _NODES.format(5)),
+        ("elasticjobs", _elastic(None, gpus=0, worker=5), _NODES.format(5)),
         (
             "pods",
             pod_spec(resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "gpu"}]),
@@ -187,21 +188,21 @@ def test_a_request_without_a_limit_counts(sized: Team) -> None:
 
 def test_a_job_does_not_grow_later(sized: Team) -> None:
     """By PATCH it shrinks and does not grow beyond the rule; neither does a StatefulSet by scale."""
-    sized.create("jobs", manifest("jobs", job(2, pod_spec(8), suspend=True)))
-    path = f"{sized.path('jobs', 'x')}?dryRun=All"
+    sized.create("jobs", manifest("jobs", job(2, pod_spec(8), suspend=True), name="grows"))
+    path = f"{sized.path('jobs', 'grows')}?dryRun=All"
     grown = {"spec": {"parallelism": 3, "completions": 3}}
     assert _GPUS.format(24) in refusal(sized.cluster.admin, "PATCH", path, grown)
     fewer = {"spec": {"parallelism": 1, "completions": 1}}
     assert "" == refusal(sized.cluster.admin, "PATCH", path, fewer)
     spec = replicated(1, pod_spec(8), serviceName="x")
-    sized.create("statefulsets", manifest("statefulsets", spec))
+    sized.create("statefulsets", manifest("statefulsets", spec, name="grows"))
     for count, expected in ((3, "nodes: 3 are more than the 1 there are"), (0, "")):
         scale = {"spec": {"replicas": count}}
-        path = f"{sized.path('statefulsets', 'x', 'scale')}?dryRun=All"
+        path = f"{sized.path('statefulsets', 'grows', 'scale')}?dryRun=All"
         message = refusal(sized.cluster.admin, "PATCH", path, scale)
         assert expected in message
         assert bool(expected) == bool(message)
-    path = f"{sized.path('statefulsets', 'x')}?dryRun=All"
+    path = f"{sized.path('statefulsets', 'grows')}?dryRun=All"
     assert "" == refusal(sized.cluster.admin, "PATCH", path, {"spec": {"replicas": 2}})
     assert _GPUS.format(24) in refusal(
         sized.cluster.admin, "PATCH", path, {"spec": {"replicas": 3}}
@@ -542,8 +543,6 @@ def test_an_operators_pods_are_held_with_their_job(elastic_cluster: Cluster, hel
 
 def account_api(where: Team, account: str) -> Any:
     """The API server, as an account of the namespace."""
-    import dataclasses
-
     path = f"/api/v1/namespaces/{where.namespace}/serviceaccounts/{account}/token"
     body = {
         "apiVersion": "authentication.k8s.io/v1",
@@ -552,7 +551,7 @@ def account_api(where: Team, account: str) -> Any:
     }
     token = where.cluster.api("POST", path, body)["status"]["token"]
     admin = where.cluster.admin
-    return dataclasses.replace(admin, token=token)
+    return replace(admin, token=token)
 
 
 def test_two_queues_of_a_namespace(elastic_cluster: Cluster, helm4: Any) -> None:
