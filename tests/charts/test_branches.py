@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 # Values that only other tests give, for branches that no job needs in CI.
 _TORCHRUN: list[dict[str, Any]] = [
     {"nodes": 2, "storage": {"datasets": {"size": "1Gi", "accessModes": ["ReadWriteOnce"]}}},
+    {"queueRef": {"revision": "0123456789ab"}},
     {"script": "x", "setup": "y" * 1_048_576, "command": []},
     {"torchrun": {"rdzvBackend": "static"}, "nodes": 2},
     {"torchrun": {"rdzvBackend": "static", "controller": "StatefulSet"}, "nodes": 2},

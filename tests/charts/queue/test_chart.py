@@ -131,7 +131,7 @@ def test_a_schedulers_queue_is_what_jobs_name(
     key: str, values: dict[str, Any], kind: str, render: Callable[..., Any]
 ) -> None:
     """A name of its own, which the value `queue` of the jobs has."""
-    dialect = key.split(".")[0]
+    dialect = key.split(".", maxsplit=1)[0]
     asked = _renamed(dialect)
     asked[dialect] |= values[dialect]
     assert f"{kind}/{asked['defaults']['queue']}" in render(**asked)
@@ -193,7 +193,7 @@ def test_the_release_is_no_run(ci: dict[str, Any]) -> None:
 def test_the_blocks_arrive_as_they_were_written(
     ci_values: dict[str, Any], ci: dict[str, Any]
 ) -> None:
-    """Each is YAML that reads as the values did, with the defaults of the rules; strings stay strings."""
+    """Each is YAML that reads as the values did, with the defaults of the rules."""
     (config,) = (manifest for manifest in ci.values() if manifest["kind"] == "ConfigMap")
     data = config["data"]
     for key in ("defaults", "imposed"):
