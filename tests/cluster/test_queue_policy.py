@@ -314,7 +314,8 @@ def test_images(listed: Team, image: str, allowed: bool) -> None:
 def test_an_image_is_looked_for_in_every_container(listed: Team, where: str) -> None:
     """The second container of a template, and one that runs before."""
     other = container(image="evil.test/x:1", name="other")
-    spec = pod_spec(**{where: [container(name="fine"), other]})
+    fields: dict[str, Any] = {where: [container(name="fine"), other]}
+    spec = pod_spec(**fields)
     spec["containers"] = spec.get("containers") or [container()]
     assert "evil.test/x:1 is none" in listed.refusal("jobs", manifest("jobs", job(1, spec)))
 
@@ -429,7 +430,7 @@ def test_the_node_is_out_of_reach(
 
 def test_what_is_allowed_passes(elastic_cluster: Cluster, helm4: Any) -> None:
     """Each of the three, where the queue says so; the two others still hold."""
-    cases = {
+    cases: dict[str, dict[str, Any]] = {
         "allowHostPath": {"volumes": _HOST_PATH},
         "allowHostNetwork": {"hostNetwork": True},
         "allowPrivileged": {"hostPID": True},
