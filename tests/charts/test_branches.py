@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 # Values that only other tests give, for branches that no job needs in CI.
 _TORCHRUN: list[dict[str, Any]] = [
     {"nodes": 2, "storage": {"datasets": {"size": "1Gi", "accessModes": ["ReadWriteOnce"]}}},
+    {"queueRef": {"revision": "0123456789ab"}},
     {"script": "x", "setup": "y" * 1_048_576, "command": []},
     {"torchrun": {"rdzvBackend": "static"}, "nodes": 2},
     {"torchrun": {"rdzvBackend": "static", "controller": "StatefulSet"}, "nodes": 2},
@@ -96,6 +97,23 @@ _RUNNER: list[dict[str, Any]] = [
     {"image": {"tag": "1"}},
     {"sweep": {"head": "aGVsbG8="}, "labels": {"allranks.dev/role": "x"}},
 ]
+_QUEUE: list[dict[str, Any]] = [
+    {
+        "labels": {"app.kubernetes.io/name": "x"},
+        "kai": {"enabled": True},
+        "policy": {"forAll": False, "otherQueues": ["demo"]},
+        "networkPolicy": {"from": [{"podSelector": {}}]},
+        "rules": {"maxGpusInAll": 1},
+        "quota": {"requests.nvidia.com/gpu": 1},
+        "kueue": {
+            "admin": True,
+            "topology": ["host"],
+            "resources": {"cpu": {"nominal": 1, "borrow": 1, "lend": 1}},
+        },
+    },
+    {"kueue": {"enabled": True, "flavor": {"name": "a", "nodeLabels": {"a": "b"}}}},
+    {"kueue": {"admin": True}},
+]
 # The longest release name is another for a StatefulSet, and where a Service is named after it.
 _STATEFUL = {
     "torchrun": {"torchrun": {"controller": "StatefulSet"}},
@@ -111,7 +129,7 @@ _STATEFUL = {
 def test_every_branch_is_rendered(repo: Path, helm4: Any, tmp_path: Path) -> None:
     """No template has a branch that no test renders."""
     charts = Instrumented(
-        repo / "charts", tmp_path, ("library", "operator", "sweep-runner", *_MORE)
+        repo / "charts", tmp_path, ("library", "operator", "sweep-runner", "queue", *_MORE)
     )
     assert len(charts.left) > 400
     for chart, extra_values in _MORE.items():
@@ -124,11 +142,14 @@ def test_every_branch_is_rendered(repo: Path, helm4: Any, tmp_path: Path) -> Non
         charts.reach(helm4, chart, minimal | _STATEFUL[chart], name="a" * 53)
     # Open MPI 4 cannot shorten such a name.
     charts.reach(helm4, "mpi", rendered.minimal("mpi"), name="a" * 42)
-    for chart in ("operator", "sweep-runner"):
+    for chart in ("operator", "sweep-runner", "queue"):
         for path in sorted((repo / f"charts/{chart}/ci").glob("*-values.yaml")):
             charts.reach(helm4, chart, load(path.read_bytes(), path.name).data)
     for values in _RUNNER:
         charts.reach(helm4, "sweep-runner", values)
+    for values in _QUEUE:
+        charts.reach(helm4, "queue", values)
+    charts.reach(helm4, "queue", {}, name="a.b")
     for values in _OPERATOR:
         charts.reach(helm4, "operator", values)
     charts.reach(helm4, "operator", {}, name="1x")

@@ -1,4 +1,4 @@
-"""What the tests of queues share: a release of the chart in a namespace, and objects to be judged."""
+"""What the tests of queues share: a release of the chart, and objects to be judged."""
 
 from __future__ import annotations
 

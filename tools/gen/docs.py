@@ -169,9 +169,9 @@ _RUNNER = (
     "",
 )
 _QUEUE = (
-    "A team's queue: the values that its jobs have by default, the rules that hold them and what is",
-    "imposed on them, with the quota, the claims, the rights and the scheduler's own queue that belong",
-    "to it. One release for each team and queue, in the team's namespace:",
+    "A team's queue: the values that its jobs have by default, the rules that hold them and what",
+    "is imposed on them, with the quota, the claims, the rights and the scheduler's own queue that",
+    "belong to it. One release for each team and queue, in the team's namespace:",
     "`helm install h100 charts/queue -n research -f queue.yaml`.",
     "",
 )

@@ -28,7 +28,7 @@ metadata:
   {{- $metadata | nindent 2 }}
 spec:
   failurePolicy: Fail
-  {{- .spec | nindent 2 }}
+  {{- .spec | trim | nindent 2 }}
 ---
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicyBinding
@@ -51,7 +51,6 @@ matchConstraints:
 
 {{/* What makes pods, or is one. Takes the root context. */}}
 {{- define "queue.policy.jobs" -}}
-{{- $rules := .Values.rules -}}
 {{- $queue := include "queue.name" . -}}
 {{- $resources := list
       (dict "apiGroups" (list "") "resources" (list "pods" "pods/ephemeralcontainers" "replicationcontrollers"))
@@ -89,15 +88,11 @@ variables:
   - name: trains
     expression: variables.gpus > 0 || variables.workload != ''
 validations:
-  {{- include "queue.policy.sizes" . | nindent 2 }}
-  {{- include "queue.policy.duration" . | nindent 2 }}
-  {{- include "queue.policy.lists" . | nindent 2 }}
-  {{- include "queue.policy.host" . | nindent 2 }}
-  {{- if not (or $rules.maxGpusPerJob $rules.maxNodesPerJob $rules.maxDurationSeconds $rules.images $rules.priorityClasses $rules.workloads) }}
-  {{- if and $rules.allowHostPath $rules.allowHostNetwork $rules.allowPrivileged }}
-  - expression: "true"
-  {{- end }}
-  {{- end }}
+{{- $validations := list -}}
+{{- range list "sizes" "duration" "lists" "host" -}}
+{{- with include (printf "queue.policy.%s" .) $ | trim -}}{{- $validations = append $validations . -}}{{- end -}}
+{{- end }}
+  {{- join "\n" $validations | default "- expression: \"true\"" | nindent 2 }}
 {{- end -}}
 
 {{/* Who makes pods of what was held, as a list in CEL. */}}
@@ -120,7 +115,7 @@ validations:
      has a limit; a template that no API server has judged may have a request alone. */}}
 {{- define "queue.policy.gpusOf" -}}
 {{- $gpu := .ctx.Values.gpuResource -}}
-{{ .of }}.map(c, quantity(string(c.?resources.limits['{{ $gpu }}'].orValue(c.?resources.requests['{{ $gpu }}'].orValue(0)))).asInteger())
+{{ .of }}.map(c, c.?resources.limits['{{ $gpu }}'].orValue(c.?resources.requests['{{ $gpu }}'].orValue(dyn(0)))).map(q, type(q) == int ? int(q) : quantity(q).asInteger())
 {{- end -}}
 
 {{/* (dict "ctx" $ "old" ""|"old"). */}}
@@ -152,7 +147,7 @@ validations:
 - name: {{ .old }}gpus
   expression: >-
     [0, variables.{{ .old }}pods.map(pod, {{ include "queue.policy.podGpus" .ctx }} * int(pod.n)).sum(),
-    request.kind.kind == 'ElasticJob' ? quantity(string({{ $it }}.?spec.resourceLimits.gpu.orValue(0))).asInteger() : 0].max()
+    request.kind.kind == 'ElasticJob' ? [{{ $it }}.?spec.resourceLimits.gpu.orValue(dyn(0))].map(q, type(q) == int ? int(q) : quantity(q).asInteger())[0] : 0].max()
 - name: {{ .old }}deadline
   expression: >-
     request.kind.kind == 'CronJob' ? int({{ $it }}.?spec.jobTemplate.spec.activeDeadlineSeconds.orValue(0)) : int({{ $it }}.?spec.activeDeadlineSeconds.orValue(0))
@@ -163,7 +158,7 @@ validations:
 {{/* GPUs of the pod `pod`, in CEL: its containers and sidecars together, or its largest other init
      container where that is more. Takes the root context. */}}
 {{- define "queue.policy.podGpus" -}}
-([0, {{ include "queue.policy.gpusOf" (dict "ctx" . "of" "pod.spec.?containers.orValue([])") }}.sum(), ([0] + {{ include "queue.policy.gpusOf" (dict "ctx" . "of" "pod.spec.?initContainers.orValue([])") }}).max()].max() + {{ include "queue.policy.gpusOf" (dict "ctx" . "of" "pod.spec.?initContainers.orValue([]).filter(c, c.?restartPolicy.orValue('') == 'Always')") }}.sum())
+([0, {{ include "queue.policy.gpusOf" (dict "ctx" . "of" "pod.spec.?containers.orValue([])") }}.sum(), ([0] + {{ include "queue.policy.gpusOf" (dict "ctx" . "of" "pod.spec.?initContainers.orValue([]).filter(c, c.?restartPolicy.orValue('') != 'Always')") }}).max()].max() + {{ include "queue.policy.gpusOf" (dict "ctx" . "of" "pod.spec.?initContainers.orValue([]).filter(c, c.?restartPolicy.orValue('') == 'Always')") }}.sum())
 {{- end -}}
 
 {{- define "queue.policy.sizes" -}}
@@ -221,14 +216,13 @@ validations:
 {{- define "queue.policy.lists" -}}
 {{- $queue := include "queue.name" . -}}
 {{- with .Values.rules.images }}
-{{- $allowed := list -}}
-{{- range . -}}{{- $allowed = append $allowed (include "queue.policy.image" .) -}}{{- end }}
+{{- $allowed := include "queue.policy.image" . }}
 - expression: >-
-    variables.containers.all(cs, cs.all(c, c.?image.orValue('').matches('^({{ join "|" $allowed }})$')
-    || variables.oldcontainers.exists(olds, olds.exists(old, old.?image.orValue('') == c.?image.orValue('')))))
+    variables.containers.all(cs, cs.map(c, c.?image.orValue('')).all(image, {{ $allowed }}
+    || variables.oldcontainers.exists(olds, olds.exists(old, old.?image.orValue('') == image))))
   messageExpression: >-
-    'image.repository: ' + variables.containers.map(cs, cs.filter(c, !c.?image.orValue('').matches('^({{ join "|" $allowed }})$'))
-    .map(c, c.?image.orValue('no image'))).filter(images, size(images) > 0)[0][0] + ' is none of the images that queue {{ $queue }} allows (rules.images): {{ join ", " . }}'
+    'image.repository: ' + variables.containers.map(cs, cs.map(c, c.?image.orValue('')).filter(image, !({{ $allowed }})))
+    .filter(images, size(images) > 0)[0][0] + ' is none of the images that queue {{ $queue }} allows (rules.images): {{ join ", " . }}'
 {{- end }}
 {{- with .Values.rules.priorityClasses }}
 {{- $in := include "queue.policy.strings" (concat (list "") .) }}
@@ -255,14 +249,18 @@ validations:
 {{- end }}
 {{- end -}}
 
-{{/* An entry of rules.images as a regular expression. */}}
+{{/* Whether the image `image` is allowed, in CEL; takes rules.images. Names cost less than patterns. */}}
 {{- define "queue.policy.image" -}}
-{{- $literal := . | replace "." "[.]" -}}
+{{- $names := list -}}
+{{- $patterns := list -}}
+{{- range . -}}
 {{- if contains "*" . -}}
-{{- $literal | replace "*" ".*" -}}
+{{- $patterns = append $patterns (printf "^%s$" (. | replace "." "[.]" | replace "*" ".*")) -}}
 {{- else -}}
-{{- $literal }}(/.*|[:@][^/]*)?
+{{- $names = append $names . -}}
 {{- end -}}
+{{- end -}}
+({{ include "queue.policy.strings" $names }}.exists(name, image.startsWith(name) && (size(image) == size(name) || image.startsWith(name + '/') || image.substring(size(name)).matches('^[:@][^/]*$'))) || {{ include "queue.policy.strings" $patterns }}.exists(pattern, image.matches(pattern)))
 {{- end -}}
 
 {{/* What would reach the node. Containers of the same words as before are let through. */}}
