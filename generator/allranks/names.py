@@ -202,7 +202,7 @@ SWEEP_BY = f"{DOMAIN}/begun-by"
 PROGRESS = f"{DOMAIN}/progress"  # on pods: how far the training is
 
 # A workspace's snapshot: the label by which its objects are told from others, and which of them
-# belong together; what a controller and its pods were started with; what else stands on the objects.
+# belong together; what a controller and its pods were started with; what else is on the objects.
 WORKSPACE = f"{DOMAIN}/workspace"  # the first twelve digits of the digest
 WORKSPACE_COMMIT = f"{DOMAIN}/workspace-commit"
 WORKSPACE_BRANCH = f"{DOMAIN}/workspace-branch"
