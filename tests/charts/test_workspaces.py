@@ -143,8 +143,9 @@ def test_without_a_snapshot_there_is_none(template: Any, form: str) -> None:
     """Where nothing was sent no pod has anything of it, whatever the other values say."""
     workspace = {"via": "image", "registry": "registry.example.com/code", "mountPath": "/code"}
     manifests = _render(template, form, workspace=workspace)
-    assert "ALLRANKS_WORKSPACE" not in str(manifests)
+    # A launcher that can take newer code names the variables that would tell it where.
     text = str({name: item for name, item in manifests.items() if item["kind"] != "ConfigMap"})
+    assert "ALLRANKS_WORKSPACE" not in text
     assert "workspace-" not in text
     assert "/code" not in text
 
