@@ -169,9 +169,7 @@ _REQUEST = pod_spec(containers=[container(resources={"requests": {GPU: "9"}})])
         ),
     ],
 )
-def test_the_size_of_a_job(
-    sized: Team, plural: str, spec: dict[str, Any], expected: str
-) -> None:
+def test_the_size_of_a_job(sized: Team, plural: str, spec: dict[str, Any], expected: str) -> None:
     """GPUs are counted over all containers of all pods, whatever makes them."""
     message = sized.refusal(plural, manifest(plural, spec))
     assert expected in message
