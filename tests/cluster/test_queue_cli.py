@@ -126,7 +126,9 @@ def test_a_job_that_breaks_a_rule_is_not_sent(allranks: Program) -> None:
     """The rule, the value and the fix; an unknown queue names the nearest."""
     allranks("queue", "install", "h100", values=queue())
     output = allranks("run", "demo", "-q", "h100", "--detach", code=2, values=job(nodes=3))
-    assert "nodes: the job has 3 pods, and queue h100 allows a job at most 2" in output
+    assert (
+        "nodes: 3 nodes are more than the 2 that queue h100 allows (rules.maxNodesPerJob)" in output
+    )
     assert [] == allranks.items(JOBS)
     assert "did you mean 'h100'?" in allranks(
         "run", "demo", "-q", "h10", "--detach", code=2, values=job()

@@ -6,7 +6,6 @@ written here once more, byte for byte; a test holds the two equal.
 
 from __future__ import annotations
 
-import math
 import re
 
 TYPE_CHECKING = False
@@ -76,21 +75,20 @@ def _quoted(character: str) -> str:
 
 
 def _number(value: float) -> str:
-    """A number as Go's JSON writes the 64-bit float that Helm makes of it."""
+    """A number as Go's JSON writes the 64-bit float that Helm makes of it: in the fewest digits."""
     number = float(value)
-    if number == 0 or _SMALL <= abs(number) < _LARGE:
-        if number == math.trunc(number):
-            return str(math.trunc(number))
-        return _decimal(repr(number))
-    mantissa, _, exponent = repr(number).partition("e")
-    return f"{mantissa}e{int(exponent):+d}" if exponent else mantissa
-
-
-def _decimal(shown: str) -> str:
-    """A number without its exponent, which Python writes earlier than Go."""
-    mantissa, _, exponent = shown.partition("e")
-    if not exponent:
-        return shown
-    sign = "-" if mantissa.startswith("-") else ""
-    digits = mantissa.lstrip("-").replace(".", "")
-    return f"{sign}0.{'0' * (-int(exponent) - 1)}{digits}"
+    sign = "-" if number < 0 else ""
+    mantissa, _, exponent = repr(abs(number)).partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    fraction = fraction.rstrip("0")
+    if number and not _SMALL <= abs(number) < _LARGE:
+        point = f".{fraction}" if fraction else ""
+        return f"{sign}{whole}{point}e{int(exponent):+d}"
+    shift = int(exponent or 0)
+    if shift < 0:
+        # The mantissa of such a number has one digit before its point.
+        whole, fraction = "0", f"{'0' * (-shift - 1)}{whole}{fraction}"
+    elif shift:
+        digits = f"{whole}{fraction}".ljust(len(whole) + shift, "0")
+        whole, fraction = digits[: len(whole) + shift], digits[len(whole) + shift :]
+    return f"{sign}{whole}.{fraction}" if fraction else f"{sign}{whole}"

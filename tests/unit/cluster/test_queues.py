@@ -78,7 +78,10 @@ def test_a_command_with_a_queue_asks_once(
     (tmp_path / "v.yaml").write_text(JOB)
     call = ["validate", "-f", str(tmp_path / "v.yaml"), "-q", "h100", "-n", "research"]
     assert 2 == main([*call])
-    assert "queue h100 allows a job at most 8 (maxGpusPerJob)" in capsys.readouterr().err
+    assert (
+        "16 GPUs are more than the 8 that queue h100 allows (rules.maxGpusPerJob)"
+        in capsys.readouterr().err
+    )
     assert [("GET", f"{MAPS}/allranks-queue-h100")] == [
         (request.method, request.path) for request in api.requests
     ]

@@ -153,7 +153,7 @@ def test_the_rules_are_told_with_all_other_problems(job: str) -> None:
     loaded = load_sources(Sources((job,), (("set", "gpus=32,bogus=1"),), queue=of()))
     assert [
         ("bogus", "unknown key"),
-        ("gpus", "the job has 32 GPUs, and queue h100 allows a job at most 16 (maxGpusPerJob)"),
+        ("gpus", "32 GPUs are more than the 16 that queue h100 allows (rules.maxGpusPerJob)"),
     ] == [(problem.path, problem.message) for _, problem in located(loaded)]
     assert [] == [
         problem.path for _, problem in located(loaded, is_local=True) if problem.path == "gpus"

@@ -110,6 +110,7 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any], str]] = [
         {"security": {"containerSecurityContext": {"capabilities": {"add": ["SYS_ADMIN"]}}}},
         "security.containerSecurityContext.capabilities.add",
     ),
+    ({}, {}, nested((*SPEC, "hostPID"), True), "podTemplate.spec.hostPID"),
     (
         {},
         {},
@@ -141,9 +142,9 @@ def test_what_is_allowed_is_not_refused() -> None:
 
 def test_the_workload_is_one_of_the_queue_s() -> None:
     """A queue may be for one kind of training alone."""
-    assert [("workload", "mpi is no workload of queue q, which takes torchrun")] == problems(
-        {"workloads": ["torchrun"]}, {}, "mpi"
-    )
+    assert [
+        ("workload", "mpi is none that queue q allows (rules.workloads): torchrun")
+    ] == problems({"workloads": ["torchrun"]}, {}, "mpi")
     assert [] == problems({"workloads": ["torchrun"]}, {})
 
 
@@ -156,8 +157,8 @@ def test_all_roles_of_a_job_count() -> None:
     out = problems(
         {"maxGpusPerJob": 9, "maxNodesPerJob": 3}, {"elastic": {"roles": roles}}, "elastic"
     )
-    assert ["the job has 10 GPUs", "the job has 4 pods", "mounts a folder of the node"] == [
-        re.split(", (?:and|which)", message)[0] for _, message in out
+    assert ["10 GPUs", "4 nodes", "is a folder of the node"] == [
+        re.split(" are more|, which", message)[0] for _, message in out
     ]
 
 

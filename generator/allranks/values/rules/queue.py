@@ -11,7 +11,7 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from allranks.humanize import number_of, plural
+from allranks.humanize import plural
 from allranks.values.rules.base import Finding, Rule, View, path
 from allranks.values.rules.command import ROLES, roles
 from allranks.values.rules.size import SIZE, Size, size
@@ -106,7 +106,7 @@ def _workload(queue: Queue, view: View) -> Iterator[Finding]:
     if allowed and workload not in allowed:
         yield Finding(
             path("workload"),
-            f"{workload} is no workload of {queue.label}, which takes {_list(allowed)}",
+            f"{workload} is none that {queue.label} allows (rules.workloads): {_list(allowed)}",
             f"use one of {_list(allowed)}, or another queue",
         )
 
@@ -119,11 +119,10 @@ def _gpus(queue: Queue, view: View) -> Iterator[Finding]:
         (limits.max_gpus_in_all, "maxGpusInAll"),
     ):
         if limit and gpus > limit:
-            what = "a job" if key == "maxGpusPerJob" else "all its jobs together"
             yield Finding(
                 where,
-                f"the job has {plural(gpus, 'GPU')}, and {queue.label} allows {what} at most "
-                f"{limit} ({key})",
+                f"{plural(gpus, 'GPU')} are more than the {limit} that {queue.label} allows "
+                f"(rules.{key})",
                 f"ask for at most {limit}",
             )
             return
@@ -135,8 +134,8 @@ def _nodes(queue: Queue, view: View) -> Iterator[Finding]:
         given = next((key for key in ("nodes", "gpus") if view[key]), "nodes")
         yield Finding(
             path(given),
-            f"the job has {plural(pods, 'pod')}, and {queue.label} allows a job at most {limit} "
-            "(maxNodesPerJob)",
+            f"{plural(pods, 'node')} are more than the {limit} that {queue.label} allows "
+            "(rules.maxNodesPerJob)",
             f"use at most {plural(limit, 'node')}",
         )
 
@@ -151,10 +150,10 @@ def _duration(queue: Queue, view: View) -> Iterator[Finding]:
         dotted = "podTemplate.spec.activeDeadlineSeconds"
         seconds = (view["podTemplate"].get("spec") or {}).get("activeDeadlineSeconds") or 0
     if not isinstance(seconds, int) or not 0 < seconds <= limit:
-        given = f"the job may run for {seconds} seconds" if seconds else "the job has no end"
+        given = f"{seconds} seconds are" if seconds else "a job without an end is"
         yield Finding(
             path(dotted),
-            f"{given}, and {queue.label} allows at most {limit} (maxDurationSeconds)",
+            f"{given} more than the {limit} that {queue.label} allows (rules.maxDurationSeconds)",
             f"set it to at most {limit}",
         )
 
@@ -180,7 +179,8 @@ def _images(queue: Queue, view: View) -> Iterator[Finding]:
         if image and not image_allowed(image, allowed):
             yield Finding(
                 place,
-                f"{image} is no image of {queue.label}, which allows {_list(allowed)}",
+                f"{image} is none of the images that {queue.label} allows (rules.images): "
+                f"{_list(allowed)}",
                 "use an image of one of these",
             )
 
@@ -198,7 +198,8 @@ def _priority(queue: Queue, view: View) -> Iterator[Finding]:
         if name and name not in allowed:
             yield Finding(
                 place,
-                f"{name} is no priority class of {queue.label}, which allows {_list(allowed)}",
+                f"{name} is none of the classes that {queue.label} allows "
+                f"(rules.priorityClasses): {_list(allowed)}",
                 f"use one of {_list(allowed)}, or leave it out",
             )
 
@@ -211,8 +212,8 @@ def _host_path(queue: Queue, view: View) -> Iterator[Finding]:
             if volume.get("hostPath"):
                 yield Finding(
                     (*where, "volumes", index, "hostPath"),
-                    f"mounts a folder of the node, which {queue.label} does not allow "
-                    "(allowHostPath)",
+                    f"is a folder of the node, which {queue.label} does not allow "
+                    "(rules.allowHostPath)",
                     "use a claim, such as storage.datasets.existingClaim",
                 )
 
@@ -220,10 +221,7 @@ def _host_path(queue: Queue, view: View) -> Iterator[Finding]:
 def _host_network(queue: Queue, view: View) -> Iterator[Finding]:
     if queue.rules.allow_host_network:
         return
-    sentence = (
-        f"puts the pods into the network of their nodes, which {queue.label} does not allow "
-        "(allowHostNetwork)"
-    )
+    sentence = f"{queue.label} does not allow the node's own network (rules.allowHostNetwork)"
     if view["network.hostNetwork"]:
         yield Finding(path("network.hostNetwork"), sentence, "leave it out")
     for where, spec in _specs(view):
@@ -234,7 +232,7 @@ def _host_network(queue: Queue, view: View) -> Iterator[Finding]:
             if port.get("hostPort"):
                 yield Finding(
                     (*where, "ports", index, "hostPort"),
-                    f"is a port of the node, which {queue.label} does not allow (allowHostNetwork)",
+                    f"{queue.label} does not allow ports of the node (rules.allowHostNetwork)",
                     "leave it out",
                 )
 
@@ -242,6 +240,15 @@ def _host_network(queue: Queue, view: View) -> Iterator[Finding]:
 def _privileged(queue: Queue, view: View) -> Iterator[Finding]:
     if queue.rules.allow_privileged:
         return
+    for where, spec in _specs(view):
+        for key in ("hostPID", "hostIPC"):
+            if spec.get(key) is True:
+                yield Finding(
+                    (*where, key),
+                    f"{queue.label} does not let pods see the processes of their node "
+                    "(rules.allowPrivileged)",
+                    "leave it out",
+                )
     contexts: list[tuple[ValuesPath, Any]] = [
         (path("security.containerSecurityContext"), view["security.containerSecurityContext"])
     ]
@@ -255,8 +262,7 @@ def _privileged(queue: Queue, view: View) -> Iterator[Finding]:
         if context.get("privileged") is True:
             yield Finding(
                 (*where, "privileged"),
-                f"a privileged container is the node's root, which {queue.label} does not allow "
-                "(allowPrivileged)",
+                f"{queue.label} allows no container that is privileged (rules.allowPrivileged)",
                 "leave it out",
             )
         asked = (context.get("capabilities") or {}).get("add") or []
@@ -264,8 +270,8 @@ def _privileged(queue: Queue, view: View) -> Iterator[Finding]:
         if more:
             yield Finding(
                 (*where, "capabilities", "add"),
-                f"{_list(map(str, more))} {number_of(len(more), 'is', 'are')} more than "
-                f"{queue.label} allows (allowPrivileged)",
+                f"{queue.label} allows no container that adds {_list(map(str, more))} "
+                "(rules.allowPrivileged)",
                 "leave it out",
             )
 
