@@ -19,7 +19,6 @@ from allranks.errors import (
     ApiError,
     BusyError,
     ExistsError,
-    ForbiddenError,
     InputError,
     NotFoundError,
     RunError,
@@ -437,7 +436,7 @@ class _Filling:
                 end=END.encode(),
                 seconds=_ASK_SECONDS + int(words[2]) / _BYTES_PER_SECOND,
             )
-        except ForbiddenError:
+        except ApiError:
             raise
         except RunError as error:
             self._get()  # NotFoundError where another has ended the pod meanwhile
