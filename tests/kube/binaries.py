@@ -4,9 +4,10 @@ Nothing is downloaded as a binary: each program comes from its Go module, whose 
 byte (tools/kube/*). What was built is kept in `.tools/kube/<module>-<version>-<digest of the
 pins>/`, so that only a fresh machine pays, and a changed pin builds anew beside the old one.
 
-Three modules, because their dependencies do not fit into one: etcd's server needs another etcd API
-than CoreDNS, and Kubernetes needs its staging modules at exactly its own version (a dependency's
-own `replace` lines are lost, so tools/kube/kubernetes/go.mod repeats them).
+Several modules, because their dependencies do not fit into one: etcd's server needs another etcd
+API than CoreDNS, and Kubernetes needs its staging modules at exactly its own version (a dependency's
+own `replace` lines are lost, so tools/kube/kubernetes/go.mod repeats them). The registry stands
+apart, so that a change of its pins does not build the node anew.
 """
 
 from __future__ import annotations
@@ -120,6 +121,11 @@ MODULES = (
             "portmap": f"{_CNI}/meta/portmap",
             "coredns": "github.com/coredns/coredns",
         },
+    ),
+    Module(
+        "registry",
+        "github.com/google/go-containerregistry",
+        {"crane": "github.com/google/go-containerregistry/cmd/crane"},
     ),
 )
 

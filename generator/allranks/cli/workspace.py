@@ -109,6 +109,11 @@ def show(console: Console, packed: PackedWorkspace) -> None:
         f"{report.compression}"
     )
     console.text(f"  by        {report.way.via}: {report.way.reason}")
+    if report.way.place:
+        verb = "pushed" if report.way.via == "image" else "written"
+        console.text(
+            f"  to        {report.way.place}: it would be {verb} there, unless it is there"
+        )
     console.text(f"  digest    {report.digest}")
     if report.revision is not None:
         on = f" on {report.revision.branch}" if report.revision.branch else ""

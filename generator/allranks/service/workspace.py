@@ -11,6 +11,7 @@ from allranks.workspace import archive as archives
 from allranks.workspace import report as reports
 from allranks.workspace import snapshot as snapshots
 from allranks.workspace import ways
+from allranks.workspace.model import Destination
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -40,9 +41,12 @@ class PackedWorkspace:
         """What is sent and how, in a line."""
         report = self.report
         parts = f"{report.way.parts} ConfigMaps" if report.way.parts > 1 else "a ConfigMap"
-        how = parts if report.way.via == "configMap" else report.way.via
-        files = plural(report.files, "file")
-        return f"code: {files}, {size(report.packed)} packed, as {how} {report.name}"
+        how = {
+            "configMap": f"as {parts} {report.name}",
+            "image": f"as an image in {report.way.place}",
+            "pvc": f"on claim {report.way.place}",
+        }[report.way.via]
+        return f"code: {plural(report.files, 'file')}, {size(report.packed)} packed, {how}"
 
     def into(self, prepared: PreparedJob) -> PreparedJob:
         """The job with this workspace."""
@@ -68,13 +72,19 @@ def pack(
         InputError: the folder cannot be sent as it is, or not by the way that the values ask for.
     """
     settings = values.get("workspace") or {}
-    via, registry = str(settings.get("via") or ""), str(settings.get("registry") or "")
+    via = str(settings.get("via") or "")
+    destination = Destination(
+        str(settings.get("registry") or ""), str(settings.get("claim") or ""), values
+    )
     if is_local:
-        via, registry = "", ""
+        via, destination = "", Destination()
     snapshot = snapshots.take(Path(folder), include=include)
     archive = archives.pack(snapshot)
-    report = reports.report(snapshot, archive, via=via, registry=registry)
-    return PackedWorkspace(snapshot, report, ways.way(report.way.via, snapshot, archive))
+    report = reports.report(
+        snapshot, archive, via=via, registry=destination.registry, claim=destination.claim
+    )
+    transport = ways.way(report.way.via, snapshot, archive, destination)
+    return PackedWorkspace(snapshot, report, transport)
 
 
 def camel(data: dict[str, Any]) -> dict[str, Any]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
 
 from allranks import names
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 EntryKind = Literal["file", "folder", "link"]
@@ -111,3 +112,18 @@ class Archive:
     data: bytes
     compression: Compression
     digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Where the values of a job let a snapshot go besides ConfigMaps.
+
+    Attributes:
+        registry: the repository of an image; "" for none.
+        claim: the PersistentVolumeClaim; "" for none.
+        pod: what the job's own pods are made of, for the one that fills the claim.
+    """
+
+    registry: str = ""
+    claim: str = ""
+    pod: Mapping[str, Any] = field(default_factory=dict)

@@ -48,11 +48,14 @@ class Way:
         via: the way.
         reason: why this one, in a sentence without a full stop.
         parts: how many ConfigMaps; 0 by another way.
+        place: the registry's repository or the claim that it is sent to, unless it is there; "" for
+            ConfigMaps.
     """
 
     via: Transport
     reason: str
     parts: int = 0
+    place: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +95,14 @@ class Report:
     way: Way
 
 
-def report(snapshot: Snapshot, archive: Archive, *, via: str = AUTO, registry: str = "") -> Report:
+def report(
+    snapshot: Snapshot,
+    archive: Archive,
+    *,
+    via: str = AUTO,
+    registry: str = "",
+    claim: str = "",
+) -> Report:
     """What is shown of a snapshot before it goes.
 
     Args:
@@ -100,6 +110,7 @@ def report(snapshot: Snapshot, archive: Archive, *, via: str = AUTO, registry: s
         archive: the same, packed.
         via: as of `choose`.
         registry: see there.
+        claim: see there.
 
     Raises:
         InputError: as of `choose`.
@@ -119,7 +130,7 @@ def report(snapshot: Snapshot, archive: Archive, *, via: str = AUTO, registry: s
         largest_folders=largest_folders(snapshot.entries),
         excluded=by_rule(snapshot.excluded),
         revision=snapshot.revision,
-        way=way(archive, via=via, registry=registry, snapshot=snapshot),
+        way=way(archive, via=via, registry=registry, claim=claim, snapshot=snapshot),
     )
 
 
@@ -156,29 +167,44 @@ def by_rule(excluded: Sequence[Excluded]) -> dict[str, tuple[str, ...]]:
 
 
 def choose(
-    archive: Archive, *, via: str, registry: str, snapshot: Snapshot | None = None
+    archive: Archive,
+    *,
+    via: str,
+    registry: str,
+    claim: str = "",
+    snapshot: Snapshot | None = None,
 ) -> Transport:
-    """The way that an archive goes.
+    """The way that an archive goes: ConfigMaps, else the registry, else the claim.
 
     Args:
         archive: what is sent.
         via: `workspace.via`: auto, or one of the ways.
         registry: `workspace.registry`; "" where none is set.
+        claim: `workspace.claim`; "" where none is set.
         snapshot: what was packed, so that an error can name the largest files.
 
     Raises:
-        InputError: there is no such way, it lacks a registry, or the archive is too large for it.
+        InputError: there is no such way, it lacks a registry or a claim, or the archive is too
+            large for it.
     """
-    return way(archive, via=via, registry=registry, snapshot=snapshot).via
+    return way(archive, via=via, registry=registry, claim=claim, snapshot=snapshot).via
 
 
-def way(archive: Archive, *, via: str, registry: str, snapshot: Snapshot | None = None) -> Way:
+def way(
+    archive: Archive,
+    *,
+    via: str,
+    registry: str,
+    claim: str = "",
+    snapshot: Snapshot | None = None,
+) -> Way:
     """The same, with the reason.
 
     Args:
         archive: as of `choose`.
         via: see there.
         registry: see there.
+        claim: see there.
         snapshot: see there.
 
     Raises:
@@ -193,7 +219,13 @@ def way(archive: Archive, *, via: str, registry: str, snapshot: Snapshot | None 
             hint=f"use {AUTO}, {list_some(_WAYS[:-1])} or {_WAYS[-1]}",
         )
     if via == "pvc":
-        return Way("pvc", f"{words}; workspace.via asks for a claim")
+        if not claim:
+            raise InputError(
+                "pvc needs a claim",
+                path="workspace.via",
+                hint="set workspace.claim to a ReadWriteMany claim that is there",
+            )
+        return Way("pvc", f"{words}; workspace.via asks for a claim", place=claim)
     if via == "image":
         if not registry:
             raise InputError(
@@ -201,13 +233,16 @@ def way(archive: Archive, *, via: str, registry: str, snapshot: Snapshot | None 
                 path="workspace.via",
                 hint="set workspace.registry to one that the nodes can pull from",
             )
-        return Way("image", f"{words}; workspace.via asks for an image")
+        return Way("image", f"{words}; workspace.via asks for an image", place=registry)
     if number <= archives.PARTS_MAX:
         fits = "fits into" if number == 1 else "fit into"
         asked = "; workspace.via asks for it" if via == "configMap" else ""
         return Way("configMap", f"{words} {fits} {plural(number, 'ConfigMap')}{asked}", number)
+    more = f"{words} are more than {archives.PARTS_MAX} ConfigMaps hold"
     if registry and via != "configMap":
-        return Way("image", f"{words} are more than {archives.PARTS_MAX} ConfigMaps hold")
+        return Way("image", more, place=registry)
+    if claim and via != "configMap":
+        return Way("pvc", more, place=claim)
     raise _too_large(size, via, snapshot)
 
 
@@ -215,7 +250,7 @@ def _too_large(size: int, via: str, snapshot: Snapshot | None) -> InputError:
     largest = largest_files(snapshot.entries) if snapshot is not None else ()
     listed = [f"{file.path} ({file.size:,} bytes)" for file in largest]
     words = f"; the largest: {list_some(listed, LARGEST)}" if listed else ""
-    other = "workspace.via: image or pvc" if via == "configMap" else "workspace.via: pvc"
+    other = "workspace.via: image or pvc" if via == "configMap" else "workspace.claim"
     return InputError(
         f"has {size:,} bytes when packed; {plural(archives.PARTS_MAX, 'ConfigMap')} hold at most "
         f"{_CONFIG_MAPS_BYTES:,}{words}",

@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from allranks.errors import InputError
-from allranks.workspace import objects, transport
+from allranks.workspace import claim, image, objects, registry, transport
+from allranks.workspace.model import Destination
+from allranks.workspace.transport import Sent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
     from allranks.cluster.permissions import Need
     from allranks.k8s.manifest import Manifest
     from allranks.workspace.model import Archive, Snapshot, Transport
-    from allranks.workspace.transport import Sent
+
+_NOWHERE = Destination()
 
 
 class SnapshotTransport(Protocol):
@@ -33,10 +35,15 @@ class SnapshotTransport(Protocol):
         """What the chart is told: `workspace.snapshot`."""
 
     def manifests(self, namespace: str) -> list[Manifest]:
-        """The objects that hold it, where it is in objects; for `render` and local runs."""
+        """The objects that hold it, for `render` and local runs; [] where it is in none."""
 
-    def send(self, cluster: KubeClient, namespace: str) -> Sent:
+    def send(self, cluster: KubeClient, namespace: str, *, nodes: int = 1) -> Sent:
         """Send what is not there.
+
+        Args:
+            cluster: where to.
+            namespace: the namespace.
+            nodes: how many nodes will have it at the same time.
 
         Raises:
             AllranksError: the cluster does not answer, forbids it, or has no room for it.
@@ -60,10 +67,12 @@ class ConfigMaps:
     Attributes:
         snapshot: what is sent.
         archive: the same, packed.
+        destination: not used: they are in the job's namespace.
     """
 
     snapshot: Snapshot
     archive: Archive
+    destination: Destination = _NOWHERE
 
     @property
     def needs(self) -> tuple[Need, ...]:
@@ -72,15 +81,15 @@ class ConfigMaps:
 
     def values(self) -> dict[str, Any]:
         """See `SnapshotTransport`."""
-        values: dict[str, Any] = objects.values(self.snapshot, self.archive)["workspace"]
-        return {**values["snapshot"], **recorded(self.snapshot)}
+        return _values(self.snapshot, self.archive)
 
     def manifests(self, namespace: str) -> list[Manifest]:
         """See `SnapshotTransport`."""
         return objects.config_maps(self.snapshot, self.archive, namespace)
 
-    def send(self, cluster: KubeClient, namespace: str) -> Sent:
-        """See `SnapshotTransport`."""
+    def send(self, cluster: KubeClient, namespace: str, *, nodes: int = 1) -> Sent:
+        """See `SnapshotTransport`; any number of nodes can have it."""
+        del nodes
         return transport.send(cluster, self.manifests(namespace), namespace)
 
     def own(self, cluster: KubeClient, namespace: str, controllers: Iterable[Manifest]) -> None:
@@ -92,6 +101,105 @@ class ConfigMaps:
         transport.withdraw(cluster, sent, namespace)
 
 
+class _Elsewhere:
+    """What is the same for all ways that leave nothing in the namespace to own or to remove."""
+
+    __slots__ = ()
+
+    def manifests(self, namespace: str) -> list[Manifest]:
+        """See `SnapshotTransport`."""
+        del namespace
+        return []
+
+    def own(self, cluster: KubeClient, namespace: str, controllers: Iterable[Manifest]) -> None:
+        """See `SnapshotTransport`; it stays where it is."""
+
+    def withdraw(self, cluster: KubeClient, namespace: str, sent: Sent) -> None:
+        """See `SnapshotTransport`; the next run of the same code finds it there."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryImage(_Elsewhere):
+    """A snapshot as an image of a registry, which pods mount.
+
+    Attributes:
+        snapshot: what is sent.
+        archive: the same, packed.
+        destination: the registry.
+    """
+
+    snapshot: Snapshot
+    archive: Archive
+    destination: Destination = _NOWHERE
+
+    @property
+    def needs(self) -> tuple[Need, ...]:
+        """See `SnapshotTransport`."""
+        return ()
+
+    @property
+    def reference(self) -> str:
+        """The image, by its digest."""
+        built = image.build(self.snapshot, self.archive)
+        return f"{self.destination.registry}@{built.index.digest}"
+
+    def values(self) -> dict[str, Any]:
+        """See `SnapshotTransport`."""
+        return _values(self.snapshot, self.archive, via="image", image=self.reference)
+
+    def send(self, cluster: KubeClient, namespace: str, *, nodes: int = 1) -> Sent:
+        """See `SnapshotTransport`; any number of nodes can have it."""
+        del namespace, nodes
+        registry.check_version(cluster)
+        is_new = registry.push(self.destination.registry, image.build(self.snapshot, self.archive))
+        names = (self.reference,)
+        return Sent(names, names if is_new else ())
+
+
+@dataclass(frozen=True, slots=True)
+class FilledClaim(_Elsewhere):
+    """A snapshot as a file of a claim.
+
+    Attributes:
+        snapshot: what is sent.
+        archive: the same, packed.
+        destination: the claim.
+    """
+
+    snapshot: Snapshot
+    archive: Archive
+    destination: Destination = _NOWHERE
+
+    @property
+    def needs(self) -> tuple[Need, ...]:
+        """See `SnapshotTransport`."""
+        return claim.NEEDS
+
+    @property
+    def path(self) -> str:
+        """The folder of the claim that has the archive."""
+        return claim.folder(self.snapshot, self.archive)
+
+    def values(self) -> dict[str, Any]:
+        """See `SnapshotTransport`."""
+        name = self.destination.claim
+        return _values(self.snapshot, self.archive, via="pvc", claim=name, path=self.path)
+
+    def send(self, cluster: KubeClient, namespace: str, *, nodes: int = 1) -> Sent:
+        """See `SnapshotTransport`."""
+        is_new = claim.fill(
+            cluster, namespace, self.snapshot, self.archive, self.destination, nodes=nodes
+        )
+        names = (f"{self.destination.claim}/{self.path}",)
+        return Sent(names, names if is_new else ())
+
+
+def _values(snapshot: Snapshot, archive: Archive, **where: Any) -> dict[str, Any]:
+    """`workspace.snapshot` of the values, with the commit for the record."""
+    values: dict[str, Any] = objects.values(snapshot, archive, **where)["workspace"]
+    return {**values["snapshot"], **recorded(snapshot)}
+
+
 def recorded(snapshot: Snapshot) -> dict[str, Any]:
     """What the values say of the commit, for the record: it is no part of what is sent."""
     revision = snapshot.revision
@@ -101,26 +209,22 @@ def recorded(snapshot: Snapshot) -> dict[str, Any]:
     return {"commit": revision.commit, **branch, "dirty": revision.is_dirty}
 
 
-WAYS: dict[Transport, Callable[[Snapshot, Archive], SnapshotTransport]] = {"configMap": ConfigMaps}
+WAYS: dict[Transport, Callable[[Snapshot, Archive, Destination], SnapshotTransport]] = {
+    "configMap": ConfigMaps,
+    "image": RegistryImage,
+    "pvc": FilledClaim,
+}
 
 
-def way(via: Transport, snapshot: Snapshot, archive: Archive) -> SnapshotTransport:
+def way(
+    via: Transport, snapshot: Snapshot, archive: Archive, destination: Destination
+) -> SnapshotTransport:
     """The transport of a snapshot by the way that was chosen.
 
     Args:
         via: the way.
         snapshot: what is sent.
         archive: the same, packed.
-
-    Raises:
-        InputError: this version has no such way.
+        destination: where the values let it go.
     """
-    make = WAYS.get(via)
-    if make is None:
-        raise InputError(
-            f"the way {via!r} is not part of this version; there is {', '.join(WAYS)}",
-            path="workspace.via",
-            hint="leave files out with .allranksignore until the rest fits (`--dry-run` names the "
-            "largest), and remove workspace.via",
-        )
-    return make(snapshot, archive)
+    return WAYS[via](snapshot, archive, destination)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from allranks import names
 from allranks.cli import files, options
 from allranks.cli.workspace import workspace_options
 from allranks.errors import InputError
@@ -74,6 +75,14 @@ def render_command(
     values = gitops.without_private_key(loaded.values, loaded.user, name, namespace)
     packed = workspace.pack(prepared.loaded.values)
     if packed is not None:
+        if packed.report.way.place:
+            raise InputError(
+                f"manifests hold no code that goes by {packed.report.way.via}, and this command "
+                "sends nothing",
+                path="--workspace",
+                hint=f"`{names.CLI} submit` sends it; or leave files out until they fit into "
+                "ConfigMaps",
+            )
         prepared = packed.into(prepared)
     text = render.manifests(prepared, binary, name, namespace, values.values)
     if packed is not None:

@@ -415,7 +415,8 @@ def run_on_cluster(
     if workspace is None:
         install(console, rendered, home)
     else:
-        _send_and_install(console, rendered, home, cluster_target.cluster, workspace)
+        nodes = prepared.layout.max_nodes
+        _send_and_install(console, rendered, home, cluster_target.cluster, workspace, nodes=nodes)
     if not detach:
         kinds = tuple({str(manifest.get("kind")) for manifest in rendered.objects})
         return _follow_on_cluster(console, home, cluster_target, plan, kinds)
@@ -453,6 +454,8 @@ def _send_and_install(
     home: ReleaseRef,
     cluster: KubeClient,
     workspace: PackedWorkspace,
+    *,
+    nodes: int,
 ) -> None:
     """Send a snapshot, install the release, and make it the snapshot's owner.
 
@@ -464,7 +467,7 @@ def _send_and_install(
     """
     from allranks.workspace import transport
 
-    sent = workspace.transport.send(cluster, home.namespace)
+    sent = workspace.transport.send(cluster, home.namespace, nodes=nodes)
     console.note(workspace.sentence if sent.created else f"{workspace.sentence}: sent before")
     try:
         install(console, rendered, home)

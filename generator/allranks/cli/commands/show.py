@@ -175,16 +175,21 @@ class _Run:
             RunError: what is there is broken.
             NotFoundError: nothing is there, and it is needed.
         """
-        from allranks.workspace import objects, transport
+        from allranks.workspace import objects, registry, transport
 
         if not self.code.digest:
             return None
         if self.code.via not in {"", "configMap"}:
             if not needed:
                 return None
+            if self.code.via == "image":
+                archive, _ = registry.pull(self.code.parts[0])
+                return _Kept(archive, "", is_of_run=True)
             raise InputError(
-                f"the code was sent by {self.code.via}: {', '.join(self.code.parts)}",
-                hint="fetch it from there; this command reads ConfigMaps",
+                f"the code is on the claim {', '.join(self.code.parts)}, which this command does "
+                "not read",
+                hint="mount the claim in a pod, and unpack archive.0 of its folder "
+                f"{_short(self.code.digest)}-…",
             )
         parts: list[Manifest] = list(filter(_is_part, self.objects))
         if self.cluster is not None:
@@ -227,6 +232,8 @@ def _no_difference(code: CodeRecord, kept: _Kept) -> str:
         return "the code was sent from outside of git: there is no commit to compare it with"
     if not code.is_dirty:
         return f"the code is that of commit {code.commit}"
+    if code.via == "image":
+        return "the difference is not kept: an image has the code alone"
     if not kept.is_of_run:
         return "the difference is not kept: the same code was sent before, on another commit"
     return "the difference is not kept: it was too long, or it has new files only"

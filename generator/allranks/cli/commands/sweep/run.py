@@ -152,7 +152,9 @@ def run_command(
             console.note(packed.sentence)
         return
     if packed is not None:
-        _send(console, packed, place)
+        nodes = prepared.layout.max_nodes if prepared.layout is not None else 1
+        together = nodes * max(1, prepared.spec.parallel)
+        _send(console, packed, place, nodes=together)
     if in_cluster:
         journal = sweep_in_cluster.backend_of(name, place).where
     else:
@@ -208,7 +210,7 @@ def _with_workspace(
     return packed, replace(sources, options=(*sources.options, option))
 
 
-def _send(console: Console, packed: PackedWorkspace, place: SweepTarget) -> None:
+def _send(console: Console, packed: PackedWorkspace, place: SweepTarget, *, nodes: int) -> None:
     """Keep the code of a sweep, and send it where its trials will look for it.
 
     Raises:
@@ -216,9 +218,10 @@ def _send(console: Console, packed: PackedWorkspace, place: SweepTarget) -> None
     """
     from allranks.sweep import workspace as sweep_workspace
 
-    sweep_workspace.keep(packed.transport.manifests(place.namespace))
+    if parts := packed.transport.manifests(place.namespace):
+        sweep_workspace.keep(parts)
     if place.on != LOCAL:
-        packed.transport.send(place.cluster(), place.namespace)
+        packed.transport.send(place.cluster(), place.namespace, nodes=nodes)
     console.note(packed.sentence)
 
 
