@@ -5,7 +5,7 @@ byte (tools/kube/*). What was built is kept in `.tools/kube/<module>-<version>-<
 pins>/`, so that only a fresh machine pays, and a changed pin builds anew beside the old one.
 
 Several modules, because their dependencies do not fit into one: etcd's server needs another etcd
-API than CoreDNS, and Kubernetes needs its staging modules at exactly its own version (a dependency's
+API than CoreDNS, and Kubernetes needs its staging modules at exactly its own version (a module's
 own `replace` lines are lost, so tools/kube/kubernetes/go.mod repeats them). The registry stands
 apart, so that a change of its pins does not build the node anew.
 """

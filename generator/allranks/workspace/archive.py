@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from allranks.workspace.model import Compression, Entry, Snapshot
 
 # A ConfigMap holds 1,048,576 bytes in all of its data, as they are before base64 (kubernetes:
-# pkg/apis/core/validation, MaxSecretSize), and what stands beside the archive, the difference to the
-# commit, counts as well: `objects.DIFF_BYTES_MAX`, 64 KiB at most. etcd refuses requests of more than
-# 1.5 MiB, where ConfigMaps are stored as protobuf, so without base64; labels, annotations and the
-# managed fields of 960 KiB take a few KiB. The request itself, JSON with base64, has 1.3 MiB of 3.
+# pkg/apis/core/validation, MaxSecretSize), and what stands beside the archive, the difference to
+# the commit, counts as well: `objects.DIFF_BYTES_MAX`, 64 KiB at most. etcd refuses requests of
+# more than 1.5 MiB, where ConfigMaps are stored as protobuf, so without base64; labels, annotations
+# and the managed fields take a few KiB. The request itself, JSON with base64, has 1.3 MiB of 3.
 PART_BYTES = 960 * 1024
 PARTS_MAX = 8
 _BLOCK = 512
@@ -102,7 +102,7 @@ def _contents(folder: Path, entry: Entry) -> bytes:
             raise snapshots.ChangedError("is no folder any more")
         return b""
     if entry.kind == "link":
-        if os.readlink(path) != entry.target:
+        if os.readlink(path) != entry.target:  # noqa: PTH115 - to the letter; Path would tidy it
             raise snapshots.ChangedError("leads elsewhere")
         return b""
     total, _, data, status = snapshots.read_file(path)
@@ -161,7 +161,8 @@ def unpack(archive: Archive, folder: Path) -> None:
     """Unpack an archive.
 
     Args:
-        archive: what is unpacked. It may come from anybody: nothing is written outside of the folder.
+        archive: what is unpacked. It may come from anybody: nothing is written outside of the
+            folder.
         folder: where to; made where it is missing, else it has to be empty.
 
     Raises:

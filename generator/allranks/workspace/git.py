@@ -1,8 +1,8 @@
 """What git knows of a folder: what is tracked, what is ignored by which rule, the commit.
 
-Git itself is asked, because its rules are its own: the files of each folder, `.git/info/exclude`, the
-user's excludes, what is tracked all the same. It is only read from: no lock is taken and no index is
-written, and nothing that a repository's configuration names is run to show a difference.
+Git itself is asked, because its rules are its own: the files of each folder, `.git/info/exclude`,
+the user's excludes, what is tracked all the same. It is only read from: no lock is taken and no
+index is written, and nothing that a repository's configuration names is run to show a difference.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 GIT_FOLDER = ".git"
 # No answer of git takes so long, but from a file system that hangs.
 SECONDS = 60.0
-# So many bytes of questions are under way at once. They fit into a pipe, so that git never waits for
-# us to read while we wait for it to read.
+# So many bytes of questions are under way at once. They fit into a pipe, so that git never waits
+# for us to read while we wait for it to read.
 _BATCH_BYTES = 8192
 _SUBMODULE_MODE = b"160000"
 _COMMAND = ("-c", "core.fsmonitor=false", "-c", "core.quotePath=false")
@@ -174,12 +174,12 @@ class Repository:
             *("ignored", "check-ignore", "--no-index", "-v", "-n", "-z", "--stdin"),
             stdin=subprocess.PIPE,
         )
-        rules: dict[str, Pattern] = {}
-        for batch in _batches(paths):
-            for path, pattern in self._ask(process, batch):
-                if pattern is not None:
-                    rules[path] = pattern
-        return rules
+        return {
+            path: pattern
+            for batch in _batches(paths)
+            for path, pattern in self._ask(process, batch)
+            if pattern is not None
+        }
 
     def ignores_itself(self) -> bool:
         """Whether git ignores the folder as such, or one that it lies in."""

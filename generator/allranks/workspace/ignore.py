@@ -2,8 +2,8 @@
 
 For each path the first of these that says anything decides: the person's own `.allranksignore`
 files, the deepest first; what is named here, which is never code; git's rules, or, where git does
-not work, the `.gitignore` files. What is below a folder that stays out is never looked at, so that a
-data set beside the code costs nothing.
+not work, the `.gitignore` files. What is below a folder that stays out is never looked at, so that
+a data set beside the code costs nothing.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import stat
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from allranks.errors import InputError, Problem
@@ -22,6 +21,7 @@ from allranks.workspace.model import Excluded
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from contextlib import ExitStack
+    from pathlib import Path
 
     from allranks.workspace.git import Repository
     from allranks.workspace.patterns import PatternFile

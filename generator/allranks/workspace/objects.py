@@ -113,8 +113,8 @@ def read(config_maps: Sequence[Manifest]) -> tuple[Archive, dict[str, Any]]:
         config_maps: all those of a snapshot, in any order.
 
     Returns:
-        The archive, whose digest is checked, and `{digest, commit, branch, dirty, diff}`: texts, but
-        for `dirty`, which is a bool.
+        The archive, whose digest is checked, and `{digest, commit, branch, dirty, diff}`: texts,
+        but for `dirty`, which is a bool.
 
     Raises:
         RunError: a piece is missing or belongs to another archive, or something in it is broken.

@@ -169,7 +169,7 @@ class RegistryClient:
             ) from error
 
 
-class _Requests(oras.provider.Registry):  # type: ignore[misc] - oras has no types
+class _Requests(oras.provider.Registry):  # type: ignore[misc]  # oras has no types
     """oras' registry, with our own way to make a request."""
 
     def __init__(self, place: Repository, credentials: Credentials | None) -> None:

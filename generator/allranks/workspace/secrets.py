@@ -1,12 +1,14 @@
 """What must not be sent unless a person names it: keys, passwords, tokens.
 
-A snapshot is kept in ConfigMaps, which all who may read the namespace can read. So what looks like a
-secret is refused, by its name or by its contents. The rules ask for the whole shape of a key, because
-code that deals with keys names them as well; an example whose digits only count up is no key.
+A snapshot is kept in ConfigMaps, which all who may read the namespace can read. So what looks like
+a secret is refused, by its name or by its contents. The rules ask for the whole shape of a key,
+because code that deals with keys names them as well; an example whose digits only count up is no
+key.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -56,7 +58,8 @@ _SSH_KEY = re.compile(r"id_(rsa|dsa|ecdsa|ed25519|xmss)(_sk)?([._-].*)?")
 _KEY_ENDS = (".pem", ".key")
 _STORE_ENDS = (".p12", ".pfx", ".jks", ".keystore", ".ppk", ".kdbx")
 _PUBLIC = re.compile(
-    rb"-----BEGIN (?:[A-Z0-9 ]*CERTIFICATE|(?:[A-Z0-9]+ )?PUBLIC KEY|DH PARAMETERS|EC PARAMETERS|X509 CRL)"
+    rb"-----BEGIN (?:[A-Z0-9 ]*CERTIFICATE|(?:[A-Z0-9]+ )?PUBLIC KEY|DH PARAMETERS|EC PARAMETERS"
+    rb"|X509 CRL)"
 )
 _PRIVATE = re.compile(rb"-----BEGIN [A-Z0-9 ]*PRIVATE KEY")
 
@@ -128,21 +131,34 @@ def _shape(begin: str, rest: str, rule: str) -> _Shape:
 _END = r"(?![A-Za-z0-9_])"
 _GITHUB = rf"(?P<key>[A-Za-z0-9]{{36}}){_END}"
 _ASSIGNED = r"['\"]?\s{0,3}[=:]\s{0,3}['\"]?"
+_AWS = rf"{_ASSIGNED}(?P<key>[A-Za-z0-9/+]{{40}})(?![A-Za-z0-9/+=])"
 _SHAPES = (
     _shape("hf_", rf"(?P<key>[A-Za-z0-9]{{34}}){_END}", "a token of Hugging Face (hf_…)"),
     *(_shape(f"gh{kind}_", _GITHUB, f"a token of GitHub (gh{kind}_…)") for kind in "pousr"),
-    _shape("github_pat_", rf"(?P<key>[A-Za-z0-9_]{{82}}){_END}", "a token of GitHub (github_pat_…)"),
+    _shape(
+        "github_pat_",
+        rf"(?P<key>[A-Za-z0-9_]{{82}}){_END}",
+        "a token of GitHub (github_pat_…)",
+    ),
     _shape("glpat-", r"(?P<key>[A-Za-z0-9_-]{20,})", "a token of GitLab (glpat-…)"),
     _shape("AKIA", rf"(?P<key>[A-Z0-9]{{16}}){_END}", "an access key of AWS (AKIA…)"),
     _shape("ASIA", rf"(?P<key>[A-Z0-9]{{16}}){_END}", "an access key of AWS (ASIA…)"),
-    _shape("sk-", rf"(?P<key>(?:[a-z]+[0-9]*-)*[A-Za-z0-9_]{{20}}[A-Za-z0-9_-]{{12,}}){_END}", "an API key (sk-…)"),
+    _shape(
+        "sk-",
+        rf"(?P<key>(?:[a-z]+[0-9]*-)*[A-Za-z0-9_]{{20}}[A-Za-z0-9_-]{{12,}}){_END}",
+        "an API key (sk-…)",
+    ),
     _shape("xox", r"[abeoprs]-(?P<key>[0-9]{6,}-[A-Za-z0-9-]{12,})", "a token of Slack (xox…)"),
     _shape("AIza", rf"(?P<key>[A-Za-z0-9_-]{{35}}){_END}", "an API key of Google (AIza…)"),
     _shape("npm_", _GITHUB, "a token of npm (npm_…)"),
     _shape("pypi-AgE", r"(?P<key>[A-Za-z0-9_-]{50,})", "a token of PyPI (pypi-…)"),
-    _shape("aws_secret_access_key", rf"{_ASSIGNED}(?P<key>[A-Za-z0-9/+]{{40}})(?![A-Za-z0-9/+=])", "a secret key of AWS"),
-    _shape("AWS_SECRET_ACCESS_KEY", rf"{_ASSIGNED}(?P<key>[A-Za-z0-9/+]{{40}})(?![A-Za-z0-9/+=])", "a secret key of AWS"),
-    _shape("WANDB_API_KEY", rf"{_ASSIGNED}(?P<key>[0-9a-f]{{40}}){_END}", "an API key of Weights & Biases"),
+    _shape("aws_secret_access_key", _AWS, "a secret key of AWS"),
+    _shape("AWS_SECRET_ACCESS_KEY", _AWS, "a secret key of AWS"),
+    _shape(
+        "WANDB_API_KEY",
+        rf"{_ASSIGNED}(?P<key>[0-9a-f]{{40}}){_END}",
+        "an API key of Weights & Biases",
+    ),
     # The heading alone is in all code that reads keys; a key has lines of base64 below it, or
     # behind `\n`, as in the JSON of a service account.
     _shape(
@@ -208,7 +224,7 @@ def _is_random(key: bytes) -> bool:
         return False
     if key.isalpha() and (key.islower() or key.isupper()):
         return False
-    steps = [second - first for first, second in zip(key, key[1:], strict=False)]
+    steps = [second - first for first, second in itertools.pairwise(key)]
     run = 1
     for number, step in enumerate(steps):
         run = run + 1 if step in (0, 1, -1) and (number == 0 or steps[number - 1] == step) else 2

@@ -108,7 +108,8 @@ def read_file(path: Path, *, most: int = 0) -> tuple[str, int, bytes | None, os.
         most: so many bytes of it are given back, where it has no more; 0 for all.
 
     Returns:
-        Its SHA-256 in hex, its length, its contents, None where they are more, and what `fstat` gave.
+        Its SHA-256 in hex, its length, its contents, None where they are more, and what `fstat`
+        gave.
 
     Raises:
         ChangedError: it was written to while it was read.
@@ -153,7 +154,7 @@ class _Reader:
         self.named = named
         self.problems = problems
 
-    def entry(self, item: Item) -> Entry | None:
+    def entry(self, item: Item) -> Entry | None:  # noqa: PLR0911 - one for each kind of file
         """An entry; None where it cannot go, and the problem is noted."""
         wrong = _wrong_name(item.path)
         if wrong:
@@ -181,7 +182,7 @@ class _Reader:
         return None
 
     def _link(self, path: str) -> Entry | None:
-        target = os.readlink(self.root / path)
+        target = os.readlink(self.root / path)  # noqa: PTH115 - to the letter; Path would tidy it
         wrong = _wrong_target(self.root, path, target)
         if wrong:
             hint = f"copy what it leads to into the workspace, or {_EXCLUDE}"

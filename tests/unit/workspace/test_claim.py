@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,6 +18,7 @@ from allranks.workspace import claim
 from allranks.workspace.model import Archive, Destination
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from collections.abc import Callable, Sequence
 
     from allranks.k8s.manifest import Manifest
@@ -90,9 +90,7 @@ class FakeCluster:
         assert (paths.PODS, "lab") == (path, namespace)
         return self.pods.pop(name, None) is not None
 
-    def ask(  # noqa: D102 - see the protocol
-        self, pod: str, command: Sequence[str], data: bytes, *, end: bytes, **_: Any
-    ) -> bytes:
+    def ask(self, pod: str, command: Sequence[str], data: bytes, *, end: bytes, **_: Any) -> bytes:
         self.get(paths.PODS, pod, namespace="lab")
         words = [word.replace("/claim/", f"{self.folder}/") for word in command]
         self.asked.append(words[4])
@@ -197,7 +195,7 @@ def test_a_connection_that_ends_early_leaves_nothing(
     cluster.pods["ws"] = {}
     answer = cluster.ask(
         "ws",
-        ["sh", "-c", claim._PROGRAM, "fill", *words],  # noqa: SLF001 - the real program
+        ["sh", "-c", claim._PROGRAM, "fill", *words],
         archive.data[:-1],
         end=claim.END.encode(),
     )

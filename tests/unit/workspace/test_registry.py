@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from allranks.workspace.image import Image
     from allranks.workspace.model import Archive, Snapshot
 
-_PASSWORD = "tr0ub4dor"
+_WRONG = "wr0ng-passw0rd"
+_PASSWORD = "tr0ub4dor"  # noqa: S105 - of a fake
 
 
 @dataclass
@@ -173,7 +174,7 @@ def auth(user: str = "me", password: str = _PASSWORD) -> dict[str, str]:
 
 
 def test_an_image_is_pushed_once(fake: FakeRegistry, built: Image, archive: Archive) -> None:
-    """Its parts first and the index last, under a tag; the second push only asks whether it is there."""
+    """Its parts first and the index last, under a tag; a second push only asks for it."""
     assert registry.push(fake.name, built)
     assert fake.changes[-1] == f"PUT /v2/my.team/code/manifests/{built.tag}"
     fake.requests.clear()
@@ -208,12 +209,12 @@ def test_wrong_credentials_are_said_and_not_shown(
     """The error names the registry and how to log in; no log and no error has the password."""
     caplog.set_level(logging.DEBUG)
     fake.wants = wants
-    log_in(tmp_path, {"auths": {fake.host: auth(password="wr0ng-passw0rd")}})
+    log_in(tmp_path, {"auths": {fake.host: auth(password=_WRONG)}})
     with pytest.raises(RunError, match=f"cannot push to {fake.name}: 401 who are you") as caught:
         registry.push(fake.name, built)
     assert f"docker login {fake.host}" in caught.value.problem.hint
     assert "wr0ng" not in f"{caught.value}{caplog.text}"
-    assert auth(password="wr0ng-passw0rd")["auth"] not in caplog.text
+    assert auth(password=_WRONG)["auth"] not in caplog.text
 
 
 def test_who_is_not_logged_in_is_told_so(fake: FakeRegistry, built: Image) -> None:
@@ -289,14 +290,14 @@ def test_an_answer_that_is_none_of_a_registry_is_said(fake: FakeRegistry, built:
         registry.push(fake.name, built)
 
 
-def test_a_registry_that_is_not_there_is_said(fake: FakeRegistry, built: Image) -> None:
+def test_a_registry_that_is_not_there_is_said(built: Image) -> None:
     """Nobody listens there."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         host = f"127.0.0.1:{free.getsockname()[1]}"
         with pytest.raises(RunError, match=f"cannot look into {host}/code: Connection refused"):
             registry.push(f"{host}/code", built)
-    with pytest.raises(RunError, match="cannot look into registry.invalid/code") as caught:
+    with pytest.raises(RunError, match=r"cannot look into registry\.invalid/code") as caught:
         registry.push("registry.invalid/code", built)
     assert "is it the right host" in caught.value.problem.hint
 
@@ -342,7 +343,7 @@ def test_a_registry_alone_is_no_place() -> None:
 @pytest.mark.parametrize("version", ["v1.34.9", "v1.31.0-eks-1", "1.29"])
 def test_an_older_kubernetes_is_refused(version: str) -> None:
     """Its pods would never start."""
-    with pytest.raises(InputError, match="whose pods cannot mount an image; 1.35 and newer can"):
+    with pytest.raises(InputError, match=r"whose pods cannot mount an image; 1\.35 and newer can"):
         registry.check_version(_Versioned(version))  # type: ignore[arg-type]
 
 
