@@ -18,8 +18,8 @@ from allranks.workspace import claim
 from allranks.workspace.model import Archive, Destination
 
 if TYPE_CHECKING:
-    from pathlib import Path
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from allranks.k8s.manifest import Manifest
     from allranks.workspace.model import Snapshot
@@ -91,6 +91,7 @@ class FakeCluster:
         return self.pods.pop(name, None) is not None
 
     def ask(self, pod: str, command: Sequence[str], data: bytes, *, end: bytes, **_: Any) -> bytes:
+        """Run a program in the pod."""
         self.get(paths.PODS, pod, namespace="lab")
         words = [word.replace("/claim/", f"{self.folder}/") for word in command]
         self.asked.append(words[4])
@@ -150,7 +151,7 @@ def files(cluster: FakeCluster) -> list[Path]:
 
 
 @pytest.mark.parametrize("programs", ["python3", "head sha256sum"])
-def test_the_archive_is_on_the_claim_and_the_pod_is_gone(
+def test_the_archive_is_on_the_claim_and_the_pod_is_gone(  # noqa: PLR0917 - fixtures
     cluster: FakeCluster,
     send: Callable[..., bool],
     snapshot: Snapshot,
