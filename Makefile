@@ -145,13 +145,15 @@ cluster-status: $(VENV)/.installed ## what runs, and the kubeconfig of each
 	@$(BIN)/python -m tests.kube status
 
 ##@ measure
-.PHONY: bench bench-cluster bench-operator bench-submit bench-sweep blame blame-mpi
+.PHONY: bench bench-cluster bench-operator bench-submit bench-workspace bench-sweep blame blame-mpi
 bench-cluster: setup-test kube-programs ## a 1,000-pod job beside a bare one: time and API requests
 	@$(BIN)/python -m tests.bench.cluster
 bench-operator: setup-test kube-programs ## the operator: plan to pods, reaction, memory, idle load
 	@$(BIN)/python -m tests.bench.operator
 bench-submit: setup-test kube-image ## seconds to the first step of a submitted folder, beside code in the image
 	@$(BIN)/python -m tests.bench.submit
+bench-workspace: setup-test ## a snapshot of 1,000 files and 5 MiB
+	@$(BIN)/python tests/bench/workspace.py
 bench-sweep: setup-test kube-programs ## sweeps: a grid, 1,000 releases, memory, a search (ten minutes)
 	@$(BIN)/python -m tests.bench.sweep
 blame: setup-test ## is the rank that failed first the one that is named: 12 situations, 50 times each (half an hour)

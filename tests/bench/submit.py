@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import random
 import statistics
 import subprocess
 import sys
@@ -26,6 +25,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
+from tests.bench.workspace import make_tree
 from tests.kube import binaries, image_recipe
 from tests.kube import cluster as kube
 
@@ -36,7 +36,6 @@ PROGRAM = Path(sys.executable).parent / "allranks"
 HELM = next((binaries.REPO / ".tools/helm").glob("v4*/helm"))
 IN_IMAGE, SUBMITTED, SYNCED = "code in the image", "submitted folder", "sync"
 MORE_BOUND, SYNC_BOUND = 2.0, 10.0
-FILES, BYTES = 1000, 5 << 20
 NAMESPACE = "bench"
 _PATIENCE = 120.0
 # Says in its log when rank 0 has taken its first step, and trains on until it is ended.
@@ -116,7 +115,7 @@ class _Bench:
     def submit(self, number: int) -> float:
         """Seconds of a job whose folder is sent; it trains on."""
         self.code = self.folder / f"code-{number}"
-        _make_tree(self.code, seed=number)
+        make_tree(self.code, seed=number)
         (self.code / "train.py").write_text(_TRAIN.replace("NUMBER", str(number)))
         name = f"submitted-{number}"
         began = time.monotonic()
@@ -165,17 +164,6 @@ def _check(deadline: float, what: str) -> None:
     if time.monotonic() > deadline:
         sys.exit(f"{what} did not come within {_PATIENCE:g} s")
     time.sleep(0.05)
-
-
-def _make_tree(folder: Path, seed: int) -> None:
-    """Files of a size that research code has, whose contents do not repeat."""
-    source = random.Random(seed)  # noqa: S311 - no secrets, but the same files each time
-    words = [f"{source.getrandbits(40):x}" for _ in range(600)]
-    for number in range(FILES):
-        path = folder / f"package_{number % 40}" / f"module_{number}.py"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        text = " ".join(source.choices(words, k=BYTES // FILES // 11))
-        path.write_text(f"# {text}\n")
 
 
 if __name__ == "__main__":

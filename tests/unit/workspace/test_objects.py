@@ -1,0 +1,181 @@
+"""A snapshot as ConfigMaps and back, the values that name them, and the way that is chosen."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import json
+import random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from allranks import names
+from allranks.errors import InputError, RunError
+from allranks.workspace import archive as archives
+from allranks.workspace import objects, report
+from allranks.workspace import snapshot as snapshots
+from allranks.workspace.model import Archive, GitRevision
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from allranks.workspace.model import Snapshot
+
+_API_BYTES_MAX = 1 << 20  # of all data of a ConfigMap, as the API server counts
+
+
+@pytest.fixture
+def snapshot(tmp_path: Path) -> Snapshot:
+    """A folder that takes three ConfigMaps, with the largest difference to its commit."""
+    source = random.Random(1)  # noqa: S311 - contents that do not compress
+    for number in range(5):
+        (tmp_path / f"{number}.bin").write_bytes(source.randbytes(500_000 + number))
+    diff = "".join(f"+{source.getrandbits(64):x}\n" for _ in range(2500))
+    revision = GitRevision("c" * 40, "study", is_dirty=True, diff=diff)
+    return dataclasses.replace(snapshots.take(tmp_path), revision=revision)
+
+
+def test_config_maps_hold_it_and_give_it_back(snapshot: Snapshot) -> None:
+    """Immutable, marked, none larger than the API takes; read in any order."""
+    archive = archives.pack(snapshot)
+    config_maps = objects.config_maps(snapshot, archive, "lab")
+    assert ["xz", 3] == [archive.compression, len(config_maps)]
+    assert objects.part_names(snapshot, archive) == [
+        config_map["metadata"]["name"] for config_map in config_maps
+    ]
+    for config_map in config_maps:
+        metadata = config_map["metadata"]
+        assert config_map["immutable"]
+        assert "lab" == metadata["namespace"]
+        assert snapshot.digest[7:19] == metadata["labels"][names.WORKSPACE]
+        data = config_map["binaryData"].values()
+        assert sum(len(base64.b64decode(value)) for value in data) <= _API_BYTES_MAX
+    kept, about = objects.read(config_maps[::-1])
+    assert archive == kept
+    assert snapshot.revision is not None
+    assert (snapshot.digest, "c" * 40, True) == (about["digest"], about["commit"], about["dirty"])
+    assert about["diff"] in {"", snapshot.revision.diff}
+    assert "namespace" not in objects.config_maps(snapshot, archive, "")[0]["metadata"]
+
+
+def _swap(config_maps: list[dict[str, Any]]) -> None:
+    data = config_maps[1]["binaryData"]
+    (key,) = data
+    data[key] = base64.b64encode(b"another").decode()
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda parts: parts.pop(),
+        lambda parts: parts.pop(0),
+        lambda parts: parts.clear(),
+        _swap,
+        lambda parts: parts[0]["metadata"].pop("annotations"),
+        lambda parts: parts[2].pop("binaryData"),
+        lambda parts: parts[1]["binaryData"].update(dict.fromkeys(parts[1]["binaryData"], "%%%")),
+    ],
+    ids=["last", "first", "all", "swapped", "unmarked", "no data", "no base64"],
+)
+def test_what_is_not_whole_is_said(
+    snapshot: Snapshot, spoil: Callable[[list[dict[str, Any]]], object]
+) -> None:
+    """A missing, a foreign or a broken part is an error in words, never half of the code."""
+    config_maps = json.loads(
+        json.dumps(objects.config_maps(snapshot, archives.pack(snapshot), "lab"))
+    )
+    spoil(config_maps)
+    with pytest.raises(RunError, match=r"the (snapshot|archive) of the workspace"):
+        objects.read(config_maps)
+
+
+def _archive(size: int) -> Archive:
+    return Archive(bytes(size), "xz", "sha256:" + "0" * 64)
+
+
+_ONE, _ALL = archives.PART_BYTES, archives.PART_BYTES * archives.PARTS_MAX
+
+
+@pytest.mark.parametrize(
+    ("size", "settings", "via", "parts"),
+    [
+        (1, {}, "configMap", 1),
+        (_ONE, {}, "configMap", 1),
+        (_ONE + 1, {"registry": "r.example.com/x"}, "configMap", 2),
+        (_ALL, {}, "configMap", 8),
+        (_ALL + 1, {"registry": "r.example.com/x", "claim": "code"}, "image", 0),
+        (_ALL + 1, {"claim": "code"}, "pvc", 0),
+        (1, {"via": "image", "registry": "r.example.com/x"}, "image", 0),
+        (1, {"via": "pvc", "claim": "code"}, "pvc", 0),
+    ],
+)
+def test_the_smallest_way_that_holds_it_is_chosen(
+    size: int, settings: dict[str, str], via: str, parts: int
+) -> None:
+    """ConfigMaps, else the registry, else the claim; `workspace.via` decides where it is set."""
+    way = report.way(_archive(size), **{"via": "", "registry": "", **settings})
+    assert (via, parts) == (way.via, way.parts)
+    assert way.reason
+
+
+@pytest.mark.parametrize(
+    ("size", "settings", "words"),
+    [
+        (_ALL + 1, {}, "8 ConfigMaps hold at most"),
+        (_ALL + 1, {"via": "configMap", "registry": "r.example.com/x"}, "8 ConfigMaps hold"),
+        (1, {"via": "image"}, "image needs a registry"),
+        (1, {"via": "pvc"}, "pvc needs a claim"),
+        (1, {"via": "mail"}, "mail is no way"),
+    ],
+)
+def test_what_no_way_holds_is_refused(size: int, settings: dict[str, str], words: str) -> None:
+    """With what is missing, or what could be left out."""
+    with pytest.raises(InputError, match=words) as error:
+        report.way(_archive(size), **{"via": "", "registry": "", **settings})
+    assert error.value.problem.hint
+
+
+def test_the_ten_largest_are_named_where_it_is_too_large(tmp_path: Path) -> None:
+    """Largest first, so that a person sees what to exclude."""
+    for number in range(12):
+        (tmp_path / f"{number:02}.bin").write_bytes(bytes(100 + number))
+    taken = snapshots.take(tmp_path)
+    with pytest.raises(InputError) as error:
+        report.way(_archive(_ALL + 1), via="", registry="", snapshot=taken)
+    message = error.value.problem.message
+    assert "11.bin (111 bytes), 10.bin (110 bytes)" in message
+    assert "02.bin (102 bytes)" in message
+    assert "01.bin" not in message
+
+
+def test_the_report_lists_what_goes_and_what_stays_out(tmp_path: Path) -> None:
+    """Counts, sizes, the largest files and folders, and each rule with its paths."""
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src/a.py").write_text("x" * 30)
+    (tmp_path / "train.py").write_text("x" * 20)
+    (tmp_path / "link").symlink_to("train.py")
+    (tmp_path / "__pycache__").mkdir()
+    taken = snapshots.take(tmp_path)
+    shown = report.report(taken, archives.pack(taken), via="", registry="")
+    assert (2, 1, 1, 50) == (shown.files, shown.folders, shown.links, shown.size)
+    assert ["src/a.py", "train.py"] == [file.path for file in shown.largest_files]
+    assert [("src/", 30, 1)] == [
+        (folder.path, folder.size, folder.files) for folder in shown.largest_folders
+    ]
+    assert {"default __pycache__/": ("__pycache__/",)} == shown.excluded
+
+
+def test_the_values_name_where_it_is(snapshot: Snapshot) -> None:
+    """What is not set is left out."""
+    archive = archives.pack(snapshot)
+    written = objects.values(snapshot, archive)["workspace"]["snapshot"]
+    assert {
+        "digest": snapshot.digest,
+        "archiveDigest": archive.digest,
+        "compression": "xz",
+        "via": "configMap",
+        "configMaps": objects.part_names(snapshot, archive),
+    }.items() <= written.items()
+    assert all(written.values())

@@ -1,0 +1,122 @@
+"""What must not be sent unless it is named: keys and tokens, and not code that deals with them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from allranks.errors import InvalidValues
+from allranks.workspace import snapshot as snapshots
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# Made here and not written down, so that nobody who looks for tokens finds these.
+_DRAWN = "q7Zt2LwX9cVb4NmK8sRd3FgH6jPy1TeU5aQo0WiS7xCzB2vM4kLnE9rYuDpGhJf"
+_KEY_HEAD = "-----BEGIN {} PRIVATE KEY-----"
+_BASE64 = "MIIEpAIBAAKCAQEA7bq98TqLr0ck4Z1yXn5GmVfEw2sUoJdKtPhR3iCgYxQvW6aB"
+_HEX = "9f2c4b7e1d8a3f605b9c2e7d4a1f8b3c6e0d5a92"
+
+
+def _refused(folder: Path) -> dict[str, str]:
+    with pytest.raises(InvalidValues) as error:
+        snapshots.take(folder)
+    problems = error.value.problems
+    assert all("--include" in problem.hint for problem in problems)
+    return {problem.path: problem.message for problem in problems}
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "rule"),
+    [
+        (".env", "A=1", "environment variables (.env)"),
+        (".env.production", "A=1", "environment variables (.env)"),
+        ("deploy/id_ed25519", "x", "a private key of SSH"),
+        ("server.pem", _KEY_HEAD.format("RSA") + "\n" + _BASE64, "a private key"),
+        ("tls.key", "x", "a private key"),
+        (".netrc", "machine a", "a file of logins"),
+        (".aws/credentials", "[default]", "credentials"),
+        ("kaggle.json", "{}", "credentials of Kaggle"),
+        (".docker/config.json", "{}", "logins of container registries"),
+    ],
+)
+def test_files_that_are_secrets_by_name(tmp_path: Path, path: str, text: str, rule: str) -> None:
+    """The message names the file and the rule."""
+    (tmp_path / "train.py").write_text("")
+    (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / path).write_text(text)
+    (message,) = _refused(tmp_path).values()
+    assert rule in message
+
+
+@pytest.mark.parametrize(
+    ("begin", "length", "rule"),
+    [
+        ("hf_", 34, "Hugging Face"),
+        ("ghp_", 36, "GitHub"),
+        ("sk-", 48, "an API key"),
+        ("AIza", 35, "Google"),
+        ("npm_", 36, "npm"),
+    ],
+)
+def test_tokens_by_their_shape(tmp_path: Path, begin: str, length: int, rule: str) -> None:
+    """The message names the file, the line and the rule, and never the token."""
+    token = begin + _DRAWN[:length]
+    (tmp_path / "train.py").write_text(f"import os\nTOKEN = '{token}'\n")
+    refused = _refused(tmp_path)
+    assert ["train.py:2"] == list(refused)
+    assert rule in refused["train.py:2"]
+    assert token not in str(refused)
+
+
+def test_a_kubeconfig_with_users_is_one(tmp_path: Path) -> None:
+    """Whatever it is called: it says what it is."""
+    (tmp_path / "cluster.yaml").write_text(
+        "apiVersion: v1\nkind: Config\nclusters: []\nusers:\n- name: me\n  user:\n"
+        f"    token: {_DRAWN[:40]}\n"
+    )
+    assert "kubeconfig" in "".join(_refused(tmp_path).values())
+
+
+def test_a_key_of_a_service_account_is_one(tmp_path: Path) -> None:
+    """A JSON with a private key in it."""
+    key = _KEY_HEAD.format("").replace("  ", " ") + "\\n" + _BASE64 + "\\n"
+    (tmp_path / "robot.json").write_text(
+        '{"type": "service_account", "private_key": "' + key + '"}'
+    )
+    assert _refused(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("README.md", "Set HF_TOKEN=hf_xxx, or ghp_your_token_here."),
+        ("key.py", "KEY = 'id_rsa'"),
+        ("id_rsa.pub", "ssh-rsa AAAA me@here"),
+        (".env.example", "HF_TOKEN="),
+        ("config.yaml", "kind: Config\nmodel: small\n"),
+        ("tests/fixture.json", '{"type": "account", "key": "value"}'),
+        ("load.py", "if '-----BEGIN RSA PRIVATE KEY-----' in text: raise ValueError"),
+        ("ca.pem", "-----BEGIN CERTIFICATE-----\n" + _BASE64),
+        ("hash.txt", _HEX),
+        ("example.py", "TOKEN = 'hf_" + "0123456789" * 3 + "0123'"),
+        ("sk.py", "sk-learn and sk-image are packages"),
+        ("empty.key", ""),
+    ],
+)
+def test_ordinary_files_go(tmp_path: Path, path: str, text: str) -> None:
+    """Code, documents and examples that only speak of keys are no secrets."""
+    (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / path).write_text(text)
+    (tmp_path / "train.py").write_text("")
+    assert path in {entry.path for entry in snapshots.take(tmp_path).entries}
+
+
+def test_a_named_secret_goes_alone(tmp_path: Path) -> None:
+    """`--include` sends the file that it names, and refuses the one beside it."""
+    (tmp_path / ".env").write_text("A=1")
+    (tmp_path / "other.key").write_text("x")
+    with pytest.raises(InvalidValues) as error:
+        snapshots.take(tmp_path, include=[".env"])
+    assert ["other.key"] == [problem.path for problem in error.value.problems]
