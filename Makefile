@@ -153,7 +153,7 @@ bench-operator: setup-test kube-programs ## the operator: plan to pods, reaction
 bench-submit: setup-test kube-image ## seconds to the first step of a submitted folder, beside code in the image
 	@$(BIN)/python -m tests.bench.submit
 bench-workspace: setup-test ## a snapshot of 1,000 files and 5 MiB
-	@$(BIN)/python tests/bench/workspace.py
+	@$(BIN)/python -m tests.bench.workspace
 bench-sweep: setup-test kube-programs ## sweeps: a grid, 1,000 releases, memory, a search (ten minutes)
 	@$(BIN)/python -m tests.bench.sweep
 blame: setup-test ## is the rank that failed first the one that is named: 12 situations, 50 times each (half an hour)

@@ -1,8 +1,8 @@
 """How long a snapshot of a workspace takes: 1,000 files and 5 MiB, in a repository of git.
 
-    make bench-workspace    or    python tests/bench/workspace.py [--runs N]
+    make bench-workspace    or    .venv/bin/python -m tests.bench.workspace [--runs N]
 
-Take: what goes, its digests, git's rules and the commit; that is all that an unchanged folder costs.
+Take: what goes, its digests, git's rules, the commit; an unchanged folder costs no more than that.
 Pack: the archive. The best of all runs counts, so that a busy machine does not speak for the code.
 The exit code is 1 where a goal is missed.
 """
