@@ -53,18 +53,41 @@ class PatternFile:
 
     def match_text(self, text: str) -> tuple[bool, Pattern] | None:
         """The same of a path as this file has it: with a slash at its end where it is a folder."""
+        letters = _letters(text)
         for line in reversed(self.lines):
-            match = line.regex.match(text)
+            match = line.regex.search(letters)
             if match is None:
                 continue
             # A rule for a folder fits all that is below it, too; that was decided at the folder.
             # One for what is below a folder, `a/**`, is made to fit the folder itself.
             has_group = _FOLDER_GROUP in line.regex.groupindex
             slash = match.start(_FOLDER_GROUP) if has_group else -1
-            is_itself = not has_group and match.group().endswith("/") and match.end() == len(text)
-            if slash in (-1, len(text) - 1) and not is_itself:
+            is_itself = (
+                not has_group and match.group().endswith("/") and match.end() == len(letters)
+            )
+            if slash in {-1, len(letters) - 1} and not is_itself:
                 return line.is_excluding, line.pattern
         return None
+
+
+def _letters(text: str) -> str:
+    """A text with a letter for each of its bytes, because git's `?` stands for a byte.
+
+    Bytes above 127 become surrogates: none of those is a space, which pathspec would strip.
+    """
+    return os.fsencode(text).decode("ascii", "surrogateescape")
+
+
+def _below(pattern: str) -> str:
+    """A pattern for all folders below another, `a/**/`, as pathspec reads it right.
+
+    It takes `a/**/` for `a/` itself, and `*/` for the folders at the top alone.
+    """
+    mark, pattern = ("!", pattern[1:]) if pattern.startswith("!") else ("", pattern)
+    kept = pattern.rstrip(" ")
+    if kept in {"*/", "**/"}:
+        return f"{mark}**/?*/"
+    return f"{mark}{kept[:-1]}/?*/" if kept.endswith("/**/") else mark + pattern
 
 
 def read(path: Path, *, name: str, base: str = "", lead: str = "") -> PatternFile:
@@ -97,7 +120,7 @@ def read(path: Path, *, name: str, base: str = "", lead: str = "") -> PatternFil
     for number, line in enumerate(os.fsdecode(data.removeprefix(b"\xef\xbb\xbf")).split("\n"), 1):
         text = line.removesuffix("\r")
         try:
-            pattern = GitIgnoreSpecPattern(text)
+            pattern = GitIgnoreSpecPattern(_below(_letters(text)))
         except ValueError:
             continue  # git, too, lets such a line match nothing
         if pattern.regex is not None and pattern.include is not None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from allranks.workspace import snapshot as snapshots
 
-_NAMES = ["a", "b.pt", "data", "src", "x.py", "log", "out"]
+_NAMES = ["a", "b.pt", "data", "src", "x.py", "log", "out", "é", "dà"]
 _PATHS = st.lists(st.sampled_from(_NAMES), min_size=1, max_size=4).map("/".join)
 _PATTERNS = st.one_of(
     st.sampled_from(
@@ -23,6 +23,7 @@ _PATTERNS = st.one_of(
     st.sampled_from(
         ["# data", r"\!x", "*", "!src/", "!src", "l?g", "[ab]*", " ", "x.py  ", "/*/a"]
     ),
+    st.sampled_from(["?", "[!a]", "?à", "d??", "*/", "**/", "a/**/", "!*/", "src/**/ "]),
     st.builds(
         "{}{}{}".format, st.sampled_from(["", "!", "/"]), _PATHS, st.sampled_from(["", "/", "/*"])
     ),
@@ -56,6 +57,9 @@ def _files(folder: Path) -> set[str]:
 
 @settings(max_examples=80, suppress_health_check=[HealthCheck.too_slow])
 @given(paths=st.lists(_PATHS, min_size=1, max_size=12), rules=_RULES)
+@example(paths=["é/x.py", "dà/a"], rules={"": ["?", "d?à", "dà"]})
+@example(paths=["src/a/x.py", "a/src/log/x.py"], rules={"": ["a/**/"]})
+@example(paths=["src/a/x.py"], rules={"": ["*/", "!src/"]})
 @example(paths=["src/a/x.py", "src/b.pt"], rules={"": ["src/*", "!src/a"], "src/": ["*.pt"]})
 def test_what_git_would_not_add_stays_out(paths: list[str], rules: dict[str, list[str]]) -> None:
     """In a repository, and outside of git with the same files, it is what git itself says."""
