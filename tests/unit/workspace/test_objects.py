@@ -182,7 +182,7 @@ def test_the_values_name_where_it_is(snapshot: Snapshot) -> None:
 
 
 def test_what_gzip_does_not_fit_into_config_maps_is_packed_by_xz() -> None:
-    """Gzip does not see that a large block comes again; xz does."""
+    """gzip does not see that a large block comes again; xz does."""
     block = random.Random(1).randbytes(4 << 20)  # noqa: S311 - contents that do not compress
     packed, compression = archives.compress([block, block])
     assert "xz" == compression
