@@ -23,7 +23,7 @@ def _text(repo: Path, *charts: str) -> str:
 
 def test_strings_are_those_of_names(repo: Path) -> None:
     """The charts' labels and annotations are those in allranks.names, and no other is made up."""
-    text = _text(repo, "library", *names.WORKLOADS)
+    text = _text(repo, "library", "queue", *names.WORKLOADS)
     strings = {value for key, value in vars(names).items() if key.isupper() and type(value) is str}
     used = set(re.findall(r'"(allranks\.dev/[a-z-]+)"', text))
     used |= {f"{names.DOMAIN}/{key}" for key in ("scheduling", "placement", "fabric")}
@@ -59,7 +59,7 @@ def test_versions_agree(repo: Path) -> None:
     """The charts, the library and the Python package are released together."""
     about = {
         name: yaml.safe_load((repo / f"charts/{name}/Chart.yaml").read_text())
-        for name in ("library", *names.WORKLOADS)
+        for name in ("library", "queue", *names.WORKLOADS)
     }
     versions = {chart["version"] for chart in about.values()}
     for name in names.WORKLOADS:

@@ -130,7 +130,9 @@ def test_the_command_starts_in_the_workspace(able: Image) -> None:
     assert (able.code / "a b/up").read_text() == "print(1)"
     assert os.access(able.code / "run.sh", os.X_OK)
     assert not os.access(able.code / "train.py", os.X_OK) or os.geteuid() == 0
-    assert {"code", "digest"} == _names(able.root / "state")
+    # By Python it is also known what was sent, so that newer code can take its place.
+    by_python = {"entries"} if (able.root / "bin/python3").exists() else set()
+    assert {"code", "digest"} | by_python == _names(able.root / "state")
 
 
 def test_setup_runs_in_the_workspace(able: Image) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -428,6 +429,10 @@ def test_the_node_is_out_of_reach(
     assert bool(expected) == bool(message)
 
 
+def _is_refused(where: Team, pod: dict[str, Any], expected: bool) -> bool:
+    return expected == bool(where.refusal("pods", pod))
+
+
 def test_what_is_allowed_passes(elastic_cluster: Cluster, helm4: Any) -> None:
     """Each of the three, where the queue says so; the two others still hold."""
     cases: dict[str, dict[str, Any]] = {
@@ -443,10 +448,7 @@ def test_what_is_allowed_passes(elastic_cluster: Cluster, helm4: Any) -> None:
             for rule, fields in cases.items():
                 pod = manifest("pods", pod_spec(**fields))
                 expected = rule != allowed
-                until(
-                    lambda pod=pod, expected=expected: bool(where.refusal("pods", pod)) == expected,
-                    f"{rule} with {allowed}",
-                )
+                until(partial(_is_refused, where, pod, expected), f"{rule} with {allowed}")
         _uninstall(where, helm4)
 
 

@@ -118,12 +118,17 @@ def _write_files(run: Run) -> dict[str, str]:
     subprocess.run((*command, "-out", run.folder / "sa.key"), check=True, capture_output=True)
     tokens = {user: secrets.token_hex(16) for user in (ADMIN, GUEST, *_COMPONENTS)}
     lines = [
-        f'{token},{user},{user},"{"" if user == GUEST else _MASTERS}"\n'
+        f'{token},{_user_name(user)},{user},"{"" if user == GUEST else _MASTERS}"\n'
         for user, token in tokens.items()
     ]
     (run.folder / "tokens.csv").write_text("".join(lines), encoding="utf-8")
     (run.folder / "audit.json").write_text(json.dumps(_AUDIT), encoding="utf-8")
     return tokens
+
+
+def _user_name(user: str) -> str:
+    """What the API server calls a user: its own controllers as in every cluster."""
+    return f"system:{user}" if user == "kube-controller-manager" else user
 
 
 def _start_etcd(run: Run, processes: Processes, client: str) -> None:

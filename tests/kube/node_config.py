@@ -28,6 +28,8 @@ def containerd(folder: Path, programs: Path) -> str:
         "grpc": {"address": SOCKET},
         f"{cri}.images'": {"snapshotter": "overlayfs", "discard_unpacked_layers": True},
         f"{cri}.images'.pinned_images": {"sandbox": image_recipe.PAUSE},
+        # Read at each pull: `registry` writes there where a registry of a test is.
+        f"{cri}.images'.registry": {"config_path": str(folder / "certs.d")},
         # Containers of high priority ask for a lower score than containerd itself has, which takes
         # a capability that containers and small virtual machines often lack.
         f"{cri}.runtime'": {"restrict_oom_score_adj": True},

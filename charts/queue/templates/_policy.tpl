@@ -222,7 +222,7 @@ validations:
     || variables.oldcontainers.exists(olds, olds.exists(old, old.?image.orValue('') == image))))
   messageExpression: >-
     'image.repository: ' + variables.containers.map(cs, cs.map(c, c.?image.orValue('')).filter(image, !({{ $allowed }})))
-    .filter(images, size(images) > 0)[0][0] + ' is none of the images that queue {{ $queue }} allows (rules.images): {{ join ", " . }}'
+    .filter(images, size(images) > 0)[0][0] + ' is none of the images that queue {{ $queue }} allows (rules.images): {{ include "queue.policy.some" . }}'
 {{- end }}
 {{- with .Values.rules.priorityClasses }}
 {{- $in := include "queue.policy.strings" (concat (list "") .) }}
@@ -231,13 +231,13 @@ validations:
     || variables.oldpods.exists(old, old.spec.?priorityClassName.orValue('') == pod.spec.?priorityClassName.orValue('')))
   messageExpression: >-
     'scheduling.priorityClassName: ' + variables.pods.map(pod, pod.spec.?priorityClassName.orValue('')).filter(name, !(name in {{ $in }}))[0]
-    + ' is none of the classes that queue {{ $queue }} allows (rules.priorityClasses): {{ join ", " . }}'
+    + ' is none of the classes that queue {{ $queue }} allows (rules.priorityClasses): {{ include "queue.policy.some" . }}'
 - expression: >-
     ['kueue.x-k8s.io/priority-class', 'priorityClassName'].all(label, variables.it.?metadata.labels[label].orValue('') in {{ $in }}
     || variables.it.?metadata.labels[label].orValue('') == variables.oldit.?metadata.labels[label].orValue(''))
   messageExpression: >-
     'scheduling.priorityClassName: ' + ['kueue.x-k8s.io/priority-class', 'priorityClassName'].map(label, variables.it.?metadata.labels[label].orValue(''))
-    .filter(name, !(name in {{ $in }}))[0] + ' is none of the classes that queue {{ $queue }} allows (rules.priorityClasses): {{ join ", " . }}'
+    .filter(name, !(name in {{ $in }}))[0] + ' is none of the classes that queue {{ $queue }} allows (rules.priorityClasses): {{ include "queue.policy.some" . }}'
 {{- end }}
 {{- with .Values.rules.workloads }}
 - expression: >-
@@ -245,8 +245,19 @@ validations:
     && variables.workload == variables.oldit.?metadata.labels['allranks.dev/workload'].orValue('')
   messageExpression: >-
     'workload: ' + (variables.workload == '' ? 'a ' + request.kind.kind + ' that has no label allranks.dev/workload' : variables.workload)
-    + ' is none that queue {{ $queue }} allows (rules.workloads): {{ join ", " . }}'
+    + ' is none that queue {{ $queue }} allows (rules.workloads): {{ include "queue.policy.some" . }}'
 {{- end }}
+{{- end -}}
+
+{{/* The first of some strings, and how many more there are: the API server drops a message of more
+     than 5 KiB, and shows the expression in its place. */}}
+{{- define "queue.policy.some" -}}
+{{- $most := 5 -}}
+{{- if le (len .) $most -}}
+{{- join ", " . -}}
+{{- else -}}
+{{- printf "%s and %d more" (slice . 0 $most | join ", ") (sub (len .) $most) -}}
+{{- end -}}
 {{- end -}}
 
 {{/* Whether the image `image` is allowed, in CEL; takes rules.images. Names cost less than patterns. */}}

@@ -1,6 +1,6 @@
 {{/*
 What the team may do in its namespace: submit, watch, sync and delete jobs. These are all the rights that the
-chart grants; a test has an account with them do all of it, and without each in turn fail.
+chart grants. A Role or RoleBinding is not among them.
 */}}
 
 {{/* Takes the root context. */}}

@@ -132,7 +132,7 @@ class ClusterCode:
 
     def _of(self, values: Mapping[str, Any]) -> list[Manifest]:
         digest = digest_of(values)
-        if not digest or text(values, "workspace", "snapshot", "via") != "configMap":
+        if not digest or text(values, "workspace", "snapshot", "via") not in {"", "configMap"}:
             return []  # an image or a file of a claim stays where it is
         if digest not in self._parts:
             parts = kept(digest, self._namespace)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 DIFF_BYTES_MAX = 48 << 10
 _DIFF_PLAIN_MAX = 16 << 20
 _GZIP = 31
+_DIGITS_MAX = 3  # of the number of a piece
 _COMPRESSIONS: dict[str, Compression] = {"gzip": "gzip", "xz": "xz"}
 
 
@@ -161,7 +162,7 @@ def _annotations(config_map: Manifest) -> dict[str, Any]:
 
 def _part(config_map: Manifest) -> tuple[int, int]:
     number, _, count = str(_annotations(config_map).get(names.WORKSPACE_PART)).partition("/")
-    if not (number.isdecimal() and count.isdecimal()):
+    if not all(text.isdecimal() and len(text) <= _DIGITS_MAX for text in (number, count)):
         raise _broken("has a piece without its number", config_map)
     return int(number), int(count)
 
@@ -215,7 +216,7 @@ def values(
         claim: the PersistentVolumeClaim that holds it.
         path: the folder in that claim.
     """
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "digest": snapshot.digest,
         "archiveDigest": archive.digest,
         "compression": archive.compression,
@@ -225,4 +226,4 @@ def values(
         "claim": claim,
         "path": path,
     }
-    return {"workspace": {"snapshot": {key: value for key, value in told.items() if value}}}
+    return {"workspace": {"snapshot": {key: value for key, value in fields.items() if value}}}

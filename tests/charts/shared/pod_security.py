@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 _VOLUMES = {"configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim"}
-_VOLUMES |= {"projected", "secret"}
+_VOLUMES |= {"image", "projected", "secret"}
 
 
 def violations(spec: dict[str, Any]) -> set[str]:

@@ -42,7 +42,7 @@ class Box:
         }
         job = manifests.job(pod=pod, labels={"team": "blue"})
         self.release = expand([job, *documents], name="train", namespace="lab")
-        self.folders = Folders(tmp_path / "pod", tmp_path / "claims")
+        self.folders = Folders(tmp_path / "pod", tmp_path / "claims", tmp_path / "configmaps")
         self.pod = PlacedPod(self.release.pods[0], "uid", "127.9.9.9")
 
     def mounts(self, container: int = 0) -> Mounts:

@@ -32,7 +32,7 @@ def snapshot(tmp_path: Path) -> Snapshot:
     source = random.Random(1)  # noqa: S311 - contents that do not compress
     for number in range(5):
         (tmp_path / f"{number}.bin").write_bytes(source.randbytes(500_000 + number))
-    diff = "".join(f"+{source.getrandbits(64):x}\n" for _ in range(2500))
+    diff = "".join(f"+{source.getrandbits(64):x}\n" for _ in range(2000))
     revision = GitRevision("c" * 40, "study", is_dirty=True, diff=diff)
     return dataclasses.replace(snapshots.take(tmp_path), revision=revision)
 
@@ -56,8 +56,11 @@ def test_config_maps_hold_it_and_give_it_back(snapshot: Snapshot) -> None:
     assert archive == kept
     assert snapshot.revision is not None
     assert (snapshot.digest, "c" * 40, True) == (about["digest"], about["commit"], about["dirty"])
-    assert about["diff"] in {"", snapshot.revision.diff}
+    assert snapshot.revision.diff == about["diff"]
     assert "namespace" not in objects.config_maps(snapshot, archive, "")[0]["metadata"]
+
+
+_ENDLESS = "0/" + "9" * 5000  # more digits than Python takes for a number
 
 
 def _swap(config_maps: list[dict[str, Any]]) -> None:
@@ -74,10 +77,11 @@ def _swap(config_maps: list[dict[str, Any]]) -> None:
         lambda parts: parts.clear(),
         _swap,
         lambda parts: parts[0]["metadata"].pop("annotations"),
+        lambda parts: parts[0]["metadata"]["annotations"].update({names.WORKSPACE_PART: _ENDLESS}),
         lambda parts: parts[2].pop("binaryData"),
         lambda parts: parts[1]["binaryData"].update(dict.fromkeys(parts[1]["binaryData"], "%%%")),
     ],
-    ids=["last", "first", "all", "swapped", "unmarked", "no data", "no base64"],
+    ids=["last", "first", "all", "swapped", "unmarked", "endless", "no data", "no base64"],
 )
 def test_what_is_not_whole_is_said(
     snapshot: Snapshot, spoil: Callable[[list[dict[str, Any]]], object]
@@ -167,6 +171,17 @@ def test_the_report_lists_what_goes_and_what_stays_out(tmp_path: Path) -> None:
     assert {"default __pycache__/": ("__pycache__/",)} == shown.excluded
 
 
+def test_a_difference_that_is_too_long_is_left_out_whole(snapshot: Snapshot) -> None:
+    """Half of a difference would mislead: the code goes, and the commit, and no difference."""
+    source = random.Random(2)  # noqa: S311 - contents that do not compress
+    diff = "".join(f"+{source.getrandbits(64):x}\n" for _ in range(9000))
+    revision = GitRevision("c" * 40, "study", is_dirty=True, diff=diff)
+    longer = dataclasses.replace(snapshot, revision=revision)
+    archive = archives.pack(longer)
+    kept, about = objects.read(objects.config_maps(longer, archive, "lab"))
+    assert (archive, "", True) == (kept, about["diff"], about["dirty"])
+
+
 def test_the_values_name_where_it_is(snapshot: Snapshot) -> None:
     """What is not set is left out."""
     archive = archives.pack(snapshot)
@@ -182,8 +197,8 @@ def test_the_values_name_where_it_is(snapshot: Snapshot) -> None:
 
 
 def test_what_gzip_does_not_fit_into_config_maps_is_packed_by_xz() -> None:
-    """gzip does not see that a large block comes again; xz does."""
-    block = random.Random(1).randbytes(4 << 20)  # noqa: S311 - contents that do not compress
-    packed, compression = archives.compress([block, block])
+    """A block that comes again is not seen by gzip, whose window is small; xz sees it."""
+    block = random.Random(1).randbytes(1 << 20)  # noqa: S311 - contents that do not compress
+    packed, compression = archives.compress([block] * 9)
     assert "xz" == compression
     assert len(packed) < _ALL

@@ -244,3 +244,59 @@ def test_the_commit_is_recorded(tmp_path: Path) -> None:
     assert dirty is not None
     assert dirty.is_dirty
     assert "-1\n+2\n" in dirty.diff
+
+
+def test_a_secret_that_stays_out_is_in_no_difference(tmp_path: Path) -> None:
+    """A tracked file that is excluded, and a token that was committed and is gone, are not told."""
+    git = ["git", "-C", tmp_path, "-c", "user.name=a", "-c", "user.email=a@b.c"]
+    token = "ghp_" + "q7Zt2LwX9cVb4NmK8sRd3FgH6jPy1TeU5aQo"
+    (tmp_path / "train.py").write_text(f"TOKEN = '{token}'\n")
+    (tmp_path / "plans.txt").write_text("nobody knows\n")
+    for words in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "x"]):
+        subprocess.run([*git, *words], check=True)
+    (tmp_path / "train.py").write_text("TOKEN = None\n")
+    (tmp_path / "plans.txt").write_text("somebody knows\n")
+    (tmp_path / ".allranksignore").write_text("plans.txt\n")
+    revision = snapshots.take(tmp_path).revision
+    assert revision is not None
+    assert (True, "") == (revision.is_dirty, revision.diff)
+    (tmp_path / "train.py").write_text(f"TOKEN = '{token}'\n")
+    revision = snapshots.take(tmp_path, include=["train.py"]).revision
+    assert revision is not None
+    assert "knows" not in revision.diff
+
+
+def test_a_folder_that_stays_out_is_not_looked_into(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A data set beside the code costs nothing."""
+    (tmp_path / ".gitignore").write_text("data/\n")
+    (tmp_path / "data/deep").mkdir(parents=True)
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src/train.py").write_text("")
+    looked: list[str] = []
+    scandir = os.scandir
+
+    def scan(path: Path) -> object:
+        looked.append(Path(path).relative_to(tmp_path).as_posix())
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", scan)
+    snapshots.take(tmp_path)
+    assert [".", "src"] == sorted(looked)
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("../out", "is not in the workspace"),
+        (".", "is the whole workspace"),
+        ("no", "is not there"),
+    ],
+)
+def test_a_named_path_must_be_one_of_the_workspace(tmp_path: Path, path: str, words: str) -> None:
+    """`--include` names something inside that is there."""
+    (tmp_path / "train.py").write_text("")
+    with pytest.raises(InputError, match=words) as error:
+        snapshots.take(tmp_path, include=[path])
+    assert "--include" == error.value.problem.path

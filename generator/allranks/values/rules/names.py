@@ -154,6 +154,15 @@ def _account(view: View) -> Iterator[Finding]:
         )
 
 
+def _queue_revision(view: View) -> Iterator[Finding]:
+    if view["queueRef.revision"] and not view["queueRef.name"]:
+        yield Finding(
+            path("queueRef.name"),
+            "empty, and a revision is given",
+            "name the queue that has it, or leave both out",
+        )
+
+
 def _network_policy(view: View) -> Iterator[Finding]:
     enabled = view["networkPolicy.enabled"]
     if view["networkPolicy.from"] and not enabled:
@@ -208,6 +217,12 @@ RULES = (
         "`serviceAccount.annotations` need `serviceAccount.create`.",
         ("serviceAccount",),
         _account,
+    ),
+    Rule(
+        "queue-revision",
+        "`queueRef.revision` comes with `queueRef.name`.",
+        ("queueRef",),
+        _queue_revision,
     ),
     Rule(
         "network-policy",
