@@ -50,8 +50,13 @@ def config_maps(snapshot: Snapshot, archive: Archive, namespace: str) -> list[Ma
 
 
 def part_names(snapshot: Snapshot, archive: Archive) -> list[str]:
-    """The names of these ConfigMaps: `ws-DIGEST12-PART`, from 0."""
-    return [f"{snapshot.name}-{number}" for number in range(len(archives.parts(archive)))]
+    """The names of these ConfigMaps: `ws-DIGEST12-ARCHIVE6-PART`, from 0.
+
+    The archive is part of them: another zlib makes other bytes of the same snapshot, and what a pod
+    checks is the archive's digest.
+    """
+    packed = archive.digest.removeprefix("sha256:")[:6]
+    return [f"{snapshot.name}-{packed}-{number}" for number in range(len(archives.parts(archive)))]
 
 
 def record(snapshot: Snapshot) -> dict[str, str]:
