@@ -152,7 +152,7 @@ _KINDS = {"secret": "Secret", "configmap": "ConfigMap"}
 NO_REASON = ": it cannot be pulled"
 _PULLING = "Failed to pull image"
 # A part of a workspace's snapshot; who sends the same folder again makes it anew.
-_SNAPSHOT = re.compile(rf"{names.WORKSPACE_PREFIX}[0-9a-f]{{12}}-[0-9]+")
+_SNAPSHOT = re.compile(rf"{names.WORKSPACE_PREFIX}[0-9a-f]{{12}}-[0-9a-f]{{6}}-[0-9]+")
 _CODE_IS_GONE = ": the code that was sent was deleted; submit the same folder again"
 _BACK_OFF = re.compile(r'^Back-off pulling image "[^"]*"(?:: )?')
 
