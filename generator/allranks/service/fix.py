@@ -120,9 +120,8 @@ def plan(
     Raises:
         InputError: a source cannot be read, or is not YAML.
     """
-    known = sources.contents
     read = {
-        name: known[name] if name in known else files.read(name)
+        name: sources.contents[name] if name in sources.contents else files.read(name)
         for name in dict.fromkeys(sources.files)
     }
     contents = dict(read)

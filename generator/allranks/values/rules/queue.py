@@ -131,9 +131,9 @@ def _gpus(queue: Queue, view: View) -> Iterator[Finding]:
 def _nodes(queue: Queue, view: View) -> Iterator[Finding]:
     limit, pods = queue.rules.max_nodes_per_job, total_pods(view)
     if limit and pods > limit:
-        given = next((key for key in ("nodes", "gpus") if view[key]), "nodes")
+        size_key = next((key for key in ("nodes", "gpus") if view[key]), "nodes")
         yield Finding(
-            path(given),
+            path(size_key),
             f"{plural(pods, 'node')} are more than the {limit} that {queue.label} allows "
             "(rules.maxNodesPerJob)",
             f"use at most {plural(limit, 'node')}",
@@ -150,10 +150,10 @@ def _duration(queue: Queue, view: View) -> Iterator[Finding]:
         dotted = "podTemplate.spec.activeDeadlineSeconds"
         seconds = (view["podTemplate"].get("spec") or {}).get("activeDeadlineSeconds") or 0
     if not isinstance(seconds, int) or not 0 < seconds <= limit:
-        given = f"{seconds} seconds are" if seconds else "a job without an end is"
+        duration = f"{seconds} seconds are" if seconds else "a job without an end is"
         yield Finding(
             path(dotted),
-            f"{given} more than the {limit} that {queue.label} allows (rules.maxDurationSeconds)",
+            f"{duration} more than the {limit} that {queue.label} allows (rules.maxDurationSeconds)",
             f"set it to at most {limit}",
         )
 
