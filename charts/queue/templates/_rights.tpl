@@ -1,6 +1,7 @@
 {{/*
 What the team may do in its namespace: submit, watch, sync and delete jobs. These are all the rights that the
-chart grants. A Role or RoleBinding is not among them.
+chart grants, and tests/cluster/test_queue_rights.py holds them to what is used. A Role or
+RoleBinding is not among them.
 */}}
 
 {{/* Takes the root context. */}}
@@ -12,20 +13,20 @@ chart grants. A Role or RoleBinding is not among them.
   verbs: [get, list, create, update, patch, delete]
 # What a release is made of, and a workspace.
 - apiGroups: [""]
-  resources: [configmaps, services]
-  verbs: [get, list, watch, create, update, patch, delete]
-- apiGroups: [""]
-  resources: [persistentvolumeclaims, serviceaccounts]
-  verbs: [get, list, watch, create, patch, delete]
+  resources: [configmaps, services, persistentvolumeclaims, serviceaccounts]
+  verbs: [get, list, create, patch, delete]
 - apiGroups: [batch]
   resources: [jobs]
   verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [apps]
-  resources: [statefulsets, deployments]
+  resources: [statefulsets]
   verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [apps]
+  resources: [deployments]
+  verbs: [get, list, create, patch, delete]
 - apiGroups: [networking.k8s.io]
   resources: [networkpolicies]
-  verbs: [get, list, watch, create, patch, delete]
+  verbs: [get, list, create, patch, delete]
 - apiGroups: [allranks.dev]
   resources: [trainingruns]
   verbs: [get, list, watch, create, patch, delete]
@@ -42,7 +43,7 @@ chart grants. A Role or RoleBinding is not among them.
   resources: [pods/log]
   verbs: [get]
 - apiGroups: [""]
-  resources: [events]
+  resources: [events, resourcequotas]
   verbs: [list]
 # A sync reaches the launcher of each pod; a claim is filled through one.
 - apiGroups: [""]
