@@ -88,7 +88,7 @@ def restricted(
     namespaces: dict[str, str],
     request: pytest.FixtureRequest,
 ) -> Restricted:
-    """Renders as a person would, and has the server judge; of a sweep its first trial."""
+    """Renders as a person would, in a queue that lies beside; of a sweep its first trial."""
     monkeypatch.setenv(names.ENV_HELM, str(helm4.path))
     where = namespaces["restricted"]
     server = request.getfixturevalue("objects")
@@ -101,7 +101,9 @@ def restricted(
             text = driver.template(binary, "s-0", where, prepared.chart, values)
             text = postrender.process(text)
         else:
-            code = main.main(["render", "demo", "-f", str(file), "-n", where])
+            queue = file.with_name("queue.yaml")
+            words = ["-q", "demo", "--queue-file", str(queue)] if queue.is_file() else []
+            code = main.main(["render", "demo", "-f", str(file), "-n", where, *words])
             text, warnings = capfd.readouterr()
             assert 0 == code, warnings
         manifests: list[Manifest] = [manifest for manifest in load_all(text) if manifest]
