@@ -30,6 +30,7 @@ REFUSED = [
         "podTemplate.metadata.labels.job-name",
     ),
     ("no-hooks", "annotations: {helm.sh/hook: test}", 'annotations["helm.sh/hook"]'),
+    ("queue-revision", "queueRef: {revision: 9f86d081884c}", "queueRef.name"),
     ("network-policy", "networkPolicy: {from: [{podSelector: {}}]}", "networkPolicy.from"),
     (
         "network-policy",

@@ -153,7 +153,8 @@ def _duration(queue: Queue, view: View) -> Iterator[Finding]:
         duration = f"{seconds} seconds are" if seconds else "a job without an end is"
         yield Finding(
             path(dotted),
-            f"{duration} more than the {limit} that {queue.label} allows (rules.maxDurationSeconds)",
+            f"{duration} more than the {limit} that {queue.label} allows "
+            "(rules.maxDurationSeconds)",
             f"set it to at most {limit}",
         )
 
