@@ -157,8 +157,10 @@ def test_a_pull_and_its_back_off_are_one_trouble() -> None:
         ),
         (
             "FailedMount",
-            'MountVolume.SetUp failed for volume "code" : '
-            'configmap "ws-0123456789ab-fedcba-0" not found',
+            (
+                'MountVolume.SetUp failed for volume "code" : '
+                'configmap "ws-0123456789ab-fedcba-0" not found'
+            ),
             (
                 "ConfigMap ws-0123456789ab-fedcba-0 for its pod: the code that was sent was "
                 "deleted; submit the same folder again"
