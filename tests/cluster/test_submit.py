@@ -95,7 +95,7 @@ def test_a_folder_from_submit_to_delete(allranks: Program, code: Path, tmp_path:
     (code / "train.py").write_text("print('edited')\n", encoding="utf-8")
     shown = allranks.json("show", "first", "--code", tmp_path / "ran")
     assert ["python", "train.py", "--lr", "1e-5", "two words"] == shown["command"]
-    assert (part.rsplit("-", 1)[0], [part], "configMap") == (
+    assert (part.rsplit("-", 2)[0], [part], "configMap") == (
         f"ws-{shown['digest'][7:19]}",
         shown["parts"],
         shown["via"],
