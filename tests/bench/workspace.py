@@ -54,7 +54,7 @@ def main() -> int:
 def make_tree(folder: Path, seed: int) -> None:
     """Write files as research code has them; as compressible, and other ones for each seed."""
     source = random.Random(seed)  # noqa: S311 - no secrets, but the same files each time
-    words = [f"{source.getrandbits(40):x}" for _ in range(600)]
+    words = [f"{source.getrandbits(40):x}" for _ in range(150)]
     for number in range(FILES):
         path = folder / f"package_{number % 40}" / f"module_{number}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
