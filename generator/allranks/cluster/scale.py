@@ -35,6 +35,20 @@ class Controllers:
     elastic_jobs: tuple[Manifest, ...] = ()
 
     @property
+    def objects(self) -> tuple[Manifest, ...]:
+        """All of them, each with its kind, which a list of the API server does not repeat."""
+        kinds = (
+            ("batch/v1", "Job", self.jobs),
+            ("apps/v1", "StatefulSet", self.stateful_sets),
+            (names.ELASTIC_API_VERSION, names.ELASTIC_JOB, self.elastic_jobs),
+        )
+        return tuple(
+            {**manifest, "apiVersion": version, "kind": kind}
+            for version, kind, manifests in kinds
+            for manifest in manifests
+        )
+
+    @property
     def queue(self) -> str:
         """The Kueue queue that decides when the run resumes; "" where there is none."""
         for manifest in (*self.jobs, *self.stateful_sets, *self.elastic_jobs):

@@ -24,7 +24,7 @@ from allranks.k8s.fields import items, mapping, text
 from allranks.local import runs as local_runs
 from allranks.local.state import store
 from allranks.model.status import PodPhase
-from allranks.workspace import record
+from allranks.workspace import record, transport
 from allranks.workspace.model import Archive
 from allranks.workspace.sync import ARCHIVE, END, OFFER, Offer, Published
 
@@ -134,18 +134,7 @@ class ClusterRun:
             InputError: it takes no newer code.
             AllranksError: the cluster does not answer, or forbids it.
         """
-        run = scale.controllers(cluster, name, namespace)
-        kinds = (
-            ("batch/v1", "Job", run.jobs),
-            ("apps/v1", "StatefulSet", run.stateful_sets),
-            (names.ELASTIC_API_VERSION, names.ELASTIC_JOB, run.elastic_jobs),
-        )
-        # A list of the API server does not repeat the kind in each of its items.
-        objects = tuple(
-            {**manifest, "apiVersion": version, "kind": kind}
-            for version, kind, manifests in kinds
-            for manifest in manifests
-        )
+        objects = scale.controllers(cluster, name, namespace).objects
         return cls(cluster, namespace, name, objects, check_takes_code(name, objects))
 
     def pods(self) -> dict[str, ClusterPod]:
@@ -212,16 +201,7 @@ class ClusterRun:
         return {
             "name": self.name + _SUFFIX,
             "labels": {key: labels[key] for key in kept if key in labels},
-            "ownerReferences": [
-                {
-                    "apiVersion": manifest["apiVersion"],
-                    "kind": manifest["kind"],
-                    "name": text(manifest, "metadata", "name"),
-                    "uid": text(manifest, "metadata", "uid"),
-                    "blockOwnerDeletion": False,
-                }
-                for manifest in controllers
-            ],
+            "ownerReferences": [transport.owner(manifest) for manifest in controllers],
         }
 
 

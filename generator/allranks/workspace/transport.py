@@ -130,7 +130,7 @@ def own(
     Raises:
         AllranksError: the cluster does not answer, or forbids it.
     """
-    owners = [_owner(manifest) for manifest in controllers]
+    owners = [owner(manifest) for manifest in controllers]
     if not owners:
         return ()
     again = []
@@ -448,7 +448,7 @@ def _judge(cluster: KubeClient, namespace: str, metadata: Manifest, use: _Use) -
     alive = [
         owner for owner in owners if owner.get("kind") not in _PATHS or owner["uid"] in use.alive
     ]
-    users = [_owner(item) for item in use.by_digest.get(_digest(metadata), ())]
+    users = [owner(item) for item in use.by_digest.get(_digest(metadata), ())]
     listed = {owner["uid"] for owner in owners}
     missing = [user for user in users if user["uid"] not in listed]
     if missing:
@@ -481,7 +481,7 @@ def _version(path: str) -> str:
     return "/".join(path.split("/")[1:3])
 
 
-def _owner(manifest: Manifest) -> Manifest:
+def owner(manifest: Manifest) -> Manifest:
     """The entry of `ownerReferences` for a controller."""
     return {
         "apiVersion": manifest["apiVersion"],

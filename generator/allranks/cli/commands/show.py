@@ -286,10 +286,4 @@ def _cluster_objects(name: str, cluster_target: ClusterTarget) -> Sequence[Manif
         if release is None or not release.ours:
             raise
         return release.manifests
-    kinds = (
-        ("Job", run.jobs),
-        ("StatefulSet", run.stateful_sets),
-        (names.ELASTIC_JOB, run.elastic_jobs),
-    )
-    # A list of the API server does not repeat the kind in each of its items.
-    return [{**item, "kind": kind} for kind, items in kinds for item in items]
+    return run.objects
