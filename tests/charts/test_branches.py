@@ -113,6 +113,7 @@ _QUEUE: list[dict[str, Any]] = [
     },
     {"kueue": {"enabled": True, "flavor": {"name": "a", "nodeLabels": {"a": "b"}}}},
     {"kueue": {"admin": True}},
+    {"policy": {"enabled": True}, "rules": {"images": [f"example.com/{n}" for n in range(6)]}},
 ]
 # The longest release name is another for a StatefulSet, and where a Service is named after it.
 _STATEFUL = {
