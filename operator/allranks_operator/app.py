@@ -90,6 +90,7 @@ class Operator:
             gained=self._on_gained,
             on_lost=self._on_lost,
             on_error=lambda error: self._log_failure("the lease", error),
+            resumed=self._on_resumed,
             lacks=self._lacks,
         )
         account = settings.account_namespace or own, settings.account
@@ -210,10 +211,19 @@ class Operator:
                 return  # lost again meanwhile
             self._loop.act(now=True)
             self._metrics.leader.set(1)
+        self._log.info("acting", keys=self._add_all())
+
+    def _add_all(self) -> int:
+        """Queue all keys; return how many there are."""
         keys = self._cache.keys()
-        self._log.info("acting", keys=len(keys))
         for key in keys:
             self._queue.add(key)
+        return len(keys)
+
+    def _on_resumed(self) -> None:
+        # What was reconciled meanwhile was left alone, and no event will tell of it again.
+        if self._loop.acting:
+            self._log.info("renewed the lease late; acting again", keys=self._add_all())
 
     def _on_lost(self, reason: str) -> None:
         with self._terms:

@@ -65,6 +65,7 @@ class Election:
         gained: Callable[[], None],
         on_lost: Callable[[str], None],
         on_error: Callable[[ApiError], None],
+        resumed: Callable[[], None],
         lacks: Callable[[], str] = str,
     ) -> None:
         """Create it; nothing is requested before `run`.
@@ -75,6 +76,8 @@ class Election:
             gained: called when this operator becomes the holder.
             on_lost: called with the reason when it is the holder no more.
             on_error: called with each failure to read or write the Lease.
+            resumed: called when a late renewal succeeds: the holder did not act for a moment, and
+                what it was to do then is still to be done.
             lacks: which rights we should have and have not, for who reads the Lease; "" for none.
         """
         self._api = api
@@ -82,6 +85,7 @@ class Election:
         self._gained = gained
         self._on_lost = on_lost
         self._on_error = on_error
+        self._resumed = resumed
         self._lacks = lacks
         self._stopping = threading.Event()
         self._renewed: float | None = None
@@ -91,12 +95,17 @@ class Election:
     def leading(self) -> bool:
         """Whether this operator holds the Lease and may act."""
         renewed = self._renewed
-        return renewed is not None and time.monotonic() - renewed < self._terms.renew_within
+        return renewed is not None and not self._is_late(renewed)
+
+    def _is_late(self, renewed: float) -> bool:
+        """Whether a renewal is so long ago that the holder stops acting."""
+        return time.monotonic() - renewed >= self._terms.renew_within
 
     def run(self) -> None:
         """Hold the Lease, or try to acquire it, until `stop`."""
         leading = False
         while not self._stopping.is_set():
+            renewed = self._renewed
             reason = self._try()
             now = self.leading
             if now and not leading:
@@ -104,6 +113,8 @@ class Election:
             elif leading and not now:
                 self._renewed = None
                 self._on_lost(reason or "it could not be renewed in time")
+            elif now and renewed is not None and self._is_late(renewed):
+                self._resumed()
             leading = now
             # Two that wait do not try in the same moment.
             self._stopping.wait(retry.spread(self._terms.every, 0.8, 1.2))

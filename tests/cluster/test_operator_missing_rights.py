@@ -147,6 +147,19 @@ class Case:
         assert self.operator is not None
         return "\n".join(str(line.get("why", "")) for line in self.operator.lines())
 
+    def state_of(self, run: str) -> str:
+        """A run's status, its Job's, its pods' phases, and the operator's last reasons."""
+        job = self.lab.get("jobs", run)
+        pods = self.lab.cluster.items(self.lab.path("pods"))
+        phases = {
+            pod["metadata"]["name"]: pod["status"].get("phase")
+            for pod in pods
+            if pod["metadata"]["name"].startswith(run)
+        }
+        status = None if job is None else job.get("status")
+        words = f"the end of {run}: {self.lab.run(run)}\nJob: {status}\npods: {phases}"
+        return f"{words}\nlog: {self.log[-2000:]}"
+
     def is_named(self) -> bool:
         """Whether the log says which right it is."""
         group = f".{self.right.group}" if self.right.group else ""
@@ -289,7 +302,9 @@ def test_a_right_that_is_back_is_used(mended: dict[Right, Case], right: Right) -
     for name in ("first", "second"):
         run = f"{name}-good"
         until(
-            lambda run=run: lab.run(run).get("phase") == "Succeeded", f"the end of {run}", _SECONDS
+            lambda run=run: lab.run(run).get("phase") == "Succeeded",
+            partial(case.state_of, run),
+            _SECONDS,
         )
         masters_account(lab, f"{name}-own", _SECONDS)
     assert case.operator is not None

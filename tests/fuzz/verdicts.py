@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from allranks import resources
 from allranks.cli.main import main
 from allranks.errors import InputError
-from allranks.schema.validate import located
+from allranks.schema.validate import find_problems
 from allranks.values import check
 from allranks.values.sources import Sources, load_sources
 from allranks.yamlio.dump import dump
@@ -170,7 +170,7 @@ def _ours_alone(file: Path) -> bool:
         loaded = load_sources(Sources(files=(str(file),)))
     except InputError:
         return True  # Helm reads over what YAML makes of the file.
-    if located(loaded.workload, loaded.values, loaded.where):
+    if find_problems(loaded.workload, loaded.values, loaded.where):
         return False
     return bool(broken := broken_rules(loaded.values)) and broken <= OURS_ALONE
 

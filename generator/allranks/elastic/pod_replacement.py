@@ -213,7 +213,8 @@ class _PodReplacement:
         """Return a member whose pod exists."""
         if pod.phase == PodPhase.SUCCEEDED:
             return replace(member, observed=True, ended=SUCCEEDED)
-        # A pod deleted before it was observed is an older one of the name: ours comes after it.
+        # A pod that is being deleted and was never observed is left over from an earlier job of
+        # the name; the member's own pod is created once it is gone.
         if member.leaving or (pod.deleting and not member.observed):
             return member
         if pod.phase == PodPhase.FAILED or pod.deleting:
@@ -244,14 +245,14 @@ class _PodReplacement:
             return replace(member, ended=FAILED) if pod.ended else member
         sized = replace(member, resource=self.group.resource_of(member))
         verdict = judge(pod.manifest, self.spec, sized)
-        if verdict.kind == "again":
+        if verdict.outcome == "again":
             self.notes.replaced(self.group.type, pod.name, verdict.reason)
             self.failures += verdict.counts
             self.disruptions += not verdict.counts
             return self._successor(member, verdict)
-        if verdict.kind == "none":
+        if verdict.outcome == "none":
             return member
-        if verdict.kind == "fatal":
+        if verdict.outcome == "fatal":
             self.notes.fatal(pod.name, verdict.reason)
         else:
             self.notes.given_up(pod.name, verdict.reason)
@@ -260,7 +261,7 @@ class _PodReplacement:
     def _successor(self, member: Member, verdict: RelaunchVerdict | None = None) -> Member:
         ident = self.next_id
         self.next_id += 1
-        # One that was to be renewed is so now, whatever else became of it.
+        # A member that waits to be renewed is renewed by this replacement, whatever its reason.
         resource = None if member.renew else member.resource
         fresh = replace(
             member,
@@ -352,7 +353,7 @@ def _end_for_too_few_pods(
     return None
 
 
-Kind = Literal["again", "give up", "fatal", "none"]
+Outcome = Literal["again", "give up", "fatal", "none"]
 
 _EXIT_CODE = "ExitCode"
 _OOM_REASON, _OOM = "OOMKilled", 247
@@ -370,16 +371,16 @@ class RelaunchVerdict:
     """The consequence of a pod's end.
 
     Attributes:
-        kind: ``again``: another pod takes its place; ``give up``: no try is left, and the job goes
-            on without it where it can; ``fatal``: another try would end the same way, so
-            that the job has failed; ``none``: it has not failed.
+        outcome: ``again``: another pod takes its place; ``give up``: no try is left, and the job
+            goes on without it where it can; ``fatal``: another try would end the same way, so that
+            the job has failed; ``none``: it has not failed.
         reason: a clause about the pod: ``exit code 1``, ``it was evicted``.
         resource: what the next pod gets; None for the same as this one.
         avoid_node: the node that the next pod must not run on; "" for none.
         counts: whether it costs one of the `restartCount` tries.
     """
 
-    kind: Kind
+    outcome: Outcome
     reason: str = ""
     resource: ResourceAmounts | None = None
     avoid_node: str = ""
@@ -451,7 +452,10 @@ def _again(
 
 
 def _decisive(pod: RawPod) -> ContainerEnd:
-    """Return the end that a pod is judged by: of the first main container that failed."""
+    """Return the end that a pod is judged by: its first out-of-memory end, else its first end.
+
+    Ends before a restart count only where there are no others.
+    """
     ends = list(pod_json.ends(pod))
     last = [end for end in ends if not end.previous] or ends
     oom = [end for end in last if _is_out_of_memory(end)]

@@ -39,10 +39,10 @@ def validate(
     Returns:
         One problem per wrong value or key, in the order of the files and lines; empty if valid.
     """
-    return [problem for _, problem in located(workload, values, locate, token_of)]
+    return [problem for _, problem in find_problems(workload, values, locate, token_of)]
 
 
-def located(
+def find_problems(
     workload: str,
     values: Mapping[str, Any],
     locate: Callable[[ValuesPath], str],

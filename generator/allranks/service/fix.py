@@ -273,7 +273,7 @@ class _Pass:
 
     def run(self) -> None:
         """Write the fixes into the contents."""
-        problems = list(resolve.located(self._loaded, *self._release))
+        problems = list(resolve.find_problems(self._loaded, *self._release))
         self._order = {id(problem): index for index, (_, problem) in enumerate(problems)}
         rivals = _rivals(problems)
         candidates: list[_PendingFix] = []
@@ -290,7 +290,7 @@ class _Pass:
         checked = [item for item in candidates if item.is_checked]
         if checked:
             loaded = load_sources(replace(self._sources, contents=self._contents))
-            self._know(resolve.located(loaded, *self._release))
+            self._know(resolve.find_problems(loaded, *self._release))
             self._write_checked(checked)
         self.applied.sort(key=lambda note: self._order[id(note.problem)])
         self.left_out.sort(key=lambda note: self._order[id(note.problem)])
@@ -472,7 +472,7 @@ class _Pass:
             loaded = load_sources(replace(self._sources, contents=self._contents))
         except InputError as error:
             return [((), error.problem)]
-        problems = resolve.located(loaded, *self._release)
+        problems = resolve.find_problems(loaded, *self._release)
         ours = {item.fix.key or item.path for item in items}
         renamed = [item.fix.key for item in items if item.fix.key and item.fix.is_safe]
 

@@ -183,7 +183,7 @@ def _sweep(
         if error.more:
             raise
         # Report the problems of the other values in the same run.
-        located = resolve.located(loaded, release, namespace, is_local=is_local)
+        located = resolve.find_problems(loaded, release, namespace, is_local=is_local)
         more = [problem for _, problem in located]
         raise InvalidValues(_in_file_order(loaded, [*error.problems, *more])) from error
     reasons = plain_helm.limits(loaded, ready, release, namespace, is_local=is_local)

@@ -85,15 +85,15 @@ def first_failure(
         offsets: the rank of the first pod of each.
     """
     failed = [pod_set for pod_set in pod_sets if _verdict(pod_set) is not None]
-    among = [
+    relevant_pod_sets = [
         (pod_set, offset)
         for pod_set, offset in zip(pod_sets, offsets, strict=True)
         if not failed or pod_set in _involved_pod_sets(failed[0], pod_sets)
     ]
     candidates = {
         candidate.suspect: candidate
-        for pod_set, offset in among
-        for candidate in _of(pod_set, offset)
+        for pod_set, offset in relevant_pod_sets
+        for candidate in _failed_ends(pod_set, offset)
     }
     for pod_set in failed:
         decisive = [suspect for suspect in candidates if _decides(pod_set, suspect)]
@@ -120,7 +120,7 @@ def _verdict(pod_set: ControllerPods) -> ControllerVerdict | None:
 def _decides(pod_set: ControllerPods, suspect: Suspect) -> bool:
     """Whether an end failed its controller at once, by itself."""
     verdict = _verdict(pod_set)
-    if verdict is None or not verdict.pod or suspect.follows:
+    if verdict is None or not verdict.pod or suspect.only_reports:
         return False
     return suspect.pod == verdict.pod and verdict.exit_code in {None, suspect.code}
 
@@ -132,7 +132,7 @@ def _end_time(failed: Sequence[ControllerPods]) -> float | None:
     return min(end_times, default=math.inf) if failed else None
 
 
-def _of(pod_set: ControllerPods, offset: int) -> Iterator[_Candidate]:
+def _failed_ends(pod_set: ControllerPods, offset: int) -> Iterator[_Candidate]:
     """Yield the failed ends of a controller's pods, without disruptions.
 
     Args:
@@ -140,7 +140,7 @@ def _of(pod_set: ControllerPods, offset: int) -> Iterator[_Candidate]:
         offset: the rank of its first pod.
     """
     controller = pod_set.controller
-    static = controller.kind == JOB and controller.workload == names.ELASTIC
+    is_fixed_size = controller.kind == JOB and controller.workload == names.ELASTIC
     for pod_index in pod_set.indexes:
         for pod in (*pod_index.earlier, pod_index.pod):
             if pod is None or not pod.ends or is_disrupted(controller, pod):
@@ -156,10 +156,12 @@ def _of(pod_set: ControllerPods, offset: int) -> Iterator[_Candidate]:
                     code=end.code,
                     pod_index=(controller.kind, controller.name, controller.role, pod_index.number),
                     replaced=begins_again or (end.previous and _runs(pod, end.container)),
-                    mended=pod_index.phase is PodPhase.SUCCEEDED,
+                    successor_succeeded=pod_index.phase is PodPhase.SUCCEEDED,
                     part=PARTS.get(controller.role, Part.TRAINS),
-                    follows=is_told(end.code, end.message, pod.name, static=static),
-                    names=is_named(end.message, pod.name),
+                    only_reports=only_reports_another(
+                        end.code, end.message, pod.name, is_fixed_size=is_fixed_size
+                    ),
+                    names_culprit=names_another(end.message, pod.name),
                 )
                 yield _Candidate(suspect, end)
 
@@ -255,10 +257,10 @@ class Suspect(NamedTuple):
         code: its exit code.
         pod_index: its controller, role and number; its replacements have the same.
         replaced: whether another pod, or container, has started in its place since.
-        mended: whether that one has succeeded.
+        successor_succeeded: whether that one has succeeded.
         part: what the pod does in the run.
-        follows: whether it only reports that another pod has failed; see `is_told`.
-        names: whether it names that pod.
+        only_reports: whether it only reports another pod's failure; see `only_reports_another`.
+        names_culprit: whether it names that pod.
     """
 
     at: float
@@ -268,30 +270,31 @@ class Suspect(NamedTuple):
     code: int
     pod_index: Hashable
     replaced: bool = False
-    mended: bool = False
+    successor_succeeded: bool = False
     part: Part = Part.TRAINS
-    follows: bool = False
-    names: bool = False
+    only_reports: bool = False
+    names_culprit: bool = False
 
 
-def is_told(code: int, message: str, pod: str, *, static: bool) -> bool:
+def only_reports_another(code: int, message: str, pod: str, *, is_fixed_size: bool) -> bool:
     """Whether a pod ended because it was told of another pod's failure.
 
     Args:
         code: its exit code.
         message: its termination message.
         pod: its name.
-        static: whether it is of an elastic job of fixed size, whose leads have a code for it; those
-            of other elastic jobs all end with the code of the one that failed.
+        is_fixed_size: whether the pod belongs to an elastic job of fixed size. There, a pod that
+            only reports another's failure exits with EXIT_TRAINING_LOST; in other elastic jobs it
+            exits with the failed pod's code.
     """
     if message.startswith((names.FAILED_FIRST, names.PEER_LOST)):
         return True
-    if static:
+    if is_fixed_size:
         return code == names.EXIT_TRAINING_LOST
     return message.startswith(names.JOB_HAS_FAILED) and f"{pod}:" not in message
 
 
-def is_named(message: str, pod: str) -> bool:
+def names_another(message: str, pod: str) -> bool:
     """Whether a pod's termination message names the rank of another one that failed first."""
     return _named_end(message, pod) is not None
 
@@ -340,8 +343,10 @@ def first_suspect(suspects: Iterable[Suspect], ended_at: float | None) -> Suspec
         ended_at: when the run failed; None where it goes on: then ranks that recovered count too.
     """
     candidates = list(suspects)
-    # An index that fell with another one in its last try is not blamed for the try before.
-    ends = _newest(suspect for suspect in candidates if suspect.names or not _by_others(suspect))
+    # A pod whose last try only died along with another is not blamed for an earlier failure.
+    ends = _newest(
+        suspect for suspect in candidates if suspect.names_culprit or not _by_others(suspect)
+    )
     own = [suspect for suspect in ends if not _by_others(suspect)]
     last = max((suspect.at for suspect in candidates), default=0.0)
     lasting = [suspect for suspect in own if not _has_recovered(suspect, last, ended_at)]
@@ -350,13 +355,18 @@ def first_suspect(suspects: Iterable[Suspect], ended_at: float | None) -> Suspec
     others = [suspect for suspect in candidates if _by_others(suspect) and not suspect.replaced]
     if others:
         return min(
-            others, key=lambda suspect: (not suspect.names, not suspect.follows, _order(suspect))
+            others,
+            key=lambda suspect: (
+                not suspect.names_culprit,
+                not suspect.only_reports,
+                _order(suspect),
+            ),
         )
     return min(own, key=_order, default=None) if ended_at is None else None
 
 
 def _by_others(suspect: Suspect) -> bool:
-    return suspect.follows or suspect.code == _ENDED_BY_SIGTERM
+    return suspect.only_reports or suspect.code == _ENDED_BY_SIGTERM
 
 
 def _newest(suspects: Iterable[Suspect]) -> list[Suspect]:
@@ -377,7 +387,7 @@ def _has_recovered(suspect: Suspect, last: float, ended_at: float | None) -> boo
         last: when the last container of the run ended badly.
         ended_at: when the run failed; None where it goes on.
     """
-    if suspect.mended or not suspect.replaced or ended_at is None:
+    if suspect.successor_succeeded or not suspect.replaced or ended_at is None:
         return suspect.replaced
     over = min(last, ended_at) if last > suspect.at else ended_at
     return over - suspect.at > _AFTERSHOCK_SECONDS

@@ -123,7 +123,9 @@ def _of_container(container: Container, pod: RawPod) -> Cause | None:
 
 def _of_event(event: Manifest, worst: Cause, pod: RawPod) -> Cause | None:
     """Return the cause in an event: a start that takes long, or an image's back-off."""
-    unexplained = worst.order is Priority.ERROR and worst.detail == pod_reasons.NO_REASON
+    unexplained = (
+        worst.order is Priority.ERROR and worst.detail == pod_reasons.PULL_FAILED_UNEXPLAINED
+    )
     if worst.order is not Priority.START and not unexplained:
         return None
     image = next((text(container, "image") for container in items(pod.spec, "containers")), "")

@@ -1,4 +1,4 @@
-"""The scheduler's and the kubelet's messages in plain words.
+"""The scheduler's and the kubelet's messages in plain words: no node, image, volume or Secret.
 
 kube-scheduler writes ``0/5 nodes are available: 3 Insufficient nvidia.com/gpu, 2 node(s) had
 untolerated taint(s). preemption: 0/5 nodes are available: …``. The counts are kept, the jargon and
@@ -124,7 +124,7 @@ def _join(clauses: list[str]) -> str:
 CRASH_LOOP = "CrashLoopBackOff"
 # What every start passes through.
 _ON_ITS_WAY = ("", "ContainerCreating", "PodInitializing")
-_IMAGE = (
+_PULL_FAILURES = (
     "ErrImagePull",
     "ImagePullBackOff",
     "ImageInspectError",
@@ -149,7 +149,7 @@ _VOLUME = re.compile(r'for volume "([^"]+)"\s*:?\s*(.*)', re.DOTALL)
 _ROOT = "runAsNonRoot"
 _KINDS = {"secret": "Secret", "configmap": "ConfigMap"}
 # Older kubelets say why an image cannot be pulled in an event alone.
-NO_REASON = ": it cannot be pulled"
+PULL_FAILED_UNEXPLAINED = ": it cannot be pulled"
 _PULLING = "Failed to pull image"
 # A part of a workspace's snapshot; who sends the same folder again makes it anew.
 _SNAPSHOT = re.compile(rf"{names.WORKSPACE_PREFIX}[0-9a-f]{{12}}-[0-9a-f]{{6}}-[0-9]+")
@@ -157,7 +157,7 @@ _CODE_IS_GONE = ": the code that was sent was deleted; submit the same folder ag
 _BACK_OFF = re.compile(r'^Back-off pulling image "[^"]*"(?:: )?')
 
 # What a registry's refusal contains, and what it means.
-_PULLS = (
+_PULL_MEANINGS = (
     ("no space left on device", "the node's disk is full"),
     ("toomanyrequests", "the registry has had too many requests; it is tried again"),
     ("too many requests", "the registry has had too many requests; it is tried again"),
@@ -196,7 +196,7 @@ def waiting(reason: str, message: str, container: str, image: str) -> Cause:
     if reason == "ErrImageNeverPull":
         detail = ": the node does not have it, and image.pullPolicy is Never"
         return Cause(Priority.ERROR, reason, f"image {image} for", detail)
-    if reason in _IMAGE:
+    if reason in _PULL_FAILURES:
         return _image_pull(reason, message, image)
     return _referent(reason, message) or _other(reason, message, container)
 
@@ -205,13 +205,13 @@ def _image_pull(reason: str, message: str, image: str) -> Cause:
     """Return the cause of an image that cannot be pulled; its back-off is the same cause."""
     text = _BACK_OFF.sub("", message)
     lower = text.lower()
-    explanation = next((means for words, means in _PULLS if words in lower), "")
+    explanation = next((means for words, means in _PULL_MEANINGS if words in lower), "")
     explanation = explanation or clause(text.rsplit(": ", maxsplit=1)[-1])
     return Cause(
         Priority.ERROR,
         reason,
         f"image {image} for",
-        f": {explanation}" if explanation else NO_REASON,
+        f": {explanation}" if explanation else PULL_FAILED_UNEXPLAINED,
     )
 
 

@@ -56,7 +56,7 @@ def check(
         namespace: its namespace, where one is given.
         unreadable: paths the schema has refused; rules that read there are left out.
     """
-    problems = located(loaded_values, locate, release, namespace, unreadable)
+    problems = find_problems(loaded_values, locate, release, namespace, unreadable)
     return [problem for _, problem in in_file_order(loaded_values, problems)]
 
 
@@ -68,7 +68,7 @@ def warnings(
     return [problem for _, problem in in_file_order(loaded_values, problems)]
 
 
-def located(
+def find_problems(
     values: Mapping[str, Any],
     locate: Callable[[ValuesPath], str],
     release: str = "",
@@ -78,14 +78,14 @@ def located(
     is_local: bool = False,
     queue: Queue | None = None,
 ) -> list[tuple[ValuesPath, Problem]]:
-    """The problems of `check`, each with its path as keys, in the order of the rules.
+    """The problems that the rules find, a queue's too, each with its path, in the rules' order.
 
     Args:
-        values: as for `check`; so are the others.
-        locate: see there.
-        release: see there.
-        namespace: see there.
-        unreadable: see there.
+        values: the chart's defaults with the user's values merged over them.
+        locate: gives the place a value came from; "" if unknown.
+        release: the release's name, where one is given.
+        namespace: its namespace, where one is given.
+        unreadable: paths the schema has refused; rules that read there are left out.
         is_local: they are for a run on this machine, for which rules about a cluster do not count.
         queue: the queue whose rules count as well; None for none.
     """

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from allranks.errors import InvalidValues
+from allranks.schema.validate import find_problems as schema_problems
 from allranks.schema.validate import in_file_order
-from allranks.schema.validate import located as schema_problems
 from allranks.values import check
 from allranks.values.sources import load_sources
 from allranks.yamlio import scalars
@@ -54,29 +54,29 @@ def refuse(
 
     Args:
         loaded: the values.
-        release: as for `resolve`; so are the others.
-        namespace: see there.
-        is_local: see there.
+        release: the release's name, where one is given.
+        namespace: its namespace, where one is given.
+        is_local: they are for a run on this machine, for which rules about a cluster do not count.
 
     Raises:
-        InvalidValues: they are; every problem is in it.
+        InvalidValues: the values are not valid; it carries every problem.
     """
-    problems = located(loaded, release, namespace, is_local=is_local)
+    problems = find_problems(loaded, release, namespace, is_local=is_local)
     if problems:
         ordered = in_file_order(loaded.values, problems)
         raise InvalidValues([problem for _, problem in ordered])
 
 
-def located(
+def find_problems(
     loaded: Loaded, release: str = "", namespace: str = "", *, is_local: bool = False
 ) -> list[tuple[ValuesPath, Problem]]:
     """The problems that the schema and the rules find in loaded values.
 
     Args:
         loaded: the values.
-        release: as for `resolve`; so are the others.
-        namespace: see there.
-        is_local: see there.
+        release: the release's name, where one is given.
+        namespace: its namespace, where one is given.
+        is_local: they are for a run on this machine, for which rules about a cluster do not count.
 
     Returns:
         Each problem with its path as keys; empty where the values are good.
@@ -88,7 +88,7 @@ def located(
 
     schema_findings = schema_problems(loaded.workload, loaded.values, loaded.where, as_typed)
     unreadable = tuple(path for path, _ in schema_findings)
-    return schema_findings + check.located(
+    return schema_findings + check.find_problems(
         loaded.values,
         loaded.where,
         release,

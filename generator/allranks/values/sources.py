@@ -1,9 +1,9 @@
 """Gather values from all their sources, and track where each comes from.
 
 The order is Helm's: the chart's defaults, then presets, then a queue's defaults, then `-f` files in
-their order, then the `--set` family by kind (--set-json, --set, --set-string, --set-file,
---set-literal) and only within a kind in the order of the command line, then what the queue imposes.
-Later wins.
+their order, then the command's own options such as `--gpus`, then the `--set` family by kind
+(--set-json, --set, --set-string, --set-file, --set-literal) and only within a kind in the order of
+the command line, then what the queue imposes, then the marks that a queue leaves. Later wins.
 """
 
 from __future__ import annotations

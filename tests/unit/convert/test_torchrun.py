@@ -13,7 +13,7 @@ from allranks.errors import InputError
 from allranks.names import QUEUE_CHART
 from allranks.schema.validate import validate
 from allranks.values.merge import merge
-from allranks.values.resolve import located
+from allranks.values.resolve import find_problems
 from allranks.values.sources import Sources, defaults, load_sources
 from allranks.yamlio.dump import dump
 
@@ -323,7 +323,7 @@ def test_a_converted_job_is_valid(spec: dict[str, Any]) -> None:
     values = torchrun.job(manifest("TorchrunJob", spec)).values
     own = {"image": {"repository": "x"}} | values
     sources = Sources(("v",), contents={"v": dump(own).encode()})
-    assert [] == [str(problem) for _, problem in located(load_sources(sources), "demo")]
+    assert [] == [str(problem) for _, problem in find_problems(load_sources(sources), "demo")]
 
 
 WRONG = [

@@ -86,7 +86,7 @@ def test_a_job_that_fails_on_many_nodes_is_not_their_fault() -> None:
     """A pod must be able to run somewhere."""
     nodes = tuple(f"n{index}" for index in range(8))
     verdict = pod_replacement.judge(failed(201), spec(), Member(0, 0, avoid=nodes))
-    assert ("again", "") == (verdict.kind, verdict.avoid_node)
+    assert ("again", "") == (verdict.outcome, verdict.avoid_node)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_a_pod_that_ran_out_of_memory_gets_more(end: dict[str, Any], policy: str
     verdict = pod_replacement.judge(failed(**end), spec(restart_policy=policy), Member(0, 0))
     # The pod as it is kept says no amounts; the template says 32Mi, a pod without any has 128Mi.
     assert ResourceAmounts(memory_bytes=192 * MIB) == verdict.resource
-    assert ("again", "it ran out of memory; it gets 192Mi") == (verdict.kind, verdict.reason)
+    assert ("again", "it ran out of memory; it gets 192Mi") == (verdict.outcome, verdict.reason)
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_what_was_taken_away_failed_at_nothing(
 def test_tries_are_counted(code: int, tries: int, before: int, kind: str) -> None:
     """Whatever the code: `restartCount` bounds how often a rank is filled again."""
     verdict = pod_replacement.judge(failed(code), spec(restart_count=tries), Member(0, 0, before))
-    assert kind == verdict.kind
+    assert kind == verdict.outcome
     if kind == "give up":
         assert f"and no try is left (restartCount {tries})" in verdict.reason
 
@@ -190,7 +190,7 @@ def test_tries_are_counted(code: int, tries: int, before: int, kind: str) -> Non
 def test_what_has_not_failed_is_left(manifest: dict[str, Any]) -> None:
     """A pod that ended well has done its work, also with `Always`."""
     assert (
-        "none" == pod_replacement.judge(manifest, spec(restart_policy="Always"), Member(0, 0)).kind
+        "none" == pod_replacement.judge(manifest, spec(restart_policy="Always"), Member(0, 0)).outcome
     )
 
 

@@ -74,6 +74,7 @@ def election(leases: Leases, terms: Terms = TERMS) -> Election:
         gained=lambda: None,
         on_lost=lambda _: None,
         on_error=lambda _: None,
+        resumed=lambda: None,
     )
 
 
@@ -201,6 +202,7 @@ def test_rights_that_are_missing_stand_on_it(leases: Leases) -> None:
         gained=lambda: None,
         on_lost=lambda _: None,
         on_error=lambda _: None,
+        resumed=lambda: None,
         lacks=lambda: "".join(lacks),
     )
     leases.held_by("", "")
@@ -212,3 +214,34 @@ def test_rights_that_are_missing_stand_on_it(leases: Leases) -> None:
     lacks.clear()
     elector._try()
     assert {"mine": "x"} == leases.lease["metadata"]["annotations"]
+
+
+def test_a_late_renewal_is_told(leases: Leases, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The holder did not act while its renewal was on the way, though it never lost the Lease."""
+    terms = Terms("lab", "allranks-watcher", "me", duration=0.15)
+    calls: list[str] = []
+    elector = Election(
+        leases,  # type: ignore[arg-type]
+        terms,
+        gained=lambda: calls.append("gained"),
+        on_lost=calls.append,
+        on_error=lambda _: None,
+        resumed=lambda: calls.append("resumed"),
+    )
+    replace = leases.replace
+    # Shares of the time within which the Lease is to be renewed; the last request gives it back.
+    shares = [0.2, 0.85, 0.05, 0.05, 0.0]
+    is_leading = []
+
+    def slow(*arguments: Any) -> dict[str, Any]:
+        leases.now += terms.renew_within * shares[len(is_leading)]
+        is_leading.append(elector.leading)
+        if len(is_leading) == len(shares) - 1:
+            elector.stop()
+        result: dict[str, Any] = replace(*arguments)
+        return result
+
+    monkeypatch.setattr(leases, "replace", slow)
+    elector.run()
+    assert [True, False, True, True, False] == is_leading
+    assert ["gained", "resumed"] == calls

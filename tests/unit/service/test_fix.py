@@ -501,7 +501,9 @@ def test_many_fixes_cost_no_more_looks_than_few(
     for number in (3, 300):
         calls = [0, 0]
         with monkeypatch.context() as patch:
-            for index, (module, name) in enumerate(((fix.edit, "_tree"), (resolve, "located"))):
+            for index, (module, name) in enumerate(
+                ((fix.edit, "_tree"), (resolve, "find_problems"))
+            ):
                 real = getattr(module, name)
 
                 def counted(

@@ -8,7 +8,14 @@ import pytest
 
 from allranks import names
 from allranks.model.status import Failure
-from allranks.status.failures import Part, Suspect, culprit, first_suspect, is_named, is_told
+from allranks.status.failures import (
+    Part,
+    Suspect,
+    culprit,
+    first_suspect,
+    names_another,
+    only_reports_another,
+)
 
 _END = 100.0
 
@@ -25,25 +32,31 @@ def bad(code: int, at: float, rank: int = 0, **fields: Any) -> Suspect:
         pytest.param([], None, id="nothing failed"),
         pytest.param([bad(1, 90.1), bad(7, 90, 1), bad(1, 91, 2)], 7, id="the first of many"),
         pytest.param([bad(9, 90, 1), bad(8, 90, 2)], 9, id="at once, the lowest rank"),
-        pytest.param([bad(216, 89, follows=True), bad(7, 90, 1)], 7, id="told of another's end"),
+        pytest.param(
+            [bad(216, 89, only_reports=True), bad(7, 90, 1)], 7, id="told of another's end"
+        ),
         pytest.param([bad(143, 89), bad(7, 90, 1)], 7, id="told to stop"),
         pytest.param(
-            [bad(143, 88), bad(216, 89, 1, follows=True)], 216, id="who was told can say of whom"
+            [bad(143, 88), bad(216, 89, 1, only_reports=True)],
+            216,
+            id="who was told can say of whom",
         ),
         pytest.param(
-            [bad(1, 88, follows=True), bad(37, 89, 1, follows=True, names=True)],
+            [bad(1, 88, only_reports=True), bad(37, 89, 1, only_reports=True, names_culprit=True)],
             37,
             id="who names the culprit goes before who lost a peer",
         ),
         pytest.param(
-            [bad(1, 88, follows=True), bad(137, 92, 1)], 137, id="killed as a whole, without a word"
+            [bad(1, 88, only_reports=True), bad(137, 92, 1)],
+            137,
+            id="killed as a whole, without a word",
         ),
         pytest.param(
             [
                 bad(37, 88, 1, replaced=True),
-                bad(37, 88.1, follows=True, names=True, replaced=True),
+                bad(37, 88.1, only_reports=True, names_culprit=True, replaced=True),
                 bad(9, 90),
-                bad(9, 91, 1, follows=True, names=True),
+                bad(9, 91, 1, only_reports=True, names_culprit=True),
             ],
             9,
             id="its next try fell with another rank",
@@ -55,7 +68,9 @@ def bad(code: int, at: float, rank: int = 0, **fields: Any) -> Suspect:
             [bad(4, 89, replaced=True), bad(1, 90, 1)], 4, id="replaced before its peers died"
         ),
         pytest.param(
-            [bad(4, 89, replaced=True, mended=True), bad(1, 90, 1)], 1, id="replaced and done"
+            [bad(4, 89, replaced=True, successor_succeeded=True), bad(1, 90, 1)],
+            1,
+            id="replaced and done",
         ),
         pytest.param([bad(4, 20), bad(1, 90, 1)], 4, id="never replaced"),
         pytest.param([bad(4, 20, replaced=True)], None, id="recovered, and another reason"),
@@ -92,8 +107,8 @@ def test_a_pod_that_names_the_culprit_stands_for_it() -> None:
     """Where the pod that failed first is gone, another one's message says all that it said."""
     message = f"{names.FAILED_FIRST}rank 3 in pod ex-1 ended with exit code 37\nValueError: no"
     failure = Failure("ex-0-abcde", 0, "trainer", 37, 1.0, message=message, log=("own",))
-    assert is_named(message, "ex-0-abcde")
-    assert is_told(37, message, "ex-0-abcde", static=False)
+    assert names_another(message, "ex-0-abcde")
+    assert only_reports_another(37, message, "ex-0-abcde", is_fixed_size=False)
     expected = Failure(
         "ex-1", 1, "trainer", 37, 1.0, message="rank 3 ended with exit code 37\nValueError: no"
     )
@@ -112,8 +127,8 @@ def test_a_master_that_names_the_culprit_is_believed(verdict: str) -> None:
     """A worker that ends with the job has its code, and says whose it is: that one may be gone."""
     message = f"{names.JOB_HAS_FAILED}{verdict} ended with exit code 37\nValueError: no"
     failure = Failure("job-edljob-worker-0", 0, "trainer", 37, 1.0, message=message, log=("own",))
-    assert is_named(message, failure.pod)
-    assert is_told(37, message, "job-edljob-worker-2", static=False)
+    assert names_another(message, failure.pod)
+    assert only_reports_another(37, message, "job-edljob-worker-2", is_fixed_size=False)
     expected = Failure(
         "job-edljob-worker-1",
         1,
@@ -129,8 +144,8 @@ def test_a_pod_that_the_master_names_stands_for_itself() -> None:
     """Its own log has more than the master knows."""
     message = f"{names.JOB_HAS_FAILED}job-edljob-worker-1: rank 3 ended with exit code 37"
     failure = Failure("job-edljob-worker-1", 1, "trainer", 37, 1.0, message=message, log=("own",))
-    assert not is_named(message, failure.pod)
-    assert not is_told(37, message, failure.pod, static=False)
+    assert not names_another(message, failure.pod)
+    assert not only_reports_another(37, message, failure.pod, is_fixed_size=False)
     assert failure == culprit(failure)
 
 
@@ -138,6 +153,6 @@ def test_a_pod_that_lost_a_peer_names_nobody() -> None:
     """It only says that the cause is elsewhere."""
     message = f"{names.PEER_LOST}rank 0 ended with exit code 1"
     failure = Failure("ex-0", 0, "trainer", 1, 1.0, message=message)
-    assert not is_named(message, "ex-0")
-    assert is_told(1, message, "ex-0", static=False)
+    assert not names_another(message, "ex-0")
+    assert only_reports_another(1, message, "ex-0", is_fixed_size=False)
     assert failure == culprit(failure)

@@ -448,7 +448,7 @@ def test_the_defaults_lack_a_program_and_an_image_only() -> None:
     """What the chart ships with asks nothing else of a user."""
     problems = check.check(defaults("torchrun"), lambda _: "")
     assert ["image.repository", "command"] == [problem.path for problem in problems]
-    local = check.located(defaults("torchrun"), lambda _: "", is_local=True)
+    local = check.find_problems(defaults("torchrun"), lambda _: "", is_local=True)
     assert [("command",)] == [place for place, _ in local]
 
 

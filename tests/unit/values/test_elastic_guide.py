@@ -12,7 +12,7 @@ import yaml
 from allranks.layout import render
 from allranks.layout.compute import compute
 from allranks.model.job_spec import JobSpec
-from allranks.schema.validate import located
+from allranks.schema.validate import find_problems
 from allranks.values import check, frameworks
 from allranks.values.merge import merge
 from allranks.values.sources import defaults
@@ -31,7 +31,7 @@ def test_the_values_of_the_guide_are_valid() -> None:
     for block in blocks:
         assert "elastic" == block["workload"]
         values = merge(defaults("elastic"), block)
-        assert [] == located("elastic", values, lambda _: "", lambda *_: "")
+        assert [] == find_problems("elastic", values, lambda _: "", lambda *_: "")
         assert [] == check.check(values, lambda _: "")
 
 

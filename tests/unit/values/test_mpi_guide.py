@@ -11,7 +11,7 @@ import yaml
 
 from allranks.layout.compute import compute
 from allranks.model.job_spec import JobSpec
-from allranks.schema.validate import located
+from allranks.schema.validate import find_problems
 from allranks.values import check
 from allranks.values.merge import merge, overlay
 from allranks.values.sources import defaults
@@ -33,8 +33,8 @@ def rows(heading: str) -> list[list[str]]:
 def problems(user: dict[str, Any]) -> list[str]:
     """Everything that is wrong with a person's values."""
     values = merge(DEFAULTS, overlay(BASE, user))
-    result = located("mpi", values, lambda _: "", lambda *_: "")
-    result += check.located(values, lambda _: "")
+    result = find_problems("mpi", values, lambda _: "", lambda *_: "")
+    result += check.find_problems(values, lambda _: "")
     return [problem.message for _, problem in result]
 
 

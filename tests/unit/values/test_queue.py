@@ -13,7 +13,7 @@ from allranks.errors import InputError, InvalidValues
 from allranks.service.queues import chart_rules
 from allranks.values import explain, queue
 from allranks.values.merge import merge, overlay
-from allranks.values.resolve import located
+from allranks.values.resolve import find_problems
 from allranks.values.sources import Sources, defaults, load_sources
 from allranks.yamlio.dump import dump
 
@@ -154,9 +154,11 @@ def test_the_rules_are_told_with_all_other_problems(job: str) -> None:
     assert [
         ("bogus", "unknown key"),
         ("gpus", "32 GPUs are more than the 16 that queue h100 allows (rules.maxGpusPerJob)"),
-    ] == [(problem.path, problem.message) for _, problem in located(loaded)]
+    ] == [(problem.path, problem.message) for _, problem in find_problems(loaded)]
     assert [] == [
-        problem.path for _, problem in located(loaded, is_local=True) if problem.path == "gpus"
+        problem.path
+        for _, problem in find_problems(loaded, is_local=True)
+        if problem.path == "gpus"
     ]
 
 

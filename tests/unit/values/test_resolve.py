@@ -14,7 +14,7 @@ from allranks.errors import InvalidValues
 from allranks.layout.compute import compute
 from allranks.model.job_spec import JobSpec
 from allranks.schema import flag_fixes, paths
-from allranks.schema.validate import located
+from allranks.schema.validate import find_problems
 from allranks.values import check
 from allranks.values.merge import merge
 from allranks.values.resolve import resolve, typed
@@ -170,7 +170,7 @@ def test_raw_kubernetes_pieces_crash_nothing(place: tuple[Any, ...]) -> None:
         node[place[-1]] = junk
         base = {"image": {"repository": "a/b"}, "command": ["x"]}
         values = merge(defaults("torchrun"), base | given_values)
-        schema_problems = located("torchrun", values, lambda _: "")
+        schema_problems = find_problems("torchrun", values, lambda _: "")
         broken = [path for path, _ in schema_problems]
         problems = check.check(values, lambda _: "", unreadable=broken)
         if not schema_problems and not problems:

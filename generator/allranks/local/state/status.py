@@ -235,7 +235,7 @@ def _bad(pod: PodRun, progress: RunProgress) -> Iterator[tuple[Suspect, Failure]
     if not pod.failures:
         return
     elastic = progress.release.elastic is not None
-    static = progress.release.workload == names.ELASTIC and not elastic
+    is_fixed_size = progress.release.workload == names.ELASTIC and not elastic
     place = _place(pod.plan, elastic=elastic)
     same_place = [pod for pod in progress.pods if _place(pod.plan, elastic=elastic) == place]
     later = same_place[same_place.index(pod) + 1 :]
@@ -249,12 +249,12 @@ def _bad(pod: PodRun, progress: RunProgress) -> Iterator[tuple[Suspect, Failure]
             code=failure.exit_code,
             pod_index=place,
             replaced=has_started or pod.states[failure.container].running,
-            mended=same_place[-1].phase is PodPhase.SUCCEEDED,
+            successor_succeeded=same_place[-1].phase is PodPhase.SUCCEEDED,
             part=failures.PARTS.get(pod.plan.role, Part.TRAINS),
-            follows=failures.is_told(
-                failure.exit_code, failure.message, failure.pod, static=static
+            only_reports=failures.only_reports_another(
+                failure.exit_code, failure.message, failure.pod, is_fixed_size=is_fixed_size
             ),
-            names=failures.is_named(failure.message, failure.pod),
+            names_culprit=failures.names_another(failure.message, failure.pod),
         )
         yield suspect, failure
 
@@ -266,7 +266,7 @@ def _place(plan: PodPlan, *, elastic: bool) -> tuple[object, ...]:
 
 def _decides(verdict: ControllerEnd, suspect: Suspect) -> bool:
     """Whether a failure ended its controller at once."""
-    if suspect.pod != verdict.pod or suspect.follows:
+    if suspect.pod != verdict.pod or suspect.only_reports:
         return False
     return verdict.exit_code in {None, suspect.code}
 

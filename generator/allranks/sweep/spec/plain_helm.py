@@ -67,7 +67,7 @@ def limits(
     ]
     if not section["trial"]["chart"] and not section["trial"]["file"]:
         # The chart checks the values that all trials share before it applies any parameter.
-        out += resolve.located(loaded, release, namespace, is_local=is_local)
+        out += resolve.find_problems(loaded, release, namespace, is_local=is_local)
     return out
 
 

@@ -18,8 +18,8 @@ from allranks.humanize import shorten
 from allranks.layout.compute import compute
 from allranks.model.job_spec import JobSpec
 from allranks.schema import paths
+from allranks.schema.validate import find_problems as schema_problems
 from allranks.schema.validate import in_file_order
-from allranks.schema.validate import located as schema_problems
 from allranks.sweep import naming
 from allranks.sweep.model import (
     ARG,
@@ -410,7 +410,7 @@ def _problems(
 ) -> list[tuple[ValuesPath, Problem]]:
     schema_findings = schema_problems(str(values["workload"]), values, where, typed(where))
     broken = tuple(path for path, _ in schema_findings)
-    problems = schema_findings + check.located(
+    problems = schema_findings + check.find_problems(
         values,
         where,
         flags.release,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from allranks import names, resources
 from allranks.errors import InputError, InvalidValues
 from allranks.schema import paths
-from allranks.schema.validate import located as schema_problems
+from allranks.schema.validate import find_problems as schema_problems
 from allranks.sweep.spec import apply, external_chart, overlays, parameters
 from allranks.values import files
 from allranks.values import sources as gathering
