@@ -190,7 +190,8 @@ def test_tries_are_counted(code: int, tries: int, before: int, kind: str) -> Non
 def test_what_has_not_failed_is_left(manifest: dict[str, Any]) -> None:
     """A pod that ended well has done its work, also with `Always`."""
     assert (
-        "none" == pod_replacement.judge(manifest, spec(restart_policy="Always"), Member(0, 0)).outcome
+        "none"
+        == pod_replacement.judge(manifest, spec(restart_policy="Always"), Member(0, 0)).outcome
     )
 
 
