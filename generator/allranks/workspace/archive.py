@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from allranks.workspace.model import Compression, Entry, Snapshot
+    from allranks.workspace.model import Compression, SnapshotEntry, Snapshot
 
 # A ConfigMap holds 1,048,576 bytes in all of its data, as they are before base64 (kubernetes:
 # pkg/apis/core/validation, MaxSecretSize), and what stands beside the archive, the difference to
@@ -95,7 +95,7 @@ def _tar(snapshot: Snapshot, problems: list[Problem]) -> Iterator[bytes]:
     yield b"\0" * (2 * _BLOCK + -(size + 2 * _BLOCK) % tarfile.RECORDSIZE)
 
 
-def _contents(folder: Path, entry: Entry) -> bytes:
+def _contents(folder: Path, entry: SnapshotEntry) -> bytes:
     path = folder / entry.path
     if entry.kind == "folder":
         if path.is_symlink() or not path.is_dir():
@@ -111,7 +111,7 @@ def _contents(folder: Path, entry: Entry) -> bytes:
     return data
 
 
-def _change(entry: Entry, error: snapshots.ChangedError | OSError) -> Problem:
+def _change(entry: SnapshotEntry, error: snapshots.ChangedError | OSError) -> Problem:
     words = error.problem.message if isinstance(error, snapshots.ChangedError) else "has changed"
     if isinstance(error, FileNotFoundError):
         words = "is gone"
@@ -125,7 +125,7 @@ def _change(entry: Entry, error: snapshots.ChangedError | OSError) -> Problem:
 _TYPES = {"file": tarfile.REGTYPE, "folder": tarfile.DIRTYPE, "link": tarfile.SYMTYPE}
 
 
-def _header(entry: Entry) -> bytes:
+def _header(entry: SnapshotEntry) -> bytes:
     info = tarfile.TarInfo(entry.path)
     info.type = _TYPES[entry.kind]
     info.mode, info.size, info.linkname = entry.mode, entry.size, entry.target

@@ -16,7 +16,7 @@ from allranks.workspace.model import Transport
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from allranks.workspace.model import Archive, Entry, Excluded, GitRevision, Snapshot
+    from allranks.workspace.model import Archive, SnapshotEntry, Excluded, GitRevision, Snapshot
 
 LARGEST = 10
 AUTO = "auto"
@@ -134,7 +134,7 @@ def report(
     )
 
 
-def largest_files(entries: Sequence[Entry], most: int = LARGEST) -> tuple[Sized, ...]:
+def largest_files(entries: Sequence[SnapshotEntry], most: int = LARGEST) -> tuple[Sized, ...]:
     """The largest files, the largest first."""
     files = sorted(
         (entry for entry in entries if entry.kind == "file"),
@@ -143,7 +143,7 @@ def largest_files(entries: Sequence[Entry], most: int = LARGEST) -> tuple[Sized,
     return tuple(Sized(entry.path, entry.size) for entry in files[:most])
 
 
-def largest_folders(entries: Sequence[Entry], most: int = LARGEST) -> tuple[Sized, ...]:
+def largest_folders(entries: Sequence[SnapshotEntry], most: int = LARGEST) -> tuple[Sized, ...]:
     """The folders with most in them, at any depth, the fullest first."""
     sizes: dict[str, list[int]] = {}
     for entry in entries:
