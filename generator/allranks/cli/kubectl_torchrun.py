@@ -144,7 +144,7 @@ def _without_kind(words: list[str]) -> list[str]:
 
 
 def _refusal(error: click.NoSuchOption) -> click.ClickException | InputError:
-    """The error for an option that a command has not; the same error where nothing is known of it."""
+    """The error for an option that a command has not; the same one where no hint fits."""
     command = (error.ctx and error.ctx.info_name) or ""
     name = error.option_name
     hint = _OPTIONS.get(command, {}).get(name)
@@ -201,7 +201,12 @@ def words_of(text: str) -> tuple[str, ...]:
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar='"COMMAND"')
 @submit.job_options("--num-nodes", "--nodes")
 @click.option(
-    "--name", "--job-name", "name", default="", metavar="NAME", help="The run's name. Default: found."
+    "--name",
+    "--job-name",
+    "name",
+    default="",
+    metavar="NAME",
+    help="The run's name. Default: found.",
 )
 @options.optional_values_options
 @workspace_flags.workspace_options(".")

@@ -286,7 +286,7 @@ def dry_run_option(function: F) -> F:
 
 
 def run_options(function: F) -> F:
-    """Add --detach, --replace, --logs, --timeout and --dry-run: how a job is started and followed."""
+    """Add --detach, --replace, --logs, --timeout and --dry-run: how a job runs."""
     for option in reversed(
         (
             click.option(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from allranks.workspace.model import Compression, SnapshotEntry, Snapshot
+    from allranks.workspace.model import Compression, Snapshot, SnapshotEntry
 
 # A ConfigMap holds 1,048,576 bytes in all of its data, as they are before base64 (kubernetes:
 # pkg/apis/core/validation, MaxSecretSize), and what stands beside the archive, the difference to

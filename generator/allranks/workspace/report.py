@@ -16,7 +16,7 @@ from allranks.workspace.model import Transport
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from allranks.workspace.model import Archive, SnapshotEntry, Excluded, GitRevision, Snapshot
+    from allranks.workspace.model import Archive, Excluded, GitRevision, Snapshot, SnapshotEntry
 
 LARGEST = 10
 AUTO = "auto"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from allranks.errors import InputError, InvalidValues, Problem
 from allranks.humanize import list_some, plural
 from allranks.workspace import ignore, secrets
-from allranks.workspace.model import SnapshotEntry, GitRevision, Snapshot
+from allranks.workspace.model import GitRevision, Snapshot, SnapshotEntry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
