@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, get_args
 from allranks.errors import InputError
 from allranks.humanize import list_some, plural
 from allranks.workspace import archive as archives
+from allranks.workspace import snapshot as snapshots
 from allranks.workspace.model import Transport
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ class Report:
         compression: how that is compressed.
         largest_files: the ten largest, the largest first.
         largest_folders: the ten folders with most in them, the workspace itself left out.
+        look_alikes: pairs of paths that differ only in case or in how Unicode writes them.
         excluded: what stays out, by rule.
         revision: the commit that it stands on.
         way: how it goes.
@@ -90,6 +92,7 @@ class Report:
     compression: str
     largest_files: tuple[Sized, ...]
     largest_folders: tuple[Sized, ...]
+    look_alikes: tuple[tuple[str, str], ...]
     excluded: dict[str, tuple[str, ...]]
     revision: GitRevision | None
     way: Way
@@ -128,6 +131,7 @@ def report(
         compression=archive.compression,
         largest_files=largest_files(snapshot.entries),
         largest_folders=largest_folders(snapshot.entries),
+        look_alikes=snapshots.look_alikes(entry.path for entry in snapshot.entries),
         excluded=by_rule(snapshot.excluded),
         revision=snapshot.revision,
         way=way(archive, via=via, registry=registry, claim=claim, snapshot=snapshot),

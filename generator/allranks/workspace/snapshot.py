@@ -217,6 +217,32 @@ class _Reader:
         return any(path == name or path.startswith(f"{name}/") for name in self.named)
 
 
+def look_alikes(paths: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """Pairs of paths that differ only in case, or in how Unicode writes the same letters.
+
+    The file systems of Linux tell them apart; those of macOS and Windows hold one of the two.
+
+    Args:
+        paths: all that a folder holds, folders too. Of a pair of folders, what they hold is not
+            listed as well.
+    """
+    first: dict[str, str] = {}
+    pairs = []
+    for path in sorted(paths):
+        other = first.setdefault(_folded(path), path)
+        above = path.rpartition("/")[0]
+        if other != path and first.get(_folded(above), above) == above:
+            pairs.append((other, path))
+    return tuple(pairs)
+
+
+def _folded(path: str) -> str:
+    """A path as a file system sees it that does not tell case or normalization apart."""
+    if path.isascii():
+        return path.lower()
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFD", path).casefold())
+
+
 def shown_path(path: str) -> str:
     """A path as it can be printed: what is no text is written as an escape."""
     text = os.fsencode(path).decode(errors="backslashreplace")
