@@ -239,9 +239,8 @@ def way(
             )
         return Way("image", f"{words}; workspace.via asks for an image", place=registry)
     if number <= archives.PARTS_MAX:
-        fits = "fits into" if number == 1 else "fit into"
         asked = "; workspace.via asks for it" if via == "configMap" else ""
-        return Way("configMap", f"{words} {fits} {plural(number, 'ConfigMap')}{asked}", number)
+        return Way("configMap", f"{words} fit into {plural(number, 'ConfigMap')}{asked}", number)
     more = f"{words} are more than {archives.PARTS_MAX} ConfigMaps hold"
     if registry and via != "configMap":
         return Way("image", more, place=registry)
