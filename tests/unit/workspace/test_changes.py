@@ -115,7 +115,7 @@ def _make_pipe(path: Path) -> None:
 def test_a_file_that_became_something_else_is_named(
     monkeypatch: pytest.MonkeyPatch, file: Path, make: Callable[[Path], object], words: str
 ) -> None:
-    """Between the look at the folder and the reading; a link is not followed, no pipe waited for."""
+    """Between the listing and the reading; a link is not followed, and no pipe waited for."""
     walk = ignore.walk
 
     def walk_and_change(*arguments: Any) -> ignore.Tree:

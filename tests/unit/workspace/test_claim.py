@@ -250,7 +250,9 @@ def test_a_run_gives_its_code_back_from_the_claim(  # noqa: PLR0917 - fixtures
     bodies: list[Manifest] = []
     create = cluster.create
     monkeypatch.setattr(
-        cluster, "create", lambda path, body, **more: bodies.append(body) or create(path, body, **more)
+        cluster,
+        "create",
+        lambda path, body, **more: bodies.append(body) or create(path, body, **more),
     )
     assert archive == read_back()
     assert ["size", *["read"] * pieces] == cluster.asked

@@ -1,9 +1,8 @@
-"""Names that Linux tells apart and other systems do not: they run in pods, and are never mixed up."""
+"""Names that Linux tells apart and others do not: they run in pods, and are never mixed up."""
 
 from __future__ import annotations
 
 import io
-import os
 import unicodedata
 from pathlib import Path
 
@@ -41,7 +40,7 @@ def _folding(path: Path | str) -> str:
 
 def _fake_is_taken(path: Path) -> bool:
     """Whether a file system that does not tell names apart has a path."""
-    return any(_folding(path) == _folding(name) for name in os.listdir(path.parent))
+    return any(_folding(path) == _folding(name) for name in path.parent.iterdir())
 
 
 @pytest.fixture

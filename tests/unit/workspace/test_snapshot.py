@@ -178,7 +178,7 @@ def test_what_cannot_go_may_stay_out(tmp_path: Path) -> None:
 
 
 def test_a_link_through_what_stays_out_must_not_lead_out(tmp_path: Path) -> None:
-    """A data set that is linked to and excluded is not in the pods; what leads through it is told."""
+    """An excluded link to a data set is not in the pods; what leads through it is told."""
     data, code = tmp_path / "data", tmp_path / "code"
     for folder in (data, code):
         folder.mkdir()
@@ -220,7 +220,7 @@ def test_a_workspace_may_be_as_large_as_it_says(
     assert 100 == snapshots.take(tmp_path).size
     (tmp_path / "train.py").write_bytes(b"12345")
     (message,) = _problems(tmp_path).values()
-    assert message.startswith("holds 101 bytes that would go, of at most 100; the largest: data.bin")
+    assert message.startswith("holds 101 bytes that would go, of at most 100; the largest: data.")
 
 
 def test_data_of_many_gigabytes_are_refused_at_once(tmp_path: Path) -> None:
