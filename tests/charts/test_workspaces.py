@@ -124,7 +124,8 @@ def test_controllers_and_pods_say_which(template: Any, form: str) -> None:
     digests = {item["metadata"]["annotations"].get(names.WORKSPACE_DIGEST) for item in marked}
     assert {SENT.digest} == digests
     code = record.of_objects(controllers)
-    assert (SENT.digest, SENT.digest, "gzip") == (code.digest, code.archive_digest, code.compression)
+    sent = (code.digest, code.archive_digest, code.compression)
+    assert (SENT.digest, SENT.digest, "gzip") == sent
     assert ("configMap", tuple(SENT.names), "") == (code.via, code.parts, code.path)
 
 

@@ -20,6 +20,7 @@ from allranks.schema.suggestions import nearest
 from allranks.workspace import archive as archives
 from allranks.workspace import claim_pod
 from allranks.workspace import image as images
+from allranks.workspace import snapshot as snapshots
 from allranks.workspace.model import Destination
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ _WRITABLE = _ONE_NODE | {"ReadWriteMany"}
 _BYTES_PER_SECOND = 256 << 10
 # So many bytes of an archive are asked for at a time.
 _PIECE_BYTES = 2 << 20
+_DIGITS_MAX = 12  # of the size of an archive
 _SHOWN = 6
 
 # The programs have an image's Python, or its coreutils.
@@ -235,8 +237,13 @@ def _read(worker: ClaimPod, place: str) -> bytes:
     """The archive in a folder of the claim."""
     folder = f"{claim_pod.FOLDER}/{place}"
     size = _line(worker.ask(_READER, ("size", folder, "0", "0")))
-    if not size.isdecimal():
+    if size == "absent":
         raise _lost(f"the code is no longer in folder {place} of claim {worker.claim}")
+    if not size.isdecimal() or len(size) > _DIGITS_MAX or int(size) > 2 * snapshots.BYTES_MAX:
+        raise RunError(
+            f"folder {place} of claim {worker.claim} holds no archive that can be read",
+            hint="look at it: somebody has changed it since it was sent",
+        )
     pieces = []
     for begin in range(0, int(size), _PIECE_BYTES):
         piece = worker.ask(_READER, ("read", folder, str(begin), str(_PIECE_BYTES)))

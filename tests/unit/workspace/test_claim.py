@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import os
 import shutil
 import subprocess
 import sys
@@ -286,6 +287,9 @@ def test_code_that_is_gone_or_changed_is_said(
     with pytest.raises(RunError, match="has the digest"):
         read_back()
     assert {} == cluster.pods
+    os.truncate(file, 1 << 40)
+    with pytest.raises(RunError, match="holds no archive that can be read"):
+        read_back()
     cluster.claim = "another"
     with pytest.raises(RunError, match="claim code is no longer in namespace lab"):
         read_back()
