@@ -8,12 +8,20 @@ sends the same snapshot takes its place.
 from __future__ import annotations
 
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
 from allranks.cluster import paths
 from allranks.cluster.permissions import Need
-from allranks.errors import ApiError, InputError, NotFoundError, RunError
+from allranks.errors import (
+    ApiError,
+    ForbiddenError,
+    InputError,
+    NotFoundError,
+    RunError,
+    TerminatingError,
+)
 from allranks.humanize import list_some
 from allranks.k8s.fields import at, clause, text
 from allranks.schema.suggestions import nearest
@@ -45,6 +53,7 @@ _BYTES_PER_SECOND = 256 << 10
 _PIECE_BYTES = 2 << 20
 _DIGITS_MAX = 12  # of the size of an archive
 _SHOWN = 6
+_ARCHIVE = "/etc/allranks-workspace/archive.0"  # where the pods of a run have it
 
 # The programs have an image's Python, or its coreutils.
 _HEAD = r"""
@@ -229,7 +238,18 @@ def read(
     digests = code.digest, code.archive_digest
     body = claim_pod.body(name, digests, destination, is_read_only=True)
     worker = claim_pod.ClaimPod(cluster, namespace, body, claim, work="reads")
-    data = worker.complete(lambda: _read(worker, code.path))
+    try:
+        data = worker.complete(lambda: _read(worker, code.path))
+    except TerminatingError:
+        raise
+    except ForbiddenError as error:
+        raise ForbiddenError(
+            f"the code on claim {claim} is read through a pod: {error.problem.message}",
+            hint=f"ask for create and delete on pods in namespace {namespace}; or read it from a "
+            f"pod of the run, while it runs: kubectl exec -n {namespace} POD -- "
+            f"cat {_ARCHIVE} > {Path(_ARCHIVE).name}",
+            status=error.status,
+        ) from error
     return archives.join([data], "xz" if code.compression == "xz" else "gzip", code.archive_digest)
 
 

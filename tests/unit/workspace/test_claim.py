@@ -15,7 +15,14 @@ import pytest
 
 from allranks import names
 from allranks.cluster import paths
-from allranks.errors import BusyError, ExistsError, InputError, NotFoundError, RunError
+from allranks.errors import (
+    BusyError,
+    ExistsError,
+    ForbiddenError,
+    InputError,
+    NotFoundError,
+    RunError,
+)
 from allranks.workspace import claim, claim_pod, record
 from allranks.workspace.model import Archive, Destination
 
@@ -293,6 +300,20 @@ def test_code_that_is_gone_or_changed_is_said(
     cluster.claim = "another"
     with pytest.raises(RunError, match="claim code is no longer in namespace lab"):
         read_back()
+
+
+def test_who_may_make_no_pod_is_told_of_one_that_has_the_code(
+    cluster: FakeCluster, read_back: Callable[[], Archive], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The right to ask for, and the command that reads it from a pod of the run."""
+
+    def refuse(*_: Any, **__: Any) -> Manifest:
+        raise ForbiddenError("you may not create pods")
+
+    monkeypatch.setattr(cluster, "create", refuse)
+    with pytest.raises(ForbiddenError, match="is read through a pod: you may not") as caught:
+        read_back()
+    assert "kubectl exec -n lab POD -- cat" in caught.value.problem.hint
 
 
 @pytest.mark.parametrize("programs", ["python3", "head sha256sum"])
