@@ -10,6 +10,7 @@ import pytest
 
 from allranks import names
 from allranks.values.rules.command import ENTRY_RESERVE
+from allranks.workspace import record
 from tests import workspaces
 from tests.charts.shared import rendered
 
@@ -122,6 +123,10 @@ def test_controllers_and_pods_say_which(template: Any, form: str) -> None:
     marked = [*controllers, *(pod for pod, _ in _trainers(manifests))]
     digests = {item["metadata"]["annotations"].get(names.WORKSPACE_DIGEST) for item in marked}
     assert {SENT.digest} == digests
+    code = record.of_objects(controllers)
+    sent = (code.digest, code.archive_digest, code.compression)
+    assert (SENT.digest, SENT.digest, "gzip") == sent
+    assert ("configMap", tuple(SENT.names), "") == (code.via, code.parts, code.path)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -185,14 +190,17 @@ def test_an_image_volume(template: Any) -> None:
 
 @pytest.mark.parametrize("path", ["", "ws-0123456789ab"])
 def test_a_claim(template: Any, path: str) -> None:
-    """A folder of a claim is mounted, read-only."""
+    """A folder of a claim is mounted, read-only, and the run's objects say which."""
     snapshot = {
         key: value
         for key, value in SENT.values()["workspace"]["snapshot"].items()
         if key != "configMaps"
     }
     workspace = {"snapshot": snapshot | {"via": "pvc", "claim": "code", "path": path}}
-    ((pod, container),) = _trainers(_render(template, "torchrun", workspace=workspace))
+    manifests = _render(template, "torchrun", workspace=workspace)
+    code = record.of_objects(manifests.values())
+    assert ("pvc", ("code",), path) == (code.via, code.parts, code.path)
+    ((pod, container),) = _trainers(manifests)
     expected = {"name": "workspace-archive", "persistentVolumeClaim": {"claimName": "code"}}
     assert expected in pod["spec"]["volumes"]
     mount = {"name": "workspace-archive", "mountPath": "/etc/allranks-workspace", "readOnly": True}

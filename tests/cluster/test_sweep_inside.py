@@ -149,14 +149,23 @@ def person(cluster: Cluster, namespace: str, helm4: Any, tmp_path: Path) -> Pers
 def test_a_runner_that_is_killed_is_followed_by_another(
     person: Person, helm4: Any, tmp_path: Path
 ) -> None:
-    """All trials end once; exactly the Role's rights are used, and nothing is refused."""
+    """All trials end once; exactly the Role's rights are used, and nothing is refused.
+
+    Its code is sent once, goes to all trials, and is there as long as the sweep is.
+    """
     # However busy the machine is: after three trials the runner is at work for some seconds more.
     choices = [fake(n, ends="3s", says=f'{{"accuracy": {n / 10}}}') for n in range(5)]
     values, over = person.field.write(choices, objective=_METRIC, parallel=2)
-    assert "the sweep s goes on in the cluster" in person.begin(values, over)
+    code = ("--workspace", str(_code(tmp_path)))
+    assert "the sweep s goes on in the cluster" in person.begin(values, over, *code)
+    (part,) = _parts(person)
+    assert ["s"] == [owner["name"] for owner in part["metadata"]["ownerReferences"]]
     assert "Running" == json.loads(person("status", "s", "-o", "json"))["phase"]
     first, kept = person.pod("pod-1"), person.kept
     until(lambda: len(read_state(kept).trials) >= 3, "three trials")
+    mounted = f'"name": "{part["metadata"]["name"]}"'
+    jobs = [json.dumps(job["spec"]) for job in person.field.items("batch/v1/jobs")]
+    assert any(mounted in job for job in jobs)
     first.kill()
     first.communicate()
     _check_secrets(person, helm4)
@@ -172,11 +181,27 @@ def test_a_runner_that_is_killed_is_followed_by_another(
     assert {1} == {trial["attempts"] for trial in results["trials"]}
     assert ["s"] == person.field.releases()
     _check_rights(person)
+    assert [part] == _parts(person)
     assert [] == json.loads(person("delete", "s", "-o", "json"))["removed"]
+    until(lambda: not _parts(person), "the end of the code")
     for kind in ("v1/configmaps", "v1/secrets", "batch/v1/jobs", "v1/serviceaccounts"):
         leftovers = {item["metadata"]["name"] for item in person.field.items(kind)}
         assert leftovers <= {"default", "kube-root-ca.crt"}, leftovers
     assert "there are no sweeps" not in person("status")
+
+
+def _code(folder: Path) -> Path:
+    """A workspace with a program."""
+    code = folder / "code"
+    code.mkdir()
+    (code / "train.py").write_text("print(1)\n", "utf-8")
+    return code
+
+
+def _parts(person: Person) -> list[dict[str, Any]]:
+    """The ConfigMaps of snapshots that are there."""
+    items = person.field.items("v1/configmaps")
+    return [item for item in items if names.WORKSPACE in (item["metadata"].get("labels") or {})]
 
 
 def test_a_sweep_without_a_release_has_its_name_all_the_same(

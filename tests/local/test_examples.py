@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import yaml
 
+from allranks import names
 from allranks.local.host import addresses
+from allranks.yamlio.load import load_all
 
 from .conftest import CommandLine, metrics, port_base
 
@@ -75,6 +78,27 @@ def test_digits_below_the_wanted_accuracy_fail_at_once(
     assert "exit code 3" in process.stdout
     logs = allranks("logs", "digits", "--on", "local", "--rank", "0").stdout
     assert 1 == len([line for line in metrics(logs) if "final" in line])
+
+
+def test_a_teams_queue_completes_a_job_and_holds_it_to_its_rules(command_line: CommandLine) -> None:
+    """From its file, without a cluster: what the README says of the job, and of a larger one."""
+    folder = REPO / "examples/queue-team"
+    readme = (folder / "README.md").read_text(encoding="utf-8")
+    files = ("-f", folder / "job.yaml", "-q", "h100", "--queue-file", folder / "queue.yaml")
+    assert "2 nodes x 8 nvidia.com/gpu" in command_line("validate", *files).stdout
+    refused = command_line("validate", *files, "--set", "gpus=64", code=2).stderr
+    (promise,) = (line.strip() for line in readme.splitlines() if "are more than" in line)
+    assert promise in refused
+    manifests = load_all(command_line("render", "demo", *files, "-n", "research").stdout)
+    (job,) = (manifest for manifest in manifests if manifest and manifest["kind"] == "Job")
+    pod = job["spec"]["template"]["spec"]
+    queue = yaml.safe_load((folder / "queue.yaml").read_text(encoding="utf-8"))
+    assert "h100" == job["metadata"]["labels"][names.QUEUE]
+    assert queue["imposed"]["scheduling"]["tolerations"][0] in pod["tolerations"]
+    image = queue["defaults"]["image"]
+    assert f"{image['repository']}:{image['tag']}" == pod["containers"][0]["image"]
+    claims = [volume.get("persistentVolumeClaim", {}).get("claimName") for volume in pod["volumes"]]
+    assert queue["defaults"]["storage"]["checkpoints"]["existingClaim"] in claims
 
 
 def test_a_submitted_folder_trains_and_is_given_back(

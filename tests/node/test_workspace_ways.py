@@ -79,8 +79,10 @@ def test_pods_train_from_an_image_volume(
     assert (folder / "data.bin").read_bytes() == (tmp_path / "ran/data.bin").read_bytes()
 
 
-def test_pods_train_from_a_claim(lab: Lab, allranks: Allranks, folder: Path) -> None:
-    """Filled by a pod that is gone afterwards, once for two runs."""
+def test_pods_train_from_a_claim(
+    lab: Lab, allranks: Allranks, folder: Path, tmp_path: Path
+) -> None:
+    """Filled by a pod that is gone afterwards, once for two runs, and read back by another one."""
     spec = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "64Mi"}}}
     claim = {
         "apiVersion": "v1",
@@ -96,6 +98,9 @@ def test_pods_train_from_a_claim(lab: Lab, allranks: Allranks, folder: Path) -> 
     lab.completes("study")
     assert "sent before" in _submit(allranks, folder, "again", *where)
     lab.completes("again")
+    allranks("show", "study", "--code", tmp_path / "ran")
+    assert (folder / "data.bin").read_bytes() == (tmp_path / "ran/data.bin").read_bytes()
+    until(lambda: not _fillers(lab), "the end of the pod that read the claim")
 
 
 def test_a_claim_of_one_node_is_refused(lab: Lab, allranks: Allranks, folder: Path) -> None:
@@ -120,6 +125,6 @@ def test_a_claim_of_one_node_is_refused(lab: Lab, allranks: Allranks, folder: Pa
 
 
 def _fillers(lab: Lab) -> list[str]:
-    """The pods that fill claims."""
+    """The pods that fill and read claims."""
     names = [pod["metadata"]["name"] for pod in lab.cluster.items(lab.path("pods"))]
-    return [name for name in names if name.endswith("-fill")]
+    return [name for name in names if name.endswith(("-fill", "-read"))]

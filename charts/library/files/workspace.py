@@ -112,7 +112,7 @@ def extract(parts, compression, staging):
         OSError: the entries cannot be written.
     """
     mode = "r|gz" if compression == "gzip" else "r|xz"
-    entries, size = {}, 0
+    entries, size, made = {}, 0, set()
     with tarfile.open(fileobj=parts, mode=mode, encoding="utf-8") as archive:
         for member in archive:
             path = path_inside(member.name, "path")
@@ -129,8 +129,31 @@ def extract(parts, compression, staging):
                     "the workspace has more than %d entries, or %d GiB; leave data out of it"
                     % (MAX_ENTRIES, MAX_BYTES >> 30)
                 )
+            for end in range(1, len(path) + 1):
+                make_room(staging, "/".join(path[:end]), made)
             entries[key] = write(archive, member, key, staging.joinpath(*path))
     check_links([key for key, kind in entries.items() if kind == "l"], staging)
+
+
+def make_room(staging, key, made):
+    """Raise BrokenError where a path is there that has another name.
+
+    Args:
+        staging: the folder that is written to.
+        key: the path below it.
+        made: the paths that were written, to which this one is added.
+    """
+    if key not in made and is_taken(staging / key):
+        raise BrokenError(
+            "the workspace has %r and another name that the file system here does not tell apart "
+            "from it; rename one of them" % key
+        )
+    made.add(key)
+
+
+def is_taken(path):
+    """Whether the file system has a path, by this name or by one that it takes for the same."""
+    return os.path.lexists(path)
 
 
 def extract_all(folder, compression, staging):

@@ -9,14 +9,16 @@ from __future__ import annotations
 import importlib
 import re
 import shlex
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 import allranks
+from allranks import names
 from allranks.cli import main as cli_main
 from allranks.cli import options
 from allranks.cli import workspace as workspace_flags
+from allranks.cli.commands import submit
 from allranks.cli.target import target_options
 from allranks.errors import InputError
 
@@ -33,10 +35,73 @@ _QUOTED = re.compile(r"'[^']*'|\\.", re.DOTALL)
 _ASSIGNMENT = re.compile(r"\s*[A-Za-z_][A-Za-z0-9_]*=")
 # Commands of `allranks` that are the same here, by the module of each.
 _SAME = {"logs": "logs", "delete": "runs"}
+# Commands that name a run, maybe after its kind as kubectl has it.
+_ABOUT_RUNS = frozenset({"get", *_SAME})
+_KINDS = frozenset({"torchrunjob", "torchrunjobs", "tj", "trj"})
+_QUEUE_KINDS = frozenset({"torchrunqueue", "torchrunqueues", "jq", "trq"})
+# What other tools call these commands, and where it is here.
+_ELSEWHERE = {
+    "describe": f"`{_NAME} get NAME`",
+    "status": f"`{_NAME} get NAME`",
+    "list": f"`{_NAME} get`",
+    "cancel": f"`{_NAME} delete NAME`",
+    "stop": f"`{_NAME} delete NAME`",
+    "create": f"`{_NAME} submit`",
+    "run": f"`{_NAME} submit`",
+    **dict.fromkeys(("queue", "queues", *_QUEUE_KINDS), f"`{names.CLI} queue list`"),
+}
+# Fields of a TorchrunJob and options of kubectl that are none here, and what to do instead.
+_VALUES = {
+    "--setup-command": "--set-string setup='COMMAND'",
+    "--working-dir": "--set workingDir=DIR",
+    "--max-restarts": "--set runPolicy.backoffLimit=N",
+    "--ttl-seconds-after-finished": "--set runPolicy.ttlSecondsAfterFinished=N",
+    "--active-deadline-seconds": "--set runPolicy.activeDeadlineSeconds=N",
+    "--suspend": "--set runPolicy.suspend=true",
+    "--rdzv-backend": "--set torchrun.rdzvBackend=c10d",
+    "--port": "--set torchrun.port=N",
+}
+_OPTIONS = {
+    "submit": {name: f"write {value}" for name, value in _VALUES.items()}
+    | {
+        "--backend": "leave it out: your program chooses it, in init_process_group",
+        "--detach": "leave it out: without --follow it returns when the run has started",
+    },
+    "get": dict.fromkeys(("-w", "--watch"), f"`{names.CLI} top` watches all runs"),
+    "logs": dict.fromkeys(("-l", "--selector"), f"name the run: `{_NAME} logs NAME`"),
+    "delete": dict.fromkeys(("-l", "--selector"), f"name the run: `{_NAME} delete NAME`"),
+}
 
 
 class _Group(click.Group):
     """A group that has some of the commands of `allranks` besides its own."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Resolve a command, and take the kind of a run out of its words as kubectl has them.
+
+        Raises:
+            InputError: there is no such command here; the hint says where it is.
+        """
+        name, rest = args[0], args[1:]
+        is_command = name in self.list_commands(ctx)
+        if not is_command and not name.startswith("-") and not ctx.resilient_parsing:
+            raise InputError(f"there is no command {name!r}", hint=_elsewhere(name))
+        if name in _ABOUT_RUNS and rest:
+            rest = _without_kind(rest)
+        return super().resolve_command(ctx, [name, *rest])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command.
+
+        Raises:
+            InputError: it has an option that other tools have; the hint says what to write.
+        """
+        try:
+            return super().invoke(ctx)
+        except click.NoSuchOption as error:
+            raise _refusal(error) from error
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """Return all commands, in the order of use."""
@@ -49,6 +114,50 @@ class _Group(click.Group):
         module = importlib.import_module(f"allranks.cli.commands.{_SAME[cmd_name]}")
         command: click.Command = getattr(module, f"{cmd_name}_command")
         return command
+
+
+def _elsewhere(name: str) -> str:
+    """What to write in place of a command that is none here."""
+    if name in _ELSEWHERE:
+        return f"write {_ELSEWHERE[name]}"
+    if name in cli_main.COMMANDS:
+        return f"`{names.CLI} {name}` works on these runs"
+    return f"`{_NAME} --help` lists the commands"
+
+
+def _without_kind(words: list[str]) -> list[str]:
+    """The words behind a command, without the kind of a run: `torchrunjobs NAME`, `tj/NAME`.
+
+    Raises:
+        InputError: they begin with the kind of a queue.
+    """
+    kind, slash, name = words[0].partition("/")
+    kind = kind.lower().removesuffix(".torchrun.ai")
+    if kind in _QUEUE_KINDS:
+        raise InputError(
+            f"{words[0]} names queues, and this is about runs",
+            hint=f"`{names.CLI} queue list` lists them",
+        )
+    if kind not in _KINDS:
+        return words
+    return [name, *words[1:]] if slash else words[1:]
+
+
+def _refusal(error: click.NoSuchOption) -> click.ClickException | InputError:
+    """The error for an option that a command has not; the same one where no hint fits."""
+    command = (error.ctx and error.ctx.info_name) or ""
+    name = error.option_name
+    hint = _OPTIONS.get(command, {}).get(name)
+    if hint is None and command == "submit" and not error.possibilities:
+        return InputError(
+            f"there is no option {name}",
+            hint="an option of your command stands within its quotes: "
+            f'`{_NAME} submit "python train.py {name} …"`; '
+            f"`{_NAME} submit --help` lists those of submit",
+        )
+    if hint is None:
+        return error
+    return InputError(f"there is no option {name} here", hint=hint)
 
 
 @click.group(
@@ -90,20 +199,22 @@ def words_of(text: str) -> tuple[str, ...]:
 
 @torchrun.command("submit", short_help="Run a command with the code of this folder.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar='"COMMAND"')
-@click.option("--gpus", type=click.IntRange(min=0), metavar="N", help="How many GPUs in all.")
+@submit.job_options("--num-nodes", "--nodes")
 @click.option(
-    "--num-nodes", "nodes", type=click.IntRange(min=1), metavar="N", help="How many nodes."
+    "--name",
+    "--job-name",
+    "name",
+    default="",
+    metavar="NAME",
+    help="The run's name. Default: found.",
 )
-@click.option("--name", default="", metavar="NAME", help="The run's name. Default: found.")
-@click.option("--env", multiple=True, metavar="NAME=VALUE", help="Set an environment variable.")
-@click.option("--image", default="", metavar="IMAGE", help="The image to run it in.")
 @options.optional_values_options
 @workspace_flags.workspace_options(".")
 @target_options
 @options.queue_options
 @options.helm_option
 @click.option("--follow", is_flag=True, help="Follow its log to its end.")
-@click.option("--dry-run", is_flag=True, help="Show what would be sent and run; start nothing.")
+@options.dry_run_option
 @options.output_option("text", "json")
 @options.pass_console
 def submit_command(
@@ -131,7 +242,6 @@ def submit_command(
       kubectl torchrun submit --queue h100 --gpus 16 "python train.py"
       kubectl torchrun submit --queue h100 --num-nodes 2 --follow "python train.py --lr 1e-5"
     """
-    from allranks.cli.commands import submit
     from allranks.cli.commands.run import Plan
 
     words = words_of(command[0]) if len(command) == 1 else command
@@ -139,7 +249,15 @@ def submit_command(
     plan = Plan(detach=not follow, output=output)
     raise click.exceptions.Exit(
         submit.submit(
-            console, job, sources, workspace, target, plan=plan, name=name, dry_run=dry_run
+            console,
+            job,
+            sources,
+            workspace,
+            target,
+            plan=plan,
+            name=name,
+            dry_run=dry_run,
+            example=f'{_NAME} submit --gpus 8 "python train.py"',
         )
     )
 

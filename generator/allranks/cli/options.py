@@ -278,6 +278,38 @@ def timeout_option(help_text: str, default: float | None = None) -> Callable[[_W
     )
 
 
+def dry_run_option(function: F) -> F:
+    """Add --dry-run, of a command that sends a job."""
+    return click.option(
+        "--dry-run", is_flag=True, help="Show what would be sent and run; start nothing."
+    )(function)
+
+
+def run_options(function: F) -> F:
+    """Add --detach, --replace, --logs, --timeout and --dry-run: how a job runs."""
+    for option in reversed(
+        (
+            click.option(
+                "--detach",
+                is_flag=True,
+                help="Return when it has started; it goes on by itself.",
+            ),
+            click.option("--replace", is_flag=True, help="Remove a run of the same name first."),
+            click.option(
+                "--logs",
+                type=click.Choice(["lead", "all", "none"]),
+                default="lead",
+                show_default=True,
+                help="Which logs to show: 'lead' is rank 0's or the launcher's. On a cluster.",
+            ),
+            timeout_option("Stop following after this time; the job goes on. On a cluster."),
+            dry_run_option,
+        )
+    ):
+        function = option(function)
+    return function
+
+
 def image_values(image: str) -> dict[str, str]:
     """Return an image reference as the values of a chart's `image`; parts that it lacks are ""."""
     rest, _, digest = image.partition("@")

@@ -119,6 +119,11 @@ def show(console: Console, packed: PackedWorkspace) -> None:
         on = f" on {report.revision.branch}" if report.revision.branch else ""
         differs = ", and the folder differs from it" if report.revision.is_dirty else ""
         console.text(f"  commit    {report.revision.commit}{on}{differs}")
+    for path, other in report.look_alikes:
+        console.text(
+            f"  names     {path} and {other} differ in what macOS and Windows do not tell apart; "
+            "pods do"
+        )
     console.text("")
     console.text("the largest files")
     console.table(

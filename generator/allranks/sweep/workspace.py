@@ -95,13 +95,16 @@ def here(values: Mapping[str, Any], namespace: str) -> list[Manifest]:
 class ClusterCode:
     """The code of a sweep whose trials run on a cluster: there before each, and owned by all."""
 
-    def __init__(self, cluster: KubeClient, namespace: str) -> None:
+    def __init__(self, cluster: KubeClient, namespace: str, *, is_inside: bool = False) -> None:
         """Create it; nothing is read or sent before the first trial.
 
         Args:
             cluster: where the trials run.
             namespace: their namespace.
+            is_inside: a pod runs the sweep: its Job owns the code for as long as the sweep is
+                there, and its account may not look at ConfigMaps.
         """
+        self._is_inside = is_inside
         self._cluster = cluster
         self._namespace = namespace
         self._parts: dict[str, list[Manifest]] = {}
@@ -132,12 +135,14 @@ class ClusterCode:
 
     def _of(self, values: Mapping[str, Any]) -> list[Manifest]:
         digest = digest_of(values)
-        if not digest or text(values, "workspace", "snapshot", "via") not in {"", "configMap"}:
+        if not digest or self._is_inside:
+            return []
+        if text(values, "workspace", "snapshot", "via") not in {"", "configMap"}:
             return []  # an image or a file of a claim stays where it is
         if digest not in self._parts:
             parts = kept(digest, self._namespace)
             if not parts:
-                with suppress(ApiError):  # a runner inside the cluster owns them, and may not look
+                with suppress(ApiError):  # it may be forbidden to look
                     parts = transport.find(self._cluster, self._namespace, digest)
             self._parts[digest] = parts
         return self._parts[digest]

@@ -10,8 +10,9 @@ import io
 import lzma
 import os
 import tarfile
+import tempfile
 import zlib
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from allranks.errors import InputError, InvalidValues, Problem, RunError
@@ -20,9 +21,8 @@ from allranks.workspace.model import Archive
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
-    from allranks.workspace.model import Compression, Entry, Snapshot
+    from allranks.workspace.model import Compression, Snapshot, SnapshotEntry
 
 # A ConfigMap holds 1,048,576 bytes in all of its data, as they are before base64 (kubernetes:
 # pkg/apis/core/validation, MaxSecretSize), and what stands beside the archive, the difference to
@@ -95,7 +95,7 @@ def _tar(snapshot: Snapshot, problems: list[Problem]) -> Iterator[bytes]:
     yield b"\0" * (2 * _BLOCK + -(size + 2 * _BLOCK) % tarfile.RECORDSIZE)
 
 
-def _contents(folder: Path, entry: Entry) -> bytes:
+def _contents(folder: Path, entry: SnapshotEntry) -> bytes:
     path = folder / entry.path
     if entry.kind == "folder":
         if path.is_symlink() or not path.is_dir():
@@ -111,7 +111,7 @@ def _contents(folder: Path, entry: Entry) -> bytes:
     return data
 
 
-def _change(entry: Entry, error: snapshots.ChangedError | OSError) -> Problem:
+def _change(entry: SnapshotEntry, error: snapshots.ChangedError | OSError) -> Problem:
     words = error.problem.message if isinstance(error, snapshots.ChangedError) else "has changed"
     if isinstance(error, FileNotFoundError):
         words = "is gone"
@@ -125,7 +125,7 @@ def _change(entry: Entry, error: snapshots.ChangedError | OSError) -> Problem:
 _TYPES = {"file": tarfile.REGTYPE, "folder": tarfile.DIRTYPE, "link": tarfile.SYMTYPE}
 
 
-def _header(entry: Entry) -> bytes:
+def _header(entry: SnapshotEntry) -> bytes:
     info = tarfile.TarInfo(entry.path)
     info.type = _TYPES[entry.kind]
     info.mode, info.size, info.linkname = entry.mode, entry.size, entry.target
@@ -180,8 +180,9 @@ def unpack(archive: Archive, folder: Path) -> None:
         with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as tar:
             members = tar.getmembers()
             _refuse(members, len(data))
+            _refuse_look_alikes(members, folder)
             for member in members:
-                _extract(tar, member, folder)
+                tar.extract(member, folder, filter="data")
     except tarfile.TarError as error:
         raise _broken(f"is no tar: {error}") from error
     except OSError as error:
@@ -192,15 +193,28 @@ def unpack(archive: Archive, folder: Path) -> None:
         ) from error
 
 
-def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
-    if os.path.lexists(folder / member.name):
-        raise InputError(
-            f"{member.name} differs from another name only in what this file system does not "
-            "tell apart",
-            path=str(folder),
-            hint="name a folder on a file system that tells upper case from lower case",
-        )
-    tar.extract(member, folder, filter="data")
+def _refuse_look_alikes(members: Iterable[tarfile.TarInfo], folder: Path) -> None:
+    """Refuse names that the file system of a folder holds one of, before any is written.
+
+    Raises:
+        InputError: there are such names.
+        OSError: nothing can be written there.
+    """
+    for path, other in snapshots.look_alikes(member.name for member in members):
+        first, second = PurePosixPath(path).name, PurePosixPath(other).name
+        if not is_told_apart(folder, first, second):
+            raise InputError(
+                f"the workspace has {path} and {other}, which this file system does not tell apart",
+                path=str(folder),
+                hint="name a folder on a file system that tells upper case from lower case",
+            )
+
+
+def is_told_apart(folder: Path, first: str, second: str) -> bool:
+    """Whether the file system of a folder can hold two names at a time."""
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".names-") as name:
+        Path(name, first).touch()
+        return not os.path.lexists(Path(name, second))
 
 
 def _refuse(members: Iterable[tarfile.TarInfo], size: int) -> None:

@@ -17,7 +17,7 @@ Transport = Literal["configMap", "image", "pvc"]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class SnapshotEntry:
     """A file, a folder or a link of a workspace.
 
     Attributes:
@@ -84,7 +84,7 @@ class Snapshot:
 
     folder: Path
     digest: str
-    entries: tuple[Entry, ...]
+    entries: tuple[SnapshotEntry, ...]
     excluded: tuple[Excluded, ...] = ()
     revision: GitRevision | None = None
 

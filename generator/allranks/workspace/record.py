@@ -14,7 +14,7 @@ from allranks import names
 from allranks.k8s.fields import at, items, mapping, text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from allranks.k8s.manifest import Manifest
 
@@ -37,6 +37,9 @@ class CodeRecord:
         is_dirty: whether the workspace differed from the commit.
         via: how it was sent: configMap, image or pvc; "" for none.
         parts: where it is: the ConfigMaps, the image, or the claim.
+        path: the folder of the claim; "" by another way.
+        archive_digest: of what was sent; "" for none.
+        compression: how that is compressed: gzip or xz; "" for none.
         queue: the team's queue; "" for none.
         queue_revision: which revision of it the job was made with.
     """
@@ -50,6 +53,9 @@ class CodeRecord:
     is_dirty: bool = False
     via: str = ""
     parts: tuple[str, ...] = ()
+    path: str = ""
+    archive_digest: str = ""
+    compression: str = ""
     queue: str = ""
     queue_revision: str = ""
 
@@ -67,7 +73,8 @@ def of_objects(objects: Iterable[Manifest]) -> CodeRecord:
         annotations |= {key: str(value) for key, value in mapping(head, "annotations").items()}
     labels = mapping(metadata[0], "labels") if metadata else {}
     pods = [pod for manifest in controllers for pod in _pods(manifest)]
-    via, parts = next((place for pod in pods if (place := _place(pod))[0]), ("", ()))
+    holder = pod_of(controllers)
+    via, parts = _place(holder)
     return CodeRecord(
         workload=str(labels.get(names.WORKLOAD) or ""),
         command=next((words for pod in pods if (words := _command(pod))), ()),
@@ -78,9 +85,23 @@ def of_objects(objects: Iterable[Manifest]) -> CodeRecord:
         is_dirty=annotations.get(names.WORKSPACE_DIRTY) == "true",
         via=via,
         parts=parts,
+        path=_path(holder),
+        archive_digest=_variable(holder, "ALLRANKS_WORKSPACE_ARCHIVE_DIGEST"),
+        compression=_variable(holder, "ALLRANKS_WORKSPACE_COMPRESSION"),
         queue=str(labels.get(names.QUEUE) or ""),
         queue_revision=annotations.get(names.QUEUE_REVISION, ""),
     )
+
+
+def pod_of(objects: Iterable[Manifest]) -> Mapping[str, Any]:
+    """The pod spec of a run whose code was sent; {} where there is none.
+
+    Args:
+        objects: as of `of_objects`.
+    """
+    controllers = (manifest for manifest in objects if manifest.get("kind") in CONTROLLERS)
+    pods = (pod for manifest in controllers for pod in _pods(manifest))
+    return next((pod for pod in pods if _place(pod)[0]), {})
 
 
 def _pods(manifest: Manifest) -> Iterator[Any]:
@@ -104,6 +125,18 @@ def _command(pod: Any) -> tuple[str, ...]:
 
 def _image(pod: Any) -> str:
     return text(_trainer(pod), "image")
+
+
+def _path(pod: Any) -> str:
+    """The folder of the volume that a pod mounts for its workspace; "" for the whole of it."""
+    mounts = items(_trainer(pod), "volumeMounts")
+    return next((text(mount, "subPath") for mount in mounts if text(mount, "name") == VOLUME), "")
+
+
+def _variable(pod: Any, name: str) -> str:
+    """An environment variable that the chart has set; "" where it has not."""
+    variables = items(_trainer(pod), "env")
+    return next((text(item, "value") for item in variables if text(item, "name") == name), "")
 
 
 def _place(pod: Any) -> tuple[str, tuple[str, ...]]:

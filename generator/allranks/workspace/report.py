@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, get_args
 from allranks.errors import InputError
 from allranks.humanize import list_some, plural
 from allranks.workspace import archive as archives
+from allranks.workspace import snapshot as snapshots
 from allranks.workspace.model import Transport
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from allranks.workspace.model import Archive, Entry, Excluded, GitRevision, Snapshot
+    from allranks.workspace.model import Archive, Excluded, GitRevision, Snapshot, SnapshotEntry
 
 LARGEST = 10
 AUTO = "auto"
@@ -74,6 +75,7 @@ class Report:
         compression: how that is compressed.
         largest_files: the ten largest, the largest first.
         largest_folders: the ten folders with most in them, the workspace itself left out.
+        look_alikes: pairs of paths that differ only in case or in how Unicode writes them.
         excluded: what stays out, by rule.
         revision: the commit that it stands on.
         way: how it goes.
@@ -90,6 +92,7 @@ class Report:
     compression: str
     largest_files: tuple[Sized, ...]
     largest_folders: tuple[Sized, ...]
+    look_alikes: tuple[tuple[str, str], ...]
     excluded: dict[str, tuple[str, ...]]
     revision: GitRevision | None
     way: Way
@@ -128,13 +131,14 @@ def report(
         compression=archive.compression,
         largest_files=largest_files(snapshot.entries),
         largest_folders=largest_folders(snapshot.entries),
+        look_alikes=snapshots.look_alikes(entry.path for entry in snapshot.entries),
         excluded=by_rule(snapshot.excluded),
         revision=snapshot.revision,
         way=way(archive, via=via, registry=registry, claim=claim, snapshot=snapshot),
     )
 
 
-def largest_files(entries: Sequence[Entry], most: int = LARGEST) -> tuple[Sized, ...]:
+def largest_files(entries: Sequence[SnapshotEntry], most: int = LARGEST) -> tuple[Sized, ...]:
     """The largest files, the largest first."""
     files = sorted(
         (entry for entry in entries if entry.kind == "file"),
@@ -143,7 +147,7 @@ def largest_files(entries: Sequence[Entry], most: int = LARGEST) -> tuple[Sized,
     return tuple(Sized(entry.path, entry.size) for entry in files[:most])
 
 
-def largest_folders(entries: Sequence[Entry], most: int = LARGEST) -> tuple[Sized, ...]:
+def largest_folders(entries: Sequence[SnapshotEntry], most: int = LARGEST) -> tuple[Sized, ...]:
     """The folders with most in them, at any depth, the fullest first."""
     sizes: dict[str, list[int]] = {}
     for entry in entries:
@@ -235,9 +239,8 @@ def way(
             )
         return Way("image", f"{words}; workspace.via asks for an image", place=registry)
     if number <= archives.PARTS_MAX:
-        fits = "fits into" if number == 1 else "fit into"
         asked = "; workspace.via asks for it" if via == "configMap" else ""
-        return Way("configMap", f"{words} {fits} {plural(number, 'ConfigMap')}{asked}", number)
+        return Way("configMap", f"{words} fit into {plural(number, 'ConfigMap')}{asked}", number)
     more = f"{words} are more than {archives.PARTS_MAX} ConfigMaps hold"
     if registry and via != "configMap":
         return Way("image", more, place=registry)

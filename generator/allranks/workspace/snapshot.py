@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from allranks.errors import InputError, InvalidValues, Problem
 from allranks.humanize import list_some, plural
 from allranks.workspace import ignore, secrets
-from allranks.workspace.model import Entry, GitRevision, Snapshot
+from allranks.workspace.model import GitRevision, Snapshot, SnapshotEntry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -80,7 +80,7 @@ def take(folder: Path, *, include: Sequence[str] = ()) -> Snapshot:
     return Snapshot(root, digest(entries, excluded), entries, excluded, revision)
 
 
-def digest(entries: Iterable[Entry], excluded: Iterable[Excluded]) -> str:
+def digest(entries: Iterable[SnapshotEntry], excluded: Iterable[Excluded]) -> str:
     """The digest of a snapshot: `sha256:` and 64 hex digits.
 
     Args:
@@ -154,7 +154,7 @@ class _Reader:
         self.named = named
         self.problems = problems
 
-    def entry(self, item: Item) -> Entry | None:  # noqa: PLR0911 - one for each kind of file
+    def entry(self, item: Item) -> SnapshotEntry | None:  # noqa: PLR0911 - one for each kind of file
         """An entry; None where it cannot go, and the problem is noted."""
         wrong = _wrong_name(item.path)
         if wrong:
@@ -163,7 +163,7 @@ class _Reader:
         mode = item.status.st_mode
         try:
             if stat.S_ISDIR(mode):
-                return Entry(item.path, "folder", MODE_FOLDER)
+                return SnapshotEntry(item.path, "folder", MODE_FOLDER)
             if stat.S_ISLNK(mode):
                 return self._link(item.path)
             if stat.S_ISREG(mode):
@@ -181,7 +181,7 @@ class _Reader:
         )
         return None
 
-    def _link(self, path: str) -> Entry | None:
+    def _link(self, path: str) -> SnapshotEntry | None:
         target = os.readlink(self.root / path)  # noqa: PTH115 - to the letter; Path would tidy it
         wrong = _wrong_target(self.root, path, target)
         if wrong:
@@ -189,9 +189,9 @@ class _Reader:
             self.problems.append(Problem(path, wrong, hint))
             return None
         total = hashlib.sha256(target.encode()).hexdigest()
-        return Entry(path, "link", MODE_LINK, digest=total, target=target)
+        return SnapshotEntry(path, "link", MODE_LINK, digest=total, target=target)
 
-    def _file(self, path: str) -> Entry:
+    def _file(self, path: str) -> SnapshotEntry:
         total, size, data, status = read_file(self.root / path, most=secrets.SCANNED_BYTES_MAX)
         if not self._is_named(path):
             secret = secrets.by_name(path, data)
@@ -200,7 +200,7 @@ class _Reader:
             elif data is not None:
                 for inside in secrets.by_content(path, data):
                     self._refuse(path, inside)
-        return Entry(path, "file", file_mode(status), size, total)
+        return SnapshotEntry(path, "file", file_mode(status), size, total)
 
     def _refuse(self, path: str, secret: secrets.Secret) -> None:
         where = f"{path}:{secret.line}" if secret.line else path
@@ -215,6 +215,32 @@ class _Reader:
 
     def _is_named(self, path: str) -> bool:
         return any(path == name or path.startswith(f"{name}/") for name in self.named)
+
+
+def look_alikes(paths: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """Pairs of paths that differ only in case, or in how Unicode writes the same letters.
+
+    The file systems of Linux tell them apart; those of macOS and Windows hold one of the two.
+
+    Args:
+        paths: all that a folder holds, folders too. Of a pair of folders, what they hold is not
+            listed as well.
+    """
+    first: dict[str, str] = {}
+    pairs = []
+    for path in sorted(paths):
+        other = first.setdefault(_folded(path), path)
+        above = path.rpartition("/")[0]
+        if other != path and first.get(_folded(above), above) == above:
+            pairs.append((other, path))
+    return tuple(pairs)
+
+
+def _folded(path: str) -> str:
+    """A path as a file system sees it that does not tell case or normalization apart."""
+    if path.isascii():
+        return path.lower()
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFD", path).casefold())
 
 
 def shown_path(path: str) -> str:
@@ -335,7 +361,7 @@ def _emptiness(root: Path, excluded: Sequence[Excluded]) -> InputError:
     )
 
 
-def _revision(tree: Tree, entries: Sequence[Entry]) -> GitRevision | None:
+def _revision(tree: Tree, entries: Sequence[SnapshotEntry]) -> GitRevision | None:
     """The commit that a workspace stands on, and how it differs."""
     repository = tree.repository
     if repository is None:

@@ -69,31 +69,6 @@ def set_value(text: str, path: Sequence[str | int], value: Any, source: str = _S
     return _edit(text, desired, source, lambda editor: editor.set(tuple(path), value))
 
 
-def delete_value(text: str, path: Sequence[str | int], source: str = _SOURCE) -> str:
-    """The file's text without one key or list item; unchanged where it has none.
-
-    Args:
-        text: the file's content.
-        path: where, as keys and list indices.
-        source: the file's name, for messages.
-
-    Raises:
-        InputError: the text is no values file, or what is there cannot be taken out alone.
-    """
-    if not path:
-        raise ValueError("a path has at least one step")
-    data = load(text, source).data
-    parent: Any = data
-    for step in path[:-1]:
-        if not _has(parent, step):
-            return text
-        parent = parent[step]
-    if not _has(parent, path[-1]):
-        return text
-    del parent[path[-1]]
-    return _edit(text, data, source, lambda editor: editor.delete(tuple(path)))
-
-
 def replace_value(text: str, path: Sequence[str | int], value: Any, source: str = _SOURCE) -> str:
     """The file's text with a value in place of the one that stands there, on its line.
 
@@ -632,7 +607,7 @@ class _Editor:
         return parent, index
 
     def delete(self, path: tuple[str | int, ...]) -> str:
-        """Delete an entry; an emptied mapping or list is left as {} or []."""
+        """Delete a key with its value; an emptied mapping is left as {}."""
         above: list[tuple[_Node, int]] = []
         node = self._root
         for step in path:
@@ -643,7 +618,7 @@ class _Editor:
             node = node.items[index]
         parent, index = above.pop()
         if len(parent.items) == 1:
-            return self._replace(above, parent, {} if parent.kind == "mapping" else [])
+            return self._replace(above, parent, {})
         if parent.flow:
             starts = [item.start for item in parent.keys or parent.items]
             if index + 1 < len(starts):

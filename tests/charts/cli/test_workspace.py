@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -82,6 +83,58 @@ def test_a_dry_run_shows_what_goes_and_what_stays_out(cli: Any, folder: Path) ->
     )
 
 
+@pytest.mark.usefixtures("forked")
+@pytest.mark.parametrize("output", ["text", "json"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("submit", "--gpus", "16", "--dry-run", "--", "python", "train.py"),
+        ("run", "demo", "--workspace", "code", "--dry-run"),
+    ],
+    ids=["submit", "run"],
+)
+def test_a_dry_run_touches_nothing_and_says_the_same_again(
+    cli: Any, tmp_path: Path, folder: Path, words: tuple[str, ...], output: str
+) -> None:
+    """No request to the cluster that it is for, and no file: of the code, the state or caches."""
+    folder.rename(cli.cwd / "code")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        cli.write(_kubeconfig(server.getsockname()[1]), "k")
+        cli.write(MINIMAL)
+        name, *more = words
+        flags = ("--kubeconfig", "k", "-f", "values.yaml", "-o", output)
+        flags += ("--workspace", "code") if name == "submit" else ()
+        before = _times(tmp_path)
+        answers = [cli(name, *flags, *more) for _ in range(2)]
+        assert before == _times(tmp_path)
+        server.setblocking(False)
+        with pytest.raises(BlockingIOError):  # nobody is waiting to be let in
+            server.accept()
+    assert [0, 0] == [process.returncode for process in answers], answers[0].stderr
+    assert answers[0].stdout == answers[1].stdout
+    assert "sha256:" in answers[0].stdout
+
+
+def _times(folder: Path) -> dict[str, tuple[int, int]]:
+    """When each path below a folder was changed, in itself or in what it holds."""
+    return {
+        str(path): (path.lstat().st_mtime_ns, path.lstat().st_size)
+        for path in (folder, *folder.rglob("*"))
+    }
+
+
+def _kubeconfig(port: int) -> str:
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "lab",
+        "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{port}"}}],
+        "contexts": [{"name": "lab", "context": {"cluster": "c", "user": "u"}}],
+        "users": [{"name": "u", "user": {}}],
+    }
+    return json.dumps(config)
+
+
 @pytest.mark.parametrize(
     ("words", "error"),
     [
@@ -111,15 +164,7 @@ def test_a_dry_run_shows_what_goes_and_what_stays_out(cli: Any, folder: Path) ->
 )
 def test_wrong_input_ends_with_a_sentence(cli: Any, words: tuple[str, ...], error: str) -> None:
     """Exit code 2, and nothing was started."""
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "lab",
-        "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],
-        "contexts": [{"name": "lab", "context": {"cluster": "c", "user": "u"}}],
-        "users": [{"name": "u", "user": {}}],
-    }
-    cli.write(json.dumps(config), "k")
+    cli.write(_kubeconfig(1), "k")
     process = cli(*words)
     assert (2, "") == (process.returncode, process.stdout)
     assert error in process.stderr

@@ -181,6 +181,70 @@ def test_commands_of_kubectl_torchrun_have_examples(name: str) -> None:
     assert name in kubectl_torchrun.torchrun.list_commands(context)
 
 
+@pytest.mark.parametrize(
+    ("words", "message", "hint"),
+    [
+        ("submit python train.py --epochs 10", "option --epochs", "within its quotes"),
+        ("submit --setup-command x y", "option --setup-command", "--set-string setup="),
+        ("submit --backend nccl y", "option --backend", "init_process_group"),
+        ("submit --on local", "command is missing", 'submit --gpus 8 "python train.py"'),
+        ("describe torchrunjob x", "command 'describe'", "kubectl torchrun get NAME"),
+        ("sync x", "command 'sync'", "allranks sync"),
+        ("nonsense", "command 'nonsense'", "--help"),
+        ("get -w", "option -w", "allranks top"),
+        ("get torchrunqueues", "names queues", "allranks queue list"),
+        ("logs -l torchrun-job-name=x", "option -l", "kubectl torchrun logs NAME"),
+        ("submit --numnodes 2 x", "--numnodes", "--help"),
+    ],
+)
+def test_words_of_other_tools_are_refused_with_what_to_write(
+    capsys: pytest.CaptureFixture[str], words: str, message: str, hint: str
+) -> None:
+    """Fields of a TorchrunJob, kubectl's options, and a command without its quotes."""
+    assert 2 == kubectl_torchrun.main(words.split())
+    error, _, fix = capsys.readouterr().err.partition("fix:")
+    assert message in error
+    assert hint in " ".join(fix.split())
+
+
+@pytest.mark.parametrize("words", ["x", "torchrunjob x", "tj/x", "TorchrunJobs.torchrun.ai/x"])
+@pytest.mark.parametrize("command", ["get", "logs", "delete"])
+def test_a_run_may_be_named_after_its_kind(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    command: str,
+    words: str,
+) -> None:
+    """As kubectl has it: `get torchrunjobs NAME`, `delete tj/NAME`."""
+    monkeypatch.setenv("ALLRANKS_STATE", str(tmp_path))
+    assert 2 == kubectl_torchrun.main([command, *words.split(), "--on", "local"])
+    assert "there is no local run 'x'" in capsys.readouterr().err
+
+
+def test_all_runs_may_be_named_by_their_kind(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`get torchrunjobs` is `get`."""
+    monkeypatch.setenv("ALLRANKS_STATE", str(tmp_path))
+    assert 0 == kubectl_torchrun.main(["get", "torchrunjobs", "--on", "local"])
+    assert "there are no runs" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["--num-nodes 2 --name demo", "--nodes 2 --job-name demo"],
+)
+def test_the_size_and_the_name_have_both_words(words: str) -> None:
+    """Those of a TorchrunJob's fields, and those of `allranks submit`."""
+    command = kubectl_torchrun.torchrun.get_command(
+        click.Context(kubectl_torchrun.torchrun), "submit"
+    )
+    assert command is not None
+    params = command.make_context("submit", [*words.split(), "python train.py"]).params
+    assert (2, "demo") == (params["nodes"], params["name"])
+
+
 def test_the_words_of_the_command_are_no_name_of_a_run() -> None:
     """A message that is completed with the run's name does not take a word of the command."""
     root = click.Group(commands={"submit": submit.submit_command})

@@ -117,6 +117,16 @@ def test_each_trial_of_a_cluster_finds_its_code() -> None:
     assert [("get", name), ("create", name)] * 2 == cluster.requests
 
 
+def test_a_runner_inside_the_cluster_asks_for_nothing() -> None:
+    """Its Job owns the code; its account may not look at it."""
+    cluster: Any = FakeCluster()
+    code = workspace.ClusterCode(cluster, "lab", is_inside=True)
+    code.send(VALUES)
+    code.own(VALUES, "s-0")
+    code.close()
+    assert [] == cluster.requests
+
+
 def test_trials_without_a_workspace_cost_no_request() -> None:
     """As before there were any."""
     cluster: Any = FakeCluster()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import os
 import shutil
 import subprocess
 import sys
@@ -12,9 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from allranks import names
 from allranks.cluster import paths
-from allranks.errors import BusyError, ExistsError, InputError, NotFoundError, RunError
-from allranks.workspace import claim
+from allranks.errors import (
+    BusyError,
+    ExistsError,
+    ForbiddenError,
+    InputError,
+    NotFoundError,
+    RunError,
+)
+from allranks.workspace import claim, claim_pod, record
 from allranks.workspace.model import Archive, Destination
 
 if TYPE_CHECKING:
@@ -45,6 +54,7 @@ class FakeCluster:
         status: of a pod that was made.
         before_ask: called before each question.
         path: the PATH of the image.
+        claim: the name of the claim that is there.
     """
 
     folder: Path
@@ -56,11 +66,12 @@ class FakeCluster:
     path: str = ""
     where: str = "context fake at nowhere"
     created: int = 0
+    claim: str = "code"
 
     def get(self, path: str, name: str, *, namespace: str = "", **_: Any) -> Manifest:
         """An object."""
         assert "lab" == namespace
-        if path == paths.CLAIMS and name == "code":
+        if path == paths.CLAIMS and name == self.claim:
             return {"metadata": {"name": name}, "spec": {"accessModes": self.modes}}
         if path == paths.PODS and name in self.pods:
             return self.pods[name]
@@ -185,6 +196,126 @@ def test_what_is_there_and_broken_is_written_again(
     assert archive.data == (folder / "archive.0").read_bytes()
 
 
+def job_of(snapshot: Snapshot, archive: Archive) -> Manifest:
+    """The Job of a run whose code is on the claim, as the charts render it."""
+    trainer = {
+        "name": "trainer",
+        "image": "my/trainer:1",
+        "imagePullPolicy": "Always",
+        "env": [
+            {"name": "ALLRANKS_WORKSPACE_ARCHIVE_DIGEST", "value": archive.digest},
+            {"name": "ALLRANKS_WORKSPACE_COMPRESSION", "value": archive.compression},
+        ],
+        "volumeMounts": [
+            {"name": "workspace-archive", "subPath": claim.folder(snapshot, archive)},
+        ],
+    }
+    pod = {
+        "securityContext": {"runAsNonRoot": True, "fsGroup": 1000},
+        "imagePullSecrets": [{"name": "pull"}],
+        "tolerations": [{"operator": "Exists"}],
+        "containers": [trainer],
+        "volumes": [
+            {"name": "workspace-archive", "persistentVolumeClaim": {"claimName": "code"}},
+        ],
+    }
+    annotations = {names.WORKSPACE_DIGEST: snapshot.digest}
+    return {
+        "kind": "Job",
+        "metadata": {"name": "study", "annotations": annotations},
+        "spec": {"template": {"spec": pod}},
+    }
+
+
+@pytest.fixture
+def read_back(cluster: FakeCluster, snapshot: Snapshot, archive: Archive) -> Callable[[], Archive]:
+    """Reads the code of the run from the claim, as `show --code` does."""
+    job = job_of(snapshot, archive)
+
+    def read_back() -> Archive:
+        code, pod = record.of_objects([job]), record.pod_of([job])
+        return claim.read(cluster, "lab", code, pod)  # type: ignore[arg-type]
+
+    return read_back
+
+
+@pytest.mark.parametrize("programs", ["python3", "tail head wc sha256sum"])
+def test_a_run_gives_its_code_back_from_the_claim(  # noqa: PLR0917 - fixtures
+    cluster: FakeCluster,
+    send: Callable[..., bool],
+    read_back: Callable[[], Archive],
+    archive: Archive,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    programs: str,
+) -> None:
+    """In pieces, by a pod that mounts the claim read-only and is gone afterwards."""
+    cluster.path = image_with(tmp_path, programs)
+    send()
+    cluster.asked.clear()
+    monkeypatch.setattr(claim, "_PIECE_BYTES", 100)
+    pieces = -(-len(archive.data) // 100)
+    bodies: list[Manifest] = []
+    create = cluster.create
+    monkeypatch.setattr(
+        cluster,
+        "create",
+        lambda path, body, **more: bodies.append(body) or create(path, body, **more),
+    )
+    assert archive == read_back()
+    assert ["size", *["read"] * pieces] == cluster.asked
+    assert {} == cluster.pods
+    (body,) = bodies
+    (container,) = body["spec"]["containers"]
+    assert body["metadata"]["name"].endswith("-read")
+    assert [{"name": "claim", "mountPath": "/claim", "readOnly": True}] == container["volumeMounts"]
+    assert ("my/trainer:1", "Always") == (container["image"], container["imagePullPolicy"])
+    assert [{"name": "pull"}] == body["spec"]["imagePullSecrets"]
+    assert (True, 1000) == (
+        body["spec"]["securityContext"]["runAsNonRoot"],
+        body["spec"]["securityContext"]["fsGroup"],
+    )
+
+
+def test_code_that_is_gone_or_changed_is_said(
+    cluster: FakeCluster,
+    send: Callable[..., bool],
+    read_back: Callable[[], Archive],
+    snapshot: Snapshot,
+    archive: Archive,
+) -> None:
+    """Whoever has removed the folder, the file's bytes, or the claim; the pod goes all the same."""
+    file = cluster.folder / claim.folder(snapshot, archive) / "archive.0"
+    with pytest.raises(RunError, match="the code is no longer in folder") as caught:
+        read_back()
+    assert "are still recorded" in caught.value.problem.hint
+    send()
+    file.write_bytes(archive.data[:-1])
+    with pytest.raises(RunError, match="has the digest"):
+        read_back()
+    assert {} == cluster.pods
+    os.truncate(file, 1 << 40)
+    with pytest.raises(RunError, match="holds no archive that can be read"):
+        read_back()
+    cluster.claim = "another"
+    with pytest.raises(RunError, match="claim code is no longer in namespace lab"):
+        read_back()
+
+
+def test_who_may_make_no_pod_is_told_of_one_that_has_the_code(
+    cluster: FakeCluster, read_back: Callable[[], Archive], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The right to ask for, and the command that reads it from a pod of the run."""
+
+    def refuse(*_: Any, **__: Any) -> Manifest:
+        raise ForbiddenError("you may not create pods")
+
+    monkeypatch.setattr(cluster, "create", refuse)
+    with pytest.raises(ForbiddenError, match="is read through a pod: you may not") as caught:
+        read_back()
+    assert "kubectl exec -n lab POD -- cat" in caught.value.problem.hint
+
+
 @pytest.mark.parametrize("programs", ["python3", "head sha256sum"])
 def test_a_connection_that_ends_early_leaves_nothing(
     cluster: FakeCluster, archive: Archive, tmp_path: Path, programs: str
@@ -196,9 +327,9 @@ def test_a_connection_that_ends_early_leaves_nothing(
     cluster.pods["ws"] = {}
     answer = cluster.ask(
         "ws",
-        ["sh", "-c", claim._PROGRAM, "fill", *words],
+        ["sh", "-c", claim._PROGRAM, "claim", *words],
         archive.data[:-1],
-        end=claim.END.encode(),
+        end=claim_pod.END.encode(),
     )
     assert answer.startswith((b"failed: the connection was lost", b"differs: "))
     assert [] == files(cluster)
@@ -376,7 +507,7 @@ def test_a_pod_that_no_node_takes_says_why(
     cluster: FakeCluster, send: Callable[..., bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """When its time is over, in the scheduler's words."""
-    monkeypatch.setattr(claim, "_START_SECONDS", 0.0)
+    monkeypatch.setattr(claim_pod, "START_SECONDS", 0.0)
     message = "0/1 nodes are available: 1 Insufficient cpu."
     condition = {"type": "PodScheduled", "status": "False", "message": message}
     cluster.status = {"phase": "Pending", "conditions": [condition]}

@@ -43,6 +43,9 @@ def _revision(folder: Path) -> GitRevision:
     return revision
 
 
+_OF_GIT = {".git/": "default .git/"}
+
+
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
     """A repository with a commit: two programs and a rule."""
@@ -178,6 +181,52 @@ def test_a_file_named_below_an_excluded_folder_goes_alone(repository: Path) -> N
     paths = {entry.path for entry in snapshot.entries}
     assert "scratch/deep/wanted.csv" in paths
     assert "scratch/other.csv" not in paths
+
+
+@pytest.mark.parametrize("place", ["excludesFile", "XDG_CONFIG_HOME", "~/.config"])
+def test_a_persons_own_excludes_hold(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """Of `core.excludesFile`, or where git looks without it; each rule is named with its file."""
+    home = tmp_path / "home"
+    files = {
+        "excludesFile": home / "rules/mine",
+        "XDG_CONFIG_HOME": tmp_path / "xdg/git/ignore",
+        "~/.config": home / ".config/git/ignore",
+    }
+    file = files[place]
+    file.parent.mkdir(parents=True)
+    file.write_text("# of mine\n*.scratch\n")
+    home.mkdir(exist_ok=True)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    if place == "excludesFile":
+        (home / ".gitconfig").write_text("[core]\n\texcludesFile = ~/rules/mine\n")
+    elif place == "XDG_CONFIG_HOME":
+        monkeypatch.setenv(place, str(tmp_path / "xdg"))
+    (repository / "x.scratch").write_text("")
+    (repository / "code/y.scratch").write_text("")
+    shown = f"~/{file.relative_to(home)}" if file.is_relative_to(home) else str(file)
+    rule = f"{shown}:2 *.scratch"
+    assert {"x.scratch": rule, "code/y.scratch": rule, **_OF_GIT} == _rules(repository)
+    # What is tracked goes, and what a deeper file of rules takes in.
+    (repository / "code/.gitignore").write_text("!y.scratch\n")
+    assert {"x.scratch", *_OF_GIT} == set(_rules(repository))
+    _git(repository, "add", "-f", "x.scratch")
+    assert _OF_GIT == _rules(repository)
+
+
+def test_the_excludes_of_a_clone_hold_below_the_rules_of_its_folders(repository: Path) -> None:
+    """`.git/info/exclude` keeps out; `.gitignore` takes back, and so does `.allranksignore`."""
+    (repository / ".git/info").mkdir(exist_ok=True)
+    (repository / ".git/info/exclude").write_text("a\nb\nc\n")
+    for name in "abc":
+        (repository / name).write_text("")
+    assert {".git/info/exclude:1 a"} == {_rules(repository)["a"]}
+    (repository / ".gitignore").write_text("!b\n")
+    (repository / ".allranksignore").write_text("!c\n")
+    assert {"a", *_OF_GIT} == set(_rules(repository))
 
 
 def test_nothing_is_written_to_the_repository(repository: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import gzip
+import hashlib
 import json
 import random
 from typing import TYPE_CHECKING, Any
@@ -194,6 +196,41 @@ def test_the_values_name_where_it_is(snapshot: Snapshot) -> None:
         "configMaps": objects.part_names(snapshot, archive),
     }.items() <= written.items()
     assert all(written.values())
+
+
+@pytest.mark.parametrize("size", [1, 65_536, 200_000])
+def test_gzip_is_taken_up_to_the_last_byte_that_fits(
+    monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    """And xz from the next one on, whether it is the last byte or an early one that is too many."""
+    data = random.Random(3).randbytes(size)  # noqa: S311 - contents that do not compress
+    chunks = [data[begin : begin + 65_536] for begin in range(0, size, 65_536)]
+    packed, _ = archives.compress(chunks)
+    assert data == gzip.decompress(packed)
+    monkeypatch.setattr(archives, "PARTS_MAX", 1)
+    for most, compression in ((len(packed), "gzip"), (len(packed) - 1, "xz"), (1, "xz")):
+        monkeypatch.setattr(archives, "PART_BYTES", most)
+        assert compression == archives.compress(chunks)[1]
+
+
+@pytest.mark.parametrize(
+    ("size", "pieces"), [(1, 1), (_ONE, 1), (_ONE + 1, 2), (_ALL - _ONE + 1, 8), (_ALL, 8)]
+)
+def test_an_archive_takes_as_few_config_maps_as_hold_it(
+    snapshot: Snapshot, size: int, pieces: int
+) -> None:
+    """Each within the bytes that the API server takes, the difference to the commit included."""
+    data = bytes(size)
+    archive = Archive(data, "gzip", f"sha256:{hashlib.sha256(data).hexdigest()}")
+    config_maps = objects.config_maps(snapshot, archive, "lab")
+    assert pieces == len(config_maps) == len({part["metadata"]["name"] for part in config_maps})
+    for config_map in config_maps:
+        values = map(base64.b64decode, config_map["binaryData"].values())
+        assert sum(map(len, values)) <= _API_BYTES_MAX
+    assert archive == objects.read(config_maps)[0]
+    assert archives.PART_BYTES + objects.DIFF_BYTES_MAX <= _API_BYTES_MAX
+    with pytest.raises(InputError, match="ConfigMaps hold at most"):
+        objects.config_maps(snapshot, _archive(_ALL + 1), "lab")
 
 
 def test_what_gzip_does_not_fit_into_config_maps_is_packed_by_xz() -> None:

@@ -54,7 +54,13 @@ def test_files_that_are_secrets_by_name(tmp_path: Path, path: str, text: str, ru
     ("begin", "length", "rule"),
     [
         ("hf_", 34, "Hugging Face"),
-        ("ghp_", 36, "GitHub"),
+        *((f"gh{kind}_", 36, "GitHub") for kind in "pousr"),
+        ("github_pat_", 82, "GitHub"),
+        ("glpat-", 20, "GitLab"),
+        ("AKIA", 16, "an access key of AWS"),
+        ("ASIA", 16, "an access key of AWS"),
+        *((f"xox{kind}-{'4071' * 3}-", 24, "Slack") for kind in "abp"),
+        ("pypi-AgE", 60, "PyPI"),
         ("sk-", 48, "an API key"),
         ("AIza", 35, "Google"),
         ("npm_", 36, "npm"),
@@ -62,12 +68,39 @@ def test_files_that_are_secrets_by_name(tmp_path: Path, path: str, text: str, ru
 )
 def test_tokens_by_their_shape(tmp_path: Path, begin: str, length: int, rule: str) -> None:
     """The message names the file, the line and the rule, and never the token."""
-    token = begin + _DRAWN[:length]
+    drawn = (_DRAWN + _DRAWN[::-1])[:length]
+    token = begin + (drawn.upper() if begin.isupper() else drawn)
     (tmp_path / "train.py").write_text(f"import os\nTOKEN = '{token}'\n")
     refused = _refused(tmp_path)
     assert ["train.py:2"] == list(refused)
     assert rule in refused["train.py:2"]
     assert token not in str(refused)
+    # A shorter word is something else.
+    (tmp_path / "train.py").write_text(f"TOKEN = '{token[:-1]}'\n")
+    is_of_any_length = begin.startswith(("glpat", "xox", "pypi", "sk-"))
+    assert is_of_any_length or snapshots.take(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "rule"),
+    [
+        ("aws_secret_access_key", "AWS", "a secret key of AWS"),
+        ("AWS_SECRET_ACCESS_KEY", "AWS", "a secret key of AWS"),
+        ("WANDB_API_KEY", "HEX", "an API key of Weights & Biases"),
+    ],
+)
+@pytest.mark.parametrize("form", ["{}={}", "export {}='{}'", '"{}": "{}",', "{}: {}", "{} = {}"])
+def test_keys_by_what_they_are_assigned_to(
+    tmp_path: Path, name: str, key: str, rule: str, form: str
+) -> None:
+    """In a script, an ini file, JSON and YAML; a name without its key is no key."""
+    value = {"AWS": _DRAWN[:40], "HEX": _HEX}[key]
+    (tmp_path / "run.sh").write_text("set -e\n" + form.format(name, value) + "\n")
+    assert {"run.sh:2"} == set(_refused(tmp_path))
+    assert rule in _refused(tmp_path)["run.sh:2"]
+    for other in ("", "$KEY", "os.environ['KEY']", value[:-1]):
+        (tmp_path / "run.sh").write_text(form.format(name, other) + "\n")
+        assert snapshots.take(tmp_path)
 
 
 def test_a_kubeconfig_with_users_is_one(tmp_path: Path) -> None:

@@ -14,8 +14,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from allranks.errors import InputError, InvalidValues
+from allranks.errors import InputError, InvalidValues, Problem
 from allranks.workspace import archive as archives
+from allranks.workspace import ignore
 from allranks.workspace import snapshot as snapshots
 
 if TYPE_CHECKING:
@@ -132,12 +133,14 @@ def test_caches_that_appear_change_nothing(tmp_path: Path) -> None:
 
 
 def test_all_that_cannot_go_is_named_at_once(tmp_path: Path) -> None:
-    """Links out, pipes, sockets and odd names, each with what is wrong."""
+    """Links out, also through others, pipes, sockets and odd names."""
     (tmp_path / "train.py").write_text("")
     (tmp_path / "out").symlink_to("../elsewhere")
     (tmp_path / "absolute").symlink_to("/etc/passwd")
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep/far").symlink_to("../../..")
+    (tmp_path / "deep/up").symlink_to("..")
+    (tmp_path / "through").symlink_to("deep/up/../elsewhere")
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "line\nbreak").write_text("")
     with socket.socket(socket.AF_UNIX) as server:
@@ -147,6 +150,7 @@ def test_all_that_cannot_go_is_named_at_once(tmp_path: Path) -> None:
         "out": "is a link that leads out of the workspace (../elsewhere)",
         "absolute": "is a link to an absolute path (/etc/passwd), which is not there in the pods",
         "deep/far": "is a link that leads out of the workspace (../../..)",
+        "through": "is a link that leads out of the workspace (deep/up/../elsewhere)",
         "pipe": "is a named pipe; only files, folders and links are sent",
         "s": "is a socket; only files, folders and links are sent",
         "line\\nbreak": "has a name with a control character in it",
@@ -158,6 +162,81 @@ def test_a_name_that_is_no_text_is_named(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("")
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.py")).write_text("")
     assert {"\\xff.py": "has a name that is not UTF-8"} == _problems(tmp_path)
+
+
+def test_a_device_is_named() -> None:
+    """It is not opened. To make one takes root, so the system has to lend its own."""
+    problems: list[Problem] = []
+    reader = snapshots._Reader(Path("/dev"), frozenset(), problems)
+    assert reader.entry(ignore.Item("null", Path("/dev/null").lstat())) is None
+    (problem,) = problems
+    assert "is a device; only files, folders and links are sent" == problem.message
+
+
+def test_what_cannot_go_may_stay_out(tmp_path: Path) -> None:
+    """A rule that excludes it is the fix that each message names."""
+    (tmp_path / "train.py").write_text("")
+    (tmp_path / "out").symlink_to("../elsewhere")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / ".allranksignore").write_text("out\npipe\n")
+    excluded = snapshots.take(tmp_path).excluded
+    assert {"out", "pipe"} == {path.path for path in excluded}
+
+
+def test_a_link_through_what_stays_out_must_not_lead_out(tmp_path: Path) -> None:
+    """An excluded link to a data set is not in the pods; what leads through it is told."""
+    data, code = tmp_path / "data", tmp_path / "code"
+    for folder in (data, code):
+        folder.mkdir()
+    (data / "model.pt").write_text("")
+    (code / "train.py").write_text("")
+    (code / "data").symlink_to("../data")
+    (code / "best.pt").symlink_to("data/model.pt")
+    (code / ".allranksignore").write_text("data\n")
+    assert ["best.pt"] == list(_problems(code))
+
+
+def _long(length: int) -> str:
+    """A path of so many bytes, of names that a file system takes."""
+    folders = ("ü" * 125 + "/") * (length // 251)
+    return folders + "y" * (length - len(folders.encode()))
+
+
+def test_a_path_may_be_as_long_as_pods_take(tmp_path: Path) -> None:
+    """In bytes, not in letters; it arrives, and one byte more is refused by name."""
+    source = tmp_path / "s"
+    fits, too_long = (_long(snapshots.PATH_BYTES_MAX + more) for more in (0, 1))
+    (source / fits).parent.mkdir(parents=True)
+    (source / fits).write_text("arrives")
+    archives.unpack(archives.pack(snapshots.take(source)), tmp_path / "t")
+    assert "arrives" == (tmp_path / "t" / fits).read_text()
+    (source / fits).rename(source / too_long)
+    words = f"has a path of {snapshots.PATH_BYTES_MAX + 1:,} bytes; at most"
+    (message,) = _problems(source).values()
+    assert message.startswith(words)
+
+
+def test_a_workspace_may_be_as_large_as_it_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All files together; one byte more is refused with the largest, and without reading any."""
+    (tmp_path / "train.py").write_bytes(b"1234")
+    (tmp_path / "data.bin").write_bytes(b"x" * 96)
+    monkeypatch.setattr(snapshots, "BYTES_MAX", 100)
+    assert 100 == snapshots.take(tmp_path).size
+    (tmp_path / "train.py").write_bytes(b"12345")
+    (message,) = _problems(tmp_path).values()
+    assert message.startswith("holds 101 bytes that would go, of at most 100; the largest: data.")
+
+
+def test_data_of_many_gigabytes_are_refused_at_once(tmp_path: Path) -> None:
+    """By what the file system says of their size: they are not read."""
+    (tmp_path / "train.py").write_text("")
+    (tmp_path / "data.bin").touch()
+    os.truncate(tmp_path / "data.bin", 1 << 42)
+    assert "data.bin (4,398,046,511,104 bytes)" in _problems(tmp_path)[str(tmp_path)]
+    (tmp_path / ".allranksignore").write_text("*.bin\n")
+    assert 6 == snapshots.take(tmp_path).size
 
 
 def test_links_inside_go_as_they_are(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allranks.errors import InputError
-from allranks.yamlio.edit import delete_value, set_value
+from allranks.yamlio.edit import set_value
 from allranks.yamlio.load import load
 
 if TYPE_CHECKING:
@@ -95,44 +95,9 @@ def test_only_the_lines_of_the_value_change(
     assert expected == changes(TEXT, after)
 
 
-DELETES: list[tuple[tuple[str | int, ...], list[str]]] = [
-    (("gpus",), ["-gpus: 8"]),
-    (("image", "tag"), ['-  tag: "1.4"   # quoted']),
-    (
-        ("image",),
-        ["-image:   # the image", "-  repository: my/trainer", '-  tag: "1.4"   # quoted'],
-    ),
-    (("args", 0), ["-  - --lr   # the rate"]),
-    (("env", "A"), ['-env: {A: "1", B: "2"}', '+env: {B: "2"}']),
-    (("env", "B"), ['-env: {A: "1", B: "2"}', '+env: {A: "1"}']),
-    (("script",), ["-script: |", "-  line 1", "-  # no comment", "-", "-  line 2"]),
-    (("last",), ["-last:"]),
-    (("no",), []),
-    (("args", 7), []),
-    (("gpus", "x"), []),
-]
-
-
-@pytest.mark.parametrize(("path", "expected"), DELETES)
-def test_only_the_lines_of_a_deleted_value_go(
-    path: tuple[str | int, ...], expected: list[str]
-) -> None:
-    """The comment above the next key stays, although a YAML library would drop it."""
-    assert expected == changes(TEXT, delete_value(TEXT, path))
-
-
-def test_the_last_entry_leaves_an_empty_mapping_or_list() -> None:
-    """A key whose last entry goes keeps its kind, instead of becoming null."""
-    assert delete_value("a:  # c\n  b: 1\nd: 2\n", ("a", "b")) == "a: {}  # c\nd: 2\n"
-    assert delete_value("a:\n  - 1\nd: 2\n", ("a", 0)) == "a: []\nd: 2\n"
-    assert delete_value("a: [1]\n", ("a", 0)) == "a: []\n"
-    assert delete_value("# c\na: 1\n", ("a",)) == "# c\n{}\n"
-
-
-def test_entries_after_a_dash_can_be_deleted_and_added() -> None:
+def test_entries_after_a_dash_can_be_added() -> None:
     """A mapping that starts on its list's dash is edited like any other."""
     text = "l:\n  - a: 1  # x\n    b: 2\n  - c: 3\n"
-    assert delete_value(text, ("l", 0, "a")) == "l:\n  - b: 2\n  - c: 3\n"
     assert set_value(text, ("l", 1, "d"), 4) == text + "    d: 4\n"
     assert set_value(text, ("l", 0, "b"), [1]) == ("l:\n  - a: 1  # x\n    b:\n    - 1\n  - c: 3\n")
 
@@ -176,11 +141,9 @@ def test_what_cannot_be_edited_alone_is_refused(
 
 
 def test_a_path_has_a_step() -> None:
-    """The whole file is no value to set or to delete."""
+    """The whole file is no value to set."""
     with pytest.raises(ValueError, match="step"):
         set_value("a: 1\n", (), 1)
-    with pytest.raises(ValueError, match="step"):
-        delete_value("a: 1\n", ())
 
 
 def paths(data: Any, above: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
@@ -192,7 +155,7 @@ def paths(data: Any, above: tuple[str | int, ...] = ()) -> Iterator[tuple[str | 
             yield from paths(value, (*above, step))
 
 
-def test_every_value_of_the_charts_own_file_can_be_set_and_deleted(repo: Path) -> None:
+def test_every_value_of_the_charts_own_file_can_be_set(repo: Path) -> None:
     """On the longest values file there is, each edit changes its value and no comment outside."""
     text = (repo / "charts/torchrun/values.yaml").read_text(encoding="utf-8")
     data = load(text, "values.yaml").data
@@ -201,9 +164,8 @@ def test_every_value_of_the_charts_own_file_can_be_set_and_deleted(repo: Path) -
         value = values[number % len(values)]
         after = set_value(text, path, value)
         assert load(after, "v").data == _put(data, path, value)
-        removed = delete_value(text, path)
         if not isinstance(_get(data, path), dict):
-            assert _comments(text) == _comments(after) == _comments(removed)
+            assert _comments(text) == _comments(after)
 
 
 def _comments(text: str) -> set[str]:
@@ -261,7 +223,7 @@ def blocks(draw: st.DrawFn, pad: str = "", depth: int = 0) -> str:
 
 @given(blocks(), st.data())
 def test_any_file_is_edited_to_exactly_the_values_asked_for(text: str, data: st.DataObject) -> None:
-    """Files in every style: the value is set or deleted, or the edit is refused, never wrong."""
+    """Files in every style: the value is set, or the edit is refused, never wrong."""
     try:
         values = load(text, "v").data
     except InputError:
@@ -272,8 +234,5 @@ def test_any_file_is_edited_to_exactly_the_values_asked_for(text: str, data: st.
     )
     after = set_value(text, path, value)
     assert _put(values, path, value) == load(after, "v").data
-    removed = copy.deepcopy(values)
-    del _get(removed, path[:-1])[path[-1]]
-    assert removed == load(delete_value(text, path), "v").data
     new = (*path[:-1], "new") if isinstance(path[-1], str) else path
     assert _put(values, new, value) == load(set_value(text, new, value), "v").data

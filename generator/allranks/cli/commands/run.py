@@ -59,16 +59,7 @@ if TYPE_CHECKING:
 @workspace_options()
 @target_options
 @options.helm_option
-@click.option("--detach", is_flag=True, help="Return when it has started; it goes on by itself.")
-@click.option("--replace", is_flag=True, help="Remove a run of the same name first.")
-@click.option(
-    "--logs",
-    type=click.Choice(["lead", "all", "none"]),
-    default="lead",
-    show_default=True,
-    help="Which logs to show: 'lead' is rank 0's or the launcher's. On a cluster.",
-)
-@options.timeout_option("Stop following after this time; the job goes on. On a cluster.")
+@options.run_options
 @click.option("--nodes-from-cluster", is_flag=True, help="Fit the job to the cluster's free nodes.")
 @click.option(
     "--workdir",
@@ -76,7 +67,6 @@ if TYPE_CHECKING:
     type=click.Path(),
     help="Where the programs start, with --on local. Default: the first values file's folder.",
 )
-@click.option("--dry-run", is_flag=True, help="Show what would be sent and run; start nothing.")
 @options.output_option("text", "json")
 @options.queue_options
 @options.pass_console

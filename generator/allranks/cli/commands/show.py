@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from allranks.workspace.sync import Offer
 
 
+# The ways by which a snapshot goes outside of the namespace's ConfigMaps.
+_ELSEWHERE = {"image": "an image", "pvc": "a claim"}
+
+
 @click.command("show", short_help="Show the code that a run runs.")
 @run_argument
 @target_options
@@ -77,6 +81,9 @@ def show_command(
             path="--code" if code else "--diff",
             hint=f"`{names.CLI} submit` and `{names.CLI} run --workspace` send a folder along",
         )
+    if diff and run.code.via in _ELSEWHERE:  # nothing has to be fetched to say so
+        console.note(_no_difference(run.code))
+        return
     synced = run.synced(name) if run.code.digest else None
     newest = synced if code and not first and not diff else None
     kept = run.kept(needed=needed and not newest) if needed or output == "json" else None
@@ -171,11 +178,10 @@ class _Run:
             needed: nothing is an error.
 
         Raises:
-            InputError: it was sent by a way that this command cannot read.
-            RunError: what is there is broken.
+            RunError: what is there is broken, or somebody has removed it.
             NotFoundError: nothing is there, and it is needed.
         """
-        from allranks.workspace import objects, registry, transport
+        from allranks.workspace import claim, objects, record, registry, transport
 
         if not self.code.digest:
             return None
@@ -184,13 +190,11 @@ class _Run:
                 return None
             if self.code.via == "image":
                 archive, _ = registry.pull(self.code.parts[0])
-                return _Kept(archive, "", is_of_run=True)
-            raise InputError(
-                f"the code is on the claim {', '.join(self.code.parts)}, which this command does "
-                "not read",
-                hint="mount the claim in a pod, and unpack archive.0 of its folder "
-                f"{_short(self.code.digest)}-…",
-            )
+            else:
+                assert self.cluster is not None  # noqa: S101 - claims are of clusters
+                pod = record.pod_of(self.objects)
+                archive = claim.read(self.cluster, self.namespace, self.code, pod)
+            return _Kept(archive, "", is_of_run=True)
         parts: list[Manifest] = list(filter(_is_part, self.objects))
         if self.cluster is not None:
             try:
@@ -227,14 +231,14 @@ def _show(
         console.command(f"{names.CLI} show {name} --code DIR")
 
 
-def _no_difference(code: CodeRecord, kept: _Kept) -> str:
+def _no_difference(code: CodeRecord, kept: _Kept | None = None) -> str:
     if not code.commit:
         return "the code was sent from outside of git: there is no commit to compare it with"
     if not code.is_dirty:
         return f"the code is that of commit {code.commit}"
-    if code.via == "image":
-        return "the difference is not kept: an image has the code alone"
-    if not kept.is_of_run:
+    if code.via in _ELSEWHERE:
+        return f"the difference is not kept: {_ELSEWHERE[code.via]} has the code alone"
+    if kept is not None and not kept.is_of_run:
         return "the difference is not kept: the same code was sent before, on another commit"
     return "the difference is not kept: it was too long, or it has new files only"
 

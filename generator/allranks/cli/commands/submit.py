@@ -24,7 +24,7 @@ from allranks.errors import ApiError, InputError, NameTakenError
 from allranks.values.sources import ValueOption
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from allranks.cli.commands.run import Plan
     from allranks.cli.console import Console
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 END_OF_OPTIONS = "--"
 _WORKLOAD = "torchrun"
+_EXAMPLE = f"{names.CLI} submit --gpus 8 {END_OF_OPTIONS} python train.py"
 _STEM_LENGTH = 30
 _SUFFIX_DIGITS = 4
 # So many names are tried where others take them at the same moment.
@@ -137,57 +138,55 @@ def _variable(text: str) -> ValueOption:
     return ValueOption("env", f"{name}=…", ("env", name), value)
 
 
-def job_options(function: Any) -> Any:
-    """Add the options of a job that is described on the command line; they come as they are."""
-    for option in reversed(
-        (
-            click.option(
-                "--gpus",
-                type=click.IntRange(min=0),
-                metavar="N",
-                help="How many GPUs in all; they are spread over nodes by nodeShape.",
-            ),
-            click.option(
-                "--nodes",
-                type=click.IntRange(min=1),
-                metavar="N",
-                help="How many nodes (pods), in place of --gpus.",
-            ),
-            click.option(
-                "--env",
-                multiple=True,
-                metavar="NAME=VALUE",
-                help="Set an environment variable. No secrets: those belong in a Secret. "
-                "May be repeated.",
-            ),
-            click.option("--image", default="", metavar="IMAGE", help="The image to run it in."),
-        )
-    ):
-        function = option(function)
-    return function
+def job_options(*nodes: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add the options of a job that is described on the command line; they come as they are.
+
+    Args:
+        nodes: the words for how many nodes; the command gets it as `nodes`.
+    """
+    added = (
+        click.option(
+            "--gpus",
+            type=click.IntRange(min=0),
+            metavar="N",
+            help="How many GPUs in all; they are spread over nodes by nodeShape.",
+        ),
+        click.option(
+            *nodes,
+            "nodes",
+            type=click.IntRange(min=1),
+            metavar="N",
+            help="How many nodes (pods), in place of --gpus.",
+        ),
+        click.option(
+            "--env",
+            multiple=True,
+            metavar="NAME=VALUE",
+            help="Set an environment variable. No secrets: those belong in a Secret. "
+            "May be repeated.",
+        ),
+        click.option("--image", default="", metavar="IMAGE", help="The image to run it in."),
+    )
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(added):
+            function = option(function)
+        return function
+
+    return decorate
 
 
 @click.command("submit", cls=WithCommandLine, short_help="Run the folder you stand in as a job.")
 @click.argument("name", required=False, default="")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND...")
-@job_options
+@job_options("--nodes")
 @click.option("--name", "named", default="", metavar="NAME", help="The run's name, as NAME is.")
 @options.optional_values_options
 @workspace_flags.workspace_options(".")
 @target_options
 @options.queue_options
 @options.helm_option
-@click.option("--detach", is_flag=True, help="Return when it has started; it goes on by itself.")
-@click.option("--replace", is_flag=True, help="Remove a run of the same name first.")
-@click.option(
-    "--logs",
-    type=click.Choice(["lead", "all", "none"]),
-    default="lead",
-    show_default=True,
-    help="Which logs to show: 'lead' is rank 0's or the launcher's. On a cluster.",
-)
-@options.timeout_option("Stop following after this time; the job goes on. On a cluster.")
-@click.option("--dry-run", is_flag=True, help="Show what would be sent and run; start nothing.")
+@options.run_options
 @options.output_option("text", "json")
 @options.pass_console
 def submit_command(
@@ -259,6 +258,7 @@ def submit(
     plan: Plan,
     name: str = "",
     dry_run: bool = False,
+    example: str = _EXAMPLE,
 ) -> int:
     """Submit a job; return the exit code.
 
@@ -271,6 +271,7 @@ def submit(
         plan: how to run it.
         name: the run's name; "" finds one.
         dry_run: show what would be sent and run; start nothing.
+        example: a command line of the caller's that has a command.
 
     Raises:
         InputError: the values or the folder are wrong, or the name is taken.
@@ -286,7 +287,7 @@ def submit(
     namespace = target.local_namespace if cluster_target is None else cluster_target.namespace
     sources = read_once(sources)
     loaded = load_sources(sources)
-    _check_job(loaded.values, is_local=is_local)
+    _check_job(loaded.values, example, is_local=is_local)
     packed = workspace.pack(loaded.values, is_local=is_local)
     assert packed is not None  # noqa: S101 - submit has a folder always
     wanted = name or _name_of(loaded.values, loaded.user, packed)
@@ -322,7 +323,7 @@ def submit(
     raise AssertionError  # the loop returns or raises
 
 
-def _check_job(values: Any, *, is_local: bool) -> None:
+def _check_job(values: Any, example: str, *, is_local: bool) -> None:
     """Refuse a job that has nothing to run, in the words of this command."""
     if values.get("workload") == "sweep":
         raise InputError(
@@ -334,7 +335,7 @@ def _check_job(values: Any, *, is_local: bool) -> None:
     if not values.get("command") and not values.get("script"):
         raise InputError(
             "the command is missing",
-            hint=f"write it after --, as in `{names.CLI} submit --gpus 8 -- python train.py`",
+            hint=f"write what each rank runs, as in `{example}`",
         )
     if not is_local and not (values.get("image") or {}).get("repository"):
         raise InputError(

@@ -57,19 +57,27 @@ _ENDED = frozenset({actions.SUCCEEDED, actions.FAILED})
 class ClusterTrials:
     """The releases of one sweep; see `allranks.sweep.trials.base.TrialReleases`."""
 
-    def __init__(self, prepared: PreparedSweep, cluster: KubeClient, home: ReleaseRef) -> None:
+    def __init__(
+        self,
+        prepared: PreparedSweep,
+        cluster: KubeClient,
+        home: ReleaseRef,
+        *,
+        is_inside: bool = False,
+    ) -> None:
         """Create it without any request.
 
         Args:
             prepared: the sweep.
             cluster: the cluster of its releases.
             home: the cluster and namespace for helm; its name is not used.
+            is_inside: a pod runs the sweep.
         """
         self._prepared = prepared
         self._cluster = cluster
         self._namespace = home.namespace
         self._wakes: queue.SimpleQueue[None] = queue.SimpleQueue()
-        self._helm = Releasing(prepared, cluster, home, self.wake)
+        self._helm = Releasing(prepared, cluster, home, self.wake, is_inside=is_inside)
         self._slots = threading.Semaphore(MOST)
         self._pods: dict[str, TrialPods] = {}
         self._ended: dict[str, Observed] = {}

@@ -70,6 +70,8 @@ class Releasing:
         cluster: KubeClient,
         home: ReleaseRef,
         wake: Callable[[], None],
+        *,
+        is_inside: bool = False,
     ) -> None:
         """Create it without starting anything.
 
@@ -78,6 +80,7 @@ class Releasing:
             cluster: the cluster of its releases.
             home: the cluster and namespace for helm; its name is not used.
             wake: called when work has finished, from any thread.
+            is_inside: a pod runs the sweep.
         """
         self.failed: dict[str, Observed] = {}
         self._prepared = prepared
@@ -93,7 +96,7 @@ class Releasing:
         self._is_checked = prepared.layout is not None
         self._copy: ChartCopy | None = None
         self._chart = prepared.chart
-        self._code = ClusterCode(cluster, home.namespace)
+        self._code = ClusterCode(cluster, home.namespace, is_inside=is_inside)
 
     def take_in(self) -> None:
         """Collect finished work; until then it counts as under way.

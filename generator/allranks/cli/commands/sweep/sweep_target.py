@@ -150,7 +150,10 @@ class SweepTarget:
 
         cluster_target = self._site()
         return ClusterTrials(
-            prepared, cluster_target.cluster, cluster_target.home(prepared.spec.name)
+            prepared,
+            cluster_target.cluster,
+            cluster_target.home(prepared.spec.name),
+            is_inside=self.inside == INSIDE,
         )
 
     def refuse_others(self, prepared: PreparedSweep) -> None:
