@@ -311,7 +311,12 @@ def _plans(limit: int, most: int = 0) -> dict[str, Any]:
             "",
         ),
         ("elastic", _plans(16), "", ""),
-        ("elastic", {**_plans(16), "podTemplate": {}}, "", "podTemplate.spec.activeDeadlineSeconds"),
+        (
+            "elastic",
+            {**_plans(16), "podTemplate": {}},
+            "",
+            "podTemplate.spec.activeDeadlineSeconds",
+        ),
         ("elastic", _plans(0), "elastic.auto.limits.gpu", ""),
         ("elastic", _plans(24), "elastic.auto.limits.gpu", ""),
         ("mpi", {**_ENDS, "gpus": 8, "mpi": {"transport": "exec"}}, "", "mpi.transport"),

@@ -9,6 +9,9 @@ What this chart refuses: rules between values, which a schema cannot say.
 {{- if not (regexMatch "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$" $name) -}}
 {{- $problems = append $problems (printf "name: %q is no name of a queue; use lower-case letters, digits and '-'" $name) -}}
 {{- end -}}
+{{- if hasKey .Values.imposed "preset" -}}
+{{- $problems = append $problems "imposed.preset: a preset lies below a job's own values and cannot be imposed; set defaults.preset, or write its values into imposed" -}}
+{{- end -}}
 {{- $own := include "queue.labels.own" . | fromJson -}}
 {{- range $key := keys .Values.labels | sortAlpha -}}
 {{- if or (hasKey $own $key) (hasPrefix "allranks.dev/" $key) (eq $key "app.kubernetes.io/part-of") -}}

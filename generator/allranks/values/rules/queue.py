@@ -325,9 +325,7 @@ def _privileged(queue: Queue, view: View) -> Iterator[Finding]:
             )
 
 
-def _more(
-    queue: Queue, where: ValuesPath, about: str, limit: int, key: str, hint: str
-) -> Finding:
+def _more(queue: Queue, where: ValuesPath, about: str, limit: int, key: str, hint: str) -> Finding:
     """A number that is above a rule's."""
     sentence = f"{about} more than the {limit} that {queue.label} allows (rules.{key})"
     return Finding(where, sentence, hint)
