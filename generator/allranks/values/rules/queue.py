@@ -126,7 +126,7 @@ def _gpus(queue: Queue, view: View) -> Iterator[Finding]:
     for limit, key, (gpus, where) in amounts:
         if limit and gpus > limit:
             about = f"{plural(gpus, 'GPU')} are"
-            yield _more(queue, where, about, limit, key, f"ask for at most {limit}")
+            yield _more(queue, where, about, limit, key=key, hint=f"ask for at most {limit}")
             break
     if per_job:
         yield from _uncounted(queue, view)
@@ -161,7 +161,7 @@ def _nodes(queue: Queue, view: View) -> Iterator[Finding]:
     ):
         if limit and nodes > limit:
             about, hint = f"{plural(nodes, 'node')} are", f"use at most {plural(limit, 'node')}"
-            yield _more(queue, where, about, limit, "maxNodesPerJob", hint)
+            yield _more(queue, where, about, limit, key="maxNodesPerJob", hint=hint)
             return
 
 
@@ -180,11 +180,11 @@ def _duration(queue: Queue, view: View) -> Iterator[Finding]:
         if not isinstance(seconds, int) or not 0 < seconds <= limit:
             about = f"{seconds} seconds are" if seconds else "a job without an end is"
             hint = f"set it to at most {limit}"
-            yield _more(queue, where, about, limit, "maxDurationSeconds", hint)
+            yield _more(queue, where, about, limit, key="maxDurationSeconds", hint=hint)
 
 
 def _deadlines(view: View) -> list[tuple[ValuesPath, Any]]:
-    """The seconds after which a job ends, each with its path: of an ElasticJob those of its pods."""
+    """The seconds after which a job ends, with their paths: of an ElasticJob those of its pods."""
     if not _has_master(view):
         dotted = "runPolicy.activeDeadlineSeconds"
         return [(path(dotted), view[dotted])]
@@ -325,7 +325,9 @@ def _privileged(queue: Queue, view: View) -> Iterator[Finding]:
             )
 
 
-def _more(queue: Queue, where: ValuesPath, about: str, limit: int, key: str, hint: str) -> Finding:
+def _more(
+    queue: Queue, where: ValuesPath, about: str, limit: int, *, key: str, hint: str
+) -> Finding:
     """A number that is above a rule's."""
     sentence = f"{about} more than the {limit} that {queue.label} allows (rules.{key})"
     return Finding(where, sentence, hint)
