@@ -324,6 +324,7 @@ def _plans(limit: int, most: int = 0) -> dict[str, Any]:
     ],
 )
 def test_the_generator_and_the_server_agree(
+    *,
     sized: Team,
     timed: Team,
     helm4: Any,

@@ -163,7 +163,7 @@ def test_plain_helm_with_the_same_layers_renders_the_same(
 def test_a_preset_of_a_queue_is_for_the_command_line(
     cli: Any, repo: Path, helm: Any, tmp_path: Path
 ) -> None:
-    """The queue's chart keeps its name as it is; a job's chart says what plain Helm does instead."""
+    """The queue's chart keeps the name; a job's chart says what plain Helm does instead."""
     preset = QUEUE.replace("defaults:\n", "defaults:\n  preset: h100-8x\n")
     path = tmp_path / "queue.yaml"
     path.write_text(preset)

@@ -313,8 +313,9 @@ NAMES = st.fixed_dictionaries(
 )
 
 
-@given(FRAGMENTS, FRAGMENTS, FRAGMENTS, FRAGMENTS, NAMES, NAMES)
+@given(low=FRAGMENTS, file=FRAGMENTS, flag=FRAGMENTS, high=FRAGMENTS, of_queue=NAMES, of_file=NAMES)
 def test_the_merge_is_helm_s_and_the_explanation_agrees(
+    *,
     low: dict[str, Any],
     file: dict[str, Any],
     flag: dict[str, Any],
