@@ -74,6 +74,9 @@ What this chart refuses: rules between values, which a schema cannot say.
 {{- if and .flavor.name (or .flavor.nodeLabels .flavor.tolerations .topology) -}}
 {{- $problems = append $problems "kueue.flavor.name: a flavor that is there has its nodes and its topology already; leave nodeLabels, tolerations and kueue.topology out, or leave the name empty" -}}
 {{- end -}}
+{{- if has "kubernetes.io/hostname" (initial .topology) -}}
+{{- $problems = append $problems "kueue.topology: kubernetes.io/hostname is not the last level, and nothing is inside a node; put it last" -}}
+{{- end -}}
 {{- if and .topology (not .flavor.nodeLabels) (not .flavor.name) -}}
 {{- $problems = append $problems "kueue.flavor.nodeLabels: empty, and a flavor with a topology has to say which nodes it is of; set a label that they have" -}}
 {{- end -}}

@@ -277,6 +277,10 @@ def test_what_is_a_jobs_own_is_in_no_fragment(key: str, helm: Any) -> None:
         ),
         ({"kueue": {"topology": ["host"]}}, "ERROR: kueue.flavor.nodeLabels: empty"),
         (
+            {"kueue": {"topology": ["kubernetes.io/hostname", "rack"]}},
+            "ERROR: kueue.topology: kubernetes.io/hostname is not the last level",
+        ),
+        (
             {"policy": {"forAll": False, "otherQueues": ["a"]}},
             "ERROR: policy.otherQueues: without policy.forAll",
         ),
