@@ -128,7 +128,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(content)
 
-    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _pass_on
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _pass_on  # noqa: N815 - http.server's own
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
         """Say nothing."""

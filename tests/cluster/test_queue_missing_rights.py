@@ -1,22 +1,22 @@
 """A team without each right of its queue's Role in turn: the command says which, and does no half.
 
-One namespace and one Role, which is patched for each right; the commands are forked from one process.
+One namespace and one Role, which is patched for each right; commands are forked from one process.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from allranks import names
 from tests.charts.cli.forking import Zygote
 
 from .program import Program, job, program
 from .test_cli_refusals import ROLES, grant
 from .test_queue_cli import queue
-from .test_queue_rights import _role
+from .test_queue_rights import team_role
+from .test_submit import parts
 from .waiting import until
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.attack, pytest.mark.timeout(900)]
 
 _SECONDS = 90
-_FORBIDDEN = 403
 _REVIEW = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
 
@@ -78,6 +77,21 @@ class Member:
         words = ("--workspace", self.code, "-q", "h100", "--detach", "--", "python", "train.py")
         return self.call("submit", name, *words, values=job())
 
+    def edit(self) -> None:
+        """Change the code."""
+        (self.code / "train.py").write_text("print('edited')\n", encoding="utf-8")
+
+    def command(self, name: str) -> tuple[int, str]:
+        """Run a command on the run `kept`; a submit is of another."""
+        if name == "submit":
+            return self.submit("other")
+        words: dict[str, tuple[str | Path, ...]] = {
+            "show": ("show", "kept", "--code", self.program.home / "ran"),
+            "sync": ("sync", "kept", "--workspace", self.code),
+            "queue": ("queue", "show", "h100"),
+        }
+        return self.call(*words.get(name, (name, "kept")))
+
     def rights(self) -> list[Right]:
         """All of the Role."""
         return [
@@ -114,54 +128,70 @@ class Member:
         )
 
 
-def test_explore(member: Member) -> None:
-    """Look."""
-    import time
-    audit = member.program.cluster.audit
-    used = {}
-    commands = {
-        "submit": lambda: member.submit("kept"),
-        "status": lambda: member.call("status", "kept"),
-        "list": lambda: member.call("list"),
-        "show": lambda: member.call("show", "kept", "--code", member.program.home / f"out{time.time()}"),
-        "logs": lambda: member.call("logs", "kept"),
-        "events": lambda: member.call("events", "kept"),
-        "queue": lambda: member.call("queue", "show", "h100"),
-        "sync": lambda: member.call("sync", "kept", "--workspace", member.code),
-        "delete": lambda: member.call("delete", "kept"),
-    }
+# The command that asks for a right, by resource and verb. What is not here needs a workload of
+# another kind, another helm or a real node (test_queue_rights.py has them all), or is in OPTIONAL.
+NEEDED = {
+    "submit": {
+        "secrets": ("list", "get", "create", "update"),
+        "configmaps": ("get", "create", "patch"),
+        "services": ("get", "create", "patch"),
+        "jobs": ("get", "create", "patch"),
+    },
+    "status": {"jobs": ("list",), "statefulsets": ("list",), "pods": ("list",)},
+    "events": {"events": ("list",)},
+    "show": {"configmaps": ("list",)},
+    "logs": {"pods/log": ("get",)},
+    "sync": {"pods/exec": ("get",)},
+    "delete": {
+        "secrets": ("delete",),
+        "configmaps": ("delete",),
+        "services": ("delete",),
+        "jobs": ("delete",),
+    },
+}
+# Without these a command goes on; what it then cannot see, it says.
+OPTIONAL = {
+    ("list", "events"): "",
+    ("list", "resourcequotas"): "its ResourceQuota may not be read: what is left may be less",
+}
+
+
+def test_a_right_that_is_missing_is_named_and_nothing_is_half_done(member: Member) -> None:
+    """Exit code 1 with verb, resource, namespace and whom to ask; all stays as it was."""
     member.hold()
-    for name, command in commands.items():
-        before = audit.read()
-        t = time.time()
-        print(name, command(), round(time.time() - t, 2))
-        used[name] = {(r.resource, r.verb, r.code) for r in audit.read() - before if r.user == "guest"}
-        print("   ", sorted(used[name]))
-        if name == "logs":
-            (member.code / "train.py").write_text("print('more')\n")
-    member.hold()
-    member.submit("kept")
-    for right in member.rights():
-        for name, uses in used.items():
-            if any((right.resource, right.verb) == (u[0], u[1]) and u[2] != 403 for u in uses):
+    assert 0 == member.submit("kept")[0]
+    member.edit()  # what is submitted and synced from now on is sent anew
+    space = member.program.namespace
+    kept = sorted(member.program.left("kept"))
+    for command, resources in NEEDED.items():
+        for resource, verbs in resources.items():
+            for verb in verbs:
+                (right,) = (
+                    held
+                    for held in member.rights()
+                    if (resource, verb) == (held.resource, held.verb)
+                )
                 member.hold(right)
-                if name == "submit":
-                    (member.code / "train.py").write_text("print('other')\n")
-                    print(right.words, name, member.submit("other"), member.program.left("other"))
-                    if member.program.left("other"):
-                        member.hold()
-                        print("   cleanup", member.call("delete", "other"))
-                elif name != "delete":
-                    print(right.words, name, commands[name]())
-                else:
-                    print(right.words, name, member.call("delete", "kept"), member.program.left("kept"))
-                    member.hold()
-                    print("  again", member.call("delete", "kept"), member.program.left("kept"))
-                    print("  submit", member.submit("kept")[0])
-                    continue
-                break
-        else:
-            print(right.words, "not used")
+                code, output = member.command(command)
+                about = f"{command} without {right.words}: {output}"
+                assert code == 1, about
+                assert right.words in output, about
+                assert space in output, about
+                assert "ask for a Role" in output, about
+                assert [] == member.program.left("other"), about
+                assert kept == sorted(member.program.left("kept")), about
+                assert [{"kept"}] == list(parts(member.program).values()), about
+    for (verb, resource), words in OPTIONAL.items():
+        (right,) = (
+            held for held in member.rights() if (resource, verb) == (held.resource, held.verb)
+        )
+        member.hold(right)
+        code, output = member.command("queue")
+        assert (0, True) == (code, words in output), output
+    member.hold()
+    assert 0 == member.command("delete")[0]
+    assert [] == member.program.left("kept")
+    assert {} == parts(member.program)
 
 
 @pytest.fixture(scope="module")
@@ -174,17 +204,21 @@ def zygote() -> Iterator[Zygote]:
 
 @pytest.fixture
 def member(
-    cluster: Cluster, namespace: str, helm4: Any, tmp_path: Path, zygote: Zygote, repo: Path,
-    make_nodes: MakeNodes,
+    allranks: Program, zygote: Zygote, helm4: Any, repo: Path, make_nodes: MakeNodes
 ) -> Member:
     """Somebody of a team that has a queue, with its Role, and two fake nodes."""
     make_nodes(2)
-    admin = program(cluster, namespace, helm4, tmp_path)
-    code = tmp_path / "code"
+    code = allranks.home.parent / "code"
     code.mkdir()
     (code / "train.py").write_text("print('training')\n", encoding="utf-8")
-    admin("queue", "install", "h100", values=queue())
-    role = _role(helm4, repo)
-    grant(admin, role)
-    guest = Program(cluster, namespace, helm4.path, admin.home, cluster.guest_kubeconfig)
+    allranks("queue", "install", "h100", values=queue())
+    role = team_role(helm4, repo)
+    grant(allranks, role)
+    guest = replace(allranks, kubeconfig=allranks.cluster.guest_kubeconfig)
     return Member(guest, zygote, role, code)
+
+
+@pytest.fixture
+def allranks(cluster: Cluster, namespace: str, helm4: Any, tmp_path: Path) -> Program:
+    """The program, with helm 4, as an administrator."""
+    return program(cluster, namespace, helm4, tmp_path)
