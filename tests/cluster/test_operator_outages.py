@@ -1,26 +1,33 @@
-"""The control plane itself fails: its API server starts anew, its store stands still for a time."""
+"""The control plane itself fails: its API server starts anew, its store stands still, or is full.
+
+The operator is at work meanwhile, or somebody submits.
+"""
 
 from __future__ import annotations
 
 import time
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.kube import cluster as kube
 from tests.kube import faults
+from tests.kube.runs import listens
 
-from . import watching
+from . import submitting, watching
 from .waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from tests.kube.cluster import Cluster
 
     from .operator_process import Zygote
+    from .submitting import Submit, Submits
     from .watching import Lab
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.xdist_group("operator-outages")]
@@ -49,6 +56,20 @@ def endings(zygote: Zygote) -> Iterator[ExitStack]:
         yield stack
 
 
+@pytest.fixture
+def submits(lab: Lab, helm4: Any, tmp_path: Path) -> Iterator[Submits]:
+    """Where folders are submitted, in the lab's namespace."""
+    with ExitStack() as stack:
+        yield submitting.submits(lab.cluster, lab.namespace, helm4, stack, tmp_path)
+
+
+def _when_down(cluster: Cluster, *held: Submit) -> None:
+    """Let submits go once nothing answers any more."""
+    until(lambda: not listens(cluster.run.port("api")), "the end of the API server", poll=0.01)
+    for submit in held:
+        submit.go.set()
+
+
 def test_a_store_that_stands_still(lab: Lab) -> None:
     """The store stops for 30 s amid a plan: the lease is lost, and after it all goes on."""
     operator = lab.watch()
@@ -68,13 +89,28 @@ def test_a_store_that_stands_still(lab: Lab) -> None:
     operator.sound()
 
 
-def test_an_api_server_that_starts_anew(lab: Lab, endings: ExitStack) -> None:
-    """Amid a plan of 300 pods: watches drop, their places are forgotten, and nothing is lost."""
+def test_an_api_server_that_starts_anew(lab: Lab, endings: ExitStack, submits: Submits) -> None:
+    """Amid a plan of 300 pods: watches drop, their places are forgotten, and nothing is lost.
+
+    Two submits are in the middle of it as well. Code that is being sent is sent in the end; a
+    release that helm was making is not, which is said, and the command can be given again.
+    """
     operator = lab.watch()
     lab.job("j")
     lab.plan("j", 0, worker=300)
     until(lambda: len(lab.names("j")) >= 20, "the first pods")
+    sending, making = submits.begin("sending", "/configmaps"), submits.begin("making", "/jobs")
+    letting = ThreadPoolExecutor(1)
+    letting.submit(_when_down, lab.cluster, sending, making)
     endings.enter_context(faults.restarted(lab.cluster, "kube-apiserver"))
+    letting.shutdown()
+    assert (0, "started sending") == (sending.end(), sending.text[: len("started sending")])
+    assert 1 == making.end()
+    assert "does not answer" in making.text
+    submits.again("making")
+    for name in ("sending", "making"):
+        submits.program("delete", name)
+    submits.nothing_left()
     lab.running("j", 300, seconds=watching.LONG)
     ids = {int(name.rpartition("-")[2]) for name in lab.names("j")}
     assert set(range(300)) == ids
@@ -87,3 +123,21 @@ def test_an_api_server_that_starts_anew(lab: Lab, endings: ExitStack) -> None:
     assert 'reason="expired"' in text
     assert operator.process.alive
     operator.sound()
+
+
+def test_a_full_store_is_said_and_leaves_nothing(submits: Submits) -> None:
+    """Full before the code is sent, or before the release is recorded: both name etcd, at once."""
+    for name, part, words in (
+        ("early", "/configmaps", "the snapshot cannot be stored: the etcd of"),
+        ("late", "/secrets", "the release cannot be stored: the etcd of the cluster is full"),
+    ):
+        held = submits.begin(name, part)
+        with faults.full(submits.program.cluster):
+            held.go.set()
+            assert 1 == held.end()
+        assert words in held.text
+        assert "make room in etcd" in held.text
+        submits.nothing_left()
+        submits.again(name)
+        submits.program("delete", name)
+    submits.nothing_left()

@@ -53,7 +53,10 @@ def revision(allranks: Program) -> str:
 
 
 def test_a_queue_from_its_install_to_its_end(allranks: Program) -> None:
-    """Installed, listed, shown, brought to new values, and removed; its claims stay."""
+    """Installed, listed, shown, brought to new values, and removed.
+
+    Its claims stay, and are those of the next queue of the name.
+    """
     values = queue(storage={"datasets": {"size": "1Gi"}})
     first = allranks.json("queue", "install", "h100", values=values)
     assert first["previous"] is None
@@ -77,6 +80,11 @@ def test_a_queue_from_its_install_to_its_end(allranks: Program) -> None:
         f"persistentvolumeclaim/{item['metadata']['name']}" for item in allranks.items(CLAIMS)
     ]
     assert "there are no queues" in allranks("queue", "list")
+    (before,) = allranks.items(CLAIMS)
+    allranks("queue", "install", "h100", values=values)
+    (claim,) = allranks.items(CLAIMS)
+    assert before["metadata"]["uid"] == claim["metadata"]["uid"]
+    assert "deletionTimestamp" not in claim["metadata"]
 
 
 def test_a_job_keeps_the_queue_that_it_was_made_with(allranks: Program) -> None:

@@ -13,10 +13,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from allranks import names
+from allranks.service.queues import chart_rules
+from allranks.values import check
+from allranks.values.merge import merge
+from allranks.values.queue import from_file
+from allranks.values.sources import defaults
+from allranks.yamlio.dump import dump
+from allranks.yamlio.load import load_all
 from tests.kube.api import ApiError
 
 from .queueing import (
+    CHART,
     GPU,
+    KINDS,
     Team,
     container,
     install,
@@ -274,6 +283,82 @@ def test_how_long_a_job_runs(
     message = timed.refusal(plural, manifest(plural, spec, **metadata))
     assert expected in message
     assert bool(expected) == bool(message)
+
+
+_PODS = {"spec": {"activeDeadlineSeconds": 3600}}
+_MASTERED: dict[str, Any] = {"elastic": {"mode": "auto"}, "podTemplate": _PODS}
+_STATEFUL: dict[str, Any] = {"torchrun": {"controller": "StatefulSet"}, "gpus": 8}
+_CLAIM = [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]
+_ENDS: dict[str, Any] = {"runPolicy": {"activeDeadlineSeconds": 3600}}
+
+
+def _plans(limit: int, most: int = 0) -> dict[str, Any]:
+    """An elastic job of two workers with eight GPUs each, and what its plans may make of it."""
+    own = {"limits": {"gpu": limit}, "maxWorkers": most}
+    return {**_MASTERED, "elastic": {"mode": "auto", "auto": own}, "nodes": 2, "gpusPerNode": 8}
+
+
+@pytest.mark.parametrize(
+    ("workload", "values", "of_sized", "of_timed"),
+    [
+        ("torchrun", {**_ENDS, "gpus": 16, "nodeShape": {"gpus": 8}}, "", ""),
+        ("torchrun", {**_ENDS, "gpus": 24, "nodeShape": {"gpus": 8}}, "gpus", ""),
+        ("torchrun", _STATEFUL, "", "torchrun.controller"),
+        (
+            "torchrun",
+            {**_ENDS, "gpus": 8, "podTemplate": {"spec": {"resourceClaims": _CLAIM}}},
+            "podTemplate.spec.resourceClaims",
+            "",
+        ),
+        ("elastic", _plans(16), "", ""),
+        (
+            "elastic",
+            {**_plans(16), "podTemplate": {}},
+            "",
+            "podTemplate.spec.activeDeadlineSeconds",
+        ),
+        ("elastic", _plans(0), "elastic.auto.limits.gpu", ""),
+        ("elastic", _plans(24), "elastic.auto.limits.gpu", ""),
+        ("mpi", {**_ENDS, "gpus": 8, "mpi": {"transport": "exec"}}, "", "mpi.transport"),
+        ("mpi", {**_ENDS, "gpus": 8}, "", ""),
+    ],
+)
+def test_the_generator_and_the_server_agree(
+    *,
+    sized: Team,
+    timed: Team,
+    helm4: Any,
+    workload: str,
+    values: dict[str, Any],
+    of_sized: str,
+    of_timed: str,
+) -> None:
+    """What a person is told before is what the server would say of the rendered job, or nothing."""
+    own = {"image": {"repository": "pytorch/pytorch", "tag": "2"}, "command": ["train"]}
+    chart = CHART.parent / workload
+    rendered = helm4.render(chart, "-n", sized.namespace, values={**own, **values})
+    kinds = {kind: plural for plural, kind in KINDS.items()}
+    jobs = [item for item in load_all(rendered) if item and item["kind"] in kinds]
+    merged = merge(defaults(workload), {"workload": workload, **own, **values})
+    for where, rules, expected in (
+        (sized, {"maxGpusPerJob": 16, "maxNodesPerJob": 4}, of_sized),
+        (timed, {"maxDurationSeconds": 3600}, of_timed),
+    ):
+        queue = from_file(dump({"name": "h100", "rules": rules}).encode(), "q", chart_rules)
+        problems = [
+            problem
+            for _, broken in check.verdicts(merged, lambda _: "", queue)
+            for problem in broken
+        ]
+        refusals = [where.refusal(kinds[item["kind"]], _of(where, item)) for item in jobs]
+        assert [expected] * bool(expected) == [problem.path for problem in problems]
+        assert bool(expected) == any(refusals), refusals
+        for message in filter(None, [*refusals, *(problem.message for problem in problems)]):
+            assert any(f"(rules.{key})" in message for key in rules)
+
+
+def _of(where: Team, item: dict[str, Any]) -> dict[str, Any]:
+    return {**item, "metadata": {**item["metadata"], "namespace": where.namespace}}
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def member(allranks: Program) -> Program:
     )
 
 
-def _role(helm4: Any, repo: Path) -> dict[str, Any]:
+def team_role(helm4: Any, repo: Path) -> dict[str, Any]:
     """The Role that the chart gives a team."""
     values = queue(team={"groups": ["research"]})
     text = helm4.render(repo / "charts/queue", values=values, name="h100")
@@ -91,7 +91,7 @@ def test_the_teams_role_is_enough_and_no_more(
     submit = ("submit", "demo", "--workspace", folder, "-q", "h100", "--detach")
     refusal = member(*submit, *COMMAND, code=1, values=job())
     assert "h100" in refusal
-    role = _role(helm4, repo)
+    role = team_role(helm4, repo)
     grant(allranks, role)
     before = allranks.cluster.audit.read()
 

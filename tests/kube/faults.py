@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
+import json
 import os
 import shutil
 import signal
@@ -91,3 +93,32 @@ def _until_ready(cluster: Cluster, popen: subprocess.Popen[bytes]) -> None:
         if time.monotonic() > deadline or popen.poll() is not None:
             raise BenchError(f"{cluster.run.name} does not answer after a restart")
         time.sleep(_POLL)
+
+
+@contextlib.contextmanager
+def full(cluster: Cluster) -> Iterator[None]:
+    """An etcd that says it has no space left while the block runs: it deletes, and writes nothing.
+
+    Raises:
+        BenchError: etcd does not take the alarm.
+    """
+    _alarm(cluster, "ACTIVATE")
+    try:
+        yield
+    finally:
+        _alarm(cluster, "DEACTIVATE")
+
+
+def _alarm(cluster: Cluster, action: str) -> None:
+    """Raise the alarm of a full store, or end it, as `etcdctl alarm` does."""
+    port = cluster.run.port("etcd")
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_SECONDS)
+    body = {"action": action, "alarm": "NOSPACE", "memberID": "0"}
+    try:
+        connection.request("POST", "/v3/maintenance/alarm", json.dumps(body))
+        answer = connection.getresponse()
+        text = answer.read().decode()
+    finally:
+        connection.close()
+    if answer.status != http.HTTPStatus.OK:
+        raise BenchError(f"etcd does not {action.lower()} the alarm: {text}")

@@ -9,6 +9,9 @@ What this chart refuses: rules between values, which a schema cannot say.
 {{- if not (regexMatch "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$" $name) -}}
 {{- $problems = append $problems (printf "name: %q is no name of a queue; use lower-case letters, digits and '-'" $name) -}}
 {{- end -}}
+{{- if hasKey .Values.imposed "preset" -}}
+{{- $problems = append $problems "imposed.preset: a preset lies below a job's own values and cannot be imposed; set defaults.preset, or write its values into imposed" -}}
+{{- end -}}
 {{- $own := include "queue.labels.own" . | fromJson -}}
 {{- range $key := keys .Values.labels | sortAlpha -}}
 {{- if or (hasKey $own $key) (hasPrefix "allranks.dev/" $key) (eq $key "app.kubernetes.io/part-of") -}}
@@ -70,6 +73,9 @@ What this chart refuses: rules between values, which a schema cannot say.
 {{- end -}}
 {{- if and .flavor.name (or .flavor.nodeLabels .flavor.tolerations .topology) -}}
 {{- $problems = append $problems "kueue.flavor.name: a flavor that is there has its nodes and its topology already; leave nodeLabels, tolerations and kueue.topology out, or leave the name empty" -}}
+{{- end -}}
+{{- if has "kubernetes.io/hostname" (initial .topology) -}}
+{{- $problems = append $problems "kueue.topology: kubernetes.io/hostname is not the last level, and nothing is inside a node; put it last" -}}
 {{- end -}}
 {{- if and .topology (not .flavor.nodeLabels) (not .flavor.name) -}}
 {{- $problems = append $problems "kueue.flavor.nodeLabels: empty, and a flavor with a topology has to say which nodes it is of; set a label that they have" -}}

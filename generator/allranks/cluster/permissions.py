@@ -23,6 +23,7 @@ _ALL = "*"
 _SHOWN = 4
 # Helm keeps the record of a release in Secrets.
 _HELM = ("list", "get", "create", "update")
+_HELM_DELETES = ("list", "get", "update", "delete")
 _APPLY = ("get", "create", "patch")
 _FOLLOW = ("list", "watch")
 
@@ -72,6 +73,18 @@ def to_run(manifests: Iterable[Manifest], *, follow: bool) -> tuple[Need, ...]:
     return tuple(dict.fromkeys(permissions))
 
 
+def to_delete(manifests: Iterable[Manifest]) -> tuple[Need, ...]:
+    """The permissions needed to uninstall a release.
+
+    Args:
+        manifests: its objects.
+    """
+    permissions = [Need(verb, paths.SECRETS) for verb in _HELM_DELETES]
+    for manifest in manifests:
+        permissions += [Need(verb, paths.of_manifest(manifest)) for verb in ("get", "delete")]
+    return tuple(dict.fromkeys(permissions))
+
+
 def _granted_permissions(manifests: Iterable[Manifest]) -> Iterator[Need]:
     """The permissions that the Roles among the manifests grant."""
     roles = (manifest for manifest in manifests if manifest.get("kind") == "Role")
@@ -102,13 +115,21 @@ def missing(rules: Rules, permissions: Iterable[Need]) -> tuple[Need, ...]:
     )
 
 
-def refusal(server: str, namespace: str, lacking: Sequence[Need]) -> ForbiddenError:
-    """The error for missing permissions."""
+def refusal(
+    server: str, namespace: str, lacking: Sequence[Need], *, done: str = "nothing was sent"
+) -> ForbiddenError:
+    """The error for missing permissions.
+
+    Args:
+        server: who refuses.
+        namespace: where.
+        lacking: the permissions.
+        done: what became of the command.
+    """
     # What is needed here and granted to others is one right to ask for.
     lines = list(dict.fromkeys(map(str, lacking)))
     return ForbiddenError(
-        f"{server} does not let you {list_some(lines, _SHOWN)} in namespace {namespace}; "
-        "nothing was sent",
+        f"{server} does not let you {list_some(lines, _SHOWN)} in namespace {namespace}; {done}",
         hint="ask for a Role there with these rights; docs/guides/cluster.md has a whole one",
     )
 

@@ -272,8 +272,15 @@ _RULES: tuple[Callable[[str], AllranksError | None], ...] = (
         lambda m: RunError(f"the cluster does not answer: {m['why']}", hint=_CLUSTER_HINT),
     ),
     _rule(
+        r"database space exceeded",
+        lambda _: RunError(
+            "the release cannot be stored: the etcd of the cluster is full",
+            hint="whoever runs the cluster has to make room in etcd; then give the command again",
+        ),
+    ),
+    _rule(
         r"(?P<why>[^\n]*(connection refused|i/o timeout|no such host|network is unreachable|"
-        r"operation timed out)[^\n]*)",
+        r"operation timed out|connection reset by peer|\bEOF\b|http2: [^\n]*GOAWAY)[^\n]*)",
         lambda m: RunError(f"the cluster does not answer: {m['why']}", hint=_CLUSTER_HINT),
     ),
     _rule(

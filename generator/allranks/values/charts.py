@@ -1,13 +1,15 @@
-"""The values of charts without a workload: only the schema is checked."""
+"""The values of charts without a workload: the schema is checked, and the presets of a queue."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from allranks import names
 from allranks.errors import InvalidValues
 from allranks.schema.validate import validate
 from allranks.values import sources as gathering
 from allranks.values.merge import merge, overlay
+from allranks.values.queue import DEFAULTS
 from allranks.values.resolve import typed
 
 if TYPE_CHECKING:
@@ -26,7 +28,8 @@ def resolve(sources: Sources, chart: str, before: Mapping[str, Any]) -> dict[str
 
     Raises:
         InvalidValues: the values are wrong; every problem is in it.
-        InputError: a file is missing, unreadable or no values file.
+        InputError: a file is missing, unreadable or no values file, or a queue's preset does not
+            exist.
     """
     layers, documents = gathering.read(sources)
     user = overlay(before, documents)
@@ -38,4 +41,7 @@ def resolve(sources: Sources, chart: str, before: Mapping[str, Any]) -> dict[str
     problems = validate(chart, values, where, typed(where))
     if problems:
         raise InvalidValues(problems)
+    if chart == names.QUEUE_CHART:
+        # Helm knows no presets: what is wrong here would be told to each who submits.
+        gathering.presets_of(values[DEFAULTS].get("preset"), layers, (DEFAULTS, "preset"))
     return user

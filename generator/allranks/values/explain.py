@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from allranks.values.sources import Flag, Loaded
 
 _ABSENT = object()
+_PRESET = "preset"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,9 @@ def explain(loaded: Loaded, path: ValuesPath) -> Explanation:
     """
     steps = list(_steps(loaded))
     contributions = _contributions(loaded, steps, path)
-    value = _at(loaded.values, path)
+    # Helm gets the presets' values and not their names.
+    is_preset = path[:1] == (_PRESET,) and contributions
+    value = contributions[-1].value if is_preset else _at(loaded.values, path)
     if not contributions:
         raise InputError(
             "no source has such a key, and the chart has none",
@@ -131,7 +134,7 @@ def _steps(loaded: Loaded) -> Iterator[_Step]:
         else:
             user = overlay({}, user)
             strvals.apply(layer.kind, layer.text, user)
-        yield _Step(layer, {key: value for key, value in user.items() if key != "preset"})
+        yield _Step(layer, dict(user))
 
 
 def _contributions(loaded: Loaded, steps: list[_Step], path: ValuesPath) -> list[Contribution]:

@@ -46,24 +46,25 @@ def list() -> tuple[Preset, ...]:  # noqa: A001
     )
 
 
-def load(name: str, source: str = "") -> ValuesDocument:
+def load(name: str, source: str = "", path: str = "preset") -> ValuesDocument:
     """The values of a preset, with their lines.
 
     Args:
         name: the preset's name.
         source: where the name was given, for messages.
+        path: the values path of the name, for messages.
 
     Raises:
         InputError: there is no such preset; the nearest name is in the hint.
     """
     folder = resources.folder("values")
     names = {_name(folder, path): path for path in folder.rglob(f"*{_SUFFIX}")}
-    path = names.get(name)
-    if path is None:
+    file = names.get(name)
+    if file is None:
         raise InputError(
-            f"there is no preset {name!r}", path="preset", hint=_hint(name, names), source=source
+            f"there is no preset {name!r}", path=path, hint=_hint(name, names), source=source
         )
-    document = load_yaml(path.read_bytes(), f"preset {name}")
+    document = load_yaml(file.read_bytes(), f"preset {name}")
     for key in ("preset", "workload"):
         if key in document.data:
             raise InputError(

@@ -305,7 +305,7 @@ def _queue(name: str, revision: str, blocks: Mapping[str, ValuesDocument]) -> Qu
             raise InputError(
                 f"a queue may not impose `{key}`",
                 path=f"{IMPOSED}.{key}",
-                hint="set it in defaults; rules.workloads says which workloads are allowed"
+                hint="remove it; rules.workloads says which workloads are allowed"
                 if key == "workload"
                 else "set it in defaults"
                 if key == "preset"

@@ -142,7 +142,7 @@ def load_sources(sources: Sources, workload: str | None = None) -> Loaded:
     queue = sources.queue
     layers = own_layers if queue is None else (queue.defaults, *own_layers)
     user = own if queue is None else overlay(queue.defaults.data, own)
-    preset_names = _presets(user.pop("preset", None), layers)
+    preset_names = _presets(user.pop("preset", None), layers, is_own="preset" in own)
     below: dict[str, Any] = {}
     for document in preset_names.values():
         below = overlay(below, document.data)
@@ -292,21 +292,51 @@ def read_once(sources: Sources) -> Sources:
     return replace(sources, contents={**sources.contents, piped[0]: files.read(piped[0])})
 
 
-def _presets(value: Any, layers: Sequence[ValuesDocument | Flag]) -> dict[str, ValuesDocument]:
-    """The presets in the key `preset`: a text or a list of texts; empty and null mean none."""
+def _presets(
+    value: Any, layers: Sequence[ValuesDocument | Flag], *, is_own: bool
+) -> dict[str, ValuesDocument]:
+    """The presets of a job; where the person names none, they are the queue's."""
+    try:
+        return presets_of(value, layers)
+    except InputError as error:
+        if is_own:
+            raise
+        problem = error.problem
+        raise InputError(
+            f"{problem.message}, which is the queue's for jobs that name none",
+            path=problem.path,
+            hint=f"set preset in a file of your own ([] is none), or have whoever keeps the queue "
+            f"mend it: {problem.hint}",
+            source=problem.source,
+        ) from error
+
+
+def presets_of(
+    value: Any, layers: Sequence[ValuesDocument | Flag], path: tuple[str, ...] = ("preset",)
+) -> dict[str, ValuesDocument]:
+    """The presets that a value names, in their order.
+
+    Args:
+        value: a text or a list of texts; empty and null mean none.
+        layers: the sources of the value.
+        path: where it stands.
+
+    Raises:
+        InputError: there is no such preset; the nearest is named.
+    """
     if value is None or value in ("", []):
         return {}
     loaded: dict[str, ValuesDocument] = {}
     for index, name in enumerate(value if isinstance(value, list) else [value]):
-        source = find(layers, ("preset", index) if isinstance(value, list) else ("preset",))
+        source = find(layers, (*path, index) if isinstance(value, list) else path)
         if not isinstance(name, str) or not name:
             raise InputError(
                 f"{name!r} is not the name of a preset",
-                path="preset",
+                path=".".join(path),
                 hint="give a name, or a list of names; `allranks presets` lists them",
                 source=source,
             )
-        loaded[name] = presets.load(name, source)
+        loaded[name] = presets.load(name, source, ".".join(path))
     return loaded
 
 

@@ -54,6 +54,7 @@ UNOWNED_SECONDS = 3600.0
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
 _TOO_LARGE = 413
+_ETCD_FULL = "database space exceeded"
 # The controllers that own snapshots, by kind.
 _PATHS = {
     "Job": paths.JOBS,
@@ -395,6 +396,8 @@ def _patiently(call: Callable[[], Any], deadline: float) -> Any:
         except ExistsError:
             raise
         except (BusyError, ConflictError) as error:
+            if _ETCD_FULL in error.detail:
+                raise  # a person has to make room first
             failures = _pause(failures, deadline, error)
 
 
@@ -540,7 +543,7 @@ def _over_quota(cluster: KubeClient, error: QuotaError, namespace: str) -> RunEr
 
 def _no_room(cluster: KubeClient, error: ApiError, part: Manifest, detail: str) -> RunError | None:
     """The error for a cluster that cannot store a part; None where it is another error."""
-    if "database space exceeded" in detail:
+    if _ETCD_FULL in detail:
         return RunError(
             f"the snapshot cannot be stored: the etcd of {cluster.where} is full",
             hint="whoever runs the cluster has to make room in etcd; nothing was started",

@@ -119,22 +119,29 @@ FRAGMENT = st.fixed_dictionaries(
 
 
 @FEW
-@given(layers=st.tuples(FRAGMENT, FRAGMENT, FRAGMENT, FRAGMENT))
+@given(layers=st.tuples(FRAGMENT, FRAGMENT, FRAGMENT, FRAGMENT), is_own=st.booleans())
 def test_plain_helm_with_the_same_layers_renders_the_same(
     repo: Path,
     helm4: Any,
     tmp_path: Path,
     layers: tuple[dict[str, Any], ...],
+    is_own: bool,
 ) -> None:
-    """Preset, defaults, file and --set-json in this order, and imposed as the last --set-json."""
+    """Preset, defaults, file and --set-json in this order, and imposed as the last --set-json.
+
+    The preset is the queue's or the person's.
+    """
     low, file, flag, high = layers
     base = {"workload": "torchrun", "command": ["a"], "image": {"repository": "x"}, "gpus": 8}
+    preset = {"preset": "sites/aks" if is_own else "h100-8x"}
     own = queue.from_file(
-        dump.dump({"name": "q", "defaults": low, "imposed": high}).encode(), "q.yaml", chart_rules
+        dump.dump({"name": "q", "defaults": low | preset, "imposed": high}).encode(),
+        "q.yaml",
+        chart_rules,
     )
     sources = Sources(
         ("v.yaml",),
-        (("set-json", 'preset="h100-8x"'), ("set-json", json.dumps(flag))),
+        (*((("set-json", 'preset="h100-8x"'),) * is_own), ("set-json", json.dumps(flag))),
         {"v.yaml": json.dumps(base | file).encode()},
         queue=own,
     )
@@ -151,6 +158,42 @@ def test_plain_helm_with_the_same_layers_renders_the_same(
         *("--set-json", json.dumps(high), "--set-json", json.dumps(ref)),
     )
     assert plain == ours
+
+
+def test_a_preset_of_a_queue_is_for_the_command_line(
+    cli: Any, repo: Path, helm: Any, tmp_path: Path
+) -> None:
+    """The queue's chart keeps the name; a job's chart says what plain Helm does instead."""
+    preset = QUEUE.replace("defaults:\n", "defaults:\n  preset: h100-8x\n")
+    path = tmp_path / "queue.yaml"
+    path.write_text(preset)
+    rendered = helm.render(repo / "charts/queue", "-f", path)
+    (config,) = (item for item in load.load_all(rendered) if item and item["kind"] == "ConfigMap")
+    assert "h100-8x" == load.load(config["data"]["defaults.yaml"].encode(), "d").data["preset"]
+    defaults = tmp_path / "defaults.yaml"
+    defaults.write_text(config["data"]["defaults.yaml"])
+    (tmp_path / "job.yaml").write_text(JOB)
+    chart, files = repo / "charts/torchrun", ("-f", defaults, "-f", tmp_path / "job.yaml")
+    words = "pass the preset's file from values/ with -f before your own and leave preset empty"
+    assert words in helm.refusal(chart, *files, values={})
+    named = ("-f", repo / "values/h100-8x.yaml", *files, "--set", "preset=")
+    assert 'sizeLimit: "128Gi"' in helm.render(chart, *named)  # the preset's shm
+    cli.write(preset, "queue.yaml")
+    cli.write(JOB)
+    call = ("values", "-f", "values.yaml", "--queue-file", "queue.yaml", "--explain", "preset")
+    assert "queue.yaml:3" in cli(*call).stdout
+
+
+def test_an_unknown_preset_is_refused_before_a_queue_is_installed(cli: Any) -> None:
+    """Helm could not tell: the place and the nearest, and no cluster is asked."""
+    cli.write(
+        QUEUE.replace("defaults:\n", "defaults:\n  preset: [h100-8x, h10-8x]\n"), "queue.yaml"
+    )
+    process = cli("queue", "install", "h100", "-f", "queue.yaml", env={"KUBECONFIG": ""})
+    assert 2 == process.returncode
+    assert "defaults.preset: there is no preset 'h10-8x'" in process.stderr
+    assert "queue.yaml:3" in process.stderr
+    assert "did you mean 'h100-8x'?" in process.stderr
 
 
 def test_values_shows_the_whole_result(cli: Any) -> None:

@@ -243,9 +243,9 @@ def test_a_typo_in_a_fragment_names_the_nearest_key() -> None:
         assert "backoffLimit" in hints
 
 
-@pytest.mark.parametrize("key", ["workload", "preset", "layout", "queueRef", "torchrun"])
+@pytest.mark.parametrize("key", ["workload", "layout", "queueRef", "torchrun"])
 def test_what_is_a_jobs_own_is_in_no_fragment(key: str, helm: Any) -> None:
-    """Which chart, which preset, and what the command line writes."""
+    """Which chart, and what the command line writes."""
     assert key in helm.refusal(CHART, values={"defaults": {key: {}}})
 
 
@@ -254,6 +254,8 @@ def test_what_is_a_jobs_own_is_in_no_fragment(key: str, helm: Any) -> None:
     [
         ({"labels": {names.APP_NAME: "x"}}, f"ERROR: labels.{names.APP_NAME}: this label"),
         ({"labels": {names.APP_PART_OF: "x"}}, f"ERROR: labels.{names.APP_PART_OF}"),
+        ({"imposed": {"preset": "h100-8x"}}, "ERROR: imposed.preset: a preset lies below"),
+        ({"defaults": {"preset": "H100"}}, "defaults/preset"),
         ({"kai": {"enabled": True}}, "ERROR: kai.enabled: no job of the queue waits there"),
         ({"volcano": {"enabled": True}}, "set defaults: {queue: demo, scheduling: {dialect: vol"),
         (
@@ -274,6 +276,10 @@ def test_what_is_a_jobs_own_is_in_no_fragment(key: str, helm: Any) -> None:
             "ERROR: kueue.flavor.name: a flavor that is there",
         ),
         ({"kueue": {"topology": ["host"]}}, "ERROR: kueue.flavor.nodeLabels: empty"),
+        (
+            {"kueue": {"topology": ["kubernetes.io/hostname", "rack"]}},
+            "ERROR: kueue.topology: kubernetes.io/hostname is not the last level",
+        ),
         (
             {"policy": {"forAll": False, "otherQueues": ["a"]}},
             "ERROR: policy.otherQueues: without policy.forAll",

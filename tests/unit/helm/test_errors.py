@@ -296,6 +296,21 @@ def test_a_refused_grant_without_its_list_is_told_as_far_as_it_goes() -> None:
 
 
 @pytest.mark.parametrize(
+    ("why", "words", "hint"),
+    [
+        ("etcdserver: mvcc: database space exceeded", "the etcd of the cluster is full", "room"),
+        ('Post "https://127.0.0.1:1/x": EOF', "the cluster does not answer: ", "allranks doctor"),
+        ('Get "https://h/x": read tcp: connection reset by peer', "does not answer", "doctor"),
+    ],
+)
+def test_a_cluster_in_trouble_is_not_the_chart_s_fault(why: str, words: str, hint: str) -> None:
+    """A full store, and an API server that goes away in the middle."""
+    error = errors.parse(f"Error: INSTALLATION FAILED: create: failed to create: {why}\n")
+    assert words in error.problem.message
+    assert hint in error.problem.hint
+
+
+@pytest.mark.parametrize(
     ("kind", "version", "hint"),
     [
         ("TrainingRun", "allranks.dev/v1alpha1", "allranks operator install --crds-only"),

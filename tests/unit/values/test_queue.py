@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from allranks import names
 from allranks.errors import InputError, InvalidValues
 from allranks.service.queues import chart_rules
-from allranks.values import explain, queue
+from allranks.values import explain, presets, queue
 from allranks.values.merge import merge, overlay
 from allranks.values.resolve import find_problems
 from allranks.values.sources import Sources, defaults, load_sources
@@ -98,6 +98,40 @@ def test_presets_lie_below_the_queue(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert (("h100-8x",), 4) == (loaded.presets, loaded.values["nodeShape"]["gpus"])
     (tmp_path / "values.yaml").write_text("workload: torchrun\n")
     assert ("sites/aks",) == load_sources(Sources(("values.yaml",), queue=own)).presets
+
+
+NO_PRESET = "preset: %s\nworkload: torchrun\n"
+
+
+@pytest.mark.parametrize("none", ["[]", '""', "null"])
+def test_a_job_may_have_none_of_the_queue_s_presets(none: str) -> None:
+    """An empty name is a name of its own."""
+    own = of("name: q\ndefaults: {preset: sites/aks}\n")
+    sources = Sources(("v.yaml",), contents={"v.yaml": (NO_PRESET % none).encode()}, queue=own)
+    assert () == load_sources(sources).presets
+
+
+def test_an_unknown_preset_of_a_queue_names_the_nearest(job: str) -> None:
+    """With its place in the queue, who mends it, and what the person may do meanwhile."""
+    text = FILE.replace("defaults:\n", "defaults:\n  preset: h100-8\n")
+    with pytest.raises(InputError) as caught:
+        load_sources(Sources((job,), queue=of(text)))
+    problem = caught.value.problem
+    assert ("preset", "queue.yaml:3") == (problem.path, problem.source)
+    assert problem.message.startswith("there is no preset 'h100-8', which is the queue's")
+    assert "did you mean 'h100-8x'?" in problem.hint
+    assert "set preset in a file of your own" in problem.hint
+    own = (("set", "preset=h100-8x"),)
+    assert ("h100-8x",) == load_sources(Sources((job,), own, queue=of(text))).presets
+
+
+def test_the_preset_is_explained_like_a_value(job: str) -> None:
+    """Whose name it is, though Helm gets the values of the preset alone."""
+    text = FILE.replace("defaults:\n", "defaults:\n  preset: h100-8x\n")
+    loaded = load_sources(Sources((job,), queue=of(text)))
+    explanation = explain.explain(loaded, ("preset",))
+    assert ("h100-8x", "queue.yaml:3") == (explanation.value, explanation.sources[-1].source)
+    assert "preset" not in loaded.user
 
 
 def test_every_value_keeps_its_place(job: str) -> None:
@@ -274,24 +308,43 @@ FRAGMENTS = st.dictionaries(
 )
 
 
-@given(FRAGMENTS, FRAGMENTS, FRAGMENTS, FRAGMENTS)
+PRESETS = st.sampled_from([preset.name for preset in presets.list()])
+# What names presets: nothing, a name, an empty one, several.
+NAMES = st.fixed_dictionaries(
+    {}, optional={"preset": PRESETS | st.just("") | st.lists(PRESETS, max_size=2, unique=True)}
+)
+
+
+@given(low=FRAGMENTS, file=FRAGMENTS, flag=FRAGMENTS, high=FRAGMENTS, of_queue=NAMES, of_file=NAMES)
 def test_the_merge_is_helm_s_and_the_explanation_agrees(
-    low: dict[str, Any], file: dict[str, Any], flag: dict[str, Any], high: dict[str, Any]
+    *,
+    low: dict[str, Any],
+    file: dict[str, Any],
+    flag: dict[str, Any],
+    high: dict[str, Any],
+    of_queue: dict[str, Any],
+    of_file: dict[str, Any],
 ) -> None:
-    """Layer over layer, imposed last; each key's winner is its value, and its last source."""
-    own = of(dump({"name": "q", "defaults": low, "imposed": high}))
-    data = json.dumps({"workload": "torchrun", **file}).encode()
+    """Layer over layer, presets first and imposed last; each key's winner is its last source."""
+    own = of(dump({"name": "q", "defaults": low | of_queue, "imposed": high}))
+    data = json.dumps({"workload": "torchrun", **file, **of_file}).encode()
     sources = Sources(("v.yaml",), (("set-json", json.dumps(flag)),), {"v.yaml": data}, queue=own)
     loaded = load_sources(sources)
     user: dict[str, Any] = {"workload": "torchrun", "queueRef": loaded.user["queueRef"]}
-    for layer in (low, file, flag, high):
+    named = {"preset": "", **of_queue, **of_file}["preset"]
+    names_of = tuple(named if isinstance(named, list) else filter(None, [named]))
+    assert names_of == loaded.presets
+    of_presets = [presets.load(name).data for name in names_of]
+    for layer in (*of_presets, low, file, flag, high):
         user = overlay(user, layer)
     assert user == loaded.user
     assert merge(defaults("torchrun"), user) == loaded.values
     for section, keys in user.items():
-        if section in {"workload", "queueRef"}:
+        if section not in {"env", "labels", "scheduling"}:
             continue
         for key, value in keys.items():
+            if key not in {"p", "q", "r"}:
+                continue  # of a preset
             explanation = explain.explain(loaded, (section, key))
             winner = explanation.sources[-1]
             assert (value, value, True) == (explanation.value, winner.value, winner.wins)

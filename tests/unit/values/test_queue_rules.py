@@ -129,6 +129,121 @@ def test_each_rule_takes_what_keeps_to_it_and_names_what_does_not(
     assert [path] == [place for place, _ in problems(rules, bad)]
 
 
+CLAIMS = [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]
+GPU_LIMIT = "elastic.auto.limits.gpu"
+STATEFUL = {"torchrun": {"controller": "StatefulSet"}}
+ENDS = {"runPolicy": {"activeDeadlineSeconds": 60}}
+
+
+def auto(limit: int = 0, most: int = 0, seconds: int = 60, **values: Any) -> dict[str, Any]:
+    """An elastic job with a master, whose pods end after some seconds."""
+    own = {"limits": {"gpu": limit}, "maxWorkers": most}
+    template = nested(SPEC, {"activeDeadlineSeconds": seconds})
+    return {"elastic": {"mode": "auto", "auto": own}, **template, **values}
+
+
+# What the API server refuses as well: workload, rule, values, the path and the words.
+LIKE_THE_POLICY: list[tuple[str, str, dict[str, Any], str, str]] = [
+    (
+        "torchrun",
+        "maxGpusPerJob",
+        {"gpus": 8, **nested((*SPEC, "resourceClaims"), CLAIMS)},
+        "podTemplate.spec.resourceClaims",
+        "devices of a claim are not counted, and queue q allows 60 GPUs for each job",
+    ),
+    ("elastic", "maxGpusPerJob", auto(nodes=2, gpusPerNode=8), GPU_LIMIT, "is not set, so plans"),
+    ("elastic", "maxGpusPerJob", auto(64, nodes=2, gpusPerNode=8), GPU_LIMIT, "64 GPUs are more"),
+    (
+        "elastic",
+        "maxGpusPerJob",
+        auto(48, 8, nodes=2, gpusPerNode=8),
+        "elastic.auto.maxWorkers",
+        "64 GPUs are more than the 60",
+    ),
+    ("elastic", "maxNodesPerJob", auto(most=61, nodes=2), "elastic.auto.maxWorkers", "61 nodes"),
+    (
+        "torchrun",
+        "maxDurationSeconds",
+        STATEFUL,
+        "torchrun.controller",
+        "a StatefulSet never ends, and queue q allows 60 seconds (rules.maxDurationSeconds)",
+    ),
+    (
+        "mpi",
+        "maxDurationSeconds",
+        {**ENDS, "gpus": 8, "mpi": {"transport": "exec"}},
+        "mpi.transport",
+        "a StatefulSet never ends",
+    ),
+    (
+        "mpi",
+        "maxDurationSeconds",
+        {**ENDS, "gpus": 8, "mpi": {"controller": "StatefulSet"}},
+        "mpi.controller",
+        "a StatefulSet never ends",
+    ),
+    (
+        "elastic",
+        "maxDurationSeconds",
+        auto(seconds=61),
+        "podTemplate.spec.activeDeadlineSeconds",
+        "61 seconds are more than the 60",
+    ),
+    (
+        "elastic",
+        "maxDurationSeconds",
+        {
+            **auto(),
+            "elastic": {
+                "mode": "auto",
+                "roles": {"worker": nested(SPEC, {"activeDeadlineSeconds": 61})},
+            },
+        },
+        "elastic.roles.worker.podTemplate.spec.activeDeadlineSeconds",
+        "61 seconds are more than the 60",
+    ),
+]
+
+
+@pytest.mark.parametrize(("workload", "rule", "values", "path", "words"), LIKE_THE_POLICY)
+def test_what_the_api_server_would_refuse_is_told_before(
+    workload: str, rule: str, values: dict[str, Any], path: str, words: str
+) -> None:
+    """Claims, plans without a bound, and what never ends, each by the value to change."""
+    ((place, message),) = problems({rule: 60}, values, workload)
+    assert path == place
+    assert words in message
+    assert [] == problems({}, values, workload)
+
+
+@pytest.mark.parametrize(
+    ("workload", "rule", "values"),
+    [
+        ("elastic", "maxGpusPerJob", auto(60, 7, nodes=2, gpusPerNode=8)),
+        ("elastic", "maxGpusPerJob", auto(nodes=2)),
+        ("elastic", "maxNodesPerJob", auto(most=60, nodes=2)),
+        ("elastic", "maxDurationSeconds", auto()),
+        ("mpi", "maxDurationSeconds", {**ENDS, "mpi": {"controller": "StatefulSet"}}),
+        (
+            "mpi",
+            "maxDurationSeconds",
+            {
+                **ENDS,
+                "nodes": 1,
+                "gpusPerNode": 8,
+                "mpi": {"transport": "exec", "runLauncherAsWorker": True},
+            },
+        ),
+        ("mpi", "maxDurationSeconds", {**ENDS, "gpus": 8}),
+    ],
+)
+def test_what_the_api_server_takes_is_not_refused(
+    workload: str, rule: str, values: dict[str, Any]
+) -> None:
+    """Plans within the bound, and a StatefulSet that holds no GPUs beside a launcher that ends."""
+    assert [] == problems({rule: 60}, values, workload)
+
+
 def test_what_is_allowed_is_not_refused() -> None:
     """The three that are forbidden by default can each be allowed."""
     rules = {"allowHostPath": True, "allowHostNetwork": True, "allowPrivileged": True}

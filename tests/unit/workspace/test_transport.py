@@ -287,6 +287,21 @@ def test_why_it_cannot_be_sent_is_said(
     assert hint in caught.value.problem.hint
 
 
+def test_a_full_etcd_is_not_asked_again(there: FakeNamespace) -> None:
+    """Room comes from a person: nobody is made to wait for the end of the patience."""
+    tries = []
+
+    def before(verb: str, *_: str) -> None:
+        if verb == "create":
+            tries.append(verb)
+            raise BusyError("x", detail="etcdserver: mvcc: database space exceeded")
+
+    there.before = before
+    with pytest.raises(RunError, match="is full"):
+        transport.send(there, [part(0)], "lab", seconds=30)
+    assert ["create"] == tries
+
+
 def test_two_runs_own_what_they_share(there: FakeNamespace) -> None:
     """Each adds itself, once, and none takes the other's place."""
     transport.send(there, [part(0), part(1)], "lab")

@@ -92,7 +92,8 @@ def logs_command(
     if unread:
         raise RunError(
             f"{len(unread)} of the logs cannot be read",
-            hint=f"`{names.CLI} status {name}` shows whether their pods and nodes are well",
+            hint=f"`{names.CLI} status {name}` shows whether their pods and nodes are well; where "
+            "it is a right that is missing, ask for a Role with get on pods/log",
         )
     if is_empty:
         console.note(f"no such line is there: `{names.CLI} status {name}` shows how its pods are")

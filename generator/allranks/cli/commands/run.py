@@ -8,7 +8,7 @@ from __future__ import annotations
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +29,7 @@ from allranks.errors import (
     AllranksError,
     InputError,
     NameTakenError,
+    ReleaseTakenError,
 )
 from allranks.helm import binary as helm_binary
 from allranks.helm import releases
@@ -525,10 +526,26 @@ def install(console: Console, rendered: Rendered, home: ReleaseRef) -> None:
     except KeyboardInterrupt:
         console.note(f"interrupted while it was installed: `{names.CLI} delete {home.name}`")
         raise
+    except ReleaseTakenError as error:
+        raise _unfinished(home) or error from error
     except AllranksError as error:
         if not isinstance(error, NameTakenError):
             releases.take_back(home)
         raise
+
+
+def _unfinished(home: ReleaseRef) -> ReleaseTakenError | None:
+    """The error for a name whose release was begun and not finished; None for a finished one."""
+    with suppress(AllranksError):
+        release = releases.find(home)
+        if release is not None and release.status.startswith("pending"):
+            return ReleaseTakenError(
+                f"release {home.name!r} was begun and is not finished ({release.status}): another "
+                "command is at work on it, or was killed",
+                hint="wait for that command; where it was killed, the same with --replace removes "
+                "what it has left and begins anew",
+            )
+    return None
 
 
 def _follow_on_cluster(

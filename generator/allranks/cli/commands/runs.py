@@ -12,7 +12,7 @@ import click
 from allranks import names
 from allranks.cli import options, status_view
 from allranks.cli.target import run_argument, target_options
-from allranks.cluster import cleanup, crds, paths, upgrade
+from allranks.cluster import cleanup, crds, paths, permissions, upgrade
 from allranks.cluster.errors import namespace_missing
 from allranks.errors import EXIT_FAILED, EXIT_INTERRUPTED, ForbiddenError, InputError, NotFoundError
 from allranks.helm import releases
@@ -21,7 +21,7 @@ from allranks.model.status import Phase
 from allranks.workspace import transport
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from allranks.cli.console import Console
     from allranks.cli.target import ClusterTarget, Target
@@ -342,6 +342,7 @@ def delete(cluster: KubeClient, home: ReleaseRef, *, timeout: float) -> DeletedR
     is_release = False
     if release is not None:
         unserved = crds.unserved(cluster, release.manifests)
+        _check_rights(cluster, home, release, unserved)
         if unserved:
             cleanup.remove_release(cluster, home.name, home.namespace, release.manifests)
         is_release = bool(unserved) or releases.uninstall(home)
@@ -353,6 +354,32 @@ def delete(cluster: KubeClient, home: ReleaseRef, *, timeout: float) -> DeletedR
         # All that is left was asked to be kept: there was nothing to do.
         raise missing(cluster, home, volumes=tuple(item for item in after if item.keep))
     return DeletedRun(is_release, removed, tuple(item for item in after if item.keep), unserved)
+
+
+def _check_rights(
+    cluster: KubeClient, home: ReleaseRef, release: Release, unserved: Sequence[str]
+) -> None:
+    """Refuse before anything is deleted: helm deletes what it may, and names no right.
+
+    Raises:
+        ForbiddenError: a right is missing; each is named.
+    """
+    rules = cluster.rules(home.namespace)
+    if rules is None:
+        return
+    deleted = [
+        manifest
+        for manifest in release.manifests
+        if f"{manifest.get('kind')}/{text(manifest, 'metadata', 'name')}" not in unserved
+        and text(manifest, "metadata", "annotations", names.HELM_RESOURCE_POLICY) != "keep"
+    ]
+    # What is granted by name may be enough: that the server judges.
+    rules = [{**rule, "resourceNames": []} for rule in rules]
+    missing_rights = permissions.missing(rules, permissions.to_delete(deleted))
+    if missing_rights:
+        raise permissions.refusal(
+            cluster.where, home.namespace, missing_rights, done="nothing was deleted"
+        )
 
 
 def _code_of(release: Release | None) -> str:

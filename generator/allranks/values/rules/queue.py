@@ -32,6 +32,8 @@ _WORKER = "worker"
 _MASTER = "own.auto"
 # What `total_gpus` and `total_pods` read.
 TOTAL = (*SIZE, *ROLES)
+# Which Kubernetes object makes the pods.
+_CONTROLLER = ("own.controller", "own.transport")
 # Where whole pods may be described: for all, and for single roles.
 _TEMPLATES = ("podTemplate", _MASTER, *ROLES)
 
@@ -46,12 +48,17 @@ def rules(queue: Queue) -> tuple[Rule, ...]:
     """
     made: tuple[tuple[str, str, tuple[str, ...], _Find], ...] = (
         ("workloads", "The workload is one that the queue takes.", ("workload",), _workload),
-        ("maxGpusPerJob", "A job has at most so many GPUs.", TOTAL, _gpus),
+        (
+            "maxGpusPerJob",
+            "A job has at most so many GPUs.",
+            (*TOTAL, "podTemplate"),
+            _gpus,
+        ),
         ("maxNodesPerJob", "A job has at most so many pods.", TOTAL, _nodes),
         (
             "maxDurationSeconds",
             "A job ends after at most so many seconds.",
-            ("runPolicy.activeDeadlineSeconds", "podTemplate", "own.mode"),
+            ("runPolicy.activeDeadlineSeconds", *_CONTROLLER, *_TEMPLATES, *SIZE),
             _duration,
         ),
         ("images", "Every image is one that the queue allows.", ("image", *_TEMPLATES), _images),
@@ -104,59 +111,110 @@ def _entry(entry: str) -> re.Pattern[str]:
 def _workload(queue: Queue, view: View) -> Iterator[Finding]:
     allowed, workload = queue.rules.workloads, view["workload"]
     if allowed and workload not in allowed:
-        yield Finding(
-            path("workload"),
-            f"{workload} is none that {queue.label} allows (rules.workloads): {_list(allowed)}",
-            f"use one of {_list(allowed)}, or another queue",
-        )
+        hint = f"use one of {_list(allowed)}, or another queue"
+        yield _none_of(queue, path("workload"), f"{workload} is none", "workloads", hint)
 
 
 def _gpus(queue: Queue, view: View) -> Iterator[Finding]:
-    limits = queue.rules
-    gpus, where = total_gpus(view)
-    for limit, key in (
-        (limits.max_gpus_per_job, "maxGpusPerJob"),
-        (limits.max_gpus_in_all, "maxGpusInAll"),
-    ):
+    per_job, in_all = queue.rules.max_gpus_per_job, queue.rules.max_gpus_in_all
+    at_first = total_gpus(view)
+    amounts = [
+        (per_job, "maxGpusPerJob", at_first),
+        (in_all, "maxGpusInAll", at_first),
+        *((per_job, "maxGpusPerJob", amount) for amount in _gpus_of_plans(view)),
+    ]
+    for limit, key, (gpus, where) in amounts:
         if limit and gpus > limit:
+            about = f"{plural(gpus, 'GPU')} are"
+            yield _more(queue, where, about, limit, key=key, hint=f"ask for at most {limit}")
+            break
+    if per_job:
+        yield from _uncounted(queue, view)
+
+
+def _uncounted(queue: Queue, view: View) -> Iterator[Finding]:
+    """GPUs that no number of the values bounds."""
+    limit = queue.rules.max_gpus_per_job
+    rule = f"{queue.label} allows {plural(limit, 'GPU')} for each job (rules.maxGpusPerJob)"
+    if _has_master(view) and total_gpus(view)[0] and not view["own.auto"]["limits"]["gpu"]:
+        yield Finding(
+            view.path("own.auto", "limits", "gpu"),
+            f"is not set, so plans may give the job any number of GPUs, and {rule}",
+            f"set it to at most {limit}",
+        )
+    for where, spec in _specs(view):
+        if spec.get("resourceClaims"):
             yield Finding(
-                where,
-                f"{plural(gpus, 'GPU')} are more than the {limit} that {queue.label} allows "
-                f"(rules.{key})",
-                f"ask for at most {limit}",
+                (*where, "resourceClaims"),
+                f"devices of a claim are not counted, and {rule}",
+                "use gpus",
             )
-            return
 
 
 def _nodes(queue: Queue, view: View) -> Iterator[Finding]:
     limit, pods = queue.rules.max_nodes_per_job, total_pods(view)
-    if limit and pods > limit:
-        size_key = next((key for key in ("nodes", "gpus") if view[key]), "nodes")
-        yield Finding(
-            path(size_key),
-            f"{plural(pods, 'node')} are more than the {limit} that {queue.label} allows "
-            "(rules.maxNodesPerJob)",
-            f"use at most {plural(limit, 'node')}",
-        )
+    size_key = next((key for key in ("nodes", "gpus") if view[key]), "nodes")
+    further = _further_workers(view)
+    for nodes, where in (
+        (pods, path(size_key)),
+        (pods + further, view.path("own.auto", "maxWorkers")),
+    ):
+        if limit and nodes > limit:
+            about, hint = f"{plural(nodes, 'node')} are", f"use at most {plural(limit, 'node')}"
+            yield _more(queue, where, about, limit, key="maxNodesPerJob", hint=hint)
+            return
 
 
 def _duration(queue: Queue, view: View) -> Iterator[Finding]:
     limit = queue.rules.max_duration_seconds
     if not limit:
         return
-    dotted = "runPolicy.activeDeadlineSeconds"
-    seconds = view[dotted]
-    if view.workload == "elastic" and view.get("own.mode", "") == "auto":
-        dotted = "podTemplate.spec.activeDeadlineSeconds"
-        seconds = (view["podTemplate"].get("spec") or {}).get("activeDeadlineSeconds") or 0
-    if not isinstance(seconds, int) or not 0 < seconds <= limit:
-        duration = f"{seconds} seconds are" if seconds else "a job without an end is"
-        yield Finding(
-            path(dotted),
-            f"{duration} more than the {limit} that {queue.label} allows "
-            "(rules.maxDurationSeconds)",
-            f"set it to at most {limit}",
-        )
+    endless = _endless(view)
+    if endless is not None:
+        where, hint = endless
+        sentence = f"a StatefulSet never ends, and {queue.label} allows {limit} seconds "
+        yield Finding(where, f"{sentence}(rules.maxDurationSeconds)", hint)
+    if endless is not None and view.workload == "torchrun":
+        return  # it has no deadline that could be set
+    for where, seconds in _deadlines(view):
+        if not isinstance(seconds, int) or not 0 < seconds <= limit:
+            about = f"{seconds} seconds are" if seconds else "a job without an end is"
+            hint = f"set it to at most {limit}"
+            yield _more(queue, where, about, limit, key="maxDurationSeconds", hint=hint)
+
+
+def _deadlines(view: View) -> list[tuple[ValuesPath, Any]]:
+    """The seconds after which a job ends, with their paths: of an ElasticJob those of its pods."""
+    if not _has_master(view):
+        dotted = "runPolicy.activeDeadlineSeconds"
+        return [(path(dotted), view[dotted])]
+    key = "activeDeadlineSeconds"
+    of_pods: dict[ValuesPath, Any] = {path("podTemplate.spec.activeDeadlineSeconds"): 0}
+    of_pods |= {
+        (*where, key): spec[key]
+        for where, spec in _specs(view)
+        if key in spec and where[:2] != view.path(_MASTER)
+    }
+    return list(of_pods.items())
+
+
+def _endless(view: View) -> tuple[ValuesPath, str] | None:
+    """The value that makes a StatefulSet of what trains, and how it is changed."""
+    controller = view.get("own.controller", "")
+    if view.workload == "torchrun" and controller == "StatefulSet":
+        return view.path("own.controller"), "set it to Job"
+    first = size(view)
+    if view.workload != "mpi" or first is None or not first.gpus:
+        return None
+    if first.nodes <= int(view["own.runLauncherAsWorker"]):
+        return None  # it is its launcher alone, which is a Job
+    by_exec = view["own.transport"] == "exec"
+    if controller == "StatefulSet":
+        more = ", and mpi.transport to ssh" if by_exec else ""
+        return view.path("own.controller"), f"set it to Job{more}"
+    if by_exec and not controller:
+        return view.path("own.transport"), "set it to ssh, whose workers are a Job"
+    return None
 
 
 def _images(queue: Queue, view: View) -> Iterator[Finding]:
@@ -178,12 +236,8 @@ def _images(queue: Queue, view: View) -> Iterator[Finding]:
     images.append((view.path(_MASTER, "master", "image"), str(master.get("image") or "")))
     for place, image in images:
         if image and not image_allowed(image, allowed):
-            yield Finding(
-                place,
-                f"{image} is none of the images that {queue.label} allows (rules.images): "
-                f"{_list(allowed)}",
-                "use an image of one of these",
-            )
+            about = f"{image} is none of the images"
+            yield _none_of(queue, place, about, "images", "use an image of one of these")
 
 
 def _priority(queue: Queue, view: View) -> Iterator[Finding]:
@@ -197,12 +251,8 @@ def _priority(queue: Queue, view: View) -> Iterator[Finding]:
     ]
     for place, name in classes:
         if name and name not in allowed:
-            yield Finding(
-                place,
-                f"{name} is none of the classes that {queue.label} allows "
-                f"(rules.priorityClasses): {_list(allowed)}",
-                f"use one of {_list(allowed)}, or leave it out",
-            )
+            about, hint = f"{name} is none of the classes", f"use one of {_list(allowed)}"
+            yield _none_of(queue, place, about, "priorityClasses", f"{hint}, or leave it out")
 
 
 def _host_path(queue: Queue, view: View) -> Iterator[Finding]:
@@ -222,12 +272,10 @@ def _host_path(queue: Queue, view: View) -> Iterator[Finding]:
 def _host_network(queue: Queue, view: View) -> Iterator[Finding]:
     if queue.rules.allow_host_network:
         return
+    asked = [(path("network.hostNetwork"), view["network.hostNetwork"])]
+    asked += [((*where, "hostNetwork"), spec.get("hostNetwork")) for where, spec in _specs(view)]
     sentence = f"{queue.label} does not allow the node's own network (rules.allowHostNetwork)"
-    if view["network.hostNetwork"]:
-        yield Finding(path("network.hostNetwork"), sentence, "leave it out")
-    for where, spec in _specs(view):
-        if spec.get("hostNetwork") is True:
-            yield Finding((*where, "hostNetwork"), sentence, "leave it out")
+    yield from (Finding(where, sentence, "leave it out") for where, on in asked if on is True)
     for where, container in _containers(view):
         for index, port in enumerate(_items(container, "ports")):
             if port.get("hostPort"):
@@ -275,6 +323,48 @@ def _privileged(queue: Queue, view: View) -> Iterator[Finding]:
                 "(rules.allowPrivileged)",
                 "leave it out",
             )
+
+
+def _more(
+    queue: Queue, where: ValuesPath, about: str, limit: int, *, key: str, hint: str
+) -> Finding:
+    """A number that is above a rule's."""
+    sentence = f"{about} more than the {limit} that {queue.label} allows (rules.{key})"
+    return Finding(where, sentence, hint)
+
+
+def _none_of(queue: Queue, where: ValuesPath, about: str, key: str, hint: str) -> Finding:
+    """What stands in no list of a rule."""
+    allowed = queue.rules.as_dict()[key]
+    return Finding(
+        where, f"{about} that {queue.label} allows (rules.{key}): {_list(allowed)}", hint
+    )
+
+
+def _has_master(view: View) -> bool:
+    """Whether the job is an ElasticJob, which plans change."""
+    return view.workload == "elastic" and view["own.mode"] == "auto"
+
+
+def _further_workers(view: View) -> int:
+    """The workers that plans may add to those that an elastic job starts with, by their most."""
+    first = size(view)
+    if first is None or not _has_master(view):
+        return 0
+    return max(0, int(view["own.auto"]["maxWorkers"]) - first.nodes)
+
+
+def _gpus_of_plans(view: View) -> list[tuple[int, ValuesPath]]:
+    """The GPUs that an elastic job may come to have, each with the value that says so."""
+    first = size(view)
+    if first is None or not _has_master(view):
+        return []
+    most = total_gpus(view)[0] + _further_workers(view) * first.gpus
+    limit = int(view["own.auto"]["limits"]["gpu"])
+    return [
+        (most, view.path("own.auto", "maxWorkers")),
+        (limit, view.path("own.auto", "limits", "gpu")),
+    ]
 
 
 def total_gpus(view: View) -> tuple[int, ValuesPath]:
