@@ -14,20 +14,21 @@ from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found] # `signal` without its enums
 import os
-import sys
-
-from allranks import streams
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import NoReturn
 
 _FAILED, _INTERRUPTED = 1, 130
 _IS_DEFAULT = _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler
 if _IS_DEFAULT:  # and not ignored, as behind a shell's "&"
     # No exception: an import may catch one, and go on.
     _signal.signal(_signal.SIGINT, lambda *_: os._exit(_INTERRUPTED))
+
+import sys  # noqa: E402 - whatever may wait for a file comes after the handler
+
+from allranks import streams  # noqa: E402
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import NoReturn
 
 
 def program(module: str) -> Callable[[], int]:
