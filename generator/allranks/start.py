@@ -87,12 +87,20 @@ def kubectl_torchrun() -> int:
 
 
 def postrender() -> NoReturn:
-    """`allranks-postrender`.
+    """`allranks-postrender`."""
+    end(program("allranks.postrender.__main__"))
 
-    Helm waits for its end, and all is written by then: freeing each module in turn, as Python does
-    at its end, would take a sixth of its whole time.
+
+def end(main: Callable[[], int]) -> NoReturn:
+    """Run a program that somebody waits for, and end with its exit code.
+
+    All is written by then: freeing each module in turn, as Python does at its end, would take a
+    sixth of the post-renderer's whole time.
+
+    Args:
+        main: gives the exit code.
     """
-    code = program("allranks.postrender.__main__")()
+    code = main()
     sys.stderr.flush()
     os._exit(code)
 

@@ -1,4 +1,4 @@
-"""The wheel: it carries charts, schemas, presets and plugins, and what pip makes of it starts well."""
+"""The wheel: it carries charts, schemas, presets and plugins, and pip makes programs of it."""
 
 from __future__ import annotations
 
