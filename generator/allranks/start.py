@@ -14,20 +14,21 @@ from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found] # `signal` without its enums
 import os
-import sys
-
-from allranks import streams
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import NoReturn
 
 _FAILED, _INTERRUPTED = 1, 130
 _IS_DEFAULT = _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler
 if _IS_DEFAULT:  # and not ignored, as behind a shell's "&"
     # No exception: an import may catch one, and go on.
     _signal.signal(_signal.SIGINT, lambda *_: os._exit(_INTERRUPTED))
+
+import sys  # noqa: E402 - whatever may wait for a file comes after the handler
+
+from allranks import streams  # noqa: E402
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import NoReturn
 
 
 def program(module: str) -> Callable[[], int]:
@@ -86,12 +87,20 @@ def kubectl_torchrun() -> int:
 
 
 def postrender() -> NoReturn:
-    """`allranks-postrender`.
+    """`allranks-postrender`."""
+    end(program("allranks.postrender.__main__"))
 
-    Helm waits for its end, and all is written by then: freeing each module in turn, as Python does
-    at its end, would take a sixth of its whole time.
+
+def end(main: Callable[[], int]) -> NoReturn:
+    """Run a program that somebody waits for, and end with its exit code.
+
+    All is written by then: freeing each module in turn, as Python does at its end, would take a
+    sixth of the post-renderer's whole time.
+
+    Args:
+        main: gives the exit code.
     """
-    code = program("allranks.postrender.__main__")()
+    code = main()
     sys.stderr.flush()
     os._exit(code)
 

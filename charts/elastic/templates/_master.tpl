@@ -61,22 +61,13 @@ The master of mode auto: whose it is, what it may, and its pod.
 {{- with $master.image -}}{{- $_ := set $container "image" . -}}{{- end -}}
 {{- with .Values.image.pullPolicy -}}{{- $_ := set $container "imagePullPolicy" . -}}{{- end -}}
 {{- if $master.command -}}
-{{- $words := list -}}
-{{- range $master.command -}}{{- $words = append $words (include "allranks.entry.literal" .) -}}{{- end -}}
-{{- $_ := set $container "command" $words -}}
+{{- $_ := set $container "command" (include "allranks.entry.literals" $master.command | fromJsonArray) -}}
 {{- end -}}
 {{- $env := list -}}
 {{- if eq (include "elastic.master" .) "own" -}}
 {{- $env = append $env (dict "name" "ALLRANKS_MASTER_OPTIONS" "value" (include "allranks.entry.literal" (include "elastic.master.options" .))) -}}
 {{- end -}}
-{{- range $name, $value := $master.env -}}
-{{- if kindIs "map" $value -}}
-{{- $env = append $env (dict "name" $name "valueFrom" $value.valueFrom) -}}
-{{- else -}}
-{{- $env = append $env (dict "name" $name "value" (include "allranks.entry.literal" $value)) -}}
-{{- end -}}
-{{- end -}}
-{{- with $env -}}{{- $_ := set $container "env" . -}}{{- end -}}
+{{- with concat $env (include "allranks.pod.env.list" $master.env | fromJsonArray) -}}{{- $_ := set $container "env" . -}}{{- end -}}
 {{- $resources := dict -}}
 {{- range $side, $amounts := $master.resources -}}
 {{- $asked := dict -}}
@@ -96,9 +87,7 @@ The master of mode auto: whose it is, what it may, and its pod.
       "containers" (list $container) -}}
 {{- include "allranks.pod.asStored" $spec -}}
 {{- with $security -}}{{- $_ := set $spec "securityContext" . -}}{{- end -}}
-{{- $secrets := list -}}
-{{- range .Values.imagePullSecrets -}}{{- $secrets = append $secrets (dict "name" .) -}}{{- end -}}
-{{- with $secrets -}}{{- $_ := set $spec "imagePullSecrets" . -}}{{- end -}}
+{{- with include "allranks.pod.pullSecrets" .Values.imagePullSecrets | fromJsonArray -}}{{- $_ := set $spec "imagePullSecrets" . -}}{{- end -}}
 {{- range $key, $value := include "elastic.master.scheduling" . | fromJson -}}{{- $_ := set $spec $key $value -}}{{- end -}}
 {{- $metadata := dict -}}
 {{- with .Values.labels -}}{{- $_ := set $metadata "labels" (deepCopy .) -}}{{- end -}}

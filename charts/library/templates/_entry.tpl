@@ -11,6 +11,16 @@ doubled, and arrives as it was typed. ConfigMap contents are not expanded.
 {{- . | replace "$" "$$" -}}
 {{- end -}}
 
+{{/* A list of such strings. JSON list, printed item by item: `append` would copy it for each. */}}
+{{- define "allranks.entry.literals" -}}
+[
+{{- range $index, $text := . -}}
+{{- if $index -}},{{- end -}}
+{{- include "allranks.entry.literal" $text | toJson -}}
+{{- end -}}
+]
+{{- end -}}
+
 {{/* What is mounted beside the user's own: entry.sh (the shell shared by all workloads, what
      unpacks a workspace where there is one, the workload's own) and the other files of the
      workload's chart. JSON {name: text}. */}}
@@ -32,14 +42,11 @@ doubled, and arrives as it was typed. ConfigMap contents are not expanded.
 
 {{/* The container's args: the user's command or script, then the user's args. JSON list. */}}
 {{- define "allranks.entry.args" -}}
-{{- $args := list -}}
+{{- $script := list -}}
 {{- if .Values.script -}}
-{{- $args = append $args (printf "%s/script" (include "allranks.names.mount" .)) -}}
+{{- $script = list (printf "%s/script" (include "allranks.names.mount" .)) -}}
 {{- end -}}
-{{- range concat .Values.command .Values.args -}}
-{{- $args = append $args (include "allranks.entry.literal" .) -}}
-{{- end -}}
-{{- toJson $args -}}
+{{- concat $script (include "allranks.entry.literals" (concat .Values.command .Values.args) | fromJsonArray) | default list | toJson -}}
 {{- end -}}
 
 {{/* "true" where torchrun and the like must not put a Python in front: the user gave a whole argv,

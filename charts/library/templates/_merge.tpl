@@ -56,31 +56,39 @@ it, over all that the chart renders.
 {{- end -}}
 {{- end -}}
 
-{{/* One list: (dict "field" "env" "base" $list "patch" $list "result" $dict); sets result.list. */}}
+{{/* One list: (dict "field" "env" "base" $list "patch" $list "result" $dict); sets result.list.
+     `append` copies its list, so what is in order stands in a map whose keys sort so: `order` has the
+     items' ids by their places, `places` the reverse. */}}
 {{- define "allranks.merge.list" -}}
 {{- $strategy := include "allranks.merge.keys" .field -}}
-{{- $ids := list -}}
+{{- $order := dict -}}
+{{- $places := dict -}}
 {{- $items := dict -}}
-{{- $plain := list -}}
+{{- $plain := dict -}}
 {{- $retain := has .field (list "volumes" "env" "resourceClaims") -}}
 {{- if $strategy -}}
-{{- range $item := .base -}}
+{{- range $number, $item := .base -}}
 {{- $id := include "allranks.merge.id" (dict "item" $item "keys" $strategy) -}}
-{{- $ids = append $ids $id -}}
+{{- $place := printf "0-%09d" $number -}}
+{{- $_ := set $order $place $id -}}
+{{- $_ := set $places $id $place -}}
 {{- $_ := set $items $id $item -}}
 {{- end -}}
 {{- end -}}
-{{- range $item := .patch -}}
+{{- range $number, $item := .patch -}}
+{{- $place := printf "1-%09d" $number -}}
 {{- if not (kindIs "map" $item) -}}
-{{- if not (kindIs "invalid" $item) -}}{{- $plain = append $plain $item -}}{{- end -}}
+{{- if not (kindIs "invalid" $item) -}}{{- $_ := set $plain $place $item -}}{{- end -}}
 {{- else if and $strategy (eq (get $item "$patch" | toString) "replace") (eq (len $item) 1) -}}
-{{- $ids = list -}}
+{{- $order = dict -}}
 {{- $items = dict -}}
 {{- else if $strategy -}}
 {{- $id := include "allranks.merge.id" (dict "item" $item "keys" $strategy) -}}
 {{- if eq (get $item "$patch" | toString) "delete" -}}
-{{- $ids = without $ids $id -}}
-{{- $items = omit $items $id -}}
+{{- if hasKey $items $id -}}
+{{- $_ := unset $order (get $places $id) -}}
+{{- $_ := unset $items $id -}}
+{{- end -}}
 {{- else -}}
 {{- $merged := get $items $id | default dict -}}
 {{- include "allranks.merge" (dict "into" $merged "patch" $item) -}}
@@ -89,19 +97,32 @@ it, over all that the chart renders.
 {{- if not (hasKey $item $key) -}}{{- $_ := unset $merged $key -}}{{- end -}}
 {{- end -}}
 {{- end -}}
-{{- if not (has $id $ids) -}}{{- $ids = append $ids $id -}}{{- end -}}
+{{- if not (hasKey $items $id) -}}
+{{- $_ := set $order $place $id -}}
+{{- $_ := set $places $id $place -}}
+{{- end -}}
 {{- $_ := set $items $id $merged -}}
 {{- end -}}
 {{- else -}}
 {{- $copy := dict -}}
 {{- include "allranks.merge" (dict "into" $copy "patch" $item) -}}
-{{- $plain = append $plain $copy -}}
+{{- $_ := set $plain $place $copy -}}
 {{- end -}}
 {{- end -}}
-{{- if $strategy -}}
-{{- range $id := $ids -}}{{- $plain = append $plain (get $items $id) -}}{{- end -}}
+{{- range $place, $id := $order -}}
+{{- if hasKey $items $id -}}{{- $_ := set $plain (printf "2-%s" $place) (get $items $id) -}}{{- end -}}
 {{- end -}}
-{{- $_ := set .result "list" $plain -}}
+{{- /* In runs, of which each is copied into the whole once. */ -}}
+{{- $whole := list -}}
+{{- $run := list -}}
+{{- range $item := $plain -}}
+{{- $run = append $run $item -}}
+{{- if gt (len $run) 99 -}}
+{{- $whole = concat $whole $run -}}
+{{- $run = list -}}
+{{- end -}}
+{{- end -}}
+{{- $_ := set .result "list" (concat $whole $run | default list) -}}{{/* and not null, where it is empty */}}
 {{- end -}}
 
 {{/* The merge keys of a list field, joined by commas; "" where the list is atomic. */}}

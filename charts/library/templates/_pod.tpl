@@ -109,9 +109,7 @@ The pod template as YAML. Takes a dict:
 {{- with int64 $values.runPolicy.terminationGracePeriodSeconds -}}
 {{- $_ := set $spec "terminationGracePeriodSeconds" . -}}
 {{- end -}}
-{{- $secrets := list -}}
-{{- range $values.imagePullSecrets -}}{{- $secrets = append $secrets (dict "name" .) -}}{{- end -}}
-{{- with $secrets -}}{{- $_ := set $spec "imagePullSecrets" . -}}{{- end -}}
+{{- with include "allranks.pod.pullSecrets" $values.imagePullSecrets | fromJsonArray -}}{{- $_ := set $spec "imagePullSecrets" . -}}{{- end -}}
 {{- with include "allranks.pod.security" . | fromJson -}}{{- $_ := set $spec "securityContext" . -}}{{- end -}}
 {{- if $values.network.hostNetwork -}}
 {{- $_ := set $spec "hostNetwork" true -}}
@@ -145,17 +143,29 @@ The pod template as YAML. Takes a dict:
 {{- if and .value (not $.idle) -}}{{- $_ := set $selector .label .value -}}{{- end -}}
 {{- end -}}
 {{- with $selector -}}{{- $_ := set $fields "nodeSelector" . -}}{{- end -}}
-{{- $spreads := list -}}
-{{- range $scheduling.topologySpreadConstraints -}}
-{{- /* Without a selector a constraint matches no pod at all; ours are meant. */ -}}
-{{- $spread := deepCopy . -}}
-{{- if not (hasKey $spread "labelSelector") -}}
-{{- $_ := set $spread "labelSelector" (dict "matchLabels" (include "allranks.labels.selector" (omit $ "group") | fromJson)) -}}
-{{- end -}}
-{{- $spreads = append $spreads $spread -}}
-{{- end -}}
-{{- with $spreads -}}{{- $_ := set $fields "topologySpreadConstraints" . -}}{{- end -}}
+{{- with include "allranks.pod.spreads" . | fromJsonArray -}}{{- $_ := set $fields "topologySpreadConstraints" . -}}{{- end -}}
 {{- toJson $fields -}}
+{{- end -}}
+
+{{/* The spread constraints. Without a selector one matches no pod at all; ours are meant. JSON list. */}}
+{{- define "allranks.pod.spreads" -}}
+{{- $pods := dict "matchLabels" (include "allranks.labels.selector" (omit . "group") | fromJson) -}}
+[
+{{- range $index, $spread := .ctx.Values.scheduling.topologySpreadConstraints -}}
+{{- if $index -}},{{- end -}}
+{{- if hasKey $spread "labelSelector" -}}{{- toJson $spread -}}{{- else -}}{{- set (deepCopy $spread) "labelSelector" $pods | toJson -}}{{- end -}}
+{{- end -}}
+]
+{{- end -}}
+
+{{/* Names of Secrets, as a PodSpec has them. JSON list. */}}
+{{- define "allranks.pod.pullSecrets" -}}
+[
+{{- range $index, $name := . -}}
+{{- if $index -}},{{- end -}}
+{{- dict "name" $name | toJson -}}
+{{- end -}}
+]
 {{- end -}}
 
 {{/* What the user may set instead, what a trial of a sweep is told of itself, the workload's variables,
@@ -174,15 +184,24 @@ The pod template as YAML. Takes a dict:
 {{- $env = append $env (dict "name" "ALLRANKS_TRIAL" "value" (int64 .number | toString)) -}}
 {{- $env = append $env (dict "name" "ALLRANKS_TRIAL_NAME" "value" (include "allranks.entry.literal" .name)) -}}
 {{- end -}}
-{{- $env = concat $env (include "allranks.workspace.env" .ctx | fromJsonArray) .env -}}
-{{- range $name, $value := $given -}}
+{{- concat $env (include "allranks.workspace.env" .ctx | fromJsonArray) .env (include "allranks.pod.env.list" $given | fromJsonArray) | toJson -}}
+{{- end -}}
+
+{{/* The user's variables, {name: text or {valueFrom}}, as a container has them. JSON list, printed
+     item by item: `append` would copy it for each, of which there may be thousands. */}}
+{{- define "allranks.pod.env.list" -}}
+{{- $between := "" -}}
+[
+{{- range $name, $value := . -}}
+{{- $between -}}
 {{- if kindIs "map" $value -}}
-{{- $env = append $env (dict "name" $name "valueFrom" $value.valueFrom) -}}
+{{- dict "name" $name "valueFrom" $value.valueFrom | toJson -}}
 {{- else -}}
-{{- $env = append $env (dict "name" $name "value" (include "allranks.entry.literal" $value)) -}}
+{{- dict "name" $name "value" (include "allranks.entry.literal" $value) | toJson -}}
 {{- end -}}
+{{- $between = "," -}}
 {{- end -}}
-{{- toJson $env -}}
+]
 {{- end -}}
 
 {{/* Requests and limits of the trainer. A share per GPU is both: the kubelet pins CPUs and aligns

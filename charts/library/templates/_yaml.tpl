@@ -6,30 +6,30 @@ double-quoted with ASCII escapes for what YAML calls unprintable. `1e-5`, `y`, `
 DEL character arrive as they were typed. Nothing here goes through `tpl`.
 */}}
 
-{{/* A value as block YAML: (dict "value" $x). Maps are sorted; a null in a map is left out. */}}
+{{/* A value as block YAML: (dict "value" $x). Maps are sorted; a null in a map is left out. Each line
+     is printed as it comes: `append` copies its list, and a thousand lines would be copied each time. */}}
 {{- define "allranks.yaml" -}}
 {{- $value := .value -}}
+{{- $between := "" -}}
 {{- if and $value (kindIs "map" $value) -}}
-{{- $lines := list -}}
 {{- range $key, $below := $value -}}
 {{- if not (kindIs "invalid" $below) -}}
 {{- $text := include "allranks.yaml" (dict "value" $below) -}}
 {{- $name := include "allranks.yaml.string" $key -}}
 {{- if and $below (or (kindIs "map" $below) (kindIs "slice" $below)) -}}
-{{- $lines = append $lines (printf "%s:\n%s" $name (indent 2 $text)) -}}
+{{- printf "%s%s:\n%s" $between $name (indent 2 $text) -}}
 {{- else -}}
-{{- $lines = append $lines (printf "%s: %s" $name $text) -}}
+{{- printf "%s%s: %s" $between $name $text -}}
+{{- end -}}
+{{- $between = "\n" -}}
 {{- end -}}
 {{- end -}}
-{{- end -}}
-{{- join "\n" $lines -}}
 {{- else if and $value (kindIs "slice" $value) -}}
-{{- $lines := list -}}
 {{- range $item := $value -}}
 {{- $text := include "allranks.yaml" (dict "value" $item) -}}
-{{- $lines = append $lines (printf "- %s" (indent 2 $text | trimPrefix "  ")) -}}
+{{- printf "%s- %s" $between (indent 2 $text | trimPrefix "  ") -}}
+{{- $between = "\n" -}}
 {{- end -}}
-{{- join "\n" $lines -}}
 {{- else if kindIs "string" $value -}}
 {{- include "allranks.yaml.string" $value -}}
 {{- else -}}

@@ -75,10 +75,9 @@ true
 {{/* The launcher's args: how many flags of mpirun follow, the flags, and what each rank runs. A
      script that names no interpreter is Python. JSON list; takes the root context. */}}
 {{- define "mpi.args" -}}
-{{- $args := list (len .Values.mpi.mpirunArgs | toString) -}}
-{{- range .Values.mpi.mpirunArgs -}}
-{{- $args = append $args (include "allranks.entry.literal" .) -}}
-{{- end -}}
+{{- $args := concat
+      (list (len .Values.mpi.mpirunArgs | toString))
+      (include "allranks.entry.literals" .Values.mpi.mpirunArgs | fromJsonArray) -}}
 {{- if not (include "allranks.entry.ownInterpreter" .) -}}
 {{- $args = append $args "python3" -}}
 {{- end -}}

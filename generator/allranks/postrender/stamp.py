@@ -14,14 +14,11 @@ from allranks import __version__, names
 
 _LINE = "\n"
 # A key with nothing, or with a scalar that ends on its line and means no more than it shows.
-_ENTRY = re.compile(
-    r"""(?P<indent>[ ]*)(?P<key>[A-Za-z0-9./_-]+):(?:[ ](?P<value>
+_ENTRY = r"""(?P<indent>[ ]*)(?P<key>[A-Za-z0-9./_-]+):(?:[ ](?P<value>
         [A-Za-z0-9][A-Za-z0-9./_+-]*(?::[A-Za-z0-9./_+-]+)*
         | "[^"\\]*"
         | '[^']*'
-    ))?[ ]*""",
-    re.VERBOSE | re.ASCII,
-)
+    ))?[ ]*"""
 _DIGEST = names.VALUES_DIGEST
 # Objects of these the passes treat as a whole, or not at all.
 _NOT_SIMPLE = (names.HELM_HOOK, names.GENERATOR_VERSION, "\nmetadata: ", "\t", "\r")
@@ -53,10 +50,11 @@ def _digest_line(lines: list[str]) -> int | None:
     """The line of ``metadata.annotations[digest]``; None where a line before it is not simple."""
     # The keys that lead to the line, and the indentation of each.
     path: list[tuple[int, str]] = []
+    pattern = re.compile(_ENTRY, re.VERBOSE | re.ASCII)  # no stream of others' charts needs it
     for index, line in enumerate(lines):
         if not line or line.startswith("#"):
             continue
-        entry = _ENTRY.fullmatch(line)
+        entry = pattern.fullmatch(line)
         if entry is None:
             return None
         indent, key, value = len(entry["indent"]), entry["key"], entry["value"]

@@ -13,7 +13,11 @@ import math
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from json.encoder import encode_basestring
+
+try:  # without the package json, a twentieth of the post-renderer's start
+    from _json import encode_basestring
+except ImportError:
+    from json.encoder import encode_basestring
 
 from allranks.errors import InputError
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 import math
 import re
 
+from allranks.yamlio.parser import CParser  # isort: skip # before anything else of PyYAML
 import yaml
-from yaml._yaml import CParser
 from yaml.events import (
     AliasEvent,
     DocumentStartEvent,
@@ -26,7 +26,7 @@ from yaml.events import (
 )
 
 from allranks.errors import InputError, InvalidValues, Problem
-from allranks.yamlio import mistakes, scalars
+from allranks.yamlio import scalars
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,6 +63,8 @@ def load(text: str | bytes, source: str) -> ValuesDocument:
     """
     reader, data, line = _single(text, source)
     if not isinstance(data, dict):
+        from allranks.yamlio import mistakes
+
         raise InputError(
             f"the file holds {mistakes.kind(data)}, not a mapping of values",
             hint="write `key: value` lines",
@@ -87,6 +89,8 @@ def load_list(text: str | bytes, source: str, key: str) -> ValuesDocument:
         data = {key: data}
         reader.lines[id(data)] = {key: line}
     if not isinstance(data, dict):
+        from allranks.yamlio import mistakes
+
         raise InputError(
             f"the file holds {mistakes.kind(data)}, neither a mapping nor a list",
             hint="write `key: value` lines, or `- item` lines",
@@ -188,6 +192,8 @@ class _ValueBuilder:
                 elif kind is StreamEndEvent:
                     return
         except yaml.YAMLError as error:
+            from allranks.yamlio import mistakes
+
             raise mistakes.explain(error, self._text, self._source) from error
 
     def _value(self, event: Any, depth: int) -> Any:
@@ -398,6 +404,8 @@ def _decode(text: str | bytes, source: str) -> str:
         try:
             text = text.decode("utf-8")
         except UnicodeDecodeError as error:
+            from allranks.yamlio import mistakes
+
             raise mistakes.not_utf8(error, source) from error
     if not text.isascii() and _SURROGATE.search(text):
         raise InputError("the text is not UTF-8", hint="save it as UTF-8", source=source)

@@ -10,13 +10,13 @@ start='
 import sys
 again = sys.argv.pop(1)
 try:
-    from allranks.start import program
+    from allranks.start import end, program
     main = program("allranks.postrender.__main__")
-except ModuleNotFoundError:
+except ImportError:
     import os
     os.environ["ALLRANKS_PYTHON_STALE"] = "1"
     os.execv("/bin/sh", ["sh", again, *sys.argv[1:]])
-sys.exit(main())
+end(main)
 '
 recorded=
 if [ -z "${ALLRANKS_PYTHON_STALE-}" ] && [ -r "$here/python" ]; then

@@ -103,6 +103,7 @@ PLAIN: dict[str, dict[str, Any]] = {
         "parallel": 1,
         "parameters": {"p": {**CHOICES, "path": "runPolicy.backoffLimit"}},
     },
+    "a board without its volume": {"tensorboard": {"enabled": True}, "parameters": LR},
 }
 
 

@@ -234,7 +234,7 @@ def _of_tensorboard(values: Mapping[str, Any], release: str) -> Iterator[_Limit]
     if not any(volume[key] for key in ("existingClaim", "size", "sizePerGpu")):
         yield (
             ("sweep", "tensorboard", "volume"),
-            f"storage.{board['volume']} is off",
+            f"storage.{board['volume']} is off, where the TensorBoard of plain Helm reads",
             "give it a size or an existingClaim, or name another volume",
         )
     if len(release) > _SERVICE_NAME_MAX:
@@ -242,7 +242,7 @@ def _of_tensorboard(values: Mapping[str, Any], release: str) -> Iterator[_Limit]
             (),
             (
                 f"the release's name has {len(release)} characters; with sweep.tensorboard, whose "
-                f"Service is named after it, at most {_SERVICE_NAME_MAX} are allowed"
+                f"Service plain Helm names after it, at most {_SERVICE_NAME_MAX} are allowed"
             ),
             "shorten it",
         )

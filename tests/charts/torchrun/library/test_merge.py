@@ -12,6 +12,7 @@ _PROBE = """
 {{ toJson $base }}
 """
 
+_MANY = [{"name": f"V{number}", "value": str(number)} for number in range(250)]
 _TABLE: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
     "maps merge": (
         {"spec": {"a": 1, "deep": {"x": 1, "y": 2}}},
@@ -34,6 +35,17 @@ _TABLE: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
         {"a": 1, "b": {"c": 1, "d": 2}},
         {"a": None, "b": {"c": None}},
         {"b": {"d": 2}},
+    ),
+    "hundreds of items stay in order": (
+        {"env": _MANY[:150], "args": ["a"]},
+        {
+            "env": [{"name": "V7", "$patch": "delete"}, *_MANY[150:], _MANY[7]],
+            "args": [str(number) for number in range(201)],
+        },
+        {
+            "env": [*_MANY[:7], *_MANY[8:], _MANY[7]],
+            "args": [str(number) for number in range(201)],
+        },
     ),
     "null where there was none": ({"a": 1}, {"b": None, "c": {"d": None}}, {"a": 1, "c": {}}),
     "$patch delete removes a map": ({"a": {"b": 1}, "c": 1}, {"a": {"$patch": "delete"}}, {"c": 1}),
