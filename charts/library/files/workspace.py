@@ -112,7 +112,7 @@ def extract(parts, compression, staging):
         OSError: the entries cannot be written.
     """
     mode = "r|gz" if compression == "gzip" else "r|xz"
-    entries, size = {}, 0
+    entries, size, folders = {}, 0, {staging}
     with tarfile.open(fileobj=parts, mode=mode, encoding="utf-8") as archive:
         for member in archive:
             path = path_inside(member.name, "path")
@@ -129,7 +129,7 @@ def extract(parts, compression, staging):
                     "the workspace has more than %d entries, or %d GiB; leave data out of it"
                     % (MAX_ENTRIES, MAX_BYTES >> 30)
                 )
-            entries[key] = write(archive, member, key, staging.joinpath(*path))
+            entries[key] = write(archive, member, key, staging.joinpath(*path), folders)
     check_links([key for key, kind in entries.items() if kind == "l"], staging)
 
 
@@ -143,13 +143,16 @@ def extract_all(folder, compression, staging):
         ) from error
 
 
-def write(archive, member, key, target):
-    """Write one entry; the letter of its kind: d, l or -."""
+def write(archive, member, key, target, folders):
+    """Write one entry; the letter of its kind: d, l or -. `folders` are those that are there."""
     if member.isdir():
         target.mkdir(parents=True, exist_ok=True)
         target.chmod(0o755)
+        folders.add(target)
         return "d"
-    target.parent.mkdir(parents=True, exist_ok=True)
+    if target.parent not in folders:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        folders.add(target.parent)
     if member.issym():
         if member.linkname.startswith("/") or "\0" in member.linkname:
             raise BrokenError(
@@ -160,9 +163,11 @@ def write(archive, member, key, target):
         return "l"
     if not member.isfile():
         raise BrokenError("the workspace has %r, which is no file, folder or link" % key)
-    with target.open("xb") as stream:
+    # As few calls as can be: a thousand files are what a pod's start waits for.
+    mode = 0o755 if member.mode & stat.S_IXUSR else 0o644
+    descriptor = os.open(str(target), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    with open(descriptor, "wb") as stream:  # noqa: PTH123 - of a descriptor
         shutil.copyfileobj(archive.extractfile(member), stream, CHUNK)
-    target.chmod(0o755 if member.mode & stat.S_IXUSR else 0o644)
     return "-"
 
 
@@ -229,10 +234,15 @@ def is_folder(path):
 
 def paths_of(tree):
     """The paths of all that is in a folder, sorted; folders end with a slash."""
-    return sorted(
-        path.relative_to(tree).as_posix() + ("/" if is_folder(path) else "")
-        for path in Path(tree).rglob("*")
-    )
+    paths, folders = [], [""]
+    while folders:
+        folder = folders.pop()
+        with os.scandir(os.path.join(str(tree), folder)) as items:
+            for item in items:
+                if item.is_dir(follow_symlinks=False):
+                    folders.append(folder + item.name + "/")
+                paths.append(folder + item.name + "/" * item.is_dir(follow_symlinks=False))
+    return sorted(paths)
 
 
 def write_entries(state, paths):
@@ -256,11 +266,11 @@ def remove_entries(state, code, paths):
         text = Path(state, "entries").read_bytes().decode("utf-8", "surrogateescape")
     except OSError:
         return
-    kept = set(paths)
+    kept, compiled = set(paths), {}
     for entry in sorted(filter(None, text.split("\0")), reverse=True):  # contents before folders
         target = Path(code, entry)
         if entry.endswith(".py"):
-            remove_compiled(target)
+            remove_compiled(target, compiled)
         try:
             if entry not in kept and entry.endswith("/"):
                 target.rmdir()
@@ -270,13 +280,20 @@ def remove_entries(state, code, paths):
             continue  # gone, or the program keeps something there
 
 
-def remove_compiled(source):
-    """Remove what Python has compiled of a file."""
-    try:
-        for compiled in list((source.parent / "__pycache__").glob(source.stem + ".*")):
-            compiled.unlink()
-    except OSError:
-        return
+def remove_compiled(source, compiled):
+    """Remove what Python has compiled of a file; `compiled` has what was looked up before."""
+    cache = os.path.join(str(source.parent), "__pycache__")
+    if cache not in compiled:
+        try:
+            compiled[cache] = os.listdir(cache)
+        except OSError:
+            compiled[cache] = []
+    for name in compiled[cache]:
+        if name.startswith(source.stem + "."):
+            try:
+                os.unlink(os.path.join(cache, name))
+            except OSError:
+                continue
 
 
 def unpack(env):
