@@ -21,6 +21,7 @@ Standard library; Python 3.8 or newer.
 State, in the folder ALLRANKS_WORKSPACE_STATE beside what workspace.py keeps there:
     sync/wanted         the offer that was activated, as JSON
     sync/active         the generation whose code is in place
+    sync/finished       there where this pod's training has ended, and only its container goes on
     sync/GENERATION/    an offer: offer.json, archive.0, and tree/, unpacked
 """
 
@@ -121,6 +122,7 @@ class Workspace:
         self.sync = self.state / "sync"
         self.marker = self.state / "digest"
         self.wanted_path = self.sync / "wanted"
+        self.finished_path = self.sync / "finished"
         self.sync.mkdir(parents=True, exist_ok=True)
 
     def of(self, generation):
@@ -239,8 +241,9 @@ def receive(workspace, stream):
         return "what was sent is no offer of a workspace"
     if not 0 < size <= ARCHIVE_MAX:
         return "a workspace of %d bytes cannot be synced; %d are the most" % (size, ARCHIVE_MAX)
-    if offer.generation <= workspace.active():
-        return "generation %d is here already" % workspace.active()
+    if workspace.finished_path.exists() or offer.generation <= workspace.active():
+        is_here = "generation %d is here already" % workspace.active()
+        return "its training has ended" if workspace.finished_path.exists() else is_here
     incoming = workspace.sync / ("incoming-%d" % os.getpid())
     incoming.mkdir()
     try:
@@ -377,12 +380,12 @@ def may_fork(code):
         code: the folder of the code.
     """
     try:
-        if (HERE / "setup.sh").exists() or len(os.listdir("/proc/self/task")) > 1:
+        if (HERE / "setup.sh").exists() or len(list(Path("/proc/self/task").iterdir())) > 1:
             return False
     except OSError:
         return False
     files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
-    inside = os.path.join(os.path.realpath(str(code)), "")
+    inside = os.path.realpath(str(code)) + "/"
     return not any(file and os.path.realpath(file).startswith(inside) for file in files)
 
 
@@ -427,6 +430,10 @@ class Follower:
         if self._asked is not None:
             os.write(self._asked, b"1")
             os._exit(0)
+
+    def finish(self):
+        """Refuse newer code from now on: nothing trains here again."""
+        self._workspace.finished_path.touch()
 
     def start(self):
         """Begin to look."""

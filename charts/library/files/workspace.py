@@ -237,11 +237,13 @@ def paths_of(tree):
     paths, folders = [], [""]
     while folders:
         folder = folders.pop()
-        with os.scandir(os.path.join(str(tree), folder)) as items:
+        with os.scandir(str(Path(tree, folder))) as items:
             for item in items:
+                path = folder + item.name
                 if item.is_dir(follow_symlinks=False):
-                    folders.append(folder + item.name + "/")
-                paths.append(folder + item.name + "/" * item.is_dir(follow_symlinks=False))
+                    path += "/"
+                    folders.append(path)
+                paths.append(path)
     return sorted(paths)
 
 
@@ -281,19 +283,16 @@ def remove_entries(state, code, paths):
 
 
 def remove_compiled(source, compiled):
-    """Remove what Python has compiled of a file; `compiled` has what was looked up before."""
-    cache = os.path.join(str(source.parent), "__pycache__")
-    if cache not in compiled:
-        try:
-            compiled[cache] = os.listdir(cache)
-        except OSError:
-            compiled[cache] = []
-    for name in compiled[cache]:
-        if name.startswith(source.stem + "."):
-            try:
-                os.unlink(os.path.join(cache, name))
-            except OSError:
-                continue
+    """Remove what Python has compiled of a file; `compiled` keeps what each folder has."""
+    cache = source.parent / "__pycache__"
+    try:
+        if cache not in compiled:
+            compiled[cache] = [path.name for path in cache.iterdir()]
+        for name in compiled[cache]:
+            if name.startswith(source.stem + "."):
+                (cache / name).unlink()
+    except OSError:
+        compiled.setdefault(cache, [])
 
 
 def unpack(env):

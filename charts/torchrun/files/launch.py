@@ -494,6 +494,8 @@ def main(argv):
     settings.argv = argv
     if settings.marker and Path(settings.marker).exists():
         say("this rank has finished its training; waiting to be deleted")
+        if settings.follower:
+            settings.follower.finish()
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
         idle()
     record(settings, "")  # a start after a failure has nothing to report yet
@@ -519,7 +521,7 @@ def main(argv):
     look_sooner()
     end_when_told(settings, output)
     code, may_rejoin = train(settings, output, [*options, "--", *as_typed(argv, os.environ)])
-    take_newer_code(settings)  # the ranks may have saved and ended with those of a node that was told
+    take_newer_code(settings)  # the ranks may have ended with those of a node that was told first
     if output:
         output.finish()
     if may_rejoin:

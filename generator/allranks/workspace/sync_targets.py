@@ -48,8 +48,8 @@ _SHELL = (
 )
 
 
-def check_takes_code(name: str, objects: Iterable[Manifest]) -> str:
-    """The digest of the code that a run was started with.
+def check_takes_code(name: str, objects: Iterable[Manifest]) -> Published:
+    """The code that a run was started with.
 
     Args:
         name: the run.
@@ -75,7 +75,7 @@ def check_takes_code(name: str, objects: Iterable[Manifest]) -> str:
             f"run {name!r} takes no newer code: {reason}",
             hint=f"`{names.CLI} delete {name}`, and submit it anew",
         )
-    return code.digest
+    return Published(0, code.digest, code.archive_digest)
 
 
 def _takes_code(manifest: Manifest) -> bool:
@@ -116,14 +116,14 @@ class ClusterRun:
         namespace: its namespace.
         name: the release.
         controllers: its Jobs and StatefulSets, with their kinds.
-        digest: of the code that it was started with.
+        code: what it was started with.
     """
 
     cluster: KubeClient
     namespace: str
     name: str
     controllers: tuple[Manifest, ...]
-    digest: str
+    code: Published
 
     @classmethod
     def find(cls, cluster: KubeClient, namespace: str, name: str) -> ClusterRun:
@@ -157,7 +157,7 @@ class ClusterRun:
         try:
             return _published(text(self._config_map(), "data", OFFER))
         except NotFoundError:
-            return Published(0, self.digest)
+            return self.code
 
     def _config_map(self) -> Manifest:
         return self.cluster.get(paths.CONFIG_MAPS, self.name + _SUFFIX, namespace=self.namespace)
@@ -249,7 +249,7 @@ class LocalRun:
 
     name: str
     namespace: str
-    digest: str
+    code: Published
 
     @classmethod
     def find(cls, name: str, namespace: str) -> LocalRun:
@@ -286,7 +286,7 @@ class LocalRun:
         try:
             return _published((self._config_map / OFFER).read_text(encoding="utf-8"))
         except FileNotFoundError:
-            return Published(0, self.digest)
+            return self.code
 
     def publish(self, offer: Offer) -> None:
         """See `SyncTarget`; the archive comes first, because a pod reads the offer first."""
@@ -320,7 +320,7 @@ def synced(cluster: KubeClient | None, namespace: str, name: str) -> Offer | Non
     except (NotFoundError, FileNotFoundError):
         return None
     published, fields = _published(offer), json.loads(offer)
-    archive = Archive(data, fields.get("compression", ""), fields.get("archiveDigest", ""))
+    archive = Archive(data, fields.get("compression", ""), published.archive_digest)
     if f"sha256:{hashlib.sha256(data).hexdigest()}" != archive.digest:
         raise RunError(
             f"what was synced last into {name!r} is broken: it has not the digest {archive.digest}",
@@ -332,7 +332,8 @@ def synced(cluster: KubeClient | None, namespace: str, name: str) -> Offer | Non
 def _published(offer: str) -> Published:
     try:
         fields = json.loads(offer)
-        return Published(int(fields["generation"]), str(fields["digest"]))
+        digests = str(fields["digest"]), str(fields["archiveDigest"])
+        return Published(int(fields["generation"]), *digests)
     except (ValueError, KeyError, TypeError) as error:
         raise RunError(
             f"what was synced before is no offer: {offer[:100]!r}",
