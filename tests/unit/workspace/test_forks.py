@@ -1,4 +1,4 @@
-"""A launcher that is forked for each generation of the code: its parent is as if it were not there."""
+"""A launcher that is forked for each generation of the code, as if it had no parent."""
 
 from __future__ import annotations
 
