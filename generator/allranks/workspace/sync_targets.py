@@ -63,7 +63,7 @@ def check_takes_code(name: str, objects: Iterable[Manifest]) -> Published:
     if not code.digest:
         raise InputError(
             f"run {name!r} was started without a workspace: its code is in its image",
-            hint=f"`{names.CLI} submit` and `{names.CLI} run --workspace` send a folder along",
+            hint=f"`{names.CLI} submit {name} --replace` removes it, and runs it with a folder",
         )
     if not any(_takes_code(manifest) for manifest in controllers):
         reason = (
@@ -73,7 +73,7 @@ def check_takes_code(name: str, objects: Iterable[Manifest]) -> Published:
         )
         raise InputError(
             f"run {name!r} takes no newer code: {reason}",
-            hint=f"`{names.CLI} delete {name}`, and submit it anew",
+            hint=f"`{names.CLI} submit {name} --replace` removes it, and runs what the folder has now",
         )
     return Published(0, code.digest, code.archive_digest)
 
