@@ -17,9 +17,9 @@ from allranks.local import runs as local_runs
 from allranks.workspace import archive as archives
 from allranks.workspace import objects, sync
 from allranks.workspace import snapshot as snapshots
+from allranks.workspace.local_sync import LocalRun
 from allranks.workspace.model import Archive
 from allranks.workspace.sync import Offer
-from allranks.workspace.sync_targets import LocalRun
 from allranks.yamlio.load import load_all
 from tests import workspaces
 from tests.workspaces import Sent

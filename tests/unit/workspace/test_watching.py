@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from allranks.cli.main import main
+from allranks.workspace.local_sync import LocalRun
 from allranks.workspace.sync import Published
-from allranks.workspace.sync_targets import LocalRun
 
 if TYPE_CHECKING:
     from collections.abc import Callable

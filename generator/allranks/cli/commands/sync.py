@@ -67,13 +67,15 @@ def sync_command(
       allranks sync train-3f2a
       allranks sync train-3f2a --watch
     """
-    from allranks.workspace.sync_targets import ClusterRun, LocalRun
-
     cluster_target = target.cluster_target(console)
     run: SyncTarget
     if cluster_target is None:
+        from allranks.workspace.local_sync import LocalRun
+
         run = LocalRun.find(name, target.local_namespace)
     else:
+        from allranks.workspace.sync_targets import ClusterRun
+
         run = ClusterRun.find(cluster_target.cluster, cluster_target.namespace, name)
     code = _Code(Path(workspace), include, timeout)
     _sync(console, run, code, output)
@@ -93,7 +95,7 @@ class _Code:
 def _sync(
     console: Console, run: SyncTarget, code: _Code, output: str, *, is_watching: bool = False
 ) -> None:
-    """Bring what a folder has now; nothing where the pods have it, in silence while it is watched."""
+    """Bring what a folder has now; nothing where the pods have it, silently while watched."""
     from allranks.humanize import plural
     from allranks.workspace import archive as archives
     from allranks.workspace import snapshot as snapshots
