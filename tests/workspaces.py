@@ -117,3 +117,43 @@ class Sent:
             }
             for number, (name, piece) in enumerate(zip(self.names, self.pieces(), strict=True))
         ]
+
+
+# Trains until the code that it imports says that it is the last; says which code each rank has.
+_TRAIN = """
+import os, signal, sys, time, torch, torch.distributed as dist
+import code_version
+def say(text):
+    sys.stdout.write(text + "\\n")
+    sys.stdout.flush()
+told = torch.zeros(1)
+signal.signal(signal.SIGTERM, lambda *_: told.fill_(1))
+dist.init_process_group("gloo")
+numbers = [None] * dist.get_world_size()
+dist.all_gather_object(numbers, code_version.NUMBER)
+say(f"rank {dist.get_rank()} of {dist.get_world_size()} trains {sorted(set(numbers))}")
+while code_version.NUMBER < LAST:
+    anybody = told.clone()
+    dist.all_reduce(anybody)
+    if anybody:  # all save at the same step, whoever was told first
+        say(f"rank {dist.get_rank()} saves code {code_version.NUMBER}")
+        break
+    time.sleep(0.05)
+dist.barrier()
+os._exit(0)
+"""
+_HANDLER = "signal.signal(signal.SIGTERM, lambda *_: told.fill_(1))\n"
+
+
+def training(last: int, *, saves: bool = True) -> str:
+    """A `train.py` that trains until NUMBER of `code_version.py` is the last.
+
+    Its ranks say `rank R of SIZE trains [NUMBERS]`, and `rank R saves code NUMBER` when they are
+    told to end.
+
+    Args:
+        last: the last number.
+        saves: whether ranks that are told to end save and end well.
+    """
+    script = _TRAIN.replace("LAST", str(last))
+    return script if saves else script.replace(_HANDLER, "")

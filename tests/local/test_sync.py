@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +17,9 @@ from allranks.local import runs as local_runs
 from allranks.workspace import archive as archives
 from allranks.workspace import objects, sync
 from allranks.workspace import snapshot as snapshots
+from allranks.workspace.local_sync import LocalRun
 from allranks.workspace.model import Archive
 from allranks.workspace.sync import Offer
-from allranks.workspace.sync_targets import LocalRun
 from allranks.yamlio.load import load_all
 from tests import workspaces
 from tests.workspaces import Sent
@@ -38,34 +39,9 @@ pytestmark = [
     pytest.mark.usefixtures("warm_ranks"),
 ]
 
-# Trains until the code that it imports says that it is the last.
-_TRAIN = """
-import os, signal, sys, time, torch, torch.distributed as dist
-import code_version
-def say(text):
-    sys.stdout.write(text + "\\n")
-    sys.stdout.flush()
-told = torch.zeros(1)
-signal.signal(signal.SIGTERM, lambda *_: told.fill_(1))
-dist.init_process_group("gloo")
-numbers = [None] * dist.get_world_size()
-dist.all_gather_object(numbers, code_version.NUMBER)
-say(f"rank {dist.get_rank()} of {dist.get_world_size()} trains {sorted(set(numbers))}")
-while code_version.NUMBER < LAST:
-    anybody = told.clone()
-    dist.all_reduce(anybody)
-    if anybody:  # all save at the same step, whoever was told first
-        say(f"rank {dist.get_rank()} saves code {code_version.NUMBER}")
-        break
-    time.sleep(0.05)
-dist.barrier()
-os._exit(0)
-"""
-
 
 def _code(number: int, last: int = 2) -> Sent:
-    train = _TRAIN.replace("LAST", str(last))
-    files = {"train.py": train, "code_version.py": f"NUMBER = {number}\n"}
+    files = {"train.py": workspaces.training(last), "code_version.py": f"NUMBER = {number}\n"}
     return Sent(workspaces.pack(files), parts=1)
 
 
@@ -75,15 +51,14 @@ def _start(
     repo: Path,
     workspace: dict[str, Any],
     sent: list[dict[str, Any]],
-    *,
-    restarts: int = 0,
+    **torchrun: Any,
 ) -> Handle:
     settings = {
         "image": {"repository": "any"},
         "command": ["python", "train.py"],
         "nodes": 2,
         "runPolicy": {"backoffLimit": 1},
-        "torchrun": {"port": local_runs.free_port(port_base()), "maxRestarts": restarts},
+        "torchrun": {"port": local_runs.free_port(port_base()), **torchrun},
         **workspace,
     }
     text = helm4.render(repo / "charts" / "torchrun", values=settings, name="run")
@@ -92,7 +67,7 @@ def _start(
 
 
 def _send(machine: Machine, helm4: Any, repo: Path, code: Sent, restarts: int = 0) -> Handle:
-    return _start(machine, helm4, repo, code.values(), code.manifests(), restarts=restarts)
+    return _start(machine, helm4, repo, code.values(), code.manifests(), maxRestarts=restarts)
 
 
 def _offer(sent: Sent, generation: int = 1) -> Offer:
@@ -196,24 +171,34 @@ def test_newer_code_while_a_pod_is_replaced_ends_with_one_code(
 def test_the_command_brings_what_a_folder_has(
     machine: Machine, helm4: Any, repo: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`allranks sync` brings the folder's code once, and `show` gives back that and the first."""
+    """`allranks sync` brings the folder's code once, and `show` gives back that and the first.
+
+    It does so into the pods of a StatefulSet as well. With --watch it goes on until Ctrl-C, which
+    leaves the run as it is.
+    """
     folder = machine.workdir / "code"
     folder.mkdir()
-    (folder / "train.py").write_text(_TRAIN.replace("LAST", "3"))
+    (folder / "train.py").write_text(workspaces.training(last=3))
     (folder / "code_version.py").write_text("NUMBER = 1\n")
     snapshot = snapshots.take(folder)
     archive = archives.pack(snapshot)
     manifests = objects.config_maps(snapshot, archive, "lab")
-    handle = _start(machine, helm4, repo, objects.values(snapshot, archive), manifests)
+    values = objects.values(snapshot, archive)
+    handle = _start(machine, helm4, repo, values, manifests, controller="StatefulSet")
     for rank in range(2):
         machine.line(f"rank {rank} of 2 trains [1]")
     (folder / "code_version.py").write_text("NUMBER = 2\n")
     words = ["sync", "run", "--on", "local", "-n", "lab", "--workspace", str(folder), "-o", "json"]
 
-    assert main(words) == 0
-    first = json.loads(capsys.readouterr().out)
+    watch = machine.script(
+        "import sys; from allranks import start; sys.exit(start.cli())", *words, "--watch"
+    )
+    assert watch.stdout is not None
+    first = json.loads("".join(iter(watch.stdout.readline, "}\n")) + "}")
 
     assert (True, 2, 1) == (first["changed"], first["pods"], first["generation"])
+    watch.send_signal(signal.SIGINT)
+    assert 130 == watch.wait()
     for rank in range(2):
         machine.line(f"rank {rank} of 2 trains [2]")
     assert main(words) == 0

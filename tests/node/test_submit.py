@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from allranks import names
+from tests import workspaces
 
 from .conftest import until
 
@@ -18,39 +19,15 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.timeout(900)]
 
-# Trains until the code says that it is the last; says which code each rank has.
-_TRAIN = """
-import os, signal, sys, time, torch, torch.distributed as dist
-import helper
-from package import inner
-def say(text):
-    sys.stdout.write(text + "\\n")
-    sys.stdout.flush()
-told = torch.zeros(1)
-signal.signal(signal.SIGTERM, lambda *_: told.fill_(1))
-dist.init_process_group("gloo")
-numbers = [None] * dist.get_world_size()
-dist.all_gather_object(numbers, helper.NUMBER)
-say(f"rank {dist.get_rank()} trains {sorted(set(numbers))} in {os.getcwd()} with {sys.argv[1:]}")
-while helper.NUMBER < 2:
-    anybody = told.clone()
-    dist.all_reduce(anybody)
-    if anybody:  # all save at the same step, whoever was told first
-        say(f"rank {dist.get_rank()} saves code {helper.NUMBER}")
-        break
-    time.sleep(0.05)
-dist.barrier()
-os._exit(0)
-"""
-
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A folder of code that trains for ever."""
     folder = tmp_path / "research"
     (folder / "package/empty").mkdir(parents=True)
-    (folder / "train.py").write_text(_TRAIN)
-    (folder / "helper.py").write_text("NUMBER = 1\n")
+    shown = "import os, sys\nfrom package import inner\nprint(os.getcwd(), sys.argv[1:])\n"
+    (folder / "train.py").write_text(shown + workspaces.training(last=2))
+    (folder / "code_version.py").write_text("NUMBER = 1\n")
     (folder / "package/inner.py").write_text("")
     (folder / "run.sh").write_text("#!/bin/sh\n")
     (folder / "run.sh").chmod(0o755)
@@ -69,15 +46,15 @@ def test_a_submitted_folder_trains_in_two_pods_and_leaves_nothing(
     lab: Lab, allranks: Allranks, folder: Path, tmp_path: Path
 ) -> None:
     """Two restricted pods train what the folder had; it can be had again; `delete` removes it."""
-    (folder / "helper.py").write_text("NUMBER = 2\n")
+    (folder / "code_version.py").write_text("NUMBER = 2\n")
     _submit(allranks, folder)
-    (folder / "helper.py").write_text("raise SystemExit(1)  # edited after it was sent\n")
-    line = lab.line("study", "rank 0 trains")
-    assert "trains [2] in /app with ['--lr', '1e-5', '$(HOME)']" in line
+    (folder / "code_version.py").write_text("raise SystemExit(1)  # edited after it was sent\n")
+    lab.line("study", "rank 0 of 2 trains [2]")
+    lab.line("study", "/app ['--lr', '1e-5', '$(HOME)']")
     lab.completes("study")
 
     allranks("show", "study", "--code", tmp_path / "ran")
-    assert "NUMBER = 2\n" == (tmp_path / "ran/helper.py").read_text()
+    assert "NUMBER = 2\n" == (tmp_path / "ran/code_version.py").read_text()
     assert 0o755 == (tmp_path / "ran/run.sh").stat().st_mode & 0o777
     assert (tmp_path / "ran/package/empty").is_dir()
     assert len(lab.cluster.items(lab.path("configmaps") + f"?labelSelector={names.WORKSPACE}")) == 1
@@ -92,16 +69,16 @@ def test_pods_take_newer_code_while_they_train(lab: Lab, allranks: Allranks, fol
     """`sync` ends the ranks after their last save and starts them again in the same pods."""
     _submit(allranks, folder)
     for rank in range(2):
-        lab.line("study", f"rank {rank} trains [1]", rank=rank)
+        lab.line("study", f"rank {rank} of 2 trains [1]", rank=rank)
     before = [pod["metadata"]["uid"] for pod in lab.pods("study")]
-    (folder / "helper.py").write_text("NUMBER = 2\n")
+    (folder / "code_version.py").write_text("NUMBER = 2\n")
 
     answer = json.loads(allranks("sync", "study", "--workspace", folder, "-o", "json"))
 
     assert (True, 2, 1) == (answer["changed"], answer["pods"], answer["generation"])
     for rank in range(2):
         lab.line("study", f"rank {rank} saves code 1", rank=rank)
-        lab.line("study", f"rank {rank} trains [2]", rank=rank)
+        lab.line("study", f"rank {rank} of 2 trains [2]", rank=rank)
     lab.completes("study")
     assert before == [pod["metadata"]["uid"] for pod in lab.pods("study")]
     assert [0, 0] == [
@@ -118,19 +95,18 @@ def test_a_pod_that_is_lost_after_a_sync_comes_back_with_its_code(
 ) -> None:
     """The pod in the place of a lost one finds the newer code, and trains with the others."""
     # A rank that saves and ends well when its pod is deleted would end the training.
-    told = "signal.signal(signal.SIGTERM, lambda *_: told.fill_(1))\n"
-    (folder / "train.py").write_text(_TRAIN.replace("< 2", "< 3").replace(told, ""))
+    (folder / "train.py").write_text(workspaces.training(last=3, saves=False))
     _submit(allranks, folder)
-    lab.line("study", "rank 0 trains [1]")
-    (folder / "helper.py").write_text("NUMBER = 2\n")
+    lab.line("study", "rank 0 of 2 trains [1]")
+    (folder / "code_version.py").write_text("NUMBER = 2\n")
     allranks("sync", "study", "--workspace", folder)
-    lab.line("study", "rank 1 trains [2]", rank=1)
+    lab.line("study", "rank 1 of 2 trains [2]", rank=1)
 
     lost = lab.pod("study", 1)["metadata"]
     lab.delete("pods", lost["name"], grace=0)
     until(lambda: lab.pod("study", 1)["metadata"]["uid"] != lost["uid"], "another pod 1")
 
-    assert "trains [2]" in lab.line("study", "rank 1 trains", rank=1)
-    (folder / "helper.py").write_text("NUMBER = 3\n")
+    assert "trains [2]" in lab.line("study", "rank 1 of 2 trains", rank=1)
+    (folder / "code_version.py").write_text("NUMBER = 3\n")
     allranks("sync", "study", "--workspace", folder)
     lab.completes("study")

@@ -12,14 +12,20 @@ The newest generation wins in both. A launcher that sees one ends its ranks as a
 with the same grace, and starts over with the new code (``settle``, which entry.sh calls before
 setup). The digest is part of the rendezvous' id: nodes with different code never train together.
 
+Most of a start is the import of torch, which newer code does not change. So a launcher that has
+imported it forks a process for each generation (``Forks``), where nothing of the code is in the
+launcher and no setup has to run again; else all starts over from entry.sh.
+
 Standard library; Python 3.8 or newer.
 
 State, in the folder ALLRANKS_WORKSPACE_STATE beside what workspace.py keeps there:
     sync/wanted         the offer that was activated, as JSON
     sync/active         the generation whose code is in place
+    sync/finished       there where this pod's training has ended, and only its container goes on
     sync/GENERATION/    an offer: offer.json, archive.0, and tree/, unpacked
 """
 
+import gc
 import importlib.util
 import json
 import os
@@ -32,7 +38,7 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).absolute().parent
-POLL_SECONDS = 0.2
+POLL_SECONDS = 0.05
 MOUNT_SECONDS = 2.0  # between two looks at the ConfigMap; the kubelet renews it once a minute
 NEAR_SECONDS = 60.0  # an offer that waits longer to be activated was given up
 SETTLE_SECONDS = 15.0  # for the activation of an offer that every pod has
@@ -116,6 +122,7 @@ class Workspace:
         self.sync = self.state / "sync"
         self.marker = self.state / "digest"
         self.wanted_path = self.sync / "wanted"
+        self.finished_path = self.sync / "finished"
         self.sync.mkdir(parents=True, exist_ok=True)
 
     def of(self, generation):
@@ -170,13 +177,15 @@ class Workspace:
         unpacking.check_digest(archive, offer.archive_digest)
         tree = self.of(offer.generation) / "tree"
         self.drop(offer.generation)
-        os.umask(0o022)
-        tree.mkdir(parents=True)
+        umask = os.umask(0o022)
         try:
+            tree.mkdir(parents=True)
             unpacking.extract_all(archive, offer.compression, tree)
         except BaseException:
             self.drop(offer.generation)
             raise
+        finally:
+            os.umask(umask)  # the ranks have the one of the pod
         write(self.of(offer.generation) / "offer.json", offer.text())
 
     def drop(self, generation):
@@ -232,8 +241,9 @@ def receive(workspace, stream):
         return "what was sent is no offer of a workspace"
     if not 0 < size <= ARCHIVE_MAX:
         return "a workspace of %d bytes cannot be synced; %d are the most" % (size, ARCHIVE_MAX)
-    if offer.generation <= workspace.active():
-        return "generation %d is here already" % workspace.active()
+    if workspace.finished_path.exists() or offer.generation <= workspace.active():
+        is_here = "generation %d is here already" % workspace.active()
+        return "its training has ended" if workspace.finished_path.exists() else is_here
     incoming = workspace.sync / ("incoming-%d" % os.getpid())
     incoming.mkdir()
     try:
@@ -278,6 +288,120 @@ def activate(workspace, generation, digest, seconds):
     return ""
 
 
+class Forks:
+    """A launcher's parent: it has imported torch, and forks a launcher for each generation.
+
+    What a container's first process gets reaches the launcher, its signals for example, and what
+    the launcher gives is given on, its exit code for example.
+    """
+
+    def __init__(self, workspace, signals):
+        """Of a workspace; `signals` are passed on to the launcher."""
+        self._workspace = workspace
+        self._signals = {signal.SIGTERM, *signals}
+        self._child = 0
+        self._is_told = False
+
+    def start(self, argv):
+        """Fork launchers, for as long as they ask for another one; only they return.
+
+        Args:
+            argv: what entry.sh gets where a fork would not do.
+
+        Returns:
+            The descriptor that a launcher asks by.
+        """
+        gc.collect()
+        gc.freeze()  # so that the pages of what is imported stay shared
+        handlers = {number: signal.getsignal(number) for number in self._signals}
+        for number in self._signals:
+            signal.signal(number, self._pass_on)
+        while True:
+            asks, asked = os.pipe()
+            os.set_blocking(asks, False)
+            # A signal that comes before the child is there waits until it is.
+            signal.pthread_sigmask(signal.SIG_BLOCK, self._signals)
+            self._child = os.fork()
+            if not self._child:
+                os.close(asks)
+                for number, handler in handlers.items():
+                    signal.signal(number, signal.SIG_DFL if handler is None else handler)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, self._signals)
+            if not self._child:
+                return asked
+            os.close(asked)
+            code = self._wait()
+            if not has_data(asks):
+                os._exit(code)
+            if self._is_told:
+                os._exit(128 + signal.SIGTERM)
+            os.close(asks)
+            if not self._renew():
+                start_entry(argv)
+
+    def _pass_on(self, number, _):
+        self._is_told = self._is_told or number == signal.SIGTERM
+        if not self._child:
+            os._exit(128 + number)
+        try:
+            os.kill(self._child, number)
+        except ProcessLookupError:
+            return  # it has just ended
+
+    def _wait(self):
+        """Wait for the launcher's end; its exit code, as a shell gives it."""
+        while True:
+            pid, status = os.waitpid(-1, 0)  # a container's first process gets its orphans, too
+            if pid == self._child:
+                self._child = 0
+                return os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
+
+    def _renew(self):
+        """Be as entry.sh would be with the newest code; False where only that can tell."""
+        try:
+            digest, generation = settle(self._workspace)
+            if os.environ.get("ALLRANKS_WORKSPACE_START"):
+                os.chdir(os.environ["ALLRANKS_WORKSPACE_START"])
+        except (OSError, unpacking.BrokenError):
+            return False
+        if generation:
+            os.environ["ALLRANKS_WORKSPACE_DIGEST"] = digest
+            os.environ["ALLRANKS_WORKSPACE_GENERATION"] = str(generation)
+        return True
+
+
+def may_fork(code):
+    """Whether a process that is forked from this one is as good as one that entry.sh starts.
+
+    It is not where a setup has to run with newer code, where this process runs other threads, and
+    where it has imported something of the code, by PYTHONPATH for example.
+
+    Args:
+        code: the folder of the code.
+    """
+    try:
+        if (HERE / "setup.sh").exists() or len(list(Path("/proc/self/task").iterdir())) > 1:
+            return False
+    except OSError:
+        return False
+    files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
+    inside = os.path.realpath(str(code)) + "/"
+    return not any(file and os.path.realpath(file).startswith(inside) for file in files)
+
+
+def has_data(descriptor):
+    """Whether a pipe that does not block has data."""
+    try:
+        return bool(os.read(descriptor, 1))
+    except BlockingIOError:
+        return False
+
+
+def start_entry(argv):
+    """Become entry.sh; does not return."""
+    os.execv("/bin/sh", ["/bin/sh", str(HERE / "entry.sh"), *argv])
+
+
 class Follower:
     """Tells a launcher that newer code is to be taken.
 
@@ -292,7 +416,24 @@ class Follower:
         # Not SIGTERM, which is the pod's own end; but what ends the ranks must reach torchrun.
         self.signal = signal.SIGHUP if "SIGHUP" in signals.split(",") else signal.SIGTERM
         self.pending = None
-        self._refused = 0
+        self._asked = None
+        names = [name.strip() for name in signals.split(",")]
+        self._signals = [getattr(signal, name) for name in names if hasattr(signal, name)]
+
+    def fork(self, argv):
+        """Go on in a process for each generation of the code, where this one may be forked."""
+        if may_fork(self._workspace.folder):
+            self._asked = Forks(self._workspace, self._signals).start(argv)
+
+    def fork_again(self):
+        """End for another fork, which starts anew with the newest code; return without a fork."""
+        if self._asked is not None:
+            os.write(self._asked, b"1")
+            os._exit(0)
+
+    def finish(self):
+        """Refuse newer code from now on: nothing trains here again."""
+        self._workspace.finished_path.touch()
 
     def start(self):
         """Begin to look."""
@@ -312,7 +453,7 @@ class Follower:
             time.sleep(POLL_SECONDS)
 
     def _is_new(self, offer):
-        return offer.generation > max(self._workspace.active(), self._refused)
+        return offer.generation > self._workspace.active()
 
     def _stage(self, offer):
         if self._workspace.is_staged(offer):
@@ -326,7 +467,7 @@ class Follower:
         return True
 
     def wait(self):
-        """Whether newer code is to be taken now; waits for it where every pod is about to."""
+        """Wait for newer code where every pod is about to take some; whether there is any."""
         deadline = time.monotonic() + SETTLE_SECONDS
         while self.pending is None and time.monotonic() < deadline:
             if not self._workspace.near(time.time()):
@@ -345,16 +486,17 @@ class Follower:
         os._exit(code)
 
     def restart(self, argv):
-        """Start over with the newer code, in this very process; does not return.
+        """Start over with the newer code, in this very process or another fork; does not return.
 
-        Where it cannot be put in place, the old code goes on: the offer is refused.
+        Where it cannot be put in place, entry.sh tries again, and ends the pod with the reason.
         """
         offer = self.pending
         try:
             self._workspace.install(offer)
         except (OSError, unpacking.BrokenError) as error:
             self._say("cannot put generation %d in place: %s" % (offer.generation, error))
-        os.execv("/bin/sh", ["/bin/sh", str(HERE / "entry.sh"), *argv])
+        self.fork_again()
+        start_entry(argv)
 
 
 def main(argv):

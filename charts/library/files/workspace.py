@@ -112,7 +112,7 @@ def extract(parts, compression, staging):
         OSError: the entries cannot be written.
     """
     mode = "r|gz" if compression == "gzip" else "r|xz"
-    entries, size, made = {}, 0, set()
+    entries, size, made, folders = {}, 0, set(), {staging}
     with tarfile.open(fileobj=parts, mode=mode, encoding="utf-8") as archive:
         for member in archive:
             path = path_inside(member.name, "path")
@@ -131,7 +131,7 @@ def extract(parts, compression, staging):
                 )
             for end in range(1, len(path) + 1):
                 make_room(staging, "/".join(path[:end]), made)
-            entries[key] = write(archive, member, key, staging.joinpath(*path))
+            entries[key] = write(archive, member, key, staging.joinpath(*path), folders)
     check_links([key for key, kind in entries.items() if kind == "l"], staging)
 
 
@@ -166,13 +166,16 @@ def extract_all(folder, compression, staging):
         ) from error
 
 
-def write(archive, member, key, target):
-    """Write one entry; the letter of its kind: d, l or -."""
+def write(archive, member, key, target, folders):
+    """Write one entry; the letter of its kind: d, l or -. `folders` are those that are there."""
     if member.isdir():
         target.mkdir(parents=True, exist_ok=True)
         target.chmod(0o755)
+        folders.add(target)
         return "d"
-    target.parent.mkdir(parents=True, exist_ok=True)
+    if target.parent not in folders:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        folders.add(target.parent)
     if member.issym():
         if member.linkname.startswith("/") or "\0" in member.linkname:
             raise BrokenError(
@@ -183,9 +186,11 @@ def write(archive, member, key, target):
         return "l"
     if not member.isfile():
         raise BrokenError("the workspace has %r, which is no file, folder or link" % key)
-    with target.open("xb") as stream:
+    # As few calls as can be: a thousand files are what a pod's start waits for.
+    mode = 0o755 if member.mode & stat.S_IXUSR else 0o644
+    descriptor = os.open(str(target), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    with open(descriptor, "wb") as stream:  # noqa: PTH123 - of a descriptor
         shutil.copyfileobj(archive.extractfile(member), stream, CHUNK)
-    target.chmod(0o755 if member.mode & stat.S_IXUSR else 0o644)
     return "-"
 
 
@@ -252,10 +257,17 @@ def is_folder(path):
 
 def paths_of(tree):
     """The paths of all that is in a folder, sorted; folders end with a slash."""
-    return sorted(
-        path.relative_to(tree).as_posix() + ("/" if is_folder(path) else "")
-        for path in Path(tree).rglob("*")
-    )
+    paths, folders = [], [""]
+    while folders:
+        folder = folders.pop()
+        with os.scandir(str(Path(tree, folder))) as items:
+            for item in items:
+                path = folder + item.name
+                if item.is_dir(follow_symlinks=False):
+                    path += "/"
+                    folders.append(path)
+                paths.append(path)
+    return sorted(paths)
 
 
 def write_entries(state, paths):
@@ -279,11 +291,11 @@ def remove_entries(state, code, paths):
         text = Path(state, "entries").read_bytes().decode("utf-8", "surrogateescape")
     except OSError:
         return
-    kept = set(paths)
+    kept, compiled = set(paths), {}
     for entry in sorted(filter(None, text.split("\0")), reverse=True):  # contents before folders
         target = Path(code, entry)
         if entry.endswith(".py"):
-            remove_compiled(target)
+            remove_compiled(target, compiled)
         try:
             if entry not in kept and entry.endswith("/"):
                 target.rmdir()
@@ -293,13 +305,17 @@ def remove_entries(state, code, paths):
             continue  # gone, or the program keeps something there
 
 
-def remove_compiled(source):
-    """Remove what Python has compiled of a file."""
+def remove_compiled(source, compiled):
+    """Remove what Python has compiled of a file; `compiled` keeps what each folder has."""
+    cache = source.parent / "__pycache__"
     try:
-        for compiled in list((source.parent / "__pycache__").glob(source.stem + ".*")):
-            compiled.unlink()
+        if cache not in compiled:
+            compiled[cache] = [path.name for path in cache.iterdir()]
+        for name in compiled[cache]:
+            if name.startswith(source.stem + "."):
+                (cache / name).unlink()
     except OSError:
-        return
+        compiled.setdefault(cache, [])
 
 
 def unpack(env):

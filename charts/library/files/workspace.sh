@@ -18,6 +18,7 @@ allranks_workspace_fail() {
 
 # Set $allranks_unpacker to a Python that workspace.py runs on and that reads this compression.
 allranks_workspace_python() {
+  [ -z "$allranks_unpacker" ] || return 0
   allranks_module=zlib
   [ "$ALLRANKS_WORKSPACE_COMPRESSION" != xz ] || allranks_module=lzma
   for allranks_unpacker in python3 python; do
@@ -25,6 +26,7 @@ allranks_workspace_python() {
       ! "$allranks_unpacker" -I -S -c "import sys, $allranks_module
 sys.exit(sys.version_info < (3, 8))" >/dev/null 2>&1 || return 0
   done
+  allranks_unpacker=''
   return 1
 }
 
@@ -147,6 +149,8 @@ allranks_workspace_listed() {
 
 # Take code that was sent after the job had started, where the workload can take any (sync.py).
 allranks_workspace_newer() {
+  [ -e "${ALLRANKS_WORKSPACE_SYNC:-}/offer.json" ] ||
+    [ -e "$ALLRANKS_WORKSPACE_STATE/sync/wanted" ] || return 0
   [ -n "${ALLRANKS_WORKSPACE_SYNC:-}" ] && allranks_workspace_python || return 0
   allranks_sentence=$("$allranks_unpacker" -I -S -B -X utf8 "$allranks_here/sync.py" settle) ||
     allranks_workspace_fail $? "${allranks_sentence:-the newer code could not be taken}"
@@ -180,6 +184,7 @@ allranks_workspace() {
     allranks_workspace_fail 217 "workingDir $ALLRANKS_WORKSPACE_START is no folder of the workspace"
 }
 
+allranks_unpacker=''
 if [ -n "${ALLRANKS_WORKSPACE_DIGEST:-}" ]; then
   allranks_workspace_newer
   allranks_workspace

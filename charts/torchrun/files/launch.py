@@ -131,7 +131,7 @@ def listens(host, port):
 def wait_until(check, what, seconds):
     """Poll `check` with a growing pause; say what is waited for; False when the time is over."""
     started = time.monotonic()
-    pause, next_word = 0.1, 5.0
+    next_word = 5.0
     while not check():
         waited = time.monotonic() - started
         if waited >= seconds:
@@ -139,8 +139,8 @@ def wait_until(check, what, seconds):
         if waited >= next_word:
             say("waiting for %s (%.0f s of %.0f s)" % (what, waited, seconds))
             next_word = waited * 2
+        pause = min(max(0.05, waited / 10), 2.0)  # so that at most a tenth is lost
         time.sleep(min(pause, max(0.0, seconds - waited)))
-        pause = min(pause * 1.5, 2.0)
     return True
 
 
@@ -168,6 +168,25 @@ def wait_for_rank0(settings):
             "rank 0 at %s did not listen within %.0f s: look at its log; a network policy must "
             "let the job's pods reach each other" % (where, settings.wait_seconds)
         )
+    return ""
+
+
+def load_torch(settings):
+    """Import torch, while rank 0's pod may still be on its way.
+
+    Returns:
+        "" where it is there, else the reason in one sentence.
+    """
+    alone = settings.follower is not None and "OPENBLAS_NUM_THREADS" not in os.environ
+    if alone:  # numpy starts threads as it is imported, and a process with threads cannot fork
+        os.environ["OPENBLAS_NUM_THREADS"] = "1"
+    try:
+        import torch.distributed.run  # noqa: F401
+    except ImportError as error:
+        return "this image's Python (%s) cannot load torch: %s" % (sys.executable, error)
+    finally:
+        if alone:
+            del os.environ["OPENBLAS_NUM_THREADS"]
     return ""
 
 
@@ -241,6 +260,27 @@ def give_time_to_end(seconds, follower):
     PContext.close = close_in_time
 
 
+def look_sooner():
+    """Let a node that waits for its peers look for them sooner than once a second, at first.
+
+    The pause is in a function that is internal to torch, and the same since 1.9; where it is
+    missing, torch's own pause holds.
+    """
+    from torch.distributed.elastic.rendezvous import dynamic_rendezvous
+
+    delay = getattr(dynamic_rendezvous, "_delay", None)
+    if delay is None:
+        return
+    began = time.monotonic()
+
+    def delay_less(seconds):
+        if isinstance(seconds, (int, float)):
+            seconds = min(seconds, max(0.1, (time.monotonic() - began) / 10))
+        delay(seconds)
+
+    dynamic_rendezvous._delay = delay_less
+
+
 def own_output(settings):
     """Stand between the ranks and the pod's log; None where this torch does not allow it."""
     output = beside("rank_output").RankOutput(settings.prefixed)
@@ -281,8 +321,7 @@ def conclude(settings, watch, torch_failures):
         (exit code, may_rejoin), as `train`.
     """
     attempt = watch.attempt
-    if settings.follower and settings.follower.wait():
-        start_over(settings)  # a peer has taken the newer code a little earlier
+    take_newer_code(settings)  # a peer may have taken it a little earlier
     # What the end is comes before being told to stop; `end_when_told` sees to it that it comes.
     signal.signal(signal.SIGTERM, lambda *_: None)
     verdict = attempt.judge() if attempt is not None else None
@@ -323,6 +362,12 @@ def conclude(settings, watch, torch_failures):
     return code, rejoins and code not in settings.fatal
 
 
+def take_newer_code(settings):
+    """Start over where there is newer code, or all pods are about to take some; else return."""
+    if settings.follower and settings.follower.wait():
+        start_over(settings)
+
+
 def start_over(settings):
     """Start this launcher over with the newer code; does not return."""
     if settings.output:
@@ -332,8 +377,7 @@ def start_over(settings):
 
 def lose_peer(settings, error):
     """End with what torch raises when its store or a peer is lost; as `train`."""
-    if settings.follower and settings.follower.wait():
-        start_over(settings)
+    take_newer_code(settings)
     reason = "torchrun failed: %s: %s" % (type(error).__name__, str(error).split("\n")[0])
     say(reason)
     record(settings, failures.PEER_LOST + reason)
@@ -390,6 +434,8 @@ def rejoin(settings, argv):
     ):
         return
     say("rank 0 at %s is gone; waiting for it to come back and joining again" % where)
+    if settings.follower:
+        settings.follower.fork_again()
     # A new process image: torch keeps threads and signal handlers of the failed attempt.
     os.execv(sys.executable, [sys.executable, "-u", __file__, *argv])
 
@@ -448,11 +494,20 @@ def main(argv):
     settings.argv = argv
     if settings.marker and Path(settings.marker).exists():
         say("this rank has finished its training; waiting to be deleted")
+        if settings.follower:
+            settings.follower.finish()
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
         idle()
     record(settings, "")  # a start after a failure has nothing to report yet
+    set_defaults(os.environ)
+    reason = load_torch(settings)
+    if reason:
+        say("error: " + reason)
+        record(settings, reason)
+        return EXIT_NO_TORCH
     if settings.follower:
         follower = settings.follower
+        follower.fork(argv)
         signal.signal(follower.signal, lambda *_: follower.end_or_restart(argv, EXIT_TERMINATED))
         follower.start()
     reason = wait_for_rank0(settings)
@@ -460,21 +515,13 @@ def main(argv):
         say("error: " + reason)
         record(settings, reason)
         return 1
-    set_defaults(os.environ)
-    try:
-        import torch.distributed.run  # noqa: F401
-    except ImportError as error:
-        reason = "this image's Python (%s) cannot load torch: %s" % (sys.executable, error)
-        say("error: " + reason)
-        record(settings, reason)
-        return EXIT_NO_TORCH
     options = node_options(settings, os.environ)
     output = settings.output = own_output(settings)
     give_time_to_end(settings.shutdown, settings.follower)
+    look_sooner()
     end_when_told(settings, output)
     code, may_rejoin = train(settings, output, [*options, "--", *as_typed(argv, os.environ)])
-    if settings.follower and settings.follower.wait():
-        start_over(settings)  # the ranks have saved and ended with those of a node that was told
+    take_newer_code(settings)  # the ranks may have ended with those of a node that was told first
     if output:
         output.finish()
     if may_rejoin:

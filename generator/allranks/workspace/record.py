@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 # The volume with the archive, in the pods of every workload.
 VOLUME = "workspace-archive"
+_ARCHIVE_DIGEST = "ALLRANKS_WORKSPACE_ARCHIVE_DIGEST"  # what its containers check
 CONTROLLERS = ("Job", "StatefulSet", names.ELASTIC_JOB)
 
 
@@ -32,6 +33,7 @@ class CodeRecord:
         command: the words of the command; () where a script of the values is run.
         image: the image of the first role.
         digest: of the workspace; "" where the image has the code.
+        archive_digest: of the workspace, packed.
         commit: the commit that the workspace stood on; "" outside of git.
         branch: its branch.
         is_dirty: whether the workspace differed from the commit.
@@ -48,6 +50,7 @@ class CodeRecord:
     command: tuple[str, ...] = ()
     image: str = ""
     digest: str = ""
+    archive_digest: str = ""
     commit: str = ""
     branch: str = ""
     is_dirty: bool = False
@@ -80,13 +83,14 @@ def of_objects(objects: Iterable[Manifest]) -> CodeRecord:
         command=next((words for pod in pods if (words := _command(pod))), ()),
         image=next((image for pod in pods if (image := _image(pod))), ""),
         digest=annotations.get(names.WORKSPACE_DIGEST, ""),
+        archive_digest=next((digest for pod in pods if (digest := _variable(pod, _ARCHIVE_DIGEST))), ""),
         commit=annotations.get(names.WORKSPACE_COMMIT, ""),
         branch=annotations.get(names.WORKSPACE_BRANCH, ""),
         is_dirty=annotations.get(names.WORKSPACE_DIRTY) == "true",
         via=via,
         parts=parts,
         path=_path(holder),
-        archive_digest=_variable(holder, "ALLRANKS_WORKSPACE_ARCHIVE_DIGEST"),
+        archive_digest=_variable(holder, _ARCHIVE_DIGEST),
         compression=_variable(holder, "ALLRANKS_WORKSPACE_COMPRESSION"),
         queue=str(labels.get(names.QUEUE) or ""),
         queue_revision=annotations.get(names.QUEUE_REVISION, ""),

@@ -69,10 +69,20 @@ class Published:
     Attributes:
         generation: 0 where nothing was synced yet.
         digest: of the snapshot.
+        archive_digest: of the snapshot, packed; "" where that is not recorded.
     """
 
     generation: int
     digest: str
+    archive_digest: str
+
+    def delivers(self, archive: Archive) -> bool:
+        """Whether an archive brings what the pods have.
+
+        The digest of a snapshot has the rules of what stays out in it, too, so that it differs as
+        soon as a first file stays out by a rule; the archive has what goes alone.
+        """
+        return self.archive_digest == archive.digest
 
 
 class SyncPod(Protocol):

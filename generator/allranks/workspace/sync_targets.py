@@ -1,17 +1,14 @@
-"""The runs that take newer code: on a cluster through `exec`, on this machine as processes."""
+"""The runs of a cluster that take newer code, through `exec`, and what all such runs share."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import json
-import subprocess
-import sys
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from allranks import atomic, names
+from allranks import names
 from allranks.cluster import paths, pod_selection, scale
 from allranks.errors import (
     ConflictError,
@@ -21,24 +18,20 @@ from allranks.errors import (
     RunError,
 )
 from allranks.k8s.fields import items, mapping, text
-from allranks.local import runs as local_runs
-from allranks.local.state import store
-from allranks.model.status import PodPhase
 from allranks.workspace import record, transport
 from allranks.workspace.model import Archive
 from allranks.workspace.sync import ARCHIVE, END, OFFER, Offer, Published
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
     from allranks.cluster.interface import KubeClient
     from allranks.k8s.manifest import Manifest
 
 # The volume that newer code is published in; only pods that can take any have it.
-_VOLUME = "workspace-sync"
-_SUFFIX = "-sync"
-_TRAINER = "trainer"
+VOLUME = "workspace-sync"
+SUFFIX = "-sync"
+TRAINER = "trainer"
 _FILES = "/etc/allranks"
 # In a container the image's own Python runs it, whatever it is called there.
 _SHELL = (
@@ -48,8 +41,8 @@ _SHELL = (
 )
 
 
-def check_takes_code(name: str, objects: Iterable[Manifest]) -> str:
-    """The digest of the code that a run was started with.
+def check_takes_code(name: str, objects: Iterable[Manifest]) -> Published:
+    """The code that a run was started with.
 
     Args:
         name: the run.
@@ -63,7 +56,7 @@ def check_takes_code(name: str, objects: Iterable[Manifest]) -> str:
     if not code.digest:
         raise InputError(
             f"run {name!r} was started without a workspace: its code is in its image",
-            hint=f"`{names.CLI} submit` and `{names.CLI} run --workspace` send a folder along",
+            hint=f"`{names.CLI} submit {name} --replace` removes it, and runs it with a folder",
         )
     if not any(_takes_code(manifest) for manifest in controllers):
         reason = (
@@ -73,17 +66,14 @@ def check_takes_code(name: str, objects: Iterable[Manifest]) -> str:
         )
         raise InputError(
             f"run {name!r} takes no newer code: {reason}",
-            hint=f"`{names.CLI} delete {name}`, and submit it anew",
+            hint=f"`{names.CLI} submit {name} --replace` removes it, and runs what the folder has",
         )
-    return code.digest
+    return Published(0, code.digest, code.archive_digest)
 
 
 def _takes_code(manifest: Manifest) -> bool:
     pod = mapping(manifest, "spec", "template", "spec")
-    return any(text(volume, "name") == _VOLUME for volume in items(pod, "volumes"))
-
-
-# --- on a cluster ---------------------------------------------------------------------------------
+    return any(text(volume, "name") == VOLUME for volume in items(pod, "volumes"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +91,7 @@ class ClusterPod:
             ("/bin/sh", "-c", _SHELL, "sync", *words),
             data,
             namespace=self.namespace,
-            container=_TRAINER,
+            container=TRAINER,
             end=END.encode(),
             seconds=seconds,
         )
@@ -116,14 +106,14 @@ class ClusterRun:
         namespace: its namespace.
         name: the release.
         controllers: its Jobs and StatefulSets, with their kinds.
-        digest: of the code that it was started with.
+        code: what it was started with.
     """
 
     cluster: KubeClient
     namespace: str
     name: str
     controllers: tuple[Manifest, ...]
-    digest: str
+    code: Published
 
     @classmethod
     def find(cls, cluster: KubeClient, namespace: str, name: str) -> ClusterRun:
@@ -155,12 +145,12 @@ class ClusterRun:
     def published(self) -> Published:
         """See `SyncTarget`."""
         try:
-            return _published(text(self._config_map(), "data", OFFER))
+            return published_in(text(self._config_map(), "data", OFFER))
         except NotFoundError:
-            return Published(0, self.digest)
+            return self.code
 
     def _config_map(self) -> Manifest:
-        return self.cluster.get(paths.CONFIG_MAPS, self.name + _SUFFIX, namespace=self.namespace)
+        return self.cluster.get(paths.CONFIG_MAPS, self.name + SUFFIX, namespace=self.namespace)
 
     def publish(self, offer: Offer) -> None:
         """See `SyncTarget`; the ConfigMap goes with the run's controllers, which own it."""
@@ -178,123 +168,31 @@ class ClusterRun:
             try:
                 self.cluster.create(paths.CONFIG_MAPS, body, namespace=self.namespace)
             except ExistsError as error:
-                raise _overtaken() from error
+                raise overtaken() from error
             return
         config_map = self._config_map()
-        if _published(text(config_map, "data", OFFER)).generation != offer.generation - 1:
-            raise _overtaken()
+        if published_in(text(config_map, "data", OFFER)).generation != offer.generation - 1:
+            raise overtaken()
         version = {"metadata": {"resourceVersion": text(config_map, "metadata", "resourceVersion")}}
         try:
             self.cluster.patch(
                 paths.CONFIG_MAPS,
-                self.name + _SUFFIX,
+                self.name + SUFFIX,
                 version | data,
                 namespace=self.namespace,
             )
         except ConflictError as error:
-            raise _overtaken() from error
+            raise overtaken() from error
 
     def _metadata(self) -> dict[str, Any]:
         controllers = [manifest for manifest in self.controllers if _takes_code(manifest)]
         labels = mapping(controllers[0], "metadata", "labels")
         kept = (names.APP_INSTANCE, names.APP_PART_OF, names.APP_MANAGED_BY, names.WORKLOAD)
         return {
-            "name": self.name + _SUFFIX,
+            "name": self.name + SUFFIX,
             "labels": {key: labels[key] for key in kept if key in labels},
             "ownerReferences": [transport.owner(manifest) for manifest in controllers],
         }
-
-
-# --- on this machine ------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class LocalPod:
-    """A pod of this machine."""
-
-    name: str
-    folder: Path
-
-    def call(self, words: tuple[str, ...], data: bytes, seconds: float) -> bytes:
-        """See `SyncPod`."""
-        code = self.folder / "volumes/workspace-code"
-        mounts = self.folder / "mounts" / _TRAINER
-        env = {
-            "ALLRANKS_WORKSPACE_STATE": str(code),
-            "ALLRANKS_WORKSPACE_FOLDER": str(code / "code"),
-            "ALLRANKS_WORKSPACE_SYNC": str(mounts / _VOLUME),
-        }
-        program = mounts / "entry/sync.py"
-        if not program.exists():
-            raise NotFoundError(f"pod {self.name} has ended")
-        command = [sys.executable, "-I", "-S", "-B", "-X", "utf8", str(program), *words]
-        try:
-            result = subprocess.run(  # noqa: S603 - our own program, in the folder of the run
-                command, input=data, capture_output=True, check=False, env=env, timeout=seconds
-            )
-        except subprocess.TimeoutExpired as error:
-            raise RunError(f"pod {self.name} has not answered within {seconds:.0f} s") from error
-        answer, _, rest = result.stdout.partition(END.encode())
-        if not rest:
-            if not self.folder.exists():
-                raise NotFoundError(f"pod {self.name} has ended")
-            lines = result.stderr.decode(errors="replace").strip().splitlines()
-            raise RunError(f"pod {self.name} cannot take code: {(lines or ['no answer'])[-1]}")
-        return answer
-
-
-@dataclass(frozen=True, slots=True)
-class LocalRun:
-    """A run of this machine."""
-
-    name: str
-    namespace: str
-    digest: str
-
-    @classmethod
-    def find(cls, name: str, namespace: str) -> LocalRun:
-        """The run of a name.
-
-        Raises:
-            NotFoundError: there is none.
-            InputError: it takes no newer code.
-        """
-        objects = local_runs.manifests(name, namespace)
-        return cls(name, namespace, check_takes_code(name, objects))
-
-    @property
-    def _folder(self) -> store.RunFolder:
-        return store.run_folder(self.name, self.namespace)
-
-    def pods(self) -> dict[str, LocalPod]:
-        """See `SyncTarget`."""
-        status = local_runs.status(self.name, self.namespace)
-        running = [pod.name for pod in status.pods if pod.phase == PodPhase.RUNNING]
-        pods = {}
-        for name in running:
-            with suppress(FileNotFoundError):  # it has ended since
-                for attempt in (self._folder.pods / name).iterdir():
-                    pods[attempt.name] = LocalPod(name, attempt)
-        return pods
-
-    @property
-    def _config_map(self) -> Path:
-        return self._folder.config_maps / (self.name + _SUFFIX)
-
-    def published(self) -> Published:
-        """See `SyncTarget`."""
-        try:
-            return _published((self._config_map / OFFER).read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            return Published(0, self.digest)
-
-    def publish(self, offer: Offer) -> None:
-        """See `SyncTarget`; the archive comes first, because a pod reads the offer first."""
-        if self.published().generation != offer.generation - 1:
-            raise _overtaken()
-        self._config_map.mkdir(parents=True, exist_ok=True)
-        atomic.write(self._config_map / ARCHIVE, offer.archive.data)
-        atomic.write(self._config_map / OFFER, offer.text())
 
 
 def synced(cluster: KubeClient | None, namespace: str, name: str) -> Offer | None:
@@ -311,16 +209,18 @@ def synced(cluster: KubeClient | None, namespace: str, name: str) -> Offer | Non
     """
     try:
         if cluster is None:
-            folder = store.run_folder(name, namespace).config_maps / (name + _SUFFIX)
+            from allranks.local.state import store
+
+            folder = store.run_folder(name, namespace).config_maps / (name + SUFFIX)
             offer, data = (folder / OFFER).read_text("utf-8"), (folder / ARCHIVE).read_bytes()
         else:
-            config_map = cluster.get(paths.CONFIG_MAPS, name + _SUFFIX, namespace=namespace)
+            config_map = cluster.get(paths.CONFIG_MAPS, name + SUFFIX, namespace=namespace)
             offer = text(config_map, "data", OFFER)
             data = base64.b64decode(text(config_map, "binaryData", ARCHIVE))
     except (NotFoundError, FileNotFoundError):
         return None
-    published, fields = _published(offer), json.loads(offer)
-    archive = Archive(data, fields.get("compression", ""), fields.get("archiveDigest", ""))
+    published, fields = published_in(offer), json.loads(offer)
+    archive = Archive(data, fields.get("compression", ""), published.archive_digest)
     if f"sha256:{hashlib.sha256(data).hexdigest()}" != archive.digest:
         raise RunError(
             f"what was synced last into {name!r} is broken: it has not the digest {archive.digest}",
@@ -329,18 +229,25 @@ def synced(cluster: KubeClient | None, namespace: str, name: str) -> Offer | Non
     return Offer(published.generation, published.digest, archive)
 
 
-def _published(offer: str) -> Published:
+def published_in(offer: str) -> Published:
+    """What an offer says that the pods are to have.
+
+    Raises:
+        RunError: it is none.
+    """
     try:
         fields = json.loads(offer)
-        return Published(int(fields["generation"]), str(fields["digest"]))
+        digests = str(fields["digest"]), str(fields["archiveDigest"])
+        return Published(int(fields["generation"]), *digests)
     except (ValueError, KeyError, TypeError) as error:
         raise RunError(
             f"what was synced before is no offer: {offer[:100]!r}",
-            hint=f"delete the ConfigMap NAME{_SUFFIX}, and sync again",
+            hint=f"delete the ConfigMap NAME{SUFFIX}, and sync again",
         ) from error
 
 
-def _overtaken() -> RunError:
+def overtaken() -> RunError:
+    """The error of a sync that another one was faster than."""
     return RunError(
         "another sync of this run came first; nothing was changed by this one",
         hint="sync again: it brings what the folder has now",

@@ -10,15 +10,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-# Editors and formatters write several times; what comes within this time is one change.
-_DEBOUNCE_MILLISECONDS = 300
+# Editors and formatters write several times: a change has ended when nothing more has come for one
+# step, or after the longest time.
+_STEP_MILLISECONDS, _DEBOUNCE_MILLISECONDS = 100, 500
+_START_MILLISECONDS = 500  # until the first word that the folder is watched
 
 
 def changes(folder: Path) -> Iterator[None]:
-    """Yield after each change below a folder that may matter to a snapshot.
+    """Yield once a folder is watched, and after each change below it that may matter to a snapshot.
 
-    What no snapshot ever has (`.git`, caches) is not looked at; whether the rest has changed its
-    digest is for whoever takes the snapshot to see.
+    The first is for what has changed before. What no snapshot ever has (`.git`, caches) is not
+    looked at; whether the rest has changed what goes is for whoever takes the snapshot to see.
 
     Raises:
         MissingToolError: watchfiles is not installed.
@@ -30,7 +32,15 @@ def changes(folder: Path) -> Iterator[None]:
             "--watch needs watchfiles, which is not installed",
             hint="pip install 'allranks[watch]'",
         ) from error
-    for _ in watchfiles.watch(
-        folder, debounce=_DEBOUNCE_MILLISECONDS, step=50, raise_interrupt=True
+    is_first = True
+    for changed in watchfiles.watch(
+        folder,
+        step=_STEP_MILLISECONDS,
+        debounce=_DEBOUNCE_MILLISECONDS,
+        rust_timeout=_START_MILLISECONDS,
+        yield_on_timeout=True,
+        raise_interrupt=True,
     ):
-        yield
+        if changed or is_first:
+            yield
+        is_first = False

@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from allranks.errors import InputError
+from allranks.workspace.sync import Published
+from allranks.workspace.sync_targets import check_takes_code
 from allranks.yamlio.load import load_all
 from tests import workspaces
 
@@ -64,3 +67,48 @@ def test_pods_with_a_workspace_can_take_newer_code(
 def test_other_pods_take_none(helm: Any, torchrun: Path, values: dict[str, Any]) -> None:
     """Without a workspace there is nothing to renew; a static rendezvous keeps no codes apart."""
     assert ([], [], []) == _taken(_pod(helm, torchrun, **values))
+
+
+@pytest.mark.parametrize("controller", ["Job", "StatefulSet"])
+def test_a_run_says_which_code_it_was_started_with(
+    helm4: Any, torchrun: Path, controller: str
+) -> None:
+    """A sync compares what it would bring with both digests: of the folder, and of the archive."""
+    values = {**_JOB, **_SENT.values(), "torchrun": {"controller": controller}}
+    objects = load_all(helm4.render(torchrun, values=values, name="big"))
+    code = Published(0, _SENT.values()["workspace"]["snapshot"]["digest"], _SENT.digest)
+    assert code == check_takes_code("big", [manifest for manifest in objects if manifest])
+
+
+@pytest.mark.parametrize(
+    ("chart", "values", "reason"),
+    [
+        ("torchrun", {}, "was started without a workspace: its code is in its image"),
+        (
+            "torchrun",
+            {**_SENT.values(), "torchrun": {"rdzvBackend": "static"}},
+            "takes no newer code: a static rendezvous cannot keep nodes with different code apart",
+        ),
+        (
+            "mpi",
+            _SENT.values(),
+            "takes no newer code: only torchrun runs take code while they run, and this is mpi",
+        ),
+        (
+            "elastic",
+            {**_SENT.values(), "elastic": {"roles": {"worker": {"replicas": 2}}}},
+            "takes no newer code: only torchrun runs take code while they run, and this is elastic",
+        ),
+    ],
+    ids=["image", "static", "mpi", "elastic"],
+)
+def test_a_run_that_takes_none_is_refused_with_what_does_it(
+    helm4: Any, repo: Path, chart: str, values: dict[str, Any], reason: str
+) -> None:
+    """The refusal says why, and names the command that runs the folder in its place."""
+    job = {key: value for key, value in _JOB.items() if chart != "elastic" or key != "nodes"}
+    text = helm4.render(repo / "charts" / chart, values={**job, **values}, name="big")
+    with pytest.raises(InputError) as error:
+        check_takes_code("big", [manifest for manifest in load_all(text) if manifest])
+    assert f"run 'big' {reason}" == error.value.problem.message
+    assert error.value.problem.hint.startswith("`allranks submit big --replace` removes it, and ")

@@ -42,7 +42,21 @@ def serve() -> None:
 
     gc.freeze()
     gc.enable()
-    waiting = [_fork() for _ in range(int(os.environ.get("PET_NPROC_PER_NODE") or 1))]
+    waiting: list[tuple[int, socket.socket]] = []
+    is_due = True
+
+    def fork() -> None:
+        nonlocal is_due
+        if is_due:
+            is_due = False
+            count = int(os.environ.get("PET_NPROC_PER_NODE") or 1)
+            waiting.extend(_fork() for _ in range(count))
+
+    if os.environ.get("ALLRANKS_WORKSPACE_SYNC"):
+        # It forks a process for each generation of the code, whose children the ranks will be.
+        os.register_at_fork(after_in_child=fork)
+    else:
+        fork()
     popen = SubprocessHandler._popen
 
     def take(handler: Any, args: tuple[str, ...], env: dict[str, str]) -> Any:

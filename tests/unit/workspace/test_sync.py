@@ -173,9 +173,9 @@ class _FakeRun:
 
     def published(self) -> Published:
         """See `SyncTarget`."""
-        return (
-            Published(self.offer.generation, self.offer.digest) if self.offer else Published(0, "")
-        )
+        if self.offer is None:
+            return Published(0, "", "")
+        return Published(self.offer.generation, self.offer.digest, self.offer.archive.digest)
 
     def publish(self, offer: Offer) -> None:
         """See `SyncTarget`."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from allranks.cli.console import Console
     from allranks.cli.target import Target
-    from allranks.workspace.sync import SyncTarget
+    from allranks.workspace.sync import Published, SyncTarget
 
 _SECONDS = 120.0
 
@@ -67,13 +67,15 @@ def sync_command(
       allranks sync train-3f2a
       allranks sync train-3f2a --watch
     """
-    from allranks.workspace.sync_targets import ClusterRun, LocalRun
-
     cluster_target = target.cluster_target(console)
     run: SyncTarget
     if cluster_target is None:
+        from allranks.workspace.local_sync import LocalRun
+
         run = LocalRun.find(name, target.local_namespace)
     else:
+        from allranks.workspace.sync_targets import ClusterRun
+
         run = ClusterRun.find(cluster_target.cluster, cluster_target.namespace, name)
     code = _Code(Path(workspace), include, timeout)
     _sync(console, run, code, output)
@@ -90,8 +92,10 @@ class _Code:
     seconds: float
 
 
-def _sync(console: Console, run: SyncTarget, code: _Code, output: str) -> None:
-    """Bring what a folder has now; nothing where the pods have it."""
+def _sync(
+    console: Console, run: SyncTarget, code: _Code, output: str, *, is_watching: bool = False
+) -> None:
+    """Bring what a folder has now; nothing where the pods have it, silently while watched."""
     from allranks.humanize import plural
     from allranks.workspace import archive as archives
     from allranks.workspace import snapshot as snapshots
@@ -100,14 +104,11 @@ def _sync(console: Console, run: SyncTarget, code: _Code, output: str) -> None:
     began = time.monotonic()
     snapshot = snapshots.take(code.folder, include=code.include)
     published = run.published()
-    fields: dict[str, object] = {"digest": snapshot.digest, "generation": published.generation}
-    if snapshot.digest == published.digest:
-        if output == "json":
-            console.json({**fields, "pods": 0, "changed": False})
-        else:
-            console.text("nothing has changed: the pods have this code")
+    archive = None if snapshot.digest == published.digest else archives.pack(snapshot)
+    if archive is None or published.delivers(archive):
+        if not is_watching:
+            _unchanged(console, published, output)
         return
-    archive = archives.pack(snapshot)
     sync.check_size(archive)
     offer = sync.Offer(published.generation + 1, snapshot.digest, archive)
     with console.progress(lambda _: state[-1]):
@@ -115,13 +116,25 @@ def _sync(console: Console, run: SyncTarget, code: _Code, output: str) -> None:
         count = sync.deliver(run, offer, seconds=code.seconds, say=state.append)
     took = time.monotonic() - began
     if output == "json":
-        fields["generation"] = offer.generation
-        console.json({**fields, "pods": count, "changed": True, "seconds": round(took, 2)})
+        fields = _fields(snapshot.digest, offer.generation, count)
+        console.json({**fields, "changed": True, "seconds": round(took, 2)})
         return
     console.text(
         f"{snapshot.name}, {len(archive.data):,} bytes, in {plural(count, 'pod')} after "
         f"{took:.1f} s (generation {offer.generation})"
     )
+
+
+def _unchanged(console: Console, published: Published, output: str) -> None:
+    if output == "json":
+        fields = _fields(published.digest, published.generation, pods=0)
+        console.json({**fields, "changed": False})
+    else:
+        console.text("nothing has changed: the pods have this code")
+
+
+def _fields(digest: str, generation: int, pods: int) -> dict[str, object]:
+    return {"digest": digest, "generation": generation, "pods": pods}
 
 
 def _watch(console: Console, run: SyncTarget, code: _Code, output: str) -> None:
@@ -131,7 +144,7 @@ def _watch(console: Console, run: SyncTarget, code: _Code, output: str) -> None:
     console.note(f"watching {code.folder}; Ctrl-C ends this, and the run goes on")
     for _ in watching.changes(code.folder):
         try:
-            _sync(console, run, code, output)
+            _sync(console, run, code, output, is_watching=True)
         except AllranksError as error:
             if not run.pods():
                 raise
