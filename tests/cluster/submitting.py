@@ -1,4 +1,4 @@
-"""Submits that stop before a request of theirs until they are let go, amid a change of the world."""
+"""Submits that stop before a request of theirs until they are let go, as the world changes."""
 
 from __future__ import annotations
 

@@ -33,14 +33,13 @@ class CodeRecord:
         command: the words of the command; () where a script of the values is run.
         image: the image of the first role.
         digest: of the workspace; "" where the image has the code.
-        archive_digest: of the workspace, packed.
+        archive_digest: of what was sent; "" for none.
         commit: the commit that the workspace stood on; "" outside of git.
         branch: its branch.
         is_dirty: whether the workspace differed from the commit.
         via: how it was sent: configMap, image or pvc; "" for none.
         parts: where it is: the ConfigMaps, the image, or the claim.
         path: the folder of the claim; "" by another way.
-        archive_digest: of what was sent; "" for none.
         compression: how that is compressed: gzip or xz; "" for none.
         queue: the team's queue; "" for none.
         queue_revision: which revision of it the job was made with.
@@ -57,7 +56,6 @@ class CodeRecord:
     via: str = ""
     parts: tuple[str, ...] = ()
     path: str = ""
-    archive_digest: str = ""
     compression: str = ""
     queue: str = ""
     queue_revision: str = ""
@@ -83,14 +81,15 @@ def of_objects(objects: Iterable[Manifest]) -> CodeRecord:
         command=next((words for pod in pods if (words := _command(pod))), ()),
         image=next((image for pod in pods if (image := _image(pod))), ""),
         digest=annotations.get(names.WORKSPACE_DIGEST, ""),
-        archive_digest=next((digest for pod in pods if (digest := _variable(pod, _ARCHIVE_DIGEST))), ""),
+        archive_digest=next(
+            (digest for pod in pods if (digest := _variable(pod, _ARCHIVE_DIGEST))), ""
+        ),
         commit=annotations.get(names.WORKSPACE_COMMIT, ""),
         branch=annotations.get(names.WORKSPACE_BRANCH, ""),
         is_dirty=annotations.get(names.WORKSPACE_DIRTY) == "true",
         via=via,
         parts=parts,
         path=_path(holder),
-        archive_digest=_variable(holder, _ARCHIVE_DIGEST),
         compression=_variable(holder, "ALLRANKS_WORKSPACE_COMPRESSION"),
         queue=str(labels.get(names.QUEUE) or ""),
         queue_revision=annotations.get(names.QUEUE_REVISION, ""),
