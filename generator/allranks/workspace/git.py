@@ -1,8 +1,9 @@
 """What git knows of a folder: what is tracked, what is ignored by which rule, the commit.
 
 Git itself is asked, because its rules are its own: the files of each folder, `.git/info/exclude`,
-the user's excludes, what is tracked all the same. It is only read from: no lock is taken and no
-index is written, and nothing that a repository's configuration names is run to show a difference.
+the user's excludes, what is tracked all the same. It is only read from: no lock is taken, no index
+is written (`git diff` has a copy of it), and nothing that a repository's configuration names is run
+to show a difference.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 import select
 import shutil
 import subprocess
+import tempfile
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,6 +43,15 @@ def work_tree(folder: Path) -> Path | None:
 def is_top(folder: Path) -> bool:
     """Whether a folder is the top of a work tree; `.git` is a file in submodules and worktrees."""
     return os.path.lexists(folder / GIT_FOLDER)
+
+
+def _git_folder(top: Path) -> Path:
+    """The folder of git's own of a work tree; raises OSError where `.git` names none."""
+    entry = top / GIT_FOLDER
+    if entry.is_dir():
+        return entry
+    # A submodule or a linked work tree: https://git-scm.com/docs/gitrepository-layout
+    return top / entry.read_text(encoding="utf-8", errors="surrogateescape")[8:].strip()
 
 
 def _environment() -> dict[str, str]:
@@ -100,6 +111,7 @@ class Repository:
     submodules: frozenset[str] = frozenset()
     _program: str = ""
     _processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    _copy: tempfile.TemporaryDirectory[str] | None = None
 
     def __enter__(self) -> Self:
         """Nothing: it is open already."""
@@ -124,6 +136,9 @@ class Repository:
                         stream.close()
             process.wait()
         self._processes.clear()
+        if self._copy is not None:
+            self._copy.cleanup()
+            self._copy = None
 
     def start(self) -> bool:
         """Ask what is tracked, and begin to ask for the commit.
@@ -137,7 +152,7 @@ class Repository:
         """
         self._spawn("tracked", "ls-files", "-z", "--stage")
         self._spawn("head", "rev-parse", "HEAD", "--abbrev-ref", "HEAD")
-        self._spawn("changed", "diff", *_DIFF, "--name-only", "-z", "HEAD", "--", ".")
+        self._spawn_diff("changed", "--name-only", "-z", "HEAD", "--", ".")
         output = self._output("tracked")
         if output is None:
             self.close()
@@ -213,16 +228,32 @@ class Repository:
             ToolError: git gives no answer.
         """
         listed = "".join(f":(literal){path}\0" for path in paths)
-        self._spawn(
-            *("diff", "diff", *_DIFF, "HEAD", "--", *listed.split("\0")[:-1]),
-        )
+        self._spawn_diff("diff", "HEAD", "--", *listed.split("\0")[:-1])
         return (self._output("diff") or b"").decode(errors="replace")
 
-    def _spawn(self, name: str, *arguments: str, stdin: int = subprocess.DEVNULL) -> _Process:
+    def _spawn_diff(self, name: str, *arguments: str) -> None:
+        """Run `git diff` on a copy of the index, which it writes where a file was only touched.
+
+        No option keeps it from that, and one that was killed meanwhile would leave a lock behind.
+        """
+        if self._copy is None:
+            self._copy = tempfile.TemporaryDirectory(prefix="allranks-")
+            # With its time, by which git knows what may have changed since. A new one has none.
+            with suppress(OSError):
+                shutil.copy2(_git_folder(self.top) / "index", Path(self._copy.name, "index"))
+        self._spawn(name, "diff", *_DIFF, *arguments, index=Path(self._copy.name, "index"))
+
+    def _spawn(
+        self,
+        name: str,
+        *arguments: str,
+        stdin: int = subprocess.DEVNULL,
+        index: Path | None = None,
+    ) -> _Process:
         process = subprocess.Popen(  # noqa: S603 - git, by its full path, and paths after `--`
             [self._program, *_COMMAND, *arguments],
             cwd=self.folder,
-            env=_environment(),
+            env=_environment() | ({} if index is None else {"GIT_INDEX_FILE": str(index)}),
             stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
