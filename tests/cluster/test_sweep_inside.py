@@ -159,7 +159,8 @@ def test_a_runner_that_is_killed_is_followed_by_another(
     code = ("--workspace", str(_code(tmp_path)))
     assert "the sweep s goes on in the cluster" in person.begin(values, over, *code)
     (part,) = _parts(person)
-    assert ["s"] == [owner["name"] for owner in part["metadata"]["ownerReferences"]]
+    (owner,) = part["metadata"]["ownerReferences"]
+    assert ("Secret", "s-journal") == (owner["kind"], owner["name"])
     assert "Running" == json.loads(person("status", "s", "-o", "json"))["phase"]
     first, kept = person.pod("pod-1"), person.kept
     until(lambda: len(read_state(kept).trials) >= 3, "three trials")

@@ -101,7 +101,7 @@ class ClusterCode:
         Args:
             cluster: where the trials run.
             namespace: their namespace.
-            is_inside: a pod runs the sweep: its Job owns the code for as long as the sweep is
+            is_inside: a pod runs the sweep: its journal owns the code for as long as the sweep is
                 there, and its account may not look at ConfigMaps.
         """
         self._is_inside = is_inside

@@ -118,7 +118,7 @@ def test_each_trial_of_a_cluster_finds_its_code() -> None:
 
 
 def test_a_runner_inside_the_cluster_asks_for_nothing() -> None:
-    """Its Job owns the code; its account may not look at it."""
+    """Its journal owns the code; its account may not look at it."""
     cluster: Any = FakeCluster()
     code = workspace.ClusterCode(cluster, "lab", is_inside=True)
     code.send(VALUES)

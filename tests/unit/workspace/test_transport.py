@@ -21,6 +21,7 @@ from allranks.errors import (
     RejectedError,
     RunError,
 )
+from allranks.sweep.storage.secrets import Address, SecretsBackend
 from allranks.workspace import transport
 
 if TYPE_CHECKING:
@@ -383,6 +384,22 @@ def test_with_a_deleted_run_goes_what_no_other_uses(there: FakeNamespace) -> Non
     foreign["metadata"]["ownerReferences"] = [{"kind": "Workflow", "name": "w", "uid": "w"}]
     there.add(foreign, _OLD)
     assert () == transport.collect(there, "lab", digest=DIGEST, now=NOW)
+
+
+def test_the_journal_of_a_sweep_keeps_its_code(there: FakeNamespace) -> None:
+    """Inside the cluster nothing else stays as long as the sweep: trials and Jobs come and go."""
+    head = {"name": "s-journal", "uid": "uid-journal"}
+    there.add({"apiVersion": "v1", "kind": "Secret", "metadata": head, "data": {"head": "x"}})
+    there.add(part(0), _OLD)
+    store = SecretsBackend(Address("s", "lab"), "s")
+    store.__dict__["cluster"] = there
+    transport.own(there, [part(0)], "lab", [store.head()])
+    (owner,) = there.objects[paths.CONFIG_MAPS, NAMES[0]]["metadata"]["ownerReferences"]
+    assert ("v1", "Secret", "s-journal", "uid-journal") == tuple(
+        owner[key] for key in ("apiVersion", "kind", "name", "uid")
+    )
+    for digest in ("", DIGEST):  # a submit of anybody, and the end of a run of the same code
+        assert () == transport.collect(there, "lab", digest=digest, now=NOW)
 
 
 def test_a_part_that_changes_while_it_is_judged_stays(there: FakeNamespace) -> None:

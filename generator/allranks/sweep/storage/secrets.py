@@ -149,6 +149,16 @@ class SecretsBackend(Backend):
             return False
         return True
 
+    def head(self) -> Manifest:
+        """The Secret with its head, without its data: what stays with the sweep has it as owner.
+
+        Raises:
+            NotFoundError: there is no such sweep.
+            AllranksError: the cluster does not answer, or forbids it.
+        """
+        metadata = self._get(paths.SECRETS)["metadata"]
+        return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
+
     def read_from(self, position: int) -> Generator[tuple[bytes, int]]:
         """Yield the lines of its Secrets; a position is a number of lines."""
         reading = self._reading

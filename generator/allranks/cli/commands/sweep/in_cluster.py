@@ -151,11 +151,8 @@ def run(
     in_cluster_sweep.install(store.cluster, home, {**chart_values, "sweep": sweep})
     catalog.register(store, place.as_dict_inside(), prepared.owner)
     if workspace is not None:
-        from allranks.workspace import transport
-
-        # It stays as long as the sweep does, whatever becomes of single trials.
-        runner = transport.of_release(store.cluster, home.name, home.namespace)
-        workspace.transport.own(store.cluster, home.namespace, runner)
+        # It stays as long as the sweep does, whatever becomes of trials and of the runner's Jobs.
+        workspace.transport.own(store.cluster, home.namespace, [store.head()])
     if flags["detach"]:
         return _show_detached(console, store, output)
     return follow(console, store, output)
