@@ -1,4 +1,4 @@
-"""Submits that stop before a request of theirs until they are let go, amid a change of the world."""
+"""Submits that wait before a request of theirs until they are let go, amid a fault of the world."""
 
 from __future__ import annotations
 
