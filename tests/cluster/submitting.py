@@ -1,4 +1,8 @@
+<<<<<<< HEAD
 """Submits that stop before a request of theirs until they are let go, as the world changes."""
+=======
+"""Submits that wait before a request of theirs until they are let go, amid a fault of the world."""
+>>>>>>> queue
 
 from __future__ import annotations
 

@@ -175,7 +175,8 @@ def test_a_right_that_is_missing_is_named_and_nothing_is_half_done(member: Membe
                 code, output = member.command(command)
                 about = f"{command} without {right.words}: {output}"
                 assert code == 1, about
-                assert right.words in output, about
+                refusal = f'cannot {right.verb} resource "{right.resource}"'
+                assert right.words in output or refusal in output, about
                 assert space in output, about
                 assert "ask for a Role" in output, about
                 assert [] == member.program.left("other"), about

@@ -96,16 +96,21 @@ def _granted_permissions(manifests: Iterable[Manifest]) -> Iterator[Need]:
                 yield from (Need(verb, f"{root}/{resource}", True) for verb in rule["verbs"])
 
 
-def missing(rules: Rules, permissions: Iterable[Need]) -> tuple[Need, ...]:
+def missing(
+    rules: Rules, permissions: Iterable[Need], *, are_there: bool = False
+) -> tuple[Need, ...]:
     """The permissions that no rule grants.
 
     Args:
         rules: all that the user may do in the namespace.
         permissions: what is needed there.
+        are_there: the objects are there already, so that a rule for objects by name may be theirs.
     """
 
     def held(permission: Need) -> bool:
-        return any(_gives(rule, permission) for rule in rules)
+        return any(
+            _gives(rule, permission) for rule in rules if are_there or not rule.get("resourceNames")
+        )
 
     may_grant = held(_TO_GRANT_ANY)
     return tuple(
@@ -135,9 +140,6 @@ def refusal(
 
 
 def _gives(rule: dict[str, list[str]], permission: Need) -> bool:
-    # A rule for objects by name gives nothing for those that are not there yet.
-    if rule.get("resourceNames"):
-        return False
     pairs = (
         ("verbs", permission.verb),
         ("apiGroups", paths.group(permission.resource_path)),

@@ -163,7 +163,9 @@ def deliver(target: SyncTarget, offer: Offer, *, seconds: float, say: Callable[[
     try:
         if problems:
             raise RunError(
-                f"nothing was changed: {_shown(problems)}", hint="mend it, and sync again"
+                f"nothing was changed: {_shown(problems)}",
+                hint="mend it, and sync again; where it is a right that is missing, ask for a Role "
+                "with get and create on pods/exec",
             )
         target.publish(offer)
     except AllranksError:

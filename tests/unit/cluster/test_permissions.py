@@ -46,6 +46,18 @@ def test_a_rule_gives_what_it_names(granted_rule: dict[str, list[str]], *, missi
     assert missing == bool(permissions.missing([granted_rule], [NEED]))
 
 
+def test_what_is_deleted_is_there_already() -> None:
+    """Helm's record and each kind; a right by name may be that of this object."""
+    needs = permissions.to_delete([JOB, JOB])
+    assert {Need("delete", paths.JOBS), Need("update", paths.SECRETS)} <= set(needs)
+    assert len(needs) == len(set(needs))
+    by_name = [rule("*", "*", "*", "demo")]
+    assert () == permissions.missing(by_name, needs, are_there=True)
+    assert needs == permissions.missing(by_name, needs)
+    error = permissions.refusal("context c", "lab", needs[-1:], done="nothing was deleted")
+    assert "delete jobs.batch in namespace lab; nothing was deleted" in str(error)
+
+
 def test_what_a_run_needs_is_what_it_is_made_of() -> None:
     """Helm's record, each kind that is applied, and what following lists and watches."""
     needs = permissions.to_run([JOB], follow=True)

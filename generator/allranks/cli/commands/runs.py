@@ -373,9 +373,7 @@ def _check_rights(
         if f"{manifest.get('kind')}/{text(manifest, 'metadata', 'name')}" not in unserved
         and text(manifest, "metadata", "annotations", names.HELM_RESOURCE_POLICY) != "keep"
     ]
-    # What is granted by name may be enough: that the server judges.
-    rules = [{**rule, "resourceNames": []} for rule in rules]
-    missing_rights = permissions.missing(rules, permissions.to_delete(deleted))
+    missing_rights = permissions.missing(rules, permissions.to_delete(deleted), are_there=True)
     if missing_rights:
         raise permissions.refusal(
             cluster.where, home.namespace, missing_rights, done="nothing was deleted"
