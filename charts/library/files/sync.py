@@ -195,8 +195,9 @@ class Workspace:
     def install(self, offer):
         """Put the code of a staged offer in place of what is there.
 
-        What the program has written beside it stays, but for compiled Python. The marker of the
-        digest is taken away first: whoever starts after a fall in between unpacks all anew.
+        What the program has written beside it stays, and so does a file that is the same. The
+        marker of the digest is taken away first: whoever starts after a fall in between unpacks
+        all anew.
         """
         if self.marker.exists():
             self.marker.unlink()
