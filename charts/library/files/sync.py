@@ -195,8 +195,9 @@ class Workspace:
     def install(self, offer):
         """Put the code of a staged offer in place of what is there.
 
-        What the program has written beside it stays, but for compiled Python. The marker of the
-        digest is taken away first: whoever starts after a fall in between unpacks all anew.
+        What the program has written beside it stays, and so does a file that is the same. The
+        marker of the digest is taken away first: whoever starts after a fall in between unpacks
+        all anew.
         """
         if self.marker.exists():
             self.marker.unlink()
@@ -384,9 +385,11 @@ def may_fork(code):
             return False
     except OSError:
         return False
-    files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
+    files = [getattr(module, "__file__", None) or "" for module in list(sys.modules.values())]
     inside = os.path.realpath(str(code)) + "/"
-    return not any(file and os.path.realpath(file).startswith(inside) for file in files)
+    # A path that is not absolute is none: torch.ops, which is no module, says "_ops.py".
+    paths = [os.path.realpath(file) for file in files if file.startswith("/")]
+    return not any(path.startswith(inside) for path in paths)
 
 
 def has_data(descriptor):

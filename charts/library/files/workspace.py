@@ -209,6 +209,9 @@ def check_links(links, staging):
 def move(source, target, shown):
     """Move what is in a folder into another, which may have some of it already.
 
+    A file that is the same there stays, with its time, so that what Python has compiled of it
+    holds; that of another one goes, because the new file may have the old one's size and second.
+
     Args:
         source: the folder, which is empty afterwards.
         target: the other one, in the same file system.
@@ -229,6 +232,10 @@ def move(source, target, shown):
             move(old, new, seen)
             old.rmdir()
             continue
+        if is_same(old, new):
+            old.unlink()
+            continue
+        remove_compiled(new)
         try:
             old.replace(new)
         except OSError as error:
@@ -248,6 +255,25 @@ def is_hidden(path, seen):
         return False
     ours, theirs = path.lstat(), seen.lstat()
     return (ours.st_dev, ours.st_ino) != (theirs.st_dev, theirs.st_ino)
+
+
+def is_same(path, other):
+    """Whether two paths are files with the same mode and content."""
+    try:
+        ours, theirs = path.lstat(), other.lstat()
+        if (ours.st_mode, ours.st_size) != (theirs.st_mode, theirs.st_size):
+            return False
+        if not stat.S_ISREG(ours.st_mode):
+            return False
+        with path.open("rb") as stream, other.open("rb") as others:
+            while True:
+                data = stream.read(CHUNK)
+                if data != others.read(CHUNK):
+                    return False
+                if not data:
+                    return True
+    except OSError:
+        return False  # one is not there, or cannot be read
 
 
 def is_folder(path):
@@ -280,8 +306,6 @@ def write_entries(state, paths):
 def remove_entries(state, code, paths):
     """Remove what was sent before and is not sent again; nothing where nothing was.
 
-    Compiled Python goes with its source: the new one may have the old one's size and second.
-
     Args:
         state: the folder that keeps what was sent.
         code: where it is.
@@ -291,31 +315,30 @@ def remove_entries(state, code, paths):
         text = Path(state, "entries").read_bytes().decode("utf-8", "surrogateescape")
     except OSError:
         return
-    kept, compiled = set(paths), {}
-    for entry in sorted(filter(None, text.split("\0")), reverse=True):  # contents before folders
+    gone = set(filter(None, text.split("\0"))).difference(paths)
+    for entry in sorted(gone, reverse=True):  # contents before folders
         target = Path(code, entry)
-        if entry.endswith(".py"):
-            remove_compiled(target, compiled)
         try:
-            if entry not in kept and entry.endswith("/"):
+            if entry.endswith("/"):
                 target.rmdir()
-            elif entry not in kept:
+            else:
+                remove_compiled(target)
                 target.unlink()
         except OSError:
             continue  # gone, or the program keeps something there
 
 
-def remove_compiled(source, compiled):
-    """Remove what Python has compiled of a file; `compiled` keeps what each folder has."""
+def remove_compiled(source):
+    """Remove what Python has compiled of a file."""
     cache = source.parent / "__pycache__"
+    if source.suffix != ".py" or not cache.is_dir():
+        return
     try:
-        if cache not in compiled:
-            compiled[cache] = [path.name for path in cache.iterdir()]
-        for name in compiled[cache]:
-            if name.startswith(source.stem + "."):
-                (cache / name).unlink()
+        for compiled in list(cache.iterdir()):
+            if compiled.name.startswith(source.stem + "."):
+                compiled.unlink()
     except OSError:
-        compiled.setdefault(cache, [])
+        return
 
 
 def unpack(env):

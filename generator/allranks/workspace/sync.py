@@ -160,6 +160,9 @@ def deliver(target: SyncTarget, offer: Offer, *, seconds: float, say: Callable[[
         raise InputError("no pod of the run is running", hint="a sync is for a run that goes on")
     say(f"sending to {plural(len(pods), 'pod')}")
     problems = _all(pods, lambda pod: _receive(pod, offer))
+    if problems:
+        living = target.pods()  # one that ended meanwhile is no problem; its successor comes later
+        problems = {uid: problem for uid, problem in problems.items() if uid in living}
     try:
         if problems:
             raise RunError(

@@ -21,6 +21,7 @@ import json
 import os
 import runpy
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -127,6 +128,9 @@ def _rank(order: socket.socket) -> int:
         is_buffered = False
         words.pop(0)
     os.setsid()
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)  # not the launcher's own, as for a new program
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
     os.environ.clear()
     os.environ.update(env)
     for name, number, file in zip(("stdout", "stderr"), (1, 2), files, strict=True):

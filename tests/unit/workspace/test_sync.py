@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import io
 import json
+import os
 import shutil
 import sys
 import tempfile
@@ -47,7 +48,10 @@ def program() -> Iterator[Any]:
 
 
 def _archive(number: int) -> Archive:
-    data = workspaces.pack({"number.txt": str(number), f"only-{number}.txt": "", "sub/x": "x"})
+    files = {"number.txt": str(number), f"only-{number}.txt": "", "sub/x": "x"}
+    # The same size, and maybe the same second: Python would take what it has compiled before.
+    modules = {"sub/same.py": "x = 0\n", "sub/other.py": f"x = {number}\n"}
+    data = workspaces.pack({**files, **modules})
     return Archive(data, "gzip", workspaces.sha256(data))
 
 
@@ -214,6 +218,22 @@ def test_all_pods_get_the_newer_code_and_lose_the_older(fake_run: _FakeRun) -> N
     assert ["2"] * 3 == [pod.number for pod in fake_run.alive.values()]
     code = fake_run.root / "1/state/code"
     assert {"number.txt", "only-2.txt", "own.txt", "sub"} == {path.name for path in code.iterdir()}
+
+
+def test_what_is_compiled_of_a_file_goes_with_it(fake_run: _FakeRun) -> None:
+    """A file that is the same keeps its time and what is compiled of it; that of others goes."""
+    _deliver(fake_run, _offer(1))
+    code = fake_run.root / "1/state/code/sub"
+    (code / "__pycache__").mkdir()
+    for name in ("same", "other", "own"):
+        (code / f"__pycache__/{name}.cpython-311.pyc").write_text("")
+    os.utime(code / "same.py", (1, 1))
+
+    _deliver(fake_run, _offer(2))
+
+    left = {path.name.partition(".")[0] for path in (code / "__pycache__").iterdir()}
+    assert ({"same", "own"}, 1) == (left, (code / "same.py").stat().st_mtime)
+    assert "x = 2\n" == (code / "other.py").read_text()
 
 
 def test_a_pod_without_room_keeps_all_as_they_are(fake_run: _FakeRun) -> None:
