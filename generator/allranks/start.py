@@ -8,7 +8,7 @@ Before this module is there, Python itself starts, for some hundredths of a seco
 answers a Ctrl-C then, with a traceback of `KeyboardInterrupt`. Nothing has been done by then. Of
 Ctrl-Cs spread evenly over the first 0.15 s of `allranks --version` (300 of each, two busy cores)
 109 met it where pip 23 had written the script, which imports `re` first, 38 with the script of
-pip 25 and uv, and 37 with one of our own that begins with the handler: what is left is Python
+pip 26 and uv, and 37 with one of our own that begins with the handler: what is left is Python
 itself. Such a script, whose first line pip writes, would not start in a folder with a blank either.
 
 Only whoever starts Python could keep the rest back: a `.pth` file, which all programs of that
