@@ -65,6 +65,16 @@ the pod's index is known; in mode auto the operator adds what it knows.
 {{- toJson $env -}}
 {{- end -}}
 
+{{/* Where a role's pods are. JSON list, printed item by item: `append` would copy it for each. */}}
+{{- define "elastic.plan.hosts" -}}
+[
+{{- range $index := until (int .count) -}}
+{{- if $index -}},{{- end -}}
+{{- printf "%s-%d.%s" $.name $index $.at | toJson -}}
+{{- end -}}
+]
+{{- end -}}
+
 {{/* All pods of the job, and what the framework wants to know: what files/roles.py reads. JSON;
      (dict "ctx" $ "layout" $layout). */}}
 {{- define "elastic.plan" -}}
@@ -74,11 +84,8 @@ the pod's index is known; in mode auto the operator adds what it knows.
 {{- $port := include "elastic.port" .ctx -}}
 {{- $hosts := dict -}}
 {{- range $role, $count := $counts -}}
-{{- $pods := list -}}
-{{- range $index := until (int $count) -}}
-{{- $pods = append $pods (printf "%s-%s-%d.%s.%s.svc:%s" $release $role $index $release $.ctx.Release.Namespace $port) -}}
-{{- end -}}
-{{- $_ := set $hosts $role $pods -}}
+{{- $pods := dict "count" $count "name" (printf "%s-%s" $release $role) "at" (printf "%s.%s.svc:%s" $release $.ctx.Release.Namespace $port) -}}
+{{- $_ := set $hosts $role (include "elastic.plan.hosts" $pods | fromJsonArray) -}}
 {{- end -}}
 {{- $optional := list -}}
 {{- range $role, $about := $recipe.roles -}}

@@ -37,6 +37,21 @@ has one pod template.
 {{- toJson $groups -}}
 {{- end -}}
 
+{{/* The names of all pods with ranks. JSON list, printed item by item: `append` would copy it for
+     each. (dict "ctx" $ "layout" $layout). */}}
+{{- define "mpi.pods" -}}
+{{- $between := "" -}}
+[
+{{- range $group := include "mpi.groups" . | fromJsonArray -}}
+{{- $controller := include "allranks.names.part" (dict "ctx" $.ctx "part" $group.part) -}}
+{{- range $index := until (int $group.most) -}}
+{{- $between -}}{{- printf "%s-%d" $controller $index | toJson -}}
+{{- $between = "," -}}
+{{- end -}}
+{{- end -}}
+]
+{{- end -}}
+
 {{/* The launcher's pod name. Takes the root context. */}}
 {{- define "mpi.launcher" -}}
 {{- include "allranks.names.part" (dict "ctx" . "part" "launcher") -}}-0
