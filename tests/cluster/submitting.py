@@ -1,8 +1,4 @@
-<<<<<<< HEAD
-"""Submits that stop before a request of theirs until they are let go, as the world changes."""
-=======
-"""Submits that wait before a request of theirs until they are let go, amid a fault of the world."""
->>>>>>> queue
+"""Submits that wait before a request of theirs until they are let go, amid a fault."""
 
 from __future__ import annotations
 
