@@ -163,10 +163,14 @@ def test_a_runner_that_is_killed_is_followed_by_another(
     assert ("Secret", "s-journal") == (owner["kind"], owner["name"])
     assert "Running" == json.loads(person("status", "s", "-o", "json"))["phase"]
     first, kept = person.pod("pod-1"), person.kept
-    until(lambda: len(read_state(kept).trials) >= 3, "three trials")
     mounted = f'"name": "{part["metadata"]["name"]}"'
-    jobs = [json.dumps(job["spec"]) for job in person.field.items("batch/v1/jobs")]
-    assert any(mounted in job for job in jobs)
+    until(
+        lambda: any(
+            mounted in json.dumps(job["spec"]) for job in person.field.items("batch/v1/jobs")
+        ),
+        "a trial with the code",
+    )
+    until(lambda: len(read_state(kept).trials) >= 3, "three trials")
     first.kill()
     first.communicate()
     _check_secrets(person, helm4)
