@@ -103,6 +103,7 @@ PLAIN: dict[str, dict[str, Any]] = {
         "parallel": 1,
         "parameters": {"p": {**CHOICES, "path": "runPolicy.backoffLimit"}},
     },
+    "a number that Helm rounds": {"parameters": {"p": {"values": [1e308, 1], "arg": "--p"}}},
     "a board without its volume": {"tensorboard": {"enabled": True}, "parameters": LR},
 }
 

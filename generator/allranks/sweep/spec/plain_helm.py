@@ -16,9 +16,11 @@ from allranks.sweep.search import space
 from allranks.sweep.spec import apply
 from allranks.values import resolve, sweep_trial
 from allranks.values.sources import defaults
+from allranks.yamlio.load import MAX_EXACT_INT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from typing import TypeGuard
 
     from allranks.schema.paths import ValuesPath
     from allranks.sweep.model import Parameter, SweepSpec
@@ -59,6 +61,7 @@ def limits(
     reasons = [*_of_search(loaded.values, section), *_of_trial(section["trial"])]
     if not any(path[1:2] == ("trial",) for path, _, _ in reasons):
         reasons += _of_parameters(loaded, prepared.spec)
+        reasons += _of_numbers(section["parameters"])
         reasons += _of_size(loaded, prepared)
     reasons += _of_tensorboard(loaded.values, release)
     out = [
@@ -134,6 +137,25 @@ def _of_parameters(loaded: Loaded, spec: SweepSpec) -> Iterator[_Limit]:
                 yield (*place, PATH), f"plain Helm cannot set {reach.to}", _RUN
             if reach.kind == ENV and reach.to in shared["env"]:
                 yield (*place, ENV), f"{reach.to} is set by env, too", "use another name"
+
+
+def _of_numbers(parameters: Mapping[str, Mapping[str, Any]]) -> Iterator[_Limit]:
+    for name, parameter in parameters.items():
+        for kind, content in parameter.items():
+            if not isinstance(content, dict | list):
+                continue
+            pairs = content.items() if isinstance(content, dict) else enumerate(content)
+            for key, number in pairs:
+                if _is_number(number) and abs(number) > MAX_EXACT_INT:
+                    yield (
+                        ("sweep", "parameters", name, kind, key),
+                        f"plain Helm holds whole numbers below {MAX_EXACT_INT + 1} exactly",
+                        "give such numbers as values, in quotes",
+                    )
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _reachable(shared: Mapping[str, Any], keys: tuple[str, ...]) -> bool:
