@@ -73,8 +73,10 @@ def install_command(
       allranks queue install h100 -f queue.yaml -n research --set rules.maxGpusPerJob=32
     """
     from allranks.helm import releases
+    from allranks.service import queues
     from allranks.values import charts
 
+    queues.check_name(name, "NAME")
     values = charts.resolve(sources, names.QUEUE_CHART, {})
     own_name = values.get("name")
     if own_name and own_name != name:
@@ -396,7 +398,10 @@ def _show_verdicts(
     for rule, problems in verdicts:
         key = rule.id.removeprefix("queue-")
         if not problems:
-            console.check("ok", key, _allowed(queue.rules.as_dict()[key]), "", width)
+            detail = _allowed(queue.rules.as_dict()[key])
+            if key == "maxGpusInAll" and queue.rules.max_gpus_in_all:
+                detail += " of all jobs together, which the namespace's quota holds"
+            console.check("ok", key, detail, "", width)
         for problem in problems:
             place = f" ({problem.source})" if problem.source else ""
             detail = f"{problem.path}: {problem.message}{place}"
