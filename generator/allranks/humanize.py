@@ -43,7 +43,7 @@ def shorten(value: object) -> str:
 
 
 def flow(value: object) -> str:
-    """A value of a values file in one line: a text in quotes, a list and a mapping as YAML takes them.
+    """A value of a values file in one line, as YAML takes it; a text in quotes.
 
     It is cut to a length that fits a sentence.
     """

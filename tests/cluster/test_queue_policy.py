@@ -768,8 +768,12 @@ def test_what_a_queue_is_made_of_is_not_the_team_s(elastic_cluster: Cluster, hel
         ]
         for method, path, body in fine:
             assert "" == refused(method, path, body)
-        # Who removes what is in a namespace that ends.
-        controller = account_api(replace(where, namespace="kube-system"), "namespace-controller")
+        # Who removes what is in a namespace that ends; its rights are Kubernetes' own.
+        system, account = replace(where, namespace="kube-system"), "namespace-controller"
+        body = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": account}}
+        path = "/api/v1/namespaces/kube-system/serviceaccounts"
+        assert refusal(where.cluster.admin, "POST", path, body)[:3] in ("", str(_CONFLICT))
+        controller = account_api(system, account)
         assert "" == refused("DELETE", queue_map, None, controller)
         _uninstall(where, helm4)
 
