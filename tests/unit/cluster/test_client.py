@@ -16,6 +16,7 @@ from allranks.cluster import kubeconfig
 from allranks.cluster.client import KubeCluster
 from allranks.errors import AllranksError, InputError, ToolError
 from allranks.model.inventory import Amount
+from allranks_operator.kube.client import Api, connect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -313,7 +314,12 @@ def _exec(cluster: KubeCluster) -> object:
     return cluster.exec("p", ["true"], namespace="default")
 
 
-@pytest.mark.parametrize("ask", [_get, _watch, _log, _exec])
+def _operator(cluster: KubeCluster) -> object:
+    (path,) = cluster._connection.config.files
+    return Api(connect(path, None, 10)).page("api/v1/pods", "", (), seconds=10)
+
+
+@pytest.mark.parametrize("ask", [_get, _watch, _log, _exec, _operator])
 def test_each_request_is_of_whom_the_kubeconfig_impersonates(
     api: Any, tmp_path: Path, ask: Callable[[KubeCluster], object]
 ) -> None:
