@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -9,6 +10,7 @@ if TYPE_CHECKING:
 
 _COMMA = ", "
 _SHOWN_MAX = 40
+_FLOW_MAX = 80
 
 
 # Endings whose plural has a vowel more: process, index, match, batch.
@@ -38,6 +40,17 @@ def shorten(value: object) -> str:
     """A value as Python writes it, cut to a length that fits a sentence."""
     text = repr(value)
     return text if len(text) <= _SHOWN_MAX else text[: _SHOWN_MAX - 1] + "…"
+
+
+def flow(value: object) -> str:
+    """A value of a values file in one line, as YAML takes it; a text in quotes.
+
+    It is cut to a length that fits a sentence.
+    """
+    if isinstance(value, str):
+        return shorten(value)
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= _FLOW_MAX else f"{text[: _FLOW_MAX - 1]}…"
 
 
 def list_some(items: Sequence[str], most: int = 3, joint: str = _COMMA) -> str:

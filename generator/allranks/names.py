@@ -46,6 +46,7 @@ APP_PART_OF = "app.kubernetes.io/part-of"
 APP_VERSION = "app.kubernetes.io/version"
 # The annotations by which Helm knows its objects.
 HELM_RELEASE = "meta.helm.sh/release-name"
+HELM_RELEASE_NAMESPACE = "meta.helm.sh/release-namespace"
 HELM_NAMESPACE = "meta.helm.sh/release-namespace"
 PART_OF = "allranks"
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from allranks import names
+from allranks.helm import releases
 
 from .program import Program, job, program
+from .waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,6 +26,7 @@ pytestmark = pytest.mark.timeout(900)
 
 JOBS, MAPS = "batch/v1/jobs", "v1/configmaps"
 CLAIMS = "v1/persistentvolumeclaims"
+ROLES = "rbac.authorization.k8s.io/v1/roles"
 
 
 @pytest.fixture
@@ -128,6 +134,53 @@ def test_a_queue_that_runs_use_stays(allranks: Program) -> None:
     uid = allranks.get(JOBS, "demo")["metadata"]["uid"]
     assert ["demo"] == allranks.json("queue", "delete", "h100", "--force")["runs"]
     assert uid == allranks.get(JOBS, "demo")["metadata"]["uid"]
+
+
+def test_a_member_deletes_no_queue_and_an_administrator_what_is_left(allranks: Program) -> None:
+    """The missing rights are named; plain helm removes a half, and the rest goes with the queue.
+
+    The member is whom the kubeconfig impersonates, for helm and for us.
+    """
+    user = f"system:serviceaccount:{allranks.namespace}:default"
+    allranks("queue", "install", "h100", values=queue(team={"serviceAccounts": ["default"]}))
+    config = json.loads(allranks.cluster.kubeconfig.read_text(encoding="utf-8"))
+    for entry in config["users"]:
+        entry["user"]["as"] = user
+    path = allranks.home / "member.json"
+    path.write_text(json.dumps(config), encoding="utf-8")
+    path.chmod(0o600)
+    member = replace(allranks, kubeconfig=path)
+    attributes = {"namespace": allranks.namespace, "verb": "get", "resource": "configmaps"}
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {"user": user, "resourceAttributes": attributes},
+    }
+    reviews = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+    until(
+        lambda: allranks.cluster.api("POST", reviews, review)["status"]["allowed"],
+        "the team's rights",
+    )
+    output = member("queue", "delete", "h100", "--force", code=1)
+    assert "delete roles.rbac.authorization.k8s.io in namespace" in output
+    assert "nothing was deleted" in output
+    assert ["h100"] == [item["name"] for item in allranks.json("queue", "list")]
+    process = subprocess.run(
+        [allranks.helm, "uninstall", "h100", "-n", allranks.namespace],
+        env=member.environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    # Helm 4 calls this a success; `allranks.helm.releases` knows it by this sentence.
+    assert process.returncode or releases.LEFT in process.stdout
+    assert [] == allranks.json("queue", "list")
+    assert ["allranks-queue-h100"] == [item["metadata"]["name"] for item in allranks.items(ROLES)]
+    output = allranks("queue", "delete", "h100")
+    assert "only a part is left" in output
+    assert "deleted queue h100" in output
+    assert [] == allranks.items(ROLES)
 
 
 def test_a_job_that_breaks_a_rule_is_not_sent(allranks: Program) -> None:

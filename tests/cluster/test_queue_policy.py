@@ -707,10 +707,82 @@ def test_the_largest_job_is_judged(elastic_cluster: Cluster, helm4: Any) -> None
         _uninstall(where, helm4)
 
 
+_OWN = "of the queues of namespace"
+
+
+def test_what_a_queue_is_made_of_is_not_the_team_s(elastic_cluster: Cluster, helm4: Any) -> None:
+    """Members have rights on the kinds, as runs need them; the queue's own objects are for others.
+
+    Who may update Roles changes and removes them, members go on with those of their runs, and the
+    namespace can end.
+    """
+    values = _rules() | {
+        "team": {"serviceAccounts": ["default"]},
+        "networkPolicy": {"enabled": True},
+    }
+    with team(elastic_cluster) as where:
+        install(where, helm4, values)
+        core = f"/api/v1/namespaces/{where.namespace}"
+        network = f"/apis/networking.k8s.io/v1/namespaces/{where.namespace}/networkpolicies"
+        member = account_api(where, "default")
+        queue_map = f"{core}/configmaps/allranks-queue-h100"
+        (record,) = where.cluster.items(f"{core}/secrets?labelSelector=owner%3Dhelm,name%3Dh100")
+        secret = f"{core}/secrets/{record['metadata']['name']}"
+        patch = {"metadata": {"labels": {"x": "y"}}}
+
+        def refused(method: str, path: str, body: Any = None, api: Any = member) -> str:
+            return refusal(api, method, f"{path}{'&' if '?' in path else '?'}dryRun=All", body)
+
+        until(lambda: _OWN in refused("DELETE", queue_map), "the policy")
+        forged = {"apiVersion": "v1", "kind": "Secret", "type": "helm.sh/release.v1"}
+        own_map = {"apiVersion": "v1", "kind": "ConfigMap"}
+        calls = [
+            ("DELETE", secret, None),
+            ("PATCH", queue_map, patch),
+            ("PATCH", secret, patch),
+            ("DELETE", f"{network}/allranks-queue-h100", None),
+            ("POST", f"{core}/configmaps", own_map | {"metadata": {"name": "allranks-queue-x"}}),
+            (
+                "POST",
+                f"{core}/secrets",
+                forged | {"metadata": {"name": "x", "labels": {"owner": "helm", "name": "h100"}}},
+            ),
+            (
+                "POST",
+                f"{core}/secrets",
+                forged | {"metadata": {"name": "sh.helm.release.v1.h100.v9"}},
+            ),
+        ]
+        for method, path, body in calls:
+            message = refused(method, path, body)
+            assert _OWN in message, (method, path)
+            assert "ask a cluster administrator" in message
+            assert "" == refused(method, path, body, where.cluster.admin), (method, path)
+        fine = [
+            ("POST", f"{core}/configmaps", own_map | {"metadata": {"name": "demo"}}),
+            (
+                "POST",
+                f"{core}/secrets",
+                forged | {"metadata": {"name": "sh.helm.release.v1.demo.v1"}},
+            ),
+        ]
+        for method, path, body in fine:
+            assert "" == refused(method, path, body)
+        # Who removes what is in a namespace that ends; its rights are Kubernetes' own.
+        system, account = replace(where, namespace="kube-system"), "namespace-controller"
+        body = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": account}}
+        path = "/api/v1/namespaces/kube-system/serviceaccounts"
+        assert refusal(where.cluster.admin, "POST", path, body)[:3] in ("", str(_CONFLICT))
+        controller = account_api(system, account)
+        assert "" == refused("DELETE", queue_map, None, controller)
+        _uninstall(where, helm4)
+
+
 def test_no_expression_is_doubted(sized: Team, timed: Team, listed: Team) -> None:
     """The server's own check of types has nothing to say about any policy of ours."""
-    for where in (sized, timed, listed):
-        name = f"allranks-queue-{where.namespace}-h100-jobs"
+    policies = [(where, "jobs") for where in (sized, timed, listed)] + [(sized, "own")]
+    for where, part in policies:
+        name = f"allranks-queue-{where.namespace}-h100-{part}"
 
         def checked(where: Team = where, name: str = name) -> dict[str, Any]:
             status = where.cluster.api("GET", f"{_POLICIES}/{name}").get("status", {})

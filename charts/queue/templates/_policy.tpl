@@ -336,3 +336,34 @@ validations:
       'nodes: ' + string(object.spec.?replicas.orValue(0)) + ' are more than the ' + string(oldObject.spec.?replicas.orValue(0))
       + ' there are, and a request for scale does not show what pods ask for, which queue {{ $queue }} bounds (rules.maxGpusPerJob, rules.maxNodesPerJob); change the object itself: helm upgrade, or kubectl patch'
 {{- end -}}
+
+{{/* What a queue is made of and the team's Role reaches, because runs need the same kinds: ConfigMaps of queues,
+     their NetworkPolicies, and helm's records of this release, whichever label or name finds them. It is for those who may
+     change Roles, and for the controllers that end a namespace. Takes the root context. */}}
+{{- define "queue.policy.own" -}}
+{{- $rules := list
+      (dict "apiGroups" (list "") "resources" (list "configmaps" "secrets"))
+      (dict "apiGroups" (list "networking.k8s.io") "resources" (list "networkpolicies")) -}}
+{{- range $rules -}}
+{{- $_ := set . "apiVersions" (list "*") -}}
+{{- $_ := set . "operations" (list "CREATE" "UPDATE" "DELETE") -}}
+{{- end -}}
+{{- include "queue.policy.matches" (dict "ctx" . "rules" (include "allranks.yaml" (dict "value" $rules))) }}
+matchConditions:
+  - name: of-a-queue
+    expression: >-
+      [object, oldObject].exists(o, o != null && (request.resource.resource == 'secrets'
+      ? o.metadata.?name.orValue('').startsWith('sh.helm.release.v1.{{ .Release.Name }}.v')
+      || (o.metadata.?labels['owner'].orValue('') == 'helm' && o.metadata.?labels['name'].orValue('') == '{{ .Release.Name }}')
+      : o.metadata.?name.orValue('').startsWith('allranks-queue-')))
+  - name: not-of-a-controller
+    expression: >-
+      !(request.operation == 'DELETE' && request.userInfo.username in ['system:kube-controller-manager',
+      'system:serviceaccount:kube-system:namespace-controller', 'system:serviceaccount:kube-system:generic-garbage-collector'])
+validations:
+  - expression: authorizer.group('rbac.authorization.k8s.io').resource('roles').namespace('{{ .Release.Namespace }}').check('update').allowed()
+    reason: Forbidden
+    messageExpression: >-
+      request.resource.resource + ' ' + (object == null ? oldObject : object).metadata.?name.orValue('') + ': of the queues of namespace {{ .Release.Namespace }}, and only who may update Roles there may '
+      + request.operation.lowerAscii() + ' it; ask a cluster administrator, who keeps queue {{ include "queue.name" . }}'
+{{- end -}}

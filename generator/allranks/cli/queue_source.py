@@ -69,7 +69,7 @@ def read(name: str, path: str, sources: Sources, place: Place) -> Queue:
     """The queue that -q and --queue-file name.
 
     Args:
-        name: the queue; "" is the name in its file.
+        name: the queue; "" is the name in its file, or the file's own.
         path: the queue's file; "" is the cluster.
         sources: the other sources of values.
         place: where the queue is, without a file.
@@ -78,6 +78,8 @@ def read(name: str, path: str, sources: Sources, place: Place) -> Queue:
         InputError: the flags do not fit, or there is no such queue.
         ToolError: the cluster does not answer, or forbids it.
     """
+    if name:
+        queues.check_name(name, "--queue")
     if path:
         if path.strip() == files.STDIN and files.STDIN in map(str.strip, sources.files):
             raise InputError("standard input can be read once only", hint="give one - at most")

@@ -25,7 +25,7 @@ from allranks.cluster import errors, kubeconfig
 from allranks.errors import BusyError, InputError, TooLongError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from kubernetes.client import ApiClient
 
@@ -273,10 +273,12 @@ class Connection:
         from urllib3 import Timeout
         from urllib3.exceptions import HTTPError, SSLError
 
-        headers = {"Accept": accept, "User-Agent": self._agent or library.user_agent}
+        headers: Any = {"Accept": accept, "User-Agent": self._agent or library.user_agent}
         if body is not None:
             headers["Content-Type"] = content_type
         headers |= self._credentials()
+        if self.config.impersonation:
+            headers = self._impersonating(headers)
         marks = f"?{urlencode(query)}" if query else ""
         try:
             answer = library.rest_client.pool_manager.request(
@@ -305,6 +307,16 @@ class Connection:
             reason=str(answer.reason or ""),
             retry_after=answer.headers.get("Retry-After", ""),
         )
+
+    def _impersonating(self, headers: Mapping[str, str]) -> Any:
+        """Headers with those of the one who is impersonated: a header for each group."""
+        from urllib3 import HTTPHeaderDict
+
+        out = HTTPHeaderDict(headers)
+        for name, value in self.config.impersonation:
+            # As the library writes a header: each of these characters is a byte.
+            out.add(name, value.encode().decode("latin-1"))
+        return out
 
     def _credentials(self) -> dict[str, str]:
         """The headers that authenticate the user.

@@ -33,6 +33,7 @@ _STDIN, _STDOUT, _STDERR, _ERROR, _RESIZE = 0, 1, 2, 3, 4
 _READ = 32_768
 _LOOK_SECONDS = 0.2
 _HANDSHAKE_SECONDS = 10.0
+_PROTOCOLS = "v5.channel.k8s.io,v4.channel.k8s.io"
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,13 +158,17 @@ def _open(connection: Connection, place: ExecTarget, query: list[tuple[str, str]
     request = ApiRequest("create", f"{paths.PODS}/exec", place.namespace, place.pod)
     _, url, headers, *_ = client.param_serialize("GET", request.url, auth_settings=["BearerToken"])
     lower = {name.lower(): value for name, value in headers.items()}
-    authorization = {name: lower[name] for name in ("authorization",) if name in lower}
+    own_headers = {name: lower[name] for name in ("authorization",) if name in lower}
+    if connection.config.impersonation:
+        # The library passes on these two alone, as lines: further ones go below the second.
+        lines = [f"{name}: {value}" for name, value in connection.config.impersonation]
+        own_headers["sec-websocket-protocol"] = "\r\n".join([_PROTOCOLS, *lines])
     websocket.setdefaulttimeout(_HANDSHAKE_SECONDS)
     try:
         session = WSClient(  # type: ignore[no-untyped-call]
             client.configuration,
             get_websocket_url(url, query),  # type: ignore[no-untyped-call]
-            authorization,
+            own_headers,
             capture_all=False,
             binary=True,
         )

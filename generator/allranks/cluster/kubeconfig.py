@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from allranks.errors import InputError
 from allranks.yamlio.load import load_all
@@ -22,6 +23,8 @@ IN_CLUSTER_ENV = "KUBERNETES_SERVICE_HOST"
 DEFAULT_NAMESPACE = "default"
 _POD_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _SECTIONS = ("clusters", "contexts", "users")
+# What the name of a header may have besides letters and digits; the rest is percent-encoded.
+_HEADER_MARKS = "!#$&'*+-.^_`|~"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +35,14 @@ class Kubeconfig:
         files: existing files, in the order in which they win; () inside a pod.
         context: the context's name; "" inside a pod.
         namespace: the context's own; the pod's own inside a pod.
+        impersonation: the headers that ask for the rights of the one whom the context's user
+            impersonates, a header for each value; () where it impersonates nobody.
     """
 
     files: tuple[str, ...]
     context: str
     namespace: str = DEFAULT_NAMESPACE
+    impersonation: tuple[tuple[str, str], ...] = ()
 
     @property
     def in_cluster(self) -> bool:
@@ -75,7 +81,12 @@ def find(explicit: str | None, context: str | None) -> Kubeconfig:
     context_name = _context(context, current, contexts, files)
     _check_login(contents, context_name)
     own = _entry(contents, "contexts", context_name, "context")[1].get("namespace")
-    return Kubeconfig(tuple(files), context_name, str(own or DEFAULT_NAMESPACE))
+    return Kubeconfig(
+        tuple(files),
+        context_name,
+        str(own or DEFAULT_NAMESPACE),
+        _impersonation(contents, context_name),
+    )
 
 
 def has_context() -> bool:
@@ -162,6 +173,53 @@ def _check_login(contents: dict[str, dict[str, Any]], context: str) -> None:
             hint=f"install {command}, or name another context",
             source=file,
         )
+
+
+def _impersonation(
+    contents: dict[str, dict[str, Any]], context: str
+) -> tuple[tuple[str, str], ...]:
+    """The headers for `as`, `as-uid`, `as-groups` and `as-user-extra` of the context's user.
+
+    The library does not read these keys; kubectl and helm do.
+
+    Raises:
+        InputError: a key is of the wrong kind, or there are some without `as`.
+    """
+    user = str(_entry(contents, "contexts", context, "context")[1].get("user"))
+    file, login = _entry(contents, "users", user, "user")
+    extra = login.get("as-user-extra") or {}
+    values = [
+        ("as", "Impersonate-User", [login.get("as") or ""]),
+        ("as-uid", "Impersonate-Uid", [login.get("as-uid") or ""]),
+        ("as-groups", "Impersonate-Group", login.get("as-groups") or []),
+    ]
+    if isinstance(extra, dict):
+        for key, texts in extra.items():
+            header = f"Impersonate-Extra-{quote(str(key), safe=_HEADER_MARKS)}"
+            values.append((f"as-user-extra.{key}", header, texts))
+    else:
+        values.append(("as-user-extra", "", None))
+    headers: list[tuple[str, str]] = []
+    for key, header, texts in values:
+        if not isinstance(texts, list) or not all(_is_header(text) for text in texts):
+            kind = "a text" if key in ("as", "as-uid") else "a list of texts"
+            raise InputError(
+                f"`{key}` of user {user} is not {kind}",
+                hint="mend the file, or name another context",
+                source=file,
+            )
+        headers += [(header, text) for text in texts if text or "Extra" in header]
+    if headers and not login.get("as"):
+        raise InputError(
+            f"user {user} asks for a uid, groups or extra of somebody, and names nobody",
+            hint="add `as: NAME` to the user, or take the other `as-…` keys out",
+            source=file,
+        )
+    return tuple(headers)
+
+
+def _is_header(text: object) -> bool:
+    return isinstance(text, str) and not any(ord(char) < ord(" ") for char in text)
 
 
 def _entry(

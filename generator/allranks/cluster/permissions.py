@@ -80,9 +80,13 @@ def to_delete(manifests: Iterable[Manifest]) -> tuple[Need, ...]:
         manifests: its objects.
     """
     permissions = [Need(verb, paths.SECRETS) for verb in _HELM_DELETES]
-    for manifest in manifests:
-        permissions += [Need(verb, paths.of_manifest(manifest)) for verb in ("get", "delete")]
+    permissions += [need for manifest in manifests for need in to_remove(manifest)]
     return tuple(dict.fromkeys(permissions))
+
+
+def to_remove(manifest: Manifest) -> tuple[Need, ...]:
+    """The permissions needed to remove an object."""
+    return tuple(Need(verb, paths.of_manifest(manifest)) for verb in ("get", "delete"))
 
 
 def _granted_permissions(manifests: Iterable[Manifest]) -> Iterator[Need]:

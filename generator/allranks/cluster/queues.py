@@ -6,22 +6,46 @@ name.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from allranks import names
-from allranks.cluster import paths
+from allranks.cluster import paths, permissions
 from allranks.cluster.errors import namespace_missing
 from allranks.errors import ApiError, ForbiddenError, NotFoundError
 from allranks.humanize import list_some
 from allranks.k8s.fields import text
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from allranks.cluster.interface import KubeClient, Manifests, ObjectLister
     from allranks.k8s.manifest import Manifest
 
 _SHOWN = 8
+_ADMISSION = "apis/admissionregistration.k8s.io/v1"
 # Kueue serves one or both of these.
 _KUEUE = ("apis/kueue.x-k8s.io/v1beta2", "apis/kueue.x-k8s.io/v1beta1")
+# What a release of charts/queue may have left, in the order of its removal: what holds jobs first,
+# and last what a queue is found by. Its claims stay.
+_IN_CLUSTER = (
+    f"{_ADMISSION}/validatingadmissionpolicybindings",
+    f"{_ADMISSION}/validatingadmissionpolicies",
+    f"{_KUEUE[0]}/clusterqueues",
+    f"{_KUEUE[0]}/resourceflavors",
+    f"{_KUEUE[0]}/topologies",
+    "apis/scheduling.run.ai/v2/queues",
+    "apis/scheduling.volcano.sh/v1beta1/queues",
+)
+_IN_NAMESPACE = (
+    paths.ROLE_BINDINGS,
+    paths.ROLES,
+    f"{_KUEUE[0]}/localqueues",
+    paths.QUOTAS,
+    "api/v1/limitranges",
+    paths.NETWORK_POLICIES,
+    paths.CONFIG_MAPS,
+)
 
 
 def get(cluster: KubeClient, name: str, namespace: str) -> Manifest:
@@ -38,7 +62,9 @@ def get(cluster: KubeClient, name: str, namespace: str) -> Manifest:
         ToolError: the cluster does not answer.
     """
     try:
-        return cluster.get(paths.CONFIG_MAPS, f"{names.QUEUE_PREFIX}{name}", namespace=namespace)
+        manifest = cluster.get(
+            paths.CONFIG_MAPS, f"{names.QUEUE_PREFIX}{name}", namespace=namespace
+        )
     except NotFoundError:
         raise missing(cluster, name, namespace) from None
     except ForbiddenError as error:
@@ -51,6 +77,9 @@ def get(cluster: KubeClient, name: str, namespace: str) -> Manifest:
             reason=error.reason,
             detail=error.detail,
         ) from error
+    if name_of(manifest) != name:  # somebody's own, or its label was changed
+        raise missing(cluster, name, namespace)
+    return manifest
 
 
 def list_all(cluster: ObjectLister, namespace: str | None) -> Manifests:
@@ -101,6 +130,116 @@ def missing(cluster: KubeClient, name: str, namespace: str) -> NotFoundError:
             "with -n"
         )
     return NotFoundError(f"there is no queue {name!r} in namespace {namespace}", hint=hint)
+
+
+@dataclass(frozen=True, slots=True)
+class Remains:
+    """What there is of a queue, whether or not its release and its ConfigMap are there.
+
+    Attributes:
+        objects: what goes with the queue, in the order of its removal; each has a kind.
+        claims: its PersistentVolumeClaims, which stay.
+        releases: the Helm releases that the objects say they are of.
+        unseen: the kinds that may not be listed.
+    """
+
+    objects: tuple[Manifest, ...]
+    claims: tuple[Manifest, ...]
+    releases: tuple[str, ...]
+    unseen: tuple[str, ...]
+
+
+def remains(cluster: ObjectLister, name: str, namespace: str) -> Remains:
+    """What there is of a queue, by the labels and annotations of its release.
+
+    Args:
+        cluster: the cluster.
+        name: the queue.
+        namespace: its namespace.
+
+    Raises:
+        ToolError: the cluster does not answer.
+    """
+    selector = f"{names.QUEUE}={name},{names.APP_NAME}={names.QUEUE_CHART}"
+    unseen: list[str] = []
+
+    def items(resource_path: str, space: str | None) -> list[Manifest]:
+        try:
+            listed = cluster.list(resource_path, namespace=space, label_selector=selector)
+        except NotFoundError:  # the cluster has no such kind
+            return []
+        except ForbiddenError:
+            unseen.append(paths.kubectl_name(resource_path))
+            return []
+        return [item for item in listed if _is_of_release(item, namespace)]
+
+    whole = [item for path in _IN_CLUSTER for item in items(path, None)]
+    own = [item for path in _IN_NAMESPACE for item in items(path, namespace)]
+    claims = items(paths.CLAIMS, namespace)
+    releases = (text(item, "metadata", "annotations", names.HELM_RELEASE) for item in whole + own)
+    return Remains(
+        (*whole, *own), tuple(claims), tuple(dict.fromkeys(filter(None, releases))), tuple(unseen)
+    )
+
+
+def _is_of_release(manifest: Manifest, namespace: str) -> bool:
+    """Whether a Helm release of a namespace has an object; other namespaces may have its name."""
+    return text(manifest, "metadata", "annotations", names.HELM_RELEASE_NAMESPACE) == namespace
+
+
+def check_rights(
+    cluster: KubeClient, manifests: Iterable[Manifest], namespace: str, unseen: Iterable[str] = ()
+) -> None:
+    """Refuse to remove a queue's objects before any of them is removed.
+
+    Each right is asked for by itself: those on the whole cluster are not among the rules of a
+    namespace.
+
+    Args:
+        cluster: the cluster.
+        manifests: the objects.
+        namespace: the queue's.
+        unseen: the kinds that may not be listed, and have to be.
+
+    Raises:
+        ForbiddenError: a right is missing; each is named.
+        ToolError: the cluster does not answer.
+    """
+    needs = {(need, namespace): None for need in permissions.to_delete(())}
+    for manifest in manifests:
+        space = namespace if text(manifest, "metadata", "namespace") else ""
+        needs |= {(need, space): None for need in permissions.to_remove(manifest)}
+    missing_rights = [f"list {kind}" for kind in unseen]
+    missing_rights += [
+        f"{need} in namespace {space}" if space else f"{need} in the whole cluster"
+        for need, space in needs
+        if not cluster.may(
+            need.verb,
+            paths.plural(need.resource_path),
+            group=paths.group(need.resource_path),
+            namespace=space,
+        )
+    ]
+    if missing_rights:
+        raise ForbiddenError(
+            f"{cluster.where} does not let you {list_some(missing_rights, _SHOWN)}; nothing was "
+            "deleted",
+            hint="a queue is its administrator's to delete: ask a cluster administrator",
+        )
+
+
+def remove(cluster: KubeClient, remaining: Remains) -> tuple[str, ...]:
+    """Remove what there is of a queue; return it as ``kind/name``.
+
+    Raises:
+        ToolError: the cluster does not answer, or forbids it (ForbiddenError).
+    """
+    out: list[str] = []
+    for manifest in remaining.objects:
+        path, space = paths.of_manifest(manifest), text(manifest, "metadata", "namespace")
+        cluster.delete(path, text(manifest, "metadata", "name"), namespace=space)
+        out.append(f"{text(manifest, 'kind').lower()}/{text(manifest, 'metadata', 'name')}")
+    return tuple(out)
 
 
 def bounds(cluster: KubeClient, namespace: str, local_queue: str) -> tuple[Manifests, list[str]]:

@@ -253,8 +253,9 @@ _RULES: tuple[Callable[[str], AllranksError | None], ...] = (
         ),
     ),
     _rule(
-        r"(rendered manifests contain a resource that already exists|unable to continue with "
-        r"(install|update))(?P<what>[^\n]*)",
+        # Helm says the same where it cannot look at an object; the reason is then behind it.
+        r"\A(?!.*could not get information about the resource).*?(rendered manifests contain a "
+        r"resource that already exists|unable to continue with (install|update))(?P<what>[^\n]*)",
         lambda m: NameTakenError(
             f"an object of this name is already there and belongs to another release{m['what']}",
             hint="take another release name, or remove what has the object",

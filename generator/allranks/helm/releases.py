@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import pyhelm3.errors
 
 from allranks import names
-from allranks.errors import AllranksError, ToolError, UnknownKindError
-from allranks.helm import plugins
+from allranks.errors import AllranksError, ForbiddenError, ToolError, UnknownKindError
+from allranks.helm import errors, plugins
 from allranks.helm.driver import HelmCommand, PostRenderer, call
 from allranks.yamlio.load import load_all
 
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
     from allranks.helm.binary import HelmBinary
     from allranks.k8s.manifest import Manifest
+
+# What helm prints above the objects that an uninstall has left.
+LEFT = "were not deleted because their ownership could not be verified:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,13 +140,23 @@ def upgrade(home: ReleaseRef, chart: Path, values: Mapping[str, Any], *, post_re
 def uninstall(home: ReleaseRef) -> bool:
     """Uninstall a release, whatever its state; False where helm knows none.
 
+    Helm 4 leaves an object that it may not look at, forgets the release, and says that it is done.
+
     Raises:
+        ForbiddenError: an object may not be looked at, and is left.
         AllranksError: helm or the cluster refused, in our words.
     """
     try:
-        _call(home, ["uninstall", home.name])
+        output = _call(home, ["uninstall", home.name]).decode("utf-8", "replace")
     except _GoneError:
         return False
+    _, mark, objects = output.partition(LEFT)
+    if mark:
+        problem = errors.parse(f"Error: {objects.strip()}").problem
+        raise ForbiddenError(
+            f"{problem.message}; helm has left such objects, and forgotten release {home.name}",
+            hint=f"ask somebody who may to remove what is left of it: {problem.hint}",
+        )
     return True
 
 

@@ -95,7 +95,10 @@ REMARKS = {
 
 # The same two for one workload.
 ELSEWHERE_OF = {
+    # Of the charts whose values name no workload.
     names.OPERATOR: {
+        "rules.maxgpu": "rules.maxGpusPerJob",
+        "rules.maxgpus": "rules.maxGpusPerJob",
         "watch.namespace": "watch.namespaces",
         "master.namespace": "master.namespaces",
     },

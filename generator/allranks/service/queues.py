@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
+from allranks.errors import InputError
 from allranks.values import files, queue
 from allranks.values.sources import STDIN_NAME, defaults
 
@@ -13,6 +16,30 @@ if TYPE_CHECKING:
 
     from allranks.cluster.interface import KubeClient
     from allranks.values.queue import Queue
+    from allranks.yamlio.document import ValuesDocument
+
+_NAME = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?")
+
+
+def check_name(name: str, path: str) -> None:
+    """Refuse what no queue can be called.
+
+    Args:
+        name: the name; it is a release's, too.
+        path: the argument or flag that gives it.
+
+    Raises:
+        InputError: it is none; the nearest is named.
+    """
+    if _NAME.fullmatch(name) and len(name) <= names.HELM_RELEASE_NAME_MAX:
+        return
+    near = re.sub(r"[^a-z0-9]+", "-", name.lower())[: names.HELM_RELEASE_NAME_MAX].strip("-")
+    raise InputError(
+        f"{name!r} is no name of a queue: lower-case letters, digits and '-', at most "
+        f"{names.HELM_RELEASE_NAME_MAX} of them, with a letter or digit first and last",
+        path=path,
+        hint=f"call it `{near or 'h100'}`",
+    )
 
 
 def from_file(path: str, name: str = "") -> Queue:
@@ -20,13 +47,25 @@ def from_file(path: str, name: str = "") -> Queue:
 
     Args:
         path: the file; ``-`` is standard input.
-        name: the queue's name, where the file does not say it.
+        name: the queue's name, where the file does not say it; "" is the file's own name without
+            its ending.
 
     Raises:
-        InputError: there is no such file, or no queue in it.
+        InputError: there is no such file, no queue in it, or values that are none of the chart's.
     """
-    source = STDIN_NAME if path.strip() == files.STDIN else path
-    return queue.from_file(files.read(path), source, chart_rules, name)
+    is_stdin = path.strip() == files.STDIN
+    source = STDIN_NAME if is_stdin else path
+    stem = "" if is_stdin else PurePath(path).stem
+    own = queue.from_file(files.read(path), source, chart_rules, name or stem, _check_values)
+    check_name(own.name, "--queue" if name else "--queue-file")
+    return own
+
+
+def _check_values(document: ValuesDocument) -> None:
+    # Imported only here: most queues are read from a cluster, where the chart has checked them.
+    from allranks.values import charts
+
+    charts.check_document(document, names.QUEUE_CHART)
 
 
 def chart_rules() -> Mapping[str, Any]:

@@ -16,6 +16,27 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from allranks.values.sources import Sources
+    from allranks.yamlio.document import ValuesDocument
+
+
+def check_document(document: ValuesDocument, chart: str) -> None:
+    """Refuse a values file that the chart would refuse.
+
+    Args:
+        document: the file.
+        chart: the chart's folder.
+
+    Raises:
+        InvalidValues: the values are wrong; every problem is in it.
+    """
+
+    def where(path: Sequence[str | int]) -> str:
+        return gathering.find((document,), path)
+
+    values = merge(gathering.defaults(chart), document.data)
+    problems = validate(chart, values, where, typed(where))
+    if problems:
+        raise InvalidValues(problems)
 
 
 def resolve(sources: Sources, chart: str, before: Mapping[str, Any]) -> dict[str, Any]:

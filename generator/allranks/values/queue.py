@@ -30,6 +30,7 @@ DEFAULTS, RULES, IMPOSED = "defaults", "rules", "imposed"
 BLOCKS = (DEFAULTS, RULES, IMPOSED)
 _ABOUT = "queue"
 _REVISION_LENGTH = 12
+_CUT = 4  # letters of a rule's name that was cut short
 # Which chart a job is for, and its presets, cannot be put over what a person has written.
 _NOT_IMPOSED = ("workload", "preset", "layout", "queueRef")
 
@@ -213,7 +214,11 @@ def from_config_map(manifest: Manifest) -> Queue:
 
 
 def from_file(
-    text: bytes, source: str, chart_rules: Callable[[], Mapping[str, Any]], name: str = ""
+    text: bytes,
+    source: str,
+    chart_rules: Callable[[], Mapping[str, Any]],
+    name: str = "",
+    check: Callable[[ValuesDocument], None] = lambda _: None,
 ) -> Queue:
     """The queue of a file: values of `charts/queue`, or a queue's ConfigMap as YAML.
 
@@ -224,6 +229,7 @@ def from_file(
         source: its name.
         chart_rules: gives the rules that the chart has by default.
         name: the queue's name, as the release's is, where the file does not say it.
+        check: refuses values that are none of the chart's.
 
     Raises:
         InputError: it is neither, or what stands in it cannot be read.
@@ -232,7 +238,6 @@ def from_file(
     if manifest is not None:
         return from_config_map(manifest)
     document = load_yaml(text, source)
-    blocks = {block: _part(document, block) for block in BLOCKS}
     if not any(block in document.data for block in BLOCKS):
         raise InputError(
             "is no queue's file: it has none of defaults, rules and imposed",
@@ -240,6 +245,8 @@ def from_file(
             hint="name the values file of charts/queue, or the queue's ConfigMap as YAML",
             source=source,
         )
+    check(document)
+    blocks = {block: _part(document, block) for block in BLOCKS}
     own_name = document.data.get("name") or name
     if not isinstance(own_name, str) or not own_name:
         raise InputError(
@@ -422,7 +429,8 @@ def _nearest_rule(key: str) -> str:
     # Imported only here: a miss may take a moment longer.
     from difflib import get_close_matches
 
-    near = get_close_matches(key, _RULE_NAMES, n=1)
+    longer = [rule for rule in _RULE_NAMES if len(key) >= _CUT and rule.startswith(key)]
+    near = longer or get_close_matches(key, _RULE_NAMES, n=1)
     every = ", ".join(_RULE_NAMES)
     return f"did you mean {near[0]}? The rules are {every}" if near else f"use one of {every}"
 
@@ -447,7 +455,7 @@ class Overridden:
 
     def __str__(self) -> str:
         """The sentence of a note."""
-        mine, theirs = humanize.shorten(self.mine), humanize.shorten(self.theirs)
+        mine, theirs = humanize.flow(self.mine), humanize.flow(self.theirs)
         return (
             f"{paths.show(self.path)}: {mine} ({self.mine_at}) gives way to {theirs}, which the "
             f"queue imposes ({self.theirs_at})"

@@ -232,6 +232,7 @@ def test_check_says_each_rule_with_its_verdict(cli: Any) -> None:
     process = cli(*call)
     assert 0 == process.returncode
     assert "ok    maxGpusPerJob" in process.stdout
+    assert "ok    maxGpusInAll" in process.stdout
     assert "queue h100 takes the job" in process.stdout
     process = cli(*call, "--set", "gpus=32", "-o", "json")
     data = json.loads(process.stdout)
@@ -257,6 +258,58 @@ def test_render_names_the_queue_on_its_objects(cli: Any) -> None:
         for item in manifests
         if item["kind"] == "Job"
     )
+
+
+def test_a_file_without_a_name_is_called_as_it_is(cli: Any) -> None:
+    """Its `name` goes first, then -q; the docs' own commands take it with neither."""
+    cli.write(QUEUE.replace("name: h100\n", ""), "team.yaml")
+    cli.write(JOB)
+    call = ("queue", "check", "-f", "values.yaml", "--queue-file", "team.yaml")
+    for flags, name in (((), "team"), (("-q", "a100"), "a100")):
+        process = cli(*call, *flags)
+        assert (0, f"queue {name} takes the job") == (
+            process.returncode,
+            process.stdout.splitlines()[-1].partition(" (")[0],
+        )
+
+
+WRONG_FILES = [
+    ("imposed: [1]\n", "imposed: ", "team.yaml:1"),
+    ("rules: {workloads: [torch]}\n", "fix: write torchrun", "team.yaml:1"),
+    ("rules: {maxGpu: 8}\n", "rules.maxGpusPerJob", "team.yaml:1"),
+    ("rules: {}\nimposd: {}\n", "fix: write imposed", "team.yaml:2"),
+    ("rules: {}\nname: Bad!\n", "name: ", "team.yaml:2"),
+]
+
+
+@pytest.mark.parametrize(("text", "words", "place"), WRONG_FILES)
+def test_a_file_is_held_to_the_schema_that_its_release_is(
+    cli: Any, text: str, words: str, place: str
+) -> None:
+    """What `queue install` would refuse is refused, with its line and the nearest."""
+    cli.write(text, "team.yaml")
+    cli.write(JOB)
+    process = cli("validate", "-f", "values.yaml", "--queue-file", "team.yaml")
+    assert 2 == process.returncode
+    assert words in process.stderr
+    assert place in process.stderr
+    installing = cli("queue", "install", "team", "-f", "team.yaml", env={"KUBECONFIG": ""})
+    assert process.stderr == installing.stderr
+
+
+def test_a_name_that_no_queue_can_have_is_refused_with_the_nearest(cli: Any) -> None:
+    """Before a file or a cluster is looked at."""
+    cli.write(QUEUE, "queue.yaml")
+    cli.write(JOB)
+    calls = (
+        (("queue", "install", "Bad!", "-f", "queue.yaml"), "'Bad!'", "`bad`"),
+        (("validate", "-f", "values.yaml", "-q", "Foo bar"), "'Foo bar'", "`foo-bar`"),
+    )
+    for words, name, near in calls:
+        process = cli(*words, env={"KUBECONFIG": ""})
+        assert 2 == process.returncode
+        assert f"{name} is no name of a queue" in process.stderr
+        assert f"call it {near}" in process.stderr
 
 
 REFUSED = [
@@ -344,11 +397,15 @@ def test_import_makes_values_that_the_chart_takes(cli: Any, repo: Path, helm: An
 
 def test_fix_leaves_what_is_no_file_of_the_person_s(cli: Any) -> None:
     """A queue's value and a TorchrunJob's are left with the reason; the person's own is mended."""
-    cli.write(QUEUE.replace('tag: "1"', "tag: 1"), "queue.yaml")
+    # The ConfigMap of a queue, which its own chart has not checked.
+    metadata = {"name": "allranks-queue-h100", "labels": {names.QUEUE: "h100"}}
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+    data = {"defaults.yaml": "image: {repository: hub.example/team/train, tag: 1}\n"}
+    cli.write(dump.dump(config | {"data": data}), "queue.yaml")
     cli.write(JOB.replace("gpus: 16", "gpus: '16'"))
     call = ("validate", "-f", "values.yaml", "--queue-file", "queue.yaml", "--fix", "--yes")
     process = cli(*call)
-    assert "it comes from queue.yaml" in process.stderr + process.stdout
+    assert "it comes from queue h100 defaults" in process.stderr + process.stdout
     assert "gpus: 16" in (cli.cwd / "values.yaml").read_text()
     cli.write(TORCHRUN_JOB.replace("numGPUs: 16", "numGPUs: '16'"), "job.yaml")
     process = cli("validate", "-f", "job.yaml", "--fix", "--yes")

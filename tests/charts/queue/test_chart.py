@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 CHART = Path(__file__).parents[3] / "charts" / names.QUEUE_CHART
 _CONFIG = f"ConfigMap/{names.QUEUE_PREFIX}demo"
 _JOBS = "ValidatingAdmissionPolicy/allranks-queue-default-demo-jobs"
+_OWN = "ValidatingAdmissionPolicy/allranks-queue-default-demo-own"
 _SCALE = "ValidatingAdmissionPolicy/allranks-queue-default-demo-scale"
 
 
@@ -322,10 +323,19 @@ def test_scale_is_held_where_something_is_counted(render: Callable[..., Any]) ->
     assert _SCALE not in render(policy=policy | {"forAll": False}, rules={"maxNodesPerJob": 1})
 
 
+def test_a_queue_s_own_objects_are_held_by_a_policy(render: Callable[..., Any]) -> None:
+    """Wherever there is a policy at all, and by the names of this release."""
+    for values in ({}, {"forAll": False}):
+        manifests = render(policy={"enabled": True} | values)
+        (condition, _) = manifests[_OWN]["spec"]["matchConditions"]
+        assert "sh.helm.release.v1.demo.v" in condition["expression"]
+    assert _OWN not in render(policy={"enabled": False})
+
+
 def test_a_policy_fails_closed_in_its_own_namespace(render: Callable[..., Any]) -> None:
     """What cannot be judged is refused, and no other namespace is judged."""
     manifests = render(policy={"enabled": True}, rules={"maxGpusPerJob": 1})
-    for name in (_JOBS, _SCALE):
+    for name in (_JOBS, _SCALE, _OWN):
         spec = manifests[name]["spec"]
         assert "Fail" == spec["failurePolicy"]
         selector = spec["matchConstraints"]["namespaceSelector"]

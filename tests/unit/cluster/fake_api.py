@@ -105,7 +105,10 @@ class FakeApiServer:
             handler.command,
             url.path,
             dict(parse_qsl(url.query)),
-            {name.lower(): value for name, value in handler.headers.items()},
+            {
+                name.lower(): ", ".join(handler.headers.get_all(name) or ())
+                for name in handler.headers
+            },
             json.loads(raw) if raw else None,
         )
         self.requests.append(request)
@@ -155,14 +158,16 @@ def error_route(status: int, reason: str, message: str) -> Route:
     return lambda _: Answer(status, data)
 
 
-def write_kubeconfig(path: Path, url: str, *, context: str = "lab") -> Path:
-    """A kubeconfig for the server, as providers write it."""
+def write_kubeconfig(
+    path: Path, url: str, *, context: str = "lab", login: dict[str, Any] | None = None
+) -> Path:
+    """A kubeconfig for the server, as providers write it; `login` has further keys of the user."""
     config = {
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": context,
         "clusters": [{"name": "c", "cluster": {"server": url}}],
-        "users": [{"name": "u", "user": {"token": "t"}}],
+        "users": [{"name": "u", "user": {"token": "t"} | (login or {})}],
         "contexts": [{"name": context, "context": {"cluster": "c", "user": "u"}}],
     }
     path.write_text(json.dumps(config))

@@ -6,6 +6,7 @@ import re
 import socket
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +14,12 @@ import pytest
 
 from allranks.cluster import kubeconfig
 from allranks.cluster.client import KubeCluster
-from allranks.errors import InputError, ToolError
+from allranks.errors import AllranksError, InputError, ToolError
 from allranks.model.inventory import Amount
+from allranks_operator.kube.client import Api, connect
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from types import ModuleType
 
     from allranks.cluster.interface import KubeClient
@@ -285,6 +287,89 @@ def test_an_unknown_context_names_the_nearest(api: Any, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no context 'labb'") as excinfo:
         KubeCluster(str(path), "labb").version()
     assert excinfo.value.problem.hint == "did you mean lab? contexts: lab"
+    assert api.requests == []
+
+
+_EVE = {
+    "as": "éve",
+    "as-uid": "7",
+    "as-groups": ["research", "staff"],
+    "as-user-extra": {"example.com/scope": ["a", "b"]},
+}
+
+
+def _get(cluster: KubeCluster) -> object:
+    return cluster.version()
+
+
+def _watch(cluster: KubeCluster) -> object:
+    return cluster.watch("api/v1/pods", namespace="default")
+
+
+def _log(cluster: KubeCluster) -> object:
+    return cluster.logs("p", namespace="default")
+
+
+def _exec(cluster: KubeCluster) -> object:
+    return cluster.exec("p", ["true"], namespace="default")
+
+
+def _operator(cluster: KubeCluster) -> object:
+    (path,) = cluster._connection.config.files
+    return Api(connect(path, None, 10)).page("api/v1/pods", "", (), seconds=10)
+
+
+@pytest.mark.parametrize("ask", [_get, _watch, _log, _exec, _operator])
+def test_each_request_is_of_whom_the_kubeconfig_impersonates(
+    api: Any, tmp_path: Path, ask: Callable[[KubeCluster], object]
+) -> None:
+    """`as`, `as-uid`, `as-groups` and `as-user-extra` go with it, as from kubectl and helm."""
+    path = fake_api.write_kubeconfig(tmp_path / "config", api.url, login=_EVE)
+    with suppress(AllranksError):  # no route: what was sent is looked at
+        ask(KubeCluster(str(path)))
+    (request,) = api.requests
+    headers = {
+        name: value.encode("latin-1").decode()
+        for name, value in request.headers.items()
+        if name.startswith("impersonate-")
+    }
+    assert request.headers["authorization"] == "Bearer t"
+    assert headers == {
+        "impersonate-user": "éve",
+        "impersonate-uid": "7",
+        "impersonate-group": "research, staff",
+        "impersonate-extra-example.com%2fscope": "a, b",
+    }
+
+
+def test_who_impersonates_nobody_sends_no_such_header(api: Any, tmp_path: Path) -> None:
+    """An empty `as` is none."""
+    path = fake_api.write_kubeconfig(tmp_path / "config", api.url, login={"as": ""})
+    with pytest.raises(AllranksError):
+        KubeCluster(str(path)).version()
+    (request,) = api.requests
+    assert not [name for name in request.headers if name.startswith("impersonate")]
+
+
+@pytest.mark.parametrize(
+    ("login", "message"),
+    [
+        ({"as-groups": ["research"]}, "names nobody"),
+        ({"as": ["eve"]}, "`as` of user u is not a text"),
+        ({"as": "eve", "as-groups": "research"}, "`as-groups` of user u is not a list of texts"),
+        ({"as": "eve\r\nImpersonate-Group: root"}, "`as` of user u is not a text"),
+        ({"as": "eve", "as-user-extra": ["a"]}, "`as-user-extra` of user u is not a list"),
+    ],
+    ids=["nobody", "a-list", "one-group", "two-lines", "no-map"],
+)
+def test_an_impersonation_that_cannot_be_sent_is_refused(
+    api: Any, tmp_path: Path, login: dict[str, Any], message: str
+) -> None:
+    """Nothing goes out with other rights than the file asks for."""
+    path = fake_api.write_kubeconfig(tmp_path / "config", api.url, login=login)
+    with pytest.raises(InputError, match=message) as excinfo:
+        KubeCluster(str(path)).version()
+    assert excinfo.value.problem.source == str(path)
     assert api.requests == []
 
 

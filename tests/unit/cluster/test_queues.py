@@ -87,6 +87,17 @@ def test_a_command_with_a_queue_asks_once(
     ]
 
 
+def test_a_config_map_that_says_it_is_another_queue_is_none(
+    cluster: KubeCluster, api: Any, fake_api: ModuleType
+) -> None:
+    """Its name and its label agree in the release's own: a second one of somebody's is not read."""
+    forged = config_map("a100", {names.QUEUE: "h100"})
+    api.routes[f"{MAPS}/allranks-queue-a100"] = lambda _: fake_api.Answer(data=forged)
+    assert "" == queues.name_of(forged)
+    with pytest.raises(NotFoundError, match="there is no queue 'a100'"):
+        queues.get(cluster, "a100", "research")
+
+
 def test_an_unknown_queue_names_the_nearest(cluster: KubeCluster) -> None:
     """Of those that are there; a job's ConfigMap is none."""
     with pytest.raises(NotFoundError) as caught:

@@ -416,3 +416,28 @@ def test_an_object_of_another_release_is_told_by_both_majors() -> None:
         assert type(error) is NameTakenError
         assert "belongs to another release" in error.problem.message
         assert 'ServiceAccount "a"' in error.problem.message
+
+
+@pytest.mark.parametrize("verb", ["install", "update"])
+def test_an_object_that_may_not_be_looked_at_is_a_missing_right(verb: str) -> None:
+    """Helm begins as for an object of another release, though nobody has looked."""
+    about = 'could not get information about the resource ConfigMap "eve1" in namespace "research"'
+    for first in ("U", "rendered manifests contain a resource that already exists. U"):
+        error = errors.parse(
+            f"Error: INSTALLATION FAILED: {first}nable to continue with {verb}: {about}: "
+            'configmaps "eve1" is forbidden: User "eve" cannot get resource "configmaps" in API '
+            'group "" in the namespace "research"\n'
+        )
+        assert type(error) is ForbiddenError
+        assert error.exit_code == 1
+        assert error.problem.message == "user 'eve' may not get configmaps in namespace research"
+
+
+def test_a_server_that_is_gone_while_helm_looks_for_objects_is_no_taken_name() -> None:
+    """The reason behind helm's words is the one that is told."""
+    error = errors.parse(
+        "Error: INSTALLATION FAILED: Unable to continue with install: could not get information "
+        'about the resource Job "a": Get "https://10.0.0.1": dial tcp: connection refused\n'
+    )
+    assert type(error) is RunError
+    assert "the cluster does not answer" in error.problem.message

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from allranks.errors import InputError, RunError, ToolError
+from allranks.errors import ForbiddenError, InputError, RunError, ToolError
 from allranks.helm import binary as helm_binary
 from allranks.helm import plugins, releases
 from allranks.helm.releases import Release, ReleaseRef
@@ -93,6 +93,21 @@ def test_a_release_that_is_not_there(home: Any) -> None:
     script = "echo 'Error: release: not found' >&2; exit 1"
     assert releases.find(home(then=script)) is None
     assert not releases.uninstall(home(then=script))
+
+
+def test_what_an_uninstall_leaves_is_no_success(home: Any) -> None:
+    """Helm 4 says that the release is uninstalled where it may not look at an object of it."""
+    output = (
+        "1 resource(s) were not deleted because their ownership could not be verified:\n"
+        '[Role] x: roles.rbac.authorization.k8s.io "x" is forbidden: User "ada" cannot get '
+        'resource "roles" in API group "rbac.authorization.k8s.io" in the namespace "lab"\n\n'
+        'release "demo" uninstalled\n'
+    )
+    with pytest.raises(ForbiddenError) as excinfo:
+        releases.uninstall(home(then=f"cat <<'END'\n{output}END"))
+    message = excinfo.value.problem.message
+    assert message.startswith("user 'ada' may not get roles.rbac.authorization.k8s.io in namespace")
+    assert "forgotten release demo" in message
 
 
 def test_other_failures_stay_what_they_are(home: Any) -> None:

@@ -89,6 +89,17 @@ def test_the_queue_lies_around_a_person_s_own_values(job: str) -> None:
     )
 
 
+def test_a_value_that_gives_way_is_told_as_yaml(job: str) -> None:
+    """Lists and mappings are what a values file takes, and whole where they are short."""
+    text = FILE.replace(
+        "    priorityClassName: high", "    tolerations: [{key: a, operator: Exists}]"
+    )
+    sets = (("set-json", 'scheduling.tolerations=[{"key": "x", "effect": null}]'),)
+    (note,) = load_sources(Sources((job,), sets, queue=of(text))).overridden
+    assert '[{"key": "x", "effect": null}] (--set-json' in str(note)
+    assert 'gives way to [{"key": "a", "operator": "Exists"}], which the queue' in str(note)
+
+
 def test_presets_lie_below_the_queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A queue's defaults win over a preset, whoever names it; a person's own name wins."""
     monkeypatch.chdir(tmp_path)

@@ -38,6 +38,30 @@ def problems(
     ]
 
 
+def test_each_rule_has_its_own_verdict() -> None:
+    """A job above two limits breaks both, and each rule of the queue has a verdict."""
+    own = queue.from_file(
+        dump({"name": "q", "rules": {"maxGpusPerJob": 8, "maxGpusInAll": 16}}).encode(),
+        "q.yaml",
+        chart_rules,
+    )
+    job = merge(defaults("torchrun"), {"workload": "torchrun", "gpus": 24})
+    verdicts = check.verdicts(job, lambda _: "", own)
+    assert sorted(own.rules.as_dict()) == sorted(
+        rule.id.removeprefix("queue-") for rule, _ in verdicts
+    )
+    assert ["queue-maxGpusPerJob", "queue-maxGpusInAll"] == [
+        rule.id for rule, broken in verdicts if broken
+    ]
+
+
+def test_a_job_without_a_time_limit_is_told_what_the_queue_allows() -> None:
+    """In words of time, and not of a number that is not there."""
+    ((_, message),) = problems({"maxDurationSeconds": 3600}, {"gpus": 1})
+    expected = "a job without a time limit may run longer than the 3600 seconds that queue q allows"
+    assert expected in message
+
+
 # The rule, values that keep to it, values that do not, and the path that is named.
 CASES: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any], str]] = [
     ({"maxGpusPerJob": 16}, {"gpus": 16}, {"gpus": 17}, "gpus"),

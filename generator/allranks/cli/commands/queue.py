@@ -12,12 +12,15 @@ import click
 from allranks import names, resources
 from allranks.cli import options, status_view
 from allranks.cli.target import only_cluster_options
-from allranks.errors import EXIT_INPUT, AllranksError, InputError, RunError
+from allranks.errors import EXIT_INPUT, AllranksError, InputError, NotFoundError, RunError
 from allranks.humanize import list_some, plural
+from allranks.k8s.fields import text
 
 if TYPE_CHECKING:
     from allranks.cli.console import Console
     from allranks.cli.target import ClusterTarget, Target
+    from allranks.cluster.client import KubeCluster
+    from allranks.cluster.queues import Remains
     from allranks.errors import Problem
     from allranks.helm.releases import Release, ReleaseRef
     from allranks.k8s.manifest import Manifest
@@ -73,8 +76,10 @@ def install_command(
       allranks queue install h100 -f queue.yaml -n research --set rules.maxGpusPerJob=32
     """
     from allranks.helm import releases
+    from allranks.service import queues
     from allranks.values import charts
 
+    queues.check_name(name, "NAME")
     values = charts.resolve(sources, names.QUEUE_CHART, {})
     own_name = values.get("name")
     if own_name and own_name != name:
@@ -396,7 +401,10 @@ def _show_verdicts(
     for rule, problems in verdicts:
         key = rule.id.removeprefix("queue-")
         if not problems:
-            console.check("ok", key, _allowed(queue.rules.as_dict()[key]), "", width)
+            detail = _allowed(queue.rules.as_dict()[key])
+            if key == "maxGpusInAll" and queue.rules.max_gpus_in_all:
+                detail += " of all jobs together, which the namespace's quota holds"
+            console.check("ok", key, detail, "", width)
         for problem in problems:
             place = f" ({problem.source})" if problem.source else ""
             detail = f"{problem.path}: {problem.message}{place}"
@@ -442,14 +450,9 @@ def delete_command(
     from allranks.status.reduce import reduce
 
     cluster_target = target.on_cluster()
-    manifest = cluster_queues.get(cluster_target.cluster, name, cluster_target.namespace)
-    annotations = manifest["metadata"].get("annotations") or {}
-    release_name = annotations.get(names.HELM_RELEASE)
-    if not release_name:
-        raise InputError(
-            f"queue {name} is of no Helm release",
-            hint="remove it with what made it; `kubectl delete -f` for manifests",
-        )
+    cluster, namespace = cluster_target.cluster, cluster_target.namespace
+    remaining = cluster_queues.remains(cluster, name, namespace)
+    release_name = _release_of(console, cluster, name, namespace, remaining)
     runs = map(reduce, _runs(console, cluster_target, name))
     going = [run.name for run in runs if not run.finished]
     if going and not force:
@@ -458,10 +461,16 @@ def delete_command(
             f"on: {list_some(going)}",
             hint=f"wait for them, or `{names.CLI} queue delete {name} --force`",
         )
-    home = cluster_target.home(str(release_name))
+    home = cluster_target.home(release_name)
     release = releases.find(home)
-    kept = _kept(release)
-    releases.uninstall(home)
+    if release is not None and _config_map(release, name) is None:
+        release = None  # another one that has the name
+    _check_rights(cluster, namespace, release, remaining)
+    kept = sorted({*_kept(release), *(_word(claim) for claim in remaining.claims)})
+    if release is not None:
+        releases.uninstall(home)
+    # Helm is done when it has removed what it may, and knows nothing without its record.
+    cluster_queues.remove(cluster, cluster_queues.remains(cluster, name, namespace))
     if output == "json":
         console.json({"name": name, "kept": kept, "runs": going})
         return
@@ -472,13 +481,65 @@ def delete_command(
         console.text(f"  remove it with: kubectl delete -n {home.namespace} {' '.join(kept)}")
 
 
+def _release_of(
+    console: Console, cluster: KubeCluster, name: str, namespace: str, remaining: Remains
+) -> str:
+    """The release of a queue, of which a part may be gone.
+
+    Raises:
+        NotFoundError: there is nothing of the queue; the nearest is named.
+        InputError: no Helm release has made it.
+    """
+    from allranks.cluster import queues as cluster_queues
+
+    try:
+        manifest = cluster_queues.get(cluster, name, namespace)
+    except NotFoundError:
+        if not remaining.objects:
+            raise
+        console.note(f"of queue {name} only a part is left, which is removed")
+        return next(iter(remaining.releases), name)
+    release_name = text(manifest, "metadata", "annotations", names.HELM_RELEASE)
+    if not release_name:
+        raise InputError(
+            f"queue {name} is of no Helm release",
+            hint="remove it with what made it; `kubectl delete -f` for manifests",
+        )
+    return release_name
+
+
+def _check_rights(
+    cluster: KubeCluster, namespace: str, release: Release | None, remaining: Remains
+) -> None:
+    """Refuse before anything is removed.
+
+    Raises:
+        ForbiddenError: a right is missing; each is named.
+    """
+    from allranks.cluster import queues as cluster_queues
+
+    if release is None:  # nothing else says what there is
+        cluster_queues.check_rights(cluster, remaining.objects, namespace, remaining.unseen)
+        return
+    gone = [manifest for manifest in release.manifests if not _stays(manifest)]
+    cluster_queues.check_rights(cluster, (*gone, *remaining.objects), namespace)
+
+
+def _word(manifest: Manifest) -> str:
+    return f"{text(manifest, 'kind').lower()}/{text(manifest, 'metadata', 'name')}"
+
+
+def _stays(manifest: Manifest) -> bool:
+    """Whether helm leaves an object of a release."""
+    return text(manifest, "metadata", "annotations", names.HELM_RESOURCE_POLICY) == "keep"
+
+
 def _kept(release: Release | None) -> list[str]:
     """Return the claims of a release that helm leaves."""
     return [
-        f"persistentvolumeclaim/{item['metadata']['name']}"
+        _word(item)
         for item in (release.manifests if release is not None else ())
-        if item.get("kind") == "PersistentVolumeClaim"
-        and (item["metadata"].get("annotations") or {}).get(names.HELM_RESOURCE_POLICY) == "keep"
+        if item.get("kind") == "PersistentVolumeClaim" and _stays(item)
     ]
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from allranks import humanize, names, resources
 from allranks.errors import AllranksError, InputError, InvalidValues, MissingToolError, Problem
-from allranks.humanize import shorten
+from allranks.humanize import flow
 from allranks.layout.compute import compute
 from allranks.model.job_spec import JobSpec
 from allranks.schema import paths
@@ -365,7 +365,7 @@ def _imposed(queue: Queue | None, own: Mapping[str, Any]) -> Iterator[_Fault]:
     for path, value, imposed in overridden(own, queue.imposed.data):
         yield (
             path,
-            f"a trial would have {shorten(value)}, and the queue imposes {shorten(imposed)}",
+            f"a trial would have {flow(value)}, and the queue imposes {flow(imposed)}",
             "leave it out of the parameters",
         )
 

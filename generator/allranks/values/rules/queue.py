@@ -41,7 +41,8 @@ _TEMPLATES = ("podTemplate", _MASTER, *ROLES)
 def rules(queue: Queue) -> tuple[Rule, ...]:
     """The rules of a queue that can be told from values.
 
-    What all its jobs have together is told where they are: by the namespace's quota.
+    Limits on all jobs of a queue together are enforced in the cluster, by the namespace's quota.
+    Here a job is refused that is above them alone.
 
     Args:
         queue: the queue.
@@ -54,6 +55,7 @@ def rules(queue: Queue) -> tuple[Rule, ...]:
             (*TOTAL, "podTemplate"),
             _gpus,
         ),
+        ("maxGpusInAll", "No job has more GPUs than all may have together.", TOTAL, _gpus_in_all),
         ("maxNodesPerJob", "A job has at most so many pods.", TOTAL, _nodes),
         (
             "maxDurationSeconds",
@@ -116,20 +118,25 @@ def _workload(queue: Queue, view: View) -> Iterator[Finding]:
 
 
 def _gpus(queue: Queue, view: View) -> Iterator[Finding]:
-    per_job, in_all = queue.rules.max_gpus_per_job, queue.rules.max_gpus_in_all
-    at_first = total_gpus(view)
-    amounts = [
-        (per_job, "maxGpusPerJob", at_first),
-        (in_all, "maxGpusInAll", at_first),
-        *((per_job, "maxGpusPerJob", amount) for amount in _gpus_of_plans(view)),
-    ]
-    for limit, key, (gpus, where) in amounts:
-        if limit and gpus > limit:
-            about = f"{plural(gpus, 'GPU')} are"
-            yield _more(queue, where, about, limit, key=key, hint=f"ask for at most {limit}")
+    limit = queue.rules.max_gpus_per_job
+    if not limit:
+        return
+    for gpus, where in (total_gpus(view), *_gpus_of_plans(view)):
+        if gpus > limit:
+            yield _more_gpus(queue, where, gpus, limit, "maxGpusPerJob")
             break
-    if per_job:
-        yield from _uncounted(queue, view)
+    yield from _uncounted(queue, view)
+
+
+def _gpus_in_all(queue: Queue, view: View) -> Iterator[Finding]:
+    limit, (gpus, where) = queue.rules.max_gpus_in_all, total_gpus(view)
+    if limit and gpus > limit:
+        yield _more_gpus(queue, where, gpus, limit, "maxGpusInAll")
+
+
+def _more_gpus(queue: Queue, where: ValuesPath, gpus: int, limit: int, key: str) -> Finding:
+    about = f"{plural(gpus, 'GPU')} are"
+    return _more(queue, where, about, limit, key=key, hint=f"ask for at most {limit}")
 
 
 def _uncounted(queue: Queue, view: View) -> Iterator[Finding]:
@@ -177,9 +184,15 @@ def _duration(queue: Queue, view: View) -> Iterator[Finding]:
     if endless is not None and view.workload == "torchrun":
         return  # it has no deadline that could be set
     for where, seconds in _deadlines(view):
-        if not isinstance(seconds, int) or not 0 < seconds <= limit:
-            about = f"{seconds} seconds are" if seconds else "a job without an end is"
-            hint = f"set it to at most {limit}"
+        hint = f"set it to at most {limit}"
+        if not seconds:
+            sentence = (
+                f"a job without a time limit may run longer than the {limit} seconds that "
+                f"{queue.label} allows (rules.maxDurationSeconds)"
+            )
+            yield Finding(where, sentence, hint)
+        elif not isinstance(seconds, int) or not 0 < seconds <= limit:
+            about = f"{seconds} seconds are"
             yield _more(queue, where, about, limit, key="maxDurationSeconds", hint=hint)
 
 
