@@ -109,6 +109,17 @@ def test_a_token_is_refused_and_not_repeated() -> None:
     assert token[:20] not in str(caught.value)
 
 
+@pytest.mark.parametrize("form", ["{}", "--token={}", "python t.py --token {}"])
+def test_a_token_in_the_command_is_refused_and_not_repeated(form: str) -> None:
+    """As in --env: whoever reads the run's objects would read it."""
+    token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2
+    command = ("python", "train.py", form.format(token[:40]))
+    with pytest.raises(InputError, match="word 3 of the command looks like") as caught:
+        submit.Job(command).value_options()
+    assert "secretKeyRef" in caught.value.problem.hint
+    assert token[:20] not in str(caught.value)
+
+
 def name_of(*command: str, folder: str = "/x/My Project", digest: str = "sha256:1") -> str:
     """The name that is found for a command in a folder."""
     packed: Any = SimpleNamespace(snapshot=SimpleNamespace(folder=Path(folder), digest=digest))

@@ -93,6 +93,7 @@ class Job:
         """
         values = []
         if self.command:
+            _check_words(self.command)
             text = " ".join(self.command)
             values.append(ValueOption("", text, ("command",), list(self.command)))
             # The words of a values file belong to the command of that file.
@@ -108,6 +109,28 @@ class Job:
                 for key, value in options.image_values(self.image).items()
             ]
         return tuple(values)
+
+
+def _check_words(command: Sequence[str]) -> None:
+    """Refuse a command line with a secret in it; the word is not repeated.
+
+    Raises:
+        InputError: a word of it looks like a secret.
+    """
+    from allranks.workspace import secrets
+
+    for number, word in enumerate(command, 1):
+        secret = next(iter(secrets.by_content("", word.encode(errors="replace"))), None)
+        if secret is not None:
+            raise InputError(
+                f"word {number} of the command looks like {secret.rule}, and all who may read the "
+                "run's objects could read it",
+                path=END_OF_OPTIONS,
+                hint="put it into a Secret, name that in a values file: env: {TOKEN: {valueFrom: "
+                "{secretKeyRef: {name: SECRET, key: KEY}}}}, and let the program read $TOKEN; "
+                f"--set-string env.TOKEN=… and `{END_OF_OPTIONS} sh -c '… \"$TOKEN\"'` send it all "
+                "the same",
+            )
 
 
 def _variable(text: str) -> ValueOption:
