@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from allranks.service.prepare import PreparedJob
-    from allranks.workspace.model import Snapshot
-    from allranks.workspace.report import Report
+    from allranks.workspace.model import Archive, Snapshot
+    from allranks.workspace.report import Report, Way
     from allranks.workspace.ways import SnapshotTransport
 
 
@@ -45,6 +45,7 @@ class PackedWorkspace:
             "configMap": f"as {parts} {report.name}",
             "image": f"as an image in {report.way.place}",
             "pvc": f"on claim {report.way.place}",
+            "local": "as a copy in the run's folder",
         }[report.way.via]
         return f"code: {plural(report.files, 'file')}, {size(report.packed)} packed, {how}"
 
@@ -71,20 +72,32 @@ def pack(
     Raises:
         InputError: the folder cannot be sent as it is, or not by the way that the values ask for.
     """
+    if is_local:
+        snapshot = snapshots.take(Path(folder), include=include)
+        archive = archives.pack_fast(snapshot)
+        return _packed(snapshot, archive, reports.here(archive), Destination())
     settings = values.get("workspace") or {}
     via = str(settings.get("via") or "")
     destination = Destination(
         str(settings.get("registry") or ""), str(settings.get("claim") or ""), values
     )
-    if is_local:
-        via, destination = "", Destination()
+    registry, claim = destination.registry, destination.claim
+    reports.check(via, registry, claim)
     snapshot = snapshots.take(Path(folder), include=include)
-    archive = archives.pack(snapshot)
-    report = reports.report(
-        snapshot, archive, via=via, registry=destination.registry, claim=destination.claim
-    )
-    transport = ways.way(report.way.via, snapshot, archive, destination)
-    return PackedWorkspace(snapshot, report, transport)
+    try:
+        archive = archives.pack(snapshot, reports.most_bytes(via, registry, claim))
+    except archives.TooLargeError as error:
+        words = f"has more than {error.size:,} bytes when packed"
+        raise reports.too_large(words, via, snapshot) from error
+    way = reports.way(archive, via=via, registry=registry, claim=claim, snapshot=snapshot)
+    return _packed(snapshot, archive, way, destination)
+
+
+def _packed(
+    snapshot: Snapshot, archive: Archive, way: Way, destination: Destination
+) -> PackedWorkspace:
+    report = reports.report(snapshot, archive, way=way)
+    return PackedWorkspace(snapshot, report, ways.way(way.via, snapshot, archive, destination))
 
 
 def camel(data: dict[str, Any]) -> dict[str, Any]:

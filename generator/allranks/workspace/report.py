@@ -17,12 +17,19 @@ from allranks.workspace.model import Transport
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from allranks.workspace.model import Archive, Excluded, GitRevision, Snapshot, SnapshotEntry
+    from allranks.workspace.model import (
+        Archive,
+        Excluded,
+        GitRevision,
+        Route,
+        Snapshot,
+        SnapshotEntry,
+    )
 
 LARGEST = 10
 AUTO = "auto"
 _WAYS: tuple[Transport, ...] = get_args(Transport)
-_CONFIG_MAPS_BYTES = archives.PART_BYTES * archives.PARTS_MAX
+CONFIG_MAPS_BYTES = archives.PART_BYTES * archives.PARTS_MAX
 _EXCLUDE = "exclude in .allranksignore what is no code"
 
 
@@ -46,14 +53,14 @@ class Way:
     """How a snapshot goes.
 
     Attributes:
-        via: the way.
+        via: the way; local where it goes to processes of this machine.
         reason: why this one, in a sentence without a full stop.
         parts: how many ConfigMaps; 0 by another way.
         place: the registry's repository or the claim that it is sent to, unless it is there; "" for
             ConfigMaps.
     """
 
-    via: Transport
+    via: Route
     reason: str
     parts: int = 0
     place: str = ""
@@ -102,21 +109,14 @@ def report(
     snapshot: Snapshot,
     archive: Archive,
     *,
-    via: str = AUTO,
-    registry: str = "",
-    claim: str = "",
+    way: Way,
 ) -> Report:
     """What is shown of a snapshot before it goes.
 
     Args:
         snapshot: what goes.
         archive: the same, packed.
-        via: as of `choose`.
-        registry: see there.
-        claim: see there.
-
-    Raises:
-        InputError: as of `choose`.
+        way: how it goes.
     """
     kinds = [entry.kind for entry in snapshot.entries]
     return Report(
@@ -134,7 +134,7 @@ def report(
         look_alikes=snapshots.look_alikes(entry.path for entry in snapshot.entries),
         excluded=by_rule(snapshot.excluded),
         revision=snapshot.revision,
-        way=way(archive, via=via, registry=registry, claim=claim, snapshot=snapshot),
+        way=way,
     )
 
 
@@ -170,28 +170,48 @@ def by_rule(excluded: Sequence[Excluded]) -> dict[str, tuple[str, ...]]:
     return {rule: tuple(sorted(rules[rule])) for rule in sorted(rules)}
 
 
-def choose(
-    archive: Archive,
-    *,
-    via: str,
-    registry: str,
-    claim: str = "",
-    snapshot: Snapshot | None = None,
-) -> Transport:
-    """The way that an archive goes: ConfigMaps, else the registry, else the claim.
+def check(via: str, registry: str, claim: str) -> None:
+    """Refuse a way that the values ask for and that is not there, before anything is packed.
 
     Args:
-        archive: what is sent.
         via: `workspace.via`: auto, or one of the ways.
         registry: `workspace.registry`; "" where none is set.
         claim: `workspace.claim`; "" where none is set.
-        snapshot: what was packed, so that an error can name the largest files.
 
     Raises:
-        InputError: there is no such way, it lacks a registry or a claim, or the archive is too
-            large for it.
+        InputError: there is no such way, or it lacks a registry or a claim.
     """
-    return way(archive, via=via, registry=registry, claim=claim, snapshot=snapshot).via
+    if via not in {"", AUTO, *_WAYS}:
+        raise InputError(
+            f"{via} is no way to send a workspace",
+            path="workspace.via",
+            hint=f"use {AUTO}, {list_some(_WAYS[:-1])} or {_WAYS[-1]}",
+        )
+    if via == "pvc" and not claim:
+        raise InputError(
+            "pvc needs a claim",
+            path="workspace.via",
+            hint="set workspace.claim to a ReadWriteMany claim that is there",
+        )
+    if via == "image" and not registry:
+        raise InputError(
+            "image needs a registry",
+            path="workspace.via",
+            hint="set workspace.registry to one that the nodes can pull from",
+        )
+
+
+def most_bytes(via: str, registry: str, claim: str) -> int | None:
+    """How large an archive may be by the ways that the values let it go; None for any size.
+
+    Args:
+        via: as of `check`.
+        registry: see there.
+        claim: see there.
+    """
+    if via in {"", AUTO}:
+        return None if registry or claim else CONFIG_MAPS_BYTES
+    return CONFIG_MAPS_BYTES if via == "configMap" else None
 
 
 def way(
@@ -202,61 +222,65 @@ def way(
     claim: str = "",
     snapshot: Snapshot | None = None,
 ) -> Way:
-    """The same, with the reason.
+    """The way that an archive goes.
+
+    With `auto`: ConfigMaps if they hold it, else the registry, else the claim. A way that the
+    values name is used, or refused.
 
     Args:
-        archive: as of `choose`.
-        via: see there.
+        archive: what is sent.
+        via: as of `check`.
         registry: see there.
         claim: see there.
-        snapshot: see there.
+        snapshot: what was packed, so that an error can name the largest files.
 
     Raises:
-        InputError: as of `choose`.
+        InputError: there is no such way, it lacks a registry or a claim, or the archive is too
+            large for it.
     """
+    check(via, registry, claim)
     size, number = len(archive.data), len(archives.parts(archive))
     words = f"{size:,} bytes when packed"
-    if via not in {"", AUTO, *_WAYS}:
-        raise InputError(
-            f"{via} is no way to send a workspace",
-            path="workspace.via",
-            hint=f"use {AUTO}, {list_some(_WAYS[:-1])} or {_WAYS[-1]}",
-        )
     if via == "pvc":
-        if not claim:
-            raise InputError(
-                "pvc needs a claim",
-                path="workspace.via",
-                hint="set workspace.claim to a ReadWriteMany claim that is there",
-            )
         return Way("pvc", f"{words}; workspace.via asks for a claim", place=claim)
     if via == "image":
-        if not registry:
-            raise InputError(
-                "image needs a registry",
-                path="workspace.via",
-                hint="set workspace.registry to one that the nodes can pull from",
-            )
         return Way("image", f"{words}; workspace.via asks for an image", place=registry)
     if number <= archives.PARTS_MAX:
         asked = "; workspace.via asks for it" if via == "configMap" else ""
-        return Way("configMap", f"{words} fit into {plural(number, 'ConfigMap')}{asked}", number)
+        reason = f"{words}, which {plural(number, 'ConfigMap')} can hold{asked}"
+        return Way("configMap", reason, number)
     more = f"{words} are more than {archives.PARTS_MAX} ConfigMaps hold"
     if registry and via != "configMap":
         return Way("image", more, place=registry)
     if claim and via != "configMap":
         return Way("pvc", more, place=claim)
-    raise _too_large(size, via, snapshot)
+    raise too_large(f"has {size:,} bytes when packed", via, snapshot)
 
 
-def _too_large(size: int, via: str, snapshot: Snapshot | None) -> InputError:
+def here(archive: Archive) -> Way:
+    """The way to processes of this machine, whatever the size.
+
+    Args:
+        archive: what is copied.
+    """
+    return Way("local", f"{len(archive.data):,} bytes when packed, in the folder of the run")
+
+
+def too_large(words: str, via: str, snapshot: Snapshot | None) -> InputError:
+    """The error for an archive that no way holds.
+
+    Args:
+        words: what is known of its size.
+        via: as of `check`.
+        snapshot: what was packed, for the largest files.
+    """
     largest = largest_files(snapshot.entries) if snapshot is not None else ()
     listed = [f"{file.path} ({file.size:,} bytes)" for file in largest]
-    words = f"; the largest: {list_some(listed, LARGEST)}" if listed else ""
+    files = f"; the largest: {list_some(listed, LARGEST)}" if listed else ""
     other = "workspace.via: image or pvc" if via == "configMap" else "workspace.claim"
     return InputError(
-        f"has {size:,} bytes when packed; {plural(archives.PARTS_MAX, 'ConfigMap')} hold at most "
-        f"{_CONFIG_MAPS_BYTES:,}{words}",
+        f"{words}; {plural(archives.PARTS_MAX, 'ConfigMap')} hold at most "
+        f"{CONFIG_MAPS_BYTES:,}{files}",
         path="workspace",
         hint=f"{_EXCLUDE}, or set workspace.registry or {other}",
     )

@@ -161,7 +161,7 @@ _SHAPES = (
     _shape("xapp-", r"(?P<key>[0-9]-[A-Z0-9]{8,}-[A-Za-z0-9-]{12,})", "a token of Slack (xapp-…)"),
     _shape("nvapi-", r"(?P<key>[A-Za-z0-9_-]{40,})", "an API key of NVIDIA (nvapi-…)"),
     *(
-        _shape(f"do{kind}_v1_", rf"(?P<key>[0-9a-f]{{64}}){_END}", f"a token of DigitalOcean (do{kind}_v1_…)")
+        _shape(f"do{kind}_v1_", rf"(?P<key>[0-9a-f]{{64}}){_END}", "a token of DigitalOcean")
         for kind in "opr"
     ),
     _shape("AIza", rf"(?P<key>[A-Za-z0-9_-]{{35}}){_END}", "an API key of Google (AIza…)"),

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 # The ways by which a snapshot goes outside of the namespace's ConfigMaps.
 _ELSEWHERE = {"image": "an image", "pvc": "a claim"}
+_LOCAL = "local"
 
 
 @click.command("show", short_help="Show the code that a run runs.")
@@ -158,8 +159,10 @@ class _Run:
             from allranks.local import runs as local_runs
 
             manifests = local_runs.manifests(name, target.local_namespace)
-            # No image is used here.
+            # No image is used here, and no ConfigMap.
             code = replace(record.of_objects(manifests), image="")
+            if code.via:
+                code = replace(code, via=_LOCAL, parts=())
             return cls(code, target.local_namespace, None, manifests)
         objects = _cluster_objects(name, cluster_target)
         code = record.of_objects(objects)
@@ -185,7 +188,7 @@ class _Run:
 
         if not self.code.digest:
             return None
-        if self.code.via not in {"", "configMap"}:
+        if self.code.via in _ELSEWHERE:
             if not needed:
                 return None
             if self.code.via == "image":
@@ -221,7 +224,7 @@ def _show(
         "code": code.digest or "in the image",
         "commit": f"{code.commit}{branch}{differs}" if code.commit else "",
         "synced": f"{synced.digest}, generation {synced.generation}" if synced else "",
-        "way": f"{code.via}: {', '.join(code.parts)}" if code.via else "",
+        "way": _way(code),
         "queue": ", revision ".join(filter(None, (code.queue, code.queue_revision))),
     }
     for key, text in lines.items():
@@ -229,6 +232,12 @@ def _show(
             console.text(f"  {key:<9} {text}")
     if code.digest:
         console.command(f"{names.CLI} show {name} --code DIR")
+
+
+def _way(code: CodeRecord) -> str:
+    if code.via == _LOCAL:
+        return "a copy in the run's folder"
+    return f"{code.via}: {', '.join(code.parts)}" if code.via else ""
 
 
 def _no_difference(code: CodeRecord, kept: _Kept | None = None) -> str:

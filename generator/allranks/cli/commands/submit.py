@@ -311,7 +311,7 @@ def submit(
     sources = read_once(sources)
     loaded = load_sources(sources)
     _check_job(loaded.values, example, is_local=is_local)
-    packed = workspace.pack(loaded.values, is_local=is_local)
+    packed = workspace.pack(loaded.values, is_local=is_local, console=console)
     assert packed is not None  # noqa: S101 - submit has a folder always
     wanted = name or _name_of(loaded.values, loaded.user, packed)
     taken = () if name or dry_run else _taken(namespace, cluster_target)
