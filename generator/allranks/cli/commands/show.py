@@ -13,6 +13,7 @@ from allranks import names
 from allranks.cli import options
 from allranks.cli.target import run_argument, target_options
 from allranks.errors import InputError, NotFoundError
+from allranks.humanize import list_some
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,6 +73,18 @@ def show_command(
     """
     if code == "":
         raise InputError("is empty", path="--code", hint="name a folder")
+    if code and diff:
+        raise InputError(
+            "--code writes the code, and --diff prints its difference",
+            path="--diff",
+            hint="give one of the two, and then the other",
+        )
+    if first and not code:
+        raise InputError(
+            "says which code --code writes",
+            path="--first",
+            hint=f"add --code DIR, or leave it out: `{names.CLI} show` names both",
+        )
     cluster_target = target.cluster_target(console)
     run = _Run.find(name, target, cluster_target)
     needed = bool(code) or diff
@@ -111,7 +124,7 @@ def show_command(
         digest = newest.digest if newest else run.code.digest
         console.text(f"{code}: the code of {name}, {_short(digest)}")
     else:
-        _show(console, name, run.namespace, run.code, synced)
+        _show(console, name, run, synced)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,12 +151,14 @@ class _Run:
         namespace: its namespace.
         cluster: where it is; None is this machine.
         objects: its objects, of a run of this machine.
+        is_there: whether its controllers are; False where only helm's record is left.
     """
 
     code: CodeRecord
     namespace: str
     cluster: KubeClient | None
     objects: Sequence[Manifest]
+    is_there: bool = True
 
     @classmethod
     def find(cls, name: str, target: Target, cluster_target: ClusterTarget | None) -> Self:
@@ -164,9 +179,20 @@ class _Run:
             if code.via:
                 code = replace(code, via=_LOCAL, parts=())
             return cls(code, target.local_namespace, None, manifests)
-        objects = _cluster_objects(name, cluster_target)
+        objects, is_there = _cluster_objects(name, cluster_target)
         code = record.of_objects(objects)
-        return cls(code, cluster_target.namespace, cluster_target.cluster, objects)
+        cluster, namespace = cluster_target.cluster, cluster_target.namespace
+        return cls(code, namespace, cluster, objects, is_there)
+
+    @property
+    def gone(self) -> tuple[str, ...]:
+        """The ConfigMaps of its code that are not there."""
+        from allranks.workspace import transport
+
+        if self.cluster is None or self.code.via in _ELSEWHERE:
+            return ()
+        code = self.code
+        return transport.missing(self.cluster, self.namespace, code.digest, code.parts)
 
     def synced(self, name: str) -> Offer | None:
         """What was synced last into the run; None where nothing was."""
@@ -202,20 +228,25 @@ class _Run:
         if self.cluster is not None:
             try:
                 parts = transport.find(self.cluster, self.namespace, self.code.digest)
-            except NotFoundError:
-                if needed:
+            except NotFoundError as error:
+                if not needed:
+                    return None
+                if not self.is_there:
                     raise
-                return None
+                raise NotFoundError(
+                    f"{error.problem.message}: somebody has deleted it",
+                    hint=f"`{names.CLI} submit` of the same folder puts it there again, and a run "
+                    "that waits for it goes on",
+                ) from error
         archive, about = objects.read(parts)
         # Two runs of one digest share what was sent; the difference is to the commit of the first.
         is_of_run = not self.code.commit or about["commit"] == self.code.commit
         return _Kept(archive, str(about["diff"]) if is_of_run else "", is_of_run)
 
 
-def _show(
-    console: Console, name: str, namespace: str, code: CodeRecord, synced: Offer | None
-) -> None:
-    console.text(f"{name}  {code.workload or 'a run'} in namespace {namespace}")
+def _show(console: Console, name: str, run: _Run, synced: Offer | None) -> None:
+    code = run.code
+    console.text(f"{name}  {code.workload or 'a run'} in namespace {run.namespace}")
     differs = ", and the code differs from it" if code.is_dirty else ""
     branch = f" on {code.branch}" if code.branch else ""
     lines = {
@@ -230,7 +261,12 @@ def _show(
     for key, text in lines.items():
         if text:
             console.text(f"  {key:<9} {text}")
-    if code.digest:
+    if not code.digest:
+        return
+    if gone := run.gone:
+        how = "was deleted" if run.is_there else "went with the last run that used it"
+        console.text(f"  {'kept':<9} no longer: ConfigMap {list_some(gone)} {how}")
+    else:
         console.command(f"{names.CLI} show {name} --code DIR")
 
 
@@ -282,8 +318,11 @@ def _is_part(manifest: Manifest) -> bool:
     return manifest.get("kind") == "ConfigMap" and names.WORKSPACE in labels
 
 
-def _cluster_objects(name: str, cluster_target: ClusterTarget) -> Sequence[Manifest]:
+def _cluster_objects(name: str, cluster_target: ClusterTarget) -> tuple[Sequence[Manifest], bool]:
     """The controllers of a run; as helm recorded them where they have ended and were removed.
+
+    Returns:
+        The controllers, and whether they are there.
 
     Raises:
         NotFoundError: there is no such run.
@@ -298,5 +337,5 @@ def _cluster_objects(name: str, cluster_target: ClusterTarget) -> Sequence[Manif
         release = releases.find(cluster_target.home(name))
         if release is None or not release.ours:
             raise
-        return release.manifests
-    return run.objects
+        return release.manifests, False
+    return run.objects, True
