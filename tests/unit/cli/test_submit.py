@@ -11,8 +11,10 @@ import click
 import pytest
 
 from allranks.cli import kubectl_torchrun, typed_command
-from allranks.cli.commands import submit
-from allranks.errors import InputError
+from allranks.cli.commands import run, submit
+from allranks.cli.console import Console
+from allranks.cli.workspace import WorkspaceFlags
+from allranks.errors import InputError, NameTakenError
 from allranks.values.sources import Sources, load_sources
 
 
@@ -261,3 +263,35 @@ def test_the_words_of_the_command_are_no_name_of_a_run() -> None:
     root = click.Group(commands={"submit": submit.submit_command})
     parts = typed_command.read(root, ["submit", "-n", "lab", "--", "python", "-n", "x"])
     assert ("", ("lab",)) == (parts.name, parts.options["namespace"])
+
+
+@pytest.mark.parametrize("where", ["here", "cluster"])
+@pytest.mark.parametrize("name", ["", "mine"])
+def test_a_name_that_somebody_takes_meanwhile_is_numbered(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, where: str, name: str
+) -> None:
+    """Here as on a cluster; a name that the person chose stays, and is refused."""
+    tried: list[str] = []
+
+    def start(_console: Any, _ready: Any, home: str, *_: Any, **__: Any) -> int:
+        tried.append(home)
+        if len(tried) == 1:
+            raise NameTakenError(f"{home} goes on")
+        return 0
+
+    (tmp_path / "train.py").touch()
+    monkeypatch.setattr(run, "run_here", start)
+    monkeypatch.setattr(run, "run_on_cluster", start)
+    monkeypatch.setattr(submit, "_taken", lambda *_: ())
+    on_cluster = SimpleNamespace(namespace="lab", home=str)
+    there = on_cluster if where == "cluster" else None
+    target: Any = SimpleNamespace(on="", local_namespace="lab", cluster_target=lambda _: there)
+    job = submit.Job(("python", "train.py"), nodes=1, image="a")
+    words: Any = (Console(), job, Sources(), WorkspaceFlags(str(tmp_path)), target)
+    if name:
+        with pytest.raises(NameTakenError):
+            submit.submit(*words, plan=run.Plan(), name=name)
+        assert ["mine"] == tried
+        return
+    assert 0 == submit.submit(*words, plan=run.Plan(), name=name)
+    assert f"{tried[0]}-2" == tried[1]

@@ -324,12 +324,14 @@ def submit(
                 console, ready, packed, name=free, namespace=namespace, output=plan.output
             )
             return 0
-        if cluster_target is None:
-            folder = Path(packed.snapshot.folder)
-            return run.run_here(console, ready, free, target, folder, plan=plan, workspace=packed)
-        if not name:
+        if not name and cluster_target is not None:
             console.note(f"the run is called {free}")
         try:
+            if cluster_target is None:
+                folder = Path(packed.snapshot.folder)
+                return run.run_here(
+                    console, ready, free, target, folder, plan=plan, workspace=packed
+                )
             return run.run_on_cluster(
                 console,
                 ready,
