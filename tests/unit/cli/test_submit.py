@@ -13,6 +13,7 @@ import pytest
 from allranks.cli import kubectl_torchrun, typed_command
 from allranks.cli.commands import run, submit
 from allranks.cli.console import Console
+from allranks.cli.main import main
 from allranks.cli.workspace import WorkspaceFlags
 from allranks.errors import InputError, NameTakenError
 from allranks.values.sources import Sources, load_sources
@@ -295,3 +296,53 @@ def test_a_name_that_somebody_takes_meanwhile_is_numbered(
         return
     assert 0 == submit.submit(*words, plan=run.Plan(), name=name)
     assert f"{tried[0]}-2" == tried[1]
+
+
+QUEUE = Path(__file__).parents[3] / "examples/queue-team/queue.yaml"
+
+
+def dry_run(tmp_path: Path, *words: object) -> int:
+    """The exit code of a dry run of a folder, without any kubeconfig."""
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code/train.py").touch()
+    options = ("--workspace", tmp_path / "code", "--dry-run", *words)
+    return main(["submit", *map(str, options), "--", "python", "train.py"])
+
+
+@pytest.fixture
+def _no_kubeconfig(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+
+@pytest.mark.usefixtures("_no_kubeconfig")
+@pytest.mark.parametrize(
+    ("where", "code", "words"),
+    [
+        ((), 2, "rules.maxGpusPerJob"),
+        (("--on", "local"), 0, "are about a cluster: a run of this machine is held to none"),
+    ],
+)
+def test_a_dry_run_with_a_queue_is_held_to_its_rules(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    where: tuple[str, ...],
+    code: int,
+    words: str,
+) -> None:
+    """With and without a cluster; where this machine is named, what is left out is said."""
+    assert code == dry_run(tmp_path, "-q", "h100", "--queue-file", QUEUE, "--gpus", 64, *where)
+    assert words in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.usefixtures("_no_kubeconfig")
+def test_a_dry_run_shows_the_way_that_the_values_ask_for(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Also where no kubeconfig names the cluster yet."""
+    sets = ("--set", "workspace.via=image", "--set", "workspace.registry=registry.example/code")
+    assert 0 == dry_run(tmp_path, *sets, "--image", "a", "--nodes", 1)
+    out, err = capsys.readouterr()
+    assert "by        image: " in out
+    assert "registry.example/code: it would be pushed there" in out
+    assert "workspace.via is of one" in err

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from allranks.cli.target import ClusterTarget, Target
     from allranks.cli.workspace import WorkspaceFlags
     from allranks.service.workspace import PackedWorkspace
-    from allranks.values.sources import Sources
+    from allranks.values.sources import Loaded, Sources
 
 END_OF_OPTIONS = "--"
 _WORKLOAD = "torchrun"
@@ -305,11 +305,19 @@ def submit(
     from allranks.values.sources import load_sources, read_once
 
     sources = replace(sources, options=(*sources.options, *job.value_options()), workload=_WORKLOAD)
-    cluster_target = target.cluster_target(console)
-    is_local = cluster_target is None
+    cluster_target = target.cluster_target(None if dry_run else console)
     namespace = target.local_namespace if cluster_target is None else cluster_target.namespace
     sources = read_once(sources)
     loaded = load_sources(sources)
+    is_local = cluster_target is None
+    if dry_run and is_local and not target.on and (what := _of_cluster(loaded)):
+        is_local = False
+        console.note(
+            f"no kubeconfig names a cluster: {what} is of one, so this is checked as for a "
+            "cluster; --on local checks it for this machine"
+        )
+    elif dry_run and is_local:
+        target.local(console)  # says why
     _check_job(loaded.values, example, is_local=is_local)
     packed = workspace.pack(loaded.values, is_local=is_local, console=console)
     assert packed is not None  # noqa: S101 - submit has a folder always
@@ -346,6 +354,16 @@ def submit(
                 raise
             taken = (*taken, free)
     raise AssertionError  # the loop returns or raises
+
+
+def _of_cluster(loaded: Loaded) -> str:
+    """What says that a job is meant for a cluster; "" where nothing does."""
+    if loaded.queue is not None:
+        return loaded.queue.label
+    settings = loaded.values.get("workspace") or {}
+    return next(
+        (f"workspace.{key}" for key in ("via", "registry", "claim") if settings.get(key)), ""
+    )
 
 
 def _check_job(values: Any, example: str, *, is_local: bool) -> None:
