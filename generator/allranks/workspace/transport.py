@@ -560,8 +560,9 @@ def _over_quota(cluster: KubeClient, error: QuotaError, namespace: str) -> RunEr
     return RunError(
         f"the snapshot does not fit the quota of namespace {namespace}: {error.detail}"
         + (f"; snapshots there: {holders}" if holders else ""),
-        hint=f"end a run that is no longer needed (`{names.CLI} delete NAME`), or have the quota "
-        "on configmaps raised",
+        # Without NAME, which would be completed to that of the run that was refused.
+        hint=f"end another run that is no longer needed (`{names.CLI} list` shows them), or have "
+        "the quota on configmaps raised",
     )
 
 

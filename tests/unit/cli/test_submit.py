@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -94,7 +95,12 @@ def test_values_may_name_another_workload() -> None:
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("A", "'A' has no value"), ("=b", "has no name"), ("", "has no name")],
+    [
+        ("1A=b", "begins with a digit"),
+        ("A", "'A' has no value"),
+        ("=b", "has no name"),
+        ("", "has no name"),
+    ],
 )
 def test_a_variable_has_a_name_and_a_value(text: str, words: str) -> None:
     """Anything else is refused, with how it is written."""
@@ -209,13 +215,15 @@ def test_commands_of_kubectl_torchrun_have_examples(name: str) -> None:
         ("get torchrunqueues", "names queues", "allranks queue list"),
         ("logs -l torchrun-job-name=x", "option -l", "kubectl torchrun logs NAME"),
         ("submit --numnodes 2 x", "--numnodes", "--help"),
+        ('submit --on local ""', "command is empty", 'kubectl torchrun submit --gpus 8 "python'),
+        ("logs nothere --on local", "no local run", "`kubectl torchrun get --on local`"),
     ],
 )
 def test_words_of_other_tools_are_refused_with_what_to_write(
     capsys: pytest.CaptureFixture[str], words: str, message: str, hint: str
 ) -> None:
     """Fields of a TorchrunJob, kubectl's options, and a command without its quotes."""
-    assert 2 == kubectl_torchrun.main(words.split())
+    assert 2 == kubectl_torchrun.main(shlex.split(words))
     error, _, fix = capsys.readouterr().err.partition("fix:")
     assert message in error
     assert hint in " ".join(fix.split())
@@ -346,3 +354,26 @@ def test_a_dry_run_shows_the_way_that_the_values_ask_for(
     assert "by        image: " in out
     assert "registry.example/code: it would be pushed there" in out
     assert "workspace.via is of one" in err
+
+
+@pytest.mark.usefixtures("_no_kubeconfig")
+@pytest.mark.parametrize(
+    ("words", "fix"),
+    [
+        ("status x --on nowhere", "write --on local or --on cluster"),
+        ("submit --gpus abc", "write a whole number, as in --gpus 8"),
+        ("submit --image 'x y' --nodes 1 --dry-run -- true", "such as ghcr.io/my/trainer"),
+        (
+            "submit --set workspace.registry=http://x/y:1 --image a --nodes 1 --dry-run -- true",
+            "workspace.registry=x/y",
+        ),
+    ],
+)
+def test_the_fix_of_a_wrong_option_is_one(
+    capsys: pytest.CaptureFixture[str], words: str, fix: str
+) -> None:
+    """It says what to write, and nothing that would be wrong as well."""
+    assert 2 == main(shlex.split(words))
+    hint = " ".join(capsys.readouterr().err.partition("fix:")[2].split())
+    assert fix in hint
+    assert "x_y" not in hint

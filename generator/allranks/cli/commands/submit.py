@@ -148,6 +148,12 @@ def _variable(text: str) -> ValueOption:
             path="--env",
             hint=f"write --env {name or 'NAME'}=value",
         )
+    if name[0].isdigit():
+        raise InputError(
+            f"the name {name!r} begins with a digit",
+            path="--env",
+            hint=f"begin the name with a letter or an underscore: --env _{name}=…",
+        )
     secret = next(iter(secrets.by_content(name, text.encode(errors="replace"))), None)
     if secret is not None:
         raise InputError(
