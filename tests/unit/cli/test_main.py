@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 import pytest
 
+from allranks import errors
 from allranks.cli import main
 from allranks.errors import InputError
 
@@ -121,7 +123,7 @@ def test_keys_that_are_explained_come_before_the_error_about_others(
 ) -> None:
     """What is right is answered, whatever else was asked."""
     keys = ("--explain", "gpus", "--explain", "nope")
-    assert 2 == main.main(["values", "--set", "gpus=8", "--workload", "torchrun", *keys])
+    assert 2 == main.main(["values", "--set", "gpus=8,workload=torchrun", *keys])
     out, err = capsys.readouterr()
     assert out.startswith("gpus: 8\n")
     assert "nope: no source has such a key" in err
