@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from allranks.cli.commands import show
 from allranks.cli.main import main
 from allranks.errors import NotFoundError
+from allranks.service import workspace
+from allranks.sweep import records
+from allranks.sweep import workspace as sweep_workspace
+from allranks.sweep.search import space
+from allranks.sweep.storage import catalog
+from allranks.sweep.storage.journal import Journal
 from allranks.workspace.record import CodeRecord
+from tests.unit.sweep.simulation import spec
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.mark.parametrize(
@@ -54,3 +65,31 @@ def test_options_that_do_nothing_together_are_refused(
     """None of them is left out in silence."""
     assert 2 == main(["show", "demo", *words.split()])
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["s", "s-0", "s-0123456789ab"])
+def test_the_code_of_a_sweep_of_this_machine_and_of_its_trials_is_given_back(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+) -> None:
+    """The runs of trials are gone when they have ended; the sweep keeps the code of all."""
+    monkeypatch.setenv("ALLRANKS_STATE", str(tmp_path / "state"))
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code/train.py").write_text("print(1)\n", encoding="utf-8")
+    packed = workspace.pack(str(tmp_path / "code"), (), {}, is_local=True)
+    sweep_workspace.keep(packed.transport.manifests("default"))
+    values = {"workspace": {"snapshot": packed.transport.values()}, "command": ["python", "t.py"]}
+    of_trials = replace(spec().trial, workload="torchrun", values=values)
+    sweep = replace(spec(), trial=of_trials)
+    assignment = space.assignment(sweep.parameters, 0)
+    with Journal.create(catalog.locate("s"), records.head(sweep, 1.0)) as journal:
+        journal.append(records.trial(0, "s-0123456789ab", assignment, 2.0))
+    assert 0 == main(["show", name, "--on", "local"])
+    out = capsys.readouterr().out
+    assert f"code      {packed.snapshot.digest}" in out
+    assert "a copy in the run's folder" in out
+    assert 0 == main(["show", name, "--on", "local", "--code", str(tmp_path / "ran")])
+    assert "print(1)\n" == (tmp_path / "ran/train.py").read_text(encoding="utf-8")
+    assert 2 == main(["show", "s-1", "--on", "local"])

@@ -173,7 +173,13 @@ class _Run:
         if cluster_target is None:
             from allranks.local import runs as local_runs
 
-            manifests = local_runs.manifests(name, target.local_namespace)
+            try:
+                manifests = local_runs.manifests(name, target.local_namespace)
+            except InputError:
+                of_sweep = _of_sweep(name, target.local_namespace)
+                if of_sweep is None:
+                    raise
+                return cls(of_sweep[0], target.local_namespace, None, of_sweep[1])
             # No image is used here, and no ConfigMap.
             code = replace(record.of_objects(manifests), image="")
             if code.via:
@@ -316,6 +322,45 @@ def _write(archive: Archive, folder: Path) -> None:
 def _is_part(manifest: Manifest) -> bool:
     labels = manifest["metadata"].get("labels") or {}
     return manifest.get("kind") == "ConfigMap" and names.WORKSPACE in labels
+
+
+def _of_sweep(name: str, namespace: str) -> tuple[CodeRecord, Sequence[Manifest]] | None:
+    """The code of a sweep of this machine, or of a trial of one, and what is kept of it.
+
+    The runs of trials go when they have ended; their code is that of the sweep.
+
+    Args:
+        name: of the sweep or the trial.
+        namespace: where its trials run.
+    """
+    from allranks.k8s.fields import at, text
+    from allranks.sweep import workspace as sweep_workspace
+    from allranks.sweep.storage import catalog
+    from allranks.sweep.storage.journal import read_state
+    from allranks.workspace.record import CodeRecord
+
+    for sweep in (name, name.rpartition("-")[0]):
+        store = catalog.locate(sweep) if sweep else None
+        if store is None or not store.exists():
+            continue
+        state = read_state(store)
+        numbers = (f"{sweep}-{number}" for number in state.trials)
+        if name not in {sweep, *state.by_name, *numbers}:
+            continue
+        trial, snapshot = state.spec.trial, ("workspace", "snapshot")
+        code = CodeRecord(
+            workload="sweep" if name == sweep else trial.workload,
+            command=tuple(map(str, trial.values.get("command") or ())),
+            digest=sweep_workspace.digest_of(trial.values),
+            archive_digest=text(trial.values, *snapshot, "archiveDigest"),
+            commit=text(trial.values, *snapshot, "commit"),
+            branch=text(trial.values, *snapshot, "branch"),
+            is_dirty=at(trial.values, *snapshot, "dirty") is True,
+            via=_LOCAL if sweep_workspace.digest_of(trial.values) else "",
+            compression=text(trial.values, *snapshot, "compression"),
+        )
+        return code, sweep_workspace.kept(code.digest, namespace) if code.digest else []
+    return None
 
 
 def _cluster_objects(name: str, cluster_target: ClusterTarget) -> tuple[Sequence[Manifest], bool]:
