@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 from allranks.humanize import plural
 from allranks.workspace import archive as archives
+from allranks.workspace import choice, ways
 from allranks.workspace import report as reports
 from allranks.workspace import snapshot as snapshots
-from allranks.workspace import ways
 from allranks.workspace.model import Destination
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from allranks.service.prepare import PreparedJob
+    from allranks.workspace.choice import Way
     from allranks.workspace.model import Archive, Snapshot
-    from allranks.workspace.report import Report, Way
+    from allranks.workspace.report import Report
     from allranks.workspace.ways import SnapshotTransport
 
 
@@ -75,21 +76,21 @@ def pack(
     if is_local:
         snapshot = snapshots.take(Path(folder), include=include)
         archive = archives.pack_fast(snapshot)
-        return _packed(snapshot, archive, reports.here(archive), Destination())
+        return _packed(snapshot, archive, choice.here(archive), Destination())
     settings = values.get("workspace") or {}
     via = str(settings.get("via") or "")
     destination = Destination(
         str(settings.get("registry") or ""), str(settings.get("claim") or ""), values
     )
     registry, claim = destination.registry, destination.claim
-    reports.check(via, registry, claim)
+    choice.check(via, registry, claim)
     snapshot = snapshots.take(Path(folder), include=include)
     try:
-        archive = archives.pack(snapshot, reports.most_bytes(via, registry, claim))
+        archive = archives.pack(snapshot, choice.most_bytes(via, registry, claim))
     except archives.TooLargeError as error:
         words = f"has more than {error.size:,} bytes when packed"
-        raise reports.too_large(words, via, snapshot) from error
-    way = reports.way(archive, via=via, registry=registry, claim=claim, snapshot=snapshot)
+        raise choice.too_large(words, via, snapshot) from error
+    way = choice.choose(archive, via=via, registry=registry, claim=claim, snapshot=snapshot)
     return _packed(snapshot, archive, way, destination)
 
 
@@ -97,7 +98,9 @@ def _packed(
     snapshot: Snapshot, archive: Archive, way: Way, destination: Destination
 ) -> PackedWorkspace:
     report = reports.report(snapshot, archive, way=way)
-    return PackedWorkspace(snapshot, report, ways.way(way.via, snapshot, archive, destination))
+    return PackedWorkspace(
+        snapshot, report, ways.transport_of(way.via, snapshot, archive, destination)
+    )
 
 
 def camel(data: dict[str, Any]) -> dict[str, Any]:

@@ -241,10 +241,10 @@ WAYS: dict[Route, Callable[[Snapshot, Archive, Destination], SnapshotTransport]]
 }
 
 
-def way(
+def transport_of(
     via: Route, snapshot: Snapshot, archive: Archive, destination: Destination
 ) -> SnapshotTransport:
-    """The transport of a snapshot by the way that was chosen.
+    """The transport of a snapshot by a way, which `choice` has chosen.
 
     Args:
         via: the way.

@@ -16,7 +16,7 @@ import pytest
 from allranks import names
 from allranks.errors import InputError, RunError
 from allranks.workspace import archive as archives
-from allranks.workspace import objects, report
+from allranks.workspace import choice, objects, report
 from allranks.workspace import snapshot as snapshots
 from allranks.workspace.model import Archive, GitRevision
 
@@ -123,7 +123,7 @@ def test_the_smallest_way_that_holds_it_is_chosen(
     size: int, settings: dict[str, str], via: str, parts: int
 ) -> None:
     """ConfigMaps, else the registry, else the claim; `workspace.via` decides where it is set."""
-    way = report.way(_archive(size), **{"via": "", "registry": "", **settings})
+    way = choice.choose(_archive(size), **{"via": "", "registry": "", **settings})
     assert (via, parts) == (way.via, way.parts)
     assert way.reason
 
@@ -141,7 +141,7 @@ def test_the_smallest_way_that_holds_it_is_chosen(
 def test_what_no_way_holds_is_refused(size: int, settings: dict[str, str], words: str) -> None:
     """With what is missing, or what could be left out."""
     with pytest.raises(InputError, match=words) as error:
-        report.way(_archive(size), **{"via": "", "registry": "", **settings})
+        choice.choose(_archive(size), **{"via": "", "registry": "", **settings})
     assert error.value.problem.hint
 
 
@@ -151,7 +151,7 @@ def test_the_ten_largest_are_named_where_it_is_too_large(tmp_path: Path) -> None
         (tmp_path / f"{number:02}.bin").write_bytes(bytes(100 + number))
     taken = snapshots.take(tmp_path)
     with pytest.raises(InputError) as error:
-        report.way(_archive(_ALL + 1), via="", registry="", snapshot=taken)
+        choice.choose(_archive(_ALL + 1), via="", registry="", snapshot=taken)
     message = error.value.problem.message
     assert "11.bin (111 bytes), 10.bin (110 bytes)" in message
     assert "02.bin (102 bytes)" in message
@@ -166,7 +166,7 @@ def test_the_report_lists_what_goes_and_what_stays_out(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("train.py")
     (tmp_path / "__pycache__").mkdir()
     taken = snapshots.take(tmp_path)
-    shown = report.report(taken, archives.pack(taken), way=report.here(archives.pack(taken)))
+    shown = report.report(taken, archives.pack(taken), way=choice.here(archives.pack(taken)))
     assert (2, 1, 1, 50) == (shown.files, shown.folders, shown.links, shown.size)
     assert ["src/a.py", "train.py"] == [file.path for file in shown.largest_files]
     assert [("src/", 30, 1)] == [

@@ -14,7 +14,7 @@ from allranks.errors import InputError
 from allranks.schema import validate
 from allranks.service import workspace as service
 from allranks.workspace import archive as archives
-from allranks.workspace import objects, report, ways
+from allranks.workspace import choice, objects, ways
 from allranks.workspace.model import Archive, Destination
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def test_the_smallest_way_that_holds_it_is_taken(
 ) -> None:
     """ConfigMaps, else the registry, else the claim; `workspace.via` says otherwise."""
     archive = Archive(bytes(size), "xz", DIGEST)
-    way = report.way(archive, **{"via": "", "registry": "", **settings})
+    way = choice.choose(archive, **{"via": "", "registry": "", **settings})
     assert (via, parts) == (way.via, way.parts)
     place = {"image": settings.get("registry"), "pvc": settings.get("claim")}.get(via, "")
     assert place == way.place
@@ -67,7 +67,7 @@ def test_a_way_that_is_not_there_is_refused(
     """With the largest files, where it is the size."""
     archive = Archive(bytes(size), "xz", DIGEST)
     with pytest.raises(InputError, match=words) as caught:
-        report.way(archive, snapshot=snapshot, **{"via": "", "registry": "", **settings})
+        choice.choose(archive, snapshot=snapshot, **{"via": "", "registry": "", **settings})
     assert ("train.py" in caught.value.problem.message) == (size > MOST)
 
 
@@ -77,7 +77,7 @@ def test_the_values_of_each_way_are_what_the_schema_wants(
 ) -> None:
     """What the command line writes passes the checks of the charts."""
     destination = Destination("registry.example.com/team/code", "code")
-    values = ways.way(via, snapshot, archive, destination).values()
+    values = ways.transport_of(via, snapshot, archive, destination).values()
     assert {"local": "configMap"}.get(via, via) == values["via"]  # charts know no other
     problems = validate.validate("torchrun", {"workspace": {"snapshot": values}}, lambda _: "")
     assert [] == [problem for problem in problems if problem.path.startswith("workspace.snapshot")]
