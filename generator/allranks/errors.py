@@ -11,6 +11,7 @@ Exit codes: 0 ok, 1 failed at run, 2 wrong input, 130 interrupted, 143 ended by 
 from __future__ import annotations
 
 import errno
+import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def unwritable(number: int | None, folder: str, instead: str = "name another pla
         return f"get the right to write to {folder}, or {instead}"
     if number == errno.EROFS:
         return f"{folder} can only be read; {instead}"
-    if number == errno.ENOENT:
+    if number == errno.ENOENT and not os.path.isdir(folder):  # noqa: PTH112 - pathlib costs time
         return f"make the folder {folder}, or {instead}"
     return "use a shorter name" if number == errno.ENAMETOOLONG else instead
 

@@ -130,6 +130,24 @@ def test_an_upgrade_keeps_the_code(allranks: Program, code: Path) -> None:
     assert part.startswith(f"ws-{digest[7:19]}")
 
 
+def test_code_that_is_deleted_under_a_suspended_run_is_said(
+    allranks: Program, code: Path, tmp_path: Path
+) -> None:
+    """Without a pod that could say it, with what to do; and that puts it there again."""
+    suspended = job() | {"runPolicy": {"suspend": True}}
+    submit(allranks, code, "demo", values=suspended)
+    (part,) = parts(allranks)
+    allranks.cluster.api("DELETE", f"{allranks.root('v1/configmaps')}/{part}")
+    until(lambda: not parts(allranks), "the end of the snapshot")
+    status = allranks("status", "demo")
+    assert f"ConfigMap {part}" in status
+    assert "of the same folder puts it there again" in " ".join(status.split())
+    assert "somebody has deleted it" in allranks("show", "demo", "--code", tmp_path / "x", code=2)
+    submit(allranks, code, "other", values=suspended)
+    assert part not in allranks("status", "demo")
+    allranks("show", "demo", "--code", tmp_path / "ran")
+
+
 def test_plain_helm_and_the_garbage_collector_leave_nothing(allranks: Program, code: Path) -> None:
     """A release that is uninstalled without us takes its snapshot with it."""
     submit(allranks, code, "demo", "--detach", values=job())

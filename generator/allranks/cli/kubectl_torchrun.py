@@ -20,7 +20,7 @@ from allranks.cli import options
 from allranks.cli import workspace as workspace_flags
 from allranks.cli.commands import submit
 from allranks.cli.target import target_options
-from allranks.errors import InputError
+from allranks.errors import AllranksError, InputError
 
 if TYPE_CHECKING:
     from allranks.cli.console import Console
@@ -61,6 +61,7 @@ _VALUES = {
     "--rdzv-backend": "--set torchrun.rdzvBackend=c10d",
     "--port": "--set torchrun.port=N",
 }
+_EXAMPLE = f'{_NAME} submit --gpus 8 "python train.py"'
 _OPTIONS = {
     "submit": {name: f"write {value}" for name, value in _VALUES.items()}
     | {
@@ -102,6 +103,10 @@ class _Group(click.Group):
             return super().invoke(ctx)
         except click.NoSuchOption as error:
             raise _refusal(error) from error
+        except AllranksError as error:
+            hint = error.problem.hint.replace(f"`{names.CLI} list", f"`{_NAME} get")
+            error.problem = error.problem.at(hint=hint)
+            raise
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """Return all commands, in the order of use."""
@@ -245,6 +250,10 @@ def submit_command(
     from allranks.cli.commands.run import Plan
 
     words = words_of(command[0]) if len(command) == 1 else command
+    if command and not any(word.strip() for word in words):
+        raise InputError(
+            "the command is empty", hint=f"write what each rank runs, as in `{_EXAMPLE}`"
+        )
     job = submit.Job(words, gpus, nodes, env, image)
     plan = Plan(detach=not follow, output=output)
     raise click.exceptions.Exit(
@@ -257,7 +266,7 @@ def submit_command(
             plan=plan,
             name=name,
             dry_run=dry_run,
-            example=f'{_NAME} submit --gpus 8 "python train.py"',
+            example=_EXAMPLE,
         )
     )
 

@@ -237,4 +237,11 @@ def _as_allranks_error(error: AllranksError | click.ClickException | OSError) ->
     message = " ".join(error.format_message().split()).rstrip(".")
     message = message[:1].lower() + message[1:]
     hint = f"`{ctx.command_path} --help` shows what it takes" if ctx else ""
+    if isinstance(error, click.BadParameter) and isinstance(error.param, click.Option):
+        flag, kind = error.param.opts[-1], error.param.type
+        if isinstance(kind, click.Choice):
+            hint = f"write {' or '.join(f'{flag} {choice}' for choice in kind.choices)}"
+        elif isinstance(kind, click.IntRange | click.types.IntParamType):
+            message = message.replace("a valid integer range", "a whole number")
+            hint = f"write a whole number, as in {flag} 8; {hint}"
     return InputError(message, hint=hint)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import functools
+import sys
+import threading
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +14,7 @@ import click
 from allranks.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from allranks.cli.console import Console
     from allranks.service.workspace import PackedWorkspace
@@ -29,12 +32,19 @@ class WorkspaceFlags:
     folder: str = ""
     include: tuple[str, ...] = ()
 
-    def pack(self, values: Mapping[str, Any], *, is_local: bool = False) -> PackedWorkspace | None:
+    def pack(
+        self,
+        values: Mapping[str, Any],
+        *,
+        is_local: bool = False,
+        console: Console | None = None,
+    ) -> PackedWorkspace | None:
         """Take and pack the snapshot; None where there is no workspace.
 
         Args:
             values: the values of the job, with its chart's defaults.
             is_local: it is for a run on this machine.
+            console: where somebody at a terminal is told that it takes a while; None for nowhere.
 
         Raises:
             InputError: the folder cannot be sent as it is, or not by the way that was asked for.
@@ -49,7 +59,26 @@ class WorkspaceFlags:
             return None
         from allranks.service import workspace
 
-        return workspace.pack(self.folder, self.include, values, is_local=is_local)
+        with _patience(console, f"packing {self.folder} …"):
+            return workspace.pack(self.folder, self.include, values, is_local=is_local)
+
+
+_SILENT_SECONDS = 1.0
+
+
+@contextmanager
+def _patience(console: Console | None, words: str) -> Iterator[None]:
+    """Say what takes long, where somebody waits for it at a terminal."""
+    if console is None or not sys.stderr.isatty():
+        yield
+        return
+    timer = threading.Timer(_SILENT_SECONDS, console.note, [words])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def workspace_options(default: str = "") -> Callable[[Callable[..., Any]], Callable[..., Any]]:

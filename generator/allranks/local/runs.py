@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
 from allranks import names
-from allranks.errors import EXIT_INTERRUPTED, InputError, RunError
+from allranks.errors import EXIT_INTERRUPTED, InputError, NameTakenError, RunError
 from allranks.humanize import list_some, plural
 from allranks.local import controller, mpi, preflight
 from allranks.local.elastic import shared_folder
@@ -196,7 +196,8 @@ def start(
         withheld: variables of this process that only containers get whose manifests name them.
 
     Raises:
-        InputError: the manifests cannot run here, the name is in use, or a port is taken.
+        NameTakenError: a run of that name goes on.
+        InputError: the manifests cannot run here, or a port is taken.
         MissingToolError: a program that a pod starts is not on this machine.
     """
     release = expand(manifests, name=name, namespace=namespace)
@@ -208,7 +209,7 @@ def start(
         if labels is not None:
             _check_whose(folder, labels)
         if folder.alive():
-            raise InputError(
+            raise NameTakenError(
                 f"a local run {name!r} is already going on in namespace {namespace!r}",
                 hint=f"choose another name, or end it: `{names.CLI} delete {name} --on local`",
             )

@@ -315,8 +315,11 @@ def value_fix(engine: Engine, node: Schema, value: Any) -> str:
             return write(flag_value, flag_value, is_safe=True)
         choice = nearest(value, choices)
         return write(choice, choice, is_safe=_is_near(value, choices)) if choice else ""
+    pattern = node.get("pattern", "")
+    # A name with slashes is of something that is there: words are not glued together.
+    is_reference = _REFERENCE in pattern
     for repair, needed in _REPAIRS:
-        if needed not in node.get("pattern", ""):
+        if needed not in pattern or (is_reference and repair in _GLUING):
             continue
         for guess in repair(value):
             is_new = guess != value and any(char.isalnum() for char in guess)
@@ -410,6 +413,15 @@ def _digest(text: str) -> Iterator[str]:
         yield f"sha256:{digits}"
 
 
+def _repository(text: str) -> Iterator[str]:
+    """A URL as a registry's repository, without scheme and tag."""
+    bare = re.sub(r"^[a-z0-9+]+://", "", text.strip().lower()).rstrip("/")
+    yield bare
+    head, slash, last = bare.rpartition("/")
+    if slash:
+        yield f"{head}/{last.partition('@')[0].partition(':')[0]}"
+
+
 def _commas(text: str) -> Iterator[str]:
     yield re.sub(r"[\s,;]+", ",", text.strip())
 
@@ -421,6 +433,7 @@ _REPAIRS: tuple[tuple[Callable[[str], Iterator[str]], str], ...] = (
     (_dots, "[.]"),
     (_host, ":([1-9]"),
     (_digest, "sha256"),
+    (_repository, "(/"),
     (_absolute, "^/"),
     (_relative, ""),
     (_underscores, "_"),
@@ -430,6 +443,9 @@ _REPAIRS: tuple[tuple[Callable[[str], Iterator[str]], str], ...] = (
 )
 
 
+# What an image and its repository have, and nothing else.
+_REFERENCE = "(/"
+_GLUING = (_underscores, _lower, _commas)
 # What these make of a text is the same thing, spelled as it must be.
 _CERTAIN = (_strip, _unit, _digest)
 

@@ -65,6 +65,7 @@ class PreparedJob:
         warnings: problems that do not prevent a run.
         of_sweep: notes about a sweep, as sentences.
         trials: the number of trials of a sweep; None for other jobs.
+        of_target: notes about where it runs, as sentences.
         snapshot: the workspace that is sent along, as `workspace.snapshot` of the values has it;
             None for none.
     """
@@ -75,6 +76,7 @@ class PreparedJob:
     warnings: tuple[Problem, ...] = ()
     of_sweep: tuple[str, ...] = ()
     trials: TrialCounts | None = None
+    of_target: tuple[str, ...] = ()
     snapshot: Mapping[str, Any] | None = None
 
     @property
@@ -84,6 +86,7 @@ class PreparedJob:
             *map(str, self.loaded.overridden),
             *(f"{warning.path}: {warning.message}; {warning.hint}" for warning in self.warnings),
             *self.of_sweep,
+            *self.of_target,
             *self.layout.notes,
         )
 
@@ -144,7 +147,12 @@ def prepare(
     inventory = _inventory(fit or FitTarget(), spec.gpu_resource)
     warnings += check.warnings(loaded.values, loaded.where)
     layout = compute(spec, inventory)
-    return PreparedJob(loaded, layout, inventory, tuple(warnings), tuple(notes), count)
+    of_target: tuple[str, ...] = ()
+    if is_local and loaded.queue is not None:
+        queue = loaded.queue.label
+        rules = f"the rules of {queue} are about a cluster: a run of this machine is held to none"
+        of_target = (f"{rules} of them",)
+    return PreparedJob(loaded, layout, inventory, tuple(warnings), tuple(notes), count, of_target)
 
 
 def _is_trial(loaded: Loaded) -> bool:

@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from allranks.humanize import plural
 from allranks.workspace import archive as archives
+from allranks.workspace import choice, ways
 from allranks.workspace import report as reports
 from allranks.workspace import snapshot as snapshots
-from allranks.workspace import ways
 from allranks.workspace.model import Destination
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from allranks.service.prepare import PreparedJob
-    from allranks.workspace.model import Snapshot
+    from allranks.workspace.choice import Way
+    from allranks.workspace.model import Archive, Snapshot
     from allranks.workspace.report import Report
     from allranks.workspace.ways import SnapshotTransport
 
@@ -45,6 +46,7 @@ class PackedWorkspace:
             "configMap": f"as {parts} {report.name}",
             "image": f"as an image in {report.way.place}",
             "pvc": f"on claim {report.way.place}",
+            "local": "as a copy in the run's folder",
         }[report.way.via]
         return f"code: {plural(report.files, 'file')}, {size(report.packed)} packed, {how}"
 
@@ -71,20 +73,34 @@ def pack(
     Raises:
         InputError: the folder cannot be sent as it is, or not by the way that the values ask for.
     """
+    if is_local:
+        snapshot = snapshots.take(Path(folder), include=include)
+        archive = archives.pack_fast(snapshot)
+        return _packed(snapshot, archive, choice.here(archive), Destination())
     settings = values.get("workspace") or {}
     via = str(settings.get("via") or "")
     destination = Destination(
         str(settings.get("registry") or ""), str(settings.get("claim") or ""), values
     )
-    if is_local:
-        via, destination = "", Destination()
+    registry, claim = destination.registry, destination.claim
+    choice.check(via, registry, claim)
     snapshot = snapshots.take(Path(folder), include=include)
-    archive = archives.pack(snapshot)
-    report = reports.report(
-        snapshot, archive, via=via, registry=destination.registry, claim=destination.claim
+    try:
+        archive = archives.pack(snapshot, choice.most_bytes(via, registry, claim))
+    except archives.TooLargeError as error:
+        words = f"has more than {error.size:,} bytes when packed"
+        raise choice.too_large(words, via, snapshot) from error
+    way = choice.choose(archive, via=via, registry=registry, claim=claim, snapshot=snapshot)
+    return _packed(snapshot, archive, way, destination)
+
+
+def _packed(
+    snapshot: Snapshot, archive: Archive, way: Way, destination: Destination
+) -> PackedWorkspace:
+    report = reports.report(snapshot, archive, way=way)
+    return PackedWorkspace(
+        snapshot, report, ways.transport_of(way.via, snapshot, archive, destination)
     )
-    transport = ways.way(report.way.via, snapshot, archive, destination)
-    return PackedWorkspace(snapshot, report, transport)
 
 
 def camel(data: dict[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,8 @@ import hashlib
 import io
 import lzma
 import os
+import re
+import sys
 import tarfile
 import tempfile
 import zlib
@@ -36,34 +38,102 @@ _BLOCK = 512
 _GZIP_LEVEL = 6
 _GZIP = 31  # zlib's number for the largest window and gzip's header, which gets no time and no name
 _XZ_PRESET = 2
+_XZ_BYTES = 1 << 20  # so many are compressed before the size is looked at
+_HOPELESS = 4  # xz makes of no code a quarter of what the fastest gzip makes of it
+_SAMPLE = 64 << 10
+_DRAWN = 0.97  # what the fastest gzip leaves of so much is random, or compressed already
+_DRAWN_LEFT = 0.9  # xz leaves at least so much of that
+_LANDMARK = re.compile(rb"Z[\x00-\x0f](?s:.{14})")  # one in 4 KiB of random bytes
 _UNPACKED_BYTES_MAX = 2 * snapshots.BYTES_MAX
 
 
-def pack(snapshot: Snapshot) -> Archive:
-    """Pack a snapshot.
+class TooLargeError(RunError):
+    """An archive would take more bytes than the way that it has to go holds.
+
+    Attributes:
+        size: so many bytes it takes at least.
+    """
+
+    def __init__(self, size: int) -> None:
+        """Create it.
+
+        Args:
+            size: so many bytes it takes at least.
+        """
+        super().__init__(f"the archive takes more than {size:,} bytes")
+        self.size = size
+
+
+def pack(snapshot: Snapshot, most: int | None = None) -> Archive:
+    """Pack a snapshot as small as it gets.
 
     Args:
         snapshot: what is packed; its files are read again.
+        most: how many bytes are of use; None for any number.
 
     Raises:
         InputError: a file is not what it was when the snapshot was taken; all of them are carried.
+        TooLargeError: it takes more bytes than are of use.
+    """
+    data, compression = compress(_chunks(snapshot), most)
+    return Archive(data, compression, _digest(data))
+
+
+def pack_fast(snapshot: Snapshot) -> Archive:
+    """Pack a snapshot for this machine, where its size does not count: with gzip.
+
+    Args:
+        snapshot: as of `pack`.
+
+    Raises:
+        InputError: as of `pack`.
+    """
+    data = _gzip(_chunks(snapshot), sys.maxsize)
+    assert data is not None  # noqa: S101 - nothing is that large
+    return Archive(data, "gzip", _digest(data))
+
+
+def _chunks(snapshot: Snapshot) -> list[bytes]:
+    """The tar of a snapshot, a file in each chunk.
+
+    Raises:
+        InputError: as of `pack`.
     """
     problems: list[Problem] = []
     tar = list(_tar(snapshot, problems))
     if problems:
         raise InvalidValues(problems)
-    data, compression = compress(tar)
-    return Archive(data, compression, _digest(data))
+    return tar
 
 
-def compress(chunks: Iterable[bytes]) -> tuple[bytes, Compression]:
-    """Compress with gzip where that fits into ConfigMaps, else with xz: smaller, and far slower."""
+def compress(chunks: Iterable[bytes], most: int | None = None) -> tuple[bytes, Compression]:
+    """Compress with gzip where that fits into ConfigMaps, else with xz: smaller, and far slower.
+
+    Args:
+        chunks: what is compressed.
+        most: how many bytes are of use; None for any number.
+
+    Raises:
+        TooLargeError: they take more bytes than are of use.
+    """
     kept = list(chunks)
     packed = _gzip(kept, PART_BYTES * PARTS_MAX)
     if packed is not None:
         return packed, "gzip"
+    if most is not None:
+        _refuse_hopeless(kept, most)
     compressor = lzma.LZMACompressor(lzma.FORMAT_XZ, check=lzma.CHECK_CRC64, preset=_XZ_PRESET)
-    return b"".join([*(compressor.compress(chunk) for chunk in kept), compressor.flush()]), "xz"
+    pieces, size = [], 0
+    for chunk in kept:
+        for begin in range(0, len(chunk), _XZ_BYTES):
+            pieces.append(compressor.compress(chunk[begin : begin + _XZ_BYTES]))
+            size += len(pieces[-1])
+            if most is not None and size > most:
+                raise TooLargeError(size)
+    pieces.append(compressor.flush())
+    if most is not None and size + len(pieces[-1]) > most:
+        raise TooLargeError(size + len(pieces[-1]))
+    return b"".join(pieces), "xz"
 
 
 def _gzip(chunks: Iterable[bytes], most: int) -> bytes | None:
@@ -77,6 +147,38 @@ def _gzip(chunks: Iterable[bytes], most: int) -> bytes | None:
             return None
     packed.append(compressor.flush())
     return b"".join(packed) if size + len(packed[-1]) <= most else None
+
+
+def _refuse_hopeless(chunks: Iterable[bytes], most: int) -> None:
+    """Refuse what even xz does not get small enough, without waiting for it.
+
+    The fastest gzip says how much there is in the chunks. What it does not make smaller, nothing
+    does, but where it comes again: that is seen by its landmarks, wherever it begins.
+
+    Raises:
+        TooLargeError: they take more bytes than are of use.
+    """
+    packed = drawn = 0
+    files: set[int] = set()
+    landmarks: set[bytes] = set()
+    for chunk in chunks:
+        contents = memoryview(chunk)[_BLOCK:]
+        if (number := hash(contents)) in files:
+            continue
+        files.add(number)
+        for begin in range(0, len(contents), _SAMPLE):
+            piece = contents[begin : begin + _SAMPLE]
+            size = len(zlib.compress(piece, 1))
+            if size > _DRAWN * len(piece):
+                marks = set(_LANDMARK.findall(piece))
+                comes_again = 2 * len(marks & landmarks) > len(marks)
+                landmarks |= marks
+                if comes_again:
+                    continue
+                drawn += len(piece)
+            packed += size
+            if packed > _HOPELESS * most or _DRAWN_LEFT * drawn > most:
+                raise TooLargeError(most)
 
 
 def _tar(snapshot: Snapshot, problems: list[Problem]) -> Iterator[bytes]:
@@ -139,6 +241,11 @@ def _header(entry: SnapshotEntry) -> bytes:
 def parts(archive: Archive, size: int = PART_BYTES) -> list[bytes]:
     """The bytes of an archive in pieces, none larger than a size."""
     return [archive.data[begin : begin + size] for begin in range(0, len(archive.data), size)]
+
+
+def part_bytes_here(archive: Archive) -> int:
+    """The size of the pieces of an archive for this machine: as many as ConfigMaps, and larger."""
+    return max(PART_BYTES, -(-len(archive.data) // PARTS_MAX))
 
 
 def join(pieces: Iterable[bytes], compression: Compression, digest: str) -> Archive:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 EntryKind = Literal["file", "folder", "link"]
 Compression = Literal["gzip", "xz"]
 Transport = Literal["configMap", "image", "pvc"]
+Route = Literal["configMap", "image", "pvc", "local"]  # local: to processes of this machine
 
 
 @dataclass(frozen=True, slots=True)

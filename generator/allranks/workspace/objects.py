@@ -25,38 +25,44 @@ _DIGITS_MAX = 3  # of the number of a piece
 _COMPRESSIONS: dict[str, Compression] = {"gzip": "gzip", "xz": "xz"}
 
 
-def config_maps(snapshot: Snapshot, archive: Archive, namespace: str) -> list[Manifest]:
+def config_maps(
+    snapshot: Snapshot, archive: Archive, namespace: str, size: int = archives.PART_BYTES
+) -> list[Manifest]:
     """The ConfigMaps that hold a snapshot, in the order of its pieces.
 
     Args:
         snapshot: what they hold.
         archive: the same, packed.
         namespace: where they will be; "" leaves it out.
+        size: what one of them holds.
 
     Raises:
         InputError: it takes more of them than a snapshot may have.
     """
-    pieces = archives.parts(archive)
+    pieces = archives.parts(archive, size)
     if len(pieces) > archives.PARTS_MAX:
         raise InputError(
             f"has {len(archive.data):,} bytes when packed; ConfigMaps hold at most "
-            f"{archives.PARTS_MAX * archives.PART_BYTES:,}",
+            f"{archives.PARTS_MAX * size:,}",
             path="workspace.via",
             hint="set workspace.registry, or workspace.via: pvc",
         )
+    ours = part_names(snapshot, archive, size)
     return [
-        _config_map(snapshot, archive, namespace, number, pieces) for number in range(len(pieces))
+        _config_map(snapshot, archive, namespace, number, pieces, name=name)
+        for number, name in enumerate(ours)
     ]
 
 
-def part_names(snapshot: Snapshot, archive: Archive) -> list[str]:
+def part_names(snapshot: Snapshot, archive: Archive, size: int = archives.PART_BYTES) -> list[str]:
     """The names of these ConfigMaps: `ws-DIGEST12-ARCHIVE6-PART`, from 0.
 
     The archive is part of them: another zlib makes other bytes of the same snapshot, and what a pod
     checks is the archive's digest.
     """
     packed = archive.digest.removeprefix("sha256:")[:6]
-    return [f"{snapshot.name}-{packed}-{number}" for number in range(len(archives.parts(archive)))]
+    count = len(archives.parts(archive, size))
+    return [f"{snapshot.name}-{packed}-{number}" for number in range(count)]
 
 
 def record(snapshot: Snapshot) -> dict[str, str]:
@@ -72,14 +78,20 @@ def record(snapshot: Snapshot) -> dict[str, str]:
 
 
 def _config_map(
-    snapshot: Snapshot, archive: Archive, namespace: str, number: int, pieces: Sequence[bytes]
+    snapshot: Snapshot,
+    archive: Archive,
+    namespace: str,
+    number: int,
+    pieces: Sequence[bytes],
+    *,
+    name: str,
 ) -> Manifest:
     binary = {names.WORKSPACE_ARCHIVE_KEY.format(number): _base64(pieces[number])}
     diff = snapshot.revision.diff if snapshot.revision is not None else ""
     packed = _pack_diff(diff) if diff and not number else b""
     if packed:
         binary[names.WORKSPACE_DIFF_KEY] = _base64(packed)
-    metadata: dict[str, Any] = {"name": part_names(snapshot, archive)[number]}
+    metadata: dict[str, Any] = {"name": name}
     if namespace:
         metadata["namespace"] = namespace
     metadata["labels"] = {
@@ -210,6 +222,7 @@ def values(
     image: str = "",
     claim: str = "",
     path: str = "",
+    size: int = archives.PART_BYTES,
 ) -> dict[str, Any]:
     """The values that tell a chart where a snapshot is.
 
@@ -220,13 +233,14 @@ def values(
         image: the image that holds it, by its digest.
         claim: the PersistentVolumeClaim that holds it.
         path: the folder in that claim.
+        size: what one ConfigMap holds.
     """
     fields: dict[str, Any] = {
         "digest": snapshot.digest,
         "archiveDigest": archive.digest,
         "compression": archive.compression,
         "via": via,
-        "configMaps": part_names(snapshot, archive) if via == "configMap" else [],
+        "configMaps": part_names(snapshot, archive, size) if via == "configMap" else [],
         "image": image,
         "claim": claim,
         "path": path,

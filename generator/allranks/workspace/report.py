@@ -1,29 +1,22 @@
-"""What a snapshot is made of and how it goes, as data that `--dry-run` shows.
+"""What a snapshot is made of, as data that `--dry-run` shows.
 
-Pure: a snapshot and an archive in, data out.
+Pure: a snapshot, an archive and the way that was chosen in, data out.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
-from allranks.errors import InputError
-from allranks.humanize import list_some, plural
-from allranks.workspace import archive as archives
 from allranks.workspace import snapshot as snapshots
-from allranks.workspace.model import Transport
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from allranks.workspace.choice import Way
     from allranks.workspace.model import Archive, Excluded, GitRevision, Snapshot, SnapshotEntry
 
 LARGEST = 10
-AUTO = "auto"
-_WAYS: tuple[Transport, ...] = get_args(Transport)
-_CONFIG_MAPS_BYTES = archives.PART_BYTES * archives.PARTS_MAX
-_EXCLUDE = "exclude in .allranksignore what is no code"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,24 +32,6 @@ class Sized:
     path: str
     size: int
     files: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Way:
-    """How a snapshot goes.
-
-    Attributes:
-        via: the way.
-        reason: why this one, in a sentence without a full stop.
-        parts: how many ConfigMaps; 0 by another way.
-        place: the registry's repository or the claim that it is sent to, unless it is there; "" for
-            ConfigMaps.
-    """
-
-    via: Transport
-    reason: str
-    parts: int = 0
-    place: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,21 +77,14 @@ def report(
     snapshot: Snapshot,
     archive: Archive,
     *,
-    via: str = AUTO,
-    registry: str = "",
-    claim: str = "",
+    way: Way,
 ) -> Report:
     """What is shown of a snapshot before it goes.
 
     Args:
         snapshot: what goes.
         archive: the same, packed.
-        via: as of `choose`.
-        registry: see there.
-        claim: see there.
-
-    Raises:
-        InputError: as of `choose`.
+        way: how it goes.
     """
     kinds = [entry.kind for entry in snapshot.entries]
     return Report(
@@ -134,7 +102,7 @@ def report(
         look_alikes=snapshots.look_alikes(entry.path for entry in snapshot.entries),
         excluded=by_rule(snapshot.excluded),
         revision=snapshot.revision,
-        way=way(archive, via=via, registry=registry, claim=claim, snapshot=snapshot),
+        way=way,
     )
 
 
@@ -168,95 +136,3 @@ def by_rule(excluded: Sequence[Excluded]) -> dict[str, tuple[str, ...]]:
     for path in excluded:
         rules.setdefault(path.rule, []).append(path.path)
     return {rule: tuple(sorted(rules[rule])) for rule in sorted(rules)}
-
-
-def choose(
-    archive: Archive,
-    *,
-    via: str,
-    registry: str,
-    claim: str = "",
-    snapshot: Snapshot | None = None,
-) -> Transport:
-    """The way that an archive goes: ConfigMaps, else the registry, else the claim.
-
-    Args:
-        archive: what is sent.
-        via: `workspace.via`: auto, or one of the ways.
-        registry: `workspace.registry`; "" where none is set.
-        claim: `workspace.claim`; "" where none is set.
-        snapshot: what was packed, so that an error can name the largest files.
-
-    Raises:
-        InputError: there is no such way, it lacks a registry or a claim, or the archive is too
-            large for it.
-    """
-    return way(archive, via=via, registry=registry, claim=claim, snapshot=snapshot).via
-
-
-def way(
-    archive: Archive,
-    *,
-    via: str,
-    registry: str,
-    claim: str = "",
-    snapshot: Snapshot | None = None,
-) -> Way:
-    """The same, with the reason.
-
-    Args:
-        archive: as of `choose`.
-        via: see there.
-        registry: see there.
-        claim: see there.
-        snapshot: see there.
-
-    Raises:
-        InputError: as of `choose`.
-    """
-    size, number = len(archive.data), len(archives.parts(archive))
-    words = f"{size:,} bytes when packed"
-    if via not in {"", AUTO, *_WAYS}:
-        raise InputError(
-            f"{via} is no way to send a workspace",
-            path="workspace.via",
-            hint=f"use {AUTO}, {list_some(_WAYS[:-1])} or {_WAYS[-1]}",
-        )
-    if via == "pvc":
-        if not claim:
-            raise InputError(
-                "pvc needs a claim",
-                path="workspace.via",
-                hint="set workspace.claim to a ReadWriteMany claim that is there",
-            )
-        return Way("pvc", f"{words}; workspace.via asks for a claim", place=claim)
-    if via == "image":
-        if not registry:
-            raise InputError(
-                "image needs a registry",
-                path="workspace.via",
-                hint="set workspace.registry to one that the nodes can pull from",
-            )
-        return Way("image", f"{words}; workspace.via asks for an image", place=registry)
-    if number <= archives.PARTS_MAX:
-        asked = "; workspace.via asks for it" if via == "configMap" else ""
-        return Way("configMap", f"{words} fit into {plural(number, 'ConfigMap')}{asked}", number)
-    more = f"{words} are more than {archives.PARTS_MAX} ConfigMaps hold"
-    if registry and via != "configMap":
-        return Way("image", more, place=registry)
-    if claim and via != "configMap":
-        return Way("pvc", more, place=claim)
-    raise _too_large(size, via, snapshot)
-
-
-def _too_large(size: int, via: str, snapshot: Snapshot | None) -> InputError:
-    largest = largest_files(snapshot.entries) if snapshot is not None else ()
-    listed = [f"{file.path} ({file.size:,} bytes)" for file in largest]
-    words = f"; the largest: {list_some(listed, LARGEST)}" if listed else ""
-    other = "workspace.via: image or pvc" if via == "configMap" else "workspace.claim"
-    return InputError(
-        f"has {size:,} bytes when packed; {plural(archives.PARTS_MAX, 'ConfigMap')} hold at most "
-        f"{_CONFIG_MAPS_BYTES:,}{words}",
-        path="workspace",
-        hint=f"{_EXCLUDE}, or set workspace.registry or {other}",
-    )

@@ -47,12 +47,14 @@ _NAMES = {
     **dict.fromkeys(("credentials.toml", "credentials.db", ".credentials"), "credentials"),
     "application_default_credentials.json": "credentials of Google Cloud",
     "kaggle.json": "credentials of Kaggle",
+    **dict.fromkeys(("kubeconfig", "kubeconfig.yaml", "kubeconfig.yml"), "a kubeconfig"),
 }
 _PATHS = {
     ".docker/config.json": "logins of container registries",
     ".aws/config": "settings of AWS accounts",
     ".huggingface/token": "a token of Hugging Face",
     ".streamlit/secrets.toml": "secrets of Streamlit",
+    ".kube/config": "a kubeconfig",
 }
 _SSH_KEY = re.compile(r"id_(rsa|dsa|ecdsa|ed25519|xmss)(_sk)?([._-].*)?")
 _KEY_ENDS = (".pem", ".key")
@@ -81,6 +83,8 @@ def by_name(path: str, data: bytes | None) -> Secret | None:
         rule = "a file of environment variables (.env)"
     if not rule and _SSH_KEY.fullmatch(name) and not name.endswith((".pub", ".py", ".md")):
         rule = "a private key of SSH"
+    if not rule and name.endswith(".kubeconfig"):
+        rule = "a kubeconfig"
     if not rule and name.endswith(_STORE_ENDS):
         rule = f"a store of keys (*{_ending(name)})"
     if not rule and name.endswith(_KEY_ENDS) and not (data and _is_public(data)):
@@ -95,10 +99,10 @@ def _ending(name: str) -> str:
 def _is_environment(name: str) -> bool:
     if name == ".envrc":
         return True
-    begin, _, rest = name.partition(".env")
-    if begin or (rest and rest[0] not in "._-"):
-        return False
-    return not rest.endswith(_ENV_EXAMPLES)
+    begin, ending, rest = name.partition(".env")
+    if begin:  # `prod.env`, and not the code of `gym.env.py`
+        return bool(ending) and not rest and not begin.endswith(_ENV_EXAMPLES)
+    return (not rest or rest[0] in "._-") and not rest.endswith(_ENV_EXAMPLES)
 
 
 def _is_public(data: bytes) -> bool:
@@ -148,7 +152,18 @@ _SHAPES = (
         rf"(?P<key>(?:[a-z]+[0-9]*-)*[A-Za-z0-9_]{{20}}[A-Za-z0-9_-]{{12,}}){_END}",
         "an API key (sk-…)",
     ),
-    _shape("xox", r"[abeoprs]-(?P<key>[0-9]{6,}-[A-Za-z0-9-]{12,})", "a token of Slack (xox…)"),
+    # Words alone are a placeholder; all that Slack draws has digits.
+    _shape(
+        "xox",
+        r"[abeoprs](?:\.xox[bp])?-(?P<key>(?=[A-Za-z-]{0,64}[0-9])[A-Za-z0-9-]{18,})",
+        "a token of Slack (xox…)",
+    ),
+    _shape("xapp-", r"(?P<key>[0-9]-[A-Z0-9]{8,}-[A-Za-z0-9-]{12,})", "a token of Slack (xapp-…)"),
+    _shape("nvapi-", r"(?P<key>[A-Za-z0-9_-]{40,})", "an API key of NVIDIA (nvapi-…)"),
+    *(
+        _shape(f"do{kind}_v1_", rf"(?P<key>[0-9a-f]{{64}}){_END}", "a token of DigitalOcean")
+        for kind in "opr"
+    ),
     _shape("AIza", rf"(?P<key>[A-Za-z0-9_-]{{35}}){_END}", "an API key of Google (AIza…)"),
     _shape("npm_", _GITHUB, "a token of npm (npm_…)"),
     _shape("pypi-AgE", r"(?P<key>[A-Za-z0-9_-]{50,})", "a token of PyPI (pypi-…)"),
@@ -172,15 +187,9 @@ _WORD = re.compile(rb"[A-Za-z0-9_]")
 _KUBECONFIG = re.compile(rb"(?m)^(?:\s{0,2}\"kind\"|kind)\s*:\s*['\"]?Config['\"]?\s*,?\s*$")
 _USERS = re.compile(rb"(?m)^(?:users:\s*\n\s*-\s|\s*\"users\"\s*:\s*\[\s*\{)")
 _CONFIG_ENDS = (".yaml", ".yml", ".json", ".conf", ".config", ".kubeconfig")
-_LIKE_AN_EXAMPLE = (
-    b"example",
-    b"placeholder",
-    b"your",
-    b"xxxx",
-    b"dummy",
-    b"redacted",
-    b"changeme",
-)
+# No word that a key is drawn with by chance; the short ones are, once in some ten thousand keys.
+_LIKE_AN_EXAMPLE = (b"example", b"placeholder", b"redacted", b"changeme")
+_SHORT_EXAMPLE = re.compile(rb"your|x{4,}|dummy", re.IGNORECASE)
 _RUN = 6  # so many characters that count up, or are one and the same, are typed and not drawn
 _DISTINCT_MIN = 6
 
@@ -218,19 +227,23 @@ def _search(shape: _Shape, data: bytes) -> int:
 
 
 def _is_random(key: bytes) -> bool:
-    """Whether a key looks drawn, and not typed as an example."""
+    """Whether a key looks drawn, and not typed as an example.
+
+    A part that counts up makes no example of a whole key: half of it has to be typed.
+    """
     lower = key.lower()
     if len(set(key)) < _DISTINCT_MIN or any(word in lower for word in _LIKE_AN_EXAMPLE):
         return False
-    if key.isalpha() and (key.islower() or key.isupper()):
-        return False
-    steps = [second - first for first, second in itertools.pairwise(key)]
-    run = 1
-    for number, step in enumerate(steps):
-        run = run + 1 if step in (0, 1, -1) and (number == 0 or steps[number - 1] == step) else 2
-        if run >= _RUN and step in (0, 1, -1):
-            return False
-    return True
+    is_typed = [False] * len(key)
+    for match in _SHORT_EXAMPLE.finditer(key):
+        is_typed[match.start() : match.end()] = [True] * len(match[0])
+    begin, step = 0, None
+    for end, (first, second) in enumerate(itertools.pairwise(key), 1):
+        if second - first != step:
+            begin, step = end - 1, second - first
+        if step in (0, 1, -1) and end - begin + 1 >= _RUN:
+            is_typed[begin : end + 1] = [True] * (end + 1 - begin)
+    return 2 * sum(is_typed) < len(key)
 
 
 def _line(data: bytes, place: int) -> int:

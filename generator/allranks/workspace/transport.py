@@ -266,6 +266,30 @@ def collect(
         return ()  # the garbage collector does the same, and so does the next who looks
 
 
+def missing(
+    cluster: KubeClient, namespace: str, digest: str, parts: Iterable[str]
+) -> tuple[str, ...]:
+    """The ConfigMaps of a run's code that are not there; () where the user may not look.
+
+    Args:
+        cluster: where they are.
+        namespace: their namespace.
+        digest: of the snapshot.
+        parts: the names of those that the run's pods mount.
+    """
+    try:
+        items = cluster.list(
+            paths.CONFIG_MAPS,
+            namespace=namespace,
+            label_selector=f"{names.WORKSPACE}={label(digest)}",
+            metadata_only=True,
+        )
+    except ApiError:
+        return ()
+    there = set(map(_name, items))
+    return tuple(part for part in parts if part not in there)
+
+
 def find(cluster: KubeClient, namespace: str, digest: str) -> Manifests:
     """The parts of a snapshot with their data, as they were sent.
 
@@ -536,8 +560,9 @@ def _over_quota(cluster: KubeClient, error: QuotaError, namespace: str) -> RunEr
     return RunError(
         f"the snapshot does not fit the quota of namespace {namespace}: {error.detail}"
         + (f"; snapshots there: {holders}" if holders else ""),
-        hint=f"end a run that is no longer needed (`{names.CLI} delete NAME`), or have the quota "
-        "on configmaps raised",
+        # Without NAME, which would be completed to that of the run that was refused.
+        hint=f"end another run that is no longer needed (`{names.CLI} list` shows them), or have "
+        "the quota on configmaps raised",
     )
 
 

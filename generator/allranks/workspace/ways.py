@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from allranks.workspace import archive as archives
 from allranks.workspace import claim, image, objects, registry, transport
 from allranks.workspace.model import Destination
 from allranks.workspace.transport import Sent
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from allranks.cluster.interface import KubeClient
     from allranks.cluster.permissions import Need
     from allranks.k8s.manifest import Manifest
-    from allranks.workspace.model import Archive, Snapshot, Transport
+    from allranks.workspace.model import Archive, Route, Snapshot
 
 _NOWHERE = Destination()
 
@@ -99,6 +100,29 @@ class ConfigMaps:
     def withdraw(self, cluster: KubeClient, namespace: str, sent: Sent) -> None:
         """See `SnapshotTransport`."""
         transport.withdraw(cluster, sent, namespace)
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder(ConfigMaps):
+    """A snapshot for processes of this machine, which find it in the folder of their run.
+
+    The charts know it as ConfigMaps; as none of them is one of a cluster, they hold any size.
+    """
+
+    @property
+    def needs(self) -> tuple[Need, ...]:
+        """See `SnapshotTransport`."""
+        return ()
+
+    def values(self) -> dict[str, Any]:
+        """See `SnapshotTransport`."""
+        size = archives.part_bytes_here(self.archive)
+        return _values(self.snapshot, self.archive, size=size)
+
+    def manifests(self, namespace: str) -> list[Manifest]:
+        """See `SnapshotTransport`."""
+        size = archives.part_bytes_here(self.archive)
+        return objects.config_maps(self.snapshot, self.archive, namespace, size)
 
 
 class _Elsewhere:
@@ -209,17 +233,18 @@ def recorded(snapshot: Snapshot) -> dict[str, Any]:
     return {"commit": revision.commit, **branch, "dirty": revision.is_dirty}
 
 
-WAYS: dict[Transport, Callable[[Snapshot, Archive, Destination], SnapshotTransport]] = {
+WAYS: dict[Route, Callable[[Snapshot, Archive, Destination], SnapshotTransport]] = {
     "configMap": ConfigMaps,
     "image": RegistryImage,
     "pvc": FilledClaim,
+    "local": RunFolder,
 }
 
 
-def way(
-    via: Transport, snapshot: Snapshot, archive: Archive, destination: Destination
+def transport_of(
+    via: Route, snapshot: Snapshot, archive: Archive, destination: Destination
 ) -> SnapshotTransport:
-    """The transport of a snapshot by the way that was chosen.
+    """The transport of a snapshot by a way, which `choice` has chosen.
 
     Args:
         via: the way.

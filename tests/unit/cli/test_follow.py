@@ -5,11 +5,13 @@ from __future__ import annotations
 import importlib.util
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from allranks.cli import follow, status_view
+from allranks.cli.commands import runs
 from allranks.cli.console import Console
 from allranks.cli.follow import FollowOptions
 from allranks.cluster import paths
@@ -166,3 +168,36 @@ def test_a_long_table_shows_what_matters_first(capsys: pytest.CaptureFixture[str
     assert "bad" == lines[2].split()[1]
     assert "… 961 more; -o json shows all" == lines[-1]
     assert 43 == len(lines)
+
+
+DIGEST = f"sha256:{'a1' * 32}"
+PARTS = ("ws-1-0", "ws-1-1")
+
+
+def with_code(fake: Any, *, suspend: bool) -> Any:
+    """A Job without pods whose code lies in ConfigMaps."""
+    sources = [{"configMap": {"name": name}} for name in PARTS]
+    volume = {"name": "workspace-archive", "projected": {"sources": sources}}
+    _, item = job(fake)
+    item["metadata"]["annotations"] = {"allranks.dev/workspace-digest": DIGEST}
+    item["spec"] |= {"suspend": suspend}
+    item["spec"]["template"]["spec"] = {"containers": [], "volumes": [volume]}
+    item["status"] = {}
+    return item
+
+
+@pytest.mark.parametrize("suspend", [True, False])
+@pytest.mark.parametrize("there", [0, 1, 2])
+def test_code_that_was_deleted_under_a_run_that_waits_is_said(
+    fake: ModuleType, suspend: bool, there: int
+) -> None:
+    """By name and with the fix, before there is a pod that the kubelet could say it of."""
+    labels = {"allranks.dev/workspace": "a1" * 6}
+    parts = [fake.manifest("ConfigMap", name, labels=labels) for name in PARTS[:there]]
+    cluster = fake.FakeCluster(with_code(fake, suspend=suspend), *parts)
+    target: Any = SimpleNamespace(cluster=cluster, namespace="lab")
+    status = runs.cluster_status("demo", target)
+    text = status_view.headline(status, 0.0)
+    gone = "ConfigMap " + ", ".join(PARTS[there:])
+    assert (there < len(PARTS)) == (gone in text and "`allranks submit` of the same folder" in text)
+    assert (there == len(PARTS)) == ("deleted" not in text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 import pytest
 
+from allranks import errors
 from allranks.cli import main
 from allranks.errors import InputError
 
@@ -114,3 +116,20 @@ def test_the_traceback_is_shown_on_request(
 def test_the_programs_name(called: str, name: str) -> None:
     """Messages use the name that a person typed."""
     assert name == main.program(called)
+
+
+def test_keys_that_are_explained_come_before_the_error_about_others(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """What is right is answered, whatever else was asked."""
+    keys = ("--explain", "gpus", "--explain", "nope")
+    assert 2 == main.main(["values", "--set", "gpus=8,workload=torchrun", *keys])
+    out, err = capsys.readouterr()
+    assert out.startswith("gpus: 8\n")
+    assert "nope: no source has such a key" in err
+
+
+def test_no_folder_that_is_there_is_to_be_made() -> None:
+    """What is wrong with the path is something else."""
+    assert "name another place" == errors.unwritable(errno.ENOENT, "/")
+    assert errors.unwritable(errno.ENOENT, "/no/where").startswith("make the folder")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,8 +12,11 @@ import click
 import pytest
 
 from allranks.cli import kubectl_torchrun, typed_command
-from allranks.cli.commands import submit
-from allranks.errors import InputError
+from allranks.cli.commands import run, submit
+from allranks.cli.console import Console
+from allranks.cli.main import main
+from allranks.cli.workspace import WorkspaceFlags
+from allranks.errors import InputError, NameTakenError
 from allranks.values.sources import Sources, load_sources
 
 
@@ -91,7 +95,12 @@ def test_values_may_name_another_workload() -> None:
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("A", "'A' has no value"), ("=b", "has no name"), ("", "has no name")],
+    [
+        ("1A=b", "begins with a digit"),
+        ("A", "'A' has no value"),
+        ("=b", "has no name"),
+        ("", "has no name"),
+    ],
 )
 def test_a_variable_has_a_name_and_a_value(text: str, words: str) -> None:
     """Anything else is refused, with how it is written."""
@@ -105,6 +114,17 @@ def test_a_token_is_refused_and_not_repeated() -> None:
     token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2
     with pytest.raises(InputError, match="looks like") as caught:
         submit.Job(env=(f"TOKEN={token[:40]}",)).value_options()
+    assert "secretKeyRef" in caught.value.problem.hint
+    assert token[:20] not in str(caught.value)
+
+
+@pytest.mark.parametrize("form", ["{}", "--token={}", "python t.py --token {}"])
+def test_a_token_in_the_command_is_refused_and_not_repeated(form: str) -> None:
+    """As in --env: whoever reads the run's objects would read it."""
+    token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2
+    command = ("python", "train.py", form.format(token[:40]))
+    with pytest.raises(InputError, match="word 3 of the command looks like") as caught:
+        submit.Job(command).value_options()
     assert "secretKeyRef" in caught.value.problem.hint
     assert token[:20] not in str(caught.value)
 
@@ -195,13 +215,15 @@ def test_commands_of_kubectl_torchrun_have_examples(name: str) -> None:
         ("get torchrunqueues", "names queues", "allranks queue list"),
         ("logs -l torchrun-job-name=x", "option -l", "kubectl torchrun logs NAME"),
         ("submit --numnodes 2 x", "--numnodes", "--help"),
+        ('submit --on local ""', "command is empty", 'kubectl torchrun submit --gpus 8 "python'),
+        ("logs nothere --on local", "no local run", "`kubectl torchrun get --on local`"),
     ],
 )
 def test_words_of_other_tools_are_refused_with_what_to_write(
     capsys: pytest.CaptureFixture[str], words: str, message: str, hint: str
 ) -> None:
     """Fields of a TorchrunJob, kubectl's options, and a command without its quotes."""
-    assert 2 == kubectl_torchrun.main(words.split())
+    assert 2 == kubectl_torchrun.main(shlex.split(words))
     error, _, fix = capsys.readouterr().err.partition("fix:")
     assert message in error
     assert hint in " ".join(fix.split())
@@ -250,3 +272,108 @@ def test_the_words_of_the_command_are_no_name_of_a_run() -> None:
     root = click.Group(commands={"submit": submit.submit_command})
     parts = typed_command.read(root, ["submit", "-n", "lab", "--", "python", "-n", "x"])
     assert ("", ("lab",)) == (parts.name, parts.options["namespace"])
+
+
+@pytest.mark.parametrize("where", ["here", "cluster"])
+@pytest.mark.parametrize("name", ["", "mine"])
+def test_a_name_that_somebody_takes_meanwhile_is_numbered(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, where: str, name: str
+) -> None:
+    """Here as on a cluster; a name that the person chose stays, and is refused."""
+    tried: list[str] = []
+
+    def start(_console: Any, _ready: Any, home: str, *_: Any, **__: Any) -> int:
+        tried.append(home)
+        if len(tried) == 1:
+            raise NameTakenError(f"{home} goes on")
+        return 0
+
+    (tmp_path / "train.py").touch()
+    monkeypatch.setattr(run, "run_here", start)
+    monkeypatch.setattr(run, "run_on_cluster", start)
+    monkeypatch.setattr(submit, "_taken", lambda *_: ())
+    on_cluster = SimpleNamespace(namespace="lab", home=str)
+    there = on_cluster if where == "cluster" else None
+    target: Any = SimpleNamespace(on="", local_namespace="lab", cluster_target=lambda _: there)
+    job = submit.Job(("python", "train.py"), nodes=1, image="a")
+    words: Any = (Console(), job, Sources(), WorkspaceFlags(str(tmp_path)), target)
+    if name:
+        with pytest.raises(NameTakenError):
+            submit.submit(*words, plan=run.Plan(), name=name)
+        assert ["mine"] == tried
+        return
+    assert 0 == submit.submit(*words, plan=run.Plan(), name=name)
+    assert f"{tried[0]}-2" == tried[1]
+
+
+QUEUE = Path(__file__).parents[3] / "examples/queue-team/queue.yaml"
+
+
+def dry_run(tmp_path: Path, *words: object) -> int:
+    """The exit code of a dry run of a folder, without any kubeconfig."""
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code/train.py").touch()
+    options = ("--workspace", tmp_path / "code", "--dry-run", *words)
+    return main(["submit", *map(str, options), "--", "python", "train.py"])
+
+
+@pytest.fixture
+def _no_kubeconfig(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+
+@pytest.mark.usefixtures("_no_kubeconfig")
+@pytest.mark.parametrize(
+    ("where", "code", "words"),
+    [
+        ((), 2, "rules.maxGpusPerJob"),
+        (("--on", "local"), 0, "are about a cluster: a run of this machine is held to none"),
+    ],
+)
+def test_a_dry_run_with_a_queue_is_held_to_its_rules(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    where: tuple[str, ...],
+    code: int,
+    words: str,
+) -> None:
+    """With and without a cluster; where this machine is named, what is left out is said."""
+    assert code == dry_run(tmp_path, "-q", "h100", "--queue-file", QUEUE, "--gpus", 64, *where)
+    assert words in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.usefixtures("_no_kubeconfig")
+def test_a_dry_run_shows_the_way_that_the_values_ask_for(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Also where no kubeconfig names the cluster yet."""
+    sets = ("--set", "workspace.via=image", "--set", "workspace.registry=registry.example/code")
+    assert 0 == dry_run(tmp_path, *sets, "--image", "a", "--nodes", 1)
+    out, err = capsys.readouterr()
+    assert "by        image: " in out
+    assert "registry.example/code: it would be pushed there" in out
+    assert "workspace.via is of one" in err
+
+
+@pytest.mark.usefixtures("_no_kubeconfig")
+@pytest.mark.parametrize(
+    ("words", "fix"),
+    [
+        ("status x --on nowhere", "write --on local or --on cluster"),
+        ("submit --gpus abc", "write a whole number, as in --gpus 8"),
+        ("submit --image 'x y' --nodes 1 --dry-run -- true", "such as ghcr.io/my/trainer"),
+        (
+            "submit --set workspace.registry=http://x/y:1 --image a --nodes 1 --dry-run -- true",
+            "workspace.registry=x/y",
+        ),
+    ],
+)
+def test_the_fix_of_a_wrong_option_is_one(
+    capsys: pytest.CaptureFixture[str], words: str, fix: str
+) -> None:
+    """It says what to write, and nothing that would be wrong as well."""
+    assert 2 == main(shlex.split(words))
+    hint = " ".join(capsys.readouterr().err.partition("fix:")[2].split())
+    assert fix in hint
+    assert "x_y" not in hint

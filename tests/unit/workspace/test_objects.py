@@ -7,6 +7,7 @@ import dataclasses
 import gzip
 import hashlib
 import json
+import math
 import random
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ import pytest
 from allranks import names
 from allranks.errors import InputError, RunError
 from allranks.workspace import archive as archives
-from allranks.workspace import objects, report
+from allranks.workspace import choice, objects, report
 from allranks.workspace import snapshot as snapshots
 from allranks.workspace.model import Archive, GitRevision
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from allranks.workspace.model import Snapshot
 
+_SMALL = 512 << 10
 _API_BYTES_MAX = 1 << 20  # of all data of a ConfigMap, as the API server counts
 
 
@@ -121,7 +123,7 @@ def test_the_smallest_way_that_holds_it_is_chosen(
     size: int, settings: dict[str, str], via: str, parts: int
 ) -> None:
     """ConfigMaps, else the registry, else the claim; `workspace.via` decides where it is set."""
-    way = report.way(_archive(size), **{"via": "", "registry": "", **settings})
+    way = choice.choose(_archive(size), **{"via": "", "registry": "", **settings})
     assert (via, parts) == (way.via, way.parts)
     assert way.reason
 
@@ -139,7 +141,7 @@ def test_the_smallest_way_that_holds_it_is_chosen(
 def test_what_no_way_holds_is_refused(size: int, settings: dict[str, str], words: str) -> None:
     """With what is missing, or what could be left out."""
     with pytest.raises(InputError, match=words) as error:
-        report.way(_archive(size), **{"via": "", "registry": "", **settings})
+        choice.choose(_archive(size), **{"via": "", "registry": "", **settings})
     assert error.value.problem.hint
 
 
@@ -149,7 +151,7 @@ def test_the_ten_largest_are_named_where_it_is_too_large(tmp_path: Path) -> None
         (tmp_path / f"{number:02}.bin").write_bytes(bytes(100 + number))
     taken = snapshots.take(tmp_path)
     with pytest.raises(InputError) as error:
-        report.way(_archive(_ALL + 1), via="", registry="", snapshot=taken)
+        choice.choose(_archive(_ALL + 1), via="", registry="", snapshot=taken)
     message = error.value.problem.message
     assert "11.bin (111 bytes), 10.bin (110 bytes)" in message
     assert "02.bin (102 bytes)" in message
@@ -164,7 +166,7 @@ def test_the_report_lists_what_goes_and_what_stays_out(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("train.py")
     (tmp_path / "__pycache__").mkdir()
     taken = snapshots.take(tmp_path)
-    shown = report.report(taken, archives.pack(taken), via="", registry="")
+    shown = report.report(taken, archives.pack(taken), way=choice.here(archives.pack(taken)))
     assert (2, 1, 1, 50) == (shown.files, shown.folders, shown.links, shown.size)
     assert ["src/a.py", "train.py"] == [file.path for file in shown.largest_files]
     assert [("src/", 30, 1)] == [
@@ -231,6 +233,40 @@ def test_an_archive_takes_as_few_config_maps_as_hold_it(
     assert archives.PART_BYTES + objects.DIFF_BYTES_MAX <= _API_BYTES_MAX
     with pytest.raises(InputError, match="ConfigMaps hold at most"):
         objects.config_maps(snapshot, _archive(_ALL + 1), "lab")
+
+
+@pytest.fixture
+def _small_config_maps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So small that tests of what is too large for them need little data."""
+    monkeypatch.setattr(archives, "PART_BYTES", _SMALL // archives.PARTS_MAX)
+
+
+@pytest.mark.usefixtures("_small_config_maps")
+@pytest.mark.parametrize("times", [1.2, 5])
+@pytest.mark.parametrize("letters", [256, 64])
+def test_what_no_config_maps_hold_is_not_packed_to_its_end(
+    monkeypatch: pytest.MonkeyPatch, times: float, letters: int
+) -> None:
+    """What cannot get smaller, or is far too much, is seen before xz begins; else within it."""
+    is_hopeless = letters == 256 or times > 4
+    if is_hopeless:
+        monkeypatch.delattr(archives.lzma, "LZMACompressor")
+    drawn = random.Random(4).randbytes(int(times * _SMALL * 8 / math.log2(letters)))  # noqa: S311
+    data = bytes(byte % letters for byte in drawn)
+    with pytest.raises(archives.TooLargeError) as caught:
+        archives.compress([bytes(512) + data], _SMALL)
+    assert _SMALL <= caught.value.size < len(data)
+
+
+@pytest.mark.usefixtures("_small_config_maps")
+@pytest.mark.parametrize("is_file", [True, False])
+def test_what_comes_again_makes_no_folder_hopeless(is_file: bool) -> None:
+    """What xz packs into little goes, whatever the fastest gzip makes of it: a file or a part."""
+    rng = random.Random(5)  # noqa: S311 - contents that do not compress
+    block = rng.randbytes(_SMALL // 2)
+    chunks = [bytes(512) + (b"" if is_file else rng.randbytes(99 + n)) + block for n in range(9)]
+    packed, compression = archives.compress(chunks, _SMALL)
+    assert ("xz", packed) == (compression, archives.compress(chunks)[0])
 
 
 def test_what_gzip_does_not_fit_into_config_maps_is_packed_by_xz() -> None:

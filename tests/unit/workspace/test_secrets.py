@@ -39,6 +39,10 @@ def _refused(folder: Path) -> dict[str, str]:
         (".aws/credentials", "[default]", "credentials"),
         ("kaggle.json", "{}", "credentials of Kaggle"),
         (".docker/config.json", "{}", "logins of container registries"),
+        ("prod.env", "A=1", "environment variables (.env)"),
+        ("kubeconfig", "x", "a kubeconfig"),
+        ("deploy/Staging.kubeconfig", "x", "a kubeconfig"),
+        ("home/.kube/config", "x", "a kubeconfig"),
     ],
 )
 def test_files_that_are_secrets_by_name(tmp_path: Path, path: str, text: str, rule: str) -> None:
@@ -64,6 +68,11 @@ def test_files_that_are_secrets_by_name(tmp_path: Path, path: str, text: str, ru
         ("sk-", 48, "an API key"),
         ("AIza", 35, "Google"),
         ("npm_", 36, "npm"),
+        ("xoxa-2-", 24, "Slack"),
+        ("xoxb-" + "1234567890-1234567890123-", 24, "Slack"),
+        ("xoxe.xoxp-1-", 40, "Slack"),
+        ("xapp-" + "1-A0B1C2D3E4F-1234567890123-", 64, "Slack"),
+        ("nvapi-", 64, "NVIDIA"),
     ],
 )
 def test_tokens_by_their_shape(tmp_path: Path, begin: str, length: int, rule: str) -> None:
@@ -77,8 +86,24 @@ def test_tokens_by_their_shape(tmp_path: Path, begin: str, length: int, rule: st
     assert token not in str(refused)
     # A shorter word is something else.
     (tmp_path / "train.py").write_text(f"TOKEN = '{token[:-1]}'\n")
-    is_of_any_length = begin.startswith(("glpat", "xox", "pypi", "sk-"))
+    is_of_any_length = begin.startswith(("glpat", "xo", "xapp", "pypi", "sk-", "nv"))
     assert is_of_any_length or snapshots.take(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        "hf_abcdef" + _DRAWN[:28],
+        "ghp_your" + _DRAWN[:32],
+        "ghp_" + "lowercaselettersonlyanddrawnasitseem",
+        "AKIA" + "QWERTYUIPASDFGHK",
+        "dop_v1_" + (_HEX + _HEX[::-1])[:64],
+    ],
+)
+def test_a_part_that_looks_typed_makes_no_example_of_a_token(tmp_path: Path, token: str) -> None:
+    """The length is right, and most of it is drawn; letters alone may be drawn, too."""
+    (tmp_path / "train.py").write_text(f"TOKEN = '{token[:71]}'\n")
+    assert ["train.py:1"] == list(_refused(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -136,6 +161,11 @@ def test_a_key_of_a_service_account_is_one(tmp_path: Path) -> None:
         ("example.py", "TOKEN = 'hf_" + "0123456789" * 3 + "0123'"),
         ("sk.py", "sk-learn and sk-image are packages"),
         ("empty.key", ""),
+        ("gym.env.py", "A = 1"),
+        ("example.env", "A=1"),
+        ("slack.md", "export SLACK=xoxb-the-token-of-the-workspace-goes-here"),
+        ("aws.md", "AKIAIOSFODNN7EXAMPLE"),
+        ("all.py", "TOKEN = 'ghp_" + "abcdefghij" * 3 + "abcdef'"),
     ],
 )
 def test_ordinary_files_go(tmp_path: Path, path: str, text: str) -> None:

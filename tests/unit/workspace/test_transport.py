@@ -252,7 +252,7 @@ def test_what_was_sent_of_a_snapshot_that_fails_goes_again(there: FakeNamespace)
         (
             QuotaError("x", detail="exceeded quota: few, used: count/configmaps=2"),
             r"quota of namespace lab: exceeded quota: few.*snapshots there: ws-b2.* \(old\)",
-            "allranks delete NAME",
+            "allranks list` shows them",
         ),
         (
             RejectedError("x", status=422, detail="Too long: must have at most 1048576 bytes"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,7 +14,7 @@ from allranks.errors import InputError
 from allranks.schema import validate
 from allranks.service import workspace as service
 from allranks.workspace import archive as archives
-from allranks.workspace import report, ways
+from allranks.workspace import choice, objects, ways
 from allranks.workspace.model import Archive, Destination
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def test_the_smallest_way_that_holds_it_is_taken(
 ) -> None:
     """ConfigMaps, else the registry, else the claim; `workspace.via` says otherwise."""
     archive = Archive(bytes(size), "xz", DIGEST)
-    way = report.way(archive, **{"via": "", "registry": "", **settings})
+    way = choice.choose(archive, **{"via": "", "registry": "", **settings})
     assert (via, parts) == (way.via, way.parts)
     place = {"image": settings.get("registry"), "pvc": settings.get("claim")}.get(via, "")
     assert place == way.place
@@ -66,7 +67,7 @@ def test_a_way_that_is_not_there_is_refused(
     """With the largest files, where it is the size."""
     archive = Archive(bytes(size), "xz", DIGEST)
     with pytest.raises(InputError, match=words) as caught:
-        report.way(archive, snapshot=snapshot, **{"via": "", "registry": "", **settings})
+        choice.choose(archive, snapshot=snapshot, **{"via": "", "registry": "", **settings})
     assert ("train.py" in caught.value.problem.message) == (size > MOST)
 
 
@@ -76,8 +77,8 @@ def test_the_values_of_each_way_are_what_the_schema_wants(
 ) -> None:
     """What the command line writes passes the checks of the charts."""
     destination = Destination("registry.example.com/team/code", "code")
-    values = ways.way(via, snapshot, archive, destination).values()
-    assert via == values["via"]
+    values = ways.transport_of(via, snapshot, archive, destination).values()
+    assert {"local": "configMap"}.get(via, via) == values["via"]  # charts know no other
     problems = validate.validate("torchrun", {"workspace": {"snapshot": values}}, lambda _: "")
     assert [] == [problem for problem in problems if problem.path.startswith("workspace.snapshot")]
 
@@ -100,7 +101,25 @@ def test_a_dry_run_says_where_it_would_go(code: Path, settings: dict[str, str], 
     assert line in text.getvalue()
     assert [] == packed.transport.manifests("lab")
     here = service.pack(str(code), (), {"workspace": settings}, is_local=True)
-    assert "configMap" == here.report.way.via
+    assert "local" == here.report.way.via
+    assert here.sentence.endswith("packed, as a copy in the run's folder")
+
+
+@pytest.mark.parametrize("settings", [{}, {"via": "image"}, {"via": "configMap"}])
+def test_only_the_disk_bounds_what_goes_to_this_machine(
+    code: Path, settings: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many pieces as ConfigMaps could be, which the charts know, and larger ones."""
+    monkeypatch.setattr(archives, "PART_BYTES", 1000)
+    (code / "data.bin").write_bytes(random.Random(7).randbytes(10_000))  # noqa: S311 - data
+    packed = service.pack(str(code), (), {"workspace": settings}, is_local=True)
+    values, parts = packed.transport.values(), packed.transport.manifests("default")
+    assert values["configMaps"] == [part["metadata"]["name"] for part in parts]
+    archive, _ = objects.read(parts)
+    assert archives.PARTS_MAX == len(parts)
+    assert values["archiveDigest"] == archive.digest
+    problems = validate.validate("torchrun", {"workspace": {"snapshot": values}}, lambda _: "")
+    assert [] == [problem for problem in problems if problem.path.startswith("workspace.snapshot")]
 
 
 class _Console:

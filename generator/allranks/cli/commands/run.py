@@ -117,7 +117,7 @@ def run_command(
         prepared = prepare.prepare(
             sources, release=name, namespace=target.local_namespace, is_local=True
         )
-        packed = workspace.pack(prepared.loaded.values, is_local=True)
+        packed = workspace.pack(prepared.loaded.values, is_local=True, console=console)
         if dry_run:
             show_dry_run(
                 console,
@@ -140,7 +140,7 @@ def run_command(
         )
     fit = prepare.FitTarget("", nodes_from_cluster, target.context, target.kubeconfig)
     prepared = prepare.prepare(sources, release=name, namespace=cluster_target.namespace, fit=fit)
-    packed = workspace.pack(prepared.loaded.values)
+    packed = workspace.pack(prepared.loaded.values, console=console)
     if dry_run:
         show_dry_run(
             console,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import click
@@ -16,8 +16,9 @@ from allranks.cluster import cleanup, crds, paths, permissions, upgrade
 from allranks.cluster.errors import namespace_missing
 from allranks.errors import EXIT_FAILED, EXIT_INTERRUPTED, ForbiddenError, InputError, NotFoundError
 from allranks.helm import releases
+from allranks.humanize import list_some
 from allranks.k8s.fields import text
-from allranks.model.status import Phase
+from allranks.model.status import Phase, PodPhase
 from allranks.workspace import transport
 
 if TYPE_CHECKING:
@@ -90,8 +91,41 @@ def _observe(name: str, cluster_target: ClusterTarget) -> tuple[Observation, Run
     from allranks.cluster.observe import observe
     from allranks.status.reduce import reduce
 
-    observation = observe(cluster_target.cluster, name, cluster_target.namespace)
-    return observation, follow.explain(cluster_target.cluster, observation, reduce(observation))
+    cluster = cluster_target.cluster
+    observation = observe(cluster, name, cluster_target.namespace)
+    status = follow.explain(cluster, observation, reduce(observation))
+    return observation, with_missing_code(cluster, observation, status)
+
+
+def with_missing_code(
+    cluster: KubeClient, observation: Observation, status: RunStatus
+) -> RunStatus:
+    """The status of a run that cannot start because its code was deleted, with what to do.
+
+    The kubelet says so of pods that exist; a run that waits for its turn has none.
+
+    Args:
+        cluster: where it is.
+        observation: its objects.
+        status: what they say.
+    """
+    from allranks.workspace import record
+
+    code = record.of_objects(observation.objects)
+    runs_already = any(pod.phase is PodPhase.RUNNING for pod in status.pods)
+    if status.finished or runs_already or code.via != "configMap":
+        return status
+    gone = transport.missing(cluster, observation.namespace, code.digest, code.parts)
+    if not gone:
+        return status
+    words = (
+        f"its code, which somebody has deleted: ConfigMap {list_some(gone)}; `{names.CLI} submit` "
+        "of the same folder puts it there again"
+    )
+    if status.waiting_for:
+        return replace(status, waiting_for=f"{status.waiting_for}, and for {words}")
+    before = f"{status.message}; " if status.message else ""
+    return replace(status, message=f"{before}it lacks {words}")
 
 
 def _local_status(name: str, target: Target) -> RunStatus:

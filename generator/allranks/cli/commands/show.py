@@ -13,6 +13,7 @@ from allranks import names
 from allranks.cli import options
 from allranks.cli.target import run_argument, target_options
 from allranks.errors import InputError, NotFoundError
+from allranks.humanize import list_some
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 # The ways by which a snapshot goes outside of the namespace's ConfigMaps.
 _ELSEWHERE = {"image": "an image", "pvc": "a claim"}
+_LOCAL = "local"
 
 
 @click.command("show", short_help="Show the code that a run runs.")
@@ -71,6 +73,18 @@ def show_command(
     """
     if code == "":
         raise InputError("is empty", path="--code", hint="name a folder")
+    if code and diff:
+        raise InputError(
+            "--code writes the code, and --diff prints its difference",
+            path="--diff",
+            hint="give one of the two, and then the other",
+        )
+    if first and not code:
+        raise InputError(
+            "says which code --code writes",
+            path="--first",
+            hint=f"add --code DIR, or leave it out: `{names.CLI} show` names both",
+        )
     cluster_target = target.cluster_target(console)
     run = _Run.find(name, target, cluster_target)
     needed = bool(code) or diff
@@ -110,7 +124,7 @@ def show_command(
         digest = newest.digest if newest else run.code.digest
         console.text(f"{code}: the code of {name}, {_short(digest)}")
     else:
-        _show(console, name, run.namespace, run.code, synced)
+        _show(console, name, run, synced)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,12 +151,14 @@ class _Run:
         namespace: its namespace.
         cluster: where it is; None is this machine.
         objects: its objects, of a run of this machine.
+        is_there: whether its controllers are; False where only helm's record is left.
     """
 
     code: CodeRecord
     namespace: str
     cluster: KubeClient | None
     objects: Sequence[Manifest]
+    is_there: bool = True
 
     @classmethod
     def find(cls, name: str, target: Target, cluster_target: ClusterTarget | None) -> Self:
@@ -157,13 +173,32 @@ class _Run:
         if cluster_target is None:
             from allranks.local import runs as local_runs
 
-            manifests = local_runs.manifests(name, target.local_namespace)
-            # No image is used here.
+            try:
+                manifests = local_runs.manifests(name, target.local_namespace)
+            except InputError:
+                of_sweep = _of_sweep(name, target.local_namespace)
+                if of_sweep is None:
+                    raise
+                return cls(of_sweep[0], target.local_namespace, None, of_sweep[1])
+            # No image is used here, and no ConfigMap.
             code = replace(record.of_objects(manifests), image="")
+            if code.via:
+                code = replace(code, via=_LOCAL, parts=())
             return cls(code, target.local_namespace, None, manifests)
-        objects = _cluster_objects(name, cluster_target)
+        objects, is_there = _cluster_objects(name, cluster_target)
         code = record.of_objects(objects)
-        return cls(code, cluster_target.namespace, cluster_target.cluster, objects)
+        cluster, namespace = cluster_target.cluster, cluster_target.namespace
+        return cls(code, namespace, cluster, objects, is_there)
+
+    @property
+    def gone(self) -> tuple[str, ...]:
+        """The ConfigMaps of its code that are not there."""
+        from allranks.workspace import transport
+
+        if self.cluster is None or self.code.via in _ELSEWHERE:
+            return ()
+        code = self.code
+        return transport.missing(self.cluster, self.namespace, code.digest, code.parts)
 
     def synced(self, name: str) -> Offer | None:
         """What was synced last into the run; None where nothing was."""
@@ -185,7 +220,7 @@ class _Run:
 
         if not self.code.digest:
             return None
-        if self.code.via not in {"", "configMap"}:
+        if self.code.via in _ELSEWHERE:
             if not needed:
                 return None
             if self.code.via == "image":
@@ -199,20 +234,25 @@ class _Run:
         if self.cluster is not None:
             try:
                 parts = transport.find(self.cluster, self.namespace, self.code.digest)
-            except NotFoundError:
-                if needed:
+            except NotFoundError as error:
+                if not needed:
+                    return None
+                if not self.is_there:
                     raise
-                return None
+                raise NotFoundError(
+                    f"{error.problem.message}: somebody has deleted it",
+                    hint=f"`{names.CLI} submit` of the same folder puts it there again, and a run "
+                    "that waits for it goes on",
+                ) from error
         archive, about = objects.read(parts)
         # Two runs of one digest share what was sent; the difference is to the commit of the first.
         is_of_run = not self.code.commit or about["commit"] == self.code.commit
         return _Kept(archive, str(about["diff"]) if is_of_run else "", is_of_run)
 
 
-def _show(
-    console: Console, name: str, namespace: str, code: CodeRecord, synced: Offer | None
-) -> None:
-    console.text(f"{name}  {code.workload or 'a run'} in namespace {namespace}")
+def _show(console: Console, name: str, run: _Run, synced: Offer | None) -> None:
+    code = run.code
+    console.text(f"{name}  {code.workload or 'a run'} in namespace {run.namespace}")
     differs = ", and the code differs from it" if code.is_dirty else ""
     branch = f" on {code.branch}" if code.branch else ""
     lines = {
@@ -221,14 +261,25 @@ def _show(
         "code": code.digest or "in the image",
         "commit": f"{code.commit}{branch}{differs}" if code.commit else "",
         "synced": f"{synced.digest}, generation {synced.generation}" if synced else "",
-        "way": f"{code.via}: {', '.join(code.parts)}" if code.via else "",
+        "way": _way(code),
         "queue": ", revision ".join(filter(None, (code.queue, code.queue_revision))),
     }
     for key, text in lines.items():
         if text:
             console.text(f"  {key:<9} {text}")
-    if code.digest:
+    if not code.digest:
+        return
+    if gone := run.gone:
+        how = "was deleted" if run.is_there else "went with the last run that used it"
+        console.text(f"  {'kept':<9} no longer: ConfigMap {list_some(gone)} {how}")
+    else:
         console.command(f"{names.CLI} show {name} --code DIR")
+
+
+def _way(code: CodeRecord) -> str:
+    if code.via == _LOCAL:
+        return "a copy in the run's folder"
+    return f"{code.via}: {', '.join(code.parts)}" if code.via else ""
 
 
 def _no_difference(code: CodeRecord, kept: _Kept | None = None) -> str:
@@ -273,8 +324,50 @@ def _is_part(manifest: Manifest) -> bool:
     return manifest.get("kind") == "ConfigMap" and names.WORKSPACE in labels
 
 
-def _cluster_objects(name: str, cluster_target: ClusterTarget) -> Sequence[Manifest]:
+def _of_sweep(name: str, namespace: str) -> tuple[CodeRecord, Sequence[Manifest]] | None:
+    """The code of a sweep of this machine, or of a trial of one, and what is kept of it.
+
+    The runs of trials go when they have ended; their code is that of the sweep.
+
+    Args:
+        name: of the sweep or the trial.
+        namespace: where its trials run.
+    """
+    from allranks.k8s.fields import at, text
+    from allranks.sweep import workspace as sweep_workspace
+    from allranks.sweep.storage import catalog
+    from allranks.sweep.storage.journal import read_state
+    from allranks.workspace.record import CodeRecord
+
+    for sweep in (name, name.rpartition("-")[0]):
+        store = catalog.locate(sweep) if sweep else None
+        if store is None or not store.exists():
+            continue
+        state = read_state(store)
+        numbers = (f"{sweep}-{number}" for number in state.trials)
+        if name not in {sweep, *state.by_name, *numbers}:
+            continue
+        trial, snapshot = state.spec.trial, ("workspace", "snapshot")
+        code = CodeRecord(
+            workload="sweep" if name == sweep else trial.workload,
+            command=tuple(map(str, trial.values.get("command") or ())),
+            digest=sweep_workspace.digest_of(trial.values),
+            archive_digest=text(trial.values, *snapshot, "archiveDigest"),
+            commit=text(trial.values, *snapshot, "commit"),
+            branch=text(trial.values, *snapshot, "branch"),
+            is_dirty=at(trial.values, *snapshot, "dirty") is True,
+            via=_LOCAL if sweep_workspace.digest_of(trial.values) else "",
+            compression=text(trial.values, *snapshot, "compression"),
+        )
+        return code, sweep_workspace.kept(code.digest, namespace) if code.digest else []
+    return None
+
+
+def _cluster_objects(name: str, cluster_target: ClusterTarget) -> tuple[Sequence[Manifest], bool]:
     """The controllers of a run; as helm recorded them where they have ended and were removed.
+
+    Returns:
+        The controllers, and whether they are there.
 
     Raises:
         NotFoundError: there is no such run.
@@ -289,5 +382,5 @@ def _cluster_objects(name: str, cluster_target: ClusterTarget) -> Sequence[Manif
         release = releases.find(cluster_target.home(name))
         if release is None or not release.ours:
             raise
-        return release.manifests
-    return run.objects
+        return release.manifests, False
+    return run.objects, True

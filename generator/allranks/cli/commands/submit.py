@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from allranks.cli.target import ClusterTarget, Target
     from allranks.cli.workspace import WorkspaceFlags
     from allranks.service.workspace import PackedWorkspace
-    from allranks.values.sources import Sources
+    from allranks.values.sources import Loaded, Sources
 
 END_OF_OPTIONS = "--"
 _WORKLOAD = "torchrun"
@@ -93,6 +93,7 @@ class Job:
         """
         values = []
         if self.command:
+            _check_words(self.command)
             text = " ".join(self.command)
             values.append(ValueOption("", text, ("command",), list(self.command)))
             # The words of a values file belong to the command of that file.
@@ -110,6 +111,28 @@ class Job:
         return tuple(values)
 
 
+def _check_words(command: Sequence[str]) -> None:
+    """Refuse a command line with a secret in it; the word is not repeated.
+
+    Raises:
+        InputError: a word of it looks like a secret.
+    """
+    from allranks.workspace import secrets
+
+    for number, word in enumerate(command, 1):
+        secret = next(iter(secrets.by_content("", word.encode(errors="replace"))), None)
+        if secret is not None:
+            raise InputError(
+                f"word {number} of the command looks like {secret.rule}, and all who may read the "
+                "run's objects could read it",
+                path=END_OF_OPTIONS,
+                hint="put it into a Secret, name that in a values file: env: {TOKEN: {valueFrom: "
+                "{secretKeyRef: {name: SECRET, key: KEY}}}}, and let the program read $TOKEN; "
+                f"--set-string env.TOKEN=… and `{END_OF_OPTIONS} sh -c '… \"$TOKEN\"'` send it all "
+                "the same",
+            )
+
+
 def _variable(text: str) -> ValueOption:
     """An environment variable of --env.
 
@@ -124,6 +147,12 @@ def _variable(text: str) -> ValueOption:
             f"{name!r} has no value" if name else "has no name",
             path="--env",
             hint=f"write --env {name or 'NAME'}=value",
+        )
+    if name[0].isdigit():
+        raise InputError(
+            f"the name {name!r} begins with a digit",
+            path="--env",
+            hint=f"begin the name with a letter or an underscore: --env _{name}=…",
         )
     secret = next(iter(secrets.by_content(name, text.encode(errors="replace"))), None)
     if secret is not None:
@@ -282,13 +311,21 @@ def submit(
     from allranks.values.sources import load_sources, read_once
 
     sources = replace(sources, options=(*sources.options, *job.value_options()), workload=_WORKLOAD)
-    cluster_target = target.cluster_target(console)
-    is_local = cluster_target is None
+    cluster_target = target.cluster_target(None if dry_run else console)
     namespace = target.local_namespace if cluster_target is None else cluster_target.namespace
     sources = read_once(sources)
     loaded = load_sources(sources)
+    is_local = cluster_target is None
+    if dry_run and is_local and not target.on and (what := _of_cluster(loaded)):
+        is_local = False
+        console.note(
+            f"no kubeconfig names a cluster: {what} is of one, so this is checked as for a "
+            "cluster; --on local checks it for this machine"
+        )
+    elif dry_run and is_local:
+        target.local(console)  # says why
     _check_job(loaded.values, example, is_local=is_local)
-    packed = workspace.pack(loaded.values, is_local=is_local)
+    packed = workspace.pack(loaded.values, is_local=is_local, console=console)
     assert packed is not None  # noqa: S101 - submit has a folder always
     wanted = name or _name_of(loaded.values, loaded.user, packed)
     taken = () if name or dry_run else _taken(namespace, cluster_target)
@@ -301,12 +338,14 @@ def submit(
                 console, ready, packed, name=free, namespace=namespace, output=plan.output
             )
             return 0
-        if cluster_target is None:
-            folder = Path(packed.snapshot.folder)
-            return run.run_here(console, ready, free, target, folder, plan=plan, workspace=packed)
-        if not name:
+        if not name and cluster_target is not None:
             console.note(f"the run is called {free}")
         try:
+            if cluster_target is None:
+                folder = Path(packed.snapshot.folder)
+                return run.run_here(
+                    console, ready, free, target, folder, plan=plan, workspace=packed
+                )
             return run.run_on_cluster(
                 console,
                 ready,
@@ -321,6 +360,16 @@ def submit(
                 raise
             taken = (*taken, free)
     raise AssertionError  # the loop returns or raises
+
+
+def _of_cluster(loaded: Loaded) -> str:
+    """What says that a job is meant for a cluster; "" where nothing does."""
+    if loaded.queue is not None:
+        return loaded.queue.label
+    settings = loaded.values.get("workspace") or {}
+    return next(
+        (f"workspace.{key}" for key in ("via", "registry", "claim") if settings.get(key)), ""
+    )
 
 
 def _check_job(values: Any, example: str, *, is_local: bool) -> None:

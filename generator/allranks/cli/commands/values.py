@@ -11,7 +11,7 @@ import click
 from allranks import names
 from allranks.cli import options
 from allranks.cli.target import only_cluster_options
-from allranks.errors import InputError
+from allranks.errors import InputError, InvalidValues
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -159,14 +159,21 @@ def values_command(
 
             console.raw(dump.dump(loaded.values))
         return
-    explanations = [explain.explain(loaded, explain.parse(key)) for key in keys]
-    if output == "json":
+    explanations, errors = [], []
+    for key in keys:
+        try:
+            explanations.append(explain.explain(loaded, explain.parse(key)))
+        except InputError as error:
+            errors.append(error)
+    if output == "json" and not errors:
         console.json([explanation.as_dict() for explanation in explanations])
         return
     for index, explanation in enumerate(explanations):
         if index:
             console.text("")
         _show_explanation(console, explanation)
+    if errors:
+        raise InvalidValues([problem for error in errors for problem in error.problems])
 
 
 def _show_explanation(console: Console, explanation: Explanation) -> None:
