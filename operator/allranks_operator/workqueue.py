@@ -2,7 +2,8 @@
 
 A thousand changes of a run become one reconciliation. A key that is being reconciled is not handed
 out a second time; changes meanwhile queue it again for afterwards. So no two threads ever work on
-the same key.
+the same key. Namespaces take turns: who makes ten thousand objects in one keeps those of another
+waiting for one of them.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import heapq
 import threading
 import time
+from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -48,6 +50,8 @@ class WorkQueue:
         self._since: dict[Key, float] = {}
         self._held_until: dict[Key, float] = {}
         self._heap: list[tuple[float, Key]] = []
+        # The keys of the heap whose time has come, by namespace; the first namespace is the next.
+        self._ready: dict[str, deque[tuple[float, Key]]] = {}
         self._busy: set[Key] = set()
         self._closed = False
 
@@ -133,6 +137,7 @@ class WorkQueue:
             self._since.clear()
             self._held_until.clear()
             self._heap.clear()
+            self._ready.clear()
 
     @property
     def depth(self) -> int:
@@ -144,13 +149,27 @@ class WorkQueue:
     def _next(self, now: float) -> WorkItem | None:
         while self._heap and self._heap[0][0] <= now:
             due, key = heapq.heappop(self._heap)
+            self._ready.setdefault(key.namespace, deque()).append((due, key))
+        while self._ready:
+            namespace = next(iter(self._ready))
+            entries = self._ready.pop(namespace)
+            first = self._first(entries)
+            if entries:
+                self._ready[namespace] = entries  # behind all others
+            if first is not None:
+                del self._due[first]
+                self._held_until.pop(first, None)
+                self._busy.add(first)
+                return WorkItem(first, self._since.pop(first, None))
+        return None
+
+    def _first(self, entries: deque[tuple[float, Key]]) -> Key | None:
+        """Take the first key of some entries that counts; None where none does."""
+        while entries:
+            due, key = entries.popleft()
             # Stale: an earlier entry replaced it, or the key is being reconciled.
-            if self._due.get(key) != due or key in self._busy:
-                continue
-            del self._due[key]
-            self._held_until.pop(key, None)
-            self._busy.add(key)
-            return WorkItem(key, self._since.pop(key, None))
+            if self._due.get(key) == due and key not in self._busy:
+                return key
         return None
 
 

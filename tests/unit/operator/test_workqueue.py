@@ -89,6 +89,23 @@ def test_a_key_that_is_held_back_has_one_look_for_all_its_changes() -> None:
     assert WorkItem(A, None) == queue.get(0)
 
 
+def test_namespaces_take_turns() -> None:
+    """A namespace with many keys keeps that of another waiting for one of them."""
+    queue = WorkQueue()
+    for number in range(100):
+        queue.add(Key("run", "crowd", f"{number:03}"))
+    queue.add(A)
+    queue.add(B)
+    queue.add(Key("job", "shop", "c"))
+    queue.hold(A, 0.0)  # which leaves an entry behind that counts no more
+    items = [queue.get(0) for _ in range(103)]
+    keys = [item.key for item in items if item is not None]
+    assert ["crowd", "lab", "shop", "crowd", "lab", "crowd"] == [key.namespace for key in keys[:6]]
+    crowd = [key.name for key in keys if key.namespace == "crowd"]
+    assert [f"{number:03}" for number in range(100)] == crowd
+    assert queue.get(0) is None
+
+
 def test_nothing_is_left_after_clear() -> None:
     """Who stands by forgets what was due."""
     queue = WorkQueue()
