@@ -21,6 +21,15 @@ _TORCHRUN: list[dict[str, Any]] = [
     {"torchrun": {"rdzvBackend": "static", "controller": "StatefulSet"}, "nodes": 2},
     {"gpus": 1, "resources": {"perGpu": {"memory": "lots"}}},
     {"gpus": 1, "resources": {"perGpu": {"memory": "1234567890123"}}},
+    {"podTemplate": {"spec": {"volumes": [{"name": f"v{n}"} for n in range(101)]}}},
+    {
+        "scheduling": {
+            "topologySpreadConstraints": [
+                {"maxSkew": 1, "topologyKey": "zone", "labelSelector": {}},
+                {"maxSkew": 1, "topologyKey": "rack"},
+            ]
+        }
+    },
     {"podTemplate": {"spec": {"$retainKeys": []}}},
     {"podTemplate": {"spec": {"affinity": {"$patch": "drop"}}}},
     {"podTemplate": {"spec": {"securityContext": {"$patch": "delete"}, "containers": [None]}}},
@@ -114,6 +123,8 @@ _QUEUE: list[dict[str, Any]] = [
     {"kueue": {"enabled": True, "flavor": {"name": "a", "nodeLabels": {"a": "b"}}}},
     {"kueue": {"admin": True}},
     {"policy": {"enabled": True}, "rules": {"images": [f"example.com/{n}" for n in range(6)]}},
+    {"imposed": {"preset": "h100-8x"}},
+    {"kueue": {"admin": True, "topology": ["kubernetes.io/hostname", "rack"]}},
 ]
 # The longest release name is another for a StatefulSet, and where a Service is named after it.
 _STATEFUL = {
