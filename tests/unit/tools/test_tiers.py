@@ -14,8 +14,6 @@ MAKEFILE = """\
 test-bad: ; @{repo}/tools/tier.sh bad false
 test-good: ; @{repo}/tools/tier.sh good echo the good tier ran
 lint: ; @echo linted
-test-first: ; @touch first; until test -e second; do sleep 0.02; done; echo the first lane
-test-second: ; @until test -e first; do sleep 0.02; done; touch second; echo the second lane
 test-unready: no-such-file
 """
 
@@ -53,16 +51,6 @@ def test_all_tiers_that_pass(repo: Path, tmp_path: Path) -> None:
     process = tiers(repo, tmp_path, "lint", "test-good")
     assert (0, "") == (process.returncode, process.stderr)
     assert "failed" not in process.stdout
-
-
-def test_two_lanes_run_at_once(repo: Path, tmp_path: Path) -> None:
-    """Each waits for the other; what they print is not mixed, and a failure of either is told."""
-    process = tiers(repo, tmp_path, "lint", "test-first | test-second test-bad", "test-good")
-    assert 1 == process.returncode
-    words = ("linted", "the first lane", "the second lane", "tier bad: failed", "the good tier ran")
-    places = [process.stdout.index(word) for word in words]
-    assert sorted(places) == places
-    assert process.stdout.endswith("failed: test-bad\n")
 
 
 def test_every_tier_of_make_test_is_run_by_ci(repo: Path) -> None:
