@@ -123,7 +123,7 @@ def test_kueue(cluster: Cluster, namespace: str, helm4: Any, torchrun: Path) -> 
     assert "research" == job["metadata"]["labels"][names.KUEUE_QUEUE]
     annotations = job["spec"]["template"]["metadata"]["annotations"]
     assert RACK == annotations["kueue.x-k8s.io/podset-preferred-topology"]
-    spec = {"clusterQueue": "all"}
+    spec = {"clusterQueue": "all", "stopPolicy": "None"}  # as the server completes it
     queue = {
         "apiVersion": "kueue.x-k8s.io/v1beta1",
         "kind": "LocalQueue",
