@@ -70,7 +70,7 @@ def test_pods_take_newer_code_while_they_train(lab: Lab, allranks: Allranks, fol
     _submit(allranks, folder)
     for rank in range(2):
         lab.line("study", f"rank {rank} of 2 trains [1]", rank=rank)
-    before = [pod["metadata"]["uid"] for pod in lab.pods("study")]
+    before = {pod["metadata"]["uid"] for pod in lab.pods("study")}
     (folder / "code_version.py").write_text("NUMBER = 2\n")
 
     answer = json.loads(allranks("sync", "study", "--workspace", folder, "-o", "json"))
@@ -80,12 +80,12 @@ def test_pods_take_newer_code_while_they_train(lab: Lab, allranks: Allranks, fol
         lab.line("study", f"rank {rank} saves code 1", rank=rank)
         lab.line("study", f"rank {rank} of 2 trains [2]", rank=rank)
     lab.completes("study")
-    assert before == [pod["metadata"]["uid"] for pod in lab.pods("study")]
-    assert [0, 0] == [
-        status["restartCount"]
-        for pod in lab.pods("study")
-        for status in pod["status"]["containerStatuses"]
-    ]
+    # Once rank 0 has ended well, the Job takes away a pod that is a moment behind it.
+    after = lab.pods("study")
+    assert {pod["metadata"]["uid"] for pod in after} <= before
+    assert {0} == {
+        status["restartCount"] for pod in after for status in pod["status"]["containerStatuses"]
+    }
     allranks("delete", "study")
     until(lambda: lab.get("configmaps", "study-sync") is None, "the end of what was synced")
 
