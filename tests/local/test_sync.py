@@ -145,7 +145,8 @@ def test_a_pod_that_is_made_later_has_the_newer_code(
     )
 
     assert _deliver(_code(3, last=3), generation=2) == 2
-    assert handle.wait().phase.value == "Succeeded"
+    status = handle.wait()
+    assert status.phase.value == "Succeeded", (status, _lines())
     assert {line for line in _lines() if "trains" in line} == {
         f"rank {rank} of 2 trains [{number}]" for rank in range(2) for number in (1, 2, 3)
     }
