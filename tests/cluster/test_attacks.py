@@ -46,6 +46,7 @@ _PLACES = (
         )
     ),
 )
+_SMALL = 2_000  # 10,000 take a minute on two quiet cores, and many on busy ones
 _LARGE, _LARGE_BYTES = 30, 1_300_000  # more than an operator keeps of one namespace
 
 
@@ -125,6 +126,29 @@ def test_what_one_author_writes_keeps_no_other_waiting(
         lab.job("second", specs={"worker": watching.replicas(1)})
         lab.plan("second", 1, worker=1)
         lab.running("second", 1)
+        lab.plan("first", 3, worker=1)
+        lab.running("first", 1)
+
+
+def test_thousands_of_small_jobs_keep_no_other_waiting(
+    lab: Lab, elastic_cluster: Cluster, zygote: Zygote, tmp_path: Path
+) -> None:
+    """They ask for nothing and are read, one after the other; others train on meanwhile.
+
+    Also those of an operator that begins when all of them are there.
+    """
+    small = {"replicaSpecs": {"worker": watching.replicas(0)}}
+    with watching.laboratory(elastic_cluster, zygote, tmp_path) as theirs:
+        lab.job("first", specs={"worker": watching.replicas(2)})
+        lab.plan("first", 1, worker=2)
+        operator = lab.watch("--namespace", theirs.namespace)
+        lab.running("first", 2)
+        jobs = (_job("external", small) for _ in range(_SMALL))
+        assert (_SMALL, 0) == _create(theirs, jobs)
+        lab.plan("first", 2, worker=3)
+        lab.running("first", 3)
+        operator.kill()
+        lab.watch("--namespace", theirs.namespace)
         lab.plan("first", 3, worker=1)
         lab.running("first", 1)
 
