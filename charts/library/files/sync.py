@@ -188,6 +188,13 @@ class Workspace:
             os.umask(umask)  # the ranks have the one of the pod
         write(self.of(offer.generation) / "offer.json", offer.text())
 
+    def refusal(self, offer):
+        """Why an offer is not taken; "" where it is."""
+        if self.finished_path.exists():
+            return "its training has ended"
+        active = self.active()
+        return "generation %d is here already" % active if offer.generation <= active else ""
+
     def drop(self, generation):
         """Forget an offer."""
         shutil.rmtree(str(self.of(generation)), ignore_errors=True)
@@ -242,9 +249,9 @@ def receive(workspace, stream):
         return "what was sent is no offer of a workspace"
     if not 0 < size <= ARCHIVE_MAX:
         return "a workspace of %d bytes cannot be synced; %d are the most" % (size, ARCHIVE_MAX)
-    if workspace.finished_path.exists() or offer.generation <= workspace.active():
-        is_here = "generation %d is here already" % workspace.active()
-        return "its training has ended" if workspace.finished_path.exists() else is_here
+    reason = workspace.refusal(offer)
+    if reason:
+        return reason
     incoming = workspace.sync / ("incoming-%d" % os.getpid())
     incoming.mkdir()
     try:

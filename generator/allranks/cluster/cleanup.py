@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from allranks import names
 from allranks.cluster import paths
 from allranks.errors import ForbiddenError, NotFoundError
+from allranks.k8s.fields import text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -170,8 +171,7 @@ def _records(release: str) -> str:
 
 def is_kept(item: Manifest) -> bool:
     """Whether an object is marked to outlive its release."""
-    annotations = item["metadata"].get("annotations") or {}
-    return bool(annotations.get(names.HELM_RESOURCE_POLICY) == KEEP)
+    return text(item, "metadata", "annotations", names.HELM_RESOURCE_POLICY) == KEEP
 
 
 def _leftover(resource_path: str, metadata: Manifest) -> Leftover:

@@ -228,18 +228,15 @@ def check_rights(
         )
 
 
-def remove(cluster: KubeClient, remaining: Remains) -> tuple[str, ...]:
-    """Remove what there is of a queue; return it as ``kind/name``.
+def remove(cluster: KubeClient, remaining: Remains) -> None:
+    """Remove what there is of a queue.
 
     Raises:
         ToolError: the cluster does not answer, or forbids it (ForbiddenError).
     """
-    out: list[str] = []
     for manifest in remaining.objects:
         path, space = paths.of_manifest(manifest), text(manifest, "metadata", "namespace")
         cluster.delete(path, text(manifest, "metadata", "name"), namespace=space)
-        out.append(f"{text(manifest, 'kind').lower()}/{text(manifest, 'metadata', 'name')}")
-    return tuple(out)
 
 
 def bounds(cluster: KubeClient, namespace: str, local_queue: str) -> tuple[Manifests, list[str]]:

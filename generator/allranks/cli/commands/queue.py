@@ -516,12 +516,13 @@ def _check_rights(
     Raises:
         ForbiddenError: a right is missing; each is named.
     """
+    from allranks.cluster import cleanup
     from allranks.cluster import queues as cluster_queues
 
     if release is None:  # nothing else says what there is
         cluster_queues.check_rights(cluster, remaining.objects, namespace, remaining.unseen)
         return
-    gone = [manifest for manifest in release.manifests if not _stays(manifest)]
+    gone = [manifest for manifest in release.manifests if not cleanup.is_kept(manifest)]
     cluster_queues.check_rights(cluster, (*gone, *remaining.objects), namespace)
 
 
@@ -529,17 +530,14 @@ def _word(manifest: Manifest) -> str:
     return f"{text(manifest, 'kind').lower()}/{text(manifest, 'metadata', 'name')}"
 
 
-def _stays(manifest: Manifest) -> bool:
-    """Whether helm leaves an object of a release."""
-    return text(manifest, "metadata", "annotations", names.HELM_RESOURCE_POLICY) == "keep"
-
-
 def _kept(release: Release | None) -> list[str]:
     """Return the claims of a release that helm leaves."""
+    from allranks.cluster import cleanup
+
     return [
         _word(item)
         for item in (release.manifests if release is not None else ())
-        if item.get("kind") == "PersistentVolumeClaim" and _stays(item)
+        if item.get("kind") == "PersistentVolumeClaim" and cleanup.is_kept(item)
     ]
 
 

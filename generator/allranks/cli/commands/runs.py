@@ -405,7 +405,7 @@ def _check_rights(
         manifest
         for manifest in release.manifests
         if f"{manifest.get('kind')}/{text(manifest, 'metadata', 'name')}" not in unserved
-        and text(manifest, "metadata", "annotations", names.HELM_RESOURCE_POLICY) != "keep"
+        and not cleanup.is_kept(manifest)
     ]
     missing_rights = permissions.missing(rules, permissions.to_delete(deleted), are_there=True)
     if missing_rights:

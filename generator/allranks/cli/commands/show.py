@@ -348,18 +348,19 @@ def _of_sweep(name: str, namespace: str) -> tuple[CodeRecord, Sequence[Manifest]
         if name not in {sweep, *state.by_name, *numbers}:
             continue
         trial, snapshot = state.spec.trial, ("workspace", "snapshot")
+        digest = sweep_workspace.digest_of(trial.values)
         code = CodeRecord(
             workload="sweep" if name == sweep else trial.workload,
             command=tuple(map(str, trial.values.get("command") or ())),
-            digest=sweep_workspace.digest_of(trial.values),
+            digest=digest,
             archive_digest=text(trial.values, *snapshot, "archiveDigest"),
             commit=text(trial.values, *snapshot, "commit"),
             branch=text(trial.values, *snapshot, "branch"),
             is_dirty=at(trial.values, *snapshot, "dirty") is True,
-            via=_LOCAL if sweep_workspace.digest_of(trial.values) else "",
+            via=_LOCAL if digest else "",
             compression=text(trial.values, *snapshot, "compression"),
         )
-        return code, sweep_workspace.kept(code.digest, namespace) if code.digest else []
+        return code, sweep_workspace.kept(digest, namespace) if digest else []
     return None
 
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
-from allranks.cluster import paths
+from allranks.cluster import cleanup, paths
 from allranks.errors import AllranksError, ForbiddenError, InputError, ReleaseTakenError, RunError
 from allranks.helm import releases, slim_chart
 from allranks.local.state import store
@@ -263,7 +263,6 @@ _PLAIN_KINDS = frozenset(
         (names.ELASTIC_API_VERSION, names.ELASTIC_JOB),
     }
 )
-_KEEP = "keep"
 # Helm's statuses of a release whose only objects are those of its record.
 _PLAIN = frozenset({"deployed", "pending-install"})
 
@@ -312,8 +311,7 @@ def remove(cluster: KubeClient, namespace: str, helm_records: Manifests) -> bool
     if manifests is None or not all(_is_plain(manifest, namespace) for manifest in manifests):
         return False
     for manifest in manifests:
-        annotations = manifest["metadata"].get("annotations") or {}
-        if annotations.get(names.HELM_RESOURCE_POLICY) != _KEEP:
+        if not cleanup.is_kept(manifest):
             cluster.delete(
                 paths.of_manifest(manifest), manifest["metadata"]["name"], namespace=namespace
             )
