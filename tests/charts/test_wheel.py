@@ -117,7 +117,8 @@ def test_ctrl_c_at_any_moment_of_the_start(installed: tuple[Path, Path]) -> None
         ends = list(threads.map(interrupt, range(INTERRUPTS)))
     assert set() == {code for code, _, _ in ends} - {0, 1, 130, -signal.SIGINT}
     assert {f"allranks {__version__}\n"} >= {out for code, out, _ in ends if code == 0}
-    assert {""} >= {err for code, _, err in ends if code == 130}
+    # Click closes the terminal's line with `^C` before it passes the interrupt on.
+    assert {"", "\n"} >= {err for code, _, err in ends if code == 130}
     errors = "".join(err for _, _, err in ends)
     ours = set(re.findall(rf'File "{re.escape(str(packages))}/([^"]+)"', errors))
     assert set() == {Path(file).name for file in ours} - BEFORE_THE_HANDLER

@@ -58,7 +58,7 @@ class KubeCluster(KubeClient):
             context: a context of it; None is the current one.
             timeout: seconds that one answer may take.
         """
-        self._connection = Connection(kubeconfig, context, timeout)
+        self._connection = Connection(kubeconfig, context, timeout, patience=timeout)
 
     @property
     def where(self) -> str:

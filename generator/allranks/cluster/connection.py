@@ -5,9 +5,11 @@ more requests, and a cache file in the shared temporary folder), no wrapper obje
 times the parsing of a page). The library is imported when a cluster is first asked, because it
 takes 0.2 s that no other command should pay.
 
-Every answer is bounded in time and never retried: the caller knows best whether the same request
-still makes sense. A stream (a watch, a log) of the command line has no such bound: the system's own
-keep-alive notices a peer that is gone within a minute.
+Every answer is bounded in time, and a failed request is not sent again: the caller knows best
+whether it still makes sense. One that the server has put off, unread and with a time to come back
+(429 with Retry-After), is sent again, as client-go does, where a person waits for it. A stream (a
+watch, a log) of the command line has no such bound: the system's own keep-alive notices a peer that
+is gone within a minute.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import time
 import warnings
 from functools import cached_property
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 from urllib.parse import urlencode
 
 from allranks.cluster import errors, kubeconfig
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
     from allranks.cluster.errors import ApiRequest
+    from allranks.errors import ApiError
     from allranks.k8s.manifest import Manifest
 
 CONNECT_SECONDS = 5.0
@@ -67,6 +70,7 @@ class Connection:
         codec: JsonCodec = STANDARD_JSON,
         agent: str = "",
         server: str = "",
+        patience: float = 0.0,
     ) -> None:
         """Create it; nothing is read or sent before the first request.
 
@@ -77,6 +81,7 @@ class Connection:
             codec: what reads and writes JSON.
             agent: what the program is called in the server's logs; "" is the library's name.
             server: what the server is called in messages; "" is `where`.
+            patience: seconds for which a request that the server puts off is sent again.
         """
         self._file = file
         self._context = context
@@ -84,6 +89,7 @@ class Connection:
         self.codec = codec
         self._agent = agent
         self._server = server
+        self._patience = patience
         # Until when (time.monotonic) these headers are taken for good.
         self._authorization: tuple[float, dict[str, str]] = (0.0, {})
 
@@ -265,7 +271,7 @@ class Connection:
         accept: str = JSON,
         streamed: bool = False,
     ) -> Any:
-        """Send a request; return urllib3's response, which is a success.
+        """Send a request, again while the server puts it off; return urllib3's response.
 
         Thousands of these are sent: nothing is read into or out of objects of the library's.
         """
@@ -280,33 +286,38 @@ class Connection:
         if self.config.impersonation:
             headers = self._impersonating(headers)
         marks = f"?{urlencode(query)}" if query else ""
-        try:
-            answer = library.rest_client.pool_manager.request(
-                request.method,
-                f"{library.configuration.host}{request.url}{marks}",
-                body=body,
-                headers=headers,
-                timeout=Timeout(connect=min(CONNECT_SECONDS, self._timeout), read=read_seconds),
-                retries=False,
-                preload_content=not streamed,
+        deadline = time.monotonic() + self._patience
+        while True:
+            try:
+                answer = library.rest_client.pool_manager.request(
+                    request.method,
+                    f"{library.configuration.host}{request.url}{marks}",
+                    body=body,
+                    headers=headers,
+                    timeout=Timeout(connect=min(CONNECT_SECONDS, self._timeout), read=read_seconds),
+                    retries=False,
+                    preload_content=not streamed,
+                )
+                if answer.status < HTTPStatus.BAD_REQUEST:
+                    return answer
+                refusal = answer.data  # of a stream it is read now
+            except SSLError as error:
+                raise errors.untrusted_server(self.server, error) from error
+            except HTTPError as error:
+                raise errors.unreachable(self.server, error) from error
+            if answer.status == HTTPStatus.UNAUTHORIZED:
+                self._authorization = (0.0, {})
+            failure = errors.refusal(
+                self.server,
+                request,
+                answer.status,
+                refusal,
+                reason=str(answer.reason or ""),
+                retry_after=answer.headers.get("Retry-After", ""),
             )
-            if answer.status < HTTPStatus.BAD_REQUEST:
-                return answer
-            refusal = answer.data  # of a stream it is read now
-        except SSLError as error:
-            raise errors.untrusted_server(self.server, error) from error
-        except HTTPError as error:
-            raise errors.unreachable(self.server, error) from error
-        if answer.status == HTTPStatus.UNAUTHORIZED:
-            self._authorization = (0.0, {})
-        raise errors.refusal(
-            self.server,
-            request,
-            answer.status,
-            refusal,
-            reason=str(answer.reason or ""),
-            retry_after=answer.headers.get("Retry-After", ""),
-        )
+            if not _is_put_off(failure, deadline):
+                raise failure
+            time.sleep(failure.retry_after)
 
     def _impersonating(self, headers: Mapping[str, str]) -> Any:
         """Headers with those of the one who is impersonated: a header for each group."""
@@ -331,3 +342,12 @@ class Connection:
             headers = {entry["key"]: entry["value"] for entry in entries}
             self._authorization = (time.monotonic() + _CREDENTIALS_SECONDS, headers)
         return headers
+
+
+def _is_put_off(error: ApiError, deadline: float) -> TypeGuard[BusyError]:
+    """Whether the server has only put the request off, and its time to come back is in reach."""
+    return (
+        isinstance(error, BusyError)
+        and error.status == HTTPStatus.TOO_MANY_REQUESTS
+        and 0 < error.retry_after < deadline - time.monotonic()
+    )

@@ -7,6 +7,7 @@ but for what a test lays over them. The fake DNS is each pod's /etc/hosts. Needs
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import shutil
@@ -151,7 +152,9 @@ class Pod:
         dropped by the kernel when a pod changes its user.
         """
         if self.outer.poll() is None:  # until then nobody else can have the process id
-            os.kill(self.pid, signal.SIGKILL)
+            # It may have ended a moment ago, and the outer process not yet.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
         self.outer.wait()
 
     def run(self, *command: str, env: dict[str, str] | None = None) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import parse_qsl, urlsplit
@@ -38,6 +38,7 @@ class Answer:
     status: int = 200
     data: Any = None
     text: str = ""
+    headers: dict[str, str] = field(default_factory=dict)
 
 
 Route = Callable[[Request], Answer]
@@ -119,6 +120,8 @@ class FakeApiServer:
             kind = "text/html" if answer.text else "application/json"
             handler.send_header("Content-Type", kind)
             handler.send_header("Content-Length", str(len(content)))
+            for name, value in answer.headers.items():
+                handler.send_header(name, value)
             handler.end_headers()
             handler.wfile.write(content)
         except OSError:

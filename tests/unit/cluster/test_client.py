@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import os
 import re
@@ -12,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from allranks.cluster import kubeconfig
+from allranks.cluster import kubeconfig, paths
 from allranks.cluster.client import KubeCluster
-from allranks.errors import AllranksError, InputError, ToolError
+from allranks.cluster.connection import Connection
+from allranks.cluster.errors import ApiRequest
+from allranks.errors import AllranksError, BusyError, InputError, ToolError
 from allranks.model.inventory import Amount
 from allranks_operator.kube.client import Api, connect
 
@@ -156,6 +159,42 @@ def test_refusals_name_the_verb_the_resource_and_the_reason(
     assert "context lab" in excinfo.value.problem.message
     assert hint in excinfo.value.problem.hint
     assert len(api.requests) <= 2
+
+
+@pytest.mark.parametrize("patience", [20.0, 0.0], ids=["a person", "the operator"])
+def test_what_the_server_puts_off_is_asked_again(
+    api: Any, tmp_path: Path, *, patience: float
+) -> None:
+    """429 with a time to come back is no verdict, as while a restarted server fills its caches."""
+    refusal = fake_api.error_route(429, "TooManyRequests", "storage is (re)initializing")
+
+    def route(request: Any) -> Any:
+        if len(api.requests) > 2:
+            return fake_api.Answer(data={"kind": "ConfigMap", "metadata": {"name": "a"}})
+        return dataclasses.replace(refusal(request), headers={"Retry-After": "1"})
+
+    api.routes["/api/v1/namespaces/n/configmaps/a"] = route
+    config = str(fake_api.write_kubeconfig(tmp_path / "config", api.url))
+    connection = Connection(config, None, 10, patience=patience)
+    request = ApiRequest("get", paths.CONFIG_MAPS, "n", "a")
+    if patience:
+        assert "a" == connection.request(request)["metadata"]["name"]
+        assert 3 == len(api.requests)
+        return
+    with pytest.raises(BusyError, match="initializing") as excinfo:
+        connection.request(request)
+    assert (1, 1.0) == (len(api.requests), excinfo.value.retry_after)
+
+
+def test_a_server_that_puts_off_for_long_is_told(api: Any, tmp_path: Path) -> None:
+    """A time to come back that is out of reach is not waited for."""
+    refusal = fake_api.error_route(429, "TooManyRequests", "slow down")
+    api.routes["/api/v1/nodes"] = lambda request: dataclasses.replace(
+        refusal(request), headers={"Retry-After": "3600"}
+    )
+    with pytest.raises(BusyError, match="slow down"):
+        cluster_at(tmp_path, api.url).inventory(GPU)
+    assert 1 == len(api.requests)
 
 
 def test_pods_that_may_not_be_listed_are_named(api: Any, tmp_path: Path) -> None:
