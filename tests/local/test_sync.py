@@ -88,6 +88,21 @@ def _lose(machine: Machine, pod: str) -> None:
                 process.kill()
 
 
+def _launchers(machine: Machine) -> dict[int, int]:
+    """The launcher of each pod by the process that has forked it, a child of no launcher."""
+    launchers = {}
+    for process in machine.processes():
+        with suppress(psutil.Error):  # it has ended since it was listed
+            first, second, third = (process, *process.parents())[:3]
+            if _is_launcher(first) and _is_launcher(second) and not _is_launcher(third):
+                launchers[second.pid] = first.pid
+    return launchers
+
+
+def _is_launcher(process: psutil.Process) -> bool:
+    return any(word.endswith("launch.py") for word in process.cmdline())
+
+
 def _lines() -> set[str]:
     return {line.text for line in local_runs.logs("run", "lab")}
 
@@ -95,13 +110,23 @@ def _lines() -> set[str]:
 def test_ranks_go_on_with_newer_code_in_the_same_pods(
     machine: Machine, helm4: Any, repo: Path
 ) -> None:
-    """Ranks get their last save, and train on with the new code in the same pods, with no retry."""
+    """Ranks get their last save, and train on with the new code in the same pods, with no retry.
+
+    The process that has imported torch stays, and forks another launcher.
+    """
     handle = _send(machine, helm4, repo, _code(1))
     for rank in range(2):
         machine.line(f"rank {rank} of 2 trains [1]")
+    before = _launchers(machine)
 
     assert _deliver(_code(2)) == 2
 
+    for rank in range(2):
+        machine.line(f"rank {rank} of 2 trains [2]")
+    after = _launchers(machine)
+    assert (2, 2) == (len(before), len(after))
+    assert before.keys() == after.keys()
+    assert not set(before.values()) & set(after.values())
     status = handle.wait()
     assert {f"rank {rank} saves code 1" for rank in range(2)} <= _lines()
     assert {f"rank {rank} of 2 trains [2]" for rank in range(2)} <= _lines()
@@ -213,3 +238,5 @@ def test_the_command_brings_what_a_folder_has(
     assert ["NUMBER = 1\n", "NUMBER = 2\n"] == [path.read_text() for path in numbers]
     handle.stop()
     assert handle.wait().phase.value != "Succeeded"
+    assert main(words) == 2
+    assert "no pod of the run is running" in capsys.readouterr().out

@@ -21,6 +21,15 @@ from allranks.yamlio.load import load_all
 ENV = "KUBECONFIG"
 IN_CLUSTER_ENV = "KUBERNETES_SERVICE_HOST"
 DEFAULT_NAMESPACE = "default"
+# Helm reads them besides the kubeconfig: whom to be, and what leads its requests elsewhere.
+_AS_USER, _AS_GROUPS = "HELM_KUBEASUSER", "HELM_KUBEASGROUPS"
+_ELSEWHERE = (
+    "HELM_KUBEAPISERVER",
+    "HELM_KUBETOKEN",
+    "HELM_KUBECAFILE",
+    "HELM_KUBETLS_SERVER_NAME",
+    "HELM_KUBEINSECURE_SKIP_TLS_VERIFY",
+)
 _POD_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _SECTIONS = ("clusters", "contexts", "users")
 # What the name of a header may have besides letters and digits; the rest is percent-encoded.
@@ -61,6 +70,7 @@ def find(explicit: str | None, context: str | None) -> Kubeconfig:
     Raises:
         InputError: there is none, a file is broken, or the context is not in it.
     """
+    _refuse_elsewhere()
     files, candidates = _files(explicit)
     if not files:
         path_list = explicit or os.environ.get(ENV)
@@ -147,6 +157,17 @@ def _refuse_folders(paths: list[str], origin: str) -> None:
         )
 
 
+def _refuse_elsewhere() -> None:
+    """Refuse a variable that would lead helm to another server, or as another user, than us."""
+    for name in _ELSEWHERE:
+        # Helm gives all of them to a plugin, those that nobody has set as these.
+        if os.environ.get(name, "") not in ("", "false"):
+            raise InputError(
+                f"${name} is set, which only helm reads: it would not ask the cluster as we do",
+                hint="unset it, and say in the kubeconfig how the cluster is reached",
+            )
+
+
 def _pod_namespace() -> str:
     try:
         return _POD_NAMESPACE.read_text("utf-8").strip() or DEFAULT_NAMESPACE
@@ -180,13 +201,17 @@ def _impersonation(
 ) -> tuple[tuple[str, str], ...]:
     """The headers for `as`, `as-uid`, `as-groups` and `as-user-extra` of the context's user.
 
-    The library does not read these keys; kubectl and helm do.
+    The library does not read these keys; kubectl and helm do. As in helm, variables of the user's
+    stand above `as` and `as-groups`.
 
     Raises:
         InputError: a key is of the wrong kind, or there are some without `as`.
     """
     user = str(_entry(contents, "contexts", context, "context")[1].get("user"))
-    file, login = _entry(contents, "users", user, "user")
+    file, own = _entry(contents, "users", user, "user")
+    groups = [group for group in os.environ.get(_AS_GROUPS, "").split(",") if group]
+    typed = {"as": os.environ.get(_AS_USER), "as-groups": groups}
+    login = own | {key: value for key, value in typed.items() if value}
     extra = login.get("as-user-extra") or {}
     values = [
         ("as", "Impersonate-User", [login.get("as") or ""]),

@@ -141,6 +141,19 @@ def check_size(archive: Archive) -> None:
         )
 
 
+def running_pods(target: SyncTarget) -> Mapping[str, SyncPod]:
+    """The pods of a run that goes on, by their uid.
+
+    Raises:
+        InputError: no pod runs.
+        AllranksError: they cannot be listed.
+    """
+    pods = target.pods()
+    if not pods:
+        raise InputError("no pod of the run is running", hint="a sync is for a run that goes on")
+    return pods
+
+
 def deliver(target: SyncTarget, offer: Offer, *, seconds: float, say: Callable[[str], None]) -> int:
     """Bring an offer into all pods; return how many have it.
 
@@ -155,9 +168,7 @@ def deliver(target: SyncTarget, offer: Offer, *, seconds: float, say: Callable[[
         RunError: a pod cannot take the code (nothing has changed), or has not done so in time.
         AllranksError: the cluster does not answer, or forbids it.
     """
-    pods = target.pods()
-    if not pods:
-        raise InputError("no pod of the run is running", hint="a sync is for a run that goes on")
+    pods = running_pods(target)
     say(f"sending to {plural(len(pods), 'pod')}")
     problems = _all(pods, lambda pod: _receive(pod, offer))
     if problems:

@@ -381,6 +381,38 @@ def test_each_request_is_of_whom_the_kubeconfig_impersonates(
     }
 
 
+def test_helms_variables_say_whom_to_be(
+    api: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """HELM_KUBEASUSER and HELM_KUBEASGROUPS stand above the kubeconfig's, as in helm itself."""
+    monkeypatch.setenv("HELM_KUBEASUSER", "mallory")
+    monkeypatch.setenv("HELM_KUBEASGROUPS", "a,b")
+    path = fake_api.write_kubeconfig(tmp_path / "config", api.url, login=_EVE)
+    with pytest.raises(AllranksError):
+        KubeCluster(str(path)).version()
+    (request,) = api.requests
+    kinds = ("user", "group", "uid")
+    headers = [request.headers[f"impersonate-{kind}"] for kind in kinds]
+    assert ["mallory", "a, b", "7"] == headers
+
+
+@pytest.mark.parametrize("value", ["", "false"])
+def test_a_variable_that_leads_helm_elsewhere_is_refused(
+    api: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    """Helm would install on another server than the one whose runs are shown; unset is no fault."""
+    path = fake_api.write_kubeconfig(tmp_path / "config", api.url)
+    monkeypatch.setenv("HELM_KUBETOKEN", value)
+    with suppress(AllranksError):
+        KubeCluster(str(path)).version()
+    assert 1 == len(api.requests)
+    monkeypatch.setenv("HELM_KUBEAPISERVER", "https://elsewhere")
+    with pytest.raises(InputError, match="HELM_KUBEAPISERVER is set") as excinfo:
+        KubeCluster(str(path)).version()
+    assert "unset it" in excinfo.value.problem.hint
+    assert 1 == len(api.requests)
+
+
 def test_who_impersonates_nobody_sends_no_such_header(api: Any, tmp_path: Path) -> None:
     """An empty `as` is none."""
     path = fake_api.write_kubeconfig(tmp_path / "config", api.url, login={"as": ""})

@@ -255,6 +255,30 @@ def test_a_run_without_pods_is_refused(program: Any, tmp_path: Path) -> None:
         _deliver(_FakeRun(program, tmp_path), _offer(1))
 
 
+def test_a_pod_whose_training_has_ended_takes_nothing(fake_run: _FakeRun) -> None:
+    """Its container goes on, as in a StatefulSet; no rank would ever run the code."""
+    pod = next(iter(fake_run.alive.values()))
+    pod.workspace.finished_path.touch()
+    with pytest.raises(RunError, match="its training has ended"):
+        _deliver(fake_run, _offer(1))
+    assert {"0"} == {pod.number for pod in fake_run.alive.values()}
+
+
+def test_what_is_unpacked_can_be_read_by_other_users(program: Any, fake_run: _FakeRun) -> None:
+    """As when it was unpacked first, whatever umask the pod has; the pod keeps that."""
+    pod = next(iter(fake_run.alive.values()))
+    before = os.umask(0o077)
+    try:
+        message = _offer(1).message()
+        assert "" == program.receive(pod.workspace, io.BytesIO(message))
+        assert 0o077 == os.umask(0o077)
+    finally:
+        os.umask(before)
+    tree = pod.workspace.of(1) / "tree"
+    modes = {path.name: oct(path.stat().st_mode & 0o777) for path in tree.rglob("*")}
+    assert ("0o755", "0o644") == (modes["sub"], modes["number.txt"])
+
+
 def test_an_archive_that_no_config_map_holds_is_refused() -> None:
     """The largest archive of a sync is what one ConfigMap holds."""
     data = b"x" * (archives.PART_BYTES + 1)

@@ -106,6 +106,7 @@ def _sync(
     published = run.published()
     archive = None if snapshot.digest == published.digest else archives.pack(snapshot)
     if archive is None or published.delivers(archive):
+        sync.running_pods(run)  # else it is no news that they have this code
         if not is_watching:
             _unchanged(console, published, output)
         return
