@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from .conftest import until
+from allranks.local import runs as local_runs
+
+from .conftest import port_base, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -256,3 +258,56 @@ def test_finished_rank_idles_until_it_is_told_to_stop(nodes: Nodes) -> None:
     again.send_signal(signal.SIGTERM)
     assert 0 == again.wait(90)
     assert "x" == (nodes.folder / "tries").read_text()
+
+
+_WAITING = """
+import json, sys, threading, time
+sys.path.insert(0, sys.argv[1])
+import launch
+from torch.distributed.elastic.rendezvous import RendezvousParameters, dynamic_rendezvous
+from torch.distributed.elastic.rendezvous.c10d_rendezvous_backend import create_backend
+parameters = {"backend": "c10d", "endpoint": "127.0.0.1:" + sys.argv[2], "run_id": "r"}
+parameters.update(min_nodes=2, max_nodes=2)
+reads, pauses, looked = [], [], threading.Event()
+pause = dynamic_rendezvous._delay
+def delay(seconds):
+    pauses.append(seconds)
+    pause(seconds)
+dynamic_rendezvous._delay = delay
+launch.look_sooner({"PET_NNODES": sys.argv[3]})
+backend, store = create_backend(RendezvousParameters(is_host="1", **parameters))
+read = backend.get_state
+def get_state():
+    reads.append(len(pauses))
+    if len(set(reads)) > 4:
+        looked.set()
+    return read()
+backend.get_state = get_state
+handler = dynamic_rendezvous.DynamicRendezvousHandler.from_backend(
+    "r", store, backend, 2, 2, local_addr="127.0.0.1"
+)
+threading.Thread(target=handler.next_rendezvous, daemon=True).start()
+assert looked.wait(60), (reads, pauses)
+print(json.dumps([pauses, reads]))
+"""
+
+
+@pytest.mark.parametrize(("nodes", "least"), [("2", 0.1), ("1:100", 0.2)])
+def test_a_node_that_waits_for_its_peers_reads_anew_at_each_look(
+    repo: Path, tmp_path: Path, nodes: str, least: float
+) -> None:
+    """Not what torch has kept for a second; how soon it looks depends on how many look."""
+    program = [sys.executable, "-B", "-c", _WAITING, str(repo / "charts/torchrun/files")]
+    port = str(local_runs.free_port(port_base()))
+    process = subprocess.run(
+        [*program, port, nodes],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=90,
+    )
+    pauses, reads = json.loads(process.stdout)
+    waits = [seconds for seconds in pauses if not isinstance(seconds, list)]
+    assert least == min(waits)
+    assert len(waits) <= len(set(reads)) + 1

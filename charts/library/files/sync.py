@@ -180,7 +180,7 @@ class Workspace:
         umask = os.umask(0o022)
         try:
             tree.mkdir(parents=True)
-            unpacking.extract_all(archive, offer.compression, tree)
+            unpacking.extract_all(archive, offer.compression, tree, older=self.state / "code")
         except BaseException:
             self.drop(offer.generation)
             raise

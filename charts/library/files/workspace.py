@@ -15,6 +15,7 @@ where another node, or more room, might.
 
 import errno
 import hashlib
+import io
 import os
 import shutil
 import stat
@@ -99,13 +100,15 @@ def path_inside(name, kind):
     return parts
 
 
-def extract(parts, compression, staging):
+def extract(parts, compression, staging, older=None):
     """Write the entries of an archive below a new folder.
 
     Args:
         parts: the archive.
         compression: gzip | xz.
         staging: the folder, empty.
+        older: a folder of the same file system with older code; None for none. A file that is the
+            same there is linked and not written anew, which takes a tenth of the time.
 
     Raises:
         BrokenError: it is no such archive, or has what no workspace has.
@@ -113,6 +116,7 @@ def extract(parts, compression, staging):
     """
     mode = "r|gz" if compression == "gzip" else "r|xz"
     entries, size, made, folders = {}, 0, set(), {staging}
+    older = older and Path(os.path.realpath(older))
     with tarfile.open(fileobj=parts, mode=mode, encoding="utf-8") as archive:
         for member in archive:
             path = path_inside(member.name, "path")
@@ -131,7 +135,8 @@ def extract(parts, compression, staging):
                 )
             for end in range(1, len(path) + 1):
                 make_room(staging, "/".join(path[:end]), made)
-            entries[key] = write(archive, member, key, staging.joinpath(*path), folders)
+            target, same = staging.joinpath(*path), older and older.joinpath(*path)
+            entries[key] = write(archive, member, key, target, folders=folders, older=same)
     check_links([key for key, kind in entries.items() if kind == "l"], staging)
 
 
@@ -156,18 +161,27 @@ def is_taken(path):
     return os.path.lexists(path)
 
 
-def extract_all(folder, compression, staging):
-    """Write all that an archive in a folder has below another, new folder; raises as `extract`."""
+def extract_all(folder, compression, staging, older=None):
+    """Write all that an archive in a folder has below another, new folder; as `extract`."""
     try:
-        extract(Parts(folder), compression, staging)
+        extract(Parts(folder), compression, staging, older)
     except (tarfile.TarError, EOFError, ValueError) as error:
         raise BrokenError(
             "the workspace in %s is no archive that can be read: %s" % (folder, error)
         ) from error
 
 
-def write(archive, member, key, target, folders):
-    """Write one entry; the letter of its kind: d, l or -. `folders` are those that are there."""
+def write(archive, member, key, target, *, folders, older):
+    """Write one entry; the letter of its kind: d, l or -.
+
+    Args:
+        archive: has it.
+        member: the entry.
+        key: its path, for messages.
+        target: where it goes.
+        folders: those that are there.
+        older: a file that may be the same; None for none.
+    """
     if member.isdir():
         target.mkdir(parents=True, exist_ok=True)
         target.chmod(0o755)
@@ -188,10 +202,32 @@ def write(archive, member, key, target, folders):
         raise BrokenError("the workspace has %r, which is no file, folder or link" % key)
     # As few calls as can be: a thousand files are what a pod's start waits for.
     mode = 0o755 if member.mode & stat.S_IXUSR else 0o644
+    data = archive.extractfile(member)
+    if older is not None and member.size <= CHUNK:
+        content = data.read()
+        if link_same(older, target, mode, content):
+            return "-"
+        data = io.BytesIO(content)
     descriptor = os.open(str(target), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     with open(descriptor, "wb") as stream:  # noqa: PTH123 - of a descriptor
-        shutil.copyfileobj(archive.extractfile(member), stream, CHUNK)
+        shutil.copyfileobj(data, stream, CHUNK)
     return "-"
+
+
+def link_same(older, target, mode, content):
+    """Link a file that has this mode and content already; whether it has, and is no other's."""
+    if os.path.realpath(older.parent) != str(older.parent):
+        return False
+    try:
+        status = older.lstat()
+        if not stat.S_ISREG(status.st_mode) or stat.S_IMODE(status.st_mode) != mode:
+            return False
+        if status.st_size != len(content) or older.read_bytes() != content:
+            return False
+        os.link(str(older), str(target))
+    except OSError:
+        return False  # it is not there, or another user's
+    return True
 
 
 def check_links(links, staging):
@@ -265,6 +301,8 @@ def is_same(path, other):
             return False
         if not stat.S_ISREG(ours.st_mode):
             return False
+        if os.path.samestat(ours, theirs):
+            return True
         with path.open("rb") as stream, other.open("rb") as others:
             while True:
                 data = stream.read(CHUNK)

@@ -51,6 +51,8 @@ EXIT_NO_TORCH = 127
 EXIT_TERMINATED = 128 + signal.SIGTERM
 # How long rank 0 may take to go after this node failed, before the failure is this node's own.
 GRACE_SECONDS = 5.0
+# How soon a node that waits for its peers looks again, and how often all of them together do.
+LOOK_SECONDS, LOOKS_PER_SECOND = 0.1, 500.0
 QUIET_CHECKS = 4  # half seconds without a rank, after which a stopped node may end
 # Of the pod's grace period, for torchrun and this launcher to end in once the last rank has.
 MARGIN_SHARE, MARGIN_MOST = 0.1, 5.0
@@ -260,25 +262,38 @@ def give_time_to_end(seconds, follower):
     PContext.close = close_in_time
 
 
-def look_sooner():
+def look_sooner(env):
     """Let a node that waits for its peers look for them sooner than once a second, at first.
 
-    The pause is in a function that is internal to torch, and the same since 1.9; where it is
-    missing, torch's own pause holds.
+    So often that all nodes together do not keep rank 0's store busy. The pause, and for how long
+    what was read last is taken for good, are internal to torch and the same since 1.9; where they
+    are missing, torch's own hold.
     """
     from torch.distributed.elastic.rendezvous import dynamic_rendezvous
 
     delay = getattr(dynamic_rendezvous, "_delay", None)
-    if delay is None:
+    holder_class = getattr(dynamic_rendezvous, "_BackendRendezvousStateHolder", None)
+    sync = getattr(holder_class, "sync", None)
+    if delay is None or sync is None:
         return
+    nodes = int((env.get("PET_NNODES") or "1").rpartition(":")[2])
     began = time.monotonic()
+
+    def pause():
+        return max(LOOK_SECONDS, nodes / LOOKS_PER_SECOND, (time.monotonic() - began) / 10)
 
     def delay_less(seconds):
         if isinstance(seconds, (int, float)):
-            seconds = min(seconds, max(0.1, (time.monotonic() - began) / 10))
+            seconds = min(seconds, pause())
         delay(seconds)
 
+    def sync_sooner(holder):
+        if not holder.state.complete and time.monotonic() - holder._last_sync_time > pause() / 2:
+            holder._last_sync_time = -1  # as before it has read anything
+        return sync(holder)
+
     dynamic_rendezvous._delay = delay_less
+    holder_class.sync = sync_sooner
 
 
 def own_output(settings):
@@ -518,7 +533,7 @@ def main(argv):
     options = node_options(settings, os.environ)
     output = settings.output = own_output(settings)
     give_time_to_end(settings.shutdown, settings.follower)
-    look_sooner()
+    look_sooner(os.environ)
     end_when_told(settings, output)
     code, may_rejoin = train(settings, output, [*options, "--", *as_typed(argv, os.environ)])
     take_newer_code(settings)  # the ranks may have ended with those of a node that was told first

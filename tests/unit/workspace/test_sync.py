@@ -255,6 +255,24 @@ def test_a_run_without_pods_is_refused(program: Any, tmp_path: Path) -> None:
         _deliver(_FakeRun(program, tmp_path), _offer(1))
 
 
+def test_a_file_that_is_the_same_stays_and_none_of_another_folder_is_taken(
+    fake_run: _FakeRun, tmp_path: Path
+) -> None:
+    """It is linked in place of being written; through a link in the code nothing is."""
+    pod = next(iter(fake_run.alive.values()))
+    _deliver(fake_run, _offer(1))
+    code = pod.workspace.state / "code"
+    same = code / "sub/x"
+    number = same.stat().st_ino
+    _deliver(fake_run, _offer(2))
+    assert number == same.stat().st_ino
+    (code / "sub").rename(tmp_path / "elsewhere")
+    (code / "sub").symlink_to(tmp_path / "elsewhere")
+    assert "" == pod.program.receive(pod.workspace, io.BytesIO(_offer(3).message()))
+    staged = pod.workspace.of(3) / "tree/sub/x"
+    assert (same.read_text(), 1) == (staged.read_text(), staged.stat().st_nlink)
+
+
 def test_a_pod_whose_training_has_ended_takes_nothing(fake_run: _FakeRun) -> None:
     """Its container goes on, as in a StatefulSet; no rank would ever run the code."""
     pod = next(iter(fake_run.alive.values()))
