@@ -18,7 +18,7 @@ import kubernetes.dynamic  # noqa: F401
 import allranks.cli.commands.submit
 import allranks.helm.releases
 import allranks.service.workspace
-import allranks.workspace.transport  # noqa: F401
+import allranks.workspace.config_maps  # noqa: F401
 from allranks import start
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import pytest
 
 from allranks import names
 from allranks.cluster.client import KubeCluster
-from allranks.workspace import archive, objects, snapshot, transport
+from allranks.workspace import archive, config_maps, objects, snapshot
 
 from .program import Program, job, program
 from .test_cli_refusals import documented, grant
@@ -217,7 +217,7 @@ def test_a_sender_that_is_killed_leaves_what_a_later_one_mends(
 
     until(settled, "the end of helm")
     cluster = KubeCluster(str(allranks.cluster.kubeconfig))
-    assert () == transport.collect(cluster, allranks.namespace, now=time.time() + 2 * _HOUR)
+    assert () == config_maps.collect(cluster, allranks.namespace, now=time.time() + 2 * _HOUR)
     jobs = {item["metadata"]["name"] for item in allranks.items("batch/v1/jobs")}
     until(lambda: parts(allranks)[part] <= jobs, "owners that are there")
     for name in jobs:
@@ -230,11 +230,11 @@ def test_what_was_sent_for_nothing_goes_after_an_hour(allranks: Program, code: P
     taken = snapshot.take(code)
     sent = objects.config_maps(taken, archive.pack(taken), allranks.namespace)
     cluster = KubeCluster(str(allranks.cluster.kubeconfig))
-    transport.send(cluster, sent, allranks.namespace)
-    assert () == transport.collect(cluster, allranks.namespace)
+    config_maps.send(cluster, sent, allranks.namespace)
+    assert () == config_maps.collect(cluster, allranks.namespace)
     (part,) = parts(allranks)
     now = time.time() + 1.1 * _HOUR
-    assert (part,) == transport.collect(cluster, allranks.namespace, now=now)
+    assert (part,) == config_maps.collect(cluster, allranks.namespace, now=now)
     assert {} == parts(allranks)
 
 
@@ -291,7 +291,7 @@ def test_rendered_manifests_can_be_applied(allranks: Program, code: Path) -> Non
     path.write_text(first, encoding="utf-8")
     allranks.cluster.kubectl("apply", "-f", str(path), namespace=allranks.namespace)
     cluster = KubeCluster(str(allranks.cluster.kubeconfig))
-    transport.collect(cluster, allranks.namespace, now=time.time() + 2 * _HOUR)
+    config_maps.collect(cluster, allranks.namespace, now=time.time() + 2 * _HOUR)
     assert [{"demo"}] == list(parts(allranks).values())
     allranks("delete", "demo")
     assert {} == parts(allranks)

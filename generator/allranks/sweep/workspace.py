@@ -17,7 +17,7 @@ from allranks import atomic, names
 from allranks.errors import ApiError, RunError
 from allranks.k8s.fields import text
 from allranks.local.state import store
-from allranks.workspace import transport
+from allranks.workspace import config_maps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -116,7 +116,7 @@ class ClusterCode:
             AllranksError: the cluster does not answer, forbids it, or has no room for it.
         """
         if parts := self._of(values):
-            transport.send(self._cluster, parts, self._namespace)
+            config_maps.send(self._cluster, parts, self._namespace)
 
     def own(self, values: Mapping[str, Any], release: str) -> None:
         """Make the controllers of a trial owners of its code.
@@ -125,13 +125,13 @@ class ClusterCode:
             AllranksError: the cluster does not answer, or forbids it.
         """
         if parts := self._of(values):
-            controllers = transport.of_release(self._cluster, release, self._namespace)
-            transport.own(self._cluster, parts, self._namespace, controllers)
+            controllers = config_maps.of_release(self._cluster, release, self._namespace)
+            config_maps.own(self._cluster, parts, self._namespace, controllers)
 
     def close(self) -> None:
         """Remove what no run uses any more."""
         for digest in self._parts:
-            transport.collect(self._cluster, self._namespace, digest=digest)
+            config_maps.collect(self._cluster, self._namespace, digest=digest)
 
     def _of(self, values: Mapping[str, Any]) -> list[Manifest]:
         digest = digest_of(values)
@@ -143,17 +143,17 @@ class ClusterCode:
             parts = kept(digest, self._namespace)
             if not parts:
                 with suppress(ApiError):  # it may be forbidden to look
-                    parts = transport.find(self._cluster, self._namespace, digest)
+                    parts = config_maps.find(self._cluster, self._namespace, digest)
             self._parts[digest] = parts
         return self._parts[digest]
 
 
 def _path(digest: str) -> Path:
-    return store.root() / "workspaces" / f"{transport.label(digest)}.json"
+    return store.root() / "workspaces" / f"{config_maps.label(digest)}.json"
 
 
 def _lost(digest: str) -> RunError:
     return RunError(
-        f"the code of the sweep, {transport.label(digest)}, is no longer kept on this machine",
+        f"the code of the sweep, {config_maps.label(digest)}, is no longer kept on this machine",
         hint="begin the sweep anew from the folder: --workspace DIR --replace",
     )

@@ -13,12 +13,17 @@ from allranks.errors import NotFoundError, RunError
 from allranks.local import runs as local_runs
 from allranks.local.state import store
 from allranks.model.status import PodPhase
-from allranks.workspace.sync import ARCHIVE, END, OFFER, Offer, Published
-from allranks.workspace.sync_targets import (
+from allranks.workspace.sync import (
+    ARCHIVE,
+    END,
+    OFFER,
     SUFFIX,
     TRAINER,
     VOLUME,
+    Offer,
+    Published,
     check_takes_code,
+    kept_offer,
     overtaken,
     published_in,
 )
@@ -114,3 +119,17 @@ class LocalRun:
         self._config_map.mkdir(parents=True, exist_ok=True)
         atomic.write(self._config_map / ARCHIVE, offer.archive.data)
         atomic.write(self._config_map / OFFER, offer.text())
+
+
+def synced(name: str, namespace: str) -> Offer | None:
+    """What was synced last into a run; None where nothing was.
+
+    Raises:
+        RunError: what is kept of it is broken.
+    """
+    folder = store.run_folder(name, namespace).config_maps / (name + SUFFIX)
+    try:
+        offer, data = (folder / OFFER).read_text("utf-8"), (folder / ARCHIVE).read_bytes()
+    except FileNotFoundError:
+        return None
+    return kept_offer(name, offer, data)

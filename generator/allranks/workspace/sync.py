@@ -10,21 +10,30 @@ rendezvous' id.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from allranks import names
 from allranks.errors import AllranksError, InputError, NotFoundError, RunError
 from allranks.humanize import list_some, plural
+from allranks.k8s.fields import items, mapping, text
 from allranks.workspace import archive as archives
+from allranks.workspace import record
+from allranks.workspace.model import Archive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from allranks.workspace.model import Archive
+    from allranks.k8s.manifest import Manifest
 
+# The volume that newer code is published in; only pods that can take any have it.
+VOLUME = "workspace-sync"
+SUFFIX = "-sync"
+TRAINER = "trainer"
 END = "allranks-sync-done"  # the last line of a pod's answer
 OFFER, ARCHIVE = "offer.json", "archive.0"  # the keys of what is published
 SEND_SECONDS = 60.0  # for one pod to take the archive
@@ -83,6 +92,88 @@ class Published:
         soon as a first file stays out by a rule; the archive has what goes alone.
         """
         return self.archive_digest == archive.digest
+
+
+def check_takes_code(name: str, objects: Iterable[Manifest]) -> Published:
+    """The code that a run was started with.
+
+    Args:
+        name: the run.
+        objects: its controllers.
+
+    Raises:
+        InputError: it takes no code, with the reason.
+    """
+    controllers = list(objects)
+    code = record.of_objects(controllers)
+    if not code.digest:
+        raise InputError(
+            f"run {name!r} was started without a workspace: its code is in its image",
+            hint=f"`{names.CLI} submit {name} --replace` removes it, and runs it with a folder",
+        )
+    if not any(has_volume(manifest) for manifest in controllers):
+        reason = (
+            "a static rendezvous cannot keep nodes with different code apart"
+            if code.workload == "torchrun"
+            else f"only torchrun runs take code while they run, and this is {code.workload}"
+        )
+        raise InputError(
+            f"run {name!r} takes no newer code: {reason}",
+            hint=f"`{names.CLI} submit {name} --replace` removes it, and runs what the folder has",
+        )
+    return Published(0, code.digest, code.archive_digest)
+
+
+def has_volume(manifest: Manifest) -> bool:
+    """Whether a controller's pods have the volume in which newer code is published."""
+    pod = mapping(manifest, "spec", "template", "spec")
+    return any(text(volume, "name") == VOLUME for volume in items(pod, "volumes"))
+
+
+def published_in(offer: str) -> Published:
+    """What an offer says that the pods are to have.
+
+    Raises:
+        RunError: it is none.
+    """
+    try:
+        fields = json.loads(offer)
+        digests = str(fields["digest"]), str(fields["archiveDigest"])
+        return Published(int(fields["generation"]), *digests)
+    except (ValueError, KeyError, TypeError) as error:
+        raise RunError(
+            f"what was synced before is no offer: {offer[:100]!r}",
+            hint=f"delete the ConfigMap NAME{SUFFIX}, and sync again",
+        ) from error
+
+
+def kept_offer(name: str, offer: str, data: bytes) -> Offer:
+    """What was synced last into a run, as it is kept.
+
+    Args:
+        name: the run.
+        offer: the offer, as JSON.
+        data: its archive.
+
+    Raises:
+        RunError: it is broken.
+    """
+    published, fields = published_in(offer), json.loads(offer)
+    archive = Archive(data, fields.get("compression", ""), published.archive_digest)
+    if f"sha256:{hashlib.sha256(data).hexdigest()}" != archive.digest:
+        raise RunError(
+            f"what was synced last into {name!r} is broken: it has not the digest {archive.digest}",
+            hint="sync again",
+        )
+    return Offer(published.generation, published.digest, archive)
+
+
+def overtaken() -> RunError:
+    """The error of a sync that another one was faster than."""
+    return RunError(
+        "another sync of this run came first; nothing was changed by this one",
+        hint="sync again: it brings what the folder has now",
+    )
 
 
 class SyncPod(Protocol):

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from allranks.workspace import archive as archives
-from allranks.workspace import claim, image, objects, registry, transport
+from allranks.workspace import claim, config_maps, image, objects, registry
+from allranks.workspace.config_maps import Sent
 from allranks.workspace.model import Destination
-from allranks.workspace.transport import Sent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -78,7 +78,7 @@ class ConfigMaps:
     @property
     def needs(self) -> tuple[Need, ...]:
         """See `SnapshotTransport`."""
-        return transport.NEEDS
+        return config_maps.NEEDS
 
     def values(self) -> dict[str, Any]:
         """See `SnapshotTransport`."""
@@ -91,15 +91,15 @@ class ConfigMaps:
     def send(self, cluster: KubeClient, namespace: str, *, nodes: int = 1) -> Sent:
         """See `SnapshotTransport`; any number of nodes can have it."""
         del nodes
-        return transport.send(cluster, self.manifests(namespace), namespace)
+        return config_maps.send(cluster, self.manifests(namespace), namespace)
 
     def own(self, cluster: KubeClient, namespace: str, controllers: Iterable[Manifest]) -> None:
         """See `SnapshotTransport`."""
-        transport.own(cluster, self.manifests(namespace), namespace, controllers)
+        config_maps.own(cluster, self.manifests(namespace), namespace, controllers)
 
     def withdraw(self, cluster: KubeClient, namespace: str, sent: Sent) -> None:
         """See `SnapshotTransport`."""
-        transport.withdraw(cluster, sent, namespace)
+        config_maps.withdraw(cluster, sent, namespace)
 
 
 @dataclass(frozen=True, slots=True)

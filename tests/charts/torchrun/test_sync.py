@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from allranks.errors import InputError
-from allranks.workspace.sync import Published
-from allranks.workspace.sync_targets import check_takes_code
+from allranks.workspace.sync import Published, check_takes_code
 from allranks.yamlio.load import load_all
 from tests import workspaces
 

@@ -11,7 +11,7 @@ import pytest
 from allranks import names
 from allranks.errors import NotFoundError, RunError
 from allranks.sweep import workspace
-from allranks.workspace import transport
+from allranks.workspace import config_maps
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,7 +29,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def part(digest: str = DIGEST) -> dict[str, Any]:
     """The only part of a snapshot."""
-    label = transport.label(digest)
+    label = config_maps.label(digest)
     metadata = {
         "name": f"ws-{label}-0",
         "namespace": "lab",

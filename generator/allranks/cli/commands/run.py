@@ -456,7 +456,7 @@ def _send_and_install(
     Raises:
         AllranksError: helm or the cluster refused, in our words.
     """
-    from allranks.workspace import transport
+    from allranks.workspace import config_maps
 
     sent = workspace.transport.send(cluster, home.namespace, nodes=nodes)
     console.note(workspace.sentence if sent.created else f"{workspace.sentence}: sent before")
@@ -466,9 +466,9 @@ def _send_and_install(
         workspace.transport.withdraw(cluster, home.namespace, sent)
         raise
     try:
-        controllers = transport.controllers(cluster, rendered.objects, home.namespace)
+        controllers = config_maps.controllers(cluster, rendered.objects, home.namespace)
         workspace.transport.own(cluster, home.namespace, controllers)
-        transport.collect(cluster, home.namespace)
+        config_maps.collect(cluster, home.namespace)
     except AllranksError as error:
         console.note(
             f"the snapshot has no owner yet: {error.problem.message}; the next submit in namespace "

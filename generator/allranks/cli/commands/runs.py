@@ -19,7 +19,7 @@ from allranks.helm import releases
 from allranks.humanize import list_some
 from allranks.k8s.fields import text
 from allranks.model.status import Phase, PodPhase
-from allranks.workspace import transport
+from allranks.workspace import config_maps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -115,7 +115,7 @@ def with_missing_code(
     runs_already = any(pod.phase is PodPhase.RUNNING for pod in status.pods)
     if status.finished or runs_already or code.via != "configMap":
         return status
-    gone = transport.missing(cluster, observation.namespace, code.digest, code.parts)
+    gone = config_maps.missing(cluster, observation.namespace, code.digest, code.parts)
     if not gone:
         return status
     words = (
@@ -383,7 +383,7 @@ def delete(cluster: KubeClient, home: ReleaseRef, *, timeout: float) -> DeletedR
     after = cleanup.leftovers(cluster, home.name, home.namespace)
     removed = cleanup.remove(cluster, home.namespace, after)
     upgrade.wait_for_no_pods(cluster, home.name, home.namespace, timeout=timeout)
-    transport.collect(cluster, home.namespace, digest=_code_of(release))
+    config_maps.collect(cluster, home.namespace, digest=_code_of(release))
     if not is_release and not removed:
         # All that is left was asked to be kept: there was nothing to do.
         raise missing(cluster, home, volumes=tuple(item for item in after if item.keep))

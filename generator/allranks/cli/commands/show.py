@@ -193,18 +193,22 @@ class _Run:
     @property
     def gone(self) -> tuple[str, ...]:
         """The ConfigMaps of its code that are not there."""
-        from allranks.workspace import transport
+        from allranks.workspace import config_maps
 
         if self.cluster is None or self.code.via in _ELSEWHERE:
             return ()
         code = self.code
-        return transport.missing(self.cluster, self.namespace, code.digest, code.parts)
+        return config_maps.missing(self.cluster, self.namespace, code.digest, code.parts)
 
     def synced(self, name: str) -> Offer | None:
         """What was synced last into the run; None where nothing was."""
-        from allranks.workspace import sync_targets
+        if self.cluster is None:
+            from allranks.workspace import local_sync
 
-        return sync_targets.synced(self.cluster, self.namespace, name)
+            return local_sync.synced(name, self.namespace)
+        from allranks.workspace import cluster_sync
+
+        return cluster_sync.synced(self.cluster, self.namespace, name)
 
     def kept(self, *, needed: bool) -> _Kept | None:
         """What is kept of its code; None where nothing is.
@@ -216,7 +220,7 @@ class _Run:
             RunError: what is there is broken, or somebody has removed it.
             NotFoundError: nothing is there, and it is needed.
         """
-        from allranks.workspace import claim, objects, record, registry, transport
+        from allranks.workspace import claim, config_maps, objects, record, registry
 
         if not self.code.digest:
             return None
@@ -233,7 +237,7 @@ class _Run:
         parts: list[Manifest] = list(filter(_is_part, self.objects))
         if self.cluster is not None:
             try:
-                parts = transport.find(self.cluster, self.namespace, self.code.digest)
+                parts = config_maps.find(self.cluster, self.namespace, self.code.digest)
             except NotFoundError as error:
                 if not needed:
                     return None

@@ -74,7 +74,7 @@ def sync_command(
 
         run = LocalRun.find(name, target.local_namespace)
     else:
-        from allranks.workspace.sync_targets import ClusterRun
+        from allranks.workspace.cluster_sync import ClusterRun
 
         run = ClusterRun.find(cluster_target.cluster, cluster_target.namespace, name)
     code = _Code(Path(workspace), include, timeout)

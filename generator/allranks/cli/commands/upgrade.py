@@ -15,7 +15,7 @@ from allranks.errors import InputError, InvalidValues, Problem, RunError
 from allranks.k8s.fields import mapping
 from allranks.service import prepare
 from allranks.values import queue
-from allranks.workspace import transport
+from allranks.workspace import config_maps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -124,10 +124,10 @@ def upgrade_command(
     releases.upgrade(home, rendered.chart, rendered.values, post_render=rendered.post_render)
     if code:
         # It goes with the objects that were replaced, and is sent again for the new ones.
-        controllers = transport.controllers(
+        controllers = config_maps.controllers(
             cluster_target.cluster, rendered.objects, home.namespace
         )
-        transport.own(cluster_target.cluster, code, home.namespace, controllers)
+        config_maps.own(cluster_target.cluster, code, home.namespace, controllers)
     _report(console, name, replaced, output, would=False)
 
 
@@ -139,7 +139,7 @@ def _code(cluster: KubeClient, snapshot: Mapping[str, Any], namespace: str) -> l
     """
     if snapshot.get("via") != "configMap":
         return []
-    return transport.find(cluster, namespace, str(snapshot.get("digest")))
+    return config_maps.find(cluster, namespace, str(snapshot.get("digest")))
 
 
 def _of_record(console: Console, sources: Sources, values: Mapping[str, Any]) -> Sources:

@@ -1,37 +1,35 @@
-"""The runs of a cluster that take newer code, through `exec`, and what all such runs share."""
+"""The runs of a cluster that take newer code: their pods are called through `exec`."""
 
 from __future__ import annotations
 
 import base64
-import hashlib
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
 from allranks.cluster import paths, pod_selection, scale
-from allranks.errors import (
-    ConflictError,
-    ExistsError,
-    InputError,
-    NotFoundError,
-    RunError,
+from allranks.errors import ConflictError, ExistsError, NotFoundError
+from allranks.k8s.fields import mapping, text
+from allranks.workspace import config_maps
+from allranks.workspace.sync import (
+    ARCHIVE,
+    END,
+    OFFER,
+    SUFFIX,
+    TRAINER,
+    Offer,
+    Published,
+    check_takes_code,
+    has_volume,
+    kept_offer,
+    overtaken,
+    published_in,
 )
-from allranks.k8s.fields import items, mapping, text
-from allranks.workspace import record, transport
-from allranks.workspace.model import Archive
-from allranks.workspace.sync import ARCHIVE, END, OFFER, Offer, Published
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from allranks.cluster.interface import KubeClient
     from allranks.k8s.manifest import Manifest
 
-# The volume that newer code is published in; only pods that can take any have it.
-VOLUME = "workspace-sync"
-SUFFIX = "-sync"
-TRAINER = "trainer"
 _FILES = "/etc/allranks"
 # In a container the image's own Python runs it, whatever it is called there.
 _SHELL = (
@@ -39,41 +37,6 @@ _SHELL = (
     f'exec $python -I -S -B -X utf8 {_FILES}/sync.py "$@"; done; '
     "echo no python3 and no python is on PATH >&2; exit 127"
 )
-
-
-def check_takes_code(name: str, objects: Iterable[Manifest]) -> Published:
-    """The code that a run was started with.
-
-    Args:
-        name: the run.
-        objects: its controllers.
-
-    Raises:
-        InputError: it takes no code, with the reason.
-    """
-    controllers = list(objects)
-    code = record.of_objects(controllers)
-    if not code.digest:
-        raise InputError(
-            f"run {name!r} was started without a workspace: its code is in its image",
-            hint=f"`{names.CLI} submit {name} --replace` removes it, and runs it with a folder",
-        )
-    if not any(_takes_code(manifest) for manifest in controllers):
-        reason = (
-            "a static rendezvous cannot keep nodes with different code apart"
-            if code.workload == "torchrun"
-            else f"only torchrun runs take code while they run, and this is {code.workload}"
-        )
-        raise InputError(
-            f"run {name!r} takes no newer code: {reason}",
-            hint=f"`{names.CLI} submit {name} --replace` removes it, and runs what the folder has",
-        )
-    return Published(0, code.digest, code.archive_digest)
-
-
-def _takes_code(manifest: Manifest) -> bool:
-    pod = mapping(manifest, "spec", "template", "spec")
-    return any(text(volume, "name") == VOLUME for volume in items(pod, "volumes"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +100,7 @@ class ClusterRun:
                 self.cluster, self.namespace, text(pod, "metadata", "name")
             )
             for pod in pods
-            if _takes_code({"spec": {"template": pod}})
+            if has_volume({"spec": {"template": pod}})
             and pod_selection.is_running(pod)
             and not text(pod, "metadata", "deletionTimestamp")
         }
@@ -185,21 +148,21 @@ class ClusterRun:
             raise overtaken() from error
 
     def _metadata(self) -> dict[str, Any]:
-        controllers = [manifest for manifest in self.controllers if _takes_code(manifest)]
+        controllers = [manifest for manifest in self.controllers if has_volume(manifest)]
         labels = mapping(controllers[0], "metadata", "labels")
         kept = (names.APP_INSTANCE, names.APP_PART_OF, names.APP_MANAGED_BY, names.WORKLOAD)
         return {
             "name": self.name + SUFFIX,
             "labels": {key: labels[key] for key in kept if key in labels},
-            "ownerReferences": [transport.owner(manifest) for manifest in controllers],
+            "ownerReferences": [config_maps.owner(manifest) for manifest in controllers],
         }
 
 
-def synced(cluster: KubeClient | None, namespace: str, name: str) -> Offer | None:
+def synced(cluster: KubeClient, namespace: str, name: str) -> Offer | None:
     """What was synced last into a run; None where nothing was.
 
     Args:
-        cluster: where the run is; None is this machine.
+        cluster: where the run is.
         namespace: its namespace.
         name: the run.
 
@@ -208,47 +171,8 @@ def synced(cluster: KubeClient | None, namespace: str, name: str) -> Offer | Non
         AllranksError: the cluster does not answer, or forbids it.
     """
     try:
-        if cluster is None:
-            from allranks.local.state import store
-
-            folder = store.run_folder(name, namespace).config_maps / (name + SUFFIX)
-            offer, data = (folder / OFFER).read_text("utf-8"), (folder / ARCHIVE).read_bytes()
-        else:
-            config_map = cluster.get(paths.CONFIG_MAPS, name + SUFFIX, namespace=namespace)
-            offer = text(config_map, "data", OFFER)
-            data = base64.b64decode(text(config_map, "binaryData", ARCHIVE))
-    except (NotFoundError, FileNotFoundError):
+        config_map = cluster.get(paths.CONFIG_MAPS, name + SUFFIX, namespace=namespace)
+    except NotFoundError:
         return None
-    published, fields = published_in(offer), json.loads(offer)
-    archive = Archive(data, fields.get("compression", ""), published.archive_digest)
-    if f"sha256:{hashlib.sha256(data).hexdigest()}" != archive.digest:
-        raise RunError(
-            f"what was synced last into {name!r} is broken: it has not the digest {archive.digest}",
-            hint="sync again",
-        )
-    return Offer(published.generation, published.digest, archive)
-
-
-def published_in(offer: str) -> Published:
-    """What an offer says that the pods are to have.
-
-    Raises:
-        RunError: it is none.
-    """
-    try:
-        fields = json.loads(offer)
-        digests = str(fields["digest"]), str(fields["archiveDigest"])
-        return Published(int(fields["generation"]), *digests)
-    except (ValueError, KeyError, TypeError) as error:
-        raise RunError(
-            f"what was synced before is no offer: {offer[:100]!r}",
-            hint=f"delete the ConfigMap NAME{SUFFIX}, and sync again",
-        ) from error
-
-
-def overtaken() -> RunError:
-    """The error of a sync that another one was faster than."""
-    return RunError(
-        "another sync of this run came first; nothing was changed by this one",
-        hint="sync again: it brings what the folder has now",
-    )
+    data = base64.b64decode(text(config_map, "binaryData", ARCHIVE))
+    return kept_offer(name, text(config_map, "data", OFFER), data)

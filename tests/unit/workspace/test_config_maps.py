@@ -22,7 +22,7 @@ from allranks.errors import (
     RunError,
 )
 from allranks.sweep.storage.secrets import Address, SecretsBackend
-from allranks.workspace import transport
+from allranks.workspace import config_maps
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -140,7 +140,7 @@ def _label(manifest: Manifest, key: str, *, wanted: str) -> list[Any]:
 
 def part(number: int = 0, digest: str = DIGEST) -> Manifest:
     """A part of a snapshot."""
-    label = transport.label(digest)
+    label = config_maps.label(digest)
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -167,7 +167,7 @@ def job(name: str, digest: str = DIGEST) -> Manifest:
 @pytest.fixture
 def there(monkeypatch: pytest.MonkeyPatch) -> FakeNamespace:
     """An empty namespace; nobody waits between two tries."""
-    monkeypatch.setattr(transport.time, "sleep", lambda _: None)
+    monkeypatch.setattr(config_maps.time, "sleep", lambda _: None)
     return FakeNamespace()
 
 
@@ -176,10 +176,10 @@ NAMES = [part(0)["metadata"]["name"], part(1)["metadata"]["name"]]
 
 def test_what_is_there_is_not_sent_again(there: FakeNamespace) -> None:
     """The first time each part is made; the second time each is asked for, and nothing is sent."""
-    sent = transport.send(there, [part(0), part(1)], "lab")
+    sent = config_maps.send(there, [part(0), part(1)], "lab")
     assert (tuple(NAMES), tuple(NAMES)) == (sent.names, sent.created)
     there.requests.clear()
-    assert () == transport.send(there, [part(0), part(1)], "lab").created
+    assert () == config_maps.send(there, [part(0), part(1)], "lab").created
     assert [("get", "configmaps", name) for name in NAMES] == there.requests
 
 
@@ -198,7 +198,7 @@ def test_an_object_of_that_name_that_is_not_ours_is_refused(
     manifest["metadata"] |= foreign
     there.add(manifest)
     with pytest.raises(InputError, match=words) as caught:
-        transport.send(there, [part(0)], "lab")
+        config_maps.send(there, [part(0)], "lab")
     assert f"kubectl delete configmap {NAMES[0]} -n lab" in caught.value.problem.hint
     assert 0 == there.count("delete")
 
@@ -213,7 +213,7 @@ def test_a_server_that_was_restarted_is_asked_again(there: FakeNamespace) -> Non
             raise BusyError("connection reset")
 
     there.before = before
-    assert () == transport.send(there, [part(0)], "lab").created
+    assert () == config_maps.send(there, [part(0)], "lab").created
     assert NAMES[:1] == there.parts()
 
 
@@ -225,7 +225,7 @@ def test_a_server_that_stays_away_is_given_up(there: FakeNamespace) -> None:
 
     there.before = before
     with pytest.raises(BusyError, match="does not answer"):
-        transport.send(there, [part(0)], "lab", seconds=0.1)
+        config_maps.send(there, [part(0)], "lab", seconds=0.1)
 
 
 def test_what_was_sent_of_a_snapshot_that_fails_goes_again(there: FakeNamespace) -> None:
@@ -237,7 +237,7 @@ def test_what_was_sent_of_a_snapshot_that_fails_goes_again(there: FakeNamespace)
 
     there.before = before
     with pytest.raises(ForbiddenError):
-        transport.send(there, [part(0), part(1)], "lab")
+        config_maps.send(there, [part(0), part(1)], "lab")
     assert [] == there.parts()
 
 
@@ -276,7 +276,7 @@ def test_why_it_cannot_be_sent_is_said(
     there: FakeNamespace, error: Exception, words: str, hint: str
 ) -> None:
     """Rights, a quota and who holds it, size, a full etcd, a missing namespace: each with a fix."""
-    transport.own(there, [part(0, OTHER)], "lab", [job("old", OTHER)])
+    config_maps.own(there, [part(0, OTHER)], "lab", [job("old", OTHER)])
 
     def before(verb: str, *_: str) -> None:
         if verb == "create":
@@ -284,7 +284,7 @@ def test_why_it_cannot_be_sent_is_said(
 
     there.before = before
     with pytest.raises((RunError, InputError, ForbiddenError), match=words) as caught:
-        transport.send(there, [part(0)], "lab", seconds=0.1)
+        config_maps.send(there, [part(0)], "lab", seconds=0.1)
     assert hint in caught.value.problem.hint
 
 
@@ -299,15 +299,15 @@ def test_a_full_etcd_is_not_asked_again(there: FakeNamespace) -> None:
 
     there.before = before
     with pytest.raises(RunError, match="is full"):
-        transport.send(there, [part(0)], "lab", seconds=30)
+        config_maps.send(there, [part(0)], "lab", seconds=30)
     assert ["create"] == tries
 
 
 def test_two_runs_own_what_they_share(there: FakeNamespace) -> None:
     """Each adds itself, once, and none takes the other's place."""
-    transport.send(there, [part(0), part(1)], "lab")
+    config_maps.send(there, [part(0), part(1)], "lab")
     for name in ("one", "two", "one"):
-        assert () == transport.own(there, [part(0), part(1)], "lab", [job(name)])
+        assert () == config_maps.own(there, [part(0), part(1)], "lab", [job(name)])
     assert [["uid-one", "uid-two"]] * 2 == [there.owners(name) for name in NAMES]
     (owner, _) = there.objects[paths.CONFIG_MAPS, NAMES[0]]["metadata"]["ownerReferences"]
     assert ("batch/v1", "Job", "one", False) == (
@@ -320,15 +320,15 @@ def test_two_runs_own_what_they_share(there: FakeNamespace) -> None:
 
 def test_a_part_that_was_collected_meanwhile_is_made_again(there: FakeNamespace) -> None:
     """With its owner from the start, so that nobody takes it again."""
-    transport.send(there, [part(0), part(1)], "lab")
+    config_maps.send(there, [part(0), part(1)], "lab")
     there.delete(paths.CONFIG_MAPS, NAMES[1])
-    assert (NAMES[1],) == transport.own(there, [part(0), part(1)], "lab", [job("one")])
+    assert (NAMES[1],) == config_maps.own(there, [part(0), part(1)], "lab", [job("one")])
     assert [["uid-one"]] * 2 == [there.owners(name) for name in NAMES]
 
 
 def test_a_conflict_is_tried_again(there: FakeNamespace) -> None:
     """The garbage collector may have changed the part at the same moment."""
-    transport.send(there, [part(0)], "lab")
+    config_maps.send(there, [part(0)], "lab")
     conflicts = iter([True])
 
     def before(verb: str, *_: str) -> None:
@@ -336,19 +336,19 @@ def test_a_conflict_is_tried_again(there: FakeNamespace) -> None:
             raise ConflictError("has changed")
 
     there.before = before
-    transport.own(there, [part(0)], "lab", [job("one")])
+    config_maps.own(there, [part(0)], "lab", [job("one")])
     assert ["uid-one"] == there.owners(NAMES[0])
 
 
 def test_what_was_sent_in_vain_goes_but_not_what_another_run_has(there: FakeNamespace) -> None:
     """A release that does not come takes its own parts with it only."""
-    transport.send(there, [part(0)], "lab")
-    sent = transport.send(there, [part(0), part(1)], "lab")
-    transport.withdraw(there, sent, "lab")
+    config_maps.send(there, [part(0)], "lab")
+    sent = config_maps.send(there, [part(0), part(1)], "lab")
+    config_maps.withdraw(there, sent, "lab")
     assert NAMES[:1] == there.parts()
-    owned = transport.send(there, [part(1)], "lab")
-    transport.own(there, [part(1)], "lab", [job("one")])
-    transport.withdraw(there, owned, "lab")
+    owned = config_maps.send(there, [part(1)], "lab")
+    config_maps.own(there, [part(1)], "lab", [job("one")])
+    config_maps.withdraw(there, owned, "lab")
     assert NAMES == there.parts()
 
 
@@ -360,7 +360,7 @@ def test_a_part_without_owner_has_an_hour(
 ) -> None:
     """Within it somebody may be about to install; after it the sender was killed."""
     there.add(part(0), created)
-    removed = transport.collect(there, "lab", now=NOW)
+    removed = config_maps.collect(there, "lab", now=NOW)
     assert (() if stays else (NAMES[0],), stays) == (removed, NAMES[0] in there.parts())
 
 
@@ -368,22 +368,22 @@ def test_a_run_whose_sender_was_killed_becomes_the_owner(there: FakeNamespace) -
     """What it uses is never taken away, however old it is."""
     there.add(part(0), _OLD)
     there.add(job("one"))
-    assert () == transport.collect(there, "lab", now=NOW)
+    assert () == config_maps.collect(there, "lab", now=NOW)
     assert ["uid-one"] == there.owners(NAMES[0])
 
 
 def test_with_a_deleted_run_goes_what_no_other_uses(there: FakeNamespace) -> None:
     """At once, whatever its age; what another run uses stays, and so do strangers' owners."""
     there.add(part(0))
-    transport.own(there, [part(0)], "lab", [job("one"), job("two")])
+    config_maps.own(there, [part(0)], "lab", [job("one"), job("two")])
     there.add(job("two"))
-    assert () == transport.collect(there, "lab", digest=DIGEST, now=NOW)
+    assert () == config_maps.collect(there, "lab", digest=DIGEST, now=NOW)
     there.delete(paths.JOBS, "two")
-    assert (NAMES[0],) == transport.collect(there, "lab", digest=DIGEST, now=NOW)
+    assert (NAMES[0],) == config_maps.collect(there, "lab", digest=DIGEST, now=NOW)
     foreign = part(0)
     foreign["metadata"]["ownerReferences"] = [{"kind": "Workflow", "name": "w", "uid": "w"}]
     there.add(foreign, _OLD)
-    assert () == transport.collect(there, "lab", digest=DIGEST, now=NOW)
+    assert () == config_maps.collect(there, "lab", digest=DIGEST, now=NOW)
 
 
 def test_the_journal_of_a_sweep_keeps_its_code(there: FakeNamespace) -> None:
@@ -393,13 +393,13 @@ def test_the_journal_of_a_sweep_keeps_its_code(there: FakeNamespace) -> None:
     there.add(part(0), _OLD)
     store = SecretsBackend(Address("s", "lab"), "s")
     store.__dict__["cluster"] = there
-    transport.own(there, [part(0)], "lab", [store.head()])
+    config_maps.own(there, [part(0)], "lab", [store.head()])
     (owner,) = there.objects[paths.CONFIG_MAPS, NAMES[0]]["metadata"]["ownerReferences"]
     assert ("v1", "Secret", "s-journal", "uid-journal") == tuple(
         owner[key] for key in ("apiVersion", "kind", "name", "uid")
     )
     for digest in ("", DIGEST):  # a submit of anybody, and the end of a run of the same code
-        assert () == transport.collect(there, "lab", digest=digest, now=NOW)
+        assert () == config_maps.collect(there, "lab", digest=digest, now=NOW)
 
 
 def test_a_part_that_changes_while_it_is_judged_stays(there: FakeNamespace) -> None:
@@ -409,10 +409,10 @@ def test_a_part_that_changes_while_it_is_judged_stays(there: FakeNamespace) -> N
     def before(verb: str, path: str, _: str) -> None:
         if (verb, path) == ("list", paths.STATEFUL_SETS):
             there.before = lambda *_: None
-            transport.own(there, [part(0)], "lab", [job("late")])
+            config_maps.own(there, [part(0)], "lab", [job("late")])
 
     there.before = before
-    assert () == transport.collect(there, "lab", now=NOW)
+    assert () == config_maps.collect(there, "lab", now=NOW)
     assert ["uid-late"] == there.owners(NAMES[0])
 
 
@@ -425,16 +425,16 @@ def test_who_may_not_look_removes_nothing(there: FakeNamespace) -> None:
             raise ForbiddenError("no")
 
     there.before = before
-    assert () == transport.collect(there, "lab", now=NOW)
+    assert () == config_maps.collect(there, "lab", now=NOW)
     assert NAMES[:1] == there.parts()
 
 
 def test_usual_submits_look_once(there: FakeNamespace) -> None:
     """Where all parts have owners, or are new, one list is all that cleaning costs."""
     there.add(part(0))
-    transport.own(there, [part(0)], "lab", [job("one")])
+    config_maps.own(there, [part(0)], "lab", [job("one")])
     there.requests.clear()
-    transport.collect(there, "lab", now=NOW)
+    config_maps.collect(there, "lab", now=NOW)
     assert [("list", "configmaps", "")] == there.requests
 
 
@@ -442,9 +442,9 @@ def test_a_snapshot_is_found_by_its_digest(there: FakeNamespace) -> None:
     """In the order of its parts; one that is gone is said with why."""
     for number in (1, 0):
         there.add(part(number))
-    assert NAMES == [item["metadata"]["name"] for item in transport.find(there, "lab", DIGEST)]
+    assert NAMES == [item["metadata"]["name"] for item in config_maps.find(there, "lab", DIGEST)]
     with pytest.raises(NotFoundError, match="is no longer in namespace lab") as caught:
-        transport.find(there, "lab", OTHER)
+        config_maps.find(there, "lab", OTHER)
     assert "went with the last run" in caught.value.problem.hint
 
 
@@ -452,13 +452,13 @@ def test_controllers_that_are_gone_already_own_nothing(there: FakeNamespace) -> 
     """A job that has ended and was removed within moments is no error."""
     there.add(job("one"))
     rendered = [job("one"), job("gone"), {"kind": "Service", "metadata": {"name": "one"}}]
-    (controller,) = transport.controllers(there, rendered, "lab")
+    (controller,) = config_maps.controllers(there, rendered, "lab")
     assert ("one", "Job", "batch/v1") == (
         controller["metadata"]["name"],
         controller["kind"],
         controller["apiVersion"],
     )
-    assert () == transport.own(there, [part(0)], "lab", [])
+    assert () == config_maps.own(there, [part(0)], "lab", [])
 
 
 class _KilledError(BaseException):
@@ -468,10 +468,10 @@ class _KilledError(BaseException):
 def _submit(there: FakeNamespace, name: str) -> None:
     """Do what a submit does, in its order."""
     parts = [part(0), part(1)]
-    transport.send(there, parts, "lab")
+    config_maps.send(there, parts, "lab")
     there.create(paths.JOBS, job(name))
-    transport.own(there, parts, "lab", transport.controllers(there, [job(name)], "lab"))
-    transport.collect(there, "lab", now=NOW)
+    config_maps.own(there, parts, "lab", config_maps.controllers(there, [job(name)], "lab"))
+    config_maps.collect(there, "lab", now=NOW)
 
 
 @pytest.mark.parametrize("requests", range(12))
@@ -488,14 +488,14 @@ def test_a_sender_may_be_killed_before_any_request(there: FakeNamespace, request
     there.before = lambda *_: None
     for manifest in there.objects.values():
         manifest["metadata"]["creationTimestamp"] = _OLD
-    transport.collect(there, "lab", now=NOW)
+    config_maps.collect(there, "lab", now=NOW)
     jobs = [name for path, name in there.objects if path == paths.JOBS]
     assert not jobs or NAMES == there.parts()
     _submit(there, "second")
-    transport.collect(there, "lab", now=NOW)
+    config_maps.collect(there, "lab", now=NOW)
     for name in NAMES:
         assert {f"uid-{run}" for run in (*jobs, "second")} == set(there.owners(name))
     for name in (*jobs, "second"):
         there.delete(paths.JOBS, name)
-        transport.collect(there, "lab", digest=DIGEST, now=NOW)
+        config_maps.collect(there, "lab", digest=DIGEST, now=NOW)
     assert [] == there.parts()
