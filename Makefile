@@ -208,7 +208,7 @@ check-adr: $(VENV)/.installed
 	@$(BIN)/python tools/gen/adr_index.py --check
 gen-pins: $(VENV)/.installed ## requirements/*.txt: newest versions and their hashes, no addresses
 	@$(BIN)/uv pip compile -q -U --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-	  --no-header --no-annotate pyproject.toml --group dev --extra operator --extra plot --extra postgres --extra regex --extra registry --extra search --extra watch -o requirements/dev.txt
+	  --no-header --no-annotate pyproject.toml --group dev --extra azure --extra operator --extra plot --extra postgres --extra regex --extra registry --extra search --extra watch -o requirements/dev.txt
 	@$(BIN)/uv pip compile -q -U --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --no-header --no-annotate --group examples -c requirements/dev.txt -o requirements/examples.txt
 	@$(BIN)/uv pip compile -q -U --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
