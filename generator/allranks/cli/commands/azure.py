@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from allranks.cli import options
+from allranks.cli.commands.azure_upload import upload_command
 from allranks.errors import EXIT_INPUT, InvalidValues, MissingToolError
 
 if TYPE_CHECKING:
@@ -142,3 +143,6 @@ def _show(console: Console, plan: Plan, output: str) -> None:
     counts = {verb: sum(entry.verb is verb for entry in plan.entries) for verb in Verb}
     words = [f"{count} to {verb}" for verb, count in counts.items() if count and verb != Verb.NONE]
     console.text(", ".join(words) if words else "all is there as it is to be")
+
+
+azure_command.add_command(upload_command)
