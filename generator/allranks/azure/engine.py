@@ -191,7 +191,8 @@ class Engine:
         elif action.kind is Kind.SOFT_DELETE:
             arm.put_soft_delete(group, account, int(body or 0), blobs=action.name == "blobs")
         elif action.kind is Kind.SHARE:
-            arm.put_share(group, account, action.name, int(body or 0))
+            is_new = action.verb is Verb.MAKE
+            arm.put_share(group, account, action.name, int(body or 0), is_new=is_new)
         else:
             arm.put_container(group, account, action.name)
 

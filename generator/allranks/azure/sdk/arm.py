@@ -334,9 +334,9 @@ class SdkArm:
                 answer.name or name,
                 answer.type or "",
                 dict(answer.tags or {}),
-                answer.properties.provisioning_state or state.SUCCEEDED,
+                _word(answer.properties.provisioning_state, state.SUCCEEDED),
                 region=normal_region(answer.location or ""),
-                sku=str(answer.sku.name) if answer.sku else "",
+                sku=_word(answer.sku.name if answer.sku else None, ""),
             )
             return base if base.is_busy else self._inside(group, base)
 
@@ -349,11 +349,11 @@ class SdkArm:
                 item.name or "": int((item.properties.share_quota if item.properties else 0) or 0)
                 for item in storage.file_shares.list(group, base.name)
             }
-            files = storage.file_services.get_service_properties(group, base.name).properties
-            days = _days(files.share_delete_retention_policy if files else None)
+            files = storage.file_services.get_service_properties(group, base.name)
+            days = _days(files.share_delete_retention_policy)
             if base.sku.startswith("Premium"):
                 return replace(base, shares=shares, share_days=days)
-            blobs = storage.blob_services.get_service_properties(group, base.name).properties
+            blobs = storage.blob_services.get_service_properties(group, base.name)
             return replace(
                 base,
                 shares=shares,
@@ -361,8 +361,8 @@ class SdkArm:
                 containers=tuple(
                     item.name or "" for item in storage.blob_containers.list(group, base.name)
                 ),
-                blob_days=_days(blobs.delete_retention_policy if blobs else None),
-                container_days=_days(blobs.container_delete_retention_policy if blobs else None),
+                blob_days=_days(blobs.delete_retention_policy),
+                container_days=_days(blobs.container_delete_retention_policy),
             )
         except ResourceNotFoundError:  # it is going, or not known everywhere yet
             return base
@@ -395,16 +395,17 @@ class SdkArm:
             else:
                 self._storage.file_services.set_service_properties(group, account, files)
 
-    def put_share(self, group: str, account: str, name: str, quota: int) -> None:
+    def put_share(
+        self, group: str, account: str, name: str, quota: int, *, is_new: bool
+    ) -> None:
         """Make a file share, or give it another quota in GiB."""
+        body: Any = {"properties": {"shareQuota": quota}}
+        shares = self._storage.file_shares
         with translated(f"make file share {name}"):
-            body: Any = {"properties": {"shareQuota": quota}}
-            try:
-                self._storage.file_shares.create(group, account, name, body)
-            except HttpResponseError as error:
-                if parts(error)[0] != "ShareAlreadyExists":
-                    raise
-                self._storage.file_shares.update(group, account, name, body)
+            if is_new:
+                shares.create(group, account, name, body)
+            else:
+                shares.update(group, account, name, body)
 
     def put_container(self, group: str, account: str, name: str) -> None:
         """Make a blob container."""
@@ -451,12 +452,12 @@ def _cluster(item: Any) -> state.Cluster:
         item.name or "",
         item.type or "",
         dict(item.tags or {}),
-        about.provisioning_state or state.SUCCEEDED,
+        _word(about.provisioning_state, state.SUCCEEDED),
         region=normal_region(item.location or ""),
         dns_prefix=about.dns_prefix or "",
         kubernetes=about.kubernetes_version or "",
         kubernetes_now=about.current_kubernetes_version or about.kubernetes_version or "",
-        tier=str((item.sku.tier if item.sku else None) or "Free"),
+        tier=_word(item.sku.tier if item.sku else None, "Free"),
         node_group=about.node_resource_group or "",
         host=about.fqdn or "",
         issuer=(about.oidc_issuer_profile.issuer_url if about.oidc_issuer_profile else "") or "",
@@ -466,8 +467,13 @@ def _cluster(item: Any) -> state.Cluster:
     )
 
 
+def _word(value: Any, default: str) -> str:
+    """A word of an enumeration of the SDK's, or the text itself where it does not know the word."""
+    return str(getattr(value, "value", value) or default)
+
+
 def _power(about: Any) -> str:
-    return str((about.power_state.code if about.power_state else None) or "Running")
+    return _word(about.power_state.code if about.power_state else None, "Running")
 
 
 def _provisioning_error(about: Any) -> str:
@@ -485,15 +491,14 @@ def _pool(item: Any) -> state.ObservedPool:
         nodes=about.count or 0,
         min_nodes=(about.min_count or 0) if is_scaled else None,
         max_nodes=(about.max_count or 0) if is_scaled else None,
-        mode=str(about.mode or "User"),
-        state=about.provisioning_state or state.SUCCEEDED,
+        mode=_word(about.mode, "User"),
+        state=_word(about.provisioning_state, state.SUCCEEDED),
         power=_power(about),
         labels=_own_labels(about.node_labels or {}),
         taints=tuple(text for text in about.node_taints or () if not text.startswith(_AZURE)),
         tags=dict(about.tags or {}),
-        spot=str(about.scale_set_priority or "") == "Spot",
-        gpu_driver=str((about.gpu_profile.driver if about.gpu_profile else None) or "Install")
-        != "None",
+        spot=_word(about.scale_set_priority, "") == "Spot",
+        gpu_driver=_word(about.gpu_profile.driver if about.gpu_profile else None, "") != "None",
         error=_provisioning_error(about),
     )
 
@@ -522,8 +527,8 @@ def _vm_size(sku: Any, region: str) -> state.VmSize:
 def _refusal(sku: Any, region: str) -> str:
     for item in sku.restrictions or ():
         places = [normal_region(place) for place in item.values_property or ()]
-        if str(item.type) == "Location" and region in places:
-            if str(item.reason_code) == "NotAvailableForSubscription":
+        if _word(item.type, "") == "Location" and region in places:
+            if _word(item.reason_code, "") == "NotAvailableForSubscription":
                 return "Azure has none of it for this subscription"
             return "the subscription's quota does not include it"
     return ""

@@ -11,7 +11,6 @@ from allranks.cli.commands.azure import shared, view
 from allranks.errors import EXIT_FAILED
 
 if TYPE_CHECKING:
-
     from allranks.azure.settings import Settings, Subscription
     from allranks.cli.console import Console
 

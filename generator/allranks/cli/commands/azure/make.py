@@ -11,7 +11,6 @@ from allranks.cli.commands.azure import shared, view
 from allranks.errors import EXIT_FAILED, EXIT_INPUT, InvalidValues
 
 if TYPE_CHECKING:
-
     from allranks.azure.ports import Arm
     from allranks.azure.settings import Settings
     from allranks.cli.console import Console

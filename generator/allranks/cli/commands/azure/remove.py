@@ -11,7 +11,6 @@ from allranks.cli.commands.azure import shared
 from allranks.errors import EXIT_FAILED
 
 if TYPE_CHECKING:
-
     from allranks.azure.engine import Engine
     from allranks.azure.observed import Group, Observed
     from allranks.azure.ports import Arm
