@@ -56,6 +56,7 @@ class Action:
         body: what is sent.
         is_ready: whether what it stands in is there, so that it can be done now.
         is_alone: of a change, whether its tags are all that differs.
+        failure: why the last operation on it failed; None where it did not.
         takes_data: whether data goes with it for good.
     """
 
@@ -66,6 +67,7 @@ class Action:
     body: Body = None
     is_ready: bool = True
     is_alone: bool = False
+    failure: str | None = None
     takes_data: bool = False
 
     @property

@@ -112,20 +112,19 @@ def _quota(settings: Settings, catalog: Catalog, observed: Observed) -> Iterator
         for usage in _usages(catalog, size, is_spot=is_spot):
             left = free[usage.name.lower()]
             if need > left:
-                yield _no_quota(path, pool, size, usage, left, settings.region)
+                yield _no_quota(f"{path}.vmSize", pool, size, usage, settings.region)
                 break
         else:
             for usage in _usages(catalog, size, is_spot=is_spot):
                 free[usage.name.lower()] -= max(0, least - there) * size.cores
 
 
-def _no_quota(
-    path: str, pool: str, size: VmSize, usage: Usage, left: int, region: str
-) -> Problem:
+def _no_quota(path: str, pool: str, size: VmSize, usage: Usage, region: str) -> Problem:
     return Problem(
-        f"{path}.vmSize",
-        f"node pool {pool} has machines of {size.cores} vCPUs ({size.name}), and the quota of "
-        f"{usage.title} in {region} has {left} of {usage.limit} left: not one can start",
+        path,
+        f"node pool {pool} has machines of {size.cores} vCPUs ({size.name}), and of the quota of "
+        f"{usage.title} in {region} {usage.used} of {usage.limit} are used: what is asked for "
+        "does not fit",
         f"ask for more of {usage.title!r} in the portal, Quotas > Compute > {region}; it is free, "
         "and takes minutes to days. Or choose a size of another family, or another region",
     )

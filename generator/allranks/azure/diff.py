@@ -119,9 +119,11 @@ def _refuse_cluster(desired: Desired, cluster: Cluster | None) -> Iterator[Probl
             f"is {want.dns_prefix}, and the cluster's is {cluster.dns_prefix}, which {_KEEPS}",
             f"write {cluster.dns_prefix}",
         )
-    if want.kubernetes and _version(want.kubernetes) < _version(cluster.kubernetes_now)[
-        : len(_version(want.kubernetes))
-    ]:
+    if (
+        want.kubernetes
+        and _version(want.kubernetes)
+        < _version(cluster.kubernetes_now)[: len(_version(want.kubernetes))]
+    ):
         yield Problem(
             "cluster.kubernetesVersion",
             f"is {want.kubernetes}, and the cluster runs {cluster.kubernetes_now}; there is no "
@@ -213,9 +215,7 @@ def _group(desired: Desired, group: Group | None) -> Action:
         from dataclasses import replace
 
         body = replace(want, tags=merged_tags(want.tags, group.tags))
-        return Action(
-            Verb.CHANGE, Kind.GROUP, want.name, _tag_words(want.tags, group.tags), body
-        )
+        return Action(Verb.CHANGE, Kind.GROUP, want.name, _tag_words(want.tags, group.tags), body)
     return Action(Verb.NONE, Kind.GROUP, group.name, group.region)
 
 
@@ -235,7 +235,8 @@ def _cluster(desired: Desired, observed: Observed) -> Iterator[Action]:
         body = replace(want, tags=merged_tags(want.tags, cluster.tags))
         changes = [*_cluster_changes(desired, cluster)]
         if changes:
-            yield Action(Verb.CHANGE, Kind.CLUSTER, name, "; ".join(changes), body)
+            failure = cluster.error if cluster.state == FAILED else None
+            yield Action(Verb.CHANGE, Kind.CLUSTER, name, "; ".join(changes), body, failure=failure)
         elif _tags_differ(want.tags, cluster.tags):
             words = _tag_words(want.tags, cluster.tags)
             yield Action(Verb.CHANGE, Kind.CLUSTER, name, words, body, is_alone=True)
@@ -263,7 +264,12 @@ def _is_version(want: str, cluster: Cluster) -> bool:
 
 
 def _pools(desired: Desired, cluster: Cluster | None) -> Iterator[Action]:
-    is_ready = cluster is not None and not cluster.is_busy and cluster.state != FAILED
+    is_ready = (
+        cluster is not None
+        and not cluster.is_busy
+        and cluster.state != FAILED
+        and cluster.power == "Running"
+    )
     system = desired.cluster.system
     wanted = ((system, True), *((pool, False) for pool in desired.pools))
     for want, is_system in wanted:
@@ -275,7 +281,10 @@ def _pools(desired: Desired, cluster: Cluster | None) -> Iterator[Action]:
         elif there.is_busy:
             yield Action(Verb.WAIT, Kind.POOL, want.name, there.state)
         elif changes := "; ".join(_pool_changes(want, there)):
-            yield Action(Verb.CHANGE, Kind.POOL, want.name, changes, want, is_ready)
+            failure = there.error if there.state == FAILED else None
+            yield Action(
+                Verb.CHANGE, Kind.POOL, want.name, changes, want, is_ready, failure=failure
+            )
         else:
             yield Action(Verb.NONE, Kind.POOL, want.name, _shape(want))
     names = {want.name for want, _ in wanted}
@@ -329,7 +338,7 @@ def _storage(desired: Desired, observed: Observed) -> Iterator[Action]:
     elif account.is_busy:
         yield Action(Verb.WAIT, Kind.ACCOUNT, want.name, account.state)
     elif account.state == FAILED:
-        yield Action(Verb.CHANGE, Kind.ACCOUNT, want.name, "again, as it failed", want)
+        yield Action(Verb.CHANGE, Kind.ACCOUNT, want.name, "again, as it failed", want, failure="")
     elif _tags_differ(want.tags, account.tags):
         body = replace(want, tags=merged_tags(want.tags, account.tags))
         words = _tag_words(want.tags, account.tags)

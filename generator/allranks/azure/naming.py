@@ -8,20 +8,17 @@ from __future__ import annotations
 
 import hashlib
 import re
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from allranks.errors import Problem
+from allranks.humanize import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
-GROUP_MAX = 90
-CLUSTER_MAX = 63
-DNS_PREFIX_MAX = 54
-POOL_MAX = 12
 NODE_GROUP_MAX = 80
-ACCOUNT_LENGTH = (3, 24)
-SHARE_LENGTH = (3, 63)
+_DIGEST = 10  # letters of it in the name of an account
 TAGS_MAX = 50
 TAG_NAME_MAX = 128  # 512 elsewhere; a storage account takes no more
 TAG_VALUE_MAX = 256
@@ -38,6 +35,108 @@ _AZURE_LABELS = "kubernetes.azure.com/"
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What a kind of name may be made of.
+
+    Attributes:
+        kind: what is named, with its article.
+        least: how many characters it has at least.
+        most: how many at most.
+        allowed: a class of characters.
+        words: the same for people.
+        first: the class of the first character.
+        last: the class of the last one.
+        joint: what takes the place of a character that is not allowed.
+        is_spaced: whether no two - may stand in a row.
+    """
+
+    kind: str
+    least: int
+    most: int
+    allowed: str
+    words: str
+    first: str = "[A-Za-z0-9]"
+    last: str = "[A-Za-z0-9]"
+    joint: str = "-"
+    is_spaced: bool = False
+
+    def check(self, name: str, path: str) -> Iterator[Problem]:
+        """What is wrong with a name, a problem for each rule that it breaks."""
+        if not name:
+            yield Problem(path, f"the name of {self.kind} is empty", "write demo")
+            return
+        hint = f"write {self.near(name)}"
+        if len(name) < self.least:
+            words = f"at least {self.least}"
+        elif len(name) > self.most:
+            words = f"at most {self.most}"
+        else:
+            words = ""
+        if words:
+            count = plural(len(name), "character")
+            message = f"{name!r} has {count}, and the name of {self.kind} has {words}"
+            yield Problem(path, message, hint)
+        bad = sorted({char for char in name if not re.fullmatch(self.allowed, char)})
+        if bad:
+            shown = " ".join(
+                char if char.isprintable() and char != " " else repr(char) for char in bad
+            )
+            message = f"{name!r} has {shown}; the name of {self.kind} has {self.words}"
+            yield Problem(path, message, hint)
+        for char, allowed, verb in ((name[0], self.first, "begin"), (name[-1], self.last, "end")):
+            if char not in bad and not re.fullmatch(allowed, char):
+                message = f"{name!r} {verb}s with {char}, and the name of {self.kind} may not"
+                yield Problem(path, message, hint)
+        if self.is_spaced and "--" in name:
+            message = f"{name!r} has two - in a row, which the name of {self.kind} may not have"
+            yield Problem(path, message, hint)
+
+    def near(self, name: str) -> str:
+        """A name that is allowed, and as like the given one as can be."""
+        lower = name if re.fullmatch(self.allowed, "A") else name.lower()
+        text = "".join(char if _fits(self.allowed, char) else self.joint for char in lower)
+        if self.is_spaced:
+            text = re.sub("-+", "-", text)
+        while text and not _fits(self.first, text[0]):
+            text = text[1:]
+        text = text[: self.most]
+        while text and not _fits(self.last, text[-1]):
+            text = text[:-1]
+        return text if len(text) >= self.least else f"{text}demo"[: self.most]
+
+
+def _fits(allowed: str, char: str) -> bool:
+    return re.fullmatch(allowed, char, re.ASCII) is not None
+
+
+GROUP = Rule(
+    "a resource group",
+    1,
+    90,
+    r"[\w.()-]",
+    "letters, digits and . _ - ( )",
+    first=r"[\w.()-]",
+    last=r"[\w()-]",
+)
+CLUSTER = Rule("an AKS cluster", 1, 63, "[A-Za-z0-9_-]", "letters, digits, - and _")
+DNS_PREFIX = Rule("a DNS prefix", 1, 54, "[A-Za-z0-9-]", "letters, digits and -")
+POOL = Rule(
+    "a node pool of Linux",
+    1,
+    12,
+    "[a-z0-9]",
+    "lower-case letters and digits only",
+    first="[a-z]",
+    joint="",
+)
+ACCOUNT = Rule(
+    "a storage account", 3, 24, "[a-z0-9]", "lower-case letters and digits only", joint=""
+)
+SHARE = Rule("a file share", 3, 63, "[a-z0-9-]", "lower-case letters, digits and -", is_spaced=True)
+CONTAINER = replace(SHARE, kind="a blob container")
+
+
 def account_name(name: str, subscription: str, group: str) -> str:
     """A name for a storage account: the same for the same group, and most likely nobody else's.
 
@@ -49,36 +148,13 @@ def account_name(name: str, subscription: str, group: str) -> str:
         group: the resource group.
     """
     digest = hashlib.sha256(f"{subscription}/{group}".lower().encode()).hexdigest()
-    stem = re.sub(r"[^a-z0-9]", "", name.lower())[: ACCOUNT_LENGTH[1] - 10]
-    return f"{stem}{digest[:10]}"
+    stem = re.sub(r"[^a-z0-9]", "", name.lower())[: ACCOUNT.most - _DIGEST]
+    return f"{stem}{digest[:_DIGEST]}"
 
 
 def node_group(group: str, cluster: str, region: str) -> str:
     """The second resource group, which AKS makes for the machines of a cluster."""
     return f"MC_{group}_{cluster}_{region}"
-
-
-def check_group(name: str, path: str) -> Iterator[Problem]:
-    """What is wrong with the name of a resource group."""
-    yield from _length(name, path, "a resource group", (1, GROUP_MAX))
-    yield from _letters(
-        name, path, "a resource group", r"[\w.()-]", "letters, digits and . _ - ( )", "-"
-    )
-    if name.endswith("."):
-        yield Problem(
-            path,
-            f"{name!r} ends with a full stop, which a resource group may not",
-            f"write {name.rstrip('.') or 'demo'}",
-        )
-
-
-def check_cluster(name: str, path: str) -> Iterator[Problem]:
-    """What is wrong with the name of an AKS cluster."""
-    yield from _length(name, path, "an AKS cluster", (1, CLUSTER_MAX))
-    yield from _letters(
-        name, path, "an AKS cluster", "[A-Za-z0-9_-]", "letters, digits, - and _", "-"
-    )
-    yield from _ends(name, path, "an AKS cluster", str.isalnum, "a letter or digit")
 
 
 def check_node_group(group: str, cluster: str, region: str, path: str) -> Iterator[Problem]:
@@ -91,53 +167,6 @@ def check_node_group(group: str, cluster: str, region: str, path: str) -> Iterat
             f"it may have {NODE_GROUP_MAX}",
             "shorten resourceGroup or cluster.name",
         )
-
-
-def check_dns_prefix(name: str, path: str) -> Iterator[Problem]:
-    """What is wrong with the DNS prefix of a cluster's API server."""
-    yield from _length(name, path, "a DNS prefix", (1, DNS_PREFIX_MAX))
-    yield from _letters(name, path, "a DNS prefix", "[A-Za-z0-9-]", "letters, digits and -", "-")
-    yield from _ends(name, path, "a DNS prefix", str.isalnum, "a letter or digit")
-
-
-def check_pool(name: str, path: str) -> Iterator[Problem]:
-    """What is wrong with the name of a node pool of Linux machines."""
-    yield from _length(name, path, "a node pool", (1, POOL_MAX))
-    yield from _letters(
-        name, path, "a node pool", "[a-z0-9]", "lower-case letters and digits only", ""
-    )
-    if name[:1].isdigit():
-        yield Problem(
-            path,
-            f"{name!r} begins with a digit, and a node pool begins with a letter",
-            f"write p{name}"[: POOL_MAX + len("write ")],
-        )
-
-
-def check_account(name: str, path: str) -> Iterator[Problem]:
-    """What is wrong with the name of a storage account, but for whose it is."""
-    yield from _length(name, path, "a storage account", ACCOUNT_LENGTH)
-    yield from _letters(
-        name, path, "a storage account", "[a-z0-9]", "lower-case letters and digits only", ""
-    )
-
-
-def check_share(name: str, path: str, kind: str = "a file share") -> Iterator[Problem]:
-    """What is wrong with the name of a file share or, with another `kind`, of a blob container."""
-    yield from _length(name, path, kind, SHARE_LENGTH)
-    yield from _letters(name, path, kind, "[a-z0-9-]", "lower-case letters, digits and -", "-")
-    yield from _ends(name, path, kind, str.isalnum, "a letter or digit")
-    if "--" in name:
-        yield Problem(
-            path,
-            f"{name!r} has two - in a row, which {kind} may not",
-            f"write {re.sub('-+', '-', name)}",
-        )
-
-
-def check_container(name: str, path: str) -> Iterator[Problem]:
-    """What is wrong with the name of a blob container."""
-    yield from check_share(name, path, "a blob container")
 
 
 def check_tags(tags: Mapping[str, str], path: str) -> Iterator[Problem]:
@@ -220,59 +249,10 @@ def check_taint(text: str, path: str) -> Iterator[Problem]:
     key, _, effect = text.rpartition(":")
     name, _, value = key.partition("=")
     if not _LABEL.fullmatch(name) or not _LABEL_VALUE.fullmatch(value):
-        yield Problem(
-            path, f"{text!r} is no taint", f"write it as key=value:{_EFFECTS[0]}"
-        )
+        yield Problem(path, f"{text!r} is no taint", f"write it as key=value:{_EFFECTS[0]}")
     elif effect not in _EFFECTS:
         yield Problem(
             path,
             f"{effect!r} is no effect of a taint; there are {', '.join(_EFFECTS)}",
             f"write {key}:{_EFFECTS[0]}",
-        )
-
-
-def _length(name: str, path: str, kind: str, bounds: tuple[int, int]) -> Iterator[Problem]:
-    least, most = bounds
-    if not name:
-        yield Problem(path, f"the name of {kind} is empty", "give it one, or remove the key")
-    elif len(name) < least:
-        yield Problem(
-            path,
-            f"{name!r} has {len(name)} characters, and the name of {kind} has at least {least}",
-            f"write {(name + 'data')[: max(least, len(name) + 4)]}",
-        )
-    elif len(name) > most:
-        yield Problem(
-            path,
-            f"{name!r} has {len(name)} characters, and the name of {kind} has at most {most}",
-            f"write {name[:most]}",
-        )
-
-
-def _letters(
-    name: str, path: str, kind: str, allowed: str, words: str, instead: str
-) -> Iterator[Problem]:
-    bad = sorted({char for char in name if not re.fullmatch(allowed, char)})
-    if not bad:
-        return
-    lower = name.lower() if "A-Z" not in allowed and "\\w" not in allowed else name
-    clean = "".join(
-        char if re.fullmatch(allowed, char, re.ASCII) else instead for char in lower
-    ).strip("-")
-    shown = " ".join(repr(char) if char.isspace() else char for char in bad)
-    yield Problem(
-        path,
-        f"{name!r} has {shown}; the name of {kind} has {words}",
-        f"write {clean}" if clean else "choose another name",
-    )
-
-
-def _ends(
-    name: str, path: str, kind: str, is_allowed: Callable[[str], bool], words: str
-) -> Iterator[Problem]:
-    if name and not (is_allowed(name[0]) and is_allowed(name[-1])):
-        yield Problem(
-            path,
-            f"{name!r} does not begin and end with {words}, as {kind} must",
-            f"write {name.strip('-_') or 'demo'}",
         )

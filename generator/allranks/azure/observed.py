@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
 
     from allranks.azure.ports import Arm
     from allranks.azure.settings import Settings
@@ -258,18 +258,26 @@ class Catalog:
 PROVIDERS = ("Microsoft.ContainerService", "Microsoft.Storage", "Microsoft.Compute")
 
 
-def observe(arm: Arm, settings: Settings) -> Observed:
+def observe(
+    arm: Arm,
+    settings: Settings,
+    providers: tuple[str, ...] = PROVIDERS,
+    *,
+    resources: bool = False,
+) -> Observed:
     """Ask what is there of what an azure.yaml names.
+
+    Args:
+        arm: Azure Resource Manager.
+        settings: the azure.yaml.
+        providers: the resource providers that the subscription may not use yet.
+        resources: whether all that is in the group is listed.
 
     Raises:
         AllranksError: Azure does not say.
     """
+    unregistered = tuple(name for name in providers if not arm.provider(name).is_registered)
     group = arm.group(settings.group)
-    unregistered = tuple(
-        provider.name
-        for provider in map(arm.provider, PROVIDERS)
-        if not provider.is_registered
-    )
     if group is None:
         return Observed(arm.now(), unregistered=unregistered)
     return Observed(
@@ -277,6 +285,6 @@ def observe(arm: Arm, settings: Settings) -> Observed:
         group,
         arm.cluster(settings.group, settings.cluster),
         arm.account(settings.group, settings.account),
-        arm.resources(settings.group),
+        arm.resources(settings.group) if resources else (),
         unregistered,
     )

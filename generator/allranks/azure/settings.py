@@ -30,6 +30,7 @@ FILE = "azure.yaml"
 SCHEMA = "azure.schema.yaml"
 ENV_SUBSCRIPTION = "AZURE_SUBSCRIPTION_ID"
 _PREMIUM_MIN = 100  # GiB of a share
+_ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _STARTER = Path(__file__).with_name(FILE)
 
 
@@ -87,6 +88,21 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
+class Subscription:
+    """Whose Azure is asked, and by whom.
+
+    Attributes:
+        id: of the subscription.
+        cloud: which Azure: public, usGovernment or china.
+        login: how to log in.
+    """
+
+    id: str
+    cloud: str = "public"
+    login: str = "auto"
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """What azure.yaml asks for, with every name filled in.
 
@@ -134,6 +150,37 @@ class Settings:
     containers: tuple[str, ...]
     source: str = FILE
 
+    @property
+    def where(self) -> Subscription:
+        """Whose Azure is asked."""
+        return Subscription(self.subscription, self.cloud, self.login)
+
+
+def subscription(explicit: str, cloud: str, login: str) -> Subscription:
+    """Whose Azure is asked, where no azure.yaml is.
+
+    Args:
+        explicit: the id that the person has named; "" takes that of the environment.
+        cloud: which Azure.
+        login: how to log in.
+
+    Raises:
+        InputError: none is named, or it is no id.
+    """
+    text = (explicit or os.environ.get(ENV_SUBSCRIPTION, "")).strip().lower()
+    if not text:
+        raise InputError(
+            "no subscription is named",
+            hint=f"name it with --subscription, set {ENV_SUBSCRIPTION}, or name a file with -f",
+        )
+    if not _ID.fullmatch(text):
+        raise InputError(
+            f"{text!r} is not the id of a subscription",
+            path="--subscription",
+            hint="`az account list` shows the ids: 00000000-0000-0000-0000-000000000000",
+        )
+    return Subscription(text, cloud, login)
+
 
 def starter(name: str = "", subscription: str = "", region: str = "") -> str:
     """The commented azure.yaml to start from.
@@ -146,7 +193,8 @@ def starter(name: str = "", subscription: str = "", region: str = "") -> str:
     text = _STARTER.read_text("utf-8")
     for key, value in (("name", name), ("subscription", subscription), ("region", region)):
         if value:
-            text = re.sub(rf"(?m)^{key}: .*$", lambda _, k=key, v=value: f"{k}: {v}", text, count=1)
+            line = f"{key}: {value}".replace("\\", "\\\\")
+            text = re.sub(rf"(?m)^{key}: .*$", line, text, count=1)
     return text
 
 
@@ -199,9 +247,9 @@ def _filled(values: Mapping[str, Any], env: Mapping[str, str]) -> dict[str, Any]
     filled["resourceGroup"] = filled["resourceGroup"] or (f"allranks-{name}" if name else "")
     cluster, storage = filled["cluster"], filled["storage"]
     cluster["name"] = cluster["name"] or name
-    cluster["dnsPrefix"] = cluster["dnsPrefix"] or re.sub(
-        r"[^A-Za-z0-9-]", "-", cluster["name"]
-    )[: naming.DNS_PREFIX_MAX].strip("-")
+    cluster["dnsPrefix"] = cluster["dnsPrefix"] or re.sub(r"[^A-Za-z0-9-]", "-", cluster["name"])[
+        : naming.DNS_PREFIX.most
+    ].strip("-")
     storage["account"] = storage["account"] or (
         naming.account_name(name, filled["subscription"], filled["resourceGroup"]) if name else ""
     )
@@ -211,28 +259,34 @@ def _filled(values: Mapping[str, Any], env: Mapping[str, str]) -> dict[str, Any]
 def _rules(values: Mapping[str, Any]) -> Iterator[tuple[ValuesPath, Problem]]:
     """What Azure forbids, and what contradicts itself."""
     cluster, storage = values["cluster"], values["storage"]
-    if not values["name"]:
-        yield ("name",), Problem("name", "has no value", "write what the whole is called: demo")
+    of_name = [*naming.CLUSTER.check(values["name"], "name")]
+    if of_name:  # most other names follow from it
+        for problem in of_name:
+            yield ("name",), problem
         return
     if not values["subscription"]:
         hint = f"write its id (`az account list` shows them), or set {ENV_SUBSCRIPTION}"
         yield ("subscription",), Problem("subscription", "names no subscription", hint)
+    elif not _ID.fullmatch(values["subscription"].lower()):
+        message = (
+            f"{values['subscription']!r} of {ENV_SUBSCRIPTION} is not the id of a subscription"
+        )
+        hint = f"mend {ENV_SUBSCRIPTION}, or write the id here"
+        yield ("subscription",), Problem("subscription", message, hint)
+    group = values["resourceGroup"]
     for path, problems in (
-        (("name",), naming.check_cluster(values["name"], "name")),
-        (("resourceGroup",), naming.check_group(values["resourceGroup"], "resourceGroup")),
+        (("resourceGroup",), naming.GROUP.check(group, "resourceGroup")),
         (("tags",), naming.check_tags(values["tags"], "tags")),
-        (("cluster", "name"), naming.check_cluster(cluster["name"], "cluster.name")),
+        (("cluster", "name"), naming.CLUSTER.check(cluster["name"], "cluster.name")),
         (
             ("cluster", "dnsPrefix"),
-            naming.check_dns_prefix(cluster["dnsPrefix"], "cluster.dnsPrefix"),
+            naming.DNS_PREFIX.check(cluster["dnsPrefix"], "cluster.dnsPrefix"),
         ),
         (
             ("resourceGroup",),
-            naming.check_node_group(
-                values["resourceGroup"], cluster["name"], values["region"], "resourceGroup"
-            ),
+            naming.check_node_group(group, cluster["name"], values["region"], "resourceGroup"),
         ),
-        (("storage", "account"), naming.check_account(storage["account"], "storage.account")),
+        (("storage", "account"), naming.ACCOUNT.check(storage["account"], "storage.account")),
     ):
         for problem in problems:
             yield path, problem
@@ -243,13 +297,13 @@ def _rules(values: Mapping[str, Any]) -> Iterator[tuple[ValuesPath, Problem]]:
 def _rules_of_pools(values: Mapping[str, Any]) -> Iterator[tuple[ValuesPath, Problem]]:
     system = values["cluster"]["systemPool"]
     path: ValuesPath = ("cluster", "systemPool", "name")
-    for problem in naming.check_pool(system["name"], paths.show(path)):
+    for problem in naming.POOL.check(system["name"], paths.show(path)):
         yield path, problem
     before = {system["name"]: "cluster.systemPool"}
     for index, pool in enumerate(values["pools"]):
         path = ("pools", index)
         shown = paths.show(path)
-        for problem in naming.check_pool(pool["name"], f"{shown}.name"):
+        for problem in naming.POOL.check(pool["name"], f"{shown}.name"):
             yield (*path, "name"), problem
         if pool["name"] in before:
             yield (
@@ -288,13 +342,13 @@ def _rules_of_pools(values: Mapping[str, Any]) -> Iterator[tuple[ValuesPath, Pro
 
 def _rules_of_storage(storage: Mapping[str, Any]) -> Iterator[tuple[ValuesPath, Problem]]:
     rooms = (
-        ("shares", [share["name"] for share in storage["shares"]], naming.check_share),
-        ("containers", storage["containers"], naming.check_container),
+        ("shares", [share["name"] for share in storage["shares"]], naming.SHARE),
+        ("containers", storage["containers"], naming.CONTAINER),
     )
-    for key, items, check in rooms:
+    for key, items, rule in rooms:
         for index, name in enumerate(items):
             path: ValuesPath = ("storage", key, index)
-            for problem in check(name, paths.show(path)):
+            for problem in rule.check(name, paths.show(path)):
                 yield path, problem
             if name in items[:index]:
                 yield path, Problem(paths.show(path), f"{name!r} stands here twice", "remove one")
@@ -318,7 +372,6 @@ def _rules_of_storage(storage: Mapping[str, Any]) -> Iterator[tuple[ValuesPath, 
                     f"write {_PREMIUM_MIN}",
                 ),
             )
-
 
 
 def _settings(values: Mapping[str, Any], source: str) -> Settings:

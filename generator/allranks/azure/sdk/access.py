@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from azure.core.exceptions import AzureError
 
 from allranks.azure.sdk import errors, login
+from allranks.azure.sdk.wire import ENV_CONNECTION
 from allranks.azure.upload import Place
 from allranks.errors import InputError
 
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
     from azure.core.credentials import TokenCredential
 
-# As `az storage` reads it. Azurite's is printed in its documentation.
-ENV_CONNECTION = "AZURE_STORAGE_CONNECTION_STRING"
 _SCOPE = "https://storage.azure.com/.default"
 _HOUR = 3600
 _EARLY = 300  # seconds before its end, something new takes its place
@@ -35,6 +34,8 @@ _ENDPOINTS = {Place.BLOB: "BlobEndpoint", Place.SHARE: "FileEndpoint"}
 
 class TokenAccess:
     """A token of azure-identity, fetched anew before it expires."""
+
+    is_signed = False
 
     def __init__(self, credential: TokenCredential, place: Place) -> None:
         self._credential = credential
@@ -72,6 +73,8 @@ class TokenAccess:
 
 class SignedAccess:
     """A signature (SAS) that somebody has given, or that a key gives each hour."""
+
+    is_signed = True
 
     def __init__(self, sign: Callable[[], str]) -> None:
         self._sign = sign

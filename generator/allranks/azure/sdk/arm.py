@@ -15,6 +15,7 @@ from azure.core.exceptions import HttpResponseError, ResourceNotFoundError
 from azure.core.pipeline.policies import RetryPolicy, SansIOHTTPPolicy
 
 from allranks.azure import observed as state
+from allranks.azure.bodies import account_body, cluster_body, pool_body
 from allranks.azure.desired import TAG_NAME
 from allranks.azure.sdk import login
 from allranks.azure.sdk.errors import parts, translated
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
         DesiredGroup,
         DesiredPool,
     )
-    from allranks.azure.settings import Settings
+    from allranks.azure.settings import Subscription
 
 _CONNECT_SECONDS, _READ_SECONDS = 10, 60
 # Labels and taints below it are AKS's own.
@@ -48,16 +49,13 @@ _TYPES = {
 _CONTAINER_SERVICE = "Microsoft.ContainerService"
 
 
-def connect(settings: Settings) -> SdkArm:
+def connect(where: Subscription) -> SdkArm:
     """Azure Resource Manager of a subscription.
 
     Args:
-        settings: which cloud, which subscription, and how to log in.
-
-    Raises:
-        InputError: there is no way to log in.
+        where: which cloud, which subscription, and how to log in.
     """
-    return SdkArm(settings.subscription, settings.cloud, settings.login)
+    return SdkArm(where)
 
 
 class _Clock(SansIOHTTPPolicy[Any, Any]):
@@ -83,15 +81,13 @@ class SdkArm:
     """`allranks.azure.ports.Arm`, by the SDKs.
 
     Args:
-        subscription: its id.
-        cloud: which Azure.
-        way: how to log in.
+        where: whose Azure is asked.
     """
 
-    def __init__(self, subscription: str, cloud: str, way: str) -> None:
-        self._subscription = subscription
-        self._cloud = cloud
-        self._way = way
+    def __init__(self, where: Subscription) -> None:
+        self._subscription = where.id
+        self._cloud = where.cloud
+        self._way = where.login
         self._clock = _Clock(is_fake=login.is_fake())
 
     @cached_property
@@ -147,9 +143,7 @@ class SdkArm:
         with translated(f"look at the resource provider {name}"):
             answer = self._groups.providers.get(name)
         kinds = [item for item in answer.resource_types or () if item.resource_type == _TYPES[name]]
-        regions = sorted(
-            {normal_region(place) for item in kinds for place in item.locations or ()}
-        )
+        regions = sorted({normal_region(place) for item in kinds for place in item.locations or ()})
         is_registered = answer.registration_state == "Registered"
         return state.Provider(name, is_registered, tuple(regions))
 
@@ -206,8 +200,8 @@ class SdkArm:
     def groups(self) -> tuple[state.Group, ...]:
         """All resource groups that carry our tag."""
         with translated("list the resource groups"):
-            found = map(_group, self._groups.resource_groups.list())
-            return tuple(group for group in found if TAG_NAME in group.tags)
+            groups = map(_group, self._groups.resource_groups.list())
+            return tuple(group for group in groups if TAG_NAME in group.tags)
 
     def put_group(self, group: DesiredGroup) -> None:
         """Make a resource group, or give it other tags."""
@@ -226,9 +220,7 @@ class SdkArm:
         with translated(f"list what is in resource group {group}"):
             try:
                 items = list(
-                    self._groups.resources.list_by_resource_group(
-                        group, expand="provisioningState"
-                    )
+                    self._groups.resources.list_by_resource_group(group, expand="provisioningState")
                 )
             except ResourceNotFoundError:
                 return ()
@@ -287,9 +279,7 @@ class SdkArm:
     def tag_cluster(self, group: str, name: str, tags: dict[str, str]) -> None:
         """Give a cluster other tags."""
         with translated(f"tag cluster {name}"):
-            self._aks.managed_clusters.begin_update_tags(
-                group, name, {"tags": tags}, polling=False
-            )
+            self._aks.managed_clusters.begin_update_tags(group, name, {"tags": tags}, polling=False)
 
     def delete_cluster(self, group: str, name: str) -> None:
         """Remove a cluster, and the group of its machines with it."""
@@ -299,8 +289,9 @@ class SdkArm:
     def put_pool(self, group: str, cluster: str, pool: DesiredPool) -> None:
         """Make a node pool, or bring it to other settings."""
         with translated(f"make node pool {pool.name}"):
+            body: Any = {"properties": pool_body(pool)}
             self._aks.agent_pools.begin_create_or_update(
-                group, cluster, pool.name, {"properties": pool_body(pool)}, polling=False
+                group, cluster, pool.name, body, polling=False
             )
 
     def floor_pool(self, group: str, cluster: str, pool: str, most: int) -> None:
@@ -327,9 +318,7 @@ class SdkArm:
         for file in files:
             if file.value:
                 return bytes(file.value)
-        raise RunError(
-            f"Azure gives no kubeconfig for {cluster}", hint="ask again in a minute"
-        )
+        raise RunError(f"Azure gives no kubeconfig for {cluster}", hint="ask again in a minute")
 
     # --- storage ----------------------------------------------------------------------------------
 
@@ -345,9 +334,9 @@ class SdkArm:
                 answer.name or name,
                 answer.type or "",
                 dict(answer.tags or {}),
-                answer.properties.provisioning_state or state.SUCCEEDED,
+                _word(answer.properties.provisioning_state, state.SUCCEEDED),
                 region=normal_region(answer.location or ""),
-                sku=str(answer.sku.name) if answer.sku else "",
+                sku=_word(answer.sku.name if answer.sku else None, ""),
             )
             return base if base.is_busy else self._inside(group, base)
 
@@ -357,14 +346,14 @@ class SdkArm:
         storage = self._storage
         try:
             shares = {
-                item.name: item.properties.share_quota
+                item.name or "": int((item.properties.share_quota if item.properties else 0) or 0)
                 for item in storage.file_shares.list(group, base.name)
             }
-            files = storage.file_services.get_service_properties(group, base.name).properties
-            days = _days(files.share_delete_retention_policy if files else None)
+            files = storage.file_services.get_service_properties(group, base.name)
+            days = _days(files.share_delete_retention_policy)
             if base.sku.startswith("Premium"):
                 return replace(base, shares=shares, share_days=days)
-            blobs = storage.blob_services.get_service_properties(group, base.name).properties
+            blobs = storage.blob_services.get_service_properties(group, base.name)
             return replace(
                 base,
                 shares=shares,
@@ -372,8 +361,8 @@ class SdkArm:
                 containers=tuple(
                     item.name or "" for item in storage.blob_containers.list(group, base.name)
                 ),
-                blob_days=_days(blobs.delete_retention_policy if blobs else None),
-                container_days=_days(blobs.container_delete_retention_policy if blobs else None),
+                blob_days=_days(blobs.delete_retention_policy),
+                container_days=_days(blobs.container_delete_retention_policy),
             )
         except ResourceNotFoundError:  # it is going, or not known everywhere yet
             return base
@@ -393,111 +382,36 @@ class SdkArm:
     def put_soft_delete(self, group: str, account: str, days: int, *, blobs: bool) -> None:
         """Keep what is removed from an account for some days."""
         policy = {"enabled": True, "days": days}
+        files: Any = {"properties": {"shareDeleteRetentionPolicy": policy}}
+        of_blobs: Any = {
+            "properties": {
+                "deleteRetentionPolicy": policy,
+                "containerDeleteRetentionPolicy": policy,
+            }
+        }
         with translated(f"turn on soft delete of {account}"):
             if blobs:
-                self._storage.blob_services.set_service_properties(
-                    group,
-                    account,
-                    {
-                        "properties": {
-                            "deleteRetentionPolicy": policy,
-                            "containerDeleteRetentionPolicy": policy,
-                        }
-                    },
-                )
+                self._storage.blob_services.set_service_properties(group, account, of_blobs)
             else:
-                self._storage.file_services.set_service_properties(
-                    group, account, {"properties": {"shareDeleteRetentionPolicy": policy}}
-                )
+                self._storage.file_services.set_service_properties(group, account, files)
 
-    def put_share(self, group: str, account: str, name: str, quota: int) -> None:
+    def put_share(
+        self, group: str, account: str, name: str, quota: int, *, is_new: bool
+    ) -> None:
         """Make a file share, or give it another quota in GiB."""
+        body: Any = {"properties": {"shareQuota": quota}}
+        shares = self._storage.file_shares
         with translated(f"make file share {name}"):
-            body: Any = {"properties": {"shareQuota": quota}}
-            try:
-                self._storage.file_shares.create(group, account, name, body)
-            except HttpResponseError as error:
-                if parts(error)[0] != "ShareAlreadyExists":
-                    raise
-                self._storage.file_shares.update(group, account, name, body)
+            if is_new:
+                shares.create(group, account, name, body)
+            else:
+                shares.update(group, account, name, body)
 
     def put_container(self, group: str, account: str, name: str) -> None:
         """Make a blob container."""
         with translated(f"make blob container {name}"):
-            self._storage.blob_containers.create(
-                group, account, name, {"properties": {"publicAccess": "None"}}
-            )
-
-
-# --- what is sent ---------------------------------------------------------------------------------
-
-
-def cluster_body(cluster: DesiredCluster) -> Any:
-    """The request for a new cluster, as the API has it."""
-    return {
-        "location": cluster.region,
-        "tags": dict(cluster.tags),
-        "sku": {"name": "Base", "tier": cluster.tier},
-        "identity": {"type": "SystemAssigned"},
-        "properties": {
-            "dnsPrefix": cluster.dns_prefix,
-            **({"kubernetesVersion": cluster.kubernetes} if cluster.kubernetes else {}),
-            "enableRBAC": True,
-            "agentPoolProfiles": [{"name": cluster.system.name, **pool_body(cluster.system)}],
-            "networkProfile": {"networkPlugin": "azure", "networkPluginMode": "overlay"},
-            "oidcIssuerProfile": {"enabled": True},
-            "securityProfile": {"workloadIdentity": {"enabled": True}},
-            "storageProfile": {
-                "fileCSIDriver": {"enabled": True},
-                "blobCSIDriver": {"enabled": True},
-                "diskCSIDriver": {"enabled": True},
-            },
-            # A pool of GPUs is empty again ten minutes after the last run.
-            "autoScalerProfile": {"scale-down-unneeded-time": "10m"},
-        },
-    }
-
-
-def pool_body(pool: DesiredPool) -> dict[str, Any]:
-    """The properties of a node pool, as the API has them."""
-    is_scaled = pool.max_nodes is not None
-    return {
-        "mode": pool.mode,
-        "type": "VirtualMachineScaleSets",
-        "osType": "Linux",
-        "vmSize": pool.vm_size,
-        "count": pool.nodes,
-        "enableAutoScaling": is_scaled,
-        **({"minCount": pool.min_nodes, "maxCount": pool.max_nodes} if is_scaled else {}),
-        **(
-            {
-                "scaleSetPriority": "Spot",
-                "scaleSetEvictionPolicy": "Delete",
-                "spotMaxPrice": -1,
-            }
-            if pool.spot
-            else {}
-        ),
-        **({} if pool.gpu_driver else {"gpuProfile": {"driver": "None"}}),
-        "nodeLabels": dict(pool.labels),
-        "nodeTaints": list(pool.taints),
-        "tags": dict(pool.tags),
-    }
-
-
-def account_body(account: DesiredAccount) -> Any:
-    """The request for a storage account, as the API has it."""
-    return {
-        "location": account.region,
-        "tags": dict(account.tags),
-        "sku": {"name": account.sku},
-        "kind": "FileStorage" if account.sku.startswith("Premium") else "StorageV2",
-        "properties": {
-            "minimumTlsVersion": "TLS1_2",
-            "supportsHttpsTrafficOnly": True,
-            "allowBlobPublicAccess": False,
-        },
-    }
+            body: Any = {"properties": {"publicAccess": "None"}}
+            self._storage.blob_containers.create(group, account, name, body)
 
 
 # --- what is read ---------------------------------------------------------------------------------
@@ -505,8 +419,8 @@ def account_body(account: DesiredAccount) -> Any:
 
 def _only_absent(error: HttpResponseError, code: str) -> None:
     """Let an answer 404 pass for "is not there" only where it says so of the thing itself."""
-    said = parts(error)[0]
-    if said and said not in (code, "ResourceNotFound", "NotFound"):
+    answer = parts(error)[0]
+    if answer and answer not in (code, "ResourceNotFound", "NotFound"):
         raise error
 
 
@@ -538,12 +452,12 @@ def _cluster(item: Any) -> state.Cluster:
         item.name or "",
         item.type or "",
         dict(item.tags or {}),
-        about.provisioning_state or state.SUCCEEDED,
+        _word(about.provisioning_state, state.SUCCEEDED),
         region=normal_region(item.location or ""),
         dns_prefix=about.dns_prefix or "",
         kubernetes=about.kubernetes_version or "",
         kubernetes_now=about.current_kubernetes_version or about.kubernetes_version or "",
-        tier=str((item.sku.tier if item.sku else None) or "Free"),
+        tier=_word(item.sku.tier if item.sku else None, "Free"),
         node_group=about.node_resource_group or "",
         host=about.fqdn or "",
         issuer=(about.oidc_issuer_profile.issuer_url if about.oidc_issuer_profile else "") or "",
@@ -553,8 +467,13 @@ def _cluster(item: Any) -> state.Cluster:
     )
 
 
+def _word(value: Any, default: str) -> str:
+    """A word of an enumeration of the SDK's, or the text itself where it does not know the word."""
+    return str(getattr(value, "value", value) or default)
+
+
 def _power(about: Any) -> str:
-    return str((about.power_state.code if about.power_state else None) or "Running")
+    return _word(about.power_state.code if about.power_state else None, "Running")
 
 
 def _provisioning_error(about: Any) -> str:
@@ -572,15 +491,14 @@ def _pool(item: Any) -> state.ObservedPool:
         nodes=about.count or 0,
         min_nodes=(about.min_count or 0) if is_scaled else None,
         max_nodes=(about.max_count or 0) if is_scaled else None,
-        mode=str(about.mode or "User"),
-        state=about.provisioning_state or state.SUCCEEDED,
+        mode=_word(about.mode, "User"),
+        state=_word(about.provisioning_state, state.SUCCEEDED),
         power=_power(about),
         labels=_own_labels(about.node_labels or {}),
         taints=tuple(text for text in about.node_taints or () if not text.startswith(_AZURE)),
         tags=dict(about.tags or {}),
-        spot=str(about.scale_set_priority or "") == "Spot",
-        gpu_driver=str((about.gpu_profile.driver if about.gpu_profile else None) or "Install")
-        != "None",
+        spot=_word(about.scale_set_priority, "") == "Spot",
+        gpu_driver=_word(about.gpu_profile.driver if about.gpu_profile else None, "") != "None",
         error=_provisioning_error(about),
     )
 
@@ -609,8 +527,8 @@ def _vm_size(sku: Any, region: str) -> state.VmSize:
 def _refusal(sku: Any, region: str) -> str:
     for item in sku.restrictions or ():
         places = [normal_region(place) for place in item.values_property or ()]
-        if str(item.type) == "Location" and region in places:
-            if str(item.reason_code) == "NotAvailableForSubscription":
+        if _word(item.type, "") == "Location" and region in places:
+            if _word(item.reason_code, "") == "NotAvailableForSubscription":
                 return "Azure has none of it for this subscription"
             return "the subscription's quota does not include it"
     return ""

@@ -64,7 +64,7 @@ def translated(what: str) -> Iterator[None]:
         raise RefusedError(f"Azure's SDK cannot {what}: {_line(error.message)}") from error
 
 
-def of_response(what: str, error: HttpResponseError) -> AllranksError:
+def of_response(what: str, error: HttpResponseError) -> AllranksError:  # noqa: PLR0911 - a class each
     """The error of an answer.
 
     Args:
@@ -81,9 +81,7 @@ def of_response(what: str, error: HttpResponseError) -> AllranksError:
             f"Azure does not take the login when asked to {what}: {detail}", hint=_LOGIN, **about
         )
     if status == _FORBIDDEN and not _is_quota(code, detail):
-        return ForbiddenError(
-            f"you may not {what}: {detail}", hint=_role(detail), **about
-        )
+        return ForbiddenError(f"you may not {what}: {detail}", hint=_role(detail), **about)
     if status == _NOT_FOUND:
         return NotFoundError(f"Azure cannot {what}: {detail}", hint=_missing(code), **about)
     if status in (_TIMEOUT, _BUSY) or status >= _SERVER:

@@ -57,13 +57,14 @@ def endpoint(cloud: str) -> str:
 
 
 def is_fake() -> bool:
-    """Whether a test has named another endpoint, with a token for it: no login of a person's goes
-    there.
+    """Whether a test has named another endpoint, with a token for it.
+
+    No login of a person's ever goes there.
     """
     return bool(os.environ.get(ENV_ENDPOINT) and os.environ.get(ENV_TOKEN))
 
 
-def credential(login: str, cloud: str) -> TokenCredential:
+def credential(login: str, cloud: str) -> TokenCredential:  # noqa: PLR0911 - a way each
     """Who asks.
 
     Args:

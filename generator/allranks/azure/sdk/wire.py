@@ -26,6 +26,8 @@ from allranks.errors import BusyError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+# As `az storage` reads it.
+ENV_CONNECTION = "AZURE_STORAGE_CONNECTION_STRING"
 VERSION = "2024-11-04"
 _TRIES = 6
 _FIRST_DELAY, _MOST_DELAY = 0.5, 20.0
@@ -46,6 +48,10 @@ class Access(Protocol):
 
     def renew(self) -> None:
         """Forget a token that was not taken."""
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether it is a signature, and no login."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +108,11 @@ class Wire:
         self._local = threading.local()
         self._tls = ssl.create_default_context() if parts.scheme == "https" else None
         self.endpoint = endpoint
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether requests are let in by a key or a signature, and no login."""
+        return self._access.is_signed
 
     def ask(
         self,
