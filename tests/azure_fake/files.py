@@ -64,6 +64,11 @@ class Share:
         return self.used + sum(len(file.data) for file in self.files.values())
 
 
+def md5_of(data: bytes | bytearray) -> str:
+    """The MD5 of some bytes, as Azure writes it."""
+    return base64.b64encode(hashlib.md5(data, usedforsecurity=False).digest()).decode()
+
+
 Reply = tuple[int, str, dict[str, str], bytes]
 
 
@@ -175,7 +180,7 @@ class FakeFiles:
     def _put_range(
         self, share: Share, path: str, _query: Any, headers: dict[str, str], body: bytes
     ) -> Reply:
-        if base64.b64encode(hashlib.md5(body).digest()).decode() != headers["content-md5"]:
+        if md5_of(body) != headers["content-md5"]:
             return _error(400, "Md5Mismatch", "The MD5 value specified did not match.")
         file = share.files[path]
         first, last = (int(end) for end in headers["x-ms-range"].removeprefix("bytes=").split("-"))

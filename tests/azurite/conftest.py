@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from azure.storage.blob import BlobServiceClient
 
 from allranks.azure.sdk import wire
 
@@ -45,8 +46,8 @@ class Azurite:
         return f"AccountName={ACCOUNT};AccountKey={KEY};BlobEndpoint={self.endpoint}"
 
     def puts(self) -> list[str]:
-        """The requests that wrote something."""
-        return [line for line in self.requests if '"PUT ' in line]
+        """The requests that wrote to a blob."""
+        return [line for line in self.requests if '"PUT ' in line and "restype=" not in line]
 
 
 @pytest.fixture(scope="session")
@@ -90,8 +91,6 @@ def azurite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Azurite]:
 @pytest.fixture
 def container(azurite: Azurite, request: pytest.FixtureRequest) -> str:
     """A container of the test's own."""
-    from azure.storage.blob import BlobServiceClient
-
     name = re.sub("[^a-z0-9]+", "-", request.node.name.lower())[:60].strip("-")
     with BlobServiceClient(azurite.endpoint, credential=KEY) as client:
         client.create_container(name)

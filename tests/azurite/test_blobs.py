@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import os
 import re
 import signal
@@ -14,11 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from azure.storage.blob import ContainerClient
 
 from allranks.azure.sdk import uploads, wire
 from allranks.azure.upload import BLOCK, Destination, Place
 from allranks.cli.main import main
 from allranks.errors import RefusedError
+from tests.azure_fake.files import md5_of
 from tests.azurite.conftest import ACCOUNT, KEY, Azurite
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 PROGRAM = Path(sys.executable).parent / "allranks"
 _SECONDS = 60
-pytestmark = pytest.mark.usefixtures("environment")
+pytestmark = pytest.mark.usefixtures("environment", "data")
 
 
 @pytest.fixture
@@ -52,14 +53,12 @@ def upload(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, 
 
 def content(azurite: Azurite, container: str) -> dict[str, bytes]:
     """The blobs of a container, as the SDK reads them; each has the MD5 of what is in it."""
-    from azure.storage.blob import ContainerClient
-
     with ContainerClient(azurite.endpoint, container, credential=KEY) as client:
         blobs: dict[str, bytes] = {}
         for blob in client.list_blobs():
             blobs[blob.name] = client.download_blob(blob.name).readall()
-            md5 = bytes(blob.content_settings.content_md5)
-            assert md5 == hashlib.md5(blobs[blob.name]).digest(), blob.name
+            md5 = base64.b64encode(blob.content_settings.content_md5 or b"").decode()
+            assert md5 == md5_of(blobs[blob.name]), blob.name
     return blobs
 
 
@@ -91,7 +90,7 @@ def test_a_folder_arrives_as_it_is(
 def test_a_large_file_that_was_killed_goes_on_where_it_was(
     azurite: Azurite, container: str, data: Path, upload: Any
 ) -> None:
-    """kill -9: the blocks that Azure has are not sent again, and the whole is as it should be."""
+    """By kill -9: the blocks that Azure has are not sent again, and the whole is as it should be."""
     large = os.urandom(12 * BLOCK + 1)
     (data / "large.bin").write_bytes(large)
     (data / "a.txt").write_text("first")
@@ -123,9 +122,8 @@ def test_a_block_that_arrives_otherwise_is_refused(azurite: Azurite, container: 
     store = uploads.connect(
         destination, ACCOUNT, cloud="public", way="auto", stop=threading.Event()
     )
-    md5 = base64.b64encode(hashlib.md5(b"what was meant").digest()).decode()
     with pytest.raises(RefusedError, match="Azure does not write x: The MD5 value"):
-        store.put("x", b"what arrives", md5)
+        store.put("x", b"what arrives", md5_of(b"what was meant"))
     assert not content(azurite, container)
 
 
@@ -144,7 +142,7 @@ def test_many_small_files_take_little_memory(azurite: Azurite, container: str, d
             "subprocess.run(sys.argv[1:], check=True);"
             "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
         )
-        words = [PROGRAM, "azure", "upload", folder, f"blob:{container}/{count}"]
+        words = [str(PROGRAM), "azure", "upload", str(folder), f"blob:{container}/{count}"]
         process = subprocess.run(
             [sys.executable, "-c", script, *words], check=True, capture_output=True, text=True
         )
@@ -155,7 +153,7 @@ def test_many_small_files_take_little_memory(azurite: Azurite, container: str, d
     assert many < few + 8 * 1024
 
 
-def test_a_container_that_is_not_there_is_named(data: Path, upload: Any) -> None:
+def test_a_container_that_is_not_there_is_named(upload: Any) -> None:
     """With exit code 2."""
     code, _, err = upload("data", "blob:nowhere")
     assert code == 2
@@ -163,7 +161,7 @@ def test_a_container_that_is_not_there_is_named(data: Path, upload: Any) -> None
 
 
 def test_a_key_that_is_not_taken_is_not_shown(
-    azurite: Azurite, data: Path, upload: Any, monkeypatch: pytest.MonkeyPatch
+    azurite: Azurite, upload: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where it comes from is said."""
     wrong = base64.b64encode(b"another key").decode()

@@ -166,8 +166,8 @@ def parse(text: str) -> Destination:
         )
     name, _, folder = rest.partition("/")
     destination = Destination(Place(place), name, folder.strip("/"))
-    check = naming.check_share if destination.place is Place.SHARE else naming.check_container
-    problems = list(check(name, "DESTINATION"))
+    rule = naming.SHARE if destination.place is Place.SHARE else naming.CONTAINER
+    problems = list(rule.check(name, "DESTINATION"))
     if destination.folder:
         problems += check_names(destination, ())
     if problems:

@@ -35,7 +35,7 @@ def test_a_destination_is_a_place_and_a_folder(text: str, expected: Destination)
         ("share:", "the name of a file share is empty"),
         ("share:Datasets", "lower-case letters, digits and -"),
         ("share:my--data", "two - in a row"),
-        ("share:-data", "begin and end with a letter or digit"),
+        ("share:-data", "begins with -, and"),
         ("share:ab", "has at least 3"),
         ("share:" + "a" * 64, "has at most 63"),
         ("blob:my_data", "lower-case letters, digits and -"),

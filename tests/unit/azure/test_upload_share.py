@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 import os
 import signal
@@ -15,16 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from allranks.azure.sdk import wire
-from allranks.azure.upload import BLOCK
+from allranks.azure.sdk import access, login, stores, wire
+from allranks.azure.upload import BLOCK, Destination, Place, Room
 from allranks.cli.main import main
-from tests.azure_fake.files import FakeFiles, Reply, Share
+from allranks.errors import ForbiddenError
+from tests.azure_fake.files import ACCOUNT, KEY, FakeFiles, Reply, Share, md5_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 PROGRAM = Path(sys.executable).parent / "allranks"
 _GIB = 1024**3
+_SECONDS = 60
+pytestmark = pytest.mark.usefixtures("data", "fake")
 _BUSY: Reply = (503, "ServerBusy", {"retry-after-ms": "1"}, b"")
 
 
@@ -65,7 +66,7 @@ def upload(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, 
 def content(share: Share) -> dict[str, bytes]:
     """The files of a share, all of which are complete: each has the MD5 of what is in it."""
     for path, file in share.files.items():
-        assert file.md5 == base64.b64encode(hashlib.md5(file.data).digest()).decode(), path
+        assert file.md5 == md5_of(file.data), path
     return {path: bytes(file.data) for path, file in share.files.items()}
 
 
@@ -203,7 +204,7 @@ def test_what_a_share_can_never_take_is_refused(fake: FakeFiles, data: Path, upl
     assert not fake.shares["datasets"].files
 
 
-def test_a_share_that_is_full_ends_the_upload(fake: FakeFiles, data: Path, upload: Any) -> None:
+def test_a_share_that_is_full_ends_the_upload(fake: FakeFiles, upload: Any) -> None:
     """With its quota, and the way out."""
     fake.shares["datasets"] = Share(quota=1, used=_GIB - 100)
     code, _, err = upload("data", "share:datasets", "--parallel", "1")
@@ -215,7 +216,7 @@ def test_a_share_that_is_full_ends_the_upload(fake: FakeFiles, data: Path, uploa
     assert len(content(fake.shares["datasets"])) == 2
 
 
-def test_a_server_that_is_busy_is_asked_again(fake: FakeFiles, data: Path, upload: Any) -> None:
+def test_a_server_that_is_busy_is_asked_again(fake: FakeFiles, upload: Any) -> None:
     """Three times for each operation, and nothing is missing."""
     failures: dict[tuple[str, str], int] = {}
 
@@ -228,7 +229,7 @@ def test_a_server_that_is_busy_is_asked_again(fake: FakeFiles, data: Path, uploa
     assert len(content(fake.shares["datasets"])) == 2
 
 
-def test_a_server_that_stays_busy_ends_the_upload(fake: FakeFiles, data: Path, upload: Any) -> None:
+def test_a_server_that_stays_busy_ends_the_upload(fake: FakeFiles, upload: Any) -> None:
     """After some tries, with what to do."""
     fake.fault = lambda operation, _: _BUSY if operation == "put_range" else None
     code, _, err = upload("data", "share:datasets")
@@ -237,31 +238,38 @@ def test_a_server_that_stays_busy_ends_the_upload(fake: FakeFiles, data: Path, u
     assert "give the same command again" in err
 
 
-@pytest.mark.parametrize(
-    ("destination", "words"),
-    [("share:data", "there is no file share data in account training")],
-)
-def test_a_share_that_is_not_there_is_named(
-    destination: str, words: str, fake: FakeFiles, data: Path, upload: Any
-) -> None:
+def test_a_share_that_is_not_there_is_named(upload: Any) -> None:
     """With exit code 2, and nothing sent."""
-    code, _, err = upload("data", destination)
+    code, _, err = upload("data", "share:data")
     assert code == 2
-    assert words in err
+    assert "there is no file share data in account training" in err
 
 
-def test_a_right_that_is_missing_is_named(fake: FakeFiles, data: Path, upload: Any) -> None:
+def test_a_right_that_is_missing_is_named(fake: FakeFiles) -> None:
     """By the role that has it; being the owner of the account is not enough."""
+    entrance = access.TokenAccess(login.StaticCredential("token"), Place.SHARE)
+    destination = Destination(Place.SHARE, "datasets")
+    service = wire.Wire(fake.endpoint, entrance, threading.Event())
+    store = stores.ShareStore(service, destination, ACCOUNT)
+    assert store.check() == Room(100 * _GIB, 0)
     fake.fault = lambda *_: (403, "AuthorizationPermissionMismatch", {}, b"")
-    code, _, err = upload("data", "share:datasets")
+    with pytest.raises(ForbiddenError) as refusal:
+        store.check()
+    problem = refusal.value.problem
+    assert "you may not look at share datasets in account training" in problem.message
+    assert "'Storage File Data Privileged Contributor'" in problem.hint
+
+
+def test_a_key_that_is_not_taken_is_told_from_a_right(fake: FakeFiles, upload: Any) -> None:
+    """Where it comes from is said, and the key is not shown."""
+    fake.fault = lambda *_: (403, "AuthenticationFailed", {}, b"")
+    code, out, err = upload("data", "share:datasets")
     assert code == 1
-    assert "you may not look at share datasets in account training" in err
-    assert "'Storage File Data Privileged Contributor'" in err
+    assert "the key or signature of AZURE_STORAGE_CONNECTION_STRING is not taken" in err
+    assert KEY not in out + err
 
 
-def test_a_connection_string_of_another_account_is_refused(
-    fake: FakeFiles, data: Path, upload: Any
-) -> None:
+def test_a_connection_string_of_another_account_is_refused(fake: FakeFiles, upload: Any) -> None:
     """Nobody's data goes to an account that was not asked for; no key is shown."""
     code, out, err = upload("data", "share:datasets", "--account", "production")
     assert code == 2
@@ -308,7 +316,7 @@ def test_a_large_file_that_changes_between_its_blocks_is_named(
 def test_an_upload_that_was_killed_goes_on_where_it_was(
     fake: FakeFiles, data: Path, upload: Any
 ) -> None:
-    """kill -9 in a large file: the blocks and files that were written are not sent again."""
+    """By kill -9 in a large file: the blocks and files that were written are not sent again."""
     large = os.urandom(4 * BLOCK)
     (data / "large.bin").write_bytes(large)
     reached, gate = threading.Event(), threading.Event()
@@ -319,16 +327,16 @@ def test_an_upload_that_was_killed_goes_on_where_it_was(
             written.append(path)
             if len(written) > 2:
                 reached.set()
-                gate.wait(30)
+                gate.wait(_SECONDS)
 
     fake.fault = hold
     process = subprocess.Popen(
         [PROGRAM, "azure", "upload", "data", "share:datasets", "--parallel", "1"], cwd=data.parent
     )
     try:
-        assert reached.wait(30)
+        assert reached.wait(_SECONDS)
         process.send_signal(signal.SIGKILL)
-        process.wait(30)
+        process.wait(_SECONDS)
     finally:
         process.kill()
         fake.fault = lambda *_: None
@@ -354,7 +362,7 @@ def test_ctrl_c_ends_it_with_the_exit_code_of_an_interruption(fake: FakeFiles, d
     def hold(operation: str, _: str) -> None:
         if operation == "put_range":
             reached.set()
-            gate.wait(30)
+            gate.wait(_SECONDS)
 
     fake.fault = hold
     process = subprocess.Popen(
@@ -364,10 +372,10 @@ def test_ctrl_c_ends_it_with_the_exit_code_of_an_interruption(fake: FakeFiles, d
         text=True,
     )
     try:
-        assert reached.wait(30)
+        assert reached.wait(_SECONDS)
         process.send_signal(signal.SIGINT)
         gate.set()
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=_SECONDS)
     finally:
         process.kill()
         gate.set()
