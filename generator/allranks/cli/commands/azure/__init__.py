@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from allranks.cli.commands.azure import look, make, remove, upload
+from allranks.cli.commands.azure import deploy, look, make, remove, upload
 
 
 class InOrder(click.Group):
@@ -42,6 +42,7 @@ for _command in (
     make.plan_command,
     make.up_command,
     upload.upload_command,
+    deploy.deploy_command,
     look.status_command,
     make.kubeconfig_command,
     look.cost_guard_command,
