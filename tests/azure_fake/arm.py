@@ -146,6 +146,7 @@ class FakeArm:
             "Microsoft.Compute": True,
         }
         self.taken: set[str] = set()  # names of accounts that others have
+        self.keys: dict[str, str] = {}  # of accounts, by their names
         self.limits = {"cores": 100, "standardDSv5Family": 100, "StandardNCADSA100v4Family": 48}
         self.limits["lowPriorityCores"] = 100
         self.failures: dict[str, list[str]] = {}  # by name, why its next operations fail
@@ -338,6 +339,7 @@ class FakeArm:
             (f"{aks}/([^/]+)/listClusterUserCredential", self._credential),
             (f"{aks}/([^/]+)/agentPools/([^/]+)", self._pool),
             (f"{storage}/([^/]+)", self._account),
+            (f"{storage}/([^/]+)/listKeys", self._list_keys),
             (f"{storage}/([^/]+)/(fileServices|blobServices)/default", self._service),
             (f"{storage}/([^/]+)/fileServices/default/shares", self._share_list),
             (f"{storage}/([^/]+)/fileServices/default/shares/([^/]+)", self._share),
@@ -776,6 +778,11 @@ class FakeArm:
         if (group, STORAGE, name) not in self.things:
             return error(404, "ResourceNotFound", f"The Resource '{STORAGE}/{name}' was not found.")
         return None
+
+    def _list_keys(self, _request: Request, _group: str, name: str) -> Answer:
+        if name not in self.keys:
+            return error(404, "ResourceNotFound", f"The Resource '{STORAGE}/{name}' was not found.")
+        return Answer(data={"keys": [{"keyName": "key1", "value": self.keys[name]}]})
 
     def _service(self, request: Request, group: str, account: str, service: str) -> Answer:
         refusal = self._no_account(group, account)
