@@ -78,12 +78,14 @@ class FakeFiles:
     Attributes:
         shares: by their names.
         counts: how often each operation was asked.
+        is_signed: whether the last request was let in by a signature.
         fault: called before each operation with its name and path; what it returns is the answer.
     """
 
     def __init__(self, shares: dict[str, Share]) -> None:
         self.shares = shares
         self.counts: Counter[str] = Counter()
+        self.is_signed = False
         self.fault: Callable[[str, str], Reply | None] = lambda _operation, _path: None
         self._lock = threading.RLock()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
@@ -119,6 +121,7 @@ class FakeFiles:
         operation = _operation(method, query, headers)
         if "sig" not in query and "authorization" not in headers:
             return _error(403, "AuthenticationFailed", "Server failed to authenticate the request.")
+        self.is_signed = "sig" in query
         fault = self.fault(operation, path)
         with self._lock:
             self.counts[operation] += 1

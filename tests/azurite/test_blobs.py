@@ -90,7 +90,7 @@ def test_a_folder_arrives_as_it_is(
 def test_a_large_file_that_was_killed_goes_on_where_it_was(
     azurite: Azurite, container: str, data: Path, upload: Any
 ) -> None:
-    """By kill -9: the blocks that Azure has are not sent again, and the whole is as it should be."""
+    """By kill -9: the blocks that Azure has are not sent again, and the whole arrives."""
     large = os.urandom(12 * BLOCK + 1)
     (data / "large.bin").write_bytes(large)
     (data / "a.txt").write_text("first")

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from allranks.azure.tree import Entry, Folder, Tree
-    from allranks.azure.upload import Destination, Progress, Remote, Store
+    from allranks.azure.upload import Destination, Progress, Remote, Room, Store
 
 # Whatever these are about, it is not about one file: the next would meet the same.
 _FATAL = (BusyError, ForbiddenError, NotFoundError, QuotaError)
@@ -342,18 +342,17 @@ def _pieces(descriptor: int, size: int) -> Iterator[bytes]:
         offset += len(data)
 
 
-def check_room(store: Store, tree_size: int, destination: Destination) -> None:
+def check_room(room: Room | None, tree_size: int, destination: Destination) -> None:
     """Refuse what a share can never take, before anything is sent.
 
     Args:
-        store: the share.
+        room: of the share; None for what has no bounds.
         tree_size: all bytes of what is to be there.
         destination: the share, for the message.
 
     Raises:
         InputError: it is larger than the share.
     """
-    room = store.check()
     if room is not None and tree_size > room.quota:
         raise InputError(
             f"there are {tree_size / upload.GIB:,.1f} GiB to send, and the quota of share "

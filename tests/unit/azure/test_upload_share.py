@@ -14,9 +14,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from allranks.azure.sdk import access, login, stores, wire
-from allranks.azure.upload import BLOCK, Destination, Place, Room
+from allranks.azure.tree import Extent
+from allranks.azure.upload import BLOCK, Destination, Place, Progress, Room
+from allranks.cli.commands.azure.upload import _line
 from allranks.cli.main import main
 from allranks.errors import ForbiddenError
+from tests.azure_fake.arm import SUBSCRIPTION, TOKEN, FakeArm
 from tests.azure_fake.files import ACCOUNT, KEY, FakeFiles, Reply, Share, md5_of
 
 if TYPE_CHECKING:
@@ -381,3 +384,54 @@ def test_ctrl_c_ends_it_with_the_exit_code_of_an_interruption(fake: FakeFiles, d
         gate.set()
     assert process.returncode == 130
     assert "Traceback" not in err
+
+
+def test_the_key_is_used_where_a_login_has_no_role_on_the_data(
+    fake: FakeFiles, data: Path, upload: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As an owner has none; who may not read keys either is told of the role."""
+    (data.parent / "azure.yaml").write_text(
+        f"{{name: demo, subscription: {SUBSCRIPTION}, storage: {{account: {ACCOUNT}}}}}"
+    )
+    monkeypatch.delenv(wire.ENV_CONNECTION)
+
+    def no_role(_operation: str, _path: str) -> Reply | None:
+        return None if fake.is_signed else (403, "AuthorizationPermissionMismatch", {}, b"")
+
+    fake.fault = no_role
+    with FakeArm() as arm:
+        monkeypatch.setenv(login.ENV_ENDPOINT, arm.url)
+        monkeypatch.setenv(login.ENV_TOKEN, TOKEN)
+        monkeypatch.setenv(access.ENV_STORAGE, fake.endpoint)
+        code, _, err = upload("data", "share:datasets")
+        assert code == 1
+        assert "'Storage File Data Privileged Contributor'" in err
+        arm.keys[ACCOUNT] = KEY
+        code, out, err = upload("data", "share:datasets")
+    assert code == 0
+    assert "its key, which you may read, is used" in err
+    assert KEY not in out + err
+    assert len(content(fake.shares["datasets"])) == 2
+
+
+def test_a_folder_of_many_files_is_listed_in_pages(
+    fake: FakeFiles, data: Path, upload: Any
+) -> None:
+    """None that is there is sent again, on whichever page it was."""
+    for number in range(250):
+        (data / f"train/{number:03}.bin").write_text(f"{number}")
+    assert upload("data", "share:datasets")[0] == 0
+    fake.counts.clear()
+    assert "252 were there already" in upload("data", "share:datasets")[1]
+    assert fake.counts["list"] == 1 + 3
+
+
+def test_a_line_says_how_far_it_is() -> None:
+    """By bytes, and with the time that the slower of bytes and files will take."""
+    progress = Progress(files=10, size=3 * 1024**2)
+    extent = Extent(files=100, size=4 * 1024**2)
+    assert _line(progress, extent, 10.0, 120) == (
+        "[##################------]  75% 10 of 100 files, 3.0 MiB of 4.0 MiB, 90 s left"
+    )
+    assert _line(progress, extent, 10.0, 20) == " 75% 10 of 100 files"
+    assert " 50% 1 of 2 files" in _line(Progress(files=1), Extent(files=2), 1.0, 120)

@@ -529,6 +529,26 @@ def test_a_rule_cannot_read_what_it_does_not_declare() -> None:
         View(values("{}"), ("torchrun.port",))["torchrun"]
 
 
+@pytest.mark.parametrize(
+    ("volume", "settings", "warned"),
+    [
+        ("workspace", "azureFile: {protocol: smb}", True),
+        ("workspace", "azureBlob: {protocol: fuse2}", True),
+        ("workspace", "azureFile: {protocol: nfs}", False),
+        ("datasets", "azureFile: {protocol: smb}", False),
+        ("checkpoints", "azureBlob: {protocol: fuse2}", False),
+    ],
+)
+def test_code_where_links_and_permissions_are_lost(
+    volume: str, settings: str, *, warned: bool
+) -> None:
+    """Is warned of: data sets and checkpoints are fine on SMB and blobfuse."""
+    asked = values(f"storage: {{{volume}: {{size: 1Gi, {settings}}}}}")
+    paths = [problem.path for problem in check.warnings(asked, lambda _: "")]
+    key = settings.partition(":")[0]
+    assert paths == [f"storage.{volume}.{key}.protocol"] * warned
+
+
 def test_a_warning_stops_nothing() -> None:
     """etcd-v2 and one address for all nodes are worth a word, and no problem."""
     old = values('torchrun: {rdzvBackend: etcd-v2, rdzvEndpoint: "etcd:2379"}')

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from azure.core.credentials import TokenCredential
 
+# A fake that a test has named, beside that of Resource Manager; nothing else uses it.
+ENV_STORAGE = "ALLRANKS_AZURE_STORAGE_ENDPOINT"
 _SCOPE = "https://storage.azure.com/.default"
 _HOUR = 3600
 _EARLY = 300  # seconds before its end, something new takes its place
@@ -35,7 +37,7 @@ _ENDPOINTS = {Place.BLOB: "BlobEndpoint", Place.SHARE: "FileEndpoint"}
 class TokenAccess:
     """A token of azure-identity, fetched anew before it expires."""
 
-    is_signed = False
+    origin = ""
 
     def __init__(self, credential: TokenCredential, place: Place) -> None:
         self._credential = credential
@@ -72,12 +74,15 @@ class TokenAccess:
 
 
 class SignedAccess:
-    """A signature (SAS) that somebody has given, or that a key gives each hour."""
+    """A signature (SAS) that somebody has given, or that a key gives each hour.
 
-    is_signed = True
+    Args:
+        sign: gives the signature.
+        origin: where it comes from, for messages.
+    """
 
-    def __init__(self, sign: Callable[[], str]) -> None:
-        self._sign = sign
+    def __init__(self, sign: Callable[[], str], origin: str) -> None:
+        self._sign, self.origin = sign, origin
         self._lock = threading.Lock()
         self._query = ""
         self._until = 0.0
@@ -130,9 +135,28 @@ def entrance(place: Place, account: str, *, cloud: str, way: str) -> Entrance:
     text = os.environ.get(ENV_CONNECTION, "").strip()
     if text:
         return _of_connection(place, account, text)
-    suffix = login.CLOUDS[cloud][2]
-    endpoint = f"https://{account}.{_SERVICES[place]}.{suffix}"
-    return Entrance(account, endpoint, TokenAccess(login.credential(way, cloud), place))
+    return Entrance(
+        account, _endpoint(place, account, cloud), TokenAccess(login.credential(way, cloud), place)
+    )
+
+
+def by_key(place: Place, account: str, key: str, *, cloud: str) -> Entrance:
+    """How to get at an account whose key is known.
+
+    Args:
+        place: which service of it.
+        account: its name.
+        key: its key.
+        cloud: which Azure.
+    """
+    access = SignedAccess(lambda: _sign(place, account, key), f"account {account}")
+    return Entrance(account, _endpoint(place, account, cloud), access)
+
+
+def _endpoint(place: Place, account: str, cloud: str) -> str:
+    if login.is_fake() and os.environ.get(ENV_STORAGE):
+        return os.environ[ENV_STORAGE]
+    return f"https://{account}.{_SERVICES[place]}.{login.CLOUDS[cloud][2]}"
 
 
 def _of_connection(place: Place, account: str, text: str) -> Entrance:
@@ -158,8 +182,9 @@ def _of_connection(place: Place, account: str, text: str) -> Entrance:
             hint="`az storage account show-connection-string` prints one; or unset it",
         )
     if signature:
-        return Entrance(name, endpoint, SignedAccess(lambda: signature))
-    return Entrance(name, endpoint, SignedAccess(lambda: _sign(place, name, key)))
+        return Entrance(name, endpoint, SignedAccess(lambda: signature, ENV_CONNECTION))
+    access = SignedAccess(lambda: _sign(place, name, key), ENV_CONNECTION)
+    return Entrance(name, endpoint, access)
 
 
 def _sign(place: Place, account: str, key: str) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
 from allranks.azure import upload
-from allranks.azure.sdk.wire import ENV_CONNECTION, Answer, quote
+from allranks.azure.sdk.wire import Answer, quote
 from allranks.azure.upload import Listing, Place, Remote, Room
 from allranks.errors import (
     AllranksError,
@@ -55,12 +55,12 @@ class _Store:
         about: dict[str, Any] = {"status": answer.status, "reason": answer.code}
         code, detail = answer.code, answer.detail
         role = _ROLES[place]
-        if answer.status in (_UNAUTHORIZED, _FORBIDDEN) and self._wire.is_signed:
+        if answer.status in (_UNAUTHORIZED, _FORBIDDEN) and self._wire.origin:
             return ForbiddenError(
                 f"account {self._account} does not let you {what}: {detail}",
-                hint=f"the key or signature of {ENV_CONNECTION} is not taken: "
-                "`az storage account show-connection-string` prints the one that holds; or unset "
-                "it, and log in as azure.yaml says",
+                hint=f"the key or signature of {self._wire.origin} is not taken: "
+                "`az storage account show-connection-string` prints the one that holds, where the "
+                f"account takes keys; or log in without it, with the role {role!r}",
                 **about,
             )
         if answer.status in (_UNAUTHORIZED, _FORBIDDEN) and not _FULL.search(code):

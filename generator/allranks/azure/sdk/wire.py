@@ -50,8 +50,8 @@ class Access(Protocol):
         """Forget a token that was not taken."""
 
     @property
-    def is_signed(self) -> bool:
-        """Whether it is a signature, and no login."""
+    def origin(self) -> str:
+        """Where a key or a signature comes from; "" for a login."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +110,9 @@ class Wire:
         self.endpoint = endpoint
 
     @property
-    def is_signed(self) -> bool:
-        """Whether requests are let in by a key or a signature, and no login."""
-        return self._access.is_signed
+    def origin(self) -> str:
+        """Where the key or the signature of the requests comes from; "" for a login."""
+        return self._access.origin
 
     def ask(
         self,

@@ -13,6 +13,7 @@ from allranks.cli import options
 from allranks.cli.target import only_cluster_options
 from allranks.cli.workspace import workspace_options
 from allranks.errors import AllranksError, InputError, MissingToolError
+from allranks.k8s import fields
 
 if TYPE_CHECKING:
     from allranks.azure.settings import Settings
@@ -93,17 +94,16 @@ def deploy_command(
     from allranks.azure import settings as azure_settings
     from allranks.cli.commands import run
     from allranks.service import prepare
+    from allranks.values.sources import load_sources
 
     settings = azure_settings.load(azure_file)
     target = _on_its_cluster(target, settings)
     cluster_target = target.on_cluster()
     space = cluster_target.namespace
     sources = _with_queue(sources, target, queue, queue_values)
+    volumes = _volumes(settings, load_sources(sources).values)
+    sources = _with_shares(sources, settings, volumes)
     prepared = prepare.prepare(sources, release=name, namespace=space)
-    volumes = _volumes(settings, prepared.loaded.values)
-    if volumes:
-        sources = _with_shares(sources, settings, volumes)
-        prepared = prepare.prepare(sources, release=name, namespace=space)
     packed = workspace.pack(prepared.loaded.values, console=console)
     for volume in volumes:
         console.note(f"storage.{volume} is share {volume} of account {settings.account}")
@@ -165,16 +165,16 @@ def _with_queue(sources: Sources, target: Target, name: str, values: str) -> Sou
 
 
 def _volumes(settings: Settings, values: dict[str, Any]) -> list[str]:
-    """The volumes that shares become, because the values say nothing of them."""
-    from allranks.values.rules import azure, storage
+    """The volumes that shares become, because the values, checked or not, say nothing of them."""
+    from allranks.values.rules import azure
 
     shares = {share.name for share in settings.shares}
+    keys = ("existingClaim", "size", "sizePerGpu", *azure.NAMES)
     return [
         name
         for name in _VOLUMES
         if name in shares
-        and not storage.is_on(values["storage"][name])
-        and not any(values["storage"][name][key] for key in azure.NAMES)
+        and not any(fields.mapping(values, "storage", name).get(key) for key in keys)
     ]
 
 

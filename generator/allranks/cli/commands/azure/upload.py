@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING
 import click
 
 from allranks.cli import options
-from allranks.errors import EXIT_FAILED, MissingToolError
+from allranks.errors import EXIT_FAILED, AllranksError, ForbiddenError, MissingToolError
 from allranks.humanize import list_some, plural
 
 if TYPE_CHECKING:
     from allranks.azure.settings import Settings
     from allranks.azure.tree import Extent
-    from allranks.azure.upload import Destination, Failure, Progress, Store
+    from allranks.azure.upload import Destination, Failure, Progress, Room, Store
     from allranks.cli.console import Console
 
 _SHOWN = 20
+# A login that Azure takes, without a role on the data.
+_NO_ROLE = "AuthorizationPermissionMismatch"
 _BAR = 24
 
 
@@ -70,7 +72,8 @@ def upload_command(
     meanwhile is named, and the exit code is 1. Nothing is ever removed at the destination.
 
     Who asks is who azure.yaml says, with the role "Storage Blob Data Contributor" for blobs and
-    "Storage File Data Privileged Contributor" for shares; or AZURE_STORAGE_CONNECTION_STRING.
+    "Storage File Data Privileged Contributor" for shares; else by the key of azure.yaml's account,
+    if they may read that; or AZURE_STORAGE_CONNECTION_STRING.
 
     \b
     Example:
@@ -85,8 +88,8 @@ def upload_command(
     tree = Tree(source)
     extent = tree.check(target)
     stop = threading.Event()
-    store = _connect(target, account or (settings.account if settings else ""), settings, stop)
-    transfer.check_room(store, extent.size, target)
+    store, room = _connect(console, target, account, settings, stop)
+    transfer.check_room(room, extent.size, target)
     progress = upload.Progress()
     started = time.monotonic()
     with console.progress(lambda room: _line(progress, extent, time.monotonic() - started, room)):
@@ -112,8 +115,17 @@ def _settings(file: str, account: str) -> Settings | None:
 
 
 def _connect(
-    destination: Destination, account: str, settings: Settings | None, stop: threading.Event
-) -> Store:
+    console: Console,
+    destination: Destination,
+    account: str,
+    settings: Settings | None,
+    stop: threading.Event,
+) -> tuple[Store, Room | None]:
+    """The store, which is there and may be written to, with its room.
+
+    Raises:
+        ForbiddenError: neither the role is there nor the right to read the account's key.
+    """
     try:
         from allranks.azure.sdk import uploads
     except ImportError as error:
@@ -123,13 +135,29 @@ def _connect(
             "this needs Azure's SDKs, which are not installed",
             hint="pip install 'allranks[azure]'",
         ) from error
-    return uploads.connect(
+    own = settings.account if settings else ""
+    store: Store = uploads.connect(
         destination,
-        account,
+        account or own,
         cloud=settings.cloud if settings else "public",
         way=settings.login if settings else "auto",
         stop=stop,
     )
+    try:
+        return store, store.check()
+    except ForbiddenError as error:
+        if settings is None or account not in ("", own) or error.reason != _NO_ROLE:
+            raise
+        try:
+            store = uploads.connect_by_key(
+                destination, own, group=settings.group, where=settings.where, stop=stop
+            )
+        except AllranksError:
+            raise error from None
+    console.note(
+        f"no role of yours is about the data of {own}: its key, which you may read, is used"
+    )
+    return store, store.check()
 
 
 def _line(progress: Progress, extent: Extent, seconds: float, room: int) -> str:
