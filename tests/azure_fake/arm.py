@@ -31,6 +31,7 @@ from azure.mgmt.storage import models as storage_models
 from tests.azure_fake.shapes import unknown_keys
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from types import TracebackType
 
 SUBSCRIPTION = "11111111-2222-3333-4444-555555555555"
@@ -156,7 +157,9 @@ class FakeArm:
         self.requests: list[Request] = []
         self.misshapen: list[str] = []
         self.kill_at: int | None = None  # the number of the request whose sender dies
+        self.kill_at_write: int | None = None  # the same, of those that change something
         self.kill_after = False  # after it was carried out
+        self.kill_signal = signal.SIGKILL
         self.victim: int | None = None
         self.victim_known = threading.Event()
         self._lock = threading.RLock()
@@ -164,6 +167,7 @@ class FakeArm:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            wbufsize = -1  # head and body in one packet; else each answer waits for a late ACK
 
             def _any(self) -> None:
                 fake._serve(self)
@@ -192,19 +196,36 @@ class FakeArm:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._server.shutdown()
         self._server.server_close()
 
     # --- what a test asks -------------------------------------------------------------------------
 
+    def env(self, folder: Path) -> dict[str, str]:
+        """The variables with which allranks asks this one, in a hurry.
+
+        Args:
+            folder: where the kubeconfig is.
+        """
+        return {
+            "ALLRANKS_AZURE_ENDPOINT": self.url,
+            "ALLRANKS_AZURE_TOKEN": TOKEN,
+            "ALLRANKS_AZURE_PACE": "0.0002",
+            "AZURE_SUBSCRIPTION_ID": SUBSCRIPTION,
+            "KUBECONFIG": str(folder / "kubeconfig"),
+        }
+
     def writes(self) -> list[str]:
         """The requests that changed something, as ``PUT name``."""
         return [
             f"{request.method} {request.path.rsplit('/', 1)[-1]}"
             for request in self.requests
-            if request.method in ("PUT", "PATCH", "DELETE")
+            if request.method not in _READS
         ]
 
     def there(self) -> dict[str, Any]:
@@ -254,13 +275,17 @@ class FakeArm:
         with self._lock:
             self.requests.append(request)
             number = len(self.requests)
-            dies = self.kill_at == number
+            dies = self.kill_at == number or (
+                request.method not in _READS and self.kill_at_write == len(self.writes())
+            )
             if dies and not self.kill_after:
                 self._kill()
+                handler.close_connection = True
                 return
             answer = self._answer(request, number)
             if dies:
                 self._kill()
+                handler.close_connection = True
                 return
         payload = b"" if answer.data is None else json.dumps(answer.data).encode()
         try:
@@ -272,6 +297,7 @@ class FakeArm:
             handler.send_header("Content-Length", str(len(payload)))
             handler.end_headers()
             handler.wfile.write(payload)
+            handler.wfile.flush()
         except OSError:
             handler.close_connection = True  # whoever asked has gone
 
@@ -279,7 +305,7 @@ class FakeArm:
         """Kill whoever asks, as soon as it is known who that is."""
         self.victim_known.wait(10)
         if self.victim is not None:
-            os.kill(self.victim, signal.SIGKILL)
+            os.kill(self.victim, self.kill_signal)
 
     def _answer(self, request: Request, number: int) -> Answer:
         if request.token != TOKEN or number in self.expired_at:
@@ -328,7 +354,10 @@ class FakeArm:
             (r"/providers/([^/]+)(/register)?", self._provider),
             (r"/providers/Microsoft.Compute/skus", self._skus),
             (r"/providers/Microsoft.Compute/locations/([^/]+)/usages", self._usages),
-            (r"/providers/Microsoft.ContainerService/locations/([^/]+)/kubernetesVersions", self._versions),
+            (
+                r"/providers/Microsoft.ContainerService/locations/([^/]+)/kubernetesVersions",
+                self._versions,
+            ),
             (r"/providers/Microsoft.Storage/checkNameAvailability", self._availability),
             (r"/resourcegroups", self._group_list),
             (group, self._group),
@@ -391,7 +420,13 @@ class FakeArm:
             ("Standard_D4s_v5", "standardDSv5Family", 4, 0, ""),
             ("Standard_D8s_v5", "standardDSv5Family", 8, 0, ""),
             ("Standard_NC24ads_A100_v4", "StandardNCADSA100v4Family", 24, 1, ""),
-            ("Standard_ND96isr_H100_v5", "standardNDSH100v5Family", 96, 8, "NotAvailableForSubscription"),
+            (
+                "Standard_ND96isr_H100_v5",
+                "standardNDSH100v5Family",
+                96,
+                8,
+                "NotAvailableForSubscription",
+            ),
         ]
         items = [
             {
@@ -477,7 +512,11 @@ class FakeArm:
         thing = self.groups.get(name)
         if request.method == "PUT":
             if thing is not None and thing.body["properties"]["provisioningState"] == "Deleting":
-                return error(409, "ResourceGroupBeingDeleted", f"The resource group '{name}' is in deprovisioning state.")
+                return error(
+                    409,
+                    "ResourceGroupBeingDeleted",
+                    f"The resource group '{name}' is in deprovisioning state.",
+                )
             if thing is not None and thing.body["location"] != request.body["location"]:
                 return error(409, "InvalidResourceGroupLocation", f"'{name}' is elsewhere.")
             body = self._group_body(
@@ -489,7 +528,9 @@ class FakeArm:
             thing.body = body
             return Answer(200, body)
         if thing is None or self._is_hidden(thing, request):
-            return error(404, "ResourceGroupNotFound", f"Resource group '{name}' could not be found.")
+            return error(
+                404, "ResourceGroupNotFound", f"Resource group '{name}' could not be found."
+            )
         if request.method == "DELETE":
             if not thing.is_busy:
                 thing.state("Deleting")
@@ -498,7 +539,9 @@ class FakeArm:
             return self._accepted(name)
         thing.look()
         if name not in self.groups:
-            return error(404, "ResourceGroupNotFound", f"Resource group '{name}' could not be found.")
+            return error(
+                404, "ResourceGroupNotFound", f"Resource group '{name}' could not be found."
+            )
         return Answer(data=thing.body)
 
     def _is_hidden(self, thing: Thing, request: Request) -> bool:
@@ -537,7 +580,9 @@ class FakeArm:
 
     def _resources(self, request: Request, group: str) -> Answer:
         if group not in self.groups:
-            return error(404, "ResourceGroupNotFound", f"Resource group '{group}' could not be found.")
+            return error(
+                404, "ResourceGroupNotFound", f"Resource group '{group}' could not be found."
+            )
         return Answer(
             data={
                 "value": [
@@ -557,19 +602,29 @@ class FakeArm:
     def _find(self, request: Request, key: tuple[str, str, str]) -> Thing | Answer:
         thing = self.things.get(key)
         if thing is None or self._is_hidden(thing, request):
-            return error(404, "ResourceNotFound", f"The Resource '{key[1]}/{key[2]}' was not found.")
+            return error(
+                404, "ResourceNotFound", f"The Resource '{key[1]}/{key[2]}' was not found."
+            )
         if request.method == "GET":
             thing.look()
             if key not in self.things:
-                return error(404, "ResourceNotFound", f"The Resource '{key[1]}/{key[2]}' was not found.")
+                return error(
+                    404, "ResourceNotFound", f"The Resource '{key[1]}/{key[2]}' was not found."
+                )
         return thing
 
     def _no_group(self, group: str) -> Answer | None:
         thing = self.groups.get(group)
         if thing is None:
-            return error(404, "ResourceGroupNotFound", f"Resource group '{group}' could not be found.")
+            return error(
+                404, "ResourceGroupNotFound", f"Resource group '{group}' could not be found."
+            )
         if thing.body["properties"]["provisioningState"] == "Deleting":
-            return error(409, "ResourceGroupBeingDeleted", f"The resource group '{group}' is in deprovisioning state.")
+            return error(
+                409,
+                "ResourceGroupBeingDeleted",
+                f"The resource group '{group}' is in deprovisioning state.",
+            )
         return None
 
     def _begin(self, thing: Thing, word: str, name: str) -> None:
@@ -584,14 +639,14 @@ class FakeArm:
             thing.body["properties"].pop("status", None)
             if reason:
                 thing.body["properties"]["status"] = {
-                    "provisioningError": {"error": {"code": "Failed", "message": reason}}
+                    "provisioningError": {"code": "Failed", "message": reason}
                 }
 
         thing.then = end
 
     def _cluster_list(self, request: Request, group: str) -> Answer:
         items = [
-            thing.body
+            _public(thing.body)
             for (home, kind, _), thing in self.things.items()
             if (home, kind) == (group, AKS)
         ]
@@ -703,7 +758,7 @@ class FakeArm:
                 pool.pop("status", None)
                 if reason:
                     pool["status"] = {
-                        "provisioningError": {"error": {"code": "Failed", "message": reason}}
+                        "provisioningError": {"code": "Failed", "message": reason}
                     }
                 if pool.pop("goes", False):
                     pool["gone"] = True
@@ -726,7 +781,9 @@ class FakeArm:
             if there is not None:
                 there |= {"provisioningState": "Deleting", "left": self.looks, "goes": True}
             return self._accepted(cluster)
-        refusal = self._over_quota([request.body["properties"]])
+        more = {**request.body["properties"]}
+        more["count"] = max(0, more["count"] - (there["count"] if there is not None else 0))
+        refusal = self._over_quota([more])
         if refusal is not None:
             return refusal
         body = {"name": name, **request.body["properties"], "left": self.looks}
@@ -749,10 +806,18 @@ class FakeArm:
             if refusal is not None:
                 return refusal
             if name in self.taken:
-                return error(409, "StorageAccountAlreadyTaken", f"The storage account named {name} is already taken.")
+                return error(
+                    409,
+                    "StorageAccountAlreadyTaken",
+                    f"The storage account named {name} is already taken.",
+                )
             there = self.things.get(key)
             if there is not None and there.is_busy:
-                return error(409, "StorageAccountOperationInProgress", "An operation is currently performing on this storage account that requires exclusive access.")
+                return error(
+                    409,
+                    "StorageAccountOperationInProgress",
+                    "An operation is currently performing on this storage account that requires exclusive access.",
+                )
             body = copy.deepcopy(request.body)
             body["properties"].pop("supportsHttpsTrafficOnly", None)
             body |= {"id": self._id(group, STORAGE, name), "name": name, "type": STORAGE}
@@ -837,6 +902,7 @@ class FakeArm:
         self.now += timedelta(hours=hours)
 
 
+_READS = ("GET", "HEAD", "POST")
 _CORES = {"Standard_D4s_v5": 4, "Standard_D8s_v5": 8, "Standard_NC24ads_A100_v4": 24}
 _FAMILIES = {
     "Standard_D4s_v5": "standardDSv5Family",

@@ -5,8 +5,9 @@ real as any: it has its own memory, speaks over its own sockets, and dies of SIG
 
     python -m tests.azure_fake.programs
 
-It reads a JSON line ``{"args", "env", "cwd", "out"}`` for each, answers with its process id, and then with
-the exit code when it has ended; a negative one is the signal that it died of.
+It reads a line of JSON for each, ``{"args", "env", "cwd", "out"}``, and answers with its process id; and
+``{"wait"}`` with such an id, which it answers with the exit code when that has ended. A negative one
+is the signal that it died of.
 """
 
 from __future__ import annotations
@@ -64,11 +65,27 @@ class Programs:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         assert self._server.stdin is not None
         self._server.stdin.close()
         self._server.wait(30)
+
+    def start(self, *args: str | Path, env: dict[str, str], cwd: Path) -> Program:
+        """Start one.
+
+        Args:
+            args: the command line.
+            env: variables beside those of this process.
+            cwd: where it runs.
+        """
+        self._count += 1
+        out = self._folder / f"program-{self._count}"
+        order = {"args": [*map(str, args)], "env": env, "cwd": str(cwd), "out": str(out)}
+        return Program(self, int(self._ask(order)), out)
 
     def run(
         self,
@@ -80,21 +97,41 @@ class Programs:
         """Run one to its end.
 
         Args:
-            args: the command line.
-            env: variables beside those of this process.
-            cwd: where it runs.
+            args: as of `start`; so are the others.
+            env: see there.
+            cwd: see there.
             started: gets its process id.
         """
-        self._count += 1
-        out = self._folder / f"program-{self._count}"
-        order = {"args": [*map(str, args)], "env": env, "cwd": str(cwd), "out": str(out)}
+        program = self.start(*args, env=env, cwd=cwd)
+        started(program.pid)
+        return program.wait()
+
+    def _ask(self, order: dict[str, Any]) -> str:
         assert self._server.stdin is not None
         assert self._server.stdout is not None
         self._server.stdin.write(json.dumps(order) + "\n")
         self._server.stdin.flush()
-        started(int(self._server.stdout.readline()))
-        code = int(self._server.stdout.readline())
-        texts = [Path(f"{out}.{name}").read_text() for name in ("out", "err")]
+        return self._server.stdout.readline()
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A program that was started.
+
+    Attributes:
+        programs: what has started it.
+        pid: its process id.
+        out: where its output goes, without the ending.
+    """
+
+    programs: Programs
+    pid: int
+    out: Path
+
+    def wait(self) -> Ended:
+        """Wait until it has ended."""
+        code = int(self.programs._ask({"wait": self.pid}))
+        texts = [Path(f"{self.out}.{name}").read_text() for name in ("out", "err")]
         return Ended(code, *texts)
 
 
@@ -117,28 +154,40 @@ def _child(order: dict[str, Any]) -> None:
         os._exit(code)
 
 
+def _load() -> None:
+    """Load all that a command loads, by giving commands to an Azure that only pretends."""
+    import contextlib
+    import io
+    import tempfile
+
+    from allranks.cli.main import main
+    from tests.azure_fake import arm
+
+    text = f"name: warm\nsubscription: {arm.SUBSCRIPTION}\n"
+    with tempfile.TemporaryDirectory() as folder, arm.FakeArm(looks=1) as fake:
+        path = Path(folder) / "azure.yaml"
+        path.write_text(text)
+        before = dict(os.environ)
+        os.environ.update(fake.env(Path(folder)))
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            for words in (["up", "--yes"], ["down", "--yes"]):
+                main(["azure", *words, "-f", str(path)], name="allranks")
+        os.environ.clear()
+        os.environ.update(before)
+
+
 def _serve() -> None:
-    import azure.mgmt.compute
-    import azure.mgmt.containerservice
-    import azure.mgmt.resource.resources
-    import azure.mgmt.storage
-    import requests
-
-    import allranks.azure.engine
-    import allranks.azure.plans
-    import allranks.azure.sdk.arm
-    import allranks.cli.commands.azure
-    import allranks.cli.main
-
+    _load()
     for line in iter(sys.stdin.readline, ""):
         order = json.loads(line)
-        pid = os.fork()
-        if not pid:
-            _child(order)
-        sys.stdout.write(f"{pid}\n")
-        sys.stdout.flush()
-        _, status = os.waitpid(pid, 0)
-        sys.stdout.write(f"{os.waitstatus_to_exitcode(status)}\n")
+        if "wait" in order:
+            _, status = os.waitpid(order["wait"], 0)
+            answer = os.waitstatus_to_exitcode(status)
+        else:
+            answer = os.fork()
+            if not answer:
+                _child(order)
+        sys.stdout.write(f"{answer}\n")
         sys.stdout.flush()
 
 

@@ -20,11 +20,7 @@ def unknown_keys(model: type, data: Any, path: str = "") -> list[str]:
     """
     if not isinstance(data, dict):
         return []
-    model()  # its fields are worked out with its first object
-    fields = {
-        field._rest_name: field
-        for field in model._attr_to_rest_field.values()  # type: ignore[attr-defined]
-    }
+    fields = _fields(model)
     wrong: list[str] = []
     for key, value in data.items():
         here = f"{path}.{key}" if path else key
@@ -40,13 +36,19 @@ def unknown_keys(model: type, data: Any, path: str = "") -> list[str]:
     return wrong
 
 
+@functools.cache
+def _fields(model: Any) -> dict[str, Any]:
+    model()  # its fields are worked out with its first object
+    return {field._rest_name: field for field in model._attr_to_rest_field.values()}
+
+
 def _model_of(deserializer: Any) -> tuple[type | None, bool]:
     """The model behind a field of an SDK, and whether it is the value of a map."""
     is_map = False
     stack = [deserializer]
     while stack:
         item = stack.pop()
-        if isinstance(item, type) and hasattr(item, "_attr_to_rest_field"):
+        if isinstance(item, type) and any(base.__name__ == "Model" for base in item.__mro__):
             return item, is_map
         if isinstance(item, functools.partial):
             is_map = is_map or "dict" in getattr(item.func, "__name__", "")

@@ -7,6 +7,7 @@ two do it at once: an operation that goes on is waited for, by `provisioningStat
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -46,14 +47,18 @@ class _Rounds:
     """What this program has done so far, by what it is about.
 
     Attributes:
-        done: when each was last asked for.
-        counts: how often.
+        looks: how often was waited between two looks.
+        done: after how many of them each was last asked for.
+        counts: how often it was.
         busy: what was seen going on since.
+        refused: after how many looks each was first put off by something else.
     """
 
-    done: dict[Key, float] = field(default_factory=dict)
+    looks: int = 0
+    done: dict[Key, int] = field(default_factory=dict)
     counts: dict[Key, int] = field(default_factory=dict)
     busy: set[Key] = field(default_factory=set)
+    refused: dict[Key, int] = field(default_factory=dict)
 
 
 class Engine:
@@ -73,12 +78,12 @@ class Engine:
         self._pace = pace
         self._tell = tell
         self._timeout = timeout
-        self._start = pace.now()
+        self._start = time.monotonic()
         self._line = ""
 
     def line(self) -> str:
         """What is waited for now, in a line."""
-        passed = int(self._pace.now() - self._start)
+        passed = int(time.monotonic() - self._start)
         return f"{self._line or 'asking Azure'} · {passed // 60}m{passed % 60:02d}s"
 
     # --- up ---------------------------------------------------------------------------------------
@@ -123,11 +128,12 @@ class Engine:
         self._line = ", ".join(
             f"{action.kind} {action.name}: {action.detail}" for action in waiting or plan.actions
         )
-        if self._pace.now() - self._start > self._timeout:
+        if time.monotonic() - self._start > self._timeout:
             raise RunError(
                 f"not done after {self._timeout / 60:.0f} minutes: {self._line}",
                 hint="Azure goes on with it; give the same command again to wait for it",
             )
+        rounds.looks += 1
         self._pace.sleep(self._pace.poll)
 
     def _is_due(self, action: Action, rounds: _Rounds) -> bool:
@@ -139,7 +145,7 @@ class Engine:
         since = rounds.done.get(action.key)
         if since is None:
             return True
-        is_settled = action.key in rounds.busy or self._pace.now() - since > self._pace.appear
+        is_settled = action.key in rounds.busy or rounds.looks - since > self._pace.looks
         if not is_settled:
             return False
         if action.failure is not None:
@@ -158,16 +164,16 @@ class Engine:
             do(action)
         except (ConflictError, NotFoundError) as error:
             # Something else goes on with it, or what it stands in is not known everywhere yet.
-            first = rounds.done.setdefault((action.kind, f"{action.name}/"), self._pace.now())
-            is_busy = isinstance(error, ConflictError)
-            if self._pace.now() - first > (self._pace.patience if is_busy else self._pace.appear):
+            most = self._pace.conflicts if isinstance(error, ConflictError) else self._pace.looks
+            if rounds.looks - rounds.refused.setdefault(action.key, rounds.looks) > most:
                 raise
             self._line = error.problem.message
             return False
         self._tell(f"{MARK[action.verb]} {action.kind} {action.name}{_tail(action)}")
-        rounds.done[action.key] = self._pace.now()
+        rounds.done[action.key] = rounds.looks
         rounds.counts[action.key] = rounds.counts.get(action.key, 0) + 1
         rounds.busy.discard(action.key)
+        rounds.refused.pop(action.key, None)
         return True
 
     def _do(self, action: Action, settings: Settings) -> None:
@@ -250,10 +256,11 @@ class Engine:
         Args:
             name: the group.
         """
-        start = self._pace.now()
+        looks = 0
         while self._arm.group(name) is not None:
-            if self._pace.now() - start > self._pace.patience:
+            if looks > self._pace.conflicts:
                 return False
+            looks += 1
             self._line = f"resource group {name}, of the cluster's machines, goes"
             self._pace.sleep(self._pace.poll)
         return True

@@ -23,19 +23,22 @@ _LOGINS = 2  # how often a login that is refused is made anew
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Seconds.
+    """How long to wait.
 
     Attributes:
-        poll: between two looks at what goes on.
-        appear: until what was made is shown everywhere; Azure may answer 404 for a while.
-        first: before the first repetition of a request; doubled each time.
-        most: before a repetition at most, where Azure does not say how long.
-        patience: how long a request is repeated in all.
-        scale: the factor by which all are shortened, those that Azure asks for too.
+        poll: seconds between two looks at what goes on.
+        looks: how many looks it takes at most until what was made is shown; Azure may answer 404
+            for a while.
+        conflicts: how many looks at most something else may go on with a resource.
+        first: seconds before the first repetition of a request; doubled each time.
+        most: seconds before a repetition at most, where Azure does not say how long.
+        patience: seconds for which a request is repeated in all.
+        scale: the factor by which all waits are shortened, those that Azure asks for too.
     """
 
     poll: float = 10.0
-    appear: float = 120.0
+    looks: int = 12
+    conflicts: int = 180
     first: float = 1.0
     most: float = 60.0
     patience: float = 900.0
@@ -44,10 +47,6 @@ class Pace:
     def sleep(self, seconds: float) -> None:
         """Wait."""
         time.sleep(seconds * self.scale)
-
-    def now(self) -> float:
-        """Seconds on a clock that only runs forward, in this pace's own time."""
-        return time.monotonic() / self.scale
 
 
 def pace() -> Pace:
@@ -73,7 +72,7 @@ class _Patient:
 
     def _repeat(self, request: Callable[[], Any]) -> Any:
         failures = logins = 0
-        start = self._waits.now()
+        total = 0.0
         while True:
             try:
                 return request()
@@ -84,7 +83,8 @@ class _Patient:
                     retry.delay(failures, self._waits.first, self._waits.most), 0.5, 1.0
                 )
                 wait = max(wait, error.retry_after)
-                if logins > _LOGINS or self._waits.now() + wait - start > self._waits.patience:
+                total += wait
+                if logins > _LOGINS or total > self._waits.patience:
                     raise
                 self._tell(f"{error.problem.message}; asked again in {wait:.0f} s")
                 self._waits.sleep(wait)

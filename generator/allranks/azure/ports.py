@@ -101,9 +101,7 @@ class Arm(Protocol):
     def put_soft_delete(self, group: str, account: str, days: int, *, blobs: bool) -> None:
         """Keep what is removed from an account for some days."""
 
-    def put_share(
-        self, group: str, account: str, name: str, quota: int, *, is_new: bool
-    ) -> None:
+    def put_share(self, group: str, account: str, name: str, quota: int, *, is_new: bool) -> None:
         """Make a file share, or give it another quota in GiB."""
 
     def put_container(self, group: str, account: str, name: str) -> None:

@@ -395,9 +395,7 @@ class SdkArm:
             else:
                 self._storage.file_services.set_service_properties(group, account, files)
 
-    def put_share(
-        self, group: str, account: str, name: str, quota: int, *, is_new: bool
-    ) -> None:
+    def put_share(self, group: str, account: str, name: str, quota: int, *, is_new: bool) -> None:
         """Make a file share, or give it another quota in GiB."""
         body: Any = {"properties": {"shareQuota": quota}}
         shares = self._storage.file_shares
@@ -478,7 +476,6 @@ def _power(about: Any) -> str:
 
 def _provisioning_error(about: Any) -> str:
     detail = about.status.provisioning_error if about.status else None
-    detail = getattr(detail, "error", None) or detail
     return " ".join(str(getattr(detail, "message", "") or "").split()).rstrip(".")
 
 

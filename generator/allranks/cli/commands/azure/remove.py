@@ -168,7 +168,10 @@ def _reap(engine: Engine, arm: Arm, group: Group, *, wait: bool) -> None:
     from allranks.azure.desired import TAG_NAME
     from allranks.azure.engine import look_by_group
 
+    cluster = look_by_group(arm, group.name).cluster
     engine.down(group.tags[TAG_NAME], lambda: look_by_group(arm, group.name), wait=wait)
+    if wait and cluster is not None and cluster.node_group:
+        engine.wait_for_node_group(cluster.node_group)
 
 
 @click.command("cron", short_help="Print a CronJob that reaps inside the cluster.")
