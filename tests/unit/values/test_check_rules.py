@@ -38,6 +38,21 @@ REFUSED = [
         "networkPolicy.enabled",
     ),
     ("service-account", 'serviceAccount: {annotations: {a: "b"}}', "serviceAccount.annotations"),
+    (
+        "azure-volume",
+        "storage: {datasets: {azureBlob: {protocol: nfs}}}",
+        "storage.datasets.azureBlob",
+    ),
+    (
+        "azure-account",
+        "storage: {datasets: {azureFile: {shareName: mnist}}}",
+        "storage.datasets.azureFile.storageAccount",
+    ),
+    (
+        "azure-credentials",
+        "storage: {datasets: {size: 1Gi, azureFile: {protocol: nfs, secretName: azure}}}",
+        "storage.datasets.azureFile.secretName",
+    ),
     ("command-or-script", "script: x", "script"),
     ("command-or-script", "command: []", "command"),
     ("first-word", 'command: [" ", x]', "command[0]"),
@@ -363,6 +378,8 @@ REFUSED = [
 ]
 
 ACCEPTED = [
+    "storage: {datasets: {size: 1Gi, azureFile: {protocol: nfs, skuName: Premium_LRS}}}",
+    "storage: {datasets: {azureFile: {shareName: mnist, secretName: azure}}}",
     "workspace: {via: image, registry: registry.example.com/team/code}",
     (
         "workspace: {via: image, snapshot: {digest: x, archiveDigest: x, compression: xz, "
