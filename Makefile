@@ -104,6 +104,19 @@ test-mpi: setup-test ## what MPI pods run, with each MPI, in namespaces of this 
 test-browser: setup-test ## a sweep's report in a headless Chromium
 	@tools/tier.sh browser $(PYTEST) -n 0 tests/browser
 
+# The emulator of Azure's blobs, from its lock file; no script of a package is run.
+AZURITE := $(TOOLS)/azurite/node_modules/.package-lock.json
+$(AZURITE): tests/azurite/package.json tests/azurite/package-lock.json
+	@mkdir -p $(TOOLS)/azurite
+	@cp $^ $(TOOLS)/azurite
+	@echo "installing Azurite (a minute the first time)"
+	@cd $(TOOLS)/azurite && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	@touch $@
+.PHONY: azurite test-azurite
+azurite: $(AZURITE)
+test-azurite: setup-test $(AZURITE) ## uploads to Azure's blobs, against Azurite
+	@tools/tier.sh azurite $(PYTEST) -n 0 tests/azurite
+
 .PHONY: test-cluster test-node needs-cluster needs-node kube-programs kube-image
 test-cluster: setup-test needs-cluster kube-programs ## a real control plane, and fake nodes by the thousand
 	@tools/tier.sh cluster $(PYTEST) -n 3 tests/cluster
@@ -208,7 +221,7 @@ check-adr: $(VENV)/.installed
 	@$(BIN)/python tools/gen/adr_index.py --check
 gen-pins: $(VENV)/.installed ## requirements/*.txt: newest versions and their hashes, no addresses
 	@$(BIN)/uv pip compile -q -U --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-	  --no-header --no-annotate pyproject.toml --group dev --extra operator --extra plot --extra postgres --extra regex --extra registry --extra search --extra watch -o requirements/dev.txt
+	  --no-header --no-annotate pyproject.toml --group dev --extra azure --extra operator --extra plot --extra postgres --extra regex --extra registry --extra search --extra watch -o requirements/dev.txt
 	@$(BIN)/uv pip compile -q -U --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --no-header --no-annotate --group examples -c requirements/dev.txt -o requirements/examples.txt
 	@$(BIN)/uv pip compile -q -U --universal --python-version 3.11 --generate-hashes --no-emit-index-url \

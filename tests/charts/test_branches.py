@@ -18,6 +18,7 @@ _TORCHRUN: list[dict[str, Any]] = [
     {"queueRef": {"revision": "0123456789ab"}},
     {"script": "x", "setup": "y" * 1_048_576, "command": []},
     {"torchrun": {"rdzvBackend": "static"}, "nodes": 2},
+    {"storage": {"workspace": {"size": "1Gi", "azureFile": {"protocol": "nfs"}}}},
     {"torchrun": {"rdzvBackend": "static", "controller": "StatefulSet"}, "nodes": 2},
     {"gpus": 1, "resources": {"perGpu": {"memory": "lots"}}},
     {"gpus": 1, "resources": {"perGpu": {"memory": "1234567890123"}}},
@@ -125,6 +126,7 @@ _QUEUE: list[dict[str, Any]] = [
     {"policy": {"enabled": True}, "rules": {"images": [f"example.com/{n}" for n in range(6)]}},
     {"imposed": {"preset": "h100-8x"}},
     {"kueue": {"admin": True, "topology": ["kubernetes.io/hostname", "rack"]}},
+    {"storage": {"datasets": {"azureBlob": {"protocol": "nfs"}}}},
 ]
 # The longest release name is another for a StatefulSet, and where a Service is named after it.
 _STATEFUL = {

@@ -18,7 +18,7 @@ _SYSTEM = os.pathsep.join(
 )
 
 CLUSTER, NODE, MPI, LOCAL = "test-cluster", "test-node", "test-mpi", "test-local"
-BROWSER = "test-browser"
+BROWSER, AZURITE = "test-browser", "test-azurite"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,7 @@ NEEDS = (
     Need("busybox", "busybox", (MPI,)),
     Need("shellcheck", "shellcheck", (MPI,)),
     Need("chromium", "chromium", (BROWSER,)),
+    Need("npm", "npm", (AZURITE,)),
     Need("postgres", "postgresql", (LOCAL,)),
     Need("libquadmath.so.0", "libquadmath0", (LOCAL,)),  # MXNet's wheel expects it
 )

@@ -129,6 +129,9 @@ stand for who uses plain Helm.
 
 {{- define "allranks.checks.storage" -}}
 {{- $problems := list -}}
+{{- range $name, $volume := .ctx.Values.storage -}}
+{{- $problems = concat $problems (include "allranks.azure.problems" (dict "at" (printf "storage.%s" $name) "volume" $volume) | fromJsonArray) -}}
+{{- end -}}
 {{- $paths := merge (dict (include "allranks.names.mount" .) "the entry script" "/dev/shm" "shm" (include "allranks.names.state" .) "the entry script" (include "allranks.workspace.archive" .) "the workspace's archive" (include "allranks.workspace.state" .) "the workspace's state") (.paths | default dict) -}}
 {{- range $name, $volume := include "allranks.storage.enabled" .ctx | fromJson -}}
 {{- $at := printf "storage.%s" $name -}}

@@ -39,6 +39,12 @@ others. What the jobs share is named after the release itself.
 {{- include "allranks.names.whole" .ctx -}}-{{- .volume -}}
 {{- end -}}
 
+{{/* The volume or the class of such a claim, which is an object of the whole cluster: no other
+     namespace and release have this name, as neither has a dot. (dict "ctx" $ "volume" "checkpoints"). */}}
+{{- define "allranks.names.clusterVolume" -}}
+{{- .ctx.Release.Namespace -}}.{{- include "allranks.names.claim" . -}}
+{{- end -}}
+
 {{/* name-version, as Helm's own convention has it. */}}
 {{- define "allranks.names.chart" -}}
 {{- printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" -}}

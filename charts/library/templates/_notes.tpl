@@ -30,12 +30,28 @@ What `helm install` prints, as far as all workloads share it. Nothing here shows
 {{/* One line per volume. Takes the root context. */}}
 {{- define "allranks.notes.storage" -}}
 {{- range $name, $volume := include "allranks.storage.enabled" . | fromJson }}
+{{- $azure := include "allranks.azure" $volume | fromJson }}
 {{- if $volume.existingClaim }}
   volume      {{ $name }} at {{ $volume.mountPath }}: claim {{ $volume.existingClaim }}
+{{- else if $azure.name }}
+  volume      {{ $name }} at {{ $volume.mountPath }}: {{ $azure.name }} on Azure, which stays on uninstall
 {{- else }}
   volume      {{ $name }} at {{ $volume.mountPath }}: new claim {{ include "allranks.names.claim" (dict "ctx" $ "volume" $name) }}{{ if $volume.keep }}, kept on uninstall{{ end }}
 {{- end }}
+{{- if eq $name "workspace" }}
+{{- with include "allranks.notes.azureLimits" $volume }}
+              it {{ . }}
 {{- end }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* What a volume of Azure cannot do that code needs: "" or a sentence. Takes the volume. */}}
+{{- define "allranks.notes.azureLimits" -}}
+{{- $azure := include "allranks.azure" . | fromJson -}}
+{{- if and $azure (ne (get $azure.settings "protocol") "nfs") -}}
+has no hard links and no permissions of single files: conda environments and git break there, use protocol: nfs
+{{- end -}}
 {{- end -}}
 
 {{/* A line per new claim that pods on other nodes cannot mount: (dict "ctx" $ "layout" $layout). */}}

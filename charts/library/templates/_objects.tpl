@@ -3,12 +3,12 @@ What every object has.
 */}}
 
 {{/* metadata of an object, as YAML: (dict "ctx" $ "role" "node" "name" "x" "annotations" $map);
-     without `annotations` they are the user's. */}}
+     without `annotations` they are the user's, and with `cluster` it is in no namespace. */}}
 {{- define "allranks.objects.metadata" -}}
 {{- $metadata := dict
       "name" .name
-      "namespace" .ctx.Release.Namespace
       "labels" (include "allranks.labels" . | fromJson) -}}
+{{- if not .cluster -}}{{- $_ := set $metadata "namespace" .ctx.Release.Namespace -}}{{- end -}}
 {{- with (hasKey . "annotations" | ternary .annotations .ctx.Values.annotations) -}}
 {{- $_ := set $metadata "annotations" . -}}
 {{- end -}}

@@ -6,14 +6,14 @@ Storage: the three volumes of a job (workspace, datasets, checkpoints) and /dev/
 {{- define "allranks.storage.enabled" -}}
 {{- $enabled := dict -}}
 {{- range $name, $volume := .Values.storage -}}
-{{- if or $volume.existingClaim $volume.size $volume.sizePerGpu -}}
+{{- if or $volume.existingClaim $volume.size $volume.sizePerGpu (include "allranks.azure.exists" $volume) -}}
 {{- $_ := set $enabled $name $volume -}}
 {{- end -}}
 {{- end -}}
 {{- toJson $enabled -}}
 {{- end -}}
 
-{{/* A claim that the release creates:
+{{/* A claim that the release creates, with the volume or the class that it is of on Azure:
      (dict "ctx" $ "role" "node" "name" "checkpoints" "volume" $v "layout" $l). */}}
 {{- define "allranks.storage.claim" -}}
 {{- $size := include "allranks.quantity.text" .volume.size -}}
@@ -22,7 +22,8 @@ Storage: the three volumes of a job (workspace, datasets, checkpoints) and /dev/
 {{- $size = include "allranks.quantity.multiply" (dict "quantity" .volume.sizePerGpu "count" $gpus "path" (printf "storage.%s.sizePerGpu" .name)) -}}
 {{- end -}}
 {{- $annotations := deepCopy .ctx.Values.annotations -}}
-{{- if .volume.keep -}}
+{{- /* What exists outlives the release without this, and a volume that lost its claim takes no other. */ -}}
+{{- if and .volume.keep (not (include "allranks.azure.exists" .volume)) -}}
 {{- $_ := set $annotations "helm.sh/resource-policy" "keep" -}}
 {{- end -}}
 {{- $spec := dict
@@ -31,10 +32,34 @@ Storage: the three volumes of a job (workspace, datasets, checkpoints) and /dev/
 {{- with .volume.storageClassName -}}
 {{- $_ := set $spec "storageClassName" . -}}
 {{- end -}}
+{{- $name := include "allranks.names.claim" (dict "ctx" .ctx "volume" .name) -}}
+{{- $clusterName := include "allranks.names.clusterVolume" (dict "ctx" .ctx "volume" .name) -}}
+{{- $azure := include "allranks.azure" .volume | fromJson -}}
+{{- $ofCluster := dict "ctx" .ctx "role" .role "name" $clusterName "annotations" $annotations "cluster" true -}}
+{{- if include "allranks.azure.exists" .volume -}}
+{{- $_ := set $spec "storageClassName" "" -}}
+{{- $_ := set $spec "volumeName" $clusterName -}}
+{{- $_ := set $spec.resources.requests "storage" (include "allranks.azure.size" .) -}}
+apiVersion: v1
+kind: PersistentVolume
+metadata:
+  {{- include "allranks.objects.metadata" $ofCluster | nindent 2 }}
+spec:
+  {{- include "allranks.azure.volumeSpec" (dict "namespace" .ctx.Release.Namespace "claim" $name "name" $clusterName "accessModes" .volume.accessModes "azure" $azure) | nindent 2 }}
+---
+{{ else if $azure -}}
+{{- $_ := set $spec "storageClassName" $clusterName -}}
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata:
+  {{- include "allranks.objects.metadata" $ofCluster | nindent 2 }}
+{{ include "allranks.azure.classBody" (dict "namespace" .ctx.Release.Namespace "azure" $azure) }}
+---
+{{ end -}}
 apiVersion: v1
 kind: PersistentVolumeClaim
 metadata:
-  {{- include "allranks.objects.metadata" (dict "ctx" .ctx "role" .role "name" (include "allranks.names.claim" (dict "ctx" .ctx "volume" .name)) "annotations" $annotations) | nindent 2 }}
+  {{- include "allranks.objects.metadata" (dict "ctx" .ctx "role" .role "name" $name "annotations" $annotations) | nindent 2 }}
 spec:
   {{- include "allranks.yaml" (dict "value" $spec) | nindent 2 }}
 {{- end -}}
@@ -80,12 +105,13 @@ spec:
 {{- end -}}
 {{- end -}}
 
-{{/* "true" where every claim is this release's own: then the pods may take over its group. */}}
+{{/* "true" where every claim is this release's own, with all that is in it: then the pods may take
+     over its group. */}}
 {{- define "allranks.storage.ownClaimsOnly" -}}
 {{- $enabled := include "allranks.storage.enabled" . | fromJson -}}
 {{- $own := gt (len $enabled) 0 -}}
 {{- range $enabled -}}
-{{- if .existingClaim -}}{{- $own = false -}}{{- end -}}
+{{- if or .existingClaim (include "allranks.azure.exists" .) -}}{{- $own = false -}}{{- end -}}
 {{- end -}}
 {{- if $own -}}true{{- end -}}
 {{- end -}}

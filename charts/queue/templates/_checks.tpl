@@ -33,6 +33,9 @@ What this chart refuses: rules between values, which a schema cannot say.
 {{- if and .Values.rules.maxGpusInAll (hasKey .Values.quota $counted) -}}
 {{- $problems = append $problems (printf "quota.%s: rules.maxGpusInAll says the same; leave one of the two out" $counted) -}}
 {{- end -}}
+{{- range $name, $volume := .Values.storage -}}
+{{- $problems = concat $problems (include "allranks.azure.problems" (dict "at" (printf "storage.%s" $name) "volume" $volume) | fromJsonArray) -}}
+{{- end -}}
 {{- include "allranks.checks.report" (dict "problems" $problems) -}}
 {{- end -}}
 

@@ -75,6 +75,7 @@ COMMANDS = {
     "queue": Entry("queue", _SETUP, "Give a team shared settings and rules, and look at them."),
     "doctor": Entry("doctor", _SETUP, "Check helm, kubectl, plugin, cluster and Python."),
     "plugin": Entry("plugin", _SETUP, "Give helm the post-renderer and `helm sweep`."),
+    "azure": Entry("azure", _SETUP, "Make a cluster on Azure, and take it away again."),
     "operator": Entry("operator", _SETUP, "Give a cluster the operator, and the kinds it keeps."),
     "completion": Entry("plugin", _SETUP, "Print a completion script for your shell."),
 }

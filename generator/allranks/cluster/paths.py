@@ -39,6 +39,10 @@ DEFINITIONS = "apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 NETWORK_POLICIES = "apis/networking.k8s.io/v1/networkpolicies"
 ROLES = "apis/rbac.authorization.k8s.io/v1/roles"
 ROLE_BINDINGS = "apis/rbac.authorization.k8s.io/v1/rolebindings"
+VOLUMES = "api/v1/persistentvolumes"
+STORAGE_CLASSES = "apis/storage.k8s.io/v1/storageclasses"
+# Of what a run may have, the kinds that are in no namespace.
+OF_CLUSTER = frozenset({VOLUMES, STORAGE_CLASSES})
 
 
 def url(resource_path: str, namespace: str = "", name: str = "") -> str:
@@ -84,6 +88,11 @@ def kubectl_name(resource_path: str) -> str:
     """The resource as kubectl names it: ``pods``, ``jobs.batch``, ``jobs.batch/status``."""
     resource, slash, part = plural(resource_path).partition("/")
     return ".".join(filter(None, (resource, group(resource_path)))) + slash + part
+
+
+def scope(resource_path: str, namespace: str) -> str:
+    """The namespace that an object of a kind is in; "" for objects of the whole cluster."""
+    return "" if resource_path in OF_CLUSTER else namespace
 
 
 def of_manifest(manifest: Manifest) -> str:

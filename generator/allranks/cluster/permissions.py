@@ -137,6 +137,12 @@ def refusal(
     """
     # What is needed here and granted to others is one right to ask for.
     lines = list(dict.fromkeys(map(str, lacking)))
+    if any(need.resource_path in paths.OF_CLUSTER for need in lacking):
+        return ForbiddenError(
+            f"{server} does not let you {list_some(lines, _SHOWN)}; {done}",
+            hint="volumes and storage classes belong to the whole cluster: have who may make them "
+            "install this, or name a claim that is there, such as a queue's, as existingClaim",
+        )
     return ForbiddenError(
         f"{server} does not let you {list_some(lines, _SHOWN)} in namespace {namespace}; {done}",
         hint="ask for a Role there with these rights; docs/guides/cluster.md has a whole one",

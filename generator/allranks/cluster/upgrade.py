@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 HELM = "helm"
 WORKLOADS = frozenset({"Job", "StatefulSet", names.ELASTIC_JOB})
 # Data is lost with these; they are never replaced.
-_KEPT = frozenset({"PersistentVolumeClaim"})
+_KEPT = frozenset({"PersistentVolume", "PersistentVolumeClaim"})
 _KEEPS = "pods that run keep the old template"
 _SUSPENDED = "Suspended"
 _LOOK_SECONDS = 0.5
@@ -178,7 +178,9 @@ def recreate(
         doomed[paths.ELASTIC_JOBS, str(item["metadata"]["name"])] = names.ELASTIC_JOB
     for (resource_path, name), kind in doomed.items():
         tell(f"{kind}/{name}")
-        cluster.delete(resource_path, name, namespace=namespace, foreground=True)
+        cluster.delete(
+            resource_path, name, namespace=paths.scope(resource_path, namespace), foreground=True
+        )
     deadline = time.monotonic() + timeout
     for resource_path, name in doomed:
         while _find(cluster, resource_path, name, namespace) is not None:
@@ -215,7 +217,7 @@ def _still_time(deadline: float, timeout: float, action: str) -> None:
 
 def _find(cluster: KubeClient, resource_path: str, name: str, namespace: str) -> Manifest | None:
     try:
-        return cluster.get(resource_path, name, namespace=namespace)
+        return cluster.get(resource_path, name, namespace=paths.scope(resource_path, namespace))
     except NotFoundError:
         return None
 
@@ -229,7 +231,7 @@ def _server_refusal(
             resource_path,
             str(manifest["metadata"]["name"]),
             manifest,
-            namespace=namespace,
+            namespace=paths.scope(resource_path, namespace),
             kind="apply",
             manager=HELM,
             dry_run=True,
@@ -297,6 +299,8 @@ _FIXED: dict[str, tuple[_Path, ...]] = {
             "dataSourceRef",
         )
     ),
+    "PersistentVolume": (("spec", "csi"),),
+    "StorageClass": (("parameters",), ("provisioner",), ("reclaimPolicy",)),
     "Service": (("spec", "clusterIP"),),
     "Secret": (("type",),),
     "RoleBinding": (("roleRef",),),

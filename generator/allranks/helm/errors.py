@@ -204,6 +204,7 @@ _GRANTERS = {
 _OF_THE_CLUSTER = (
     *("clusterroles", "clusterrolebindings", "customresourcedefinitions"),
     *("validatingadmissionpolicies", "validatingadmissionpolicybindings"),
+    *("persistentvolumes", "storageclasses"),
 )
 # The values that fields of an object come from, where the field tells.
 _VALUES = (

@@ -60,6 +60,14 @@ def nearest_fix(engine: Engine, path: ValuesPath) -> str:
     key = str(path[-1])
     parent = path[:-1]
     siblings = sorted(engine.at(parent).get("properties", {}))
+    if not engine.is_of_chart:  # the tables below are of values
+        return (
+            _respell(parent, key, siblings)
+            or _near(parent, key, siblings, _CLOSE)
+            or _elsewhere(engine, path)
+            or _near(parent, key, siblings, _ROUGH)
+            or _list(siblings)
+        )
     return (
         _respell(parent, key, siblings)
         or _of_resources(parent, key, siblings)

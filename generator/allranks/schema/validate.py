@@ -49,7 +49,23 @@ def find_problems(
     token_of: TypedText = lambda *_: "",
 ) -> list[tuple[ValuesPath, Problem]]:
     """The problems of `validate`, each with its path as keys."""
-    judge = engine(workload)
+    return find_with(engine(workload), values, locate, token_of)
+
+
+def find_with(
+    judge: Engine,
+    values: Mapping[str, Any],
+    locate: Callable[[ValuesPath], str],
+    token_of: TypedText = lambda *_: "",
+) -> list[tuple[ValuesPath, Problem]]:
+    """The problems that a schema finds, each with its path as keys.
+
+    Args:
+        judge: the schema.
+        values: as of `validate`; so are the others.
+        locate: see there.
+        token_of: see there.
+    """
     violations = _one_per_path(judge.violations(values))
     rest = [violation for violation in violations if violation.keyword == MORE]
     violations = [violation for violation in violations if violation.keyword != MORE]

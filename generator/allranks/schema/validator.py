@@ -71,6 +71,11 @@ class Engine:
         """The workload of the schema."""
         return str(self.at(("workload",)).get("const", ""))
 
+    @property
+    def is_of_chart(self) -> bool:
+        """Whether it is of a chart's values, and of no other file."""
+        return "global" in self.schema.get("properties", {})
+
     def violations(self, values: Mapping[str, Any]) -> Iterator[Violation]:
         """All violations in the values."""
         for error in self.validator.iter_errors(values):
@@ -122,6 +127,19 @@ def engine(workload: str) -> Engine:
             f"the chart {workload!r} has no values.schema.json", hint="reinstall allranks"
         )
     return _compile(path.read_text(encoding="utf-8"))
+
+
+def engine_of_file(name: str) -> Engine:
+    """The engine of a hand-written schema that stands alone, and is no chart's.
+
+    Args:
+        name: the file's name in ``schemas/``.
+    """
+    from allranks.yamlio import load
+
+    path = resources.folder("schemas") / name
+    schema = load.load(path.read_bytes(), name).data
+    return _compile(json.dumps(schema, sort_keys=True))
 
 
 @functools.lru_cache(maxsize=8)

@@ -13,6 +13,7 @@ from allranks.schema import paths
 from allranks.schema.validate import in_file_order
 from allranks.values import sweep_trial
 from allranks.values.rules import (
+    azure,
     command,
     elastic,
     master,
@@ -131,7 +132,7 @@ def gpus(values: Mapping[str, Any]) -> int:
 
 def rules() -> tuple[Rule, ...]:
     """All rules, in the order of the documentation."""
-    shared = (names, command, size, elastic, resources, storage, workspace, scheduling, pod)
+    shared = (names, command, size, elastic, resources, storage, azure, workspace, scheduling, pod)
     return tuple(
         rule for module in (*shared, torchrun, mpi, roles, master) for rule in module.RULES
     )

@@ -453,6 +453,9 @@ def test_what_a_sweep_of_releases_does_otherwise_is_said(cli: Any) -> None:
     """A volume is each trial's own, unless it is one that is there; TensorBoard is not made."""
     section = "{parameters: {lr: {values: [1, 2], arg: --lr}}, parallel: 1}"
     assert "" == dry(cli, section, "--set", "storage.workspace.existingClaim=runs").stderr
+    share = json.dumps({"shareName": "runs", "storageAccount": "training"})
+    setting = f"storage.workspace.azureFile={share}"
+    assert "" == dry(cli, section, "--set-json", setting).stderr
     sizes = ("storage.workspace.size=1Gi", "storage.checkpoints.size=1Gi")
     flags = [
         word

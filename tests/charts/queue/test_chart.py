@@ -70,6 +70,11 @@ QUEUE = Parity(
     },
     other={
         "storage.datasets.size": "10Ti",
+        **{
+            f"storage.{volume}.{key}": {"protocol": "nfs"}
+            for volume in ("datasets", "checkpoints")
+            for key in ("azureFile", "azureBlob")
+        },
         "kueue.flavor.name": "h100",
         "policy.forAll": False,
         "kai.queue": "demo2",

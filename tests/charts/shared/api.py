@@ -11,6 +11,7 @@ from kubernetes.client.models.v1_config_map import V1ConfigMap
 from kubernetes.client.models.v1_deployment import V1Deployment
 from kubernetes.client.models.v1_job import V1Job
 from kubernetes.client.models.v1_network_policy import V1NetworkPolicy
+from kubernetes.client.models.v1_persistent_volume import V1PersistentVolume
 from kubernetes.client.models.v1_persistent_volume_claim import V1PersistentVolumeClaim
 from kubernetes.client.models.v1_role import V1Role
 from kubernetes.client.models.v1_role_binding import V1RoleBinding
@@ -18,9 +19,11 @@ from kubernetes.client.models.v1_secret import V1Secret
 from kubernetes.client.models.v1_service import V1Service
 from kubernetes.client.models.v1_service_account import V1ServiceAccount
 from kubernetes.client.models.v1_stateful_set import V1StatefulSet
+from kubernetes.client.models.v1_storage_class import V1StorageClass
 
 _MODELS: dict[str, Any] = {
     "v1/ConfigMap": V1ConfigMap,
+    "v1/PersistentVolume": V1PersistentVolume,
     "v1/PersistentVolumeClaim": V1PersistentVolumeClaim,
     "v1/Secret": V1Secret,
     "v1/Service": V1Service,
@@ -28,6 +31,7 @@ _MODELS: dict[str, Any] = {
     "batch/v1/Job": V1Job,
     "apps/v1/Deployment": V1Deployment,
     "apps/v1/StatefulSet": V1StatefulSet,
+    "storage.k8s.io/v1/StorageClass": V1StorageClass,
     "networking.k8s.io/v1/NetworkPolicy": V1NetworkPolicy,
     "rbac.authorization.k8s.io/v1/Role": V1Role,
     "rbac.authorization.k8s.io/v1/RoleBinding": V1RoleBinding,

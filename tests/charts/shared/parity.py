@@ -148,6 +148,7 @@ def merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
 
 # What every workload chart has. GPUs make sizes by GPU matter; a claim needs a size.
 GPUS = {"gpus": 16, "nodes": 0}
+_VOLUMES = ("workspace", "datasets", "checkpoints")
 _DIGEST = "sha256:" + "0123456789abcdef" * 4
 FITTING: dict[str, dict[str, Any]] = {
     "workspace.mountPath": {
@@ -185,10 +186,12 @@ FITTING: dict[str, dict[str, Any]] = {
     "serviceAccount.annotations": {"serviceAccount": {"create": True}},
     "networkPolicy.from": {"networkPolicy": {"enabled": True}},
 }
-for _volume in ("workspace", "datasets", "checkpoints"):
+for _volume in _VOLUMES:
     for _key in ("mountPath", "subPath", "readOnly", "keep", "storageClassName", "accessModes"):
         FITTING[f"storage.{_volume}.{_key}"] = {"storage": {_volume: {"size": "1Gi"}}}
     FITTING[f"storage.{_volume}.sizePerGpu"] = GPUS
+    for _key in ("azureFile", "azureBlob"):
+        FITTING[f"storage.{_volume}.{_key}"] = {"storage": {_volume: {"size": "1Gi"}}}
 
 OTHER: dict[str, Any] = {
     "image.tag": "2.0",
@@ -205,6 +208,8 @@ OTHER: dict[str, Any] = {
     "storage.workspace.sizePerGpu": "1Gi",
     "storage.workspace.storageClassName": "fast",
     "storage.workspace.accessModes": ["ReadOnlyMany"],
+    **{f"storage.{name}.azureFile": {"protocol": "smb"} for name in _VOLUMES},
+    **{f"storage.{name}.azureBlob": {"protocol": "fuse2"} for name in _VOLUMES},
     "storage.workspace.keep": True,
     "storage.datasets.existingClaim": "data",
     "storage.datasets.sizePerGpu": "1Gi",

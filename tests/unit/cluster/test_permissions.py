@@ -74,6 +74,15 @@ def test_the_refusal_names_the_first_and_counts_the_rest() -> None:
     assert "ask for a Role" in error.problem.hint
 
 
+def test_what_is_of_the_whole_cluster_needs_no_role_of_a_namespace() -> None:
+    """Who may make volumes is to be asked, or what is there to be named."""
+    volume = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "lab.demo"}}
+    needs = permissions.to_remove(volume)
+    error = permissions.refusal("context c", "lab", needs, done="nothing was deleted")
+    assert "get persistentvolumes, delete persistentvolumes; nothing was" in str(error)
+    assert "belong to the whole cluster" in error.problem.hint
+
+
 def master(*rules: dict[str, list[str]]) -> dict[str, Any]:
     """The Role that a chart makes for a master."""
     return {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "rules": list(rules)}

@@ -187,11 +187,14 @@ def test_configmaps_and_secrets_are_bytes(manifests: Manifests) -> None:
 
 
 def test_claims_know_whether_they_are_kept(manifests: Manifests) -> None:
-    """Helm's resource policy decides which claims outlive the release."""
+    """Helm's resource policy decides which claims outlive the release, and whose the data is."""
     claim = manifests.data("PersistentVolumeClaim", "ckpt")
     claim["metadata"]["annotations"] = {"helm.sh/resource-policy": "keep"}
-    release = _expand(manifests.job(), claim, manifests.data("PersistentVolumeClaim", "work"))
-    assert [("ckpt", True), ("work", False)] == [
+    share = manifests.data("PersistentVolumeClaim", "share")
+    share["spec"] = {"volumeName": "default.demo-share"}
+    work = manifests.data("PersistentVolumeClaim", "work")
+    release = _expand(manifests.job(), claim, share, work)
+    assert [("ckpt", True), ("share", True), ("work", False)] == [
         (claim.name, claim.keep) for claim in release.claims
     ]
 

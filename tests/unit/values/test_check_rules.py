@@ -38,6 +38,21 @@ REFUSED = [
         "networkPolicy.enabled",
     ),
     ("service-account", 'serviceAccount: {annotations: {a: "b"}}', "serviceAccount.annotations"),
+    (
+        "azure-volume",
+        "storage: {datasets: {azureBlob: {protocol: nfs}}}",
+        "storage.datasets.azureBlob",
+    ),
+    (
+        "azure-account",
+        "storage: {datasets: {azureFile: {shareName: mnist}}}",
+        "storage.datasets.azureFile.storageAccount",
+    ),
+    (
+        "azure-credentials",
+        "storage: {datasets: {size: 1Gi, azureFile: {protocol: nfs, secretName: azure}}}",
+        "storage.datasets.azureFile.secretName",
+    ),
     ("command-or-script", "script: x", "script"),
     ("command-or-script", "command: []", "command"),
     ("first-word", 'command: [" ", x]', "command[0]"),
@@ -363,6 +378,8 @@ REFUSED = [
 ]
 
 ACCEPTED = [
+    "storage: {datasets: {size: 1Gi, azureFile: {protocol: nfs, skuName: Premium_LRS}}}",
+    "storage: {datasets: {azureFile: {shareName: mnist, secretName: azure}}}",
     "workspace: {via: image, registry: registry.example.com/team/code}",
     (
         "workspace: {via: image, snapshot: {digest: x, archiveDigest: x, compression: xz, "
@@ -527,6 +544,26 @@ def test_a_rule_cannot_read_what_it_does_not_declare() -> None:
     """`reads` is the truth, not a comment."""
     with pytest.raises(KeyError, match="without declaring it"):
         View(values("{}"), ("torchrun.port",))["torchrun"]
+
+
+@pytest.mark.parametrize(
+    ("volume", "settings", "warned"),
+    [
+        ("workspace", "azureFile: {protocol: smb}", True),
+        ("workspace", "azureBlob: {protocol: fuse2}", True),
+        ("workspace", "azureFile: {protocol: nfs}", False),
+        ("datasets", "azureFile: {protocol: smb}", False),
+        ("checkpoints", "azureBlob: {protocol: fuse2}", False),
+    ],
+)
+def test_code_where_links_and_permissions_are_lost(
+    volume: str, settings: str, *, warned: bool
+) -> None:
+    """Is warned of: data sets and checkpoints are fine on SMB and blobfuse."""
+    asked = values(f"storage: {{{volume}: {{size: 1Gi, {settings}}}}}")
+    paths = [problem.path for problem in check.warnings(asked, lambda _: "")]
+    key = settings.partition(":")[0]
+    assert paths == [f"storage.{volume}.{key}.protocol"] * warned
 
 
 def test_a_warning_stops_nothing() -> None:

@@ -548,9 +548,10 @@ def secret(document: Manifest) -> dict[str, bytes]:
 def claim(document: Manifest) -> Claim:
     """A PersistentVolumeClaim."""
     annotations = (document.get("metadata") or {}).get("annotations") or {}
-    return Claim(
-        _referent_name(document), keep=annotations.get(names.HELM_RESOURCE_POLICY) == "keep"
-    )
+    kept = annotations.get(names.HELM_RESOURCE_POLICY) == "keep"
+    # What a volume that exists has in it is not the release's to remove.
+    exists = bool((document.get("spec") or {}).get("volumeName"))
+    return Claim(_referent_name(document), keep=kept or exists)
 
 
 def _referent_name(document: Manifest) -> str:

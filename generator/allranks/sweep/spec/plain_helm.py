@@ -15,6 +15,7 @@ from allranks.sweep.model import ENV, GRID, PATH, PLACEHOLDER, Range, Values
 from allranks.sweep.search import space
 from allranks.sweep.spec import apply
 from allranks.values import resolve, sweep_trial
+from allranks.values.rules.storage import is_on
 from allranks.values.sources import defaults
 from allranks.yamlio.load import MAX_EXACT_INT
 
@@ -253,7 +254,7 @@ def _of_tensorboard(values: Mapping[str, Any], release: str) -> Iterator[_Limit]
     if not board["enabled"]:
         return
     volume = values["storage"][board["volume"]]
-    if not any(volume[key] for key in ("existingClaim", "size", "sizePerGpu")):
+    if not is_on(volume):
         yield (
             ("sweep", "tensorboard", "volume"),
             f"storage.{board['volume']} is off, where the TensorBoard of plain Helm reads",

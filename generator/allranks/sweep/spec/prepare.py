@@ -43,6 +43,7 @@ from allranks.values import sources as gathering
 from allranks.values.merge import merge
 from allranks.values.queue import overridden
 from allranks.values.resolve import typed
+from allranks.values.rules.azure import exists
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -467,7 +468,7 @@ def _tensorboard(section: Mapping[str, Any]) -> Iterator[str]:
 def _volumes(values: Mapping[str, Any]) -> Iterator[str]:
     """Yield a note about each volume that every trial has for itself, and its end."""
     for name, volume in (values.get("storage") or {}).items():
-        if not isinstance(volume, dict) or volume.get("existingClaim"):
+        if not isinstance(volume, dict) or volume.get("existingClaim") or exists(volume):
             continue
         if not (volume.get("size") or volume.get("sizePerGpu")):
             continue

@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 from typing import TYPE_CHECKING, Any
 
+from allranks.values.rules import azure
 from allranks.values.rules.base import Finding, Rule, View, path
 from allranks.values.rules.size import SIZE, most_nodes, size
 
@@ -35,7 +36,7 @@ def _new(volume: dict[str, Any]) -> bool:
 
 def is_on(volume: dict[str, Any]) -> bool:
     """Whether a volume is mounted."""
-    return bool(volume["existingClaim"]) or _new(volume)
+    return bool(volume["existingClaim"]) or _new(volume) or azure.exists(volume)
 
 
 def _one_claim(view: View) -> Iterator[Finding]:
@@ -76,7 +77,7 @@ def _shared(view: View) -> Iterator[Finding]:
     if requested is None or max(requested.nodes, most_nodes(view)) < 2:  # noqa: PLR2004
         return
     for name, volume in _volumes(view):
-        if _new(volume) and ONE_NODE.issuperset(volume["accessModes"]):
+        if (_new(volume) or azure.exists(volume)) and ONE_NODE.issuperset(volume["accessModes"]):
             yield Finding(
                 path(f"storage.{name}.accessModes"),
                 f"{volume['accessModes'][0]} lets one node mount the volume, and the job has more",

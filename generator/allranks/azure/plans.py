@@ -1,0 +1,47 @@
+"""What would be done: all that is asked before anything is made."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from allranks.azure import checks, diff
+from allranks.azure.desired import desired
+from allranks.azure.observed import observe
+from allranks.errors import Problem
+
+if TYPE_CHECKING:
+    from allranks.azure.actions import Plan
+    from allranks.azure.observed import Observed
+    from allranks.azure.ports import Arm
+    from allranks.azure.settings import Settings
+
+
+def up(arm: Arm, settings: Settings) -> Plan:
+    """What `up` would do, and why it cannot.
+
+    Args:
+        arm: Azure Resource Manager.
+        settings: the azure.yaml.
+
+    Raises:
+        AllranksError: Azure does not answer, or refuses the login.
+    """
+    catalog = arm.catalog(settings.region)
+    refusals = tuple(checks.check_region(settings, catalog))
+    observed = observe(arm, settings)
+    plan = diff.plan(desired(settings, observed.group, observed.now), observed)
+    refusals = (*plan.refusals, *checks.check(settings, catalog, observed))
+    refusals = (*refusals, *_account(arm, settings, observed))
+    notes = (*plan.notes, *checks.quota_notes(settings, catalog, observed))
+    return replace(plan, refusals=refusals, notes=notes)
+
+
+def _account(arm: Arm, settings: Settings, observed: Observed) -> tuple[Problem, ...]:
+    if observed.account is not None or "Microsoft.Storage" in observed.unregistered:
+        return ()
+    reason = arm.account_refusal(settings.account)
+    if not reason:
+        return ()
+    hint = f"write another name, such as {settings.account[:20]}2"
+    return (Problem("storage.account", f"{settings.account!r} cannot be made: {reason}", hint),)
