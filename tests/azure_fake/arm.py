@@ -669,7 +669,7 @@ class FakeArm:
                 return _in_progress(name)
             thing.body["tags"] = request.body["tags"]
             self._begin(thing, "Updating", name)
-            return Answer(200, thing.body)
+            return Answer(200, _public(thing.body))
         if request.method == "DELETE":
             thing.state("Deleting")
             thing.left = self.looks
@@ -757,9 +757,7 @@ class FakeArm:
                 pool["provisioningState"] = "Failed" if reason else "Succeeded"
                 pool.pop("status", None)
                 if reason:
-                    pool["status"] = {
-                        "provisioningError": {"code": "Failed", "message": reason}
-                    }
+                    pool["status"] = {"provisioningError": {"code": "Failed", "message": reason}}
                 if pool.pop("goes", False):
                     pool["gone"] = True
 
