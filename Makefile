@@ -108,10 +108,9 @@ test-browser: setup-test ## a sweep's report in a headless Chromium
 AZURITE := $(TOOLS)/azurite/node_modules/.package-lock.json
 $(AZURITE): tests/azurite/package.json tests/azurite/package-lock.json
 	@mkdir -p $(TOOLS)/azurite
-	@cp $^ $(TOOLS)/azurite
-	@echo "installing Azurite (a minute the first time)"
-	@cd $(TOOLS)/azurite && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
-	@touch $@
+	@exec 9>$(TOOLS)/azurite/lock; flock 9; if [ ! $@ -nt tests/azurite/package-lock.json ]; then \
+	  echo "installing Azurite (a minute the first time)"; cp $^ $(TOOLS)/azurite; cd $(TOOLS)/azurite; \
+	  npm ci --ignore-scripts --no-audit --no-fund --loglevel=error && touch node_modules/.package-lock.json; fi
 .PHONY: azurite test-azurite azure-live
 azurite: $(AZURITE)
 test-azurite: setup-test $(AZURITE) ## uploads to Azure's blobs, against Azurite
