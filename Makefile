@@ -108,14 +108,15 @@ test-browser: setup-test ## a sweep's report in a headless Chromium
 AZURITE := $(TOOLS)/azurite/node_modules/.package-lock.json
 $(AZURITE): tests/azurite/package.json tests/azurite/package-lock.json
 	@mkdir -p $(TOOLS)/azurite
-	@cp $^ $(TOOLS)/azurite
-	@echo "installing Azurite (a minute the first time)"
-	@cd $(TOOLS)/azurite && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
-	@touch $@
-.PHONY: azurite test-azurite
+	@exec 9>$(TOOLS)/azurite/lock; flock 9; if [ ! $@ -nt tests/azurite/package-lock.json ]; then \
+	  echo "installing Azurite (a minute the first time)"; cp $^ $(TOOLS)/azurite; cd $(TOOLS)/azurite; \
+	  npm ci --ignore-scripts --no-audit --no-fund --loglevel=error && touch node_modules/.package-lock.json; fi
+.PHONY: azurite test-azurite azure-live
 azurite: $(AZURITE)
 test-azurite: setup-test $(AZURITE) ## uploads to Azure's blobs, against Azurite
 	@tools/tier.sh azurite $(PYTEST) -n 0 tests/azurite
+azure-live: setup-test ## the cloud itself, for AZURE_FILE=azure.yaml: makes all, uploads, removes (costs money)
+	@AZURE_FILE='$(AZURE_FILE)' $(BIN)/pytest -q -n 0 tests/azure_live
 
 .PHONY: test-cluster test-node needs-cluster needs-node kube-programs kube-image
 test-cluster: setup-test needs-cluster kube-programs ## a real control plane, and fake nodes by the thousand
@@ -158,7 +159,9 @@ cluster-status: $(VENV)/.installed ## what runs, and the kubeconfig of each
 	@$(BIN)/python -m tests.kube status
 
 ##@ measure
-.PHONY: bench bench-cluster bench-operator bench-submit bench-workspace bench-sweep blame blame-mpi
+.PHONY: bench bench-azure bench-cluster bench-operator bench-submit bench-workspace bench-sweep blame blame-mpi
+bench-azure: setup-test $(AZURITE) ## 100,000 small files into blobs, against Azurite
+	@$(BIN)/python -m tests.bench.azure_upload
 bench-cluster: setup-test kube-programs ## a 1,000-pod job beside a bare one: time and API requests
 	@$(BIN)/python -m tests.bench.cluster
 bench-operator: setup-test kube-programs ## the operator: plan to pods, reaction, memory, idle load

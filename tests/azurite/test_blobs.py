@@ -20,7 +20,7 @@ from allranks.azure.upload import BLOCK, Destination, Place
 from allranks.cli.main import main
 from allranks.errors import RefusedError
 from tests.azure_fake.files import md5_of
-from tests.azurite.conftest import ACCOUNT, KEY, Azurite
+from tests.azurite.emulator import ACCOUNT, KEY, Azurite
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -34,7 +34,7 @@ What `helm install` prints, as far as all workloads share it. Nothing here shows
 {{- if $volume.existingClaim }}
   volume      {{ $name }} at {{ $volume.mountPath }}: claim {{ $volume.existingClaim }}
 {{- else if $azure.name }}
-  volume      {{ $name }} at {{ $volume.mountPath }}: {{ $azure.name }} on Azure, which stays on uninstall
+  volume      {{ $name }} at {{ $volume.mountPath }}: {{ $azure.name }} on Azure by claim {{ include "allranks.names.claim" (dict "ctx" $ "volume" $name) }}; its data stays on uninstall
 {{- else }}
   volume      {{ $name }} at {{ $volume.mountPath }}: new claim {{ include "allranks.names.claim" (dict "ctx" $ "volume" $name) }}{{ if $volume.keep }}, kept on uninstall{{ end }}
 {{- end }}

@@ -142,6 +142,11 @@ class Wire:
                 answer = self._once(method, path, query, headers or {}, body)
             except (OSError, http.client.HTTPException) as error:
                 self._drop()
+                if isinstance(error, socket.gaierror) and failures:
+                    raise BusyError(
+                        f"there is no host {self._host}: {error.strerror}",
+                        hint="check the name of the storage account, and the network",
+                    ) from error
                 reason = str(error) or type(error).__name__
             else:
                 if answer.status == _UNAUTHORIZED and not failures:
