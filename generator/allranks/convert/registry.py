@@ -27,6 +27,8 @@ _HERE = "allranks.convert"
 # The converter of each kind: by API group and kind, "module:function".
 KINDS: dict[tuple[str, str], str] = {
     ("kubeflow.org", "PyTorchJob"): "pytorch:convert",
+    ("kubeflow.org", "MPIJob"): "mpi:convert",
+    ("batch.test.bdap.com", "MPIJob"): "mpi:convert",
     ("torchrun.ai", "TorchrunJob"): "torchrun:convert",
     ("torchrun.ai", "TorchrunQueue"): "torchrun:convert",
     ("torchrun.ai", "JobQueue"): "torchrun:convert",
