@@ -194,6 +194,8 @@ def _limits(fields: Fields) -> None:
 def _envs(fields: Fields) -> None:
     for key, entry in fields.mapping("spec", "envs").items():
         here: FieldPath = ("spec", "envs", key)
+        if isinstance(entry, dict) and isinstance(entry.get("name"), str) and entry["name"]:
+            key = entry["name"]  # noqa: PLW2901 - what the pods are given
         if pods.is_set_by_job(str(key), "elastic"):
             fields.change(here, f"the job sets {key} itself, for each process")
             continue

@@ -648,16 +648,17 @@ class _Reader:
         gpus, resource = 0, ""
         for kind in ("limits", "requests"):
             for name, amount in amounts[kind].items():
-                count = _count(amount)
-                if is_gpu(name) and count and (not resource or name == resource):
-                    gpus, resource = count, name
+                if not resource and is_gpu(name) and _count(amount):
+                    gpus, resource = _count(amount), name
         for kind in ("requests", "limits"):
             for name, amount in amounts[kind].items():
                 here: FieldPath = (*path, kind, name)
                 if amount is None:
                     continue
-                if name == resource:
+                if name == resource and _count(amount) == gpus:
                     fields.say(here, Outcome.CARRIED, "gpusPerNode")
+                elif name == resource:
+                    fields.leave(here, "Kubernetes wants a device's request to be its limit")
                 elif is_gpu(name) and _count(amount) == 0:
                     fields.say(here, Outcome.CARRIED, "no GPU")
                 else:
