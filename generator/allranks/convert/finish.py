@@ -91,10 +91,15 @@ def problems_of(
     unreadable_numbers = list(_numbers(values, ()))
     if unreadable_numbers:
         return unreadable_numbers
-    # The chart's defaults are of the right shape; only the rules look at them as well.
-    findings = schema_problems(chart, values, _nowhere)
+    merged = merge(_defaults(chart), values)
+    # The sections that are the chart's defaults are of the right shape; only the rules look at them.
+    own = {key: merged[key] for key in values if key in merged}
+    findings = [
+        (path, problem)
+        for path, problem in schema_problems(chart, own, _nowhere)
+        if not path or path[0] in own
+    ]
     if chart in names.WORKLOADS:
-        merged = merge(_defaults(chart), values)
         unreadable = tuple(path for path, _ in findings)
         findings = [*findings, *check.find_problems(merged, _nowhere, name, "", unreadable)]
     return findings
