@@ -115,7 +115,10 @@ def _numbers(node: Any, path: FieldPath) -> Iterator[tuple[FieldPath, Problem]]:
             yield from _numbers(value, (*path, index))
     elif isinstance(node, int | float) and not isinstance(node, bool):
         if not math.isfinite(node) or (isinstance(node, int) and abs(node) > MAX_EXACT_INT):
-            yield path, Problem(dotted(path), "Helm does not hold such a number", "write a smaller one")
+            yield (
+                path,
+                Problem(dotted(path), "Helm does not hold such a number", "write a smaller one"),
+            )
 
 
 def _nowhere(_: object) -> str:
