@@ -47,7 +47,7 @@ _VALUES: tuple[Any, ...] = (
         "ExitCode",
     ),
 )
-_KEYS = (
+KEYS = (
     *("name", "image", "command", "args", "env", "resources", "volumes", "replicas", "template"),
     *("spec", "metadata", "labels", "containers", "hostNetwork", "dnsPolicy", "schedulerName"),
     *("restartPolicy", "securityContext", "nodeSelector", "priority", "$patch", "", "x.y", "ü"),
@@ -93,9 +93,9 @@ def _mutate(manifest: dict[str, Any], random_numbers: random.Random) -> None:
     elif action == 3:
         del node[key]
     elif action == 4 and isinstance(node, dict):
-        node[random_numbers.choice(_KEYS)] = node.pop(key)
+        node[random_numbers.choice(KEYS)] = node.pop(key)
     elif action == 5 and isinstance(node, dict):
-        node[random_numbers.choice(_KEYS)] = value
+        node[random_numbers.choice(KEYS)] = value
     elif action == 6 and isinstance(node, list):
         node.insert(random_numbers.randrange(len(node) + 1), value)
     else:
