@@ -3,8 +3,8 @@
 `workload` follows from what is run, and not from the kind of the object that runs it. Where
 torchrun starts the program, torchrun and its flags are taken off, because the chart's launcher is
 torchrun itself; mpirun stays, because the mpi chart calls it as it is typed. A launcher of another
-kind (accelerate, deepspeed), and a torchrun inside of a script that cannot be taken apart, is run as
-it is by one process in each pod, as the old controller ran it.
+kind (accelerate, deepspeed), and a torchrun inside of a script that cannot be taken apart, is run
+as it is by one process in each pod, as the old controller ran it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from allranks.convert import shell
+from allranks.k8s.fields import digits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -179,15 +180,15 @@ def number(text: str, env: Mapping[str, str] | None = None) -> int | None:
         None where it is none, or none that is known.
     """
     text = text.strip().strip('"')
-    if text.isascii() and text.isdigit() and len(text) < 10:
-        return int(text)
+    if (plain := digits(text)) is not None:
+        return plain
     match = re.fullmatch(
         r"\$\{?([A-Za-z_][A-Za-z0-9_]*)(?::?-([0-9]+))?\}?|\$\(([A-Za-z_][A-Za-z0-9_]*)\)", text
     )
     if match is None:
         return None
     value = (env or {}).get(match[1] or match[3] or "", match[2] or "")
-    return int(value) if value.isascii() and value.isdigit() and len(value) < 10 else None
+    return digits(value)
 
 
 def mentions(words: Sequence[str], names: Sequence[str]) -> list[str]:
@@ -265,7 +266,7 @@ def _of_script(words: Sequence[str], env: Mapping[str, str]) -> Program:
     )
     if not ok:
         return _whole(whole, text)
-    found = _of_shell_command(main, program, text, variables)
+    found = _of_shell_command(main, program, variables)
     return _with_setup(found, text[: main.start], before, program, whole)
 
 
@@ -309,9 +310,7 @@ def _texts(command: shell.Command) -> list[str]:
     return [word.value if word.value is not None else word.text for word in command.words]
 
 
-def _of_shell_command(
-    command: shell.Command, program: str, text: str, env: Mapping[str, str]
-) -> Program:
+def _of_shell_command(command: shell.Command, program: str, env: Mapping[str, str]) -> Program:
     """What a simple command of a shell runs."""
     words = _texts(command)
     wrappers, inner = _unwrapped(words)
@@ -382,7 +381,7 @@ def _with_setup(
 
 
 def _without_set(before: str, commands: list[shell.Command]) -> tuple[str, list[shell.Command]]:
-    """Shell without its `set -e` and the like: setup stops at what fails, and sh has no pipefail."""
+    """Shell without `set -e` and the like: setup stops at what fails, and sh has no pipefail."""
     kept = []
     for command in reversed(commands):
         is_set = command.program == "set" and not command.depth

@@ -8,7 +8,7 @@ pods are all alike. `put` puts them there. A job with roles puts what its templa
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from allranks import names
 from allranks.convert import commands
@@ -85,6 +85,7 @@ _OUR_VOLUMES = frozenset(
         "workspace-sync",
     )
 )
+_DIGITS_MAX = 6  # of a number of devices
 _SHM = "/dev/shm"  # noqa: S108 - the place that shared memory has in a container
 # What a PodSpec has that stands elsewhere in the values.
 _MOVED: dict[str, FieldPath] = {
@@ -212,14 +213,14 @@ class Pod:
 def read(fields: Fields, path: FieldPath, main: Sequence[str] = ()) -> Pod:
     """Take a pod template apart.
 
-    What is no value, such as the name of the container, gets its verdict here; the pieces get theirs
-    when they are put.
+    What is no value, such as the name of the container, gets its verdict here; the pieces get
+    theirs when they are put.
 
     Args:
         fields: the object.
         path: the template in it.
-        main: names of the container that trains, the likeliest first; where there is none of them, it
-            is the first container.
+        main: names of the container that trains, the likeliest first; where there is none of them,
+            it is the first container.
     """
     reader = _Reader(fields, path, tuple(main))
     return reader.pod()
@@ -582,10 +583,10 @@ class _Reader:
         for key, value in parts.items():
             self._add(here, ("image", key), value)
         self._add(policy, ("image", "pullPolicy"))
-        if self._fields.get(*policy) is None and not parts.get("digest"):
+        is_latest = parts.get("tag", "latest") == "latest" and not parts.get("digest")
+        if is_latest and self._fields.get(*policy) is None:
             # Kubernetes pulls such an image each time, where the container says nothing.
-            if parts.get("tag", "latest") == "latest":
-                self._add(here, ("image", "pullPolicy"), "Always")
+            self._add(here, ("image", "pullPolicy"), "Always")
 
     def _env(self, path: FieldPath) -> None:
         entries = self._fields.items(*path)
@@ -797,13 +798,14 @@ def is_gpu(name: str) -> bool:
     return name in _GPUS or name.lower().startswith(_GPU_PREFIXES)
 
 
-def _is_name(value: Any) -> bool:
+def _is_name(value: Any) -> TypeGuard[str]:
     return isinstance(value, str) and bool(value)
 
 
 def _count(amount: Any) -> int:
     text = _text(amount)
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 7 else 0
+    is_count = text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX
+    return int(text) if is_count else 0
 
 
 def _quantity(amount: Any) -> str:
@@ -821,7 +823,7 @@ def _text(value: Any) -> str:
 
 
 def _clean(value: Any) -> Any:
-    """A copy without nulls: to Kubernetes they are nothing, and here they would remove a default."""
+    """A copy without nulls: nothing to Kubernetes, and here they would remove a default."""
     if isinstance(value, dict):
         return {key: _clean(item) for key, item in value.items() if item is not None}
     if isinstance(value, list):

@@ -233,6 +233,6 @@ def _environment(fields: Fields, pod: Pod, program: commands.Program) -> None:
     if program.runner is not commands.Runner.TORCHRUN and factor and factor > 1:
         for name in commands.mentions(program.command, ("WORLD_SIZE",)):
             fields.note(
-                f"the command reads {name}, which counted {factor} processes in each pod there; here it "
-                "counts the pods, because each runs the command once"
+                f"the command reads {name}, which counted {factor} processes in each pod there; "
+                "here it counts the pods, because each runs the command once"
             )

@@ -148,7 +148,8 @@ def convert(
         entrypoint: what an image runs whose container has no command.
 
     Raises:
-        InputError: a file cannot be read, or has no job that can be converted; every problem is in it.
+        InputError: a file cannot be read, or has no job that can be converted; all problems are in
+            it.
     """
     if sum(path.strip() == files.STDIN for path in (*paths, *runtimes)) > 1:
         raise InputError("standard input can be read once only", hint="name - once")
@@ -198,9 +199,9 @@ def _with_origins(text: str, conversion: Conversion) -> str:
     """The text of values, with a comment behind each key that was made of one field."""
     lines = {verdict.keys: verdict.line for verdict in conversion.verdicts if verdict.line}
     comments = {
-        to: _comment(f"{conversion.source}:{line}: {dotted(source)}")
+        to: _comment(f"{conversion.source}:{number}: {dotted(source)}")
         for to, source in conversion.origins.items()
-        if (line := _line(lines, source)) and all(isinstance(step, str) for step in to)
+        if (number := _line(lines, source)) and all(isinstance(step, str) for step in to)
     }
     out: list[str] = []
     above: list[tuple[int, str]] = []

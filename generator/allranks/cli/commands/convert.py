@@ -81,9 +81,9 @@ def convert_command(
 ) -> int:
     """Make values files of the jobs in FILEs, and say what became of each of their fields.
 
-    '-' is standard input. A field is carried, changed (and why), or not carried (and why). Exit code
-    3 means that something is not carried; --lossy turns it into 0. Exit code 2 means that there is no
-    job, or one that cannot be converted: then nothing is written.
+    '-' is standard input. A field is carried, changed (and why), or not carried (and why). Exit
+    code 3 means that something is not carried; --lossy turns it into 0. Exit code 2 means that
+    there is no job, or one that cannot be converted: then nothing is written.
 
     \b
     Example:
