@@ -181,7 +181,7 @@ def _place(values: Mapping[str, Any], to: FieldPath) -> FieldPath:
             if index is None:
                 return ()
             place.append(index)
-            node = node[index]
+            node = items[index]
         else:
             place.append(step)
             node = node.get(step) if isinstance(node, dict) else None
