@@ -92,12 +92,11 @@ def problems_of(
     if unreadable_numbers:
         return unreadable_numbers
     merged = merge(_defaults(chart), values)
-    # The sections that are the chart's defaults are of the right shape; the rules look at them.
-    own = {key: merged[key] for key in values if key in merged}
+    # The chart's defaults are of the right shape: what is missing here and is among them is there.
     findings = [
         (path, problem)
-        for path, problem in schema_problems(chart, own, _nowhere)
-        if not path or path[0] in own
+        for path, problem in schema_problems(chart, values, _nowhere)
+        if _existing(values, path) == path or _existing(merged, path) != path
     ]
     if chart in names.WORKLOADS:
         unreadable = tuple(path for path, _ in findings)
