@@ -76,7 +76,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     fields = Fields(manifest, {}, _RULES, "an ElasticJob has no such field")
     strategy, framework = _strategy(fields)
     pods.labels(fields, ("metadata",), ())
-    found = roles.of_specs(fields, _SPECS, _NAMES, keep_empty=True)
+    found = roles.of_specs(fields, _SPECS, _NAMES, 0, keep_empty=True)
     planned = _plan_count(fields, context)
     found = [
         replace(role, count=planned) if role.name == roles.WORKER and not role.count else role

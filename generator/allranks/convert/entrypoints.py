@@ -23,6 +23,17 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "kubeflow/xgboost-dist-iris": ("python", "/opt/mlkube/main.py"),
     "kubeflow/xgboost-dist-rabit-test": ("python", "/opt/mlkube/xgboost_smoke_test.py"),
     "kubeflow/lightgbm-dist-py-test": ("python", "/app/main.py"),
+    "kubeflow/tf-distributed-worker": (
+        *("python", "/keras_model_to_estimator.py", "/tmp/tfkeras_example/"),  # noqa: S108
+    ),
+    "kubeflow/tf-multi-worker-strategy": (
+        *("python", "/multi_worker_strategy-with-keras.py"),
+        *("--saved_model_dir", "/train/saved_model/", "--checkpoint_dir", "/train/checkpoint"),
+    ),
+    "kubeflow/jaxjob-dist-spmd-mnist": ("python3", "spmd_mnist_classifier_fromscratch.py"),
+    "kubeflow/mxnet-gpu": (
+        *("python3", "/mxnet/mxnet/example/image-classification/train_mnist.py"),
+    ),
     "kubeflowkatib/pytorch-mnist": ("python3", "/opt/pytorch-mnist/mnist.py"),
     "kubeflowkatib/pytorch-mnist-cpu": ("python3", "/opt/pytorch-mnist/mnist.py"),
     "kubeflowkatib/pytorch-mnist-gpu": ("python3", "/opt/pytorch-mnist/mnist.py"),
