@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from allranks.convert import registry
 from allranks.convert.registry import Context, Document
-from allranks.convert.verdicts import Conversion
 from allranks.errors import InputError
 from allranks.yamlio.load import load_objects
+
+if TYPE_CHECKING:
+    from allranks.convert.verdicts import Conversion
 
 DATA = Path(__file__).parents[2] / "data/convert"
 
@@ -177,7 +179,7 @@ def test_a_plan_says_how_many_where_the_job_does_not() -> None:
     """The first plan is the size of a job without one; the plan itself is named."""
     plan = DOCUMENTS["gpt-scaleplan-0"]
     source = DOCUMENTS["gpt"].data
-    worker = {key: value for key, value in source["spec"]["replicaSpecs"]["worker"].items()}
+    worker = dict(source["spec"]["replicaSpecs"]["worker"])
     del worker["replicas"]
     job = Document({**source, "spec": {**source["spec"], "replicaSpecs": {"worker": worker}}})
     result = registry.convert_all([job, plan], Context())
