@@ -145,20 +145,25 @@ def _take_out(fields: Fields, path: FieldPath, problem: Problem) -> None:
     if not sources and above:
         sources = [max(above)[1]]
     _remove(fields.values, own)
-    for source in sources:
+    said = [source for source in sources if fields.has(*source)]
+    for source in said:
         fields.leave(source, f"{problem.path or 'it'}: {problem.message}")
+    if not said:
+        fields.note(f"{dotted(own)} is left out: {problem.message}")
 
 
 def _existing(values: Mapping[str, Any], path: FieldPath) -> FieldPath:
     """The path as far as the values have it."""
     node: Any = values
     for depth, step in enumerate(path):
-        if (isinstance(node, dict) and step in node) or (
-            isinstance(node, list) and isinstance(step, int) and step < len(node)
-        ):
-            node = node[step]
+        if isinstance(node, list):
+            has = isinstance(step, int) and step < len(node)
         else:
+            has = isinstance(node, dict) and step in node
+        if not has:
             return path[:depth]
+        holder: Any = node
+        node = holder[step]
     return path
 
 

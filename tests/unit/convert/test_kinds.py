@@ -181,7 +181,8 @@ def test_a_plan_says_how_many_where_the_job_does_not() -> None:
     source = DOCUMENTS["gpt"].data
     worker = dict(source["spec"]["replicaSpecs"]["worker"])
     del worker["replicas"]
-    job = Document({**source, "spec": {**source["spec"], "replicaSpecs": {"worker": worker}}})
+    spec = {"replicaSpecs": {"worker": worker}}
+    job = Document({**source, "spec": spec})
     result = registry.convert_all([job, plan], Context())
     assert (4, [("ScalePlan", True)]) == (
         result.conversions[0].values["nodes"],
