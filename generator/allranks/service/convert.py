@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import re
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
-from allranks.convert import torchrun
+from allranks.convert import compare, original, registry, torchrun
+from allranks.convert.verdicts import Outcome, dotted
 from allranks.errors import InputError
 from allranks.values import files
-from allranks.values.sources import CONVERTED, STDIN_NAME
+from allranks.values.rules.names import nearest_name
+from allranks.values.sources import CONVERTED, STDIN_NAME, Sources
 from allranks.yamlio import dump, load
 
 if TYPE_CHECKING:
@@ -17,7 +20,6 @@ if TYPE_CHECKING:
 
     from allranks.convert.verdicts import Conversion
     from allranks.k8s.manifest import Manifest
-    from allranks.values.sources import Sources
 
 _MARK = f"{torchrun.GROUP}/".encode()
 
@@ -125,9 +127,175 @@ def _located(convert: Any, source: str) -> Conversion:
 
 def as_file(conversion: Conversion) -> str:
     """A conversion as a values file, which says in its head what became of each field."""
-    from allranks.convert.verdicts import Outcome
-
     head = [f"Values for charts/queue, made of {conversion.summary()}."]
     head += [str(item) for item in conversion.of(Outcome.CHANGED, Outcome.NOT_CARRIED)]
     comments = "".join(f"# {' '.join(line.split())}\n" for line in head)
     return comments + dump.dump(conversion.values)
+
+
+def convert(
+    paths: tuple[str, ...],
+    runtimes: tuple[str, ...] = (),
+    namespace: str = "",
+    entrypoint: tuple[str, ...] = (),
+) -> registry.Result:
+    """The jobs of files, as values.
+
+    Args:
+        paths: files with manifests; ``-`` is standard input.
+        runtimes: files with objects that the jobs name, such as a ClusterTrainingRuntime.
+        namespace: the namespace to put them into; "" for their own.
+        entrypoint: what an image runs whose container has no command.
+
+    Raises:
+        InputError: a file cannot be read, or has no job that can be converted; all problems are in
+            it.
+    """
+    if sum(path.strip() == files.STDIN for path in (*paths, *runtimes)) > 1:
+        raise InputError("standard input can be read once only", hint="name - once")
+    documents = [document for path in paths for document in _documents(path)]
+    context = registry.Context(
+        runtimes=tuple(document for path in runtimes for document in _documents(path)),
+        namespace=namespace,
+        entrypoint=entrypoint,
+    )
+    return registry.convert_all(documents, context)
+
+
+def _documents(path: str) -> Iterator[registry.Document]:
+    source = STDIN_NAME if path.strip() == files.STDIN else path
+    return registry.documents_of(load.load_objects(files.read(path), source))
+
+
+def values_file(conversion: Conversion) -> str:
+    """A conversion as a values file: behind each value the field that it was made of.
+
+    Args:
+        conversion: the conversion.
+    """
+    head = [f"Values made of {conversion.kind} {conversion.name}"]
+    if conversion.source:
+        head[0] += f" ({conversion.source}:{conversion.line})" if conversion.line else ""
+    head[0] += "."
+    head += [
+        f"{conversion.where(verdict)}: {verdict}" if verdict.line else str(verdict)
+        for verdict in conversion.lost
+    ]
+    head += conversion.notes
+    comments = "".join(f"# {_comment(line)}\n" for line in head)
+    return comments + _with_origins(dump.dump(conversion.values), conversion)
+
+
+def _comment(text: str) -> str:
+    """A text as it may stand behind a #: on one line, and of characters that YAML takes."""
+    return " ".join(_NOT_IN_COMMENT.sub("?", text).split())
+
+
+_NOT_IN_COMMENT = re.compile("[^\t -~\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_KEY = re.compile(r"( *)(- )?([A-Za-z][A-Za-z0-9_]*):(?= |$)")
+
+
+def _with_origins(text: str, conversion: Conversion) -> str:
+    """The text of values, with a comment behind each key that was made of one field."""
+    lines = _first_lines(conversion)
+    comments = {
+        to: _comment(f"{conversion.source}:{number}: {dotted(source)}")
+        for to, source in conversion.origins.items()
+        if (number := lines.get(source, 0)) and all(isinstance(step, str) for step in to)
+    }
+    out: list[str] = []
+    above: list[tuple[int, str]] = []
+    block = -1
+    for line in text.splitlines():
+        indent = len(line) - len(line.lstrip(" "))
+        if block >= 0 and (not line.strip() or indent > block):
+            out.append(line)
+            continue
+        block = -1
+        match = _KEY.match(line)
+        if match is None or match[2]:
+            out.append(line)
+            continue
+        above = [item for item in above if item[0] < indent]
+        path = (*(key for _, key in above), match[3])
+        above.append((indent, match[3]))
+        is_block = line.endswith(("|", "|-", "|+"))
+        if is_block:
+            block = indent
+        comment = comments.get(path)
+        out.append(f"{line} # {comment}" if comment else line)
+    return "".join(f"{line}\n" for line in out)
+
+
+def _first_lines(conversion: Conversion) -> dict[tuple[str | int, ...], int]:
+    """The line of each field and of all that fields stand in."""
+    lines: dict[tuple[str | int, ...], int] = {}
+    for verdict in conversion.verdicts:
+        if verdict.line:
+            for end in range(len(verdict.keys), 0, -1):
+                above = verdict.keys[:end]
+                if above in lines:
+                    break
+                lines[above] = verdict.line
+    return lines
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What a release would run otherwise than an object's own controller does.
+
+    Attributes:
+        kind: the object's kind.
+        name: its name.
+        pods: how many pods its controller makes.
+        differences: what differs, pods of one role after the other.
+    """
+
+    kind: str
+    name: str
+    pods: int
+    differences: tuple[compare.Difference, ...]
+
+
+def check(
+    values: str, paths: tuple[str, ...], namespace: str = "", helm: str | None = None
+) -> Check:
+    """Compare the release of a values file with the pods that an object's own controller makes.
+
+    Args:
+        values: the values file.
+        paths: files with manifests, of which exactly one is a job; ``-`` is standard input.
+        namespace: the namespace; "" for the object's own.
+        helm: a helm program; None to find one.
+
+    Raises:
+        InputError: there is no such job, or nobody knows its controller's pods.
+    """
+    jobs_found = [
+        document for path in paths for document in _documents(path) if registry.is_job(document)
+    ]
+    if len(jobs_found) != 1:
+        count = "no job" if not jobs_found else f"{len(jobs_found)} jobs"
+        raise InputError(
+            f"{', '.join(paths)} has {count}, and --check compares one",
+            hint="give the manifest of the job that the values were made of",
+        )
+    document = jobs_found[0]
+    theirs = original.pods(document.data)
+    if theirs is None:
+        raise InputError(
+            f"nobody here knows the pods that the controller of a {document.kind} makes",
+            path="kind",
+            source=document.where,
+            hint="only " + ", ".join(sorted({kind for _, kind in original.ORIGINALS})) + " are",
+        )
+    from allranks.helm import binary
+    from allranks.service import prepare, render
+
+    release = nearest_name(document.name, names.HELM_RELEASE_NAME_MAX)
+    namespace = namespace or document.namespace or "default"
+    prepared = prepare.prepare(Sources((values,)), release=release, namespace=namespace)
+    text = render.manifests(prepared, binary.find(helm), release, namespace)
+    objects = [item for item in load.load_all(text) if isinstance(item, dict)]
+    differences = compare.differences(theirs, objects)
+    return Check(document.kind, document.name, len(theirs), tuple(differences))

@@ -1,0 +1,465 @@
+"""What a command line runs: the program, and what starts it.
+
+`workload` follows from what is run, and not from the kind of the object that runs it. Where
+torchrun starts the program, torchrun and its flags are taken off, because the chart's launcher is
+torchrun itself; mpirun stays, because the mpi chart calls it as it is typed. A launcher of another
+kind (accelerate, deepspeed), and a torchrun inside of a script that cannot be taken apart, is run
+as it is by one process in each pod, as the old controller ran it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from allranks.convert import shell, torchrun_words
+from allranks.convert.references import expanded, has_reference, in_shell, number
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+__all__ = [
+    "Program",
+    "Runner",
+    "arriving",
+    "as_shell",
+    "expanded",
+    "has_reference",
+    "mentions",
+    "number",
+    "read",
+]
+
+
+class Runner(StrEnum):
+    """What starts the processes of a program."""
+
+    TORCHRUN = "torchrun"
+    MPIRUN = "mpirun"
+    HOROVODRUN = "horovodrun"
+    ACCELERATE = "accelerate"
+    DEEPSPEED = "deepspeed"
+    SRUN = "srun"
+    PLAIN = "a program"
+    NESTED = "a script that starts torchrun"
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What a command line runs.
+
+    Attributes:
+        runner: what starts the processes.
+        command: what each process runs; with mpirun and with a nested launcher the whole of it.
+        setup: shell that runs before it, once in each pod.
+        working_dir: where it starts; "" where the command does not say.
+        options: the runner's options by name, dashes for underscores: "nproc-per-node": "8".
+        values: the values that these options are here, without the size of the job.
+        changes: what is other than it was typed, as reasons.
+        lost: what is not carried, as reasons.
+        notes: what a person should know, as sentences.
+    """
+
+    runner: Runner
+    command: tuple[str, ...]
+    setup: str = ""
+    working_dir: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, Any] = field(default_factory=dict)
+    changes: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def workload(self) -> str:
+        """The chart that runs it."""
+        return "mpi" if self.runner in (Runner.MPIRUN, Runner.HOROVODRUN) else "torchrun"
+
+    @property
+    def is_nested(self) -> bool:
+        """Whether each pod runs it once, and it starts its own processes."""
+        return self.runner in (Runner.ACCELERATE, Runner.DEEPSPEED, Runner.NESTED)
+
+
+_PYTHON = re.compile(r"(?:.*/)?(?:python|pypy)[0-9.]*")
+_SHELLS = ("sh", "bash", "dash", "ash", "zsh", "ksh")
+_TORCH_MODULES = (
+    *("torch.distributed.run", "torch.distributed.launch"),
+    "dlrover.trainer.torch.elastic_run",
+)
+_MPIRUN = ("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun", "mpirun.real")
+_RUNNERS = {
+    **dict.fromkeys(_MPIRUN, Runner.MPIRUN),
+    "horovodrun": Runner.HOROVODRUN,
+    "accelerate": Runner.ACCELERATE,
+    "accelerate-launch": Runner.ACCELERATE,
+    "deepspeed": Runner.DEEPSPEED,
+    "srun": Runner.SRUN,
+}
+# Words that run another command as it is.
+_WRAPPERS = ("exec", "nohup", "time", "command", "stdbuf", "unbuffer", "tini", "dumb-init", "env")
+# What a shell has that POSIX sh has not.
+_BASHISM = re.compile(
+    r"\[\[|^\s*(?:source|declare|shopt|function)\b|<\(|<<<|\$\{[^}]*[/^,]|=\(", re.MULTILINE
+)
+# What a setup leaves behind for the command: it must run in the same shell.
+_LASTING = re.compile(
+    r"(?:^|[;&|\n])\s*(?:export|cd|source|\.|set|ulimit|umask|unset|conda|eval|module)\b"
+)
+_EMPTY: tuple[str, ...] = ()
+
+
+def read(
+    command: Sequence[str], args: Sequence[str] = (), env: Mapping[str, str] | None = None
+) -> Program:
+    """What the words of a container run.
+
+    Args:
+        command: its command.
+        args: its args.
+        env: its variables whose text is known, for options like ``--nproc_per_node=$NPROC``.
+
+    Returns:
+        The program. Its `command` is empty where the container's words are.
+    """
+    words = (*command, *args)
+    variables = dict(env or {})
+    script = _script_of(words)
+    if script is not None:
+        return _of_script(words, variables)
+    program, _ = _of_words(words, variables)
+    command, is_changed = expanded(program.command)
+    if is_changed:
+        why = "Kubernetes put $(NAME) in; a shell does it here, in each process"
+        program = replace(program, command=command, changes=(*program.changes, why))
+    return program
+
+
+def mentions(words: Sequence[str], names: Sequence[str]) -> list[str]:
+    """The variables among `names` that a command reads, in their order.
+
+    Args:
+        words: the command, or scripts.
+        names: names of variables; one that ends with ``*`` is the start of names.
+    """
+    text = "\n".join(words)
+    read_names: list[str] = []
+    for name in names:
+        pattern = re.escape(name.rstrip("*")) + (r"[A-Za-z0-9_]*" if name.endswith("*") else "")
+        match = re.search(rf"(?<![A-Za-z0-9_]){pattern}(?![A-Za-z0-9_])", text)
+        if match is not None and match[0] not in read_names:
+            read_names.append(match[0])
+    return read_names
+
+
+def as_shell(words: Sequence[str]) -> str:
+    """Words as a line of a shell."""
+    return " ".join(shell.quote(word) for word in words)
+
+
+def _script_of(words: Sequence[str]) -> tuple[str, str, tuple[str, ...]] | None:
+    """The shell, the text and the arguments of ``bash -c "…" args``; None for anything else."""
+    at = 0
+    while at < len(words) and _base(words[at]) in ("exec", "nohup", "tini", "dumb-init", "--"):
+        at += 1
+    if at >= len(words) or _base(words[at]) not in _SHELLS:
+        return None
+    program = words[at]
+    for place in range(at + 1, len(words)):
+        word = words[place]
+        if re.fullmatch(r"-[a-z]*c", word):
+            if place + 1 >= len(words):
+                return None
+            return program, words[place + 1], tuple(words[place + 2 :])
+        if not word.startswith("-") and words[place - 1] not in ("-o", "+o"):
+            return None
+    return None
+
+
+def _base(word: str) -> str:
+    return word.rpartition("/")[2]
+
+
+def _of_script(words: Sequence[str], env: Mapping[str, str]) -> Program:
+    """What the text of ``bash -c`` runs: its last command, after a setup."""
+    program, text, rest = _script_of(words) or ("", "", ())
+    text = in_shell(text, env)
+    whole = (*words[: len(words) - len(rest) - 1], text, *rest)
+    parsed = shell.parse(text)
+    if not parsed or rest:
+        return _whole(whole, text)
+    variables = dict(env)
+    for command in parsed:
+        for assignment in (*command.assignments, *_exports(command)):
+            name, _, value = assignment.text.partition("=")
+            if re.fullmatch(r"\"?[0-9]+\"?", value):
+                variables[name] = value.strip('"')
+    places = [index for index, command in enumerate(parsed) if _starts_ranks(command)]
+    last = places[-1] if places else len(parsed) - 1
+    main = parsed[last]
+    behind = [command for command in parsed[last + 1 :] if not _is_idle(command)]
+    before = parsed[:last]
+    ok = (
+        len(places) <= 1
+        and not behind
+        and main.depth == 0
+        and main.after in ("", "\n", ";")
+        and not main.redirections
+        and all(command.after not in ("|", "|&", "||") for command in before[-1:])
+        and bool(main.words)
+    )
+    if not ok:
+        return _whole(whole, text)
+    found = _of_shell_command(main, program, variables)
+    return _with_setup(found, text[: main.start], before, program, whole)
+
+
+def _exports(command: shell.Command) -> tuple[shell.Word, ...]:
+    if command.program not in ("export", "declare"):
+        return ()
+    return tuple(word for word in command.words[1:] if "=" in word.text)
+
+
+def _is_idle(command: shell.Command) -> bool:
+    """Whether a command behind the program changes nothing about how it ends."""
+    return command.program in ("echo", "true", "wait", "exit", "date") and command.depth == 0
+
+
+def _starts_ranks(command: shell.Command) -> bool:
+    values = [word.value if word.value is not None else word.text for word in command.words]
+    return _runner(_unwrapped(values)[1]) is not Runner.PLAIN
+
+
+def _whole(words: tuple[str, ...], text: str) -> Program:
+    """A script as it is: each process runs it, or each pod where it starts processes itself."""
+    parsed = shell.parse(text) or []
+    runners = [_runner(_unwrapped(_texts(command))[1]) for command in parsed]
+    if any(runner in (Runner.MPIRUN, Runner.HOROVODRUN) for runner in runners):
+        return Program(Runner.MPIRUN, words)
+    if not parsed and mentions((text,), ("mpirun", "mpiexec")):
+        return Program(Runner.MPIRUN, words)
+    nested = any(runner is not Runner.PLAIN for runner in runners)
+    if not parsed:
+        nested = bool(mentions((text,), ("torchrun", *_TORCH_MODULES, "accelerate", "deepspeed")))
+    if nested:
+        note = (
+            "the script starts torchrun itself, between other commands: each pod runs the script "
+            "once, as before"
+        )
+        return Program(Runner.NESTED, words, notes=(note,))
+    return Program(Runner.PLAIN, words)
+
+
+def _texts(command: shell.Command) -> list[str]:
+    return [word.value if word.value is not None else word.text for word in command.words]
+
+
+def _of_shell_command(command: shell.Command, program: str, env: Mapping[str, str]) -> Program:
+    """What a simple command of a shell runs."""
+    words = _texts(command)
+    wrappers, inner = _unwrapped(words)
+    own = command.words[len(words) - len(inner) :]
+    found, count = _of_words(inner, env, is_shell=True)
+    kept = own[len(own) - count :] if count else ()
+    prefix = found.command[: len(found.command) - count]
+    assignments = " ".join(word.text for word in command.assignments)
+    env_words = [word for word in wrappers if "=" in word]
+    is_plain = all(word.is_plain for word in kept) and not assignments and not env_words
+    if found.runner is Runner.PLAIN and not found.options and is_plain:
+        return replace(found, command=tuple(str(word.value) for word in kept))
+    if is_plain:
+        return found
+    line = " ".join(("exec", *map(shell.quote, prefix), *(word.text for word in kept)))
+    if env_words:
+        line = line.replace("exec ", f"exec env {' '.join(env_words)} ", 1)
+    if assignments:
+        line = f"export {assignments}; {line}"
+    why = "it has shell in it, which each process runs for itself"
+    return replace(found, command=(program, "-c", line), changes=(*found.changes, why))
+
+
+def _with_setup(
+    found: Program,
+    before: str,
+    commands: list[shell.Command],
+    program: str,
+    whole: tuple[str, ...],
+) -> Program:
+    """A program with the shell that stood before it in its script."""
+    before, commands = _without_set(before, commands)
+    setup = before.strip().rstrip(";&").strip()
+    if not setup or not commands:
+        return found
+    first = commands[0]
+    target = first.words[1].value if len(first.words[1:]) == 1 else None
+    if first.program == "cd" and target and target.startswith("/") and first.after != "||":
+        parts = re.match(r"\s*(?:#[^\n]*\n\s*)*cd\s+\S+\s*(?:&&|;|\n|$)\s*", setup)
+        if parts is not None:
+            setup = setup[parts.end() :]
+            found = replace(found, working_dir=target)
+            commands = commands[1:]
+            if not commands:
+                return found
+    is_bash = _base(program) != "sh" and bool(_BASHISM.search(setup))
+    lasting = bool(_LASTING.search(setup)) or any(command.assignments for command in commands)
+    if is_bash:
+        posix = re.sub(r"(^|[;&|\n]\s*)source\s+", r"\1. ", setup)
+        if not _BASHISM.search(posix):
+            setup, is_bash = posix, False
+    if is_bash and lasting:
+        if found.is_nested or found.workload == "mpi":
+            return replace(found, command=whole)
+        if found.runner is Runner.TORCHRUN:
+            body = (
+                found.command[2]
+                if found.command[1:2] == ("-c",)
+                else f"exec {as_shell(found.command)}"
+            )
+            why = "the shell before it is bash's, and each process runs it"
+            command = (program, "-c", f"{setup}\n{body}")
+            return replace(found, command=command, changes=(*found.changes, why))
+        return replace(found, command=whole)
+    shebang = f"#!{program if program.startswith('/') else '/bin/' + program}\n" if is_bash else ""
+    why = "what stands before the program is setup, once in each pod"
+    return replace(found, setup=f"{shebang}{setup}\n", changes=(*found.changes, why))
+
+
+def _without_set(before: str, commands: list[shell.Command]) -> tuple[str, list[shell.Command]]:
+    """Shell without `set -e` and the like: setup stops at what fails, and sh has no pipefail."""
+    kept = []
+    for command in reversed(commands):
+        is_set = command.program == "set" and not command.depth
+        if is_set and all(
+            re.fullmatch(r"[-+][euxo]+|pipefail", word.text) for word in command.words[1:]
+        ):
+            end = command.end
+            while end < len(before) and before[end] in " \t;&":
+                end += 1
+            before = before[: command.start] + before[end:].removeprefix("\n")
+        else:
+            kept.append(command)
+    return before, kept[::-1]
+
+
+def _unwrapped(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The words without those in front that run the rest as it is, and these."""
+    at = 0
+    while at < len(words) - 1:
+        word = _base(words[at])
+        is_env = (
+            at
+            and _base(words[0]) == "env"
+            and re.fullmatch(r"[A-Za-z_]\w*=.*", words[at], re.DOTALL)
+        )
+        if (
+            word in _WRAPPERS
+            or word == "--"
+            or is_env
+            or (
+                at
+                and words[at].startswith("-")
+                and _base(words[at - 1]) in ("stdbuf", "tini", "time")
+            )
+        ):
+            at += 1
+        else:
+            break
+    return list(words[:at]), list(words[at:])
+
+
+def _runner(words: Sequence[str]) -> Runner:
+    """What the first words of a command start."""
+    if not words:
+        return Runner.PLAIN
+    program, module = _base(words[0]), _module(words) or ""
+    if program in ("torchrun", "dlrover-run") or module in _TORCH_MODULES:
+        return Runner.TORCHRUN
+    if program == "accelerate" and "launch" not in words[1:2]:
+        return Runner.PLAIN
+    if module.startswith("accelerate.commands.launch"):
+        return Runner.ACCELERATE
+    return _RUNNERS.get(program, Runner.PLAIN)
+
+
+def _module(words: Sequence[str]) -> str | None:
+    """The module of ``python -m module``; None for anything else."""
+    at = _module_place(words)
+    return None if at is None else words[at]
+
+
+def _module_place(words: Sequence[str]) -> int | None:
+    if not words or not _PYTHON.fullmatch(words[0]):
+        return None
+    for at in range(1, len(words) - 1):
+        if words[at] == "-m":
+            return at + 1
+        if not words[at].startswith("-"):
+            return None
+    return None
+
+
+def _of_words(
+    words: Sequence[str], env: Mapping[str, str], *, is_shell: bool = False
+) -> tuple[Program, int]:
+    """What words run, and how many of them at the end are the program's own."""
+    wrappers, inner = _unwrapped(words)
+    runner = _runner(inner)
+    if runner is Runner.TORCHRUN:
+        place = _module_place(inner)
+        start = 1 if place is None else place + 1
+        python = inner[0] if place is not None else "python3"
+        program, count = _torchrun(inner[start:], python, env)
+        if _module(inner) == "torch.distributed.launch" and "use-env" not in program.options:
+            note = (
+                "torch.distributed.launch gave each script --local-rank; torchrun sets LOCAL_RANK, "
+                "which the script must read"
+            )
+            program = replace(program, notes=(*program.notes, note))
+        assignments = [word for word in wrappers if "=" in word]
+        if assignments and not is_shell:
+            program = replace(program, command=("env", *assignments, *program.command))
+        return program, count
+    kept = tuple(inner if is_shell else words)
+    return Program(runner, kept), len(kept)
+
+
+def arriving(
+    words: Sequence[str], env: Mapping[str, str] | None = None
+) -> tuple[tuple[str, ...], bool]:
+    """A container's words as its process gets them, with a shell where Kubernetes put variables in.
+
+    Args:
+        words: its command and args.
+        env: its variables whose text is known.
+
+    Returns:
+        The words, and whether a shell puts something in.
+    """
+    script = _script_of(words)
+    if script is None:
+        return expanded(tuple(words))
+    at = len(words) - len(script[2]) - 1
+    text = in_shell(script[1], env or {})
+    return (*words[:at], text, *words[at + 1 :]), text != script[1]
+
+
+def _torchrun(words: Sequence[str], python: str, env: Mapping[str, str]) -> tuple[Program, int]:
+    """Torchrun taken off what it runs, and how many words that is."""
+    launch = torchrun_words.read(words, python)
+    values, lost = torchrun_words.values_of(launch.options, env)
+    unknown = (f"torchrun has no option {word} that is known here" for word in launch.unknown)
+    program = Program(
+        Runner.TORCHRUN,
+        launch.command,
+        options=launch.options,
+        values=values,
+        changes=(
+            "torchrun and its rendezvous are the chart's",
+            *(f"DLRover's --{name} is not done" for name in launch.of_dlrover),
+        ),
+        lost=(*unknown, *lost),
+    )
+    return program, launch.rest

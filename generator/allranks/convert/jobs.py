@@ -1,0 +1,201 @@
+"""What converters of all kinds do with the program of a job."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from allranks.convert import commands, entrypoints, pods, shell
+from allranks.convert.commands import Program, Runner
+from allranks.convert.verdicts import Outcome, dotted
+from allranks.errors import InputError
+
+if TYPE_CHECKING:
+    from allranks.convert.pods import Pod
+    from allranks.convert.registry import Context
+    from allranks.convert.verdicts import FieldPath, Fields
+
+# What a torchrun inside of a pod's only process reads, as the old controller told it to the pod:
+# the chart's own settings are taken away, and the rank's variables say the rest.
+_NESTED = (
+    "for name in $(env | sed -n 's/^\\(PET_[A-Z_]*\\)=.*/\\1/p'); do unset $name; done; "
+    'export PET_NNODES="$WORLD_SIZE" PET_NODE_RANK="$RANK" PET_MASTER_ADDR="$MASTER_ADDR" '
+    'PET_MASTER_PORT="$MASTER_PORT" PET_NPROC_PER_NODE={}; exec "$@"'
+)
+
+
+def command_of(fields: Fields, pod: Pod, context: Context) -> tuple[str, ...]:
+    """The words that the container that trains runs, its args behind them.
+
+    Args:
+        fields: the object.
+        pod: its template.
+        context: what else is known.
+
+    Raises:
+        InputError: the image decides, and nobody knows what it runs; or it is no image.
+    """
+    if not pod.container:
+        raise InputError(
+            "there is no container to run", path=dotted(pod.path), hint="write the whole object"
+        )
+    image = fields.text(*pod.container, "image")
+    if not image or _NO_IMAGE.search(image):
+        raise InputError(
+            f"{image!r} is no name of an image",
+            path=dotted((*pod.container, "image")),
+            hint="fill in what stands in its place first, as with envsubst"
+            if "$" in image or "{" in image
+            else "name the image, as in image: ghcr.io/my/trainer:1",
+        )
+    command = pod.command or context.entrypoint
+    if command or not (known := entrypoints.of(image)):
+        if not command and entrypoints.runs_its_arguments(pod.args):
+            fields.note(f"the entry point of {image} is taken to run the args, and is left out")
+        elif not command:
+            raise _unknown(image or "the image", (*pod.container, "command"))
+        return (*command, *pod.args)
+    fields.note(f"the entry point of {image} is {' '.join(known)}, as its public Dockerfile says")
+    return (*known, *pod.args)
+
+
+# What stands for an image in a template that is not filled in.
+_NO_IMAGE = re.compile(r"[${}<>\s]")
+
+
+def _unknown(image: str, path: FieldPath) -> InputError:
+    return InputError(
+        f"there is no command: what runs is the entry point of {image}, which values must spell "
+        "out",
+        path=dotted(path),
+        hint="add the command, or name it with --entrypoint 'python train.py'; "
+        f"`docker inspect {image}` shows it",
+    )
+
+
+def program(fields: Fields, pod: Pod, context: Context) -> Program:
+    """What the container that trains runs.
+
+    Args:
+        fields: the object.
+        pod: its template.
+        context: what else is known.
+
+    Raises:
+        InputError: the image decides, and nobody knows what it runs; or it is no image.
+    """
+    return commands.read(command_of(fields, pod, context), (), pod.variables)
+
+
+def put(fields: Fields, pod: Pod, found: Program, processes: str = "auto") -> None:
+    """Put a template and its program where they are for a job whose pods are all alike.
+
+    Args:
+        fields: the object, whose values have a `workload`.
+        pod: its template.
+        found: what it runs.
+        processes: what the old controller told a torchrun of the command's own about its processes.
+    """
+    fields.put(("workload",), found.workload)
+    pods.put(fields, pod, found.workload)
+    words(fields, pod, found, processes)
+
+
+def words(fields: Fields, pod: Pod, found: Program, processes: str = "auto") -> None:
+    """Put the command, what runs before it, and what torchrun's flags say.
+
+    Args:
+        fields: the object.
+        pod: its template.
+        found: what it runs.
+        processes: what the old controller told a torchrun of the command's own about its processes.
+    """
+    command = found.command
+    if found.is_nested:
+        command = ("sh", "-c", _NESTED.format(shell.quote(processes)), "sh", *found.command)
+    source: FieldPath = (*pod.container, "command" if pod.command else "args")
+    fields.put(("command",), list(command), source)
+    if found.setup:
+        fields.put(("setup",), found.setup, source)
+    if found.working_dir:
+        fields.put(("workingDir",), found.working_dir, source)
+    for key, value in found.values.items():
+        fields.put(("torchrun", key), value, source)
+    why = "; ".join(found.changes)
+    if found.is_nested:
+        why = "each pod runs it once, with the variables that the old controller gave it"
+    outcome = Outcome.CHANGED if why else Outcome.CARRIED
+    for key in ("command", "args"):
+        path: FieldPath = (*pod.container, key)
+        if found.lost:
+            fields.leave(path, "; ".join(found.lost))
+        else:
+            fields.say(path, outcome, "command", why)
+    for note in found.notes:
+        fields.note(note)
+
+
+def processes(fields: Fields, pod: Pod, found: Program, count: int | None) -> None:
+    """Put how many processes each pod has.
+
+    Args:
+        fields: the object, whose values have a `workload`.
+        pod: its template.
+        found: what it runs.
+        count: the processes of a pod that torchrun was to start; None where it decides itself.
+    """
+    if found.workload != "torchrun":
+        return
+    if found.runner is not Runner.TORCHRUN:
+        fields.put(("torchrun", "maxRestarts"), 0)
+        count = 1
+    if count is None and not pod.gpus:
+        fields.note(
+            "without GPUs, torchrun's own `auto` is a process for each CPU of the node; here it is "
+            "one: set procsPerNode for more"
+        )
+    if count is not None and count != (pod.gpus or 1):
+        fields.put(("procsPerNode",), count)
+
+
+def environment(
+    fields: Fields, pod: Pod, found: Program, names: tuple[str, ...], pattern: str
+) -> None:
+    """Say where a command or a variable leans on what the old controller gave its pods.
+
+    Args:
+        fields: the object.
+        pod: its template.
+        found: what it runs.
+        names: variables that the old controller set and that are not set here, or mean something
+            else; one that ends with ``*`` is the start of names.
+        pattern: a regular expression for the names of the old controller's pods.
+    """
+    texts = (*found.command, found.setup)
+    for name in commands.mentions(texts, names):
+        fields.note(
+            f"the command reads {name}, which the old controller set: check that it is still right"
+        )
+    if commands.mentions(texts, ("HOSTNAME", "hostname")):
+        fields.note(
+            "the command reads the pod's host name: a pod is called after the release and its rank "
+            "here"
+        )
+    old = re.compile(pattern)
+    for key in ("command", "args"):
+        path: FieldPath = (*pod.container, key)
+        words_here = fields.get(*path)
+        for word in words_here if isinstance(words_here, list) else ():
+            if (match := old.search(str(word))) is not None and _is_left(found, match[0]):
+                fields.leave(path, _OLD_POD.format(match[0]))
+    for index, entry in fields.items(*pod.container, "env"):
+        match = old.search(str(entry.get("value") or ""))
+        if match is not None and not pods.is_set_by_job(str(entry.get("name")), found.workload):
+            fields.leave((*pod.container, "env", index, "value"), _OLD_POD.format(match[0]))
+
+
+_OLD_POD = "{} is a pod of the old controller: MASTER_ADDR has the name of rank 0 here"
+
+
+def _is_left(found: Program, text: str) -> bool:
+    return any(text in word for word in (*found.command, found.setup))

@@ -1,0 +1,270 @@
+"""A PodTemplateSpec as values, whatever controller it belongs to.
+
+`read` takes a template apart into pieces: each is a value at the path that it has for a job whose
+pods are all alike. `put` puts them there. A job with roles puts what its templates share there by
+`share`, and the rest where the role has its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from allranks import names
+from allranks.convert.pod_template import (
+    KEPT,
+    KEPT_OF_CONTAINER,
+    MOVED,
+    NAMED_BY_RANK,
+    OF_TRAINER,
+    QUEUES,
+    SCHEDULERS,
+    SPEC,
+    TRAINER,
+    WHO_FAILS,
+    Piece,
+    Pod,
+    image_parts,
+    is_gpu,
+    labels,
+    read,
+)
+from allranks.convert.verdicts import (
+    FieldPath,
+    Fields,
+    Named,
+    Outcome,
+    Rule,
+    carried,
+    changed,
+    dotted,
+    lost,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = [
+    "FIELDS",
+    "QUEUES",
+    "SCHEDULERS",
+    "SECURITY_NOTE",
+    "TRAINER",
+    "Piece",
+    "Pod",
+    "at_role",
+    "fields_at",
+    "image_parts",
+    "is_gpu",
+    "is_set_by_job",
+    "labels",
+    "put",
+    "read",
+    "share",
+]
+
+_C = "spec.containers[]"
+# What becomes of a pod template's fields; read with the path of the template in front.
+FIELDS: tuple[Rule, ...] = (
+    carried("metadata.labels.*", "podTemplate.metadata.labels"),
+    carried("metadata.annotations.*", "podTemplate.metadata.annotations"),
+    changed("metadata.name", "", NAMED_BY_RANK),
+    changed("metadata.**", "", "the controller writes it"),
+    changed("apiVersion", "", "a template has none"),
+    changed("kind", "", "a template has none"),
+    carried(f"{_C}.image", "image"),
+    carried(f"{_C}.imagePullPolicy", "image.pullPolicy"),
+    changed(f"{_C}.name", "podTemplate.spec.containers[trainer]", "it is called trainer here"),
+    carried(f"{_C}.command.**", "command"),
+    carried(f"{_C}.args.**", "command"),
+    carried(f"{_C}.workingDir", "workingDir"),
+    carried(f"{_C}.env.**", "env"),
+    carried(f"{_C}.envFrom.**", "envFrom"),
+    changed(f"{_C}.ports.**", "", "the chart opens the port of its own rendezvous"),
+    carried(f"{_C}.resources.claims.**", "podTemplate.spec.containers[trainer].resources.claims"),
+    carried(f"{_C}.resources.**", "gpusPerNode, gpuResource, resources.perPod"),
+    carried(f"{_C}.volumeMounts.**", "podTemplate.spec.containers[trainer].volumeMounts"),
+    carried(f"{_C}.securityContext.**", "security.containerSecurityContext"),
+    *(carried(f"{_C}.{key}.**", f"podTemplate.{_C}.{key}") for key in KEPT_OF_CONTAINER),
+    carried("spec.initContainers.**", "podTemplate.spec.initContainers"),
+    carried("spec.volumes.**", "podTemplate.spec.volumes, or shm.size"),
+    carried("spec.nodeSelector.**", "scheduling.nodeSelector"),
+    *(carried(f"spec.{key}.**", dotted(to)) for key, to in MOVED.items()),
+    carried("spec.imagePullSecrets.**", "imagePullSecrets"),
+    carried("spec.hostNetwork", "network.hostNetwork"),
+    carried("spec.dnsPolicy", "network.dnsPolicy"),
+    carried("spec.terminationGracePeriodSeconds", "runPolicy.terminationGracePeriodSeconds"),
+    carried("spec.serviceAccountName", "serviceAccount.name"),
+    carried("spec.serviceAccount", "serviceAccount.name"),
+    carried("spec.automountServiceAccountToken", "serviceAccount.automountToken"),
+    carried("spec.schedulerName", "scheduling.dialect, or scheduling.schedulerName"),
+    changed("spec.restartPolicy", "runPolicy.backoffLimit", WHO_FAILS),
+    changed("spec.hostname", "", NAMED_BY_RANK),
+    changed("spec.subdomain", "", "the pods are named by the release's Service"),
+    changed("spec.priority", "", "the cluster writes it, from the priority class"),
+    *(carried(f"spec.{key}.**", f"podTemplate.spec.{key}") for key in KEPT),
+    lost("spec.ephemeralContainers.**", "a template may not have any"),
+)
+
+
+def fields_at(prefix: str) -> tuple[Rule, ...]:
+    """`FIELDS` for a template at a path: ``spec.template``."""
+    return tuple(rule.below(prefix) for rule in FIELDS)
+
+
+def put(fields: Fields, pod: Pod, workload: str) -> None:
+    """Put a template's pieces where they are for a job whose pods are all alike.
+
+    Args:
+        fields: the object.
+        pod: its template.
+        workload: the chart; what it sets itself is left out.
+    """
+    for piece in pod.pieces:
+        if not _is_ours(fields, piece, workload):
+            _put(fields, piece, piece.to)
+    if not pod.is_restricted:
+        _unrestricted(fields)
+
+
+def share(fields: Fields, pods: Mapping[FieldPath, Pod], workload: str) -> None:
+    """Put what several templates share where it is for all pods, and the rest at their roles.
+
+    Args:
+        fields: the object.
+        pods: the templates, by the path of the role's own settings: ``("mpi", "launcher")``; the
+            first is the one whose resources, image and the like are the job's.
+        workload: the chart; what it sets itself is left out.
+    """
+    first = next(iter(pods))
+    shared = _shared(pods, first)
+    for prefix, pod in pods.items():
+        for piece in pod.pieces:
+            if _is_ours(fields, piece, workload):
+                continue
+            is_own = prefix != first and _is_for_ranks(piece.to) and not pod.gpus
+            is_shared = piece.to in shared and shared[piece.to] == piece.value and not is_own
+            if is_shared and prefix != first:
+                _say(fields, piece, piece.to)
+            elif is_shared or (prefix == first and not _has_own(piece.to)):
+                _put(fields, piece, piece.to)
+            else:
+                _put_at_role(fields, piece, prefix)
+    if not all(pod.is_restricted for pod in pods.values()):
+        _unrestricted(fields)
+
+
+def _shared(pods: Mapping[FieldPath, Pod], first: FieldPath) -> dict[FieldPath, Any]:
+    shared = {piece.to: piece.value for piece in pods[first].pieces}
+    for pod in pods.values():
+        own = {piece.to: piece.value for piece in pod.pieces}
+        shared = {to: value for to, value in shared.items() if own.get(to) == value}
+    return shared
+
+
+def _is_for_ranks(to: FieldPath) -> bool:
+    """Whether the value that all pods share is only for those with ranks, or GPUs."""
+    return to[0] in ("resources", "shm")
+
+
+def _has_own(to: FieldPath) -> bool:
+    """Whether each role has such a value of its own."""
+    return to[0] in ("env", "podTemplate")
+
+
+def _put_at_role(fields: Fields, piece: Piece, prefix: FieldPath) -> None:
+    to = at_role(prefix, piece.to)
+    if to is not None:
+        _put(fields, piece, to)
+    elif piece.to == ("image", "pullPolicy"):
+        if fields.get(*piece.source) == piece.value:
+            _put(fields, piece, (*prefix, *OF_TRAINER, "imagePullPolicy"))
+    elif piece.to[0] == "image":
+        image = fields.get(*piece.source)
+        _put(fields, replace(piece, value=image), (*prefix, *OF_TRAINER, "image"))
+    elif piece.to == ("shm", "size"):
+        fields.leave(piece.source, "shared memory is the workers' alone")
+    else:
+        fields.leave(piece.source, f"all pods of a job share {dotted(piece.to)}")
+
+
+def at_role(prefix: FieldPath, to: FieldPath) -> FieldPath | None:
+    """Where a role's own value stands; None where a role has none of its own.
+
+    Args:
+        prefix: the role's settings: ``("elastic", "roles", "ps")``.
+        to: the path for a job whose pods are all alike.
+    """
+    own = _OF_ROLES.get(to[:2]) or _OF_ROLES.get(to[:1])
+    if to[0] in ("env", "podTemplate"):
+        return (*prefix, *to)
+    if to[:2] == ("resources", "perPod"):
+        return (*prefix, "resources", *to[2:])
+    if own is None:
+        return None
+    depth = 2 if to[:2] in _OF_ROLES else 1
+    return (*prefix, *own, *to[depth:])
+
+
+_OF_ROLES: dict[FieldPath, FieldPath] = {
+    ("scheduling", "nodeSelector"): (*SPEC, "nodeSelector"),
+    **{to: (*SPEC, key) for key, to in MOVED.items()},
+    ("scheduling", "schedulerName"): (*SPEC, "schedulerName"),
+    ("security", "containerSecurityContext"): (*OF_TRAINER, "securityContext"),
+    ("serviceAccount", "name"): (*SPEC, "serviceAccountName"),
+    ("serviceAccount", "automountToken"): (*SPEC, "automountServiceAccountToken"),
+    ("runPolicy", "terminationGracePeriodSeconds"): (*SPEC, "terminationGracePeriodSeconds"),
+    ("workingDir",): (*OF_TRAINER, "workingDir"),
+}
+
+
+def _put(fields: Fields, piece: Piece, to: FieldPath) -> None:
+    fields.put(to, piece.value, piece.source)
+    _say(fields, piece, to)
+
+
+def _say(fields: Fields, piece: Piece, to: FieldPath) -> None:
+    outcome = Outcome.CHANGED if piece.why else Outcome.CARRIED
+    fields.say(piece.source, outcome, dotted(to), piece.why)
+
+
+def _is_ours(fields: Fields, piece: Piece, workload: str) -> bool:
+    """Say of a variable that the job sets itself that it is left to the job."""
+    name = ""
+    if piece.to[:1] == ("env",) or (
+        piece.to[:-1] == (*OF_TRAINER, "env") and isinstance(piece.to[-1], Named)
+    ):
+        name = str(piece.to[-1])
+    if not name or not is_set_by_job(name, workload):
+        return False
+    fields.change(piece.source, f"the job sets {name} itself, for each process")
+    return True
+
+
+def is_set_by_job(name: str, workload: str) -> bool:
+    """Whether a chart sets a variable itself, so that nobody else may.
+
+    Args:
+        name: the variable.
+        workload: the chart.
+    """
+    if workload == "mpi":
+        return name in names.RESERVED_ENV_MPI or name.startswith(names.RESERVED_ENV_PREFIXES_MPI)
+    if workload == "elastic":
+        return (
+            name.startswith((*names.RESERVED_ENV_PREFIXES_ELASTIC, "DMLC_"))
+            or name in names.RESERVED_ENV_ELASTIC_JOB
+            or name in ("JOB_COMPLETION_INDEX", "MASTER_ADDR", "MASTER_PORT", "LOCAL_RANK")
+        )
+    return name in names.RESERVED_ENV or name.startswith(names.RESERVED_ENV_PREFIXES)
+
+
+def _unrestricted(fields: Fields) -> None:
+    fields.put(("security", "restricted"), value=False)
+    fields.note(SECURITY_NOTE)
+
+
+SECURITY_NOTE = (
+    "security.restricted is false, because the manifest lets its containers run as the image's own "
+    "user; set it to true where that is not root"
+)
