@@ -1,0 +1,540 @@
+"""Pods of one template in an object that has several, and which job they are together.
+
+Objects that know nothing of training (JobSet, Volcano's Job, Indexed Jobs, StatefulSets) describe a
+training job as some pods of each of some templates. What job it is follows from what they run and
+from what they are told of each other: ranks of torchrun, a launcher with its workers, the roles of
+TensorFlow or MXNet, or pods that have nothing to do with each other, which are the trials of a
+sweep. What is none of these is refused with what would be needed.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from allranks.convert import claims, commands, jobs, pods, trials
+from allranks.convert.commands import Runner
+from allranks.convert.rewrite import Rewrite
+from allranks.convert.verdicts import Outcome, dotted
+from allranks.errors import InputError
+from allranks.k8s import fields as k8s
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from allranks.convert.claims import Claim
+    from allranks.convert.commands import Program
+    from allranks.convert.registry import Context
+    from allranks.convert.verdicts import FieldPath, Fields
+
+KUBEFLOW = "kubeflow.org"
+PYTORCH = (KUBEFLOW, "PyTorchJob")
+MPI = (KUBEFLOW, "MPIJob")
+TENSORFLOW = (KUBEFLOW, "TFJob")
+MXNET = (KUBEFLOW, "MXJob")
+
+# The variables by which ranks are told of each other, and those of other frameworks.
+_RANKS = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "NODE_RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
+_TENSORFLOW_WORDS = ("TF_CONFIG", "--job_name", "--ps_hosts", "--worker_hosts")
+_JAX_WORDS = ("JAX_COORDINATOR_ADDRESS", "JAX_PROCESS_ID", "jax.distributed")
+# What keys of labels and annotations say of a pod that another controller has made.
+_FOREIGN = (
+    "jobset.sigs.k8s.io/",
+    "training.kubeflow.org/",
+    "trainer.kubeflow.org/",
+    "leaderworkerset.sigs.k8s.io/",
+    "volcano.sh/",
+    "statefulset.kubernetes.io/",
+    "apps.kubernetes.io/",
+)
+_TPU = "google.com/tpu"
+_ROLES = {
+    "chief": "Chief",
+    "master": "Chief",
+    "leader": "Chief",
+    "worker": "Worker",
+    "workers": "Worker",
+    "ps": "PS",
+    "pserver": "PS",
+    "evaluator": "Evaluator",
+}
+_MXNET_ROLES = {"scheduler": "Scheduler", "server": "Server", "worker": "Worker"}
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_LAUNCHERS = (Runner.MPIRUN, Runner.HOROVODRUN, Runner.SRUN)
+
+
+@dataclass(frozen=True, slots=True)
+class PodSet:
+    """Pods of one template.
+
+    Attributes:
+        name: the name of the set in its object.
+        replicas: how many pods.
+        path: where the template stands.
+        template: the PodTemplateSpec.
+        parallel: how many of them run at a time; 0 for all.
+        sizes: fields of the source by which the number of pods is said.
+        container: the container that runs the program; "" for the first.
+    """
+
+    name: str
+    replicas: int
+    path: FieldPath
+    template: Mapping[str, Any]
+    parallel: int = 0
+    sizes: tuple[FieldPath, ...] = ()
+    container: str = ""
+
+    @property
+    def containers(self) -> list[dict[str, Any]]:
+        """The containers of a pod."""
+        return k8s.items(self.template, "spec", "containers")
+
+    @property
+    def index(self) -> int:
+        """The place of the container that runs the program."""
+        names = [k8s.text(container, "name") for container in self.containers]
+        return names.index(self.container) if self.container in names else 0
+
+    @property
+    def main(self) -> Mapping[str, Any]:
+        """The container that runs the program; an empty one where there is none."""
+        return self.containers[self.index] if self.containers else {}
+
+    @property
+    def env(self) -> dict[str, str]:
+        """The variables of that container whose text is known."""
+        return {
+            k8s.text(entry, "name"): str(entry["value"])
+            for entry in k8s.items(self.main, "env")
+            if entry.get("value") is not None
+        }
+
+    @property
+    def variables(self) -> set[str]:
+        """The names of the variables of that container."""
+        return {k8s.text(entry, "name") for entry in k8s.items(self.main, "env")}
+
+    @property
+    def words(self) -> list[str]:
+        """Its command and args."""
+        return [
+            str(word)
+            for key in ("command", "args")
+            for word in (self.main.get(key) if isinstance(self.main.get(key), list) else ())
+        ]
+
+    def resources(self) -> set[str]:
+        """The names of what the pods ask for."""
+        return {
+            str(name)
+            for container in self.containers
+            for key in ("requests", "limits")
+            for name in k8s.mapping(container, "resources", key)
+        }
+
+    def program(self, entrypoint: Sequence[str] = ()) -> Program:
+        """What a pod runs."""
+        command, args = (
+            [str(word) for word in self.main[key]] if isinstance(self.main.get(key), list) else []
+            for key in ("command", "args")
+        )
+        return commands.read(command or list(entrypoint), args, self.env)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The job that some sets of pods are together.
+
+    Attributes:
+        key: the API group and the kind that has such pods; None for pods that have nothing to do
+            with each other.
+        roles: by the kind's role, the sets that have it.
+    """
+
+    key: tuple[str, str] | None
+    roles: Mapping[str, tuple[PodSet, ...]]
+
+
+def shape(sets: Sequence[PodSet], kind: str, entrypoint: Sequence[str] = ()) -> Shape:
+    """What job some sets of pods are.
+
+    Args:
+        sets: the sets that run from start to end.
+        kind: the kind of their object, for messages.
+        entrypoint: what the image runs where a container has no command; () where it is not known.
+
+    Raises:
+        InputError: they are no job that has a form here.
+    """
+    if not sets:
+        raise InputError(f"the {kind} has no pods", path="spec", hint="write the whole object")
+    _check_devices(sets, kind)
+    programs = [podset.program(entrypoint) for podset in sets]
+    launchers = [
+        podset
+        for podset, program in zip(sets, programs, strict=True)
+        if program.runner in _LAUNCHERS
+    ]
+    if launchers:
+        return _mpi(sets, launchers, kind)
+    if any(_is_rank(podset, program) for podset, program in zip(sets, programs, strict=True)):
+        return _pytorch(sets, kind)
+    if any("DMLC_ROLE" in podset.variables for podset in sets):
+        return Shape(MXNET, _by_role(sets, _MXNET_ROLES, kind))
+    if any(_mentions(podset, _TENSORFLOW_WORDS) for podset in sets):
+        return Shape(TENSORFLOW, _by_role(sets, _ROLES, kind))
+    if any(_mentions(podset, _JAX_WORDS) for podset in sets):
+        raise InputError(
+            "its program is JAX's, which allranks does not start",
+            path="spec",
+            hint=f"keep the {kind} for it",
+        )
+    if len(sets) == 1:
+        return Shape(None, {"": tuple(sets)})
+    raise InputError(
+        f"the pods of {', '.join(podset.name for podset in sets)} run programs of their own, and "
+        "none of them is started by torchrun or mpirun: allranks has no job of such roles",
+        path="spec",
+        hint=f"keep the {kind} for it, or give each of them an object of its own",
+    )
+
+
+def _check_devices(sets: Sequence[PodSet], kind: str) -> None:
+    for podset in sets:
+        if _TPU in podset.resources():
+            raise InputError(
+                "it asks for TPUs, on which allranks starts nothing",
+                path="spec",
+                hint=f"keep the {kind} for it",
+            )
+
+
+def _is_rank(podset: PodSet, program: Program) -> bool:
+    """Whether a pod's processes are ranks of torchrun, or are told what torchrun tells."""
+    if program.runner is not Runner.PLAIN:
+        return True
+    return bool(podset.variables & set(_RANKS)) or bool(
+        commands.mentions(podset.words, ("MASTER_ADDR", "PET_*"))
+    )
+
+
+def _mentions(podset: PodSet, words: Sequence[str]) -> bool:
+    text = "\n".join([*podset.words, *podset.variables])
+    return any(word in text for word in words)
+
+
+def _mpi(sets: Sequence[PodSet], launchers: list[PodSet], kind: str) -> Shape:
+    """A launcher and its workers."""
+    if len(launchers) > 1:
+        raise InputError(
+            f"mpirun is in {' and in '.join(podset.name for podset in launchers)}, and a job has "
+            "one launcher",
+            path="spec",
+            hint=f"keep the {kind} for it, or make two jobs of it",
+        )
+    launcher = launchers[0]
+    workers = [podset for podset in sets if podset is not launcher]
+    if launcher.replicas > 1:
+        raise InputError(
+            f"mpirun is in a template with {launcher.replicas} pods, so that it is not said which of "
+            "them is the launcher",
+            path="spec",
+            hint="give the launcher a template of its own, with one pod",
+        )
+    if len(workers) > 1:
+        raise InputError(
+            f"beside the launcher there are {', '.join(podset.name for podset in workers)}, and an "
+            "MPI job has workers of one kind",
+            path="spec",
+            hint=f"keep the {kind} for it",
+        )
+    roles = {"Launcher": (launcher,)}
+    return Shape(MPI, {**roles, "Worker": tuple(workers)} if workers else roles)
+
+
+def _pytorch(sets: Sequence[PodSet], kind: str) -> Shape:
+    """Pods with ranks: all alike, or a first one beside the others."""
+    first = sets[0]
+    if all(alike(podset, first) for podset in sets):
+        return Shape(PYTORCH, {"Worker": tuple(sets)})
+    if len(sets) == 2:
+        single = [podset for podset in sets if podset.replicas == 1]
+        if single:
+            master = single[0]
+            workers = next(podset for podset in sets if podset is not master)
+            return Shape(PYTORCH, {"Master": (master,), "Worker": (workers,)})
+    raise InputError(
+        f"the pods of {', '.join(podset.name for podset in sets)} differ, and all pods of a torchrun "
+        "job are of one template",
+        path="spec",
+        hint=f"keep the {kind} for it, or make their templates equal",
+    )
+
+
+def alike(podset: PodSet, other: PodSet) -> bool:
+    """Whether two sets have pods that do the same."""
+    return _comparable(podset) == _comparable(other)
+
+
+def _comparable(podset: PodSet) -> dict[str, Any]:
+    """What a pod runs and asks for, without the names by which people tell the sets apart."""
+    spec = dict(k8s.mapping(podset.template, "spec"))
+    containers = []
+    for index, container in enumerate(podset.containers):
+        own = {key: value for key, value in container.items() if index or key != "name"}
+        if isinstance(own.get("env"), list):
+            own["env"] = [
+                entry
+                for entry in own["env"]
+                if not (isinstance(entry, dict) and entry.get("name") in _RANKS)
+            ]
+        containers.append(own)
+    return {**spec, "containers": containers}
+
+
+def _by_role(
+    sets: Sequence[PodSet], roles: Mapping[str, str], kind: str
+) -> dict[str, tuple[PodSet, ...]]:
+    """The sets by the roles that they are named after."""
+    found: dict[str, tuple[PodSet, ...]] = {}
+    for podset in sets:
+        base = re.sub(r"(?:^|.*[-_])([a-z]+)$", r"\1", podset.name.lower())
+        role = roles.get(podset.name.lower()) or roles.get(base)
+        if role is None and len(sets) == 1:
+            role = "Worker"
+        if role is None or role in found:
+            raise InputError(
+                f"{podset.name} is no role of its framework that is known here",
+                path="spec",
+                hint=f"name it {' or '.join(sorted(roles))}, or keep the {kind} for it",
+            )
+        found[role] = (podset,)
+    return found
+
+
+# What each kind calls its roles' section, and the container of the program in it.
+_SECTIONS = {
+    PYTORCH: ("pytorchReplicaSpecs", "pytorch"),
+    MPI: ("mpiReplicaSpecs", ""),
+    TENSORFLOW: ("tfReplicaSpecs", "tensorflow"),
+    MXNET: ("mxReplicaSpecs", "mxnet"),
+}
+
+
+def rewrite(fields: Fields, shape: Shape, drop_mounts: Collection[str] = ()) -> Rewrite:
+    """An object as one of the kind that has its shape.
+
+    Args:
+        fields: the object.
+        shape: its shape; `key` is not None.
+        drop_mounts: names of volumes that are mounted in another way.
+    """
+    target = Rewrite(fields)
+    assert shape.key is not None
+    section, container = _SECTIONS[shape.key]
+    target.copy(("metadata",), ("metadata",))
+    for role, sets in shape.roles.items():
+        to: FieldPath = ("spec", section, role)
+        target.put((*to, "replicas"), sum(podset.replicas for podset in sets))
+        for podset in sets:
+            for size in podset.sizes:
+                target.also(size, (*to, "replicas"))
+        _template(target, sets, (*to, "template"), container, drop_mounts)
+    return target
+
+
+def _template(
+    target: Rewrite,
+    sets: tuple[PodSet, ...],
+    to: FieldPath,
+    container: str,
+    drop_mounts: Collection[str],
+) -> None:
+    """Put a PodTemplateSpec, without what only the old controller could make."""
+    fields = target.fields
+    first = sets[0]
+    target.copy(first.path, to)
+    for podset in sets[1:]:
+        target.also(podset.path, to)
+    if container and first.containers:
+        here: FieldPath = (*to, "spec", "containers", first.index, "name")
+        target.put(here, container)
+        for podset in sets:
+            target.also((*podset.path, "spec", "containers", podset.index, "name"), here)
+    for key in ("initContainers", "containers"):
+        for index, _ in fields.items(*first.path, "spec", key):
+            source: FieldPath = (*first.path, "spec", key, index)
+            place: FieldPath = (*to, "spec", key, index)
+            others = target.keep((*source, "env"), (*place, "env"), _is_own)
+            for entry in others:
+                fields.leave(
+                    (*source, "env", entry),
+                    "it reads a label or annotation that the old controller writes",
+                )
+            if drop_mounts:
+                target.keep(
+                    (*source, "volumeMounts"),
+                    (*place, "volumeMounts"),
+                    lambda mount: k8s.text(mount, "name") not in drop_mounts,
+                )
+
+
+def _is_own(entry: Any) -> bool:
+    """Whether a variable is known in a pod that the old controller has not made."""
+    path = k8s.text(entry, "valueFrom", "fieldRef", "fieldPath")
+    return not any(key in path for key in _FOREIGN)
+
+
+# What the kinds above have of a run's policy, and where it is among the values.
+_POLICY = ("suspend", "ttlSecondsAfterFinished", "activeDeadlineSeconds")
+_INDEX = "COMPLETION_INDEX"
+_JOB_INDEX = "JOB_COMPLETION_INDEX"
+_COMPLETION = "batch.kubernetes.io/job-completion-index"
+
+
+def convert(
+    fields: Fields,
+    context: Context,
+    shape: Shape,
+    policy: Mapping[str, FieldPath],
+    moved: Collection[Claim] = (),
+) -> str:
+    """Convert an object as the job that its pods are; the queue that it names.
+
+    Args:
+        fields: the object.
+        context: what else is known.
+        shape: what job it is.
+        policy: where the object has what a run's policy says: `suspend`, `ttlSecondsAfterFinished`,
+            `activeDeadlineSeconds`.
+        moved: claims that become volumes of the run.
+
+    Raises:
+        InputError: it cannot be converted.
+    """
+    if shape.key is None:
+        return _array(fields, context, shape.roles[""][0], policy, moved)
+    target = rewrite(fields, shape, [claim.name for claim in moved])
+    for key, source in policy.items():
+        target.copy(source, ("spec", "runPolicy", key))
+    queue = target.convert(shape.key, context).queue
+    claims.put(fields, moved)
+    return queue
+
+
+def _array(
+    fields: Fields,
+    context: Context,
+    podset: PodSet,
+    policy: Mapping[str, FieldPath],
+    moved: Collection[Claim],
+) -> str:
+    """Pods that are told nothing of each other, as the trials of a sweep."""
+    fields.put(("workload",), "sweep")
+    pods.labels(fields, ("metadata",), ())
+    pod = pods.read(fields, podset.path, (podset.container,))
+    exports = _exports(fields, podset)
+    kept = tuple(
+        piece for piece in pod.pieces if piece.to[:1] != ("env",) or piece.to[-1] not in exports
+    )
+    pods.put(fields, replace(pod, pieces=kept), "sweep")
+    program = jobs.program(fields, pod, context)
+    jobs.words(fields, pod, program)
+    if pod.gpus:
+        fields.put(("gpus",), pod.gpus, (*pod.container, "resources"))
+        fields.put(("procsPerNode",), 1)
+    if _JOB_INDEX in "\n".join((*program.command, program.setup)):
+        exports.setdefault(_JOB_INDEX, pod.container)
+    if exports:
+        lines = [f'export {name}="${_INDEX}"' for name in exports]
+        fields.put(("setup",), "\n".join((*lines, program.setup)))
+    for name, source in exports.items():
+        if name != _JOB_INDEX:
+            fields.change(source, "it is the number of the trial", f"setup: {name}")
+    parallel = min(podset.replicas, podset.parallel or podset.replicas)
+    sweep: dict[str, Any] = {
+        "parameters": {"index": {"range": {"min": 0, "max": max(0, podset.replicas - 1)}, "env": _INDEX}},
+        "parallel": parallel,
+        "maxFailedTrials": 0,
+    }
+    fields.put(("sweep",), sweep)
+    for size in podset.sizes:
+        if size[-1] == "parallelism" and fields.number(*size) == parallel:
+            fields.say(size, Outcome.CARRIED, "sweep.parallel")
+        else:
+            fields.say(size, Outcome.CARRIED, "sweep.parameters.index")
+    for key in _POLICY:
+        if key in policy:
+            seconds = fields.number(*policy[key])
+            is_zero = key == "ttlSecondsAfterFinished" and seconds == 0
+            why = "0 keeps a job here; after one second is the least" if is_zero else ""
+            fields.carry(policy[key], ("runPolicy", key), 1 if is_zero else None, why)
+    claims.put(fields, moved)
+    if podset.replicas > 1:
+        fields.note(
+            f"its {podset.replicas} pods are told nothing of each other, so they are the trials of a "
+            "sweep: each runs the program by itself"
+        )
+    else:
+        fields.note("nothing in it starts ranks, so it is a sweep of one trial: one pod, as it was")
+    return ""
+
+
+def _exports(fields: Fields, podset: PodSet) -> dict[str, FieldPath]:
+    """The variables that say which pod it is, and where they are said."""
+    exports: dict[str, FieldPath] = {}
+    here: FieldPath = (*podset.path, "spec", "containers", podset.index, "env")
+    for index, entry in fields.items(*here):
+        path = k8s.text(entry, "valueFrom", "fieldRef", "fieldPath")
+        if _COMPLETION in path and _VARIABLE.fullmatch(k8s.text(entry, "name")):
+            exports[k8s.text(entry, "name")] = (*here, index)
+    return exports
+
+
+def host_names(words: Sequence[str], names: Sequence[str]) -> list[str]:
+    """The names of pods of the old controller that a program still names.
+
+    Args:
+        words: the words of the program, and what its variables are.
+        names: the names before their indices: ``train-workers``.
+    """
+    text = "\n".join(words)
+    matches = (
+        re.search(rf"(?<![\w-]){re.escape(name)}-\d+(?:-\d+)?(?![\w-])", text) for name in names if name
+    )
+    return [match[0] for match in matches if match is not None]
+
+
+def check_names(fields: Fields, sets: Sequence[PodSet], names: Sequence[str]) -> None:
+    """Say of a program that still names pods of the old controller that these are not there.
+
+    Args:
+        fields: the object, converted.
+        sets: its pods.
+        names: the names of pods before their indices.
+    """
+    texts = list(trials.texts(fields.values))
+    for name in host_names(texts, names):
+        for podset in sets:
+            for key in ("command", "args", "env"):
+                here: FieldPath = (*podset.path, "spec", "containers", podset.index, key)
+                if any(name in text for text in trials.texts(fields.get(*here))):
+                    fields.leave(
+                        here,
+                        f"it names the pod {name}, and the pods have other names here: read "
+                        "MASTER_ADDR, or the names that `allranks render` shows",
+                    )
+
+
+def resized(podset: PodSet, replicas: int, size: FieldPath) -> PodSet:
+    """The same set with another number of pods.
+
+    Args:
+        podset: the set.
+        replicas: how many pods.
+        size: the field that says so, besides its own.
+    """
+    parallel = replicas if podset.parallel == podset.replicas else podset.parallel
+    return replace(podset, replicas=replicas, parallel=parallel, sizes=(size, *podset.sizes))
