@@ -5,7 +5,8 @@ path such as ``torchrun.port``, or ``file:line``), what is wrong (the message), 
 (`hint`). The command line turns it into one readable block and into the exit code of its class;
 a traceback never reaches a user.
 
-Exit codes: 0 ok, 1 failed at run, 2 wrong input, 130 interrupted, 143 ended by SIGTERM.
+Exit codes: 0 ok, 1 failed at run, 2 wrong input, 3 converted with a loss, 130 interrupted, 143 ended
+by SIGTERM.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 EXIT_OK = 0
 EXIT_FAILED = 1
 EXIT_INPUT = 2
+EXIT_LOST = 3  # of `allranks convert`: something is not carried
 EXIT_INTERRUPTED = 130  # by Ctrl-C
 EXIT_TERMINATED = 143  # by SIGTERM
 

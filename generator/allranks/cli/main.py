@@ -52,6 +52,9 @@ COMMANDS = {
     "presets": Entry("values", _PREPARE, "List the presets that a values file can name."),
     "validate": Entry("values", _PREPARE, "Check values; name every problem and its fix."),
     "values": Entry("values", _PREPARE, "Show the merged values, and where each comes from."),
+    "convert": Entry(
+        "convert", _PREPARE, "Make values of what runs elsewhere: PyTorchJob, MPIJob, …"
+    ),
     "plan": Entry("plan", _PREPARE, "Show the node layout that the values give."),
     "render": Entry("render", _PREPARE, "Write the final Kubernetes manifests."),
     "submit": Entry("submit", _RUN, "Run the folder you stand in as a job."),

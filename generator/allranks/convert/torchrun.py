@@ -21,6 +21,7 @@ from allranks.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from allranks.convert.registry import Context
     from allranks.convert.verdicts import FieldPath
 
 GROUP = "torchrun.ai"
@@ -55,6 +56,18 @@ def is_torchrun(manifest: Mapping[str, Any]) -> bool:
     """Whether an object is of this project."""
     group = str(manifest.get("apiVersion") or "").partition("/")[0]
     return group == GROUP and manifest.get("kind") in (*JOB_KINDS, *QUEUE_KINDS)
+
+
+def convert(manifest: Mapping[str, Any], _: Context) -> Conversion:
+    """A TorchrunJob as values of the torchrun chart, or a TorchrunQueue as values of charts/queue.
+
+    Args:
+        manifest: the object.
+
+    Raises:
+        InputError: it is none.
+    """
+    return (job if manifest.get("kind") in JOB_KINDS else queue)(manifest)
 
 
 def job(manifest: Mapping[str, Any]) -> Conversion:

@@ -1,7 +1,9 @@
 """What became of each field of a converted object.
 
 A converter takes the fields that it understands, one by one, and says of each what became of it.
-What nobody has taken is not carried, and said as well: nothing is dropped in silence.
+What it says of a kind's fields in general stands in a table of rules, which the documentation and
+the test that walks a kind's schema read as well. What neither has a word for is not carried, and
+said: nothing is dropped in silence.
 """
 
 from __future__ import annotations
@@ -12,12 +14,14 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from allranks.humanize import plural
-from allranks.values.merge import overlay
+from allranks.values.merge import copy, overlay
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 FieldPath = tuple[str | int, ...]
+
+_UNKNOWN = "no dialect has such a field"
 
 
 class Outcome(StrEnum):
@@ -26,6 +30,112 @@ class Outcome(StrEnum):
     CARRIED = "carried"
     CHANGED = "changed"
     NOT_CARRIED = "not carried"
+
+
+class Named(str):
+    """A step of a values path: the item of a list that has this name."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What becomes of a field of a kind, wherever nothing else is said of it.
+
+    Attributes:
+        path: the field: ``spec.replicas``. A step ``*`` is any key, ``[]`` any item of a list, and a
+            last step ``**`` the field itself and all below it.
+        outcome: carried, changed or not carried.
+        to: the value or flag that has it; "" for none.
+        why: the reason, where it is not carried as it is.
+    """
+
+    path: str
+    outcome: Outcome
+    to: str = ""
+    why: str = ""
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """The path's steps."""
+        return tuple(step for step in self.path.replace("[]", ".[]").split(".") if step)
+
+    def below(self, prefix: str) -> Rule:
+        """The same rule for a field that stands below another."""
+        return Rule(f"{prefix}.{self.path}", self.outcome, self.to, self.why)
+
+
+def carried(path: str, to: str) -> Rule:
+    """A rule for what is carried as it is."""
+    return Rule(path, Outcome.CARRIED, to)
+
+
+def changed(path: str, to: str, why: str) -> Rule:
+    """A rule for what is carried in another form."""
+    return Rule(path, Outcome.CHANGED, to, why)
+
+
+def lost(path: str, why: str) -> Rule:
+    """A rule for what is not carried."""
+    return Rule(path, Outcome.NOT_CARRIED, "", why)
+
+
+ITS_OWN = "the cluster writes it itself"
+# What every object of a cluster has, besides its labels and annotations.
+METADATA = (
+    changed("apiVersion", "workload", "says which chart it is for"),
+    changed("kind", "workload", "says which chart it is for"),
+    carried("metadata.name", "NAME, the release"),
+    carried("metadata.namespace", "-n"),
+    changed("metadata.generateName", "NAME, the release", "a run has the name that you give it"),
+    changed("metadata.labels.*", "labels", "the charts and controllers write it themselves"),
+    changed("metadata.annotations.*", "annotations", "a controller or kubectl wrote it"),
+    changed("metadata.finalizers.**", "", "the old controller's own"),
+    changed("metadata.ownerReferences.**", "", "it belongs to an object of the old controller"),
+    *(
+        changed(f"metadata.{key}.**", "", ITS_OWN)
+        for key in (
+            *("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields"),
+            *("selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "clusterName"),
+        )
+    ),
+    changed("status.**", "", "it is the state of the old run"),
+)
+
+
+class Rules:
+    """A table of rules, by the paths that they are for.
+
+    Args:
+        rules: the rules; the first that fits a path decides.
+    """
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        self.rules = tuple(rules)
+        self._tree: dict[str, Any] = {}
+        for rule in self.rules:
+            node = self._tree
+            for step in rule.steps:
+                node = node.setdefault(step, {})
+            node.setdefault("", rule)
+
+    def of(self, path: FieldPath) -> Rule | None:
+        """The rule for a field; None for none."""
+        return _rule(self._tree, path)
+
+
+def _rule(node: dict[str, Any], path: FieldPath) -> Rule | None:
+    rest: Rule | None = node.get("**", {}).get("")
+    if not path:
+        own: Rule | None = node.get("")
+        return own or rest
+    step = path[0]
+    names = ("[]",) if isinstance(step, int) else (step, "*")
+    for name in names:
+        below = node.get(name) if name else None
+        if below is not None and (rule := _rule(below, path[1:])) is not None:
+            return rule
+    return rest
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +147,16 @@ class Verdict:
         outcome: carried, changed or not carried.
         to: the value or flag that has it; "" for none.
         why: the reason, where it is not carried as it is.
+        line: the field's line in its file; 0 where it is not known.
+        keys: the path as keys and indices.
     """
 
     path: str
     outcome: Outcome
     to: str = ""
     why: str = ""
+    line: int = 0
+    keys: FieldPath = ()
 
     def __str__(self) -> str:
         """The verdict as a sentence."""
@@ -50,9 +164,48 @@ class Verdict:
         reason = f": {self.why}" if self.why else ""
         return f"{self.path}{arrow} {self.outcome}{reason}"
 
-    def as_dict(self) -> dict[str, str]:
+    def as_dict(self) -> dict[str, Any]:
         """The JSON form."""
-        return {"path": self.path, "outcome": str(self.outcome), "to": self.to, "why": self.why}
+        data = {"path": self.path, "outcome": str(self.outcome), "to": self.to, "why": self.why}
+        return {**data, "line": self.line} if self.line else data
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """An object beside a job.
+
+    Attributes:
+        kind: its kind.
+        name: its name.
+        is_needed: whether it is to be applied as well.
+        why: what it is for, or what makes it superfluous.
+        namespace: its namespace; "" for none.
+        source: the file that it stands in, with its line.
+    """
+
+    kind: str
+    name: str
+    is_needed: bool
+    why: str
+    namespace: str = ""
+    source: str = ""
+
+    def __str__(self) -> str:
+        """What to do about it, as a sentence."""
+        what = "apply this yourself" if self.is_needed else "not needed"
+        source = f" ({self.source})" if self.source else ""
+        return f"{self.kind} {self.name}: {what}: {self.why}{source}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {
+            "kind": self.kind,
+            "name": self.name,
+            "namespace": self.namespace,
+            "needed": self.is_needed,
+            "why": self.why,
+            "source": self.source,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +219,11 @@ class Conversion:
         values: the values.
         verdicts: what became of each of its fields, in their order.
         queue: the queue that it names; "" for none.
+        source: the file that it stands in; "" where it is not known.
+        line: the line that it begins on; 0 where it is not known.
+        notes: what a person should know besides, as sentences.
+        beside: objects of the input that the converter has looked at.
+        origins: by the path of a value, the path of the field that it was made of.
     """
 
     kind: str
@@ -74,16 +232,32 @@ class Conversion:
     values: dict[str, Any]
     verdicts: tuple[Verdict, ...]
     queue: str = ""
+    source: str = ""
+    line: int = 0
+    notes: tuple[str, ...] = ()
+    beside: tuple[Beside, ...] = ()
+    origins: Mapping[FieldPath, FieldPath] = field(default_factory=dict)
 
     def of(self, *outcomes: Outcome) -> tuple[Verdict, ...]:
         """The verdicts with one of these outcomes."""
         return tuple(verdict for verdict in self.verdicts if verdict.outcome in outcomes)
+
+    @property
+    def lost(self) -> tuple[Verdict, ...]:
+        """The verdicts of what is not carried."""
+        return self.of(Outcome.NOT_CARRIED)
 
     def summary(self) -> str:
         """The counts in a sentence."""
         counts = Counter(verdict.outcome for verdict in self.verdicts)
         parts = ", ".join(f"{counts[outcome]} {outcome}" for outcome in Outcome)
         return f"{self.kind} {self.name}: {plural(len(self.verdicts), 'field')}: {parts}"
+
+    def where(self, verdict: Verdict) -> str:
+        """The file and line of a field; "" where neither is known."""
+        if not self.source or not verdict.line:
+            return self.source
+        return f"{self.source}:{verdict.line}"
 
     def as_dict(self) -> dict[str, Any]:
         """The JSON form."""
@@ -92,8 +266,11 @@ class Conversion:
             "name": self.name,
             "namespace": self.namespace,
             "queue": self.queue,
+            "source": self.source,
             "values": self.values,
             "fields": [verdict.as_dict() for verdict in self.verdicts],
+            "notes": list(self.notes),
+            "beside": [item.as_dict() for item in self.beside],
         }
 
 
@@ -104,10 +281,20 @@ class Fields:
     Attributes:
         source: the object.
         values: what has been made of it so far.
+        rules: what is said of a field where nothing else is.
+        unknown: what is said of a field for which there is no rule either.
+        notes: what a person should know besides, as sentences.
+        beside: objects of the input that the converter has looked at.
+        origins: by the path of a value, the path of the field that it was made of.
     """
 
     source: Mapping[str, Any]
     values: dict[str, Any] = field(default_factory=dict)
+    rules: Rules | None = None
+    unknown: str = _UNKNOWN
+    notes: list[str] = field(default_factory=list)
+    beside: list[Beside] = field(default_factory=list)
+    origins: dict[FieldPath, FieldPath] = field(default_factory=dict)
     _verdicts: dict[FieldPath, Verdict] = field(default_factory=dict)
 
     def get(self, *path: str | int) -> Any:
@@ -126,6 +313,30 @@ class Fields:
         """Whether something stands at a path."""
         return self.get(*path) is not None
 
+    def text(self, *path: str | int) -> str:
+        """The text at a path; "" where there is none."""
+        value = self.get(*path)
+        return value if isinstance(value, str) else ""
+
+    def number(self, *path: str | int) -> int | None:
+        """The whole number at a path, also where it is written as text; None where there is none."""
+        value = self.get(*path)
+        if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10:
+            return int(value)
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+    def mapping(self, *path: str | int) -> dict[str, Any]:
+        """The mapping at a path; an empty one where there is none."""
+        value = self.get(*path)
+        return value if isinstance(value, dict) else {}
+
+    def items(self, *path: str | int) -> list[tuple[int, dict[str, Any]]]:
+        """The mappings of the list at a path, with their places in it."""
+        value = self.get(*path)
+        if not isinstance(value, list):
+            return []
+        return [(index, item) for index, item in enumerate(value) if isinstance(item, dict)]
+
     def carry(self, path: FieldPath, to: FieldPath, value: Any = None, why: str = "") -> None:
         """Carry a field, if it is there.
 
@@ -138,12 +349,24 @@ class Fields:
         own = self.get(*path)
         if own is None:
             return
-        self.put(to, own if value is None else value)
+        self.put(to, own if value is None else value, path)
         outcome = Outcome.CHANGED if why else Outcome.CARRIED
-        self.say(path, outcome, _dotted(to), why)
+        self.say(path, outcome, dotted(to), why)
 
-    def put(self, to: FieldPath, value: Any) -> None:
-        """Set a value; mappings are merged, all else is replaced."""
+    def put(self, to: FieldPath, value: Any, source: FieldPath = ()) -> None:
+        """Set a value; mappings are merged, named items of a list too, all else is replaced.
+
+        Args:
+            to: the path of the value.
+            value: the value.
+            source: the field that it is made of; () where there is none.
+        """
+        if source:
+            self.origins[to] = source
+        value = copy(value)
+        if any(isinstance(step, Named) for step in to):
+            put_named(self.values, to, value)
+            return
         nested: Any = value
         for step in reversed(to):
             nested = {step: nested}
@@ -155,11 +378,20 @@ class Fields:
         if own is None:
             return
         for leaf in _leaves(own, path):
-            self._verdicts[leaf] = Verdict(_dotted(leaf), outcome, to, why)
+            self._verdicts[leaf] = Verdict(dotted(leaf), outcome, to, why, keys=leaf)
+
+    def change(self, path: FieldPath, why: str, to: str = "") -> None:
+        """Say that a field has another form here, if it is there."""
+        self.say(path, Outcome.CHANGED, to, why)
 
     def leave(self, path: FieldPath, why: str) -> None:
         """Say that a field is not carried, if it is there."""
         self.say(path, Outcome.NOT_CARRIED, "", why)
+
+    def note(self, sentence: str) -> None:
+        """Have a sentence in the report, once."""
+        if sentence not in self.notes:
+            self.notes.append(sentence)
 
     def verdicts(self) -> tuple[Verdict, ...]:
         """A verdict for every field, in the order of the object."""
@@ -168,14 +400,44 @@ class Fields:
         )
 
     def _untaken(self, leaf: FieldPath) -> Verdict:
+        path = dotted(leaf)
         if self.get(*leaf) in (None, {}, []):
-            return Verdict(_dotted(leaf), Outcome.CARRIED, "", "it is empty")
-        return Verdict(_dotted(leaf), Outcome.NOT_CARRIED, "", "no dialect has such a field")
+            return Verdict(path, Outcome.CARRIED, "", "it is empty", keys=leaf)
+        rule = self.rules.of(leaf) if self.rules is not None else None
+        if rule is None:
+            return Verdict(path, Outcome.NOT_CARRIED, "", self.unknown, keys=leaf)
+        return Verdict(path, rule.outcome, rule.to, rule.why, keys=leaf)
+
+
+def put_named(values: dict[str, Any], to: FieldPath, value: Any) -> None:
+    """Set a value at a path with steps into lists of named items, which are made where needed.
+
+    Args:
+        values: the values; they are changed.
+        to: the path.
+        value: the value; a mapping is laid over one that is there.
+    """
+    node: Any = values
+    for step, after in zip(to, (*to[1:], None), strict=True):
+        if isinstance(step, Named):
+            item = next((item for item in node if item.get("name") == step), None)
+            if item is None:
+                item = {"name": str(step)}
+                node.append(item)
+            if after is None:
+                item.update(value)
+            node = item
+        elif after is None:
+            own = node.get(step)
+            merges = isinstance(own, dict) and isinstance(value, dict)
+            node[step] = overlay(own, value) if merges else value
+        else:
+            node = node.setdefault(step, [] if isinstance(after, Named) else {})
 
 
 def leaves(source: Mapping[str, Any]) -> Iterable[str]:
     """The paths of all fields of an object, as verdicts name them."""
-    return (_dotted(leaf) for leaf in _leaves(source, ()))
+    return (dotted(leaf) for leaf in _leaves(source, ()))
 
 
 def _leaves(node: Any, path: FieldPath) -> Iterator[FieldPath]:
@@ -189,8 +451,12 @@ def _leaves(node: Any, path: FieldPath) -> Iterator[FieldPath]:
         yield path
 
 
-def _dotted(path: FieldPath) -> str:
+def dotted(path: FieldPath) -> str:
+    """A path as a person reads it: ``spec.template.containers[0].image``."""
     text = ""
     for step in path:
-        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else str(step)
+        if isinstance(step, int | Named):
+            text += f"[{step}]"
+        else:
+            text += f".{step}" if text else str(step)
     return text

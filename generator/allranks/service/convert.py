@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
-from allranks.convert import torchrun
+from allranks.convert import registry, torchrun
+from allranks.convert.verdicts import Outcome, dotted
 from allranks.errors import InputError
 from allranks.values import files
 from allranks.values.sources import CONVERTED, STDIN_NAME
@@ -125,9 +127,100 @@ def _located(convert: Any, source: str) -> Conversion:
 
 def as_file(conversion: Conversion) -> str:
     """A conversion as a values file, which says in its head what became of each field."""
-    from allranks.convert.verdicts import Outcome
-
     head = [f"Values for charts/queue, made of {conversion.summary()}."]
     head += [str(item) for item in conversion.of(Outcome.CHANGED, Outcome.NOT_CARRIED)]
     comments = "".join(f"# {' '.join(line.split())}\n" for line in head)
     return comments + dump.dump(conversion.values)
+
+
+def convert(
+    paths: tuple[str, ...],
+    runtimes: tuple[str, ...] = (),
+    namespace: str = "",
+    entrypoint: tuple[str, ...] = (),
+) -> registry.Result:
+    """The jobs of files, as values.
+
+    Args:
+        paths: files with manifests; ``-`` is standard input.
+        runtimes: files with objects that the jobs name, such as a ClusterTrainingRuntime.
+        namespace: the namespace to put them into; "" for their own.
+        entrypoint: what an image runs whose container has no command.
+
+    Raises:
+        InputError: a file cannot be read, or has no job that can be converted; every problem is in it.
+    """
+    if sum(path.strip() == files.STDIN for path in (*paths, *runtimes)) > 1:
+        raise InputError("standard input can be read once only", hint="name - once")
+    documents = [document for path in paths for document in _documents(path)]
+    context = registry.Context(
+        runtimes=tuple(document for path in runtimes for document in _documents(path)),
+        namespace=namespace,
+        entrypoint=entrypoint,
+    )
+    return registry.convert_all(documents, context)
+
+
+def _documents(path: str) -> Iterator[registry.Document]:
+    source = STDIN_NAME if path.strip() == files.STDIN else path
+    return registry.documents_of(load.load_objects(files.read(path), source))
+
+
+def values_file(conversion: Conversion) -> str:
+    """A conversion as a values file: behind each value the field that it was made of.
+
+    Args:
+        conversion: the conversion.
+    """
+    head = [f"Values made of {conversion.kind} {conversion.name}"]
+    if conversion.source:
+        head[0] += f" ({conversion.source}:{conversion.line})" if conversion.line else ""
+    head[0] += "."
+    head += [
+        f"{conversion.where(verdict)}: {verdict}" if verdict.line else str(verdict)
+        for verdict in conversion.lost
+    ]
+    head += conversion.notes
+    comments = "".join(f"# {' '.join(line.split())}\n" for line in head)
+    return comments + _with_origins(dump.dump(conversion.values), conversion)
+
+
+_KEY = re.compile(r"( *)(- )?([A-Za-z][A-Za-z0-9_]*):(?= |$)")
+
+
+def _with_origins(text: str, conversion: Conversion) -> str:
+    """The text of values, with a comment behind each key that was made of one field."""
+    lines = {verdict.keys: verdict.line for verdict in conversion.verdicts if verdict.line}
+    comments = {
+        to: f"{conversion.source}:{line}: {dotted(source)}"
+        for to, source in conversion.origins.items()
+        if (line := _line(lines, source)) and all(isinstance(step, str) for step in to)
+    }
+    out: list[str] = []
+    above: list[tuple[int, str]] = []
+    block = -1
+    for line in text.splitlines():
+        indent = len(line) - len(line.lstrip(" "))
+        if block >= 0 and (not line.strip() or indent > block):
+            out.append(line)
+            continue
+        block = -1
+        match = _KEY.match(line)
+        if match is None or match[2]:
+            out.append(line)
+            continue
+        above = [item for item in above if item[0] < indent]
+        path = (*(key for _, key in above), match[3])
+        above.append((indent, match[3]))
+        is_block = line.endswith(("|", "|-", "|+"))
+        if is_block:
+            block = indent
+        comment = comments.get(path)
+        out.append(f"{line} # {comment}" if comment else line)
+    return "".join(f"{line}\n" for line in out)
+
+
+def _line(lines: dict[Any, int], source: tuple[str | int, ...]) -> int:
+    if source in lines:
+        return lines[source]
+    return next((line for keys, line in lines.items() if keys[: len(source)] == source), 0)

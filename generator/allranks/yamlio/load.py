@@ -150,6 +150,27 @@ def load_all(text: str | bytes, source: str = "manifests") -> list[Any]:
     return [data for data, _ in reader.documents()]
 
 
+def load_objects(text: str | bytes, source: str) -> list[tuple[ValuesDocument, int]]:
+    """Read a stream of manifests as `load_all` does, with the line of every field.
+
+    Args:
+        text: the stream; bytes must be UTF-8.
+        source: the file's name, for messages.
+
+    Returns:
+        Each document that is a mapping, and the line that it begins on.
+
+    Raises:
+        InputError: the text is not YAML.
+    """
+    reader = _ValueBuilder(_decode(text, source), source, strict=False, lines=True)
+    return [
+        (_document(data, source, reader), line)
+        for data, line in reader.documents()
+        if isinstance(data, dict)
+    ]
+
+
 class _ValueBuilder:
     """Builds values from the parser's events.
 
@@ -157,20 +178,22 @@ class _ValueBuilder:
         text: the stream.
         source: its name, for messages.
         strict: also keep lines and refuse what Helm would read otherwise than it looks.
+        lines: keep lines, and refuse nothing more.
     """
 
-    def __init__(self, text: str, source: str, *, strict: bool) -> None:
+    def __init__(self, text: str, source: str, *, strict: bool, lines: bool = False) -> None:
         self._text = text
         self._source = source
         self._strict = strict
+        self._keeps_lines = strict or lines
         self._next: Any = CParser(text).get_event
         # By anchor, a list of two: the value, or _OPEN while it is being read; and its token.
         self._anchors: dict[str, list[Any]] = {}
         self._aliased = 0
         self._count = 0
-        # By id of a mapping or list, the line of each of its entries. Filled when strict only.
+        # By id of a mapping or list, the line of each of its entries. Filled where lines are kept.
         self.lines: dict[int, Lines] = {}
-        # By the same, how each number and boolean in it was written. Filled when strict only.
+        # By the same, how each number and boolean in it was written. Filled where lines are kept.
         self.tokens: dict[int, Tokens] = {}
         # What is wrong in it, but does not keep the rest from being read. Filled when strict only.
         self.problems: list[Problem] = []
@@ -267,14 +290,14 @@ class _ValueBuilder:
         out: list[Any] = []
         lines: list[int] = []
         tokens: Tokens = {}
-        read, strict = self._next, self._strict
+        read, keeps = self._next, self._keeps_lines
         while type(event := read()) is not SequenceEndEvent:
-            if strict:
+            if keeps:
                 lines.append(event.start_mark.line + 1)
             out.append(self._value(event, depth))
             if self._token is not None:
                 tokens[len(out) - 1] = self._token
-        if strict:
+        if keeps:
             self.lines[id(out)] = lines
             self.tokens[id(out)] = tokens
         return out
@@ -284,7 +307,7 @@ class _ValueBuilder:
         lines: dict[str, int] = {}
         tokens: Tokens = {}
         own: set[str] = set()
-        read, strict = self._next, self._strict
+        read, strict, keeps = self._next, self._strict, self._keeps_lines
         while type(event := read()) is not MappingEndEvent:
             if type(event) is ScalarEvent and event.value == "<<" and _is_merge(event):
                 self._merge(out, lines, tokens, depth)
@@ -298,13 +321,14 @@ class _ValueBuilder:
                         "keep one of the two",
                     )
                 own.add(key)
+            if keeps:
                 lines[key] = event.start_mark.line + 1
             out[key] = self._value(read(), depth)
             if self._token is not None:
                 tokens[key] = self._token
             elif tokens:
                 tokens.pop(key, None)
-        if strict:
+        if keeps:
             self.lines[id(out)] = lines
             self.tokens[id(out)] = tokens
         return out
@@ -358,7 +382,7 @@ class _ValueBuilder:
             copy = {key: self._copy(item, event) for key, item in value.items()}
         else:
             copy = [self._copy(item, event) for item in value]
-        if self._strict:
+        if self._keeps_lines:
             self.lines[id(copy)] = self.lines[id(value)]
             self.tokens[id(copy)] = self.tokens[id(value)]
         return copy
@@ -381,7 +405,7 @@ class _ValueBuilder:
                     event, "<< must be given a mapping, or a list of mappings", "use an alias"
                 )
             out.update(item)
-            if self._strict:
+            if self._keeps_lines:
                 merged = self.lines.pop(id(item))
                 lines.update(merged if isinstance(merged, dict) else {})
                 overridden = self.tokens.pop(id(item))

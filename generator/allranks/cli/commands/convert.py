@@ -1,0 +1,171 @@
+"""`allranks convert`: values files made of what runs elsewhere."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from allranks.cli.options import pass_console
+from allranks.errors import EXIT_LOST, InputError
+from allranks.humanize import plural
+
+if TYPE_CHECKING:
+    from allranks.cli.console import Console
+    from allranks.convert.registry import Result
+    from allranks.convert.verdicts import Conversion
+
+
+@click.command("convert", short_help="Make values of what runs elsewhere: PyTorchJob, MPIJob, …")
+@click.argument("files", nargs=-1, metavar="FILE...", type=click.Path(allow_dash=True))
+@click.option(
+    "-o",
+    "--output",
+    "target",
+    default="",
+    metavar="FILE|DIR|-",
+    help="Where the values go: a file, a folder (one file for each job), or - for standard output, "
+    "which is the default.",
+)
+@click.option(
+    "--report",
+    "report",
+    type=click.Choice(["text", "md", "json"]),
+    default="text",
+    show_default=True,
+    help="The form of the report on standard error; json goes to standard output, with the values.",
+)
+@click.option("--lossy", is_flag=True, help="Exit with 0 where something is not carried, too.")
+@click.option(
+    "--runtime",
+    "runtimes",
+    multiple=True,
+    metavar="FILE",
+    type=click.Path(allow_dash=True),
+    help="Objects that the jobs name, such as a ClusterTrainingRuntime. May be repeated.",
+)
+@click.option(
+    "--entrypoint",
+    default="",
+    metavar="WORDS",
+    help="What the image runs where a container has no command, as in 'python train.py'.",
+)
+@click.option(
+    "-n", "--namespace", default="", help="The namespace of the runs; the objects' own without it."
+)
+@pass_console
+def convert_command(
+    console: Console,
+    *,
+    files: tuple[str, ...],
+    target: str,
+    report: str,
+    lossy: bool,
+    runtimes: tuple[str, ...],
+    entrypoint: str,
+    namespace: str,
+) -> int:
+    """Make values files of the jobs in FILEs, and say what became of each of their fields.
+
+    '-' is standard input. A field is carried, changed (and why), or not carried (and why). Exit code
+    3 means that something is not carried; --lossy turns it into 0. Exit code 2 means that there is no
+    job, or one that cannot be converted: then nothing is written.
+
+    \b
+    Example:
+      allranks convert job.yaml -o values.yaml
+      kubectl get pytorchjob big -o yaml | allranks convert - -o values.yaml
+      allranks convert jobs/*.yaml -o values/
+    """
+    if not files:
+        raise InputError("no file was given", hint="name a manifest, or - for standard input")
+    from allranks.service import convert
+
+    result = convert.convert(files, runtimes, namespace, _words(entrypoint))
+    written = _write(console, result, target, report)
+    _report(console, result, report, written)
+    return EXIT_LOST if not result.is_whole and not lossy else 0
+
+
+def _words(text: str) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(text))
+    except ValueError as error:
+        raise InputError(
+            f"--entrypoint has no end: {error}", hint="close the quotes, as in 'python train.py'"
+        ) from error
+
+
+def _write(console: Console, result: Result, target: str, report: str) -> list[str]:
+    """Write the values; return the files, in the order of the jobs."""
+    from allranks.service import convert
+
+    if target in ("", "-"):
+        if report != "json":
+            documents = [convert.values_file(conversion) for conversion in result.conversions]
+            console.text("---\n".join(documents).rstrip("\n"))
+        return ["" for _ in result.conversions]
+    path = Path(target)
+    is_folder = target.endswith("/") or path.is_dir() or len(result.conversions) > 1
+    if not is_folder:
+        _save(path, convert.values_file(result.conversions[0]))
+        return [str(path)]
+    names_of = _file_names(result.conversions)
+    if path.exists() and not path.is_dir():
+        raise InputError(
+            f"{path} is a file, and there are {plural(len(result.conversions), 'job')}",
+            hint="name a folder with -o",
+        )
+    _make_folder(path)
+    written = []
+    for conversion, name in zip(result.conversions, names_of, strict=True):
+        _save(path / name, convert.values_file(conversion))
+        written.append(str(path / name))
+    return written
+
+
+def _make_folder(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"{path} cannot be made: {error.strerror}", hint="name another folder with -o"
+        ) from error
+
+
+def _save(path: Path, text: str) -> None:
+    from allranks import atomic
+
+    try:
+        atomic.write(path, text)
+    except OSError as error:
+        raise InputError(
+            f"{path} cannot be written: {error.strerror}", hint="name another file with -o"
+        ) from error
+
+
+def _file_names(conversions: tuple[Conversion, ...]) -> list[str]:
+    """A file name for each job: its own, with its namespace and a number where that is taken."""
+    taken: set[str] = set()
+    file_names = []
+    for conversion in conversions:
+        candidates = [conversion.name, f"{conversion.namespace}-{conversion.name}".strip("-")]
+        candidates += [f"{conversion.name}-{number}" for number in range(2, len(conversions) + 2)]
+        name = next(name for name in candidates if name not in taken)
+        taken.add(name)
+        file_names.append(f"{name}.yaml")
+    return file_names
+
+
+def _report(console: Console, result: Result, report: str, written: list[str]) -> None:
+    from allranks.convert import reports
+
+    if report == "json":
+        console.json(reports.as_json(result, written))
+    elif report == "md":
+        console.note(reports.markdown(result))
+    else:
+        for line in reports.text(result, written):
+            console.note(line)

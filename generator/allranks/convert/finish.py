@@ -1,0 +1,228 @@
+"""A converter's last step: values that the chart takes, whatever the object said.
+
+An object may say what no chart takes: an amount without a unit, a label that is none, what the old
+controller has never checked. Such a value is taken out again, and its field is said not to be
+carried, with the problem as the reason. So what comes out is valid, always.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+from allranks import names
+from allranks.convert.verdicts import Conversion, FieldPath, Fields, Named, Outcome
+from allranks.errors import InputError
+from allranks.schema.validate import find_problems as schema_problems
+from allranks.values import check
+from allranks.values.merge import merge
+from allranks.values.rules.names import nearest_name
+from allranks.values.sources import defaults as chart_defaults
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from allranks.errors import Problem
+
+# So often values may be taken out, each time all that is wrong.
+_ROUNDS = 12
+
+
+def conversion(fields: Fields, *, queue: str = "", chart: str = "") -> Conversion:
+    """What has been made of an object, with all that the chart refuses taken out.
+
+    Args:
+        fields: the object, converted.
+        queue: the queue that it names for `-q`.
+        chart: the chart that the values are for, where they have no `workload`.
+
+    Raises:
+        InputError: what is left is no job.
+    """
+    name = _name(fields)
+    settle(fields, chart or str(fields.values.get("workload") or ""), name)
+    fields.values = _without_empty(fields.values)
+    return Conversion(
+        kind=_text(fields.get("kind")),
+        name=name,
+        namespace=_namespace(fields),
+        values=_ordered(fields.values),
+        verdicts=fields.verdicts(),
+        queue=queue,
+        notes=tuple(fields.notes),
+        beside=tuple(fields.beside),
+        origins=fields.origins,
+    )
+
+
+def settle(fields: Fields, chart: str, name: str) -> None:
+    """Take out of the values what the chart refuses.
+
+    Args:
+        fields: the object, converted.
+        chart: the chart.
+        name: the release's name.
+
+    Raises:
+        InputError: a problem cannot be solved by leaving something out.
+    """
+    for _ in range(_ROUNDS):
+        problems = problems_of(fields.values, chart, name)
+        if not problems:
+            return
+        for path, problem in problems:
+            _take_out(fields, path, problem)
+    problems = problems_of(fields.values, chart, name)
+    if problems:
+        raise _refusal(problems[0][1])
+
+
+def problems_of(
+    values: Mapping[str, Any], chart: str, name: str = ""
+) -> list[tuple[FieldPath, Problem]]:
+    """What the schema and the rules of a chart find in values.
+
+    Args:
+        values: the values, without the chart's defaults.
+        chart: the chart.
+        name: the release's name; "" where it is not to be judged.
+    """
+    merged = merge(_defaults(chart), values)
+    findings = schema_problems(chart, merged, _nowhere)
+    if chart in names.WORKLOADS:
+        unreadable = tuple(path for path, _ in findings)
+        findings = [*findings, *check.find_problems(merged, _nowhere, name, "", unreadable)]
+    return findings
+
+
+def _nowhere(_: object) -> str:
+    return ""
+
+
+@functools.cache
+def _defaults(chart: str) -> dict[str, Any]:
+    return chart_defaults(chart)
+
+
+def _refusal(problem: Problem) -> InputError:
+    return InputError(problem.message, path=problem.path, hint=problem.hint)
+
+
+def _take_out(fields: Fields, path: FieldPath, problem: Problem) -> None:
+    """Take the value at a path out, and say so of the fields that it was made of."""
+    own = _existing(fields.values, path)
+    if not own or own == ("workload",):
+        raise _refusal(problem)
+    places = {_place(fields.values, to): source for to, source in fields.origins.items()}
+    sources = [source for to, source in places.items() if to and to[: len(own)] == own]
+    above = [(len(to), source) for to, source in places.items() if to and own[: len(to)] == to]
+    if not sources and above:
+        sources = [max(above)[1]]
+    _remove(fields.values, own)
+    for source in sources:
+        fields.leave(source, f"{problem.path or 'it'}: {problem.message}")
+
+
+def _existing(values: Mapping[str, Any], path: FieldPath) -> FieldPath:
+    """The path as far as the values have it."""
+    node: Any = values
+    for depth, step in enumerate(path):
+        if (isinstance(node, dict) and step in node) or (
+            isinstance(node, list) and isinstance(step, int) and step < len(node)
+        ):
+            node = node[step]
+        else:
+            return path[:depth]
+    return path
+
+
+def _place(values: Mapping[str, Any], to: FieldPath) -> FieldPath:
+    """A path with the places of named items in their lists; () where the values have no such item."""
+    node: Any = values
+    place: list[str | int] = []
+    for step in to:
+        if isinstance(step, Named):
+            items = node if isinstance(node, list) else []
+            index = next(
+                (
+                    number
+                    for number, item in enumerate(items)
+                    if isinstance(item, dict) and item.get("name") == step
+                ),
+                None,
+            )
+            if index is None:
+                return ()
+            place.append(index)
+            node = items[index]
+        else:
+            place.append(step)
+            node = node.get(step) if isinstance(node, dict) else None
+    return tuple(place)
+
+
+def _remove(values: dict[str, Any], path: FieldPath) -> None:
+    node: Any = values
+    for step in path[:-1]:
+        node = node[step]
+    del node[path[-1]]
+
+
+def _without_empty(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values without the sections that are empty, as what was taken out leaves them."""
+    kept: dict[str, Any] = {}
+    for key, value in values.items():
+        below = _without_empty(value) if isinstance(value, dict) and key in _SECTIONS else value
+        if below not in ({}, []):
+            kept[key] = below
+    return kept
+
+
+_SECTIONS = frozenset(
+    (
+        *("image", "resources", "perPod", "requests", "limits", "shm", "scheduling", "runPolicy"),
+        *("network", "security", "serviceAccount", "torchrun", "elastic", "mpi", "podTemplate"),
+        *("metadata", "spec", "env", "labels", "annotations", "nodeSelector", "roles", "launcher"),
+        *("worker", "ps", "chief", "evaluator", "scheduler", "server"),
+    )
+)
+# The order of a values file, as the charts' own have it.
+_ORDER = (
+    *("workload", "preset", "image", "imagePullSecrets", "command", "args", "script", "setup"),
+    *("workingDir", "env", "envFrom", "gpus", "nodes", "gpusPerNode", "procsPerNode"),
+    *("nodeShape", "gpuResource", "gpuType", "resources", "shm", "workspace", "storage", "queue"),
+    *("scheduling", "runPolicy", "network", "networkPolicy", "security", "serviceAccount"),
+    *("status", "labels", "annotations", "podTemplate"),
+)
+
+
+def _ordered(values: Mapping[str, Any]) -> dict[str, Any]:
+    first = {key: values[key] for key in _ORDER if key in values}
+    return {**first, **{key: value for key, value in values.items() if key not in first}}
+
+
+def _name(fields: Fields) -> str:
+    """The release's name: the object's own, or the nearest that a release may have."""
+    for key in ("name", "generateName"):
+        own = fields.text("metadata", key)
+        if own:
+            limit = names.HELM_RELEASE_NAME_MAX
+            near = nearest_name(own, limit)
+            if near != own and key == "name":
+                fields.change(("metadata", key), "a release's name is a Service's", near)
+            else:
+                fields.say(("metadata", key), Outcome.CARRIED, "NAME, the release")
+            return near
+    raise InputError(
+        f"{_text(fields.get('kind')) or 'the object'} has no name",
+        path="metadata.name",
+        hint="give it a name",
+    )
+
+
+def _namespace(fields: Fields) -> str:
+    return fields.text("metadata", "namespace")
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""

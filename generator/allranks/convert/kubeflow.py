@@ -1,0 +1,89 @@
+"""What the kinds of Kubeflow v1 share: the run policy, and how often a pod may fail."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from allranks.convert.verdicts import Outcome, Rule, carried, changed
+
+if TYPE_CHECKING:
+    from allranks.convert.verdicts import FieldPath, Fields
+
+_CLEAN = "what has finished stays with its Job, holds nothing, and goes with it"
+_ONE_CONTROLLER = "a release is kept by Kubernetes' own controllers"
+# What becomes of a `runPolicy`; read with its path in front.
+RUN_POLICY: tuple[Rule, ...] = (
+    changed("cleanPodPolicy", "", _CLEAN),
+    carried("ttlSecondsAfterFinished", "runPolicy.ttlSecondsAfterFinished"),
+    carried("activeDeadlineSeconds", "runPolicy.activeDeadlineSeconds"),
+    carried("backoffLimit", "runPolicy.backoffLimit"),
+    carried("suspend", "runPolicy.suspend"),
+    changed("managedBy", "", _ONE_CONTROLLER),
+    changed(
+        "schedulingPolicy.minAvailable", "scheduling.dialect", "a gang has all pods of the job"
+    ),
+    carried("schedulingPolicy.queue", "queue"),
+    changed("schedulingPolicy.minResources.**", "", "the scheduler adds up what the pods ask"),
+    carried("schedulingPolicy.priorityClass", "scheduling.priorityClassName"),
+    carried("schedulingPolicy.scheduleTimeoutSeconds", "scheduling.gangTimeoutSeconds"),
+)
+# Exit codes that were no reason to try again, under the restart policy ExitCode.
+PERMANENT = tuple(range(1, 128))
+_SECONDS = ("activeDeadlineSeconds", "backoffLimit")
+
+
+def run_policy_at(prefix: str) -> tuple[Rule, ...]:
+    """`RUN_POLICY` at a path."""
+    return tuple(rule.below(prefix) for rule in RUN_POLICY)
+
+
+def run_policy(fields: Fields, path: FieldPath) -> None:
+    """Carry a run policy.
+
+    Args:
+        fields: the object.
+        path: where it stands.
+    """
+    for key in _SECONDS:
+        amount = fields.number(*path, key)
+        if amount is not None and amount >= 0:
+            fields.carry((*path, key), ("runPolicy", key), amount)
+    ttl = fields.number(*path, "ttlSecondsAfterFinished")
+    if ttl is not None and ttl >= 0:
+        why = "" if ttl else "0 keeps a job here; after one second is the least"
+        fields.carry(
+            (*path, "ttlSecondsAfterFinished"),
+            ("runPolicy", "ttlSecondsAfterFinished"),
+            ttl or 1,
+            why,
+        )
+    if isinstance(fields.get(*path, "suspend"), bool):
+        fields.carry((*path, "suspend"), ("runPolicy", "suspend"))
+    scheduling: FieldPath = (*path, "schedulingPolicy")
+    if fields.text(*scheduling, "queue"):
+        if fields.values.get("scheduling", {}).get("dialect", "none") == "none":
+            fields.put(("scheduling", "dialect"), "volcano")
+        fields.carry((*scheduling, "queue"), ("queue",))
+    fields.carry((*scheduling, "priorityClass"), ("scheduling", "priorityClassName"))
+    fields.carry((*scheduling, "scheduleTimeoutSeconds"), ("scheduling", "gangTimeoutSeconds"))
+
+
+def restart_policy(fields: Fields, path: FieldPath) -> None:
+    """Carry a replica spec's restart policy, which says whether a pod that failed is tried again.
+
+    Args:
+        fields: the object.
+        path: the policy.
+    """
+    policy = fields.get(*path)
+    limit = fields.values.get("runPolicy", {}).get("backoffLimit")
+    if policy == "Never":
+        if limit is None:
+            fields.put(("runPolicy", "backoffLimit"), 0, path)
+        fields.say(path, Outcome.CARRIED, "runPolicy.backoffLimit")
+    elif policy == "ExitCode":
+        fields.put(("runPolicy", "fatalExitCodes"), list(PERMANENT), path)
+        fields.change(path, "codes from 1 to 127 are not tried again", "runPolicy.fatalExitCodes")
+    elif policy is not None:
+        why = "a pod that fails is replaced so often, and no container is restarted"
+        fields.change(path, why, "runPolicy.backoffLimit")

@@ -1,0 +1,230 @@
+"""A PyTorchJob of Kubeflow v1 as values of the torchrun chart, or of mpi where it runs mpirun."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from allranks.convert import commands, finish, jobs, kubeflow, pods
+from allranks.convert.verdicts import (
+    METADATA,
+    Conversion,
+    Fields,
+    Outcome,
+    Rule,
+    Rules,
+    carried,
+    changed,
+    lost,
+)
+from allranks.errors import InputError
+
+if TYPE_CHECKING:
+    from allranks.convert.pods import Pod
+    from allranks.convert.registry import Context, Manifest
+    from allranks.convert.verdicts import FieldPath
+
+KIND = "PyTorchJob"
+_SPECS = "spec.pytorchReplicaSpecs"
+_ELASTIC = "spec.elasticPolicy"
+_AT_RANK_0 = "the chart makes the address of rank 0"
+_ETCD = ("etcd", "etcd-v2")
+FIELDS: tuple[Rule, ...] = (
+    *METADATA,
+    carried(f"{_SPECS}.*.replicas", "nodes"),
+    changed(f"{_SPECS}.*.restartPolicy", "runPolicy.backoffLimit", "a pod that fails is replaced"),
+    *pods.fields_at(f"{_SPECS}.*.template"),
+    *kubeflow.run_policy_at("spec.runPolicy"),
+    carried("spec.nprocPerNode", "procsPerNode"),
+    carried(f"{_ELASTIC}.minReplicas", "torchrun.elastic.minNodes"),
+    carried(f"{_ELASTIC}.maxReplicas", "torchrun.elastic.maxNodes"),
+    carried(f"{_ELASTIC}.rdzvBackend", "torchrun.rdzvBackend"),
+    carried(f"{_ELASTIC}.rdzvPort", "torchrun.port"),
+    changed(f"{_ELASTIC}.rdzvHost", "torchrun.rdzvEndpoint", _AT_RANK_0),
+    changed(f"{_ELASTIC}.rdzvId", "", "the release's name, so that two jobs never meet"),
+    carried(f"{_ELASTIC}.rdzvConf.**", "torchrun.rdzvConf"),
+    changed(f"{_ELASTIC}.standalone", "", "the chart knows whether there is a single node"),
+    carried(f"{_ELASTIC}.nProcPerNode", "procsPerNode"),
+    carried(f"{_ELASTIC}.maxRestarts", "torchrun.maxRestarts"),
+    lost(f"{_ELASTIC}.metrics.**", "no autoscaler resizes a run; `allranks scale` does"),
+)
+_RULES = Rules(FIELDS)
+# What the operator told each pod, and what a rank is told of itself here.
+_COUNTED = ("WORLD_SIZE",)
+
+
+def convert(manifest: Manifest, context: Context) -> Conversion:
+    """A PyTorchJob as values.
+
+    Args:
+        manifest: the object.
+        context: what else is known.
+
+    Raises:
+        InputError: it is none, or has no pods.
+    """
+    fields = Fields(manifest, {"workload": "torchrun"}, _RULES, f"a {KIND} has no such field")
+    pods.labels(fields, ("metadata",), ())
+    roles = _roles(fields)
+    paths: dict[str, FieldPath] = {
+        role: ("spec", "pytorchReplicaSpecs", role, "template") for role in roles
+    }
+    taken = {role: pods.read(fields, path, ("pytorch",)) for role, path in paths.items()}
+    role = "Worker" if "Worker" in taken else next(iter(taken))
+    pod = taken[role]
+    program = jobs.program(fields, pod, context)
+    jobs.put(fields, pod, program)
+    _same(fields, {name: other for name, other in taken.items() if name != role}, pod)
+    _size(fields, roles, pod)
+    jobs.processes(fields, pod, program, _processes(fields, pod, program))
+    kubeflow.run_policy(fields, ("spec", "runPolicy"))
+    for name in roles:
+        kubeflow.restart_policy(fields, ("spec", "pytorchReplicaSpecs", name, "restartPolicy"))
+    _elastic(fields, program)
+    _environment(fields, pod, program)
+    return finish.conversion(fields)
+
+
+def _roles(fields: Fields) -> list[str]:
+    specs = fields.mapping("spec", "pytorchReplicaSpecs")
+    roles = [role for role in ("Master", "Worker") if isinstance(specs.get(role), dict)]
+    roles = [role for role in roles if fields.number(*_path(role), "replicas") != 0] or roles
+    if not roles:
+        raise InputError(
+            f"the {KIND} has neither a Master nor a Worker",
+            path=_SPECS,
+            hint="write the whole object",
+        )
+    return roles
+
+
+def _path(role: str) -> FieldPath:
+    return ("spec", "pytorchReplicaSpecs", role)
+
+
+def _replicas(fields: Fields, role: str) -> int:
+    replicas = fields.number(*_path(role), "replicas")
+    return 1 if replicas is None else replicas
+
+
+def _same(fields: Fields, others: dict[str, Pod], pod: Pod) -> None:
+    """Say of the templates that are not taken where they differ."""
+    own = {piece.to: piece.value for piece in pod.pieces}
+    for other in others.values():
+        for piece in other.pieces:
+            if own.get(piece.to) == piece.value:
+                fields.say(piece.source, Outcome.CARRIED, "as the workers'")
+            else:
+                fields.leave(
+                    piece.source,
+                    "all pods of a run have the template of the workers, which differs",
+                )
+        _same_words(fields, other, pod)
+
+
+def _same_words(fields: Fields, other: Pod, pod: Pod) -> None:
+    for key in ("command", "args"):
+        path: FieldPath = (*other.container, key)
+        if not other.container:
+            continue
+        if getattr(other, key) == getattr(pod, key):
+            fields.say(path, Outcome.CHANGED, "command", "as the workers'")
+        else:
+            fields.leave(
+                path, "all pods of a run run what the workers run, which is another command"
+            )
+    if other.gpus != pod.gpus and other.container:
+        for kind in ("requests", "limits"):
+            for name in fields.mapping(*other.container, "resources", kind):
+                if pods.is_gpu(name):
+                    fields.leave(
+                        (*other.container, "resources", kind, name),
+                        f"all pods of a run have as many GPUs as the workers, which is {pod.gpus}",
+                    )
+
+
+def _size(fields: Fields, roles: list[str], pod: Pod) -> None:
+    nodes = sum(_replicas(fields, role) for role in roles)
+    most = fields.number("spec", "elasticPolicy", "maxReplicas")
+    least = fields.number("spec", "elasticPolicy", "minReplicas")
+    if most and least and least < most:
+        fields.carry(
+            ("spec", "elasticPolicy", "minReplicas"), ("torchrun", "elastic", "minNodes"), least
+        )
+        fields.carry(
+            ("spec", "elasticPolicy", "maxReplicas"), ("torchrun", "elastic", "maxNodes"), most
+        )
+        nodes = min(max(nodes, least), most)
+    else:
+        for key in ("minReplicas", "maxReplicas"):
+            fields.change(
+                ("spec", "elasticPolicy", key), "a single size is no range: nodes says it", "nodes"
+            )
+    fields.put(("nodes",), nodes, (*_path(roles[-1]), "replicas"))
+    for role in roles:
+        why = "the master is a node as the workers are" if len(roles) > 1 else ""
+        outcome = Outcome.CHANGED if why else Outcome.CARRIED
+        fields.say((*_path(role), "replicas"), outcome, "nodes", why)
+    if pod.gpus:
+        fields.put(("gpusPerNode",), pod.gpus, (*pod.container, "resources"))
+
+
+def _processes(fields: Fields, pod: Pod, program: commands.Program) -> int | None:
+    """Processes of a pod, as the object or the command say it; None for torchrun's `auto`."""
+    asked: Any = None
+    for path in (("spec", "nprocPerNode"), ("spec", "elasticPolicy", "nProcPerNode")):
+        value = fields.get(*path)
+        if value is not None:
+            asked = value if asked is None else asked
+            fields.say(path, Outcome.CARRIED, "procsPerNode")
+    words = program.options.get("nproc-per-node")
+    text = words if words is not None else "" if asked is None else str(asked)
+    if program.runner is not commands.Runner.TORCHRUN and asked is not None:
+        fields.change(
+            ("spec", "nprocPerNode"),
+            "the command starts its processes itself, and each pod runs it once",
+            "procsPerNode",
+        )
+    return commands.number(text, pod.variables)
+
+
+def _elastic(fields: Fields, program: commands.Program) -> None:
+    path: FieldPath = ("spec", "elasticPolicy")
+    backend = fields.text(*path, "rdzvBackend")
+    if backend in ("c10d", *_ETCD):
+        fields.carry((*path, "rdzvBackend"), ("torchrun", "rdzvBackend"))
+    elif backend:
+        fields.change((*path, "rdzvBackend"), "torchrun's own is c10d here", "torchrun.rdzvBackend")
+    host, port = fields.text(*path, "rdzvHost"), fields.number(*path, "rdzvPort")
+    if backend in _ETCD:
+        if host:
+            fields.carry(
+                (*path, "rdzvHost"), ("torchrun", "rdzvEndpoint"), f"{host}:{port or 2379}"
+            )
+            fields.say((*path, "rdzvPort"), Outcome.CARRIED, "torchrun.rdzvEndpoint")
+    elif port:
+        fields.carry((*path, "rdzvPort"), ("torchrun", "port"), port)
+    pairs = {
+        str(item["key"]): str(item["value"])
+        for _, item in fields.items(*path, "rdzvConf")
+        if "key" in item and "value" in item
+    }
+    if pairs:
+        fields.carry((*path, "rdzvConf"), ("torchrun", "rdzvConf"), pairs)
+    restarts = fields.number(*path, "maxRestarts")
+    if restarts is not None and program.runner is commands.Runner.TORCHRUN:
+        if "max-restarts" not in program.options:
+            fields.carry((*path, "maxRestarts"), ("torchrun", "maxRestarts"), restarts)
+
+
+def _environment(fields: Fields, pod: Pod, program: commands.Program) -> None:
+    """Say what a program that reads the operator's variables should know."""
+    if program.runner is commands.Runner.TORCHRUN:
+        for name in commands.mentions((*program.command, program.setup), _COUNTED):
+            fields.note(
+                f"the command reads {name}: with torchrun it counts processes, not pods, there as here"
+            )
+    for name in commands.mentions((*program.command, program.setup), ("PET_*",)):
+        fields.note(
+            f"the command reads {name}, which the operator set: check that it is still right"
+        )
+    del pod

@@ -1,0 +1,393 @@
+"""Which kinds can be converted, and by what; the others of an input are named.
+
+The converter of a kind is imported when an object of that kind is met. It is a function of the
+object and of the `Context`, which has the other objects of the input: a job may be described by
+several of them.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from allranks import names
+from allranks.convert.verdicts import Beside, Conversion
+from allranks.errors import InputError, InvalidValues, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from allranks.convert.verdicts import FieldPath
+    from allranks.yamlio.document import ValuesDocument
+
+Manifest = dict[str, Any]
+
+_HERE = "allranks.convert"
+# The converter of each kind: by API group and kind, "module:function".
+KINDS: dict[tuple[str, str], str] = {
+    ("kubeflow.org", "PyTorchJob"): "pytorch:convert",
+    ("torchrun.ai", "TorchrunJob"): "torchrun:convert",
+    ("torchrun.ai", "TorchrunQueue"): "torchrun:convert",
+    ("torchrun.ai", "JobQueue"): "torchrun:convert",
+}
+_RAY = "allranks starts ranks, and no Ray cluster"
+# Kinds of jobs that have no form here: by API group and kind, why, and what to use.
+REFUSED: dict[tuple[str, str], tuple[str, str]] = {
+    ("ray.io", "RayJob"): (_RAY, "keep KubeRay for it, or run its training script with torchrun"),
+    ("ray.io", "RayCluster"): (_RAY, "keep KubeRay for it"),
+    ("ray.io", "RayService"): (
+        "it serves a model, and allranks runs jobs that end",
+        "keep KubeRay for it",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """An object of the input.
+
+    Attributes:
+        data: the object.
+        source: the file that it stands in.
+        line: the line that it begins on; 0 where that is not known.
+        lines: the line of each of its fields; None where they are not known.
+        prefix: where in the file's document the object stands, as in a List.
+    """
+
+    data: Manifest
+    source: str = ""
+    line: int = 0
+    lines: ValuesDocument | None = field(default=None, repr=False, compare=False)
+    prefix: FieldPath = ()
+
+    @property
+    def group(self) -> str:
+        """Its API group; "" for the core group."""
+        group, slash, _ = str(self.data.get("apiVersion") or "").partition("/")
+        return group if slash else ""
+
+    @property
+    def kind(self) -> str:
+        """Its kind; "" where it has none."""
+        return str(self.data.get("kind") or "")
+
+    @property
+    def name(self) -> str:
+        """Its name; "" where it has none."""
+        metadata = self.data.get("metadata")
+        if not isinstance(metadata, dict):
+            return ""
+        return str(metadata.get("name") or metadata.get("generateName") or "")
+
+    @property
+    def namespace(self) -> str:
+        """Its namespace; "" where it names none."""
+        metadata = self.data.get("metadata")
+        return str(metadata.get("namespace") or "") if isinstance(metadata, dict) else ""
+
+    @property
+    def where(self) -> str:
+        """The file, and the line where it is known."""
+        return f"{self.source}:{self.line}" if self.line else self.source
+
+    def line_of(self, path: FieldPath) -> int:
+        """The line of a field, or of the nearest one above it; 0 where it is not known."""
+        if self.lines is None:
+            return 0
+        whole = (*self.prefix, *path)
+        for end in range(len(whole), 0, -1):
+            line = self.lines.line(whole[:end])
+            if line is not None:
+                return line
+        return self.line
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a converter may know besides its object.
+
+    Attributes:
+        documents: all objects of the input.
+        runtimes: objects that --runtime names: TrainingRuntimes and ClusterTrainingRuntimes.
+        namespace: the namespace that is chosen; "" for the objects' own.
+        entrypoint: what the image runs where the manifest gives no command; () where nobody has said.
+    """
+
+    documents: tuple[Document, ...] = ()
+    runtimes: tuple[Document, ...] = ()
+    namespace: str = ""
+    entrypoint: tuple[str, ...] = ()
+
+    def objects(self, *kinds: str, group: str | None = None) -> Iterator[Document]:
+        """The objects of these kinds, of the input and of --runtime.
+
+        Args:
+            kinds: the kinds.
+            group: their API group; None for any.
+        """
+        for document in (*self.documents, *self.runtimes):
+            if document.kind in kinds and group in (None, document.group):
+                yield document
+
+    def find(self, kind: str, name: str, group: str | None = None) -> Document | None:
+        """The object of a kind and name; None where the input has none."""
+        objects = self.objects(kind, group=group)
+        return next((document for document in objects if document.name == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What became of an input.
+
+    Attributes:
+        conversions: the jobs, as values, in their order.
+        beside: the objects beside them, and what to do about each.
+        unknown: the objects among these whose kind says nothing to anybody here.
+    """
+
+    conversions: tuple[Conversion, ...]
+    beside: tuple[Beside, ...] = ()
+    unknown: tuple[Document, ...] = ()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is lost."""
+        return not any(conversion.lost for conversion in self.conversions)
+
+
+def documents_of(objects: Iterable[tuple[ValuesDocument, int]]) -> Iterator[Document]:
+    """The objects of a file, each item of a List by itself.
+
+    Args:
+        objects: the file's documents with the line that each begins on.
+    """
+    for document, line in objects:
+        data = document.data
+        items = data.get("items")
+        if str(data.get("kind") or "").endswith("List") and isinstance(items, list):
+            for index, item in enumerate(items):
+                if isinstance(item, dict):
+                    prefix: FieldPath = ("items", index)
+                    place = document.line(prefix) or line
+                    yield Document(item, document.source, place, document, prefix)
+        else:
+            yield Document(data, document.source, line, document)
+
+
+def is_job(document: Document) -> bool:
+    """Whether an object is one that is converted, or refused for what it is."""
+    key = (document.group, document.kind)
+    return key in KINDS or key in REFUSED
+
+
+def convert_all(documents: Iterable[Document], context: Context) -> Result:
+    """Convert all jobs of an input.
+
+    Args:
+        documents: the objects of the input.
+        context: what else is known; its `documents` are filled in here.
+
+    Raises:
+        InvalidValues: some of them cannot be converted; every problem is in it.
+        InputError: there is no job among them.
+    """
+    context = replace(context, documents=tuple(documents))
+    conversions: list[Conversion] = []
+    problems: list[Problem] = []
+    others: list[Document] = []
+    used = _parts(context)
+    for document in context.documents:
+        if not is_job(document):
+            others.append(document)
+            continue
+        if id(document.data) in used:
+            continue
+        try:
+            conversions.append(convert_document(document, context))
+        except InvalidValues as error:
+            problems += [_located(problem, document) for problem in error.problems]
+        except InputError as error:
+            problems.append(_located(error.problem, document))
+    if problems:
+        raise InvalidValues(problems)
+    if not conversions:
+        raise InputError(_nothing(others), hint=_hint(others))
+    beside, unknown = _beside(others, conversions)
+    return Result(tuple(conversions), beside, unknown)
+
+
+def convert_document(document: Document, context: Context) -> Conversion:
+    """Convert one job.
+
+    Args:
+        document: the job.
+        context: what else is known.
+
+    Raises:
+        InputError: it cannot be converted.
+    """
+    key = (document.group, document.kind)
+    if key in REFUSED:
+        why, instead = REFUSED[key]
+        raise InputError(f"a {document.kind} is not converted: {why}", path="kind", hint=instead)
+    conversion = converter(key)(document.data, context)
+    verdicts = tuple(
+        replace(verdict, line=document.line_of(verdict.keys)) for verdict in conversion.verdicts
+    )
+    return replace(
+        conversion,
+        verdicts=verdicts,
+        source=document.source,
+        line=document.line,
+        namespace=context.namespace or conversion.namespace,
+    )
+
+
+def converter(key: tuple[str, str]) -> Callable[[Manifest, Context], Conversion]:
+    """The converter of a kind, imported.
+
+    Args:
+        key: the API group and the kind; one of `KINDS`.
+    """
+    module, _, name = KINDS[key].partition(":")
+    function: Callable[[Manifest, Context], Conversion] = getattr(
+        importlib.import_module(f"{_HERE}.{module}"), name
+    )
+    return function
+
+
+def _parts(context: Context) -> set[int]:
+    """The objects that are part of another job of the input, and no job of their own."""
+    owners = {(document.kind, document.name) for document in context.documents}
+    parts: set[int] = set()
+    for document in context.documents:
+        references = (document.data.get("metadata") or {}) if is_job(document) else {}
+        own = references.get("ownerReferences") if isinstance(references, dict) else None
+        for reference in own if isinstance(own, list) else ():
+            if isinstance(reference, dict):
+                key = (str(reference.get("kind")), str(reference.get("name")))
+                if key in owners and key != (document.kind, document.name):
+                    parts.add(id(document.data))
+    return parts
+
+
+def _located(problem: Problem, document: Document) -> Problem:
+    """A problem with the place of its field."""
+    if problem.source:
+        return problem
+    line = document.line_of(_keys(problem.path, document.data)) or document.line
+    return problem.at(source=f"{document.source}:{line}" if line else document.source)
+
+
+def _keys(path: str, data: Mapping[str, Any]) -> FieldPath:
+    """The keys of a dotted path, as far as the object has them."""
+    keys: list[str | int] = []
+    node: Any = data
+    for step in path.replace("[", ".").replace("]", "").split("."):
+        if isinstance(node, dict) and step in node:
+            keys.append(step)
+            node = node[step]
+        elif isinstance(node, list) and step.isdigit() and int(step) < len(node):
+            keys.append(int(step))
+            node = node[int(step)]
+        else:
+            break
+    return tuple(keys)
+
+
+def _nothing(others: list[Document]) -> str:
+    if not others:
+        return "there is no object to convert"
+    kinds = ", ".join(sorted({document.kind or "an object without a kind" for document in others}))
+    return f"there is no job to convert, only: {kinds}"
+
+
+def _hint(others: list[Document]) -> str:
+    if any(document.kind in names.WORKLOADS for document in others):
+        return "give the manifest of a job"
+    kinds = sorted({kind for _, kind in KINDS})
+    return f"give a manifest with one of: {', '.join(kinds)}"
+
+
+# What each kind of object is to a job.
+_PURPOSES = {
+    "ConfigMap": "the job may read it",
+    "Secret": "the job may read it",
+    "PersistentVolumeClaim": "the job may mount it",
+    "PersistentVolume": "a claim may be bound to it",
+    "StorageClass": "a claim may name it",
+    "ServiceAccount": "the job may run as it",
+    "Role": "the job's account may need it",
+    "RoleBinding": "the job's account may need it",
+    "ClusterRole": "the job's account may need it",
+    "ClusterRoleBinding": "the job's account may need it",
+    "Namespace": "the job lives in it",
+    "NetworkPolicy": "it says who reaches the pods; networkPolicy does it for a release's own",
+    "Service": "others may reach the job's pods by it",
+    "PriorityClass": "the job may name it",
+    "ResourceQuota": "it limits the namespace",
+    "LimitRange": "it limits the namespace",
+    "LocalQueue": "the job may wait in it",
+    "ClusterQueue": "a LocalQueue may name it",
+    "ResourceFlavor": "a ClusterQueue may name it",
+    "Queue": "the job may wait in it",
+    "PodGroup": "the scheduling dialect makes the job's own",
+    "CustomResourceDefinition": "it belongs to an operator",
+    "Deployment": "it is no job",
+    "DaemonSet": "it is no job",
+}
+
+
+def _beside(
+    others: list[Document], conversions: list[Conversion]
+) -> tuple[tuple[Beside, ...], tuple[Document, ...]]:
+    """What to do about the objects that are no job, and those that nobody knows."""
+    made = {
+        (item.kind, item.name): item for conversion in conversions for item in conversion.beside
+    }
+    beside: list[Beside] = []
+    unknown: list[Document] = []
+    for document in others:
+        own = made.get((document.kind, document.name))
+        if own is None:
+            own = _generic(document, conversions)
+            if document.kind not in _PURPOSES:
+                unknown.append(document)
+        beside.append(replace(own, namespace=document.namespace, source=document.where))
+    return tuple(beside), tuple(unknown)
+
+
+def _generic(document: Document, conversions: list[Conversion]) -> Beside:
+    if document.kind == "Service" and _serves_the_job(document, conversions):
+        why = "the chart makes a headless Service for the job's own pods"
+        return Beside(document.kind, document.name, False, why)
+    if document.kind == "PodGroup":
+        return Beside(document.kind, document.name, False, _PURPOSES["PodGroup"])
+    why = _PURPOSES.get(document.kind, "no kind of job that is known here")
+    return Beside(document.kind or "an object without a kind", document.name, True, why)
+
+
+def _serves_the_job(document: Document, conversions: list[Conversion]) -> bool:
+    """Whether a Service only lets a job's pods find each other."""
+    spec = document.data.get("spec")
+    if not isinstance(spec, dict) or spec.get("clusterIP") != "None":
+        return False
+    selector = spec.get("selector")
+    words = set(selector.values()) if isinstance(selector, dict) else set()
+    for conversion in conversions:
+        labels = _labels(conversion.values)
+        pairs = set(selector.items()) if isinstance(selector, dict) else set()
+        if (
+            conversion.name in words
+            or document.name == conversion.name
+            or (pairs and pairs <= labels)
+        ):
+            return True
+    return False
+
+
+def _labels(values: Mapping[str, Any]) -> set[tuple[str, Any]]:
+    template = values.get("podTemplate") or {}
+    own = (template.get("metadata") or {}).get("labels") or {}
+    return {*own.items(), *(values.get("labels") or {}).items()}

@@ -1,0 +1,80 @@
+"""The report of a conversion: what became of each field, as text, Markdown or data."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from allranks.convert.verdicts import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from allranks.convert.registry import Result
+    from allranks.convert.verdicts import Conversion, Verdict
+
+
+def text(result: Result, written: Sequence[str]) -> Iterator[str]:
+    """Lines for a person: the counts, and all that is not carried as it is.
+
+    Args:
+        result: the conversions.
+        written: the file of each; "" where its values went to standard output.
+    """
+    for conversion, path in zip(result.conversions, written, strict=True):
+        yield conversion.summary() + (f" ({path})" if path else "")
+        for verdict in conversion.of(Outcome.NOT_CARRIED, Outcome.CHANGED):
+            yield _line(conversion, verdict)
+        yield from conversion.notes
+    for item in result.beside:
+        yield str(item)
+
+
+def _line(conversion: Conversion, verdict: Verdict) -> str:
+    where = conversion.where(verdict)
+    return f"{where}: {verdict}" if where else str(verdict)
+
+
+def markdown(result: Result) -> str:
+    """A document: a table of fields for each job, and a list of the objects beside them."""
+    parts = []
+    for conversion in result.conversions:
+        rows = "\n".join(
+            f"| `{_cell(verdict.path)}` | {verdict.outcome} | {_code(verdict.to)} "
+            f"| {_cell(verdict.why)} | {verdict.line or ''} |"
+            for verdict in conversion.verdicts
+        )
+        notes = "".join(f"\n- {note}" for note in conversion.notes)
+        parts.append(
+            f"## {conversion.kind} {conversion.name}\n\n{conversion.summary()}.\n\n"
+            f"| field | outcome | value | why | line |\n| --- | --- | --- | --- | --- |\n{rows}\n"
+            + (f"{notes}\n" if notes else "")
+        )
+    if result.beside:
+        items = "\n".join(f"- {_cell(str(item))}" for item in result.beside)
+        parts.append(f"## Objects beside the jobs\n\n{items}\n")
+    return "\n".join(parts)
+
+
+def _code(value: str) -> str:
+    return f"`{_cell(value)}`" if value else ""
+
+
+def _cell(value: str) -> str:
+    return " ".join(value.replace("|", "\\|").split())
+
+
+def as_json(result: Result, written: Sequence[str]) -> dict[str, Any]:
+    """The report as data, with the values.
+
+    Args:
+        result: the conversions.
+        written: the file of each; "" for none.
+    """
+    return {
+        "ok": result.is_whole,
+        "jobs": [
+            {**conversion.as_dict(), "file": path}
+            for conversion, path in zip(result.conversions, written, strict=True)
+        ],
+        "beside": [item.as_dict() for item in result.beside],
+    }
