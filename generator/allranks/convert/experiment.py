@@ -128,6 +128,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     target = Rewrite(fields, trials.replaced(template, lambda text: _put(text, texts)))
     if path:
         target.also(path, ())
+    target.name_after(fields)
     inner = target.convert(_key(template, path), context)
     section = {"parameters": _parameters(fields, search, inner.values), **_section(fields, search)}
     fields.values = trials.values(inner.values, section)

@@ -27,6 +27,15 @@ _HERE = "allranks.convert"
 # The converter of each kind: by API group and kind, "module:function".
 KINDS: dict[tuple[str, str], str] = {
     ("kubeflow.org", "PyTorchJob"): "pytorch:convert",
+    ("jobset.x-k8s.io", "JobSet"): "jobset:convert",
+    ("batch", "Job"): "job:convert",
+    ("kubeflow.org", "Experiment"): "experiment:convert",
+    ("trainer.kubeflow.org", "TrainJob"): "trainjob:convert",
+    ("trainer.kubeflow.org", "OptimizationJob"): "optimizationjob:convert",
+    ("batch.volcano.sh", "Job"): "volcano:convert",
+    ("apps", "StatefulSet"): "statefulset:convert",
+    ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): "leaderworkerset:convert",
+    ("workload.codeflare.dev", "AppWrapper"): "appwrapper:convert",
     ("torchrun.ai", "TorchrunJob"): "torchrun:convert",
     ("torchrun.ai", "TorchrunQueue"): "torchrun:convert",
     ("torchrun.ai", "JobQueue"): "torchrun:convert",
@@ -276,12 +285,17 @@ def _located(problem: Problem, document: Document) -> Problem:
     """A problem with the place of its field."""
     if problem.source:
         return problem
-    line = document.line_of(_keys(problem.path, document.data)) or document.line
+    line = document.line_of(keys_of(problem.path, document.data)) or document.line
     return problem.at(source=f"{document.source}:{line}" if line else document.source)
 
 
-def _keys(path: str, data: Mapping[str, Any]) -> FieldPath:
-    """The keys of a dotted path, as far as the object has them."""
+def keys_of(path: str, data: Mapping[str, Any]) -> FieldPath:
+    """The keys of a dotted path, as far as an object has them.
+
+    Args:
+        path: the path, as a problem has it.
+        data: the object.
+    """
     keys: list[str | int] = []
     node: Any = data
     for step in path.replace("[", ".").replace("]", "").split("."):

@@ -44,6 +44,18 @@ class Rewrite:
             node = _below(node, step, [] if isinstance(after, int) else {})
         _set(node, to[-1], value)
 
+    def get(self, path: FieldPath) -> Any:
+        """What stands at a path of the object; None for nothing."""
+        node: Any = self.manifest
+        for step in path:
+            if isinstance(node, list) and isinstance(step, int):
+                node = node[step] if step < len(node) else None
+            elif isinstance(node, dict):
+                node = node.get(step)
+            else:
+                return None
+        return node
+
     def copy(self, source: FieldPath, to: FieldPath) -> bool:
         """Copy a field, if it is there; whether it is."""
         value = self.fields.get(*source)
@@ -69,6 +81,15 @@ class Rewrite:
             for place, index in enumerate(kept):
                 self.also((*source, index), (*to, place))
         return others
+
+    def name_after(self, fields: Fields) -> None:
+        """Give the object the name of another one, where it has none."""
+        metadata = self.manifest.get("metadata")
+        if not isinstance(metadata, dict):
+            metadata = self.manifest["metadata"] = {}
+        for key in ("name", "generateName"):
+            if fields.text("metadata", key):
+                metadata.setdefault(key, fields.text("metadata", key))
 
     def sources(self, path: FieldPath) -> Iterator[FieldPath]:
         """The fields that a field of the object stands for; none for one that was put there."""

@@ -31,13 +31,15 @@ def values(job: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
     shared = {key: value for key, value in job.items() if key not in ("workload", workload)}
     section = dict(own)
     if workload == SWEEP:
-        inner = job.get(SWEEP) or {}
-        if any(len(form.get("values", (0, 0))) != 1 for form in inner["parameters"].values()):
+        inner = job[SWEEP]["parameters"]["index"]
+        if inner["range"]["max"] > 0:
             raise InputError(
                 "a trial of it has several pods that are told nothing of each other",
                 path="spec",
                 hint="give each trial one pod, or start its ranks with torchrun",
             )
+        if inner["env"] in str(job.get("setup", "")):
+            shared["env"] = {**(job.get("env") or {}), inner["env"]: "0"}
     else:
         trial: dict[str, Any] = {"workload": workload}
         if job.get(workload):
