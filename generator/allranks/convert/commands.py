@@ -141,10 +141,10 @@ def read(
     if script is not None:
         return _of_script(*script, variables)
     program, _ = _of_words(words, variables)
-    expanded, is_changed = _expanded(program.command, variables)
+    command, is_changed = expanded(program.command)
     if is_changed:
         why = "Kubernetes put $(NAME) in; a shell does it here, in each process"
-        program = replace(program, command=expanded, changes=(*program.changes, why))
+        program = replace(program, command=command, changes=(*program.changes, why))
     return program
 
 
@@ -573,8 +573,15 @@ def _without_references(text: str) -> str:
     return _REFERENCE.sub(put, text) if "$$(" in text else text
 
 
-def _expanded(words: tuple[str, ...], env: Mapping[str, str]) -> tuple[tuple[str, ...], bool]:
-    """Words with $(NAME) as a shell's command that puts the variables in; whether there are any."""
+def expanded(words: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:
+    """Words with $(NAME) as a shell's command that puts the variables in.
+
+    Args:
+        words: a container's words, in which Kubernetes puts variables.
+
+    Returns:
+        The words, and whether there is anything to put in.
+    """
     if not any(match[1] for word in words for match in _REFERENCE.finditer(word)):
         return words, False
     parts: list[str] = []

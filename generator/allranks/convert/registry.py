@@ -16,7 +16,7 @@ from allranks.convert.verdicts import Beside, Conversion
 from allranks.errors import InputError, InvalidValues, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from allranks.convert.verdicts import FieldPath
     from allranks.yamlio.document import ValuesDocument
@@ -27,29 +27,54 @@ _HERE = "allranks.convert"
 # The converter of each kind: by API group and kind, "module:function".
 KINDS: dict[tuple[str, str], str] = {
     ("kubeflow.org", "PyTorchJob"): "pytorch:convert",
-    ("jobset.x-k8s.io", "JobSet"): "jobset:convert",
-    ("batch", "Job"): "job:convert",
-    ("kubeflow.org", "Experiment"): "experiment:convert",
-    ("trainer.kubeflow.org", "TrainJob"): "trainjob:convert",
-    ("trainer.kubeflow.org", "OptimizationJob"): "optimizationjob:convert",
-    ("batch.volcano.sh", "Job"): "volcano:convert",
-    ("apps", "StatefulSet"): "statefulset:convert",
-    ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): "leaderworkerset:convert",
-    ("workload.codeflare.dev", "AppWrapper"): "appwrapper:convert",
+    ("kubeflow.org", "MPIJob"): "mpi:convert",
+    ("batch.test.bdap.com", "MPIJob"): "mpi:convert",
     ("torchrun.ai", "TorchrunJob"): "torchrun:convert",
     ("torchrun.ai", "TorchrunQueue"): "torchrun:convert",
     ("torchrun.ai", "JobQueue"): "torchrun:convert",
+    ("jobset.x-k8s.io", "JobSet"): "jobset:convert",
+    ("batch", "Job"): "job:convert",
+    ("apps", "StatefulSet"): "statefulset:convert",
+    ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): "leaderworkerset:convert",
+    ("batch.volcano.sh", "Job"): "volcano:convert",
+    ("trainer.kubeflow.org", "TrainJob"): "trainjob:convert",
+    ("trainer.kubeflow.org", "OptimizationJob"): "optimizationjob:convert",
+    ("kubeflow.org", "Experiment"): "experiment:convert",
+    ("workload.codeflare.dev", "AppWrapper"): "appwrapper:convert",
 }
 _RAY = "allranks starts ranks, and no Ray cluster"
+_KEEP_RAY = "keep KubeRay for it, or run its training script with torchrun"
+_SERVES = "it serves a model, and allranks runs jobs that end"
+_STEPS = "it is a graph of steps, and a release of allranks is one job"
+_STEP_HINT = "give the manifest of the step that trains, and have the graph call `allranks run`"
+_TIMED = "it starts jobs at times, and allranks starts one"
+_TIMED_HINT = "give the job in its template, and have a CronJob call `allranks run`"
+_SPARK = "allranks starts ranks, and no Spark driver"
+_JAX = "allranks tells no program of JAX's coordinator"
 # Kinds of jobs that have no form here: by API group and kind, why, and what to use.
 REFUSED: dict[tuple[str, str], tuple[str, str]] = {
-    ("ray.io", "RayJob"): (_RAY, "keep KubeRay for it, or run its training script with torchrun"),
-    ("ray.io", "RayCluster"): (_RAY, "keep KubeRay for it"),
-    ("ray.io", "RayService"): (
-        "it serves a model, and allranks runs jobs that end",
-        "keep KubeRay for it",
-    ),
+    ("ray.io", "RayJob"): (_RAY, _KEEP_RAY),
+    ("ray.io", "RayCluster"): (_RAY, _KEEP_RAY),
+    ("ray.io", "RayCronJob"): (_RAY, _KEEP_RAY),
+    ("ray.io", "RayService"): (_SERVES, "keep KubeRay for it"),
+    ("serving.kserve.io", "InferenceService"): (_SERVES, "keep KServe for it"),
+    ("sparkoperator.k8s.io", "SparkApplication"): (_SPARK, "keep the Spark operator for it"),
+    ("sparkoperator.k8s.io", "ScheduledSparkApplication"): (_SPARK, "keep the Spark operator for it"),
+    ("flink.apache.org", "FlinkDeployment"): (_SERVES, "keep the Flink operator for it"),
+    ("argoproj.io", "Workflow"): (_STEPS, _STEP_HINT),
+    ("argoproj.io", "WorkflowTemplate"): (_STEPS, _STEP_HINT),
+    ("argoproj.io", "CronWorkflow"): (_STEPS, _STEP_HINT),
+    ("tekton.dev", "Pipeline"): (_STEPS, _STEP_HINT),
+    ("tekton.dev", "PipelineRun"): (_STEPS, _STEP_HINT),
+    ("tekton.dev", "TaskRun"): (_STEPS, _STEP_HINT),
+    ("flow.volcano.sh", "JobFlow"): (_STEPS, _STEP_HINT),
+    ("flow.volcano.sh", "JobTemplate"): (_STEPS, _STEP_HINT),
+    ("batch", "CronJob"): (_TIMED, _TIMED_HINT),
+    ("batch.volcano.sh", "CronJob"): (_TIMED, _TIMED_HINT),
+    ("kubeflow.org", "JAXJob"): (_JAX, "keep the training operator for it"),
 }
+# Kinds that may be a job, and may as well serve or prepare something beside a job.
+_MAYBE = (("batch", "Job"), ("apps", "StatefulSet"), ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +228,8 @@ def convert_all(documents: Iterable[Document], context: Context) -> Result:
     """
     context = replace(context, documents=tuple(documents))
     conversions: list[Conversion] = []
-    problems: list[Problem] = []
+    certain: list[tuple[Document, Sequence[Problem]]] = []
+    maybe: list[tuple[Document, Sequence[Problem]]] = []
     others: list[Document] = []
     used = _parts(context)
     for document in context.documents:
@@ -348,7 +374,11 @@ _PURPOSES = {
     "Queue": "the job may wait in it",
     "PodGroup": "the scheduling dialect makes the job's own",
     "CustomResourceDefinition": "it belongs to an operator",
+    "Job": "nothing in it starts ranks",
+    "StatefulSet": "nothing in it starts ranks",
+    "LeaderWorkerSet": "nothing in it starts ranks",
     "Deployment": "it is no job",
+    "Pod": "it is no job: a Job keeps it running",
     "DaemonSet": "it is no job",
 }
 
