@@ -240,16 +240,27 @@ def convert_all(documents: Iterable[Document], context: Context) -> Result:
             continue
         try:
             conversions.append(convert_document(document, context))
-        except InvalidValues as error:
-            problems += [_located(problem, document) for problem in error.problems]
         except InputError as error:
-            problems.append(_located(error.problem, document))
-    if problems:
-        raise InvalidValues(problems)
+            own = error.problems if isinstance(error, InvalidValues) else (error.problem,)
+            (maybe if _is_maybe(document) else certain).append((document, own))
+    if certain or not conversions:
+        problems = [
+            _located(problem, document)
+            for document, own in (*certain, *maybe)
+            for problem in own
+        ]
+        if problems:
+            raise InvalidValues(problems)
+    others += [document for document, _ in maybe]
     if not conversions:
         raise InputError(_nothing(others), hint=_hint(others))
     beside, unknown = _beside(others, conversions)
     return Result(tuple(conversions), beside, unknown)
+
+
+def _is_maybe(document: Document) -> bool:
+    """Whether an object may as well be no job, but something beside one."""
+    return (document.group, document.kind) in _MAYBE
 
 
 def convert_document(document: Document, context: Context) -> Conversion:
