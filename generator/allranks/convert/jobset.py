@@ -105,7 +105,10 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
         job.failure_policy(fields, (*item.path, "template", "spec"), item.podset)
     _retries(fields, jobs)
     _success(fields, sets, shape)
-    _exclusive(fields, sets)
+    _exclusive(fields, jobs)
+    if fields.text("spec", "failurePolicy", "restartStrategy") == "InPlaceRestart":
+        why = "the agent in its pods asks JobSet, which is not there: leave it out"
+        fields.leave(("spec", "failurePolicy", "restartStrategy"), why)
     name = fields.text("metadata", "name")
     podsets.check_names(fields, sets, [f"{name}-{podset.name}" for podset in sets])
     return finish.conversion(fields, queue=queue)
@@ -205,15 +208,17 @@ def _success(fields: Fields, sets: Sequence[PodSet], shape: podsets.Shape) -> No
         fields.leave(policy, _DONE)
 
 
-def _exclusive(fields: Fields, sets: Sequence[PodSet]) -> None:
+def _exclusive(fields: Fields, jobs: Sequence[_ReplicatedJob]) -> None:
+    """The domain that a replicated job has for itself."""
     here: FieldPath = ("metadata", "annotations", EXCLUSIVE)
     domain = fields.text(*here)
     if not domain:
         return
     fields.values.get("annotations", {}).pop(EXCLUSIVE, None)
-    if len(sets) == 1:
-        fields.put(("scheduling", "topology"), {"mode": "required", "level": "block", "labels": {"block": domain}}, here)
-        why = "the pods are kept together; that no other job is there is not"
+    if len(jobs) == 1 and fields.number(*jobs[0].path, "replicas") in (None, 1):
+        topology = {"mode": "required", "level": "block", "labels": {"block": domain}}
+        fields.put(("scheduling", "topology"), topology, here)
+        why = "the pods are kept together, and others may be there as well"
         fields.say(here, Outcome.NOT_CARRIED, "scheduling.topology", why)
     else:
-        fields.leave(here, "scheduling.topology keeps all pods together, and not some of them apart")
+        fields.leave(here, "scheduling.topology keeps all pods together, and no groups of them apart")

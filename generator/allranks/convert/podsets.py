@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert import claims, commands, jobs, pods, trials
+from allranks.convert import claims, commands, jobs, pods, shell, trials
 from allranks.convert.commands import Runner
 from allranks.convert.rewrite import Rewrite
 from allranks.convert.verdicts import Outcome, dotted
@@ -61,6 +61,8 @@ _ROLES = {
 }
 _MXNET_ROLES = {"scheduler": "Scheduler", "server": "Server", "worker": "Worker"}
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_NOT_WRITTEN = "it reads a label or annotation that the old controller writes"
+_MPIRUNS = ("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun", "horovodrun")
 _LAUNCHERS = (Runner.MPIRUN, Runner.HOROVODRUN, Runner.SRUN)
 
 
@@ -215,6 +217,8 @@ def _is_rank(podset: PodSet, program: Program) -> bool:
     """Whether a pod's processes are ranks of torchrun, or are told what torchrun tells."""
     if program.runner is not Runner.PLAIN:
         return True
+    if "DMLC_ROLE" in podset.variables or _mentions(podset, ("TF_CONFIG",)):
+        return False
     return bool(podset.variables & set(_RANKS)) or bool(
         commands.mentions(podset.words, ("MASTER_ADDR", "PET_*"))
     )
@@ -369,10 +373,7 @@ def _template(
             place: FieldPath = (*to, "spec", key, index)
             others = target.keep((*source, "env"), (*place, "env"), _is_own)
             for entry in others:
-                fields.leave(
-                    (*source, "env", entry),
-                    "it reads a label or annotation that the old controller writes",
-                )
+                fields.leave((*source, "env", entry), _NOT_WRITTEN)
             if drop_mounts:
                 target.keep(
                     (*source, "volumeMounts"),
@@ -415,13 +416,111 @@ def convert(
         InputError: it cannot be converted.
     """
     if shape.key is None:
-        return _array(fields, context, shape.roles[""][0], policy, moved)
-    target = rewrite(fields, shape, [claim.name for claim in moved])
-    for key, source in policy.items():
-        target.copy(source, ("spec", "runPolicy", key))
-    queue = target.convert(shape.key, context).queue
-    claims.put(fields, moved)
+        queue = _array(fields, context, shape.roles[""][0], policy, moved)
+    else:
+        target = rewrite(fields, shape, [claim.name for claim in moved])
+        for key, source in policy.items():
+            target.copy(source, ("spec", "runPolicy", key))
+        if shape.key == MPI:
+            _mpi_words(target, shape)
+        queue = target.convert(shape.key, context).queue
+        claims.put(fields, moved)
+        if shape.key == PYTORCH:
+            _check_ranks(fields, context, shape)
+    for sets in shape.roles.values():
+        for podset in sets:
+            _without_foreign(fields, podset)
     return queue
+
+
+def _check_ranks(fields: Fields, context: Context, shape: Shape) -> None:
+    """Say where the pods were no nodes of one torchrun, and what the image must have."""
+    sets = [podset for own in shape.roles.values() for podset in own]
+    total = sum(podset.replicas for podset in sets)
+    for podset in sets:
+        program = podset.program(context.entrypoint)
+        if program.runner is Runner.PLAIN:
+            fields.note(
+                "nothing in it calls torchrun, and the chart does: the image must have torch. Each pod "
+                "has one process, as before"
+            )
+        if program.runner is not Runner.TORCHRUN or "PET_NNODES" in podset.variables:
+            continue
+        here: FieldPath = (*podset.path, "spec", "containers", podset.index)
+        nnodes = program.options.get("nnodes", "1")
+        count = commands.number(nnodes.rpartition(":")[2], podset.env)
+        if count is not None and count != total:
+            alone = "by itself" if count == 1 else f"with {count - 1} others"
+            for key in ("command", "args"):
+                fields.leave(
+                    (*here, key),
+                    f"its torchrun has --nnodes {nnodes}, so that each of {total} pods trained {alone}; "
+                    "here all of them train together",
+                )
+
+
+def _without_foreign(fields: Fields, podset: PodSet) -> None:
+    """Take out variables that read what the old controller writes on its pods."""
+    spec = k8s.mapping(fields.values, "podTemplate", "spec")
+    for key in ("initContainers", "containers"):
+        for index, _ in fields.items(*podset.path, "spec", key):
+            here: FieldPath = (*podset.path, "spec", key, index, "env")
+            for place, entry in fields.items(*here):
+                if not _is_own(entry):
+                    fields.leave((*here, place), _NOT_WRITTEN)
+        for container in k8s.items(spec, key):
+            if isinstance(container.get("env"), list):
+                container["env"] = [entry for entry in container["env"] if _is_own(entry)]
+    env = fields.values.get("env")
+    for name, value in list(env.items()) if isinstance(env, dict) else ():
+        if isinstance(value, dict) and not _is_own({"name": name, **value}):
+            del env[name]
+
+
+# What a launcher of MPI does in a script that the mpi chart does itself.
+_HOSTS = re.compile(r"/etc/volcano/|\bVC_\w+_HOSTS\b|/etc/mpi/hostfile|\bgetent\b|\bnslookup\b")
+_SSHD = ("sshd", "service", "mkdir", "sleep", "ssh-keygen")
+_HOST_OPTIONS = r"(?:--?hosts?|-H|--?hostfile|--?machinefile|-f)"
+
+
+def _mpi_words(target: Rewrite, shape: Shape) -> None:
+    """Take out of a launcher's script what lists the hosts and starts sshd: the chart does both."""
+    launcher = shape.roles["Launcher"][0]
+    fields = target.fields
+    workers = sum(podset.replicas for podset in shape.roles.get("Worker", ()))
+    to: FieldPath = ("spec", "mpiReplicaSpecs", "Launcher", "template", "spec", "containers", launcher.index)
+    for key in ("command", "args"):
+        here: FieldPath = (*launcher.path, "spec", "containers", launcher.index, key)
+        for index, word in enumerate(fields.get(*here) or ()):
+            text = _without_hosts(str(word))
+            if text != word:
+                target.put((*to, key, index), text)
+    texts = "\n".join(launcher.words)
+    match = re.search(r"(?:^|\s)--?(?:np|n)[= ]+([0-9]+)(?=\s|$)", texts)
+    if match is not None and workers and not any(pods.is_gpu(name) for name in launcher.resources()):
+        target.put(("spec", "slotsPerWorker"), -(-int(match[1]) // workers))
+
+
+def _without_hosts(text: str) -> str:
+    """A launcher's script without the lists of hosts, and without sshd."""
+    parsed = shell.parse(text)
+    if parsed is None or not any(command.program in _MPIRUNS for command in parsed):
+        return text
+    variables = ["MPI_HOST"]
+    cuts: list[tuple[int, int]] = []
+    starts = [command.start for command in parsed[1:]] + [len(text)]
+    for command, start in zip(parsed, starts, strict=True):
+        own = text[command.start : command.end]
+        if command.depth == 0 and not command.words and _HOSTS.search(own):
+            variables += [word.text.partition("=")[0] for word in command.assignments]
+            cuts.append((command.start, start))
+        elif command.depth == 0 and command.program in _SSHD and command.after not in ("|", "||"):
+            cuts.append((command.start, start))
+    for start, end in reversed(cuts):
+        text = text[:start] + text[end:]
+    names = "|".join(map(re.escape, variables))
+    value = rf'(?:"?\$\{{?(?:{names})\}}?"?|/etc/volcano/\S+)'
+    return re.sub(rf"\s{_HOST_OPTIONS}[= ]\s*{value}(?=\s|;|$)", "", text)
 
 
 def _array(

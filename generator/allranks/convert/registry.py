@@ -59,7 +59,6 @@ _STEP_HINT = "give the manifest of the step that trains, and have the graph call
 _TIMED = "it starts jobs at times, and allranks starts one"
 _TIMED_HINT = "give the job in its template, and have a CronJob call `allranks run`"
 _SPARK = "allranks starts ranks, and no Spark driver"
-_JAX = "allranks tells no program of JAX's coordinator"
 # Kinds of jobs that have no form here: by API group and kind, why, and what to use.
 REFUSED: dict[tuple[str, str], tuple[str, str]] = {
     ("ray.io", "RayJob"): (_RAY, _KEEP_RAY),
@@ -80,7 +79,6 @@ REFUSED: dict[tuple[str, str], tuple[str, str]] = {
     ("flow.volcano.sh", "JobTemplate"): (_STEPS, _STEP_HINT),
     ("batch", "CronJob"): (_TIMED, _TIMED_HINT),
     ("batch.volcano.sh", "CronJob"): (_TIMED, _TIMED_HINT),
-    ("kubeflow.org", "JAXJob"): (_JAX, "keep the training operator for it"),
 }
 # Kinds that may be a job, and may as well serve or prepare something beside a job.
 _MAYBE = (("batch", "Job"), ("apps", "StatefulSet"), ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"))
@@ -427,7 +425,7 @@ def _generic(document: Document, conversions: list[Conversion]) -> Beside:
     if document.kind == "Service" and _serves_the_job(document, conversions):
         why = "the chart makes a headless Service for the job's own pods"
         return Beside(document.kind, document.name, False, why)
-    if document.kind == "PodGroup":
+    if document.kind == "PodGroup" and document.group != "scheduling.k8s.io":
         return Beside(document.kind, document.name, False, _PURPOSES["PodGroup"])
     why = _PURPOSES.get(document.kind, "no kind of job that is known here")
     return Beside(document.kind or "an object without a kind", document.name, True, why)

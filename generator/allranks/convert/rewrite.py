@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 Manifest = dict[str, Any]
 
+# Of a kind that is no other in all versions, that which reaches its pods by ssh.
+_VERSIONS = {"MPIJob": "v2beta1"}
+
 
 @dataclass(slots=True)
 class Rewrite:
@@ -113,7 +116,8 @@ class Rewrite:
             InputError: it cannot be converted; the path is that in the object it is made of.
         """
         group, kind = key
-        self.manifest = {"apiVersion": f"{group}/v1", "kind": kind, **self.manifest}
+        version = f"{group}/{_VERSIONS.get(kind, 'v1')}"
+        self.manifest = {"apiVersion": version, "kind": kind, **self.manifest}
         try:
             inner = registry.converter(key)(self.manifest, context)
         except InvalidValues as error:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert import finish, pods, podsets, runtimes
+from allranks.convert import finish, pods, podsets, roles, runtimes
 from allranks.convert.rewrite import Rewrite
 from allranks.convert.verdicts import (
     METADATA,
@@ -75,9 +75,25 @@ FIELDS: tuple[Rule, ...] = (
 _RULES = Rules(FIELDS)
 _OWN_MANAGER = "trainer.kubeflow.org/trainjob-controller"
 _REFUSED = {
-    "jax": ("its runtime is JAX's, which allranks does not start", "keep Trainer for it"),
-    "xgboost": ("its runtime is XGBoost's, which allranks does not start", "keep Trainer for it"),
-    "flux": ("its runtime is Flux, which allranks does not start", "keep Trainer for it, or run it with mpirun"),
+    "flux": (
+        "its runtime is Flux, which allranks does not start",
+        "keep Trainer for it, or run it with mpirun",
+    ),
+}
+# Of the policies of other frameworks, what their job is written as, and the variables of Trainer's.
+_FRAMEWORKS = {
+    "jax": (
+        "JAXJob",
+        "jaxReplicaSpecs",
+        'JAX_COORDINATOR_ADDRESS="$MASTER_ADDR:$MASTER_PORT" JAX_NUM_PROCESSES="$WORLD_SIZE" '
+        'JAX_PROCESS_ID="$RANK"',
+    ),
+    "xgboost": (
+        "XGBoostJob",
+        "xgbReplicaSpecs",
+        'DMLC_TRACKER_URI="$MASTER_ADDR" DMLC_TRACKER_PORT="$MASTER_PORT" DMLC_TASK_ID="$RANK" '
+        'DMLC_NUM_WORKER="$WORLD_SIZE"',
+    ),
 }
 # What a patch lays over lists of named things, by their names; other lists it replaces.
 _NAMED_LISTS = ("volumes", "initContainers", "containers", "env", "volumeMounts", "imagePullSecrets")
@@ -142,8 +158,19 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     target.copy(("metadata",), ("metadata",))
     for key in ("suspend", "activeDeadlineSeconds"):
         target.copy(("spec", key), ("spec", "runPolicy", key))
-    key = _mpi(target, runtime) if "mpi" in runtime.policy else _torch(target, runtime)
+    exports = ""
+    framework = next((name for name in _FRAMEWORKS if name in runtime.policy), "")
+    if framework:
+        kind, specs, exports = _FRAMEWORKS[framework]
+        key = (podsets.KUBEFLOW, kind)
+        _workers(target, runtime, specs)
+    elif "mpi" in runtime.policy:
+        key = _mpi(target, runtime)
+    else:
+        key = _torch(target, runtime)
     inner = target.convert(key, context)
+    if exports:
+        roles.wrap(fields, exports)
     _metadata(fields)
     _gang(fields, runtime)
     if fields.text("spec", "managedBy") == _OWN_MANAGER:
@@ -264,26 +291,32 @@ def _trainer(target: Rewrite, to: FieldPath, *, runs: bool = True) -> None:
         _over_item(target, (*_TRAINER, "env", index), (*container, "env"), item)
 
 
-def _torch(target: Rewrite, runtime: _Runtime) -> tuple[str, str]:
-    """Write it as a PyTorchJob of workers alone."""
+def _workers(target: Rewrite, runtime: _Runtime, specs: str) -> FieldPath:
+    """Write its pods as the workers of another kind; where their template stands there."""
     if runtime.trainer is None:
         raise InputError(
             f"{runtime.title} has no replicated job {runtimes.NODE}",
             path="spec.runtimeRef.name",
             hint="give the whole runtime with --runtime",
         )
-    worker: FieldPath = ("spec", "pytorchReplicaSpecs", "Worker")
+    worker: FieldPath = ("spec", specs, "Worker")
     template: FieldPath = (*worker, "template")
     name = str(runtime.trainer.get("name"))
     _template(target, runtime, name, template)
     _trainer(target, template)
     if not target.copy((*_TRAINER, "numNodes"), (*worker, "replicas")):
         target.put((*worker, "replicas"), k8s.number(runtime.policy, "numNodes") or 1)
+    _initializers(target.fields, runtime, {name})
+    return template
+
+
+def _torch(target: Rewrite, runtime: _Runtime) -> tuple[str, str]:
+    """Write it as a PyTorchJob of workers alone."""
+    template = _workers(target, runtime, "pytorchReplicaSpecs")
     if not target.copy((*_TRAINER, "numProcPerNode"), ("spec", "nprocPerNode")):
         count = _cpus(target.get(_container(target, template)))
         if "torch" in runtime.policy and count:
             target.put(("spec", "nprocPerNode"), str(count))
-    _initializers(target.fields, runtime, {name})
     return podsets.PYTORCH
 
 
