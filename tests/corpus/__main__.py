@@ -96,7 +96,10 @@ def _fault(conversion: Conversion, helm: HelmBinary | None) -> str:
     if "workload" not in conversion.values:
         return ""  # a queue's
     name = "values.yaml"
-    sources = Sources(files=(name,), contents={name: dump.dump(conversion.values).encode()})
+    # What a job's queue says is not here.
+    shared = {"image": {"repository": "queue"}} if conversion.queue else {}
+    values = {**shared, **conversion.values}
+    sources = Sources(files=(name,), contents={name: dump.dump(values).encode()})
     try:
         prepared = prepare.prepare(sources, release=conversion.name, by_helm=False)
         if helm is not None and not _needs_search(conversion):

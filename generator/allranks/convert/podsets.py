@@ -421,9 +421,10 @@ def convert(
         target = rewrite(fields, shape, [claim.name for claim in moved])
         for key, source in policy.items():
             target.copy(source, ("spec", "runPolicy", key))
-        if shape.key == MPI:
-            _mpi_words(target, shape)
+        rewritten = _mpi_words(target, shape) if shape.key == MPI else []
         queue = target.convert(shape.key, context).queue
+        for path in rewritten:
+            fields.change(path, "the chart lists the hosts, and starts sshd", "command")
         claims.put(fields, moved)
         if shape.key == PYTORCH:
             _check_ranks(fields, context, shape)
@@ -483,8 +484,13 @@ _SSHD = ("sshd", "service", "mkdir", "sleep", "ssh-keygen")
 _HOST_OPTIONS = r"(?:--?hosts?|-H|--?hostfile|--?machinefile|-f)"
 
 
-def _mpi_words(target: Rewrite, shape: Shape) -> None:
-    """Take out of a launcher's script what lists the hosts and starts sshd: the chart does both."""
+def _mpi_words(target: Rewrite, shape: Shape) -> list[FieldPath]:
+    """Take out of a launcher's script what lists the hosts and starts sshd: the chart does both.
+
+    Returns:
+        The words that are others now.
+    """
+    rewritten: list[FieldPath] = []
     launcher = shape.roles["Launcher"][0]
     fields = target.fields
     workers = sum(podset.replicas for podset in shape.roles.get("Worker", ()))
@@ -495,10 +501,12 @@ def _mpi_words(target: Rewrite, shape: Shape) -> None:
             text = _without_hosts(str(word))
             if text != word:
                 target.put((*to, key, index), text)
+                rewritten.append((*here, index))
     texts = "\n".join(launcher.words)
     match = re.search(r"(?:^|\s)--?(?:np|n)[= ]+([0-9]+)(?=\s|$)", texts)
     if match is not None and workers and not any(pods.is_gpu(name) for name in launcher.resources()):
         target.put(("spec", "slotsPerWorker"), -(-int(match[1]) // workers))
+    return rewritten
 
 
 def _without_hosts(text: str) -> str:
