@@ -15,7 +15,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
-from allranks.convert import finish, pods, registry, trials
+from allranks.convert import finish, pods, podsets, registry, trials
 from allranks.convert.rewrite import Rewrite
 from allranks.convert.verdicts import (
     METADATA,
@@ -129,6 +129,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     if path:
         target.also(path, ())
     target.name_after(fields)
+    _primary(target, fields)
     inner = target.convert(_key(template, path), context)
     section = {"parameters": _parameters(fields, search, inner.values), **_section(fields, search)}
     fields.values = trials.values(inner.values, section)
@@ -139,6 +140,14 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     )
     fields.note(f"{_JUDGED}, where Katib takes the best")
     return finish.conversion(fields, queue=inner.queue)
+
+
+def _primary(target: Rewrite, fields: Fields) -> None:
+    """Tell which container of a Job runs the program, where the Experiment says it."""
+    name = fields.text(*_TEMPLATE, "primaryContainerName")
+    if name and target.manifest.get("kind") == "Job":
+        key = podsets.DEFAULT_CONTAINER
+        target.put(("spec", "template", "metadata", "annotations", key), name)
 
 
 def _search(fields: Fields) -> str:

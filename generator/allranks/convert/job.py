@@ -74,7 +74,8 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     failure_policy(fields, spec, podset)
     if shape.key is None:
         _of_indices(fields)
-    podsets.check_names(fields, [podset], [fields.text("metadata", "name")])
+    name = fields.text("metadata", "name")
+    podsets.check_names(fields, [podset], [name], f"{name}-0")
     return finish.conversion(fields, queue=queue)
 
 

@@ -95,9 +95,9 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     jobs = _main(fields, _replicated_jobs(fields))
     sets = [item.podset for item in jobs]
     shape = podsets.shape(sets, KIND, context.entrypoint)
-    policy = {key: ("spec", key) for key in ("suspend", "ttlSecondsAfterFinished")}
     spec: FieldPath = (*jobs[0].path, "template", "spec")
-    policy["activeDeadlineSeconds"] = (*spec, "activeDeadlineSeconds")
+    policy: dict[str, FieldPath] = job.policy_of(spec)
+    policy |= {key: ("spec", key) for key in policy if fields.has("spec", key)}
     queue = podsets.convert(fields, context, shape, policy, _claims(fields, sets))
     for item in jobs:
         own: FieldPath = (*item.path, "template", "metadata")
@@ -110,7 +110,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
         why = "the agent in its pods asks JobSet, which is not there: leave it out"
         fields.leave(("spec", "failurePolicy", "restartStrategy"), why)
     name = fields.text("metadata", "name")
-    podsets.check_names(fields, sets, [f"{name}-{podset.name}" for podset in sets])
+    podsets.check_names(fields, sets, [f"{name}-{podset.name}" for podset in sets], f"{name}-{sets[0].name}-0-0")
     return finish.conversion(fields, queue=queue)
 
 

@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert import claims, commands, jobs, pods, shell, trials
+from allranks.convert import claims, commands, jobs, pods, roles, shell, trials
 from allranks.convert.commands import Runner
 from allranks.convert.rewrite import Rewrite
 from allranks.convert.verdicts import Outcome, dotted
@@ -60,7 +60,14 @@ _ROLES = {
     "evaluator": "Evaluator",
 }
 _MXNET_ROLES = {"scheduler": "Scheduler", "server": "Server", "worker": "Worker"}
+DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
+# What containers are called that help another one.
+_HELPERS = ("sidecar", "proxy", "gcsfuse", "exporter", "fluent", "daemon", "agent", "log-collector")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_OTHER_NAMES = (
+    "it names pods of the old controller, and they have other names here: read MASTER_ADDR, or the names "
+    "that `allranks render` shows"
+)
 _NOT_WRITTEN = "it reads a label or annotation that the old controller writes"
 _MPIRUNS = ("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun", "horovodrun")
 _LAUNCHERS = (Runner.MPIRUN, Runner.HOROVODRUN, Runner.SRUN)
@@ -77,7 +84,6 @@ class PodSet:
         template: the PodTemplateSpec.
         parallel: how many of them run at a time; 0 for all.
         sizes: fields of the source by which the number of pods is said.
-        container: the container that runs the program; "" for the first.
     """
 
     name: str
@@ -86,7 +92,6 @@ class PodSet:
     template: Mapping[str, Any]
     parallel: int = 0
     sizes: tuple[FieldPath, ...] = ()
-    container: str = ""
 
     @property
     def containers(self) -> list[dict[str, Any]]:
@@ -96,8 +101,7 @@ class PodSet:
     @property
     def index(self) -> int:
         """The place of the container that runs the program."""
-        names = [k8s.text(container, "name") for container in self.containers]
-        return names.index(self.container) if self.container in names else 0
+        return main_container(self.template)
 
     @property
     def main(self) -> Mapping[str, Any]:
@@ -143,6 +147,40 @@ class PodSet:
             for key in ("command", "args")
         )
         return commands.read(command or list(entrypoint), args, self.env)
+
+
+def main_container(template: Mapping[str, Any]) -> int:
+    """The place of the container that runs the program of a pod.
+
+    It is the one that kubectl is told to look at, else one that starts ranks, else one that asks for
+    GPUs, else the first that is no known helper.
+
+    Args:
+        template: the PodTemplateSpec.
+    """
+    containers = k8s.items(template, "spec", "containers")
+    if len(containers) < 2:  # noqa: PLR2004 - there is nothing to choose
+        return 0
+    chosen = k8s.text(template, "metadata", "annotations", DEFAULT_CONTAINER)
+    for index, container in enumerate(containers):
+        if chosen and container.get("name") == chosen:
+            return index
+    scores = [(_score(container), -index) for index, container in enumerate(containers)]
+    return -max(scores)[1]
+
+
+def _score(container: Mapping[str, Any]) -> int:
+    """How likely a container is the one that runs the program of its pod."""
+    words = [
+        str(word)
+        for key in ("command", "args")
+        for word in (container.get(key) if isinstance(container.get(key), list) else ())
+    ]
+    text = f"{k8s.text(container, 'name')} {k8s.text(container, 'image')}"
+    amounts = {**k8s.mapping(container, "resources", "requests"), **k8s.mapping(container, "resources", "limits")}
+    ranks = commands.read(words).runner is not Runner.PLAIN if words else False
+    helper = any(sign in text for sign in _HELPERS)
+    return 8 * ranks + 4 * any(pods.is_gpu(str(name)) for name in amounts) + 2 * (not helper) + bool(words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -541,7 +579,7 @@ def _array(
     """Pods that are told nothing of each other, as the trials of a sweep."""
     fields.put(("workload",), "sweep")
     pods.labels(fields, ("metadata",), ())
-    pod = pods.read(fields, podset.path, (podset.container,))
+    pod = pods.read(fields, podset.path, (k8s.text(podset.main, "name"),))
     exports = _exports(fields, podset)
     kept = tuple(
         piece for piece in pod.pieces if piece.to[:1] != ("env",) or piece.to[-1] not in exports
@@ -600,39 +638,60 @@ def _exports(fields: Fields, podset: PodSet) -> dict[str, FieldPath]:
     return exports
 
 
-def host_names(words: Sequence[str], names: Sequence[str]) -> list[str]:
-    """The names of pods of the old controller that a program still names.
-
-    Args:
-        words: the words of the program, and what its variables are.
-        names: the names before their indices: ``train-workers``.
-    """
-    text = "\n".join(words)
-    matches = (
-        re.search(rf"(?<![\w-]){re.escape(name)}-\d+(?:-\d+)?(?![\w-])", text) for name in names if name
-    )
-    return [match[0] for match in matches if match is not None]
-
-
-def check_names(fields: Fields, sets: Sequence[PodSet], names: Sequence[str]) -> None:
-    """Say of a program that still names pods of the old controller that these are not there.
+def check_names(fields: Fields, sets: Sequence[PodSet], names: Sequence[str], first: str) -> None:
+    """Put right what a program is told of the old controller's pods, or say that it is not.
 
     Args:
         fields: the object, converted.
         sets: its pods.
-        names: the names of pods before their indices.
+        names: the names of pods before their indices: ``train-workers``.
+        first: the name of the pod of rank 0.
     """
-    texts = list(trials.texts(fields.values))
-    for name in host_names(texts, names):
-        for podset in sets:
-            for key in ("command", "args", "env"):
-                here: FieldPath = (*podset.path, "spec", "containers", podset.index, key)
-                if any(name in text for text in trials.texts(fields.get(*here))):
-                    fields.leave(
-                        here,
-                        f"it names the pod {name}, and the pods have other names here: read "
-                        "MASTER_ADDR, or the names that `allranks render` shows",
-                    )
+    exports: dict[str, str] = {}
+    is_torchrun = fields.values.get("workload") == "torchrun"
+    for podset in sets:
+        here: FieldPath = (*podset.path, "spec", "containers", podset.index)
+        for index, entry in fields.items(*here, "env"):
+            name, value = k8s.text(entry, "name"), entry.get("value")
+            path: FieldPath = (*here, "env", index)
+            if not isinstance(value, str) or not _VARIABLE.fullmatch(name):
+                continue
+            if is_torchrun and name == "WORLD_SIZE" and _world(fields) not in (None, value):
+                exports[name] = f"'{value}'" if value.isdigit() else '"$WORLD_SIZE"'
+                fields.change(path, "the program is told it again: here it counts processes", "command")
+            elif name in (fields.values.get("env") or {}) and _is_pod(value, [first]) and is_torchrun:
+                exports[name] = '"$MASTER_ADDR"'
+                del fields.values["env"][name]
+                fields.change(path, "it is the address of rank 0", "command")
+            elif name in (fields.values.get("env") or {}) and _names_pods(value, names):
+                fields.leave(path, _OTHER_NAMES)
+        for key in ("command", "args"):
+            for index, word in enumerate(fields.get(*here, key) or ()):
+                kept = [text for text in trials.texts(fields.values) if _names_pods(text, names)]
+                if kept and _names_pods(str(word), names):
+                    fields.leave((*here, key, index), _OTHER_NAMES)
+    if exports and isinstance(fields.values.get("command"), list):
+        text = " ".join(f"{name}={value}" for name, value in exports.items())
+        fields.values["command"] = roles.wrapped(fields.values["command"], text)
+
+
+def _world(fields: Fields) -> str | None:
+    """How many ranks the job has, where each pod has one that was told its own; None elsewhere."""
+    values = fields.values
+    if values.get("procsPerNode") != 1 and (values.get("gpusPerNode") or 1) != 1:
+        return None
+    return str(values.get("nodes"))
+
+
+def _is_pod(text: str, names: Sequence[str]) -> bool:
+    """Whether a text is the name of a pod, with or without its domain."""
+    return any(text == name or text.startswith(f"{name}.") for name in names if name)
+
+
+def _names_pods(text: str, names: Sequence[str]) -> bool:
+    """Whether a text names pods of the old controller."""
+    patterns = (rf"(?<![\w-]){re.escape(name)}-(?:\d+(?![\w])|$|\$|[\"'{{])" for name in names if name)
+    return any(re.search(pattern, text) for pattern in patterns)
 
 
 def resized(podset: PodSet, replicas: int, size: FieldPath) -> PodSet:

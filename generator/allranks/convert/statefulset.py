@@ -74,7 +74,8 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     if service:
         why = "the chart makes a headless Service for the job's own pods"
         fields.beside.append(Beside("Service", service, False, why))
-    podsets.check_names(fields, [podset], [fields.text("metadata", "name")])
+    name = fields.text("metadata", "name")
+    podsets.check_names(fields, [podset], [name], f"{name}-0")
     return finish.conversion(fields, queue=queue)
 
 

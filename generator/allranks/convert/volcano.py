@@ -9,7 +9,6 @@ themselves.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from allranks.convert import claims, finish, job, pods, podsets
@@ -19,7 +18,7 @@ from allranks.convert.verdicts import METADATA, Fields, Outcome, Rule, Rules, ca
 from allranks.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from allranks.convert.registry import Context, Manifest
     from allranks.convert.verdicts import Conversion, FieldPath
@@ -111,7 +110,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     _policies(fields, sets)
     _check_files(fields, sets, shape)
     name = fields.text("metadata", "name")
-    podsets.check_names(fields, sets, [f"{name}-{podset.name}" for podset in sets])
+    podsets.check_names(fields, sets, [f"{name}-{podset.name}" for podset in sets], f"{name}-{sets[0].name}-0")
     return finish.conversion(fields, queue=queue)
 
 
@@ -179,7 +178,7 @@ def _claims(fields: Fields, sets: Sequence[PodSet]) -> list[Claim]:
         existing = "" if isinstance(volume.get("volumeClaim"), dict) else fields.text(*here, "volumeClaimName")
         claim = Claim(
             existing or f"volume {index + 1}",
-            (*here, "volumeClaim"),
+            here if existing else (*here, "volumeClaim"),
             existing=existing,
             mount_path=fields.text(*here, "mountPath"),
         )
@@ -203,7 +202,7 @@ def _policies(fields: Fields, sets: Sequence[PodSet]) -> None:
     """What becomes of a job when a pod of it fails or ends."""
     retries = fields.number("spec", "maxRetry")
     times = _MAX_RETRY if retries is None else retries
-    restarts, fatal = False, []
+    fatal = []
     places: list[FieldPath] = [("spec", "policies")]
     places += [(*podset.path[:-1], "policies") for podset in sets]
     for place in places:
@@ -217,13 +216,10 @@ def _policies(fields: Fields, sets: Sequence[PodSet]) -> None:
             elif events & {"PodFailed", "*"} and action in _GIVING_UP:
                 times = 0
                 fields.say(here, Outcome.CARRIED, "runPolicy.backoffLimit")
-            elif events & {"PodFailed", "*"}:
-                restarts = True
             elif "TaskCompleted" in events and action in _ENDING:
                 fields.change(here, "the job is done when its launcher or lead is, or all of its ranks")
             elif policy.get("timeout"):
                 fields.leave((*here, "timeout"), "no event waits here")
-    del restarts
     job.retry(fields, times, ("spec", "maxRetry"))
     if fatal:
         fields.put(("runPolicy", "fatalExitCodes"), sorted(set(fatal)))
@@ -243,8 +239,3 @@ def _check_files(fields: Fields, sets: Sequence[PodSet], shape: Shape) -> None:
                 )
             elif _TASK_INDEX.search(text):
                 fields.leave(here, "it reads the index of the plugin env, which is not there: read RANK")
-
-
-def without_hosts(fields: Fields) -> Mapping[str, Any]:
-    """Nothing yet."""
-    return {"replace": replace, "fields": fields}
