@@ -133,6 +133,7 @@ def _processes(fields: Fields, pod: Pod, context: Context) -> None:
     least = commands.number(program.options.get("nnodes", "").partition(":")[0], pod.variables)
     if ":" in program.options.get("nnodes", "") and least:
         fields.put(("elastic", "auto", "minWorkers"), least, source)
+        fields.put(("elastic", "auto", "maxWorkers"), max(least, fields.values["nodes"]), source)
     fields.note(
         "the processes are started by allranks' own agent; a script that imports dlrover finds no "
         "master of DLRover"
@@ -203,18 +204,18 @@ def _master(fields: Fields) -> None:
     """The master: allranks' own where the job's is DLRover's, and else as it is."""
     if not fields.mapping(*_MASTER):
         return
-    fields.change((*_MASTER, "replicas"), "there is one master", "elastic.master")
+    fields.change((*_MASTER, "replicas"), "there is one master", "elastic.auto.master")
     for key in ("autoScale", "priority", "restartCount", "restartTimeout"):
-        fields.change((*_MASTER, key), "the operator keeps the master alive", "elastic.master")
+        fields.change((*_MASTER, key), "the operator keeps the master alive", "elastic.auto.master")
     pod = pods.read(fields, (*_MASTER, "template"), ("main",))
-    to: FieldPath = ("elastic", "master")
+    to: FieldPath = ("elastic", "auto", "master")
     given = pod.words and "dlrover" not in " ".join(pod.words)
     if given:
         source: FieldPath = (*pod.container, "command" if pod.command else "args")
         fields.put((*to, "command"), list(pod.words), source)
         fields.put((*to, "image"), fields.text(*pod.container, "image"), (*pod.container, "image"))
     for key in ("command", "args"):
-        fields.change((*pod.container, key) if pod.container else _MASTER, _OWN_MASTER, "elastic.master")
+        fields.change((*pod.container, key) if pod.container else _MASTER, _OWN_MASTER, "elastic.auto.master")
     for piece in pod.pieces:
         place = pods.at_role(to, piece.to)
         if place is not None:
@@ -222,7 +223,7 @@ def _master(fields: Fields) -> None:
             fields.put(place, piece.value, piece.source)
             fields.say(piece.source, Outcome.CARRIED, ".".join(map(str, place)))
         else:
-            fields.change(piece.source, _OWN_MASTER, "elastic.master")
+            fields.change(piece.source, _OWN_MASTER, "elastic.auto.master")
 
 
 _OWN_MASTER = "allranks' own master leads the job, in its own image"

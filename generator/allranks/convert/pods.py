@@ -765,6 +765,8 @@ class _Reader:
         for index, mount in self._trainer_mounts():
             if shared_memory and mount.get("name") == shared_memory:
                 self._fields.say((*path, index), Outcome.CARRIED, "shm.size")
+            elif not (_is_name(mount.get("name")) and _is_name(mount.get("mountPath"))):
+                self._fields.leave((*path, index), "a mount has the name of a volume, and a path")
             else:
                 kept.append((index, _clean(self._mount(mount))))
         if kept:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
 from allranks.convert import registry, torchrun
 from allranks.convert.verdicts import Outcome, dotted
 from allranks.errors import InputError
-from allranks.values import files
+from allranks.values import files, merge, strvals
+from allranks.values.rules.names import nearest_name
 from allranks.values.sources import CONVERTED, STDIN_NAME
 from allranks.yamlio import dump, load
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from allranks.values.sources import Sources
 
 _MARK = f"{torchrun.GROUP}/".encode()
+_CHART = "Chart.yaml"
 
 
 def queues(paths: tuple[str, ...]) -> list[Conversion]:
@@ -138,21 +141,25 @@ def convert(
     runtimes: tuple[str, ...] = (),
     namespace: str = "",
     entrypoint: tuple[str, ...] = (),
+    chart: ChartInput | None = None,
 ) -> registry.Result:
     """The jobs of files, as values.
 
     Args:
-        paths: files with manifests; ``-`` is standard input.
+        paths: files with manifests, and charts, which helm renders; ``-`` is standard input.
         runtimes: files with objects that the jobs name, such as a ClusterTrainingRuntime.
         namespace: the namespace to put them into; "" for their own.
         entrypoint: what an image runs whose container has no command.
+        chart: with what charts are rendered; None for their defaults.
 
     Raises:
-        InputError: a file cannot be read, or has no job that can be converted; every problem is in it.
+        AllranksError: a file cannot be read, or has no job that can be converted, and every problem is
+            in it; or helm refused a chart.
     """
     if sum(path.strip() == files.STDIN for path in (*paths, *runtimes)) > 1:
         raise InputError("standard input can be read once only", hint="name - once")
-    documents = [document for path in paths for document in _documents(path)]
+    chart = chart or ChartInput()
+    documents = [document for path in paths for document in _documents(path, chart, namespace)]
     context = registry.Context(
         runtimes=tuple(document for path in runtimes for document in _documents(path)),
         namespace=namespace,
@@ -161,9 +168,46 @@ def convert(
     return registry.convert_all(documents, context)
 
 
-def _documents(path: str) -> Iterator[registry.Document]:
+def _documents(
+    path: str, chart: ChartInput | None = None, namespace: str = ""
+) -> Iterator[registry.Document]:
     source = STDIN_NAME if path.strip() == files.STDIN else path
-    return registry.documents_of(load.load_objects(files.read(path), source))
+    is_chart = chart is not None and _is_chart(Path(path))
+    data = _rendered(Path(path), chart, namespace) if chart and is_chart else files.read(path)
+    return registry.documents_of(load.load_objects(data, source))
+
+
+@dataclass(frozen=True, slots=True)
+class ChartInput:
+    """With what a chart is rendered.
+
+    Attributes:
+        values: values files.
+        assignments: what is set of them: ``a.b=x``.
+        helm: the helm to use; "" for the one on PATH.
+    """
+
+    values: tuple[str, ...] = ()
+    assignments: tuple[str, ...] = ()
+    helm: str = ""
+
+
+def _is_chart(path: Path) -> bool:
+    return (path / _CHART).is_file() or (path.is_file() and path.suffix == ".tgz")
+
+
+def _rendered(path: Path, chart: ChartInput, namespace: str) -> str:
+    """The manifests of a chart."""
+    from allranks.helm import binary, driver
+
+    values: dict[str, Any] = {}
+    for name in chart.values:
+        data = load.load(files.read_text(name), name).data
+        values = merge.overlay(values, data)
+    for text in chart.assignments:
+        strvals.apply("set", text, values)
+    name = nearest_name(path.name.removesuffix(".tgz"), names.HELM_RELEASE_NAME_MAX)
+    return driver.template(binary.find(chart.helm or None), name, namespace, path, values)
 
 
 def values_file(conversion: Conversion) -> str:
@@ -181,10 +225,16 @@ def values_file(conversion: Conversion) -> str:
         for verdict in conversion.lost
     ]
     head += conversion.notes
-    comments = "".join(f"# {' '.join(line.split())}\n" for line in head)
+    comments = "".join(f"# {_comment(line)}\n" for line in head)
     return comments + _with_origins(dump.dump(conversion.values), conversion)
 
 
+def _comment(text: str) -> str:
+    """A text as it may stand behind a #: on one line, and of characters that YAML takes."""
+    return " ".join(_NOT_IN_COMMENT.sub("?", text).split())
+
+
+_NOT_IN_COMMENT = re.compile("[^\t -~\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _KEY = re.compile(r"( *)(- )?([A-Za-z][A-Za-z0-9_]*):(?= |$)")
 
 
@@ -192,7 +242,7 @@ def _with_origins(text: str, conversion: Conversion) -> str:
     """The text of values, with a comment behind each key that was made of one field."""
     lines = {verdict.keys: verdict.line for verdict in conversion.verdicts if verdict.line}
     comments = {
-        to: f"{conversion.source}:{line}: {dotted(source)}"
+        to: _comment(f"{conversion.source}:{line}: {dotted(source)}")
         for to, source in conversion.origins.items()
         if (line := _line(lines, source)) and all(isinstance(step, str) for step in to)
     }

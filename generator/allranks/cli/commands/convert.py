@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from allranks.cli.options import pass_console
+from allranks.cli.options import helm_option, pass_console
 from allranks.errors import EXIT_LOST, InputError
 from allranks.humanize import plural
 
@@ -55,6 +55,22 @@ if TYPE_CHECKING:
 @click.option(
     "-n", "--namespace", default="", help="The namespace of the runs; the objects' own without it."
 )
+@click.option(
+    "--chart-values",
+    "chart_values",
+    multiple=True,
+    metavar="FILE",
+    type=click.Path(allow_dash=True),
+    help="A values file of a chart among FILEs, which helm renders. May be repeated.",
+)
+@click.option(
+    "--chart-set",
+    "chart_set",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A value of such a chart. May be repeated.",
+)
+@helm_option
 @pass_console
 def convert_command(
     console: Console,
@@ -66,10 +82,14 @@ def convert_command(
     runtimes: tuple[str, ...],
     entrypoint: str,
     namespace: str,
+    chart_values: tuple[str, ...],
+    chart_set: tuple[str, ...],
+    helm: str | None,
 ) -> int:
     """Make values files of the jobs in FILEs, and say what became of each of their fields.
 
-    '-' is standard input. A field is carried, changed (and why), or not carried (and why). Exit code
+    '-' is standard input. A FILE may be a chart (a folder with Chart.yaml, or its archive), whose jobs
+    helm renders. A field is carried, changed (and why), or not carried (and why). Exit code
     3 means that something is not carried; --lossy turns it into 0. Exit code 2 means that there is no
     job, or one that cannot be converted: then nothing is written.
 
@@ -83,7 +103,13 @@ def convert_command(
         raise InputError("no file was given", hint="name a manifest, or - for standard input")
     from allranks.service import convert
 
-    result = convert.convert(files, runtimes, namespace, _words(entrypoint))
+    result = convert.convert(
+        files,
+        runtimes,
+        namespace,
+        _words(entrypoint),
+        convert.ChartInput(chart_values, chart_set, helm or ""),
+    )
     written = _write(console, result, target, report)
     _report(console, result, report, written)
     return EXIT_LOST if not result.is_whole and not lossy else 0
