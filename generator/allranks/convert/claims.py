@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert.verdicts import Rule, carried, changed, lost
+from allranks.convert.verdicts import Named, Rule, carried, changed, lost
 from allranks.k8s import fields as k8s
 
 if TYPE_CHECKING:
@@ -72,10 +72,11 @@ SPEC = (
 def mounts(fields: Fields, templates: Sequence[FieldPath], name: str) -> tuple[FieldPath, ...]:
     """Where the containers of some pod templates mount a volume."""
     return tuple(
-        (*template, "spec", "containers", container, "volumeMounts", mount)
+        (*template, "spec", kind, container, "volumeMounts", mount)
         for template in templates
-        for container, _ in fields.items(*template, "spec", "containers")
-        for mount, item in fields.items(*template, "spec", "containers", container, "volumeMounts")
+        for kind in ("containers", "initContainers")
+        for container, _ in fields.items(*template, "spec", kind)
+        for mount, item in fields.items(*template, "spec", kind, container, "volumeMounts")
         if item.get("name") == name
     )
 
@@ -85,7 +86,8 @@ def movable(fields: Fields, claims: Collection[Claim]) -> list[Claim]:
     moved: list[Claim] = []
     for claim in claims:
         places = {fields.text(*mount, "mountPath") for mount in claim.mounts} or {claim.mount_path}
-        simple = all(
+        # A volume of the run is mounted by the container that trains alone.
+        simple = all("containers" in mount for mount in claim.mounts) and all(
             set(fields.mapping(*mount)) <= {"name", "mountPath", "readOnly", "subPath"}
             for mount in claim.mounts
         )
@@ -94,7 +96,8 @@ def movable(fields: Fields, claims: Collection[Claim]) -> list[Claim]:
             for mount in claim.mounts
         }
         size = fields.get(*claim.path, "resources", "requests", "storage")
-        if len(places) == 1 and all(places) and simple and len(variants) <= 1 and (size or claim.existing):
+        single = len({mount[:-4] for mount in claim.mounts}) == len(claim.mounts)
+        if len(places) == 1 and all(places) and simple and single and len(variants) <= 1 and (size or claim.existing):
             if len(moved) < len(_VOLUMES):
                 moved.append(claim)
                 continue
@@ -102,7 +105,8 @@ def movable(fields: Fields, claims: Collection[Claim]) -> list[Claim]:
         elif not claim.mounts and not claim.mount_path:
             fields.change(claim.path, "no container mounts it")
         else:
-            fields.leave(claim.path, "it is mounted at several places: make the claim yourself")
+            why = "it is mounted at several places: make it yourself, and mount it by podTemplate"
+            fields.leave(claim.path, why)
     return moved
 
 
@@ -140,3 +144,21 @@ def _volume(text: str, free: Sequence[str]) -> str:
         if volume in free and any(sign in text for sign in signs):
             return volume
     return free[0]
+
+
+def of_each_pod(fields: Fields, path: FieldPath) -> None:
+    """Give each pod a volume of its own for a claim that each pod had.
+
+    Such a volume goes with its pod, and the claim stayed: that is said of the template's fields by
+    the kind's rules.
+
+    Args:
+        fields: the object, converted.
+        path: the list of templates.
+    """
+    for index, template in fields.items(*path):
+        name, spec = k8s.text(template, "metadata", "name"), k8s.mapping(template, "spec")
+        if name and k8s.at(spec, "resources", "requests", "storage"):
+            volume = {"ephemeral": {"volumeClaimTemplate": {"spec": dict(spec)}}}
+            to: FieldPath = ("podTemplate", "spec", "volumes", Named(name))
+            fields.put(to, volume, (*path, index))

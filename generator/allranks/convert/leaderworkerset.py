@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 KIND = "LeaderWorkerSet"
 _GROUP: FieldPath = ("spec", "leaderWorkerTemplate")
 _L = "spec.leaderWorkerTemplate"
-_EACH = "each pod had a claim of its own that stayed: mount one that all share, by storage"
+_EACH = (
+    "each pod has such a volume, which goes with the pod, and the claim stayed: mount one that all share, "
+    "by storage"
+)
 FIELDS: tuple[Rule, ...] = (
     *METADATA,
     lost("spec.replicas", "each group is a job of its own: start the values once for each"),
@@ -75,7 +78,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
             path="spec.leaderWorkerTemplate",
             hint=f"keep the {KIND} for it, or start its ranks with torchrun",
         )
-    queue = podsets.convert(fields, context, shape, {})
+    queue = podsets.convert(fields, context, shape, {}, each=(*_GROUP, "volumeClaimTemplates"))
     if fields.number("spec", "replicas") in (None, 1):
         fields.change(("spec", "replicas"), "a group is a job")
     for podset in sets:

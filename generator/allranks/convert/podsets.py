@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from allranks.convert import claims, commands, jobs, pods, roles, shell, trials
 from allranks.convert.commands import Runner
-from allranks.convert.rewrite import Rewrite
+from allranks.convert.rewrite import Rewrite, drop_dangling
 from allranks.convert.verdicts import Outcome, dotted
 from allranks.errors import InputError
 from allranks.k8s import fields as k8s
@@ -439,6 +439,7 @@ def convert(
     shape: Shape,
     policy: Mapping[str, FieldPath],
     moved: Collection[Claim] = (),
+    each: FieldPath = (),
 ) -> str:
     """Convert an object as the job that its pods are; the queue that it names.
 
@@ -449,6 +450,7 @@ def convert(
         policy: where the object has what a run's policy says: `suspend`, `ttlSecondsAfterFinished`,
             `activeDeadlineSeconds`.
         moved: claims that become volumes of the run.
+        each: where the claims stand that each pod has one of; () for nowhere.
 
     Raises:
         InputError: it cannot be converted.
@@ -469,6 +471,9 @@ def convert(
     for sets in shape.roles.values():
         for podset in sets:
             _without_foreign(fields, podset)
+    if each:
+        claims.of_each_pod(fields, each)
+    drop_dangling(fields)
     return queue
 
 

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from allranks.convert.verdicts import Conversion, FieldPath
 
 KIND = "StatefulSet"
-_EACH = "each pod had a claim of its own that stayed: mount one that all share, by storage"
+_EACH = (
+    "each pod has such a volume, which goes with the pod, and the claim stayed: mount one that all share, "
+    "by storage"
+)
 FIELDS: tuple[Rule, ...] = (
     *METADATA,
     carried("spec.replicas", "nodes"),
@@ -67,7 +70,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
             path="spec.template",
             hint=f"keep the {KIND} for it, or start its ranks with torchrun",
         )
-    queue = podsets.convert(fields, context, shape, {})
+    queue = podsets.convert(fields, context, shape, {}, each=("spec", "volumeClaimTemplates"))
     if fields.values.get("workload") == "torchrun":
         fields.put(("torchrun", "controller"), KIND)
     service = fields.text("spec", "serviceName")

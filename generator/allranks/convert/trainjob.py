@@ -7,11 +7,11 @@ a PyTorchJob, or with the policy ``mpi`` an MPIJob.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from allranks.convert import finish, pods, podsets, roles, runtimes
-from allranks.convert.rewrite import Rewrite
+from allranks.convert.rewrite import Rewrite, drop_dangling
 from allranks.convert.verdicts import (
     METADATA,
     Beside,
@@ -19,7 +19,6 @@ from allranks.convert.verdicts import (
     Outcome,
     Rule,
     Rules,
-    Verdict,
     carried,
     changed,
     dotted,
@@ -171,14 +170,13 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     inner = target.convert(key, context)
     if exports:
         roles.wrap(fields, exports)
+    drop_dangling(fields)
     _metadata(fields)
     _gang(fields, runtime)
     if fields.text("spec", "managedBy") == _OWN_MANAGER:
         fields.say(("spec", "managedBy"), Outcome.CARRIED, "its own controller")
-    conversion = finish.conversion(fields, queue=inner.queue)
-    return replace(
-        conversion, verdicts=(*conversion.verdicts, *_of_runtime(target, inner, runtime))
-    )
+    _of_runtime(target, inner, runtime)
+    return finish.conversion(fields, queue=inner.queue)
 
 
 def _runtime(fields: Fields, context: Context) -> _Runtime:
@@ -374,6 +372,8 @@ def _initializers(fields: Fields, runtime: _Runtime, names: set[str]) -> None:
                 f"{runtime.title} runs {job.get('name')} before the training, which is no part of "
                 "the values: run it first, as a Job of its own, or do the same in setup"
             )
+            why = f"its {job.get('name')} is no part of the values"
+            fields.leave(("spec", "runtimeRef", "name"), why)
 
 
 def _metadata(fields: Fields) -> None:
@@ -398,9 +398,14 @@ def _gang(fields: Fields, runtime: _Runtime) -> None:
                 fields.put(("scheduling", "gangTimeoutSeconds"), seconds)
 
 
-def _of_runtime(target: Rewrite, inner: Conversion, runtime: _Runtime) -> Iterator[Verdict]:
-    """What is lost of the runtime's own fields."""
-    for verdict in inner.lost:
-        if not any(True for _ in target.sources(verdict.keys)):
-            path = f"{runtime.title}: {dotted(verdict.keys)}"
-            yield Verdict(path, Outcome.NOT_CARRIED, verdict.to, verdict.why)
+def _of_runtime(target: Rewrite, inner: Conversion, runtime: _Runtime) -> None:
+    """Say of the runtime what is lost of its own fields."""
+    reasons = [
+        f"{dotted(verdict.keys)} of {runtime.title} is not carried: {verdict.why}"
+        for verdict in inner.lost
+        if next(target.sources(verdict.keys), None) is None
+    ]
+    for reason in reasons:
+        target.fields.note(reason)
+    if reasons:
+        target.fields.leave(("spec", "runtimeRef", "name"), reasons[0])
