@@ -125,7 +125,7 @@ def put(fields: Fields, claims: Collection[Claim]) -> None:
             spec = fields.mapping(*claim.path)
             own["size"] = str(k8s.at(spec, "resources", "requests", "storage"))
             own["keep"] = claim.keep
-            modes = [str(mode) for mode in spec.get("accessModes") or ()]
+            modes = fields.words(*claim.path, "accessModes")
             own.update({"accessModes": modes} if modes else {})
             if spec.get("storageClassName"):
                 own["storageClassName"] = str(spec["storageClassName"])

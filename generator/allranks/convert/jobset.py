@@ -15,6 +15,7 @@ from allranks.convert.claims import Claim
 from allranks.convert.podsets import PodSet
 from allranks.convert.verdicts import METADATA, Fields, Outcome, Rule, Rules, carried, changed, lost
 from allranks.errors import InputError
+from allranks.k8s import fields as k8s
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -123,11 +124,10 @@ def _replicated_jobs(fields: Fields) -> list[_ReplicatedJob]:
         replicas = fields.number(*here, "replicas")
         total = own.replicas * (1 if replicas is None else replicas)
         podset = podsets.resized(own, total, (*here, "replicas"))
-        entries = item.get("dependsOn")
         after = tuple(
             str(entry.get("name"))
-            for entry in (entries if isinstance(entries, list) else ())
-            if isinstance(entry, dict) and entry.get("status") == "Complete"
+            for entry in k8s.items(item, "dependsOn")
+            if entry.get("status") == "Complete"
         )
         jobs.append(_ReplicatedJob(podset, here, after))
     if not jobs:
@@ -168,7 +168,7 @@ def _claims(fields: Fields, sets: Sequence[PodSet]) -> list[Claim]:
         here: FieldPath = (*_CLAIMS, number)
         keep = fields.text(*here, "retentionPolicy", "whenDeleted") == "Retain"
         for index, template in fields.items(*here, "templates"):
-            name = str((template.get("metadata") or {}).get("name") or "")
+            name = k8s.text(template, "metadata", "name")
             mounts = claims.mounts(fields, [podset.path for podset in sets], name)
             made.append(Claim(name, (*here, "templates", index, "spec"), mounts, keep=keep))
     return claims.movable(fields, made)
@@ -198,8 +198,7 @@ def _retries(fields: Fields, jobs: Sequence[_ReplicatedJob]) -> None:
 def _success(fields: Fields, sets: Sequence[PodSet], shape: podsets.Shape) -> None:
     """Say of a success policy where the job is done at another time here."""
     policy: FieldPath = ("spec", "successPolicy")
-    targets = fields.get(*policy, "targetReplicatedJobs")
-    chosen = set(targets) if isinstance(targets, list) else set()
+    chosen = set(fields.words(*policy, "targetReplicatedJobs"))
     names = {podset.name for podset in sets}
     leads = {podset.name for role in ("Launcher", "Chief") for podset in shape.roles.get(role, ())}
     if fields.text(*policy, "operator") == "Any" and len(sets) > 1 and chosen != leads:

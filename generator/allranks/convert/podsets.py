@@ -540,8 +540,8 @@ def _mpi_words(target: Rewrite, shape: Shape) -> list[FieldPath]:
     to: FieldPath = ("spec", "mpiReplicaSpecs", "Launcher", "template", "spec", "containers", launcher.index)
     for key in ("command", "args"):
         here: FieldPath = (*launcher.path, "spec", "containers", launcher.index, key)
-        for index, word in enumerate(fields.get(*here) or ()):
-            text = _without_hosts(str(word))
+        for index, word in enumerate(fields.words(*here)):
+            text = _without_hosts(word)
             if text != word:
                 target.put((*to, key, index), text)
                 rewritten.append((*here, index))
@@ -671,9 +671,9 @@ def check_names(fields: Fields, sets: Sequence[PodSet], names: Sequence[str], fi
             elif name in (fields.values.get("env") or {}) and _names_pods(value, names):
                 fields.leave(path, _OTHER_NAMES)
         for key in ("command", "args"):
-            for index, word in enumerate(fields.get(*here, key) or ()):
+            for index, word in enumerate(fields.words(*here, key)):
                 kept = [text for text in trials.texts(fields.values) if _names_pods(text, names)]
-                if kept and _names_pods(str(word), names):
+                if kept and _names_pods(word, names):
                     fields.leave((*here, key, index), _OTHER_NAMES)
     if exports and isinstance(fields.values.get("command"), list):
         text = " ".join(f"{name}={value}" for name, value in exports.items())

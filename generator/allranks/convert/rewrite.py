@@ -196,11 +196,16 @@ def _mounts(node: Any, name: str, path: FieldPath) -> Iterator[FieldPath]:
 
 
 def _below(node: Any, step: str | int, empty: Any) -> Any:
+    """What stands below a step of the object; what is of another form there is replaced."""
     if isinstance(step, int):
         while len(node) <= step:
             node.append(copy(empty))
+        if not isinstance(node[step], type(empty)):
+            node[step] = copy(empty)
         return node[step]
-    return node.setdefault(step, empty)
+    if not isinstance(node.get(step), type(empty)):
+        node[step] = empty
+    return node[step]
 
 
 def _set(node: Any, step: str | int, value: Any) -> None:

@@ -337,6 +337,11 @@ class Fields:
             return []
         return [(index, item) for index, item in enumerate(value) if isinstance(item, dict)]
 
+    def words(self, *path: str | int) -> list[str]:
+        """The items of the list at a path, as texts; none where there is no list."""
+        value = self.get(*path)
+        return [str(item) for item in value] if isinstance(value, list) else []
+
     def carry(self, path: FieldPath, to: FieldPath, value: Any = None, why: str = "") -> None:
         """Carry a field, if it is there.
 

@@ -207,7 +207,7 @@ def _policies(fields: Fields, sets: Sequence[PodSet]) -> None:
     places += [(*podset.path[:-1], "policies") for podset in sets]
     for place in places:
         for index, policy in fields.items(*place):
-            events = {str(event) for event in policy.get("events") or ()} | {str(policy.get("event"))}
+            events = {*fields.words(*place, index, "events"), str(policy.get("event"))}
             action, code = policy.get("action"), policy.get("exitCode")
             here: FieldPath = (*place, index)
             if isinstance(code, int) and action in _GIVING_UP and 0 < code < 256:
@@ -230,7 +230,7 @@ def _check_files(fields: Fields, sets: Sequence[PodSet], shape: Shape) -> None:
     for podset in sets:
         for key in ("command", "args"):
             here: FieldPath = (*podset.path, "spec", "containers", podset.index, key)
-            text = "\n".join(str(word) for word in fields.get(*here) or ())
+            text = "\n".join(fields.words(*here))
             if _HOSTS.search(text) and shape.key is not None and shape.key != podsets.MPI:
                 fields.leave(
                     here,
