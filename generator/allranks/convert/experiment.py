@@ -498,4 +498,4 @@ def _pattern(pattern: str, metric: str) -> str | None:
         re.compile(text)
     except re.error:
         return None
-    return text.replace("{metricName", "\\{metricName") if text.startswith("{") else text
+    return text

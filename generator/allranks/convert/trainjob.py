@@ -62,6 +62,8 @@ FIELDS: tuple[Rule, ...] = (
     changed(f"{_P}.spec.replicatedJobs[].name", "", "the pods that train are all of them"),
     carried(f"{_P}.spec.replicatedJobs[].template.metadata.labels.*", "labels"),
     carried(f"{_P}.spec.replicatedJobs[].template.metadata.annotations.*", "annotations"),
+    changed(f"{_P}.metadata.**", "", "the release names its objects itself"),
+    changed(f"{_P}.spec.replicatedJobs[].template.metadata.**", "", "the release names its objects"),
     *pods.fields_at(_POD),
     changed(f"{_O}.targetJobs[].**", "", "the pods that train are all of them"),
     *pods.fields_at(_O),
@@ -389,13 +391,19 @@ def _metadata(fields: Fields) -> None:
 
 
 def _gang(fields: Fields, runtime: _Runtime) -> None:
+    """The scheduler that the runtime's pods are a gang of."""
     policy = k8s.mapping(runtime.spec, "podGroupPolicy")
     for name in ("coscheduling", "volcano"):
-        if name in policy:
-            fields.put(("scheduling", "dialect"), name)
-            seconds = k8s.number(policy, name, "scheduleTimeoutSeconds")
-            if seconds:
-                fields.put(("scheduling", "gangTimeoutSeconds"), seconds)
+        if name not in policy:
+            continue
+        dialect = k8s.text(fields.values, "scheduling", "dialect")
+        if dialect not in ("", "none", name):
+            fields.note(f"{runtime.title} makes a gang of {name}, and a run has {dialect} alone")
+            continue
+        fields.put(("scheduling", "dialect"), name)
+        seconds = k8s.number(policy, name, "scheduleTimeoutSeconds")
+        if seconds:
+            fields.put(("scheduling", "gangTimeoutSeconds"), seconds)
 
 
 def _of_runtime(target: Rewrite, inner: Conversion, runtime: _Runtime) -> None:
