@@ -8,21 +8,21 @@ carried, with the problem as the reason. So what comes out is valid, always.
 from __future__ import annotations
 
 import functools
+import math
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
-from allranks.convert.verdicts import Conversion, FieldPath, Fields, Named, Outcome
-from allranks.errors import InputError
+from allranks.convert.verdicts import Conversion, FieldPath, Fields, Named, Outcome, dotted
+from allranks.errors import InputError, Problem
 from allranks.schema.validate import find_problems as schema_problems
 from allranks.values import check
 from allranks.values.merge import merge
 from allranks.values.rules.names import nearest_name
 from allranks.values.sources import defaults as chart_defaults
+from allranks.yamlio.load import MAX_EXACT_INT
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from allranks.errors import Problem
+    from collections.abc import Iterator, Mapping
 
 # So often values may be taken out, each time all that is wrong.
 _ROUNDS = 12
@@ -42,10 +42,11 @@ def conversion(fields: Fields, *, queue: str = "", chart: str = "") -> Conversio
     name = _name(fields)
     settle(fields, chart or str(fields.values.get("workload") or ""), name)
     fields.values = _without_empty(fields.values)
+    namespace = _namespace(fields)
     return Conversion(
         kind=_text(fields.get("kind")),
         name=name,
-        namespace=_namespace(fields),
+        namespace=namespace,
         values=_ordered(fields.values),
         verdicts=fields.verdicts(),
         queue=queue,
@@ -87,12 +88,37 @@ def problems_of(
         chart: the chart.
         name: the release's name; "" where it is not to be judged.
     """
+    unreadable_numbers = list(_numbers(values, ()))
+    if unreadable_numbers:
+        return unreadable_numbers
     merged = merge(_defaults(chart), values)
-    findings = schema_problems(chart, merged, _nowhere)
+    # The sections that are the chart's defaults are of the right shape; only the rules look at them.
+    own = {key: merged[key] for key in values if key in merged}
+    findings = [
+        (path, problem)
+        for path, problem in schema_problems(chart, own, _nowhere)
+        if not path or path[0] in own
+    ]
     if chart in names.WORKLOADS:
         unreadable = tuple(path for path, _ in findings)
         findings = [*findings, *check.find_problems(merged, _nowhere, name, "", unreadable)]
     return findings
+
+
+def _numbers(node: Any, path: FieldPath) -> Iterator[tuple[FieldPath, Problem]]:
+    """The numbers that Helm does not hold as they are written."""
+    if isinstance(node, dict):
+        for key, value in node.items():
+            yield from _numbers(value, (*path, key))
+    elif isinstance(node, list):
+        for index, value in enumerate(node):
+            yield from _numbers(value, (*path, index))
+    elif isinstance(node, int | float) and not isinstance(node, bool):
+        if not math.isfinite(node) or (isinstance(node, int) and abs(node) > MAX_EXACT_INT):
+            yield (
+                path,
+                Problem(dotted(path), "Helm does not hold such a number", "write a smaller one"),
+            )
 
 
 def _nowhere(_: object) -> str:
@@ -221,6 +247,7 @@ def _name(fields: Fields) -> str:
 
 
 def _namespace(fields: Fields) -> str:
+    fields.say(("metadata", "namespace"), Outcome.CARRIED, "-n")
     return fields.text("metadata", "namespace")
 
 

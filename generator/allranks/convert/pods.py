@@ -120,8 +120,8 @@ FIELDS: tuple[Rule, ...] = (
     carried(f"{_C}.image", "image"),
     carried(f"{_C}.imagePullPolicy", "image.pullPolicy"),
     changed(f"{_C}.name", "podTemplate.spec.containers[trainer]", "it is called trainer here"),
-    changed(f"{_C}.command.**", "command", "what starts the ranks is the chart's"),
-    changed(f"{_C}.args.**", "command", "what starts the ranks is the chart's"),
+    carried(f"{_C}.command.**", "command"),
+    carried(f"{_C}.args.**", "command"),
     carried(f"{_C}.workingDir", "workingDir"),
     carried(f"{_C}.env.**", "env"),
     carried(f"{_C}.envFrom.**", "envFrom"),
@@ -373,10 +373,13 @@ def is_set_by_job(name: str, workload: str) -> bool:
 
 def _unrestricted(fields: Fields) -> None:
     fields.put(("security", "restricted"), value=False)
-    fields.note(
-        "security.restricted is false, because the manifest lets its containers run as the image's "
-        "own user; set it to true where that is not root"
-    )
+    fields.note(SECURITY_NOTE)
+
+
+SECURITY_NOTE = (
+    "security.restricted is false, because the manifest lets its containers run as the image's own "
+    "user; set it to true where that is not root"
+)
 
 
 def labels(fields: Fields, path: FieldPath, to: FieldPath) -> None:
@@ -645,16 +648,17 @@ class _Reader:
         gpus, resource = 0, ""
         for kind in ("limits", "requests"):
             for name, amount in amounts[kind].items():
-                count = _count(amount)
-                if is_gpu(name) and count and (not resource or name == resource):
-                    gpus, resource = count, name
+                if not resource and is_gpu(name) and _count(amount):
+                    gpus, resource = _count(amount), name
         for kind in ("requests", "limits"):
             for name, amount in amounts[kind].items():
                 here: FieldPath = (*path, kind, name)
                 if amount is None:
                     continue
-                if name == resource:
+                if name == resource and _count(amount) == gpus:
                     fields.say(here, Outcome.CARRIED, "gpusPerNode")
+                elif name == resource:
+                    fields.leave(here, "Kubernetes wants a device's request to be its limit")
                 elif is_gpu(name) and _count(amount) == 0:
                     fields.say(here, Outcome.CARRIED, "no GPU")
                 else:

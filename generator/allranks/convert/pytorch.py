@@ -48,6 +48,7 @@ FIELDS: tuple[Rule, ...] = (
     lost(f"{_ELASTIC}.metrics.**", "no autoscaler resizes a run; `allranks scale` does"),
 )
 _RULES = Rules(FIELDS)
+_UNLIKE = "all pods of a run have the template of the workers, which differs"
 # What the operator told each pod, and what a rank is told of itself here.
 _COUNTED = ("WORLD_SIZE",)
 
@@ -110,14 +111,12 @@ def _same(fields: Fields, others: dict[str, Pod], pod: Pod) -> None:
     """Say of the templates that are not taken where they differ."""
     own = {piece.to: piece.value for piece in pod.pieces}
     for other in others.values():
+        differing = {piece.source for piece in other.pieces if own.get(piece.to) != piece.value}
         for piece in other.pieces:
-            if own.get(piece.to) == piece.value:
-                fields.say(piece.source, Outcome.CARRIED, "as the workers'")
+            if piece.source in differing:
+                fields.leave(piece.source, _UNLIKE)
             else:
-                fields.leave(
-                    piece.source,
-                    "all pods of a run have the template of the workers, which differs",
-                )
+                fields.say(piece.source, Outcome.CARRIED, "as the workers'")
         _same_words(fields, other, pod)
 
 
@@ -177,6 +176,9 @@ def _processes(fields: Fields, pod: Pod, program: commands.Program) -> int | Non
             asked = value if asked is None else asked
             fields.say(path, Outcome.CARRIED, "procsPerNode")
     words = program.options.get("nproc-per-node")
+    if words is not None and asked is not None and words != str(asked):
+        for path in (("spec", "nprocPerNode"), ("spec", "elasticPolicy", "nProcPerNode")):
+            fields.change(path, "the command's --nproc-per-node wins", "procsPerNode")
     text = words if words is not None else "" if asked is None else str(asked)
     if program.runner is not commands.Runner.TORCHRUN and asked is not None:
         fields.change(
@@ -214,6 +216,12 @@ def _elastic(fields: Fields, program: commands.Program) -> None:
     if restarts is not None and program.runner is commands.Runner.TORCHRUN:
         if "max-restarts" not in program.options:
             fields.carry((*path, "maxRestarts"), ("torchrun", "maxRestarts"), restarts)
+    if restarts is not None and program.runner is not commands.Runner.TORCHRUN:
+        fields.change((*path, "maxRestarts"), "the command runs no torchrun that would read it")
+    elif "max-restarts" in program.options:
+        fields.change(
+            (*path, "maxRestarts"), "the command's --max-restarts wins", "torchrun.maxRestarts"
+        )
 
 
 def _environment(fields: Fields, pod: Pod, program: commands.Program) -> None:

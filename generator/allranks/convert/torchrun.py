@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from allranks import names
 from allranks.convert import finish
+from allranks.convert.pods import SECURITY_NOTE
 from allranks.convert.verdicts import Conversion, Fields, Outcome
 from allranks.errors import InputError
 
@@ -71,6 +72,8 @@ def convert(manifest: Mapping[str, Any], context: Context) -> Conversion:
     """
     fields, queue_name = _job(manifest)
     _of_queue(fields, queue_name, context)
+    fields.put(("security", "restricted"), value=False)
+    fields.note(SECURITY_NOTE)
     return finish.conversion(fields, queue=queue_name)
 
 
@@ -223,10 +226,10 @@ def _about(fields: Fields) -> None:
         fields.say((key,), Outcome.CARRIED, "which chart it is for")
     metadata = fields.get("metadata")
     for key in metadata:
-        fields.leave(("metadata", key), _ITS_OWN)
+        fields.change(("metadata", key), _ITS_OWN)
     fields.say(("metadata", "name"), Outcome.CARRIED, "NAME, the release")
     fields.say(("metadata", "namespace"), Outcome.CARRIED, "-n")
-    fields.leave(("status",), _STATUS)
+    fields.change(("status",), _STATUS)
 
 
 def _labels(fields: Fields, prefix: FieldPath) -> None:
@@ -237,7 +240,7 @@ def _labels(fields: Fields, prefix: FieldPath) -> None:
                 if str(name).startswith(
                     (f"{GROUP}/", f"{names.DOMAIN}/", "kubectl.kubernetes.io/")
                 ):
-                    fields.leave(path, "its controller or kubectl wrote it")
+                    fields.change(path, "its controller or kubectl wrote it")
                 else:
                     fields.carry(path, (*prefix, key, str(name)), str(value))
 
@@ -253,7 +256,7 @@ def _queue_of_job(fields: Fields) -> str:
     fields.say(
         ("spec", "jobName"), Outcome.CHANGED, "NAME, the release", "a run is named by its release"
     )
-    fields.leave(("spec", "jobID"), "a run is named by its release, and has no other number")
+    fields.change(("spec", "jobID"), "a run is named by its release, and has no other number")
     return name
 
 
@@ -338,7 +341,7 @@ def _resources(fields: Fields, path: FieldPath, prefix: FieldPath) -> None:
 
 def _distributed(fields: Fields, *, is_queue: bool) -> None:
     above: FieldPath = ("spec", "distributed")
-    fields.leave((*above, "backend"), _ANY_BACKEND)
+    fields.change((*above, "backend"), _ANY_BACKEND)
     backend = fields.get(*above, "rdzvBackend") or "c10d"
     to: FieldPath = ("torchrun",)
     if is_queue:
@@ -408,9 +411,9 @@ def _env(fields: Fields, path: FieldPath, to: FieldPath) -> None:
             continue
         name, here = str(entry["name"]), (*path, index)
         if last[name] != index:
-            fields.leave(here, f"a later entry sets {name} again")
+            fields.change(here, f"a later entry sets {name} again")
         elif name in names.RESERVED_ENV or name.startswith(names.RESERVED_ENV_PREFIXES):
-            fields.leave(here, f"torchrun sets {name} itself")
+            fields.change(here, f"torchrun sets {name} itself")
         else:
             value: Any = str(entry.get("value") or "")
             if isinstance(entry.get("valueFrom"), dict):
