@@ -62,7 +62,9 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
             here: FieldPath = ("metadata", "annotations", annotation)
             fields.leave(here, "runPolicy says what becomes of a job that fails")
     if fields.get("spec", "suspend") is True:
-        fields.put(("runPolicy", "suspend"), True, ("spec", "suspend"))
+        fields.put(("runPolicy", "suspend"), value=True, source=("spec", "suspend"))
+    if isinstance(fields.get("spec", "suspend"), bool):
+        fields.keep(("spec", "suspend"), "runPolicy.suspend")
     return finish.conversion(fields, queue=inner.queue)
 
 

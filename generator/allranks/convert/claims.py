@@ -132,11 +132,25 @@ def put(fields: Fields, claims: Collection[Claim]) -> None:
         for mount in claim.mounts:
             own.update({key: fields.get(*mount, key) for key in ("subPath", "readOnly") if fields.has(*mount, key)})
         fields.put(to, own, claim.path)
+        _keep(fields, claim, ".".join(to))
         for mount in claim.mounts:
             for key in ("name", "mountPath", "subPath", "readOnly"):
                 fields.carry((*mount, key), (*to, key)) if key != "name" else fields.change(
                     (*mount, key), f"the volume is called {volume} here", ".".join(to)
                 )
+
+
+def _keep(fields: Fields, claim: Claim, to: str) -> None:
+    """Say that what a claim has is that of a volume of the run."""
+    if claim.existing:
+        for key in ("mountPath", "volumeClaimName"):
+            fields.keep((*claim.path, key), to)
+        return
+    fields.keep((*claim.path[:-1], "mountPath"), to)
+    for path in (("accessModes",), ("storageClassName",), ("resources", "requests", "storage")):
+        fields.keep((*claim.path, *path), to)
+    if fields.text(*claim.path, "volumeMode") == "Filesystem":
+        fields.keep((*claim.path, "volumeMode"), to)
 
 
 def _volume(text: str, free: Sequence[str]) -> str:

@@ -145,6 +145,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
 def _primary(target: Rewrite, fields: Fields) -> None:
     """Tell which container of a Job runs the program, where the Experiment says it."""
     name = fields.text(*_TEMPLATE, "primaryContainerName")
+    fields.keep((*_TEMPLATE, "primaryContainerName"), "the container of the program")
     if name and target.manifest.get("kind") == "Job":
         key = podsets.DEFAULT_CONTAINER
         target.put(("spec", "template", "metadata", "annotations", key), name)
@@ -287,7 +288,7 @@ def _parameters(
         parameters[own] = _space(fields, here, search)
         to = f"sweep.parameters.{own}"
         for step in ("name", "parameterType"):
-            fields.say((*here, step), Outcome.CARRIED, to)
+            fields.keep((*here, step), to)
         if own != name:
             fields.change((*here, "name"), f"a parameter's name is made of other characters: {own}", to)
     if not parameters:
@@ -312,6 +313,7 @@ def _all_texts(fields: Fields, name: str) -> set[str]:
 def _space(fields: Fields, here: FieldPath, search: str) -> dict[str, Any]:
     """The space of a parameter, in the form that a sweep has."""
     space: FieldPath = (*here, "feasibleSpace")
+    fields.keep(space, "sweep.parameters")
     kind = fields.text(*here, "parameterType")
     choices = fields.get(*space, "list")
     if kind in ("discrete", "categorical") or isinstance(choices, list):
@@ -387,9 +389,12 @@ def _section(fields: Fields, search: str) -> dict[str, Any]:
             fields.change(here, "bad trials end early, and no budget is shared out", "sweep.earlyStopping")
     parallel = fields.number("spec", "parallelTrialCount")
     section["parallel"] = _DEFAULT_PARALLEL if parallel is None else parallel
+    if parallel is not None:
+        fields.keep(("spec", "parallelTrialCount"), "sweep.parallel")
     most = fields.number("spec", "maxTrialCount")
     if most is not None:
         section["trials"] = most
+        fields.keep(("spec", "maxTrialCount"), "sweep.trials")
     elif search != "grid":
         raise InputError(
             "the Experiment has no maxTrialCount, and a search would never end",
@@ -399,8 +404,10 @@ def _section(fields: Fields, search: str) -> dict[str, Any]:
     failed = fields.number("spec", "maxFailedTrialCount")
     if failed is not None:
         section["maxFailedTrials"] = max(0, failed - 1)
-    if fields.get("spec", "trialTemplate", "retain") is True:
-        section["keep"] = "all"
+    retain = fields.get("spec", "trialTemplate", "retain")
+    if isinstance(retain, bool):
+        fields.keep(("spec", "trialTemplate", "retain"), "sweep.keep")
+        section["keep"] = "all" if retain else "none"
     objective = _objective(fields)
     return {**section, **objective, **_early(fields)}
 
@@ -415,8 +422,11 @@ def _objective(fields: Fields) -> dict[str, Any]:
             hint="write objective: {type: maximize, objectiveMetricName: accuracy}",
         )
     objective: dict[str, Any] = {"metric": metric, "direction": kind}
+    fields.keep(("spec", "objective", "type"), "sweep.objective.direction")
+    fields.keep(("spec", "objective", "objectiveMetricName"), "sweep.objective.metric")
     if trials.number(goal) is not None:
         objective["goal"] = trials.number(goal)
+        fields.keep(("spec", "objective", "goal"), "sweep.objective.goal")
     return {"objective": objective}
 
 
@@ -434,6 +444,7 @@ def _early(fields: Fields) -> dict[str, Any]:
         fields.leave(here, f"{name} is no rule here; sweep.earlyStopping has median, successiveHalving")
         return {}
     early: dict[str, Any] = {"kind": "median"}
+    fields.keep(here, "sweep.earlyStopping.kind")
     for index, item in fields.items("spec", "earlyStopping", "algorithmSettings"):
         keys = {"min_trials_required": "warmupTrials", "start_step": "minSteps"}
         key, value = keys.get(str(item.get("name"))), trials.number(item.get("value"))

@@ -171,6 +171,7 @@ def _claims(fields: Fields, sets: Sequence[PodSet]) -> list[Claim]:
             name = k8s.text(template, "metadata", "name")
             mounts = claims.mounts(fields, [podset.path for podset in sets], name)
             made.append(Claim(name, (*here, "templates", index, "spec"), mounts, keep=keep))
+        fields.keep((*here, "retentionPolicy"), "storage.*.keep")
     return claims.movable(fields, made)
 
 

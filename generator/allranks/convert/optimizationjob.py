@@ -98,6 +98,7 @@ def _parameters(fields: Fields) -> dict[str, tuple[int, dict[str, Any]]]:
         here: FieldPath = ("spec", "parameters", index, "searchSpace")
         choices = fields.get(*here, "categorical", "choices")
         name = str(item.get("name") or "")
+        fields.keep(("spec", "parameters", index), f"sweep.parameters.{trials.parameter_name(name)}")
         if isinstance(choices, list) and choices:
             parameters[name] = (index, {"values": [str(choice) for choice in choices]})
             continue
@@ -132,6 +133,10 @@ def _section(fields: Fields) -> dict[str, Any]:
         "trials": fields.number("spec", "numTrials") or 1,
         "parallel": fields.number("spec", "parallelTrials") or 1,
     }
+    for key, to in (("numTrials", "sweep.trials"), ("parallelTrials", "sweep.parallel")):
+        if fields.number("spec", key) is not None:
+            fields.keep(("spec", key), to)
+    fields.keep(("spec", "searchAlgorithm"), "sweep.search")
     seed = fields.number("spec", "searchAlgorithm", "random", "seed")
     if seed is not None:
         section["seed"] = seed % _SEEDS
@@ -146,5 +151,6 @@ def _section(fields: Fields) -> dict[str, Any]:
             "it has no objective", path="spec.objectives", hint="write objectives: [{metric: loss}]"
         )
     direction = fields.text("spec", "objectives", 0, "direction") or "Minimize"
+    fields.keep(("spec", "objectives", 0), "sweep.objective")
     section["objective"] = {"metric": metric, "direction": direction.lower()}
     return section

@@ -391,6 +391,10 @@ class Fields:
         """Say that a field has another form here, if it is there."""
         self.say(path, Outcome.CHANGED, to, why)
 
+    def keep(self, path: FieldPath, to: str) -> None:
+        """Say that a field is carried as it is, if it is there."""
+        self.say(path, Outcome.CARRIED, to)
+
     def leave(self, path: FieldPath, why: str) -> None:
         """Say that a field is not carried, if it is there."""
         self.say(path, Outcome.NOT_CARRIED, "", why)

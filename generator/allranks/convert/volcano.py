@@ -132,6 +132,7 @@ def _tasks(fields: Fields) -> list[PodSet]:
             sizes=((*here, "replicas"),),
         )
         sets.append(podset)
+        fields.keep((*here, "name"), "the role")
     if not sets:
         raise InputError("there are no tasks", path="spec.tasks", hint="write the whole object")
     return sets
@@ -188,6 +189,7 @@ def _claims(fields: Fields, sets: Sequence[PodSet]) -> list[Claim]:
 
 def _scheduling(fields: Fields) -> None:
     scheduler = fields.text("spec", "schedulerName")
+    fields.keep(("spec", "schedulerName"), "scheduling.dialect")
     if scheduler in ("", "volcano"):
         fields.put(("scheduling", "dialect"), "volcano", ("spec", "schedulerName"))
     elif pods.SCHEDULERS.get(scheduler) is not None:
