@@ -52,6 +52,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     target.also(path, ())
     target.name_after(fields)
     inner = target.convert(key, context)
+    fields.change((*path, "metadata", "name"), "the release has the name of the wrapper")
     for other, _ in fields.items(*_COMPONENTS):
         if other != index:
             _beside(fields, (*_COMPONENTS, other, "template"))

@@ -78,7 +78,7 @@ FIELDS: tuple[Rule, ...] = (
     carried("spec.trialTemplate.retain", "sweep.keep"),
     changed("spec.trialTemplate.trialParameters[].**", "sweep.parameters", "${sweep.NAME} in a text"),
     changed("spec.trialTemplate.primaryPodLabels.*", "", "a sweep reads rank 0, or the launcher"),
-    carried("spec.trialTemplate.primaryContainerName", "the container of the program"),
+    changed("spec.trialTemplate.primaryContainerName", "", "the program's container is trainer here"),
     changed("spec.trialTemplate.successCondition", "", "a trial has succeeded when its run has"),
     changed("spec.trialTemplate.failureCondition", "", "a trial has failed when its run has"),
     carried("spec.trialTemplate.configMap.**", "the trial"),
@@ -145,7 +145,8 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
 def _primary(target: Rewrite, fields: Fields) -> None:
     """Tell which container of a Job runs the program, where the Experiment says it."""
     name = fields.text(*_TEMPLATE, "primaryContainerName")
-    fields.keep((*_TEMPLATE, "primaryContainerName"), "the container of the program")
+    why = "the container of the program is called trainer here"
+    fields.change((*_TEMPLATE, "primaryContainerName"), why)
     if name and target.manifest.get("kind") == "Job":
         key = podsets.DEFAULT_CONTAINER
         target.put(("spec", "template", "metadata", "annotations", key), name)
@@ -287,8 +288,8 @@ def _parameters(
             continue
         parameters[own] = _space(fields, here, search)
         to = f"sweep.parameters.{own}"
-        for step in ("name", "parameterType"):
-            fields.keep((*here, step), to)
+        fields.keep((*here, "name"), to)
+        fields.change((*here, "parameterType"), "it is the form of the space", to)
         if own != name:
             fields.change((*here, "name"), f"a parameter's name is made of other characters: {own}", to)
     if not parameters:

@@ -28,9 +28,9 @@ _SELECTS = "the chart's own labels select the pods"
 
 # Of a JobSpec, without its template.
 SPEC = (
-    carried("parallelism", "nodes, or sweep.parallel"),
+    changed("parallelism", "nodes, or sweep.parallel", "all ranks of a job run at the same time"),
     carried("completions", "nodes, or the trials of a sweep"),
-    carried("completionMode", "nodes, or the trials of a sweep"),
+    changed("completionMode", "nodes, or the trials of a sweep", "each pod has an index, always"),
     changed("backoffLimit", "runPolicy.backoffLimit", "it counts for each pod, and not for all together"),
     carried("activeDeadlineSeconds", "runPolicy.activeDeadlineSeconds"),
     carried("ttlSecondsAfterFinished", "runPolicy.ttlSecondsAfterFinished"),
@@ -107,7 +107,8 @@ def pods_of(fields: Fields, spec: FieldPath, name: str) -> PodSet:
         path=path,
         template=fields.mapping(*path),
         parallel=min(replicas, parallel),
-        sizes=((*spec, "completions"), (*spec, "parallelism"), (*spec, "completionMode")),
+        sizes=((*spec, "parallelism" if completions is None else "completions"),),
+        parallelism=(*spec, "parallelism"),
     )
 
 

@@ -84,6 +84,7 @@ class PodSet:
         template: the PodTemplateSpec.
         parallel: how many of them run at a time; 0 for all.
         sizes: fields of the source by which the number of pods is said.
+        parallelism: the field that says how many run at a time; () for none.
     """
 
     name: str
@@ -92,6 +93,7 @@ class PodSet:
     template: Mapping[str, Any]
     parallel: int = 0
     sizes: tuple[FieldPath, ...] = ()
+    parallelism: FieldPath = ()
 
     @property
     def containers(self) -> list[dict[str, Any]]:
@@ -610,11 +612,10 @@ def _array(
         "maxFailedTrials": 0,
     }
     fields.put(("sweep",), sweep)
+    if podset.parallelism and fields.number(*podset.parallelism) == parallel:
+        fields.keep(podset.parallelism, "sweep.parallel")
     for size in podset.sizes:
-        if size[-1] == "parallelism" and fields.number(*size) == parallel:
-            fields.say(size, Outcome.CARRIED, "sweep.parallel")
-        else:
-            fields.say(size, Outcome.CARRIED, "sweep.parameters.index")
+        fields.keep(size, "sweep.parameters.index")
     for key in _POLICY:
         if key in policy:
             seconds = fields.number(*policy[key])

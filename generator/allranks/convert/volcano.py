@@ -40,7 +40,7 @@ FIELDS: tuple[Rule, ...] = (
     carried("spec.volumes[].mountPath", "storage.*.mountPath"),
     carried("spec.volumes[].volumeClaimName", "storage.*.existingClaim"),
     *(rule.below("spec.volumes[].volumeClaim") for rule in claims.SPEC),
-    carried(f"{_T}.name", "the role"),
+    changed(f"{_T}.name", "", "a job's pods have the roles of their workload"),
     carried(f"{_T}.replicas", "nodes, or the replicas of a role"),
     changed(f"{_T}.minAvailable", "scheduling.dialect", "the gang has all pods of the job"),
     *pods.fields_at(f"{_T}.template"),
@@ -132,7 +132,6 @@ def _tasks(fields: Fields) -> list[PodSet]:
             sizes=((*here, "replicas"),),
         )
         sets.append(podset)
-        fields.keep((*here, "name"), "the role")
     if not sets:
         raise InputError("there are no tasks", path="spec.tasks", hint="write the whole object")
     return sets
