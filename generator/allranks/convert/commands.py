@@ -129,6 +129,7 @@ _MPIRUN = ("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun", "mpirun.r
 # Words that run another command as it is.
 _WRAPPERS = ("exec", "nohup", "time", "command", "stdbuf", "unbuffer", "tini", "dumb-init", "env")
 # What a Kubernetes container puts in place of $(NAME).
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
 _REFERENCE = re.compile(r"\$\$|\$\(([-._A-Za-z][-._A-Za-z0-9]*)\)")
 # What a shell has that POSIX sh has not.
 _BASHISM = re.compile(
@@ -158,7 +159,7 @@ def read(
     variables = dict(env or {})
     script = _script_of(words)
     if script is not None:
-        return _of_script(*script, variables)
+        return _of_script(words, variables)
     program, _ = _of_words(words, variables)
     command, is_changed = expanded(program.command)
     if is_changed:
@@ -234,10 +235,11 @@ def _base(word: str) -> str:
     return word.rpartition("/")[2]
 
 
-def _of_script(program: str, text: str, rest: tuple[str, ...], env: Mapping[str, str]) -> Program:
-    """What a shell's text runs: its last command, after a setup."""
-    whole = (program, "-c", text, *rest)
-    text = _without_references(text)
+def _of_script(words: Sequence[str], env: Mapping[str, str]) -> Program:
+    """What the text of ``bash -c`` runs: its last command, after a setup."""
+    program, text, rest = _script_of(words) or ("", "", ())
+    text = _in_shell(text, env)
+    whole = (*words[: len(words) - len(rest) - 1], text, *rest)
     parsed = shell.parse(text)
     if not parsed or rest:
         return _whole(whole, text)
@@ -591,13 +593,45 @@ def torchrun_values(
     return values, tuple(lost)
 
 
-def _without_references(text: str) -> str:
-    """A container's text as its shell reads it: $(NAME) of a variable becomes ${NAME}."""
+def has_reference(text: str) -> bool:
+    """Whether Kubernetes puts a variable into a text."""
+    return any(match[1] for match in _REFERENCE.finditer(text))
+
+
+def _in_shell(text: str, env: Mapping[str, str]) -> str:
+    """A shell's text as it reaches the shell: $(NAME) of a variable is what the variable holds.
+
+    What is no variable of the container stays, because to the shell it is a command. A name in
+    capitals is taken for a variable that the old controller sets.
+    """
 
     def put(match: re.Match[str]) -> str:
-        return "$" if match[0] == "$$" else match[0]
+        name = match[1]
+        if name is None:
+            return "$"
+        return "${" + name + "}" if name in env or _VARIABLE.fullmatch(name) else match[0]
 
-    return _REFERENCE.sub(put, text) if "$$(" in text else text
+    return _REFERENCE.sub(put, text)
+
+
+def arriving(
+    words: Sequence[str], env: Mapping[str, str] | None = None
+) -> tuple[tuple[str, ...], bool]:
+    """A container's words as its process gets them, with a shell where Kubernetes put variables in.
+
+    Args:
+        words: its command and args.
+        env: its variables whose text is known.
+
+    Returns:
+        The words, and whether a shell puts something in.
+    """
+    script = _script_of(words)
+    if script is None:
+        return expanded(tuple(words))
+    at = len(words) - len(script[2]) - 1
+    text = _in_shell(script[1], env or {})
+    return (*words[:at], text, *words[at + 1 :]), text != script[1]
 
 
 def expanded(words: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:
@@ -610,7 +644,7 @@ def expanded(words: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:
         The words, and whether there is anything to put in.
     """
     if not any(match[1] for word in words for match in _REFERENCE.finditer(word)):
-        return words, False
+        return tuple(word.replace("$$", "$") for word in words), False
     parts: list[str] = []
     for word in words:
         text, last = "", 0

@@ -198,8 +198,6 @@ def _said(words: Sequence[str], variables: Mapping[str, str]) -> tuple[str, ...]
     said = list(words)
     if said[:2] == ["sh", "-c"] and len(said) > 4 and said[3] == "sh":  # noqa: PLR2004
         said = said[4:]
-    if said[:2] == ["bash", "-c"] and len(said) > 4 and said[3] == "bash":  # noqa: PLR2004
-        said = said[4:]
     if len(said) == 3 and said[1] in ("-c", "-lc"):  # noqa: PLR2004
         body = said[2].strip().removeprefix("exec ")
         parsed = shell.parse(body)

@@ -155,8 +155,8 @@ def _templates(fields: Fields, launcher: Pod, worker: Pod) -> None:
 
 def _command(fields: Fields, launcher: Pod, context: Context) -> None:
     jobs.program(fields, launcher, context)
-    words, is_changed = commands.expanded(
-        (*(launcher.command or context.entrypoint), *launcher.args)
+    words, is_changed = commands.arriving(
+        (*(launcher.command or context.entrypoint), *launcher.args), launcher.variables
     )
     source: FieldPath = (*launcher.container, "command" if launcher.command else "args")
     fields.put(("command",), list(words), source)

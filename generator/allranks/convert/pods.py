@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
+from allranks.convert import commands
 from allranks.convert.verdicts import (
     FieldPath,
     Fields,
@@ -605,7 +606,7 @@ class _Reader:
                 continue
             text = "" if value is None else _text(value)
             self._variables[name] = text
-            if "$(" in text:
+            if commands.has_reference(text):
                 # Kubernetes puts other variables in there, and `env` arrives as typed.
                 self._add(here, (*_TRAINER, "env", Named(name)), {"value": text})
             else:

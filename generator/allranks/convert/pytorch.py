@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from allranks.convert import commands, finish, jobs, kubeflow, pods
@@ -49,8 +50,6 @@ FIELDS: tuple[Rule, ...] = (
 )
 _RULES = Rules(FIELDS)
 _UNLIKE = "all pods of a run have the template of the workers, which differs"
-# What the operator told each pod, and what a rank is told of itself here.
-_COUNTED = ("WORLD_SIZE",)
 
 
 def convert(manifest: Manifest, context: Context) -> Conversion:
@@ -73,7 +72,8 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     role = "Worker" if "Worker" in taken else next(iter(taken))
     pod = taken[role]
     program = jobs.program(fields, pod, context)
-    jobs.put(fields, pod, program)
+    asked = fields.get("spec", "nprocPerNode")
+    jobs.put(fields, pod, program, "auto" if asked is None else str(asked))
     _same(fields, {name: other for name, other in taken.items() if name != role}, pod)
     _size(fields, roles, pod)
     jobs.processes(fields, pod, program, _processes(fields, pod, program))
@@ -225,14 +225,14 @@ def _elastic(fields: Fields, program: commands.Program) -> None:
 
 
 def _environment(fields: Fields, pod: Pod, program: commands.Program) -> None:
-    """Say what a program that reads the operator's variables should know."""
-    if program.runner is commands.Runner.TORCHRUN:
-        for name in commands.mentions((*program.command, program.setup), _COUNTED):
+    """Say what leans on the operator's own variables and names."""
+    job = re.escape(fields.text("metadata", "name") or "job")
+    names = ("PET_*",) if not program.is_nested else ()
+    jobs.environment(fields, pod, program, names, rf"{job}-(?:master|worker)-\d+")
+    factor = fields.number("spec", "nprocPerNode")
+    if program.runner is not commands.Runner.TORCHRUN and factor and factor > 1:
+        for name in commands.mentions(program.command, ("WORLD_SIZE",)):
             fields.note(
-                f"the command reads {name}: with torchrun it counts processes, not pods, there as here"
+                f"the command reads {name}, which counted {factor} processes in each pod there; here it "
+                "counts the pods, because each runs the command once"
             )
-    for name in commands.mentions((*program.command, program.setup), ("PET_*",)):
-        fields.note(
-            f"the command reads {name}, which the operator set: check that it is still right"
-        )
-    del pod

@@ -34,9 +34,7 @@ ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
     lambda inner: (
         st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(manifests.KEYS) | st.text(max_size=4), inner, max_size=4
-        )
+        | st.dictionaries(st.sampled_from(manifests.KEYS) | st.text(max_size=4), inner, max_size=4)
     ),
     max_leaves=12,
 )
