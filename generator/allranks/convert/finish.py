@@ -145,6 +145,8 @@ def _take_out(fields: Fields, path: FieldPath, problem: Problem) -> None:
     if not sources and above:
         sources = [max(above)[1]]
     _remove(fields.values, own)
+    if not sources:
+        fields.note(f"{dotted(own)} is left out: {problem.message}")
     for source in sources:
         fields.leave(source, f"{problem.path or 'it'}: {problem.message}")
 
