@@ -112,7 +112,10 @@ def _fault(conversion: Conversion, helm: HelmBinary | None) -> str:
 def _needs_search(conversion: Conversion) -> bool:
     """Whether it is a sweep that plain Helm does not render."""
     sweep = conversion.values.get("sweep", {})
-    return sweep.get("search", "grid") != "grid" or sweep.get("trial", {}).get("workload") in ("mpi", "elastic")
+    if "goal" in sweep.get("objective", {}) or sweep.get("earlyStopping"):
+        return True
+    workload = sweep.get("trial", {}).get("workload")
+    return sweep.get("search", "grid") != "grid" or workload in ("mpi", "elastic")
 
 
 def _text(conversion: Conversion) -> str:

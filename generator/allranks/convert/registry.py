@@ -34,6 +34,7 @@ KINDS: dict[tuple[str, str], str] = {
     ("trainer.kubeflow.org", "OptimizationJob"): "optimizationjob:convert",
     ("kubeflow.org", "Experiment"): "experiment:convert",
     ("workload.codeflare.dev", "AppWrapper"): "appwrapper:convert",
+    ("torchx.pytorch.org", "AppDef"): "appdef:convert",
     ("kubeflow.org", "PyTorchJob"): "pytorch:convert",
     ("kubeflow.org", "TFJob"): "tensorflow:convert",
     ("kubeflow.org", "MPIJob"): "mpi:convert",
@@ -203,7 +204,7 @@ def documents_of(objects: Iterable[tuple[ValuesDocument, int]]) -> Iterator[Docu
         objects: the file's documents with the line that each begins on.
     """
     for document, line in objects:
-        data = document.data
+        data = _with_kind(document.data)
         items = data.get("items")
         if str(data.get("kind") or "").endswith("List") and isinstance(items, list):
             for index, item in enumerate(items):
@@ -213,6 +214,16 @@ def documents_of(objects: Iterable[tuple[ValuesDocument, int]]) -> Iterator[Docu
                     yield Document(item, document.source, place, document, prefix)
         else:
             yield Document(data, document.source, line, document)
+
+
+def _with_kind(data: Manifest) -> Manifest:
+    """An object with its kind, where only its form says it: TorchX's AppDefs."""
+    roles = data.get("roles")
+    if "kind" in data or not isinstance(roles, list):
+        return data
+    if any(isinstance(role, dict) and {"entrypoint", "image"} <= set(role) for role in roles):
+        return {"apiVersion": "torchx.pytorch.org/v1", "kind": "AppDef", **data}
+    return data
 
 
 def is_job(document: Document) -> bool:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from allranks.convert import (
+    appdef,
     appwrapper,
     dlrover,
     experiment,
@@ -38,6 +39,7 @@ TABLES: dict[str, tuple[Rule, ...]] = {
     "PaddleJob": ranked.FIELDS["PaddleJob"],
     "JAXJob": ranked.FIELDS["JAXJob"],
     "ElasticJob": dlrover.FIELDS,
+    "AppDef": appdef.FIELDS,
     "AppWrapper": appwrapper.FIELDS,
     "Experiment": experiment.FIELDS,
     "Job": job.FIELDS,
