@@ -28,7 +28,10 @@ def sample(file: str, name: str) -> Conversion:
     result = text_as_jobs(text)
     conversion = next(item for item in result.conversions if item.name == name)
     source = next(
-        document.data for document in documents(text) if document.name == name and registry.is_job(document)
+        document.data
+        for document in documents(text)
+        if registry.is_job(document) and document.data.get("kind") == conversion.kind
+        and name in (document.name, document.data.get("name"))
     )
     assert [verdict.path for verdict in conversion.verdicts] == list(leaves(source))
     return conversion

@@ -103,7 +103,7 @@ def differences(originals: Sequence[original.Pod], objects: Iterable[Manifest]) 
 def _ranks(role: str, pod: original.Pod, world: int) -> Iterator[Difference]:
     """The number of processes, where both sides say it."""
     container = _container(pod.spec, pod.container)
-    variables = {name: value for name, value in _plain_env(container).items()} | dict(pod.env)
+    variables = _plain_env(container) | dict(pod.env)
     program = commands.read(_words(container), (), variables)
     if program.runner is not commands.Runner.TORCHRUN or not world:
         return

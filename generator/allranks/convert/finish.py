@@ -95,7 +95,7 @@ def problems_of(
     if unreadable_numbers:
         return unreadable_numbers
     merged = merge(_defaults(chart), values)
-    # The sections that are the chart's defaults are of the right shape; only the rules look at them.
+    # The sections that are the chart's defaults are of the right shape; the rules look at them.
     own = {key: merged[key] for key in values if key in merged}
     findings = [
         (path, problem)
@@ -117,7 +117,8 @@ def _numbers(node: Any, path: FieldPath) -> Iterator[tuple[FieldPath, Problem]]:
         for index, value in enumerate(node):
             yield from _numbers(value, (*path, index))
     elif isinstance(node, int | float) and not isinstance(node, bool):
-        if not math.isfinite(node) or (isinstance(node, int) and abs(node) > MAX_EXACT_INT):
+        is_held = abs(node) <= MAX_EXACT_INT if isinstance(node, int) else math.isfinite(node)
+        if not is_held:
             yield (
                 path,
                 Problem(dotted(path), "Helm does not hold such a number", "write a smaller one"),
@@ -168,7 +169,7 @@ def _existing(values: Mapping[str, Any], path: FieldPath) -> FieldPath:
 
 
 def _place(values: Mapping[str, Any], to: FieldPath) -> FieldPath:
-    """A path with the places of named items in their lists; () where the values have no such item."""
+    """A path with the places of named items in their lists; () where there is no such item."""
     node: Any = values
     place: list[str | int] = []
     for step in to:

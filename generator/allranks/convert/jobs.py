@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from allranks.convert.registry import Context
     from allranks.convert.verdicts import FieldPath, Fields
 
-# What a torchrun inside of a pod's only process reads, as the old controller told it to the pod: the
-# chart's own settings are taken away, and the rank's variables say the rest.
+# What a torchrun inside of a pod's only process reads, as the old controller told it to the pod:
+# the chart's own settings are taken away, and the rank's variables say the rest.
 _NESTED = (
     "for name in $(env | sed -n 's/^\\(PET_[A-Z_]*\\)=.*/\\1/p'); do unset $name; done; "
     'export PET_NNODES="$WORLD_SIZE" PET_NODE_RANK="$RANK" PET_MASTER_ADDR="$MASTER_ADDR" '
@@ -43,8 +43,8 @@ def program(fields: Fields, pod: Pod, context: Context) -> Program:
     if not command:
         image = fields.text(*pod.container, "image") or "the image"
         raise InputError(
-            f"there is no command: what runs is the entry point of {image}, which values must spell "
-            "out",
+            f"there is no command: what runs is the entry point of {image}, which values must "
+            "spell out",
             path=dotted((*pod.container, "command")),
             hint="add the command, or name it with --entrypoint 'python train.py'; "
             f"`docker inspect {image}` shows it",
@@ -119,8 +119,8 @@ def processes(
         count = 1
     if count is None and not pod.gpus:
         fields.note(
-            "without GPUs, torchrun's own `auto` is a process for each CPU of the node; here it is one: "
-            "set procsPerNode for more"
+            "without GPUs, torchrun's own `auto` is a process for each CPU of the node; here it is "
+            "one: set procsPerNode for more"
         )
     if count is not None and count != (pod.gpus or 1):
         fields.put(("procsPerNode",), count, source)
@@ -135,8 +135,8 @@ def environment(
         fields: the object.
         pod: its template.
         found: what it runs.
-        names: variables that the old controller set and that are not set here, or mean something else;
-            one that ends with ``*`` is the start of names.
+        names: variables that the old controller set and that are not set here, or mean something
+            else; one that ends with ``*`` is the start of names.
         pattern: a regular expression for the names of the old controller's pods.
     """
     texts = (*found.command, found.setup)
@@ -146,7 +146,8 @@ def environment(
         )
     if commands.mentions(texts, ("HOSTNAME", "hostname")):
         fields.note(
-            "the command reads the pod's host name: a pod is called after the release and its rank here"
+            "the command reads the pod's host name: a pod is called after the release and its rank "
+            "here"
         )
     old = re.compile(pattern)
     for key in ("command", "args"):

@@ -212,16 +212,16 @@ def _elastic(fields: Fields, program: commands.Program) -> None:
     }
     if pairs:
         fields.carry((*path, "rdzvConf"), ("torchrun", "rdzvConf"), pairs)
-    restarts = fields.number(*path, "maxRestarts")
-    if restarts is not None and program.runner is commands.Runner.TORCHRUN:
-        if "max-restarts" not in program.options:
-            fields.carry((*path, "maxRestarts"), ("torchrun", "maxRestarts"), restarts)
-    if restarts is not None and program.runner is not commands.Runner.TORCHRUN:
-        fields.change((*path, "maxRestarts"), "the command runs no torchrun that would read it")
+    _restarts(fields, (*path, "maxRestarts"), program)
+
+
+def _restarts(fields: Fields, path: FieldPath, program: commands.Program) -> None:
+    if program.runner is not commands.Runner.TORCHRUN:
+        fields.change(path, "the command runs no torchrun that would read it")
     elif "max-restarts" in program.options:
-        fields.change(
-            (*path, "maxRestarts"), "the command's --max-restarts wins", "torchrun.maxRestarts"
-        )
+        fields.change(path, "the command's --max-restarts wins", "torchrun.maxRestarts")
+    elif (restarts := fields.number(*path)) is not None:
+        fields.carry(path, ("torchrun", "maxRestarts"), restarts)
 
 
 def _environment(fields: Fields, pod: Pod, program: commands.Program) -> None:
@@ -233,6 +233,6 @@ def _environment(fields: Fields, pod: Pod, program: commands.Program) -> None:
     if program.runner is not commands.Runner.TORCHRUN and factor and factor > 1:
         for name in commands.mentions(program.command, ("WORLD_SIZE",)):
             fields.note(
-                f"the command reads {name}, which counted {factor} processes in each pod there; here it "
-                "counts the pods, because each runs the command once"
+                f"the command reads {name}, which counted {factor} processes in each pod there; "
+                "here it counts the pods, because each runs the command once"
             )

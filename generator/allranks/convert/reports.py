@@ -51,7 +51,7 @@ def grouped(verdicts: Sequence[Verdict]) -> list[Verdict]:
 def _says_the_same(verdict: Verdict, other: Verdict) -> bool:
     above = _above(verdict.keys, other.keys)
     # Within what the first stands in, and no higher.
-    is_near = 1 < len(above) and len(above) in (len(verdict.keys), len(verdict.keys) - 1)
+    is_near = len(above) > 1 and len(above) in (len(verdict.keys), len(verdict.keys) - 1)
     is_near = is_near and len(other.keys) - len(above) <= 1 + (len(above) == len(verdict.keys))
     said = (verdict.outcome, verdict.to, verdict.why)
     return is_near and said == (other.outcome, other.to, other.why)

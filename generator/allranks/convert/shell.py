@@ -193,7 +193,7 @@ class _Scanner:
         return text in _ALSO
 
     def _bracket(self, words: list[Word]) -> bool:
-        """A bracket of its own: of a subshell, a function, or a case; whether a command ends there."""
+        """A bracket of a subshell, a function or a case; whether a command ends there."""
         bracket = self._text[self._at]
         self._at += 1
         if bracket == "(":

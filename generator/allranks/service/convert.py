@@ -152,8 +152,8 @@ def convert(
         chart: with what charts are rendered; None for their defaults.
 
     Raises:
-        AllranksError: a file cannot be read, or has no job that can be converted, and every problem is
-            in it; or helm refused a chart.
+        AllranksError: a file cannot be read, or has no job that can be converted, and all problems
+            are in it; or helm refused a chart.
     """
     if sum(path.strip() == files.STDIN for path in (*paths, *runtimes)) > 1:
         raise InputError("standard input can be read once only", hint="name - once")
@@ -241,9 +241,9 @@ def _with_origins(text: str, conversion: Conversion) -> str:
     """The text of values, with a comment behind each key that was made of one field."""
     lines = {verdict.keys: verdict.line for verdict in conversion.verdicts if verdict.line}
     comments = {
-        to: _comment(f"{conversion.source}:{line}: {dotted(source)}")
+        to: _comment(f"{conversion.source}:{number}: {dotted(source)}")
         for to, source in conversion.origins.items()
-        if (line := _line(lines, source)) and all(isinstance(step, str) for step in to)
+        if (number := _line(lines, source)) and all(isinstance(step, str) for step in to)
     }
     out: list[str] = []
     above: list[tuple[int, str]] = []

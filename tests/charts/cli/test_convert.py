@@ -1,4 +1,4 @@
-"""`allranks convert`: files in, values out, with a report and an exit code that says what was lost."""
+"""`allranks convert`: files in, values out, a report, and an exit code that says what was lost."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_many_jobs_are_a_folder(cli: Any) -> None:
 
 
 def test_the_report_as_data(cli: Any) -> None:
-    """json has the values, every field, and the objects beside the job."""
+    """The form json has the values, every field, and the objects beside the job."""
     cli.write(f"{PLAIN}---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: c}}\n")
     report = json.loads(cli("convert", "values.yaml", "--report", "json").stdout)
     assert (True, "plain", "ConfigMap", True) == (
@@ -113,7 +113,7 @@ def test_a_changed_value_is_a_difference(cli: Any) -> None:
     ) == (process.returncode, process.stdout)
 
 
-# What a converted sample has otherwise than the pods that its own controller makes, and why that is so.
+# What a converted sample has otherwise than the pods of its own controller, and why that is so.
 DIFFERENCES = {
     # A launcher with ranks has the GPUs of a host; its own template asked for none.
     "pi": ["launcher: request nvidia.com/gpu", "launcher: limit nvidia.com/gpu"],

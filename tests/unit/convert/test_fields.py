@@ -1,4 +1,4 @@
-"""Every field of a kind's schema has a verdict: the tables are walked with the schemas' own fields."""
+"""Every field of a kind's schema has a verdict: the tables are walked with the schemas' fields."""
 
 from __future__ import annotations
 

@@ -98,10 +98,10 @@ def convert_command(
 ) -> int:
     """Make values files of the jobs in FILEs, and say what became of each of their fields.
 
-    '-' is standard input. A FILE may be a chart (a folder with Chart.yaml, or its archive), whose jobs
-    helm renders. A field is carried, changed (and why), or not carried (and why). Exit code
-    3 means that something is not carried; --lossy turns it into 0. Exit code 2 means that there is no
-    job, or one that cannot be converted: then nothing is written.
+    '-' is standard input. A FILE may be a chart (a folder with Chart.yaml, or its archive), whose
+    jobs helm renders. A field is carried, changed (and why), or not carried (and why). Exit
+    code 3 means that something is not carried; --lossy turns it into 0. Exit code 2 means that
+    there is no job, or one that cannot be converted: then nothing is written.
 
     \b
     Example:
