@@ -30,7 +30,8 @@ def sample(file: str, name: str) -> Conversion:
     source = next(
         document.data
         for document in documents(text)
-        if registry.is_job(document) and document.data.get("kind") == conversion.kind
+        if registry.is_job(document)
+        and document.data.get("kind") == conversion.kind
         and name in (document.name, document.data.get("name"))
     )
     assert [verdict.path for verdict in conversion.verdicts] == list(leaves(source))

@@ -77,7 +77,9 @@ def judge(path: Path, helm: HelmBinary | None) -> Iterator[Judgement]:
         try:
             conversion = registry.convert_document(document, context)
         except InvalidValues as error:
-            text = "; ".join(f"{problem.path}: {problem.message} [{problem.hint}]" for problem in error.problems)
+            text = "; ".join(
+                f"{problem.path}: {problem.message} [{problem.hint}]" for problem in error.problems
+            )
             yield Judgement(document.where, kind, REFUSED, text)
         except InputError as error:
             problem = error.problem
@@ -139,7 +141,9 @@ def main() -> int:
             judgements += judge(path, helm)
     _table(judgements)
     if arguments.report is not None:
-        text = "\n".join(f"===== {item.outcome}: {item.kind} {item.place}\n{item.text}" for item in judgements)
+        text = "\n".join(
+            f"===== {item.outcome}: {item.kind} {item.place}\n{item.text}" for item in judgements
+        )
         arguments.report.write_text(text)
     return 1 if any(item.outcome == WRONG for item in judgements) else 0
 

@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING
 
 from allranks.convert import finish, pods, registry
 from allranks.convert.rewrite import Rewrite
-from allranks.convert.verdicts import METADATA, Beside, Fields, Outcome, Rule, Rules, carried, changed, lost
+from allranks.convert.verdicts import (
+    METADATA,
+    Beside,
+    Fields,
+    Outcome,
+    Rule,
+    Rules,
+    carried,
+    changed,
+    lost,
+)
 from allranks.errors import InputError
 from allranks.k8s import fields as k8s
 from allranks.values.merge import copy
@@ -27,7 +37,9 @@ FIELDS: tuple[Rule, ...] = (
     lost(f"metadata.annotations.{_SETTINGS}*", "runPolicy says what becomes of a job that fails"),
     carried("spec.suspend", "runPolicy.suspend"),
     lost("spec.managedBy", "another controller carried it out: that of another cluster"),
-    changed("spec.components[].podSets[].**", "", "Kueue reads the pods of the chart's own objects"),
+    changed(
+        "spec.components[].podSets[].**", "", "Kueue reads the pods of the chart's own objects"
+    ),
     changed("spec.components[].podSetInfos[].**", "", "Kueue writes it itself"),
     changed("spec.components[].annotations.**", "", "the wrapper's own"),
     carried("spec.components[].template.**", "the job"),

@@ -97,7 +97,14 @@ def movable(fields: Fields, claims: Collection[Claim]) -> list[Claim]:
         }
         size = fields.get(*claim.path, "resources", "requests", "storage")
         single = len({mount[:-4] for mount in claim.mounts}) == len(claim.mounts)
-        if len(places) == 1 and all(places) and simple and single and len(variants) <= 1 and (size or claim.existing):
+        if (
+            len(places) == 1
+            and all(places)
+            and simple
+            and single
+            and len(variants) <= 1
+            and (size or claim.existing)
+        ):
             if len(moved) < len(_VOLUMES):
                 moved.append(claim)
                 continue
@@ -130,7 +137,13 @@ def put(fields: Fields, claims: Collection[Claim]) -> None:
             if spec.get("storageClassName"):
                 own["storageClassName"] = str(spec["storageClassName"])
         for mount in claim.mounts:
-            own.update({key: fields.get(*mount, key) for key in ("subPath", "readOnly") if fields.has(*mount, key)})
+            own.update(
+                {
+                    key: fields.get(*mount, key)
+                    for key in ("subPath", "readOnly")
+                    if fields.has(*mount, key)
+                }
+            )
         fields.put(to, own, claim.path)
         _keep(fields, claim, ".".join(to))
         for mount in claim.mounts:

@@ -76,9 +76,13 @@ FIELDS: tuple[Rule, ...] = (
     lost("spec.metricsCollectorSpec.**", _PRINT),
     lost("spec.nasConfig.**", "there is no search of architectures here"),
     carried("spec.trialTemplate.retain", "sweep.keep"),
-    changed("spec.trialTemplate.trialParameters[].**", "sweep.parameters", "${sweep.NAME} in a text"),
+    changed(
+        "spec.trialTemplate.trialParameters[].**", "sweep.parameters", "${sweep.NAME} in a text"
+    ),
     changed("spec.trialTemplate.primaryPodLabels.*", "", "a sweep reads rank 0, or the launcher"),
-    changed("spec.trialTemplate.primaryContainerName", "", "the program's container is trainer here"),
+    changed(
+        "spec.trialTemplate.primaryContainerName", "", "the program's container is trainer here"
+    ),
     changed("spec.trialTemplate.successCondition", "", "a trial has succeeded when its run has"),
     changed("spec.trialTemplate.failureCondition", "", "a trial has failed when its run has"),
     carried("spec.trialTemplate.configMap.**", "the trial"),
@@ -105,6 +109,9 @@ _REFUSED = {
 }
 _DEFAULT_PARALLEL = 3
 _SEED_MAX = 2**32 - 1
+_LEAST_FACTOR = 2
+# Katib's pattern of a line has a group for the name, and one for the value.
+_GROUPS = 2
 _TRIAL_SPEC = re.compile(r"\$\{trialSpec\.(\w+)(?:\[([^\]]*)\])?\}")
 _PARAMETER = re.compile(r"\$\{trialParameters\.([^}]+)\}")
 
@@ -183,7 +190,9 @@ def _trial_spec(fields: Fields, context: Context) -> tuple[Manifest, FieldPath]:
     name, key = (fields.text(*here, step) for step in ("configMapName", "templatePath"))
     if not name:
         raise InputError(
-            "the Experiment has no trialSpec", path="spec.trialTemplate", hint="write the whole object"
+            "the Experiment has no trialSpec",
+            path="spec.trialTemplate",
+            hint="write the whole object",
         )
     document = context.find("ConfigMap", name)
     text = k8s.text(document.data, "data", key) if document is not None else ""
@@ -194,7 +203,9 @@ def _trial_spec(fields: Fields, context: Context) -> tuple[Manifest, FieldPath]:
             path="spec.trialTemplate.configMap",
             hint=f"give it as well: kubectl get configmap {name} -o yaml",
         )
-    fields.beside.append(Beside("ConfigMap", name, False, "the job of a trial stands in the values"))
+    fields.beside.append(
+        Beside("ConfigMap", name, False, "the job of a trial stands in the values")
+    )
     return documents[0], ()
 
 
@@ -284,17 +295,23 @@ def _parameters(
         if resource and name == resource:
             most = trials.number(fields.get(*here, "feasibleSpace", "max"))
             parameters[own] = {"values": [str(_setting(fields, "r_l") or most)]}
-            fields.change(here, "each trial may use all of it: bad ones end early", "sweep.parameters")
+            fields.change(
+                here, "each trial may use all of it: bad ones end early", "sweep.parameters"
+            )
             continue
         parameters[own] = _space(fields, here, search)
         to = f"sweep.parameters.{own}"
         fields.keep((*here, "name"), to)
         fields.change((*here, "parameterType"), "it is the form of the space", to)
         if own != name:
-            fields.change((*here, "name"), f"a parameter's name is made of other characters: {own}", to)
+            fields.change(
+                (*here, "name"), f"a parameter's name is made of other characters: {own}", to
+            )
     if not parameters:
         raise InputError(
-            "no trial reads any of the parameters", path="spec.parameters", hint="use them in trialSpec"
+            "no trial reads any of the parameters",
+            path="spec.parameters",
+            hint="use them in trialSpec",
         )
     return parameters
 
@@ -314,56 +331,64 @@ def _all_texts(fields: Fields, name: str) -> set[str]:
 def _space(fields: Fields, here: FieldPath, search: str) -> dict[str, Any]:
     """The space of a parameter, in the form that a sweep has."""
     space: FieldPath = (*here, "feasibleSpace")
+    place = f"spec.parameters[{here[-1]}].feasibleSpace"
     fields.keep(space, "sweep.parameters")
-    kind = fields.text(*here, "parameterType")
-    choices = fields.get(*space, "list")
-    if kind in ("discrete", "categorical") or isinstance(choices, list):
-        if not isinstance(choices, list) or not choices:
-            raise InputError(
-                "its feasibleSpace has no list",
-                path=f"spec.parameters[{here[-1]}].feasibleSpace",
-                hint="write list: [...] with its choices",
-            )
-        return {"values": [choice if isinstance(choice, str) else str(choice) for choice in choices]}
+    kind, choices = fields.text(*here, "parameterType"), fields.words(*space, "list")
+    if choices:
+        return {"values": choices}
+    if kind in ("discrete", "categorical"):
+        raise InputError(
+            "its feasibleSpace has no list", path=place, hint="write list: [...] with its choices"
+        )
     ends = {key: trials.number(fields.get(*space, key)) for key in ("min", "max")}
     for key, end in ends.items():
         if end is None:
             raise InputError(
                 f"{fields.get(*space, key)!r} is no number",
-                path=f"spec.parameters[{here[-1]}].feasibleSpace.{key}",
+                path=f"{place}.{key}",
                 hint="write a number in quotes",
             )
-    step = trials.number(fields.get(*space, "step"))
-    distribution = fields.text(*space, "distribution")
     is_whole = kind == "int"
     if is_whole:
         ends = {key: int(end or 0) for key, end in ends.items()}
+    step = trials.number(fields.get(*space, "step"))
     if search == "grid" and step is None and not is_whole:
         raise InputError(
             "a grid over numbers that are not whole needs a step",
-            path=f"spec.parameters[{here[-1]}].feasibleSpace",
+            path=place,
             hint="write step, or search with random or tpe",
         )
-    if step is not None and (search == "grid" or not (is_whole and step == 1)):
-        if distribution not in ("", "uniform"):
-            why = "with a step all of its numbers are equally likely"
-            fields.change((*space, "distribution"), why, "sweep.parameters")
-        return {"range": {**ends, "step": step}}
-    if search == "grid":
-        return {"range": ends}
+    form, why = _form(fields, space, (search, is_whole, step), ends)
+    if why:
+        fields.change((*space, "distribution"), why, "sweep.parameters")
+    return {form: {**ends, "step": step} if form == "range" and step is not None else ends}
+
+
+def _form(
+    fields: Fields,
+    space: FieldPath,
+    search: tuple[str, bool, int | float | None],
+    ends: Mapping[str, int | float | None],
+) -> tuple[str, str]:
+    """The form of a space between two numbers, and what is other about its distribution.
+
+    Args:
+        fields: the Experiment.
+        space: the space.
+        search: the search, whether the numbers are whole, and the step between them.
+        ends: the first and the last of them.
+    """
+    name, is_whole, step = search
+    distribution = fields.text(*space, "distribution")
+    is_even = distribution in ("", "uniform")
+    if name == "grid" or (step is not None and not (is_whole and step == 1)):
+        return "range", "" if is_even else "with a step all of its numbers are equally likely"
     if is_whole:
-        if distribution not in ("", "uniform"):
-            why = "whole numbers are drawn evenly"
-            fields.change((*space, "distribution"), why, "sweep.parameters")
-        return {"intUniform": ends}
+        return "intUniform", "" if is_even else "whole numbers are drawn evenly"
     if distribution in ("logUniform", "logNormal") and (ends["min"] or 0) > 0:
-        if distribution == "logNormal":
-            why = "it is drawn evenly over the orders of magnitude"
-            fields.change((*space, "distribution"), why, "sweep.parameters")
-        return {"logUniform": ends}
-    if distribution not in ("", "uniform"):
-        fields.change((*space, "distribution"), "it is drawn evenly", "sweep.parameters")
-    return {"uniform": ends}
+        is_log = distribution == "logUniform"
+        return "logUniform", "" if is_log else "the orders of magnitude are drawn evenly"
+    return "uniform", "" if is_even else "it is drawn evenly"
 
 
 def _algorithm(fields: Fields) -> str:
@@ -386,8 +411,13 @@ def _section(fields: Fields, search: str) -> dict[str, Any]:
         if item.get("name") in ("random_state", "seed") and isinstance(seed, int) and seed >= 0:
             section["seed"] = seed % (_SEED_MAX + 1)
             fields.say(here, Outcome.CARRIED, "sweep.seed")
-        elif item.get("name") in ("resource_name", "r_l", "eta") and _algorithm(fields) == "hyperband":
-            fields.change(here, "bad trials end early, and no budget is shared out", "sweep.earlyStopping")
+        elif (
+            item.get("name") in ("resource_name", "r_l", "eta")
+            and _algorithm(fields) == "hyperband"
+        ):
+            fields.change(
+                here, "bad trials end early, and no budget is shared out", "sweep.earlyStopping"
+            )
     parallel = fields.number("spec", "parallelTrialCount")
     section["parallel"] = _DEFAULT_PARALLEL if parallel is None else parallel
     if parallel is not None:
@@ -435,14 +465,16 @@ def _early(fields: Fields) -> dict[str, Any]:
     """Which trials end early."""
     if _algorithm(fields) == "hyperband":
         eta = trials.number(_setting(fields, "eta"))
-        factor = eta if isinstance(eta, int) and eta >= 2 else 3
+        factor = eta if isinstance(eta, int) and eta >= _LEAST_FACTOR else 3
         return {"earlyStopping": {"kind": "successiveHalving", "reductionFactor": factor}}
     name = fields.text("spec", "earlyStopping", "algorithmName")
     if not name:
         return {}
     here: FieldPath = ("spec", "earlyStopping", "algorithmName")
     if name != "medianstop":
-        fields.leave(here, f"{name} is no rule here; sweep.earlyStopping has median, successiveHalving")
+        fields.leave(
+            here, f"{name} is no rule here; sweep.earlyStopping has median, successiveHalving"
+        )
         return {}
     early: dict[str, Any] = {"kind": "median"}
     fields.keep(here, "sweep.earlyStopping.kind")
@@ -485,7 +517,7 @@ def _metrics(fields: Fields) -> None:
 
 def _pattern(pattern: str, metric: str) -> str | None:
     """Katib's pattern of a line, whose first group is a name and the second its value, as ours."""
-    if not metric.isidentifier() or not metric.isascii() or pattern.count("(") < 2:
+    if not metric.isidentifier() or not metric.isascii() or pattern.count("(") < _GROUPS:
         return None
     groups = []
     start, depth = 0, 0
@@ -499,7 +531,11 @@ def _pattern(pattern: str, metric: str) -> str | None:
             depth -= 1
             if not depth:
                 groups.append((start, at))
-    if depth or len(groups) < 2 or any(pattern.startswith("(?", start) for start, _ in groups[:2]):
+    if (
+        depth
+        or len(groups) < _GROUPS
+        or any(pattern.startswith("(?", start) for start, _ in groups[:_GROUPS])
+    ):
         return None
     (name, name_end), (value, _) = groups[0], groups[1]
     text = (

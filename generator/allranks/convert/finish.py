@@ -28,9 +28,7 @@ if TYPE_CHECKING:
 _ROUNDS = 12
 
 
-def conversion(
-    fields: Fields, *, queue: str = "", chart: str = "", name: str = ""
-) -> Conversion:
+def conversion(fields: Fields, *, queue: str = "", chart: str = "", name: str = "") -> Conversion:
     """What has been made of an object, with all that the chart refuses taken out.
 
     Args:

@@ -8,9 +8,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from allranks.convert import finish, pods, podsets
+from allranks.convert import finish, pod_jobs, pod_names, pods, podsets
 from allranks.convert.podsets import PodSet
-from allranks.convert.verdicts import METADATA, Fields, Outcome, Rule, Rules, carried, changed, dotted, lost
+from allranks.convert.verdicts import (
+    METADATA,
+    Fields,
+    Outcome,
+    Rule,
+    Rules,
+    carried,
+    changed,
+    dotted,
+    lost,
+)
 from allranks.errors import InputError
 from allranks.k8s import fields as k8s
 
@@ -24,6 +34,7 @@ if TYPE_CHECKING:
 BACKOFF_LIMIT = 6
 # The most retries of a pod that any job needs.
 _RETRIES_MAX = 2**31 - 1
+EXIT_CODES = range(1, 256)
 _SELECTS = "the chart's own labels select the pods"
 
 # Of a JobSpec, without its template.
@@ -31,7 +42,9 @@ SPEC = (
     changed("parallelism", "nodes, or sweep.parallel", "all ranks of a job run at the same time"),
     carried("completions", "nodes, or the trials of a sweep"),
     changed("completionMode", "nodes, or the trials of a sweep", "each pod has an index, always"),
-    changed("backoffLimit", "runPolicy.backoffLimit", "it counts for each pod, and not for all together"),
+    changed(
+        "backoffLimit", "runPolicy.backoffLimit", "it counts for each pod, and not for all together"
+    ),
     carried("activeDeadlineSeconds", "runPolicy.activeDeadlineSeconds"),
     carried("ttlSecondsAfterFinished", "runPolicy.ttlSecondsAfterFinished"),
     carried("suspend", "runPolicy.suspend"),
@@ -43,7 +56,10 @@ SPEC = (
     lost("successPolicy.**", "a job is done when all of its ranks are"),
     lost("managedBy", "another controller carried it out: that of another cluster"),
     changed("podFailurePolicy.rules[].onPodConditions[].**", "", "disruptions do not count here"),
-    lost("podFailurePolicy.rules[].**", "runPolicy.fatalExitCodes has the exit codes that fail the job"),
+    lost(
+        "podFailurePolicy.rules[].**",
+        "runPolicy.fatalExitCodes has the exit codes that fail the job",
+    ),
     lost("scheduling.**", "scheduling.dialect makes a gang of a job"),
 )
 FIELDS: tuple[Rule, ...] = (
@@ -68,14 +84,14 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     spec: FieldPath = ("spec",)
     podset = pods_of(fields, spec, "its pods")
     shape = podsets.shape([podset], "Job", context.entrypoint)
-    queue = podsets.convert(fields, context, shape, policy_of(spec))
+    queue = pod_jobs.convert(fields, context, shape, policy_of(spec))
     limit = fields.number("spec", "backoffLimit")
     retry(fields, BACKOFF_LIMIT if limit is None else limit, ("spec", "backoffLimit"))
     failure_policy(fields, spec, podset)
     if shape.key is None:
         _of_indices(fields)
     name = fields.text("metadata", "name")
-    podsets.check_names(fields, [podset], [name], f"{name}-0")
+    pod_names.put_right(fields, [podset], [name], f"{name}-0")
     return finish.conversion(fields, queue=queue)
 
 
@@ -151,7 +167,7 @@ def failure_policy(fields: Fields, spec: FieldPath, podset: PodSet) -> None:
         own = k8s.text(rule, "onExitCodes", "containerName") in ("", podset.main.get("name"))
         is_list = k8s.text(rule, "onExitCodes", "operator") == "In" and isinstance(codes, list)
         if rule.get("action") in ("FailJob", "FailIndex") and is_list and own and codes:
-            fatal += [code for code in codes if isinstance(code, int) and 0 < code < 256]
+            fatal += [code for code in codes if isinstance(code, int) and code in EXIT_CODES]
             fields.say(here, Outcome.CARRIED, "runPolicy.fatalExitCodes")
         elif rule.get("action") == "Ignore" and not rule.get("onExitCodes"):
             fields.change(here, "disruptions do not count here")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from allranks.convert import claims, finish, job, pods, podsets
+from allranks.convert import claims, finish, job, pod_jobs, pod_names, pods, podsets
 from allranks.convert.claims import Claim
 from allranks.convert.podsets import PodSet
 from allranks.convert.verdicts import METADATA, Fields, Outcome, Rule, Rules, carried, changed, lost
@@ -99,7 +99,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     spec: FieldPath = (*jobs[0].path, "template", "spec")
     policy: dict[str, FieldPath] = job.policy_of(spec)
     policy |= {key: ("spec", key) for key in policy if fields.has("spec", key)}
-    queue = podsets.convert(fields, context, shape, policy, _claims(fields, sets))
+    queue = pod_jobs.convert(fields, context, shape, policy, _claims(fields, sets))
     for item in jobs:
         own: FieldPath = (*item.path, "template", "metadata")
         _labels(fields, own)
@@ -111,7 +111,9 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
         why = "the agent in its pods asks JobSet, which is not there: leave it out"
         fields.leave(("spec", "failurePolicy", "restartStrategy"), why)
     name = fields.text("metadata", "name")
-    podsets.check_names(fields, sets, [f"{name}-{podset.name}" for podset in sets], f"{name}-{sets[0].name}-0-0")
+    pod_names.put_right(
+        fields, sets, [f"{name}-{podset.name}" for podset in sets], f"{name}-{sets[0].name}-0-0"
+    )
     return finish.conversion(fields, queue=queue)
 
 
@@ -132,7 +134,9 @@ def _replicated_jobs(fields: Fields) -> list[_ReplicatedJob]:
         jobs.append(_ReplicatedJob(podset, here, after))
     if not jobs:
         raise InputError(
-            "there are no replicated jobs", path="spec.replicatedJobs", hint="write the whole object"
+            "there are no replicated jobs",
+            path="spec.replicatedJobs",
+            hint="write the whole object",
         )
     return jobs
 
@@ -202,9 +206,8 @@ def _success(fields: Fields, sets: Sequence[PodSet], shape: podsets.Shape) -> No
     chosen = set(fields.words(*policy, "targetReplicatedJobs"))
     names = {podset.name for podset in sets}
     leads = {podset.name for role in ("Launcher", "Chief") for podset in shape.roles.get(role, ())}
-    if fields.text(*policy, "operator") == "Any" and len(sets) > 1 and chosen != leads:
-        fields.leave(policy, _DONE)
-    elif chosen and chosen not in (names, leads):
+    is_any = fields.text(*policy, "operator") == "Any" and len(sets) > 1 and chosen != leads
+    if is_any or (chosen and chosen not in (names, leads)):
         fields.leave(policy, _DONE)
 
 
@@ -221,4 +224,6 @@ def _exclusive(fields: Fields, jobs: Sequence[_ReplicatedJob]) -> None:
         why = "the pods are kept together, and others may be there as well"
         fields.say(here, Outcome.NOT_CARRIED, "scheduling.topology", why)
     else:
-        fields.leave(here, "scheduling.topology keeps all pods together, and no groups of them apart")
+        fields.leave(
+            here, "scheduling.topology keeps all pods together, and no groups of them apart"
+        )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from allranks.convert import commands, finish, job, pods, podsets
+from allranks.convert import commands, finish, job, pod_jobs, pods, podsets
 from allranks.convert.podsets import PodSet
 from allranks.convert.verdicts import METADATA, Fields, Rule, Rules, carried, changed, lost
 from allranks.errors import InputError
@@ -21,8 +21,8 @@ KIND = "LeaderWorkerSet"
 _GROUP: FieldPath = ("spec", "leaderWorkerTemplate")
 _L = "spec.leaderWorkerTemplate"
 _EACH = (
-    "each pod has such a volume, which goes with the pod, and the claim stayed: mount one that all share, "
-    "by storage"
+    "each pod has such a volume, which goes with the pod, and the claim stayed: mount one that all "
+    "share, by storage"
 )
 FIELDS: tuple[Rule, ...] = (
     *METADATA,
@@ -39,7 +39,9 @@ FIELDS: tuple[Rule, ...] = (
     *pods.fields_at(f"{_L}.workerTemplate"),
     changed("spec.rolloutStrategy.**", "", "a job is not rolled out"),
     changed("spec.startupPolicy", "", "each pod waits for the names that it must know"),
-    changed("spec.networkConfig.**", "", "the chart makes the names by which the pods find each other"),
+    changed(
+        "spec.networkConfig.**", "", "the chart makes the names by which the pods find each other"
+    ),
 )
 _RULES = Rules(FIELDS)
 
@@ -78,12 +80,14 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
             path="spec.leaderWorkerTemplate",
             hint=f"keep the {KIND} for it, or start its ranks with torchrun",
         )
-    queue = podsets.convert(fields, context, shape, {}, each=(*_GROUP, "volumeClaimTemplates"))
+    queue = pod_jobs.convert(fields, context, shape, {}, of_each=(*_GROUP, "volumeClaimTemplates"))
     if fields.number("spec", "replicas") in (None, 1):
         fields.change(("spec", "replicas"), "a group is a job")
     for podset in sets:
         names = commands.mentions([*fields.values.get("command", [])], ("LWS_*",))
         for key in ("command", "args") if names else ():
             here: FieldPath = (*podset.path, "spec", "containers", podset.index, key)
-            fields.leave(here, f"it reads {', '.join(names)}, which is not there: read MASTER_ADDR and RANK")
+            fields.leave(
+                here, f"it reads {', '.join(names)}, which is not there: read MASTER_ADDR and RANK"
+            )
     return finish.conversion(fields, queue=queue)

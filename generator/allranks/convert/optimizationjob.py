@@ -74,7 +74,8 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
             own[short] = space
         else:
             fields.leave(
-                ("spec", "parameters", index), "no trial reads it, so that it would make no difference"
+                ("spec", "parameters", index),
+                "no trial reads it, so that it would make no difference",
             )
     if not own:
         raise InputError(
@@ -98,7 +99,9 @@ def _parameters(fields: Fields) -> dict[str, tuple[int, dict[str, Any]]]:
         here: FieldPath = ("spec", "parameters", index, "searchSpace")
         choices = fields.get(*here, "categorical", "choices")
         name = str(item.get("name") or "")
-        fields.keep(("spec", "parameters", index), f"sweep.parameters.{trials.parameter_name(name)}")
+        fields.keep(
+            ("spec", "parameters", index), f"sweep.parameters.{trials.parameter_name(name)}"
+        )
         if isinstance(choices, list) and choices:
             parameters[name] = (index, {"values": [str(choice) for choice in choices]})
             continue

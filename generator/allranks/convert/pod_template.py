@@ -54,7 +54,13 @@ QUEUES = {
 }
 # What controllers and kubectl write on objects and pods.
 _WRITTEN = (
-    *(f"{names.DOMAIN}/", "batch.kubernetes.io/", "meta.helm.sh/", "helm.sh/", "training.kubeflow.org/"),
+    *(
+        f"{names.DOMAIN}/",
+        "batch.kubernetes.io/",
+        "meta.helm.sh/",
+        "helm.sh/",
+        "training.kubeflow.org/",
+    ),
     *("kubectl.kubernetes.io/", "jobset.sigs.k8s.io/", "elasticjob.dlrover/", "torchrun.ai/"),
     *("trainer.kubeflow.org/", "volcano.sh/job", "volcano.sh/task", "apps.kubernetes.io/"),
     *("deployment.kubernetes.io/", "leaderworkerset.sigs.k8s.io/", "argocd.argoproj.io/"),

@@ -67,7 +67,10 @@ REFUSED: dict[tuple[str, str], tuple[str, str]] = {
     ("ray.io", "RayService"): (_SERVES, "keep KubeRay for it"),
     ("serving.kserve.io", "InferenceService"): (_SERVES, "keep KServe for it"),
     ("sparkoperator.k8s.io", "SparkApplication"): (_SPARK, "keep the Spark operator for it"),
-    ("sparkoperator.k8s.io", "ScheduledSparkApplication"): (_SPARK, "keep the Spark operator for it"),
+    ("sparkoperator.k8s.io", "ScheduledSparkApplication"): (
+        _SPARK,
+        "keep the Spark operator for it",
+    ),
     ("flink.apache.org", "FlinkDeployment"): (_SERVES, "keep the Flink operator for it"),
     ("argoproj.io", "Workflow"): (_STEPS, _STEP_HINT),
     ("argoproj.io", "WorkflowTemplate"): (_STEPS, _STEP_HINT),
@@ -81,7 +84,11 @@ REFUSED: dict[tuple[str, str], tuple[str, str]] = {
     ("batch.volcano.sh", "CronJob"): (_TIMED, _TIMED_HINT),
 }
 # Kinds that may be a job, and may as well serve or prepare something beside a job.
-_MAYBE = (("batch", "Job"), ("apps", "StatefulSet"), ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"))
+_MAYBE = (
+    ("batch", "Job"),
+    ("apps", "StatefulSet"),
+    ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,9 +269,7 @@ def convert_all(documents: Iterable[Document], context: Context) -> Result:
             (maybe if _is_maybe(document) else certain).append((document, own))
     if certain or not conversions:
         problems = [
-            _located(problem, document)
-            for document, own in (*certain, *maybe)
-            for problem in own
+            _located(problem, document) for document, own in (*certain, *maybe) for problem in own
         ]
         if problems:
             raise InvalidValues(problems)

@@ -7,6 +7,7 @@ converted, and what is said of each field is said of the field that it came from
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +45,7 @@ class Rewrite:
     def put(self, to: FieldPath, value: Any) -> None:
         """Set a field that comes from nowhere: the old controller's own."""
         node: Any = self.manifest
-        for step, after in zip(to[:-1], to[1:], strict=True):
+        for step, after in itertools.pairwise(to):
             node = _below(node, step, [] if isinstance(after, int) else {})
         _set(node, to[-1], value)
 
@@ -175,7 +176,9 @@ def _leave_mounts(fields: Fields, name: str) -> None:
     for path in paths:
         fields.leave(path, why)
     if not paths:
-        fields.note(f"a container mounts the volume {name}, which is not there: the old controller made it")
+        fields.note(
+            f"a container mounts the volume {name}, which is not there: the old controller made it"
+        )
 
 
 def _mounts(node: Any, name: str, path: FieldPath) -> Iterator[FieldPath]:

@@ -27,7 +27,10 @@ def _pods(name: str, image: str, container: Mapping[str, Any] | None = None) -> 
 
 
 def _runtime(policy: Mapping[str, Any], *jobs: Mapping[str, Any]) -> dict[str, Any]:
-    spec = {"mlPolicy": {"numNodes": 1, **policy}, "template": {"spec": {"replicatedJobs": [*jobs]}}}
+    spec = {
+        "mlPolicy": {"numNodes": 1, **policy},
+        "template": {"spec": {"replicatedJobs": [*jobs]}},
+    }
     return {"spec": spec}
 
 

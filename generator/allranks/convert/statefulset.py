@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from allranks.convert import finish, job, pods, podsets
+from allranks.convert import finish, job, pod_jobs, pod_names, pods, podsets
 from allranks.convert.podsets import PodSet
 from allranks.convert.verdicts import METADATA, Beside, Fields, Rule, Rules, carried, changed, lost
 from allranks.errors import InputError
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 KIND = "StatefulSet"
 _EACH = (
-    "each pod has such a volume, which goes with the pod, and the claim stayed: mount one that all share, "
-    "by storage"
+    "each pod has such a volume, which goes with the pod, and the claim stayed: mount one that all "
+    "share, by storage"
 )
 FIELDS: tuple[Rule, ...] = (
     *METADATA,
@@ -36,7 +36,9 @@ FIELDS: tuple[Rule, ...] = (
         lost(f"spec.volumeClaimTemplates[].{key}", _EACH)
         for key in ("apiVersion", "kind", "metadata.**", "spec.**", "status.**")
     ),
-    changed("spec.persistentVolumeClaimRetentionPolicy.**", "storage.*.keep", "it is the volume's own"),
+    changed(
+        "spec.persistentVolumeClaimRetentionPolicy.**", "storage.*.keep", "it is the volume's own"
+    ),
     *pods.fields_at("spec.template"),
 )
 _RULES = Rules(FIELDS)
@@ -70,7 +72,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
             path="spec.template",
             hint=f"keep the {KIND} for it, or start its ranks with torchrun",
         )
-    queue = podsets.convert(fields, context, shape, {}, each=("spec", "volumeClaimTemplates"))
+    queue = pod_jobs.convert(fields, context, shape, {}, of_each=("spec", "volumeClaimTemplates"))
     if fields.values.get("workload") == "torchrun":
         fields.put(("torchrun", "controller"), KIND)
     service = fields.text("spec", "serviceName")
@@ -78,7 +80,5 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
         why = "the chart makes a headless Service for the job's own pods"
         fields.beside.append(Beside("Service", service, False, why))
     name = fields.text("metadata", "name")
-    podsets.check_names(fields, [podset], [name], f"{name}-0")
+    pod_names.put_right(fields, [podset], [name], f"{name}-0")
     return finish.conversion(fields, queue=queue)
-
-

@@ -63,7 +63,9 @@ FIELDS: tuple[Rule, ...] = (
     carried(f"{_P}.spec.replicatedJobs[].template.metadata.labels.*", "labels"),
     carried(f"{_P}.spec.replicatedJobs[].template.metadata.annotations.*", "annotations"),
     changed(f"{_P}.metadata.**", "", "the release names its objects itself"),
-    changed(f"{_P}.spec.replicatedJobs[].template.metadata.**", "", "the release names its objects"),
+    changed(
+        f"{_P}.spec.replicatedJobs[].template.metadata.**", "", "the release names its objects"
+    ),
     *pods.fields_at(_POD),
     changed(f"{_O}.targetJobs[].**", "", "the pods that train are all of them"),
     *pods.fields_at(_O),
@@ -86,18 +88,29 @@ _FRAMEWORKS = {
     "jax": (
         "JAXJob",
         "jaxReplicaSpecs",
-        'JAX_COORDINATOR_ADDRESS="$MASTER_ADDR:$MASTER_PORT" JAX_NUM_PROCESSES="$WORLD_SIZE" '
-        'JAX_PROCESS_ID="$RANK"',
+        (
+            'JAX_COORDINATOR_ADDRESS="$MASTER_ADDR:$MASTER_PORT" JAX_NUM_PROCESSES="$WORLD_SIZE" '
+            'JAX_PROCESS_ID="$RANK"'
+        ),
     ),
     "xgboost": (
         "XGBoostJob",
         "xgbReplicaSpecs",
-        'DMLC_TRACKER_URI="$MASTER_ADDR" DMLC_TRACKER_PORT="$MASTER_PORT" DMLC_TASK_ID="$RANK" '
-        'DMLC_NUM_WORKER="$WORLD_SIZE"',
+        (
+            'DMLC_TRACKER_URI="$MASTER_ADDR" DMLC_TRACKER_PORT="$MASTER_PORT" '
+            'DMLC_TASK_ID="$RANK" DMLC_NUM_WORKER="$WORLD_SIZE"'
+        ),
     ),
 }
 # What a patch lays over lists of named things, by their names; other lists it replaces.
-_NAMED_LISTS = ("volumes", "initContainers", "containers", "env", "volumeMounts", "imagePullSecrets")
+_NAMED_LISTS = (
+    "volumes",
+    "initContainers",
+    "containers",
+    "env",
+    "volumeMounts",
+    "imagePullSecrets",
+)
 _STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
 
 
@@ -230,7 +243,14 @@ def _patches(fields: Fields) -> Iterator[tuple[FieldPath, set[str]]]:
         names = {str(entry.get("name")) for entry in k8s.items(item, "targetJobs")}
         yield (*_OVERRIDES, index), names
     for index, _ in fields.items(*_PATCHES):
-        jobs: FieldPath = (*_PATCHES, index, "trainingRuntimeSpec", "template", "spec", "replicatedJobs")
+        jobs: FieldPath = (
+            *_PATCHES,
+            index,
+            "trainingRuntimeSpec",
+            "template",
+            "spec",
+            "replicatedJobs",
+        )
         for number, job in fields.items(*jobs):
             yield (*jobs, number, "template", "spec", "template"), {str(job.get("name"))}
 
@@ -340,7 +360,9 @@ def _mpi(target: Rewrite, runtime: _Runtime) -> tuple[str, str]:
         template: FieldPath = (*specs, role, "template")
         _template(target, runtime, name, template)
         _trainer(target, template, runs=role == "Launcher")
-    nodes = target.fields.number(*_TRAINER, "numNodes") or k8s.number(runtime.policy, "numNodes") or 1
+    nodes = (
+        target.fields.number(*_TRAINER, "numNodes") or k8s.number(runtime.policy, "numNodes") or 1
+    )
     is_node = policy.get("runLauncherAsNode") is True
     replicas: FieldPath = (*specs, "Worker", "replicas")
     target.put((*specs, "Launcher", "replicas"), 1)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert import claims, finish, job, pods, podsets
+from allranks.convert import claims, finish, job, pod_jobs, pod_names, pods, podsets
 from allranks.convert.claims import Claim
 from allranks.convert.podsets import PodSet, Shape
 from allranks.convert.verdicts import METADATA, Fields, Outcome, Rule, Rules, carried, changed, lost
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 KIND = "Job of Volcano"
 _TASKS: FieldPath = ("spec", "tasks")
 _PLUGINS: FieldPath = ("spec", "plugins")
-_FAILURE = "a pod that fails is replaced as often as runPolicy.backoffLimit says, and the ranks start anew"
+_FAILURE = (
+    "a pod that fails is replaced as often as runPolicy.backoffLimit says, and the ranks start anew"
+)
 _NAMES = "the chart makes the names by which the pods find each other"
 _KEYS = "the mpi chart makes the keys, and runs sshd itself"
 _RANKS = "the launcher tells each process of its rank"
@@ -48,7 +50,10 @@ FIELDS: tuple[Rule, ...] = (
     lost(f"{_T}.topologyPolicy", "set the kubelet's topology manager for the nodes"),
     changed(f"{_T}.maxRetry", "runPolicy.backoffLimit", _FAILURE),
     changed(f"{_T}.dependsOn.**", "", "each pod waits for the names that it must know"),
-    lost(f"{_T}.partitionPolicy.**", "scheduling.topology keeps all pods together, and no groups of them"),
+    lost(
+        f"{_T}.partitionPolicy.**",
+        "scheduling.topology keeps all pods together, and no groups of them",
+    ),
     changed("spec.policies[].**", "runPolicy.backoffLimit", _FAILURE),
     changed("spec.plugins.svc.**", "", _NAMES),
     changed("spec.plugins.ssh.**", "", _KEYS),
@@ -63,7 +68,10 @@ FIELDS: tuple[Rule, ...] = (
     carried("spec.ttlSecondsAfterFinished", "runPolicy.ttlSecondsAfterFinished"),
     carried("spec.priorityClassName", "scheduling.priorityClassName"),
     lost("spec.minSuccess", "a job is done when its launcher is, or all of its ranks are"),
-    lost("spec.networkTopology.**", "scheduling.topology keeps the pods together, at a label of nodes"),
+    lost(
+        "spec.networkTopology.**",
+        "scheduling.topology keeps the pods together, at a label of nodes",
+    ),
 )
 _RULES = Rules(FIELDS)
 
@@ -105,12 +113,14 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
         )
     shape = _shape(fields, sets, context)
     policy: dict[str, FieldPath] = {"ttlSecondsAfterFinished": ("spec", "ttlSecondsAfterFinished")}
-    queue = podsets.convert(fields, context, shape, policy, _claims(fields, sets))
+    queue = pod_jobs.convert(fields, context, shape, policy, _claims(fields))
     _scheduling(fields)
     _policies(fields, sets)
     _check_files(fields, sets, shape)
     name = fields.text("metadata", "name")
-    podsets.check_names(fields, sets, [f"{name}-{podset.name}" for podset in sets], f"{name}-{sets[0].name}-0")
+    pod_names.put_right(
+        fields, sets, [f"{name}-{podset.name}" for podset in sets], f"{name}-{sets[0].name}-0"
+    )
     return finish.conversion(fields, queue=queue)
 
 
@@ -171,11 +181,15 @@ def _flag(words: Sequence[Any], name: str, default: str) -> str:
     return default
 
 
-def _claims(fields: Fields, sets: Sequence[PodSet]) -> list[Claim]:
+def _claims(fields: Fields) -> list[Claim]:
     made = []
     for index, volume in fields.items("spec", "volumes"):
         here: FieldPath = ("spec", "volumes", index)
-        existing = "" if isinstance(volume.get("volumeClaim"), dict) else fields.text(*here, "volumeClaimName")
+        existing = (
+            ""
+            if isinstance(volume.get("volumeClaim"), dict)
+            else fields.text(*here, "volumeClaimName")
+        )
         claim = Claim(
             existing or f"volume {index + 1}",
             here if existing else (*here, "volumeClaim"),
@@ -211,14 +225,16 @@ def _policies(fields: Fields, sets: Sequence[PodSet]) -> None:
             events = {*fields.words(*place, index, "events"), str(policy.get("event"))}
             action, code = policy.get("action"), policy.get("exitCode")
             here: FieldPath = (*place, index)
-            if isinstance(code, int) and action in _GIVING_UP and 0 < code < 256:
+            if isinstance(code, int) and action in _GIVING_UP and code in job.EXIT_CODES:
                 fatal.append(code)
                 fields.say(here, Outcome.CARRIED, "runPolicy.fatalExitCodes")
             elif events & {"PodFailed", "*"} and action in _GIVING_UP:
                 times = 0
                 fields.say(here, Outcome.CARRIED, "runPolicy.backoffLimit")
             elif "TaskCompleted" in events and action in _ENDING:
-                fields.change(here, "the job is done when its launcher or lead is, or all of its ranks")
+                fields.change(
+                    here, "the job is done when its launcher or lead is, or all of its ranks"
+                )
             elif policy.get("timeout"):
                 fields.leave((*here, "timeout"), "no event waits here")
     job.retry(fields, times, ("spec", "maxRetry"))
@@ -239,4 +255,6 @@ def _check_files(fields: Fields, sets: Sequence[PodSet], shape: Shape) -> None:
                     "TF_CONFIG, or MASTER_ADDR and RANK",
                 )
             elif _TASK_INDEX.search(text):
-                fields.leave(here, "it reads the index of the plugin env, which is not there: read RANK")
+                fields.leave(
+                    here, "it reads the index of the plugin env, which is not there: read RANK"
+                )

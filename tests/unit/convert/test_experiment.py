@@ -36,13 +36,18 @@ def test_the_parameters_have_their_spaces() -> None:
 def test_placeholders_stand_where_they_stood() -> None:
     """A parameter is put in where the trial's job has it, and so is the trial's own name."""
     values = sample("experiment.yaml", "rates").values
-    assert ["python", "train.py", "--lr=${sweep.lr}", "--momentum=${sweep.momentum}"] == values["command"][:4]
+    assert ["python", "train.py", "--lr=${sweep.lr}", "--momentum=${sweep.momentum}"] == values[
+        "command"
+    ][:4]
     assert {"WIDTH": "${sweep.width}", "TRIAL": "${sweep.trial}"} == values["env"]
 
 
 def test_the_primary_container_runs_the_program() -> None:
     """The container that the Experiment names is the trainer, wherever it stands."""
-    assert "example.org/team/trainer" == sample("experiment.yaml", "rates").values["image"]["repository"]
+    assert (
+        "example.org/team/trainer"
+        == sample("experiment.yaml", "rates").values["image"]["repository"]
+    )
 
 
 def test_a_pattern_of_lines_has_a_named_group() -> None:
@@ -56,7 +61,9 @@ def test_a_trial_of_ranks_runs_under_torchrun() -> None:
     values = sample("experiment.yaml", "ranks").values
     trial = {"workload": "torchrun", "values": {"torchrun": {"maxRestarts": 0}}}
     assert (trial, 2) == (values["sweep"]["trial"], values["nodes"])
-    assert {"range": {"min": 0.01, "max": 0.03, "step": 0.01}} == values["sweep"]["parameters"]["lr"]
+    assert {"range": {"min": 0.01, "max": 0.03, "step": 0.01}} == values["sweep"]["parameters"][
+        "lr"
+    ]
 
 
 def test_an_optimization_job_is_a_sweep_too() -> None:

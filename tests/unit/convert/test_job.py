@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tests.converted import lost, refusal, sample, text_as_jobs
+from tests.converted import DATA, lost, refusal, sample, text_as_jobs
 
 
 def test_nodes_of_torchrun() -> None:
@@ -33,13 +33,14 @@ def test_pods_that_know_nothing_of_each_other_are_trials() -> None:
 def test_a_pod_alone_is_a_sweep_of_one_trial() -> None:
     """A Job of one pod that starts no ranks runs its program as it is."""
     values = sample("job.yaml", "alone").values
-    assert (["prepare"], 0) == (values["command"], values["sweep"]["parameters"]["index"]["range"]["max"])
+    assert (["prepare"], 0) == (
+        values["command"],
+        values["sweep"]["parameters"]["index"]["range"]["max"],
+    )
 
 
 def test_the_service_of_the_pods_is_not_needed() -> None:
     """A headless Service that only names the job's pods is made by the chart."""
-    from tests.converted import DATA
-
     result = text_as_jobs((DATA / "job.yaml").read_text())
     assert [("Service", "nodes", False)] == [(i.kind, i.name, i.is_needed) for i in result.beside]
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tests.converted import lost, refusal, sample
+from tests.converted import lost, refusal, sample, text_as_jobs
 
 ANNOTATION = "metadata.annotations.alpha.jobset.sigs.k8s.io/exclusive-topology"
 POD = "spec.replicatedJobs[0].template.spec.template.spec"
@@ -88,7 +88,7 @@ def test_a_torchrun_of_single_nodes_is_said() -> None:
         "        completions: 2\n        template: {spec: {containers: [{name: c, image: i, "
         "command: [torchrun, a.py]}]}}\n"
     )
-    from tests.converted import text_as_jobs
-
     conversion = text_as_jobs(job).conversions[0]
-    assert {f"{POD}.containers[0].command[0]", f"{POD}.containers[0].command[1]"} == lost(conversion)
+    assert {f"{POD}.containers[0].command[0]", f"{POD}.containers[0].command[1]"} == lost(
+        conversion
+    )

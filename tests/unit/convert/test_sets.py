@@ -48,4 +48,6 @@ def test_the_job_in_a_wrapper_is_converted() -> None:
     values = conversion.values
     assert (2, "gpus", True) == (values["nodes"], values["queue"], values["runPolicy"]["suspend"])
     assert {"metadata.annotations.workload.codeflare.dev.appwrapper/retryLimit"} == lost(conversion)
-    assert [("Service", "beside", True)] == [(i.kind, i.name, i.is_needed) for i in conversion.beside]
+    assert [("Service", "beside", True)] == [
+        (i.kind, i.name, i.is_needed) for i in conversion.beside
+    ]

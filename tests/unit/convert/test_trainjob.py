@@ -7,7 +7,10 @@ def test_a_trainjob_is_laid_over_its_runtime() -> None:
     """Image, size, arguments and variables are the TrainJob's, and all else is its runtime's."""
     conversion = sample("trainjob.yaml", "tune")
     values = conversion.values
-    assert ("example.org/team/torch", "2") == (values["image"]["repository"], values["image"]["tag"])
+    assert ("example.org/team/torch", "2") == (
+        values["image"]["repository"],
+        values["image"]["tag"],
+    )
     assert ("torchrun", 4, 2) == (values["workload"], values["nodes"], values["gpusPerNode"])
     assert ["python3", "-u", "train.py", "--lr", "1e-5"] == values["command"]
     secret = {"valueFrom": {"secretKeyRef": {"name": "hub", "key": "token"}}}
@@ -20,7 +23,9 @@ def test_patches_are_laid_over_the_pods() -> None:
     values = sample("trainjob.yaml", "tune").values
     spec = values["podTemplate"]["spec"]
     assert ["data", "more"] == [volume["name"] for volume in spec["volumes"]]
-    assert ["/data", "/more"] == [mount["mountPath"] for mount in spec["containers"][0]["volumeMounts"]]
+    assert ["/data", "/more"] == [
+        mount["mountPath"] for mount in spec["containers"][0]["volumeMounts"]
+    ]
     assert ({"pool": "gpu"}, "trainer") == (
         values["scheduling"]["nodeSelector"],
         values["serviceAccount"]["name"],
@@ -49,7 +54,9 @@ def test_the_policy_mpi_has_a_launcher_that_is_a_node() -> None:
 def test_jax_is_told_of_its_coordinator() -> None:
     """The variables that Trainer tells JAX are made of those of the ranks."""
     conversion = sample("trainjob.yaml", "spmd")
-    assert 'JAX_COORDINATOR_ADDRESS="$MASTER_ADDR:$MASTER_PORT"' in " ".join(conversion.values["command"])
+    assert 'JAX_COORDINATOR_ADDRESS="$MASTER_ADDR:$MASTER_PORT"' in " ".join(
+        conversion.values["command"]
+    )
     assert {"spec.initializer.dataset.storageUri"} == lost(conversion)
 
 
