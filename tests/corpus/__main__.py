@@ -1,9 +1,9 @@
-"""`python -m tests.corpus FOLDER`: convert every manifest below a folder, and render what comes out.
+"""`python -m tests.corpus FOLDER`: convert every manifest below a folder, and render the values.
 
 The folder is one of public projects' manifests, which are fetched for this and never kept in the
 repository. A manifest is converted, converted with something lost, or refused with a reason; it is
-wrong where the converter raises anything else, or where helm does not take the values that came out.
-Helm templates, and YAML that is none, are left out.
+wrong where the converter raises anything else, or where helm does not take the values. Helm
+templates, and YAML that is none, are left out.
 """
 
 from __future__ import annotations

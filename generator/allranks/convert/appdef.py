@@ -1,6 +1,6 @@
 """TorchX's AppDefs as values.
 
-`torchx run --dryrun` shows an AppDef: roles, each with an image, a program and a number of replicas.
+`torchx run --dryrun` shows an AppDef: roles, each with an image, a program and how many replicas.
 One of a single role that runs torchrun, as the component ``dist.ddp`` makes it, is a torchrun job.
 Macros such as ``${replica_id}`` are what a launcher of TorchX puts in.
 """

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert.verdicts import Named, Rule, carried, changed, lost
+from allranks.convert.verdicts import Named, Rule, carried, changed, dotted, lost
 from allranks.k8s import fields as k8s
 
 if TYPE_CHECKING:
@@ -145,11 +145,11 @@ def put(fields: Fields, claims: Collection[Claim]) -> None:
                 }
             )
         fields.put(to, own, claim.path)
-        _keep(fields, claim, ".".join(to))
+        _keep(fields, claim, dotted(to))
         for mount in claim.mounts:
             for key in ("name", "mountPath", "subPath", "readOnly"):
                 fields.carry((*mount, key), (*to, key)) if key != "name" else fields.change(
-                    (*mount, key), f"the volume is called {volume} here", ".".join(to)
+                    (*mount, key), f"the volume is called {volume} here", dotted(to)
                 )
 
 

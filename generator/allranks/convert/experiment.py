@@ -218,8 +218,8 @@ def _key(template: Manifest, path: FieldPath) -> tuple[str, str]:
         raise InputError(f"a trial is a {key[1]}: {why}", path=place, hint=instead)
     if key not in registry.KINDS:
         raise InputError(
-            f"a trial is {key[1] or 'an object without a kind'} of {group or 'no API group'}, which is "
-            "not converted",
+            f"a trial is {key[1] or 'an object without a kind'} of {group or 'no API group'}, "
+            "which is not converted",
             path=place,
             hint="keep Katib for it",
         )

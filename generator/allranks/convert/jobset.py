@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from allranks.convert import claims, finish, job, pod_jobs, pod_names, pods, podsets
 from allranks.convert.claims import Claim
-from allranks.convert.podsets import PodSet
 from allranks.convert.verdicts import METADATA, Fields, Outcome, Rule, Rules, carried, changed, lost
 from allranks.errors import InputError
 from allranks.k8s import fields as k8s
@@ -20,6 +19,7 @@ from allranks.k8s import fields as k8s
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from allranks.convert.podsets import PodSet
     from allranks.convert.registry import Context, Manifest
     from allranks.convert.verdicts import Conversion, FieldPath
 

@@ -1,8 +1,8 @@
 """A launcher's own list of its hosts, which the mpi chart makes itself.
 
-Launchers that no operator tells of their hosts find them by themselves: in files of Volcano's, or by
-names. The chart has a host file for mpirun, and starts sshd in the workers, so that both are taken
-out of a launcher's script.
+Launchers that no operator tells of their hosts find them by themselves: in files of Volcano's, or
+by names. The chart has a host file for mpirun, and starts sshd in the workers, so that both are
+taken out of a launcher's script.
 """
 
 from __future__ import annotations

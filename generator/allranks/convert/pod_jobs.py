@@ -1,8 +1,8 @@
 """The job that some sets of pods are, as values.
 
-Sets of pods that are ranks, a launcher with workers, or roles of a framework are written as the kind
-of Kubeflow's that has such pods, and converted as one. Pods that are told nothing of each other are
-the trials of a sweep.
+Sets of pods that are ranks, a launcher with workers, or roles of a framework are written as the
+kind of Kubeflow's that has such pods, and converted as one. Pods that are told nothing of each other
+are the trials of a sweep.
 """
 
 from __future__ import annotations
@@ -165,8 +165,8 @@ def _check_ranks(fields: Fields, context: Context, shape: Shape) -> None:
         program = podset.program(context.entrypoint)
         if program.runner is Runner.PLAIN:
             fields.note(
-                "nothing in it calls torchrun, and the chart does: the image must have torch. Each pod "
-                "has one process, as before"
+                "nothing in it calls torchrun, and the chart does: the image must have torch. Each "
+                "pod has one process, as before"
             )
         if program.runner is not Runner.TORCHRUN or "PET_NNODES" in podset.variables:
             continue
@@ -178,8 +178,8 @@ def _check_ranks(fields: Fields, context: Context, shape: Shape) -> None:
             for key in ("command", "args"):
                 fields.leave(
                     (*here, key),
-                    f"its torchrun has --nnodes {nnodes}, so that each of {total} pods trained {alone}; "
-                    "here all of them train together",
+                    f"its torchrun has --nnodes {nnodes}, so that each of {total} pods trained "
+                    f"{alone}; here all of them train together",
                 )
 
 
@@ -252,8 +252,8 @@ def _array(
     claims.put(fields, moved)
     if podset.replicas > 1:
         fields.note(
-            f"its {podset.replicas} pods are told nothing of each other, so they are the trials of a "
-            "sweep: each runs the program by itself"
+            f"its {podset.replicas} pods are told nothing of each other, so they are the trials of "
+            "a sweep: each runs the program by itself"
         )
     else:
         fields.note("nothing in it starts ranks, so it is a sweep of one trial: one pod, as it was")

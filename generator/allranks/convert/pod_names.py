@@ -1,4 +1,4 @@
-"""What a program is told of the old controller's pods: their names, and how many ranks there are."""
+"""What a program is told of the old controller's pods: their names, and how many there are."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _OTHER_NAMES = (
-    "it names pods of the old controller, and they have other names here: read MASTER_ADDR, or the names "
-    "that `allranks render` shows"
+    "it names pods of the old controller, and they have other names here: read MASTER_ADDR, or the "
+    "names that `allranks render` shows"
 )
 
 

@@ -142,8 +142,8 @@ class PodSet:
 def main_container(template: Mapping[str, Any]) -> int:
     """The place of the container that runs the program of a pod.
 
-    It is the one that kubectl is told to look at, else one that starts ranks, else one that asks for
-    GPUs, else the first that is no known helper.
+    It is the one that kubectl is told to look at, else one that starts ranks, else one that asks
+    for GPUs, else the first that is no known helper.
 
     Args:
         template: the PodTemplateSpec.
@@ -278,8 +278,8 @@ def _mpi(sets: Sequence[PodSet], launchers: list[PodSet], kind: str) -> Shape:
     workers = [podset for podset in sets if podset is not launcher]
     if launcher.replicas > 1:
         raise InputError(
-            f"mpirun is in a template with {launcher.replicas} pods, so that it is not said which of "
-            "them is the launcher",
+            f"mpirun is in a template with {launcher.replicas} pods, so that it is not said which "
+            "of them is the launcher",
             path="spec",
             hint="give the launcher a template of its own, with one pod",
         )
@@ -306,8 +306,8 @@ def _pytorch(sets: Sequence[PodSet], kind: str) -> Shape:
             workers = next(podset for podset in sets if podset is not master)
             return Shape(PYTORCH, {"Master": (master,), "Worker": (workers,)})
     raise InputError(
-        f"the pods of {', '.join(podset.name for podset in sets)} differ, and all pods of a torchrun "
-        "job are of one template",
+        f"the pods of {', '.join(podset.name for podset in sets)} differ, and all pods of a "
+        "torchrun job are of one template",
         path="spec",
         hint=f"keep the {kind} for it, or make their templates equal",
     )

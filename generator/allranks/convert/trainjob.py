@@ -1,8 +1,8 @@
 """Kubeflow Trainer's TrainJobs as values.
 
 A TrainJob is a runtime with some fields laid over it. The runtime is an object of its own: one of
-the input, one of ``--runtime``, or one of those that Trainer brings along. Laid together the two are
-a PyTorchJob, or with the policy ``mpi`` an MPIJob.
+the input, one of ``--runtime``, or one of those that Trainer brings along. Laid together the two
+are a PyTorchJob, or with the policy ``mpi`` an MPIJob.
 """
 
 from __future__ import annotations
@@ -341,7 +341,7 @@ def _torch(target: Rewrite, runtime: _Runtime) -> tuple[str, str]:
 
 
 def _cpus(container: Any) -> int:
-    """How many ranks a pod without GPUs has: one for each CPU that it asks for; 0 for a pod with GPUs."""
+    """How many ranks a pod without GPUs has: one for each CPU that it asks for; 0 with GPUs."""
     resources = k8s.mapping(container, "resources")
     amounts = {**k8s.mapping(resources, "requests"), **k8s.mapping(resources, "limits")}
     if any(pods.is_gpu(str(name)) for name in amounts):

@@ -51,7 +51,7 @@ def test_the_primary_container_runs_the_program() -> None:
 
 
 def test_a_pattern_of_lines_has_a_named_group() -> None:
-    """Katib's pattern, whose groups are name and value, has the metric's name and a group for it."""
+    """Katib's pattern, whose groups are name and value, has the metric's name and a named group."""
     metrics = sample("experiment.yaml", "rates").values["sweep"]["metrics"]
     assert {"from": "stdout", "regex": r"{name: accuracy, value: (?P<accuracy>[0-9.]+)}"} == metrics
 

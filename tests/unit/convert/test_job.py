@@ -48,19 +48,20 @@ def test_the_service_of_the_pods_is_not_needed() -> None:
 def test_tpus_are_refused() -> None:
     """What asks for TPUs is refused in a sentence."""
     problem = refusal(
-        "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\nspec: {template: {spec: {containers: "
-        "[{name: c, image: i, command: [python, a.py], resources: {limits: {google.com/tpu: 4}}}]}}}\n"
+        "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\nspec: {template: {spec: "
+        "{containers: [{name: c, image: i, command: [python, a.py], "
+        "resources: {limits: {google.com/tpu: 4}}}]}}}\n"
     )
     assert "it asks for TPUs, on which allranks starts nothing" == problem.message
 
 
 def test_a_step_beside_a_job_is_named() -> None:
-    """A Job that starts no ranks and cannot be converted keeps no other job from being converted."""
+    """A Job that starts no ranks and cannot be converted keeps no other job from it."""
     result = text_as_jobs(
-        "apiVersion: batch/v1\nkind: Job\nmetadata: {name: step}\nspec: {template: {spec: {containers: "
-        "[{name: c, image: i}]}}}\n---\n"
-        "apiVersion: batch/v1\nkind: Job\nmetadata: {name: b}\nspec: {template: {spec: {containers: "
-        "[{name: c, image: i, command: [torchrun, b.py]}]}}}\n"
+        "apiVersion: batch/v1\nkind: Job\nmetadata: {name: step}\nspec: {template: {spec: "
+        "{containers: [{name: c, image: i}]}}}\n---\n"
+        "apiVersion: batch/v1\nkind: Job\nmetadata: {name: b}\nspec: {template: {spec: "
+        "{containers: [{name: c, image: i, command: [torchrun, b.py]}]}}}\n"
     )
     assert ["b"] == [conversion.name for conversion in result.conversions]
     assert [("Job", "step", True)] == [(i.kind, i.name, i.is_needed) for i in result.beside]

@@ -62,7 +62,7 @@ def test_a_launcher_and_its_workers_are_an_mpi_job() -> None:
 
 
 def test_a_step_before_the_training_is_lost() -> None:
-    """A replicated job that must be complete before the others is no part of a run, and that is said."""
+    """A replicated job that is over before the others is no part of a run, and that is said."""
     conversion = sample("jobset.yaml", "steps")
     assert 2 == conversion.values["nodes"]
     assert f"{POD}.containers[0].image" in lost(conversion)
@@ -81,7 +81,7 @@ def test_programs_of_their_own_are_refused() -> None:
 
 
 def test_a_torchrun_of_single_nodes_is_said() -> None:
-    """Where torchrun has no --nnodes each pod trained by itself, and that they train together is said."""
+    """Without --nnodes each pod trained by itself; that they train together here is said."""
     job = (
         "apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\nmetadata: {name: a}\nspec:\n"
         "  replicatedJobs:\n  - name: w\n    template:\n      spec:\n        parallelism: 2\n"

@@ -55,7 +55,7 @@ def test_ray_is_refused() -> None:
     """The plugin ray is refused in a sentence."""
     problem = refusal(
         "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {name: a}\nspec:\n"
-        "  plugins: {ray: []}\n  tasks:\n  - {name: head, replicas: 1, template: {spec: {containers: "
-        "[{name: c, image: i}]}}}\n"
+        "  plugins: {ray: []}\n  tasks:\n  - {name: head, replicas: 1, template: {spec: "
+        "{containers: [{name: c, image: i}]}}}\n"
     )
     assert "its plugin is ray: allranks starts ranks, and no Ray cluster" == problem.message
