@@ -43,9 +43,9 @@ def documents(text: str) -> list[registry.Document]:
     return list(registry.documents_of(load.load_objects(text, "job.yaml")))
 
 
-def text_as_jobs(text: str, **context: tuple[str, ...]) -> registry.Result:
+def text_as_jobs(text: str) -> registry.Result:
     """The jobs of a text, converted."""
-    return registry.convert_all(documents(text), registry.Context(**context))
+    return registry.convert_all(documents(text), registry.Context())
 
 
 def refusal(text: str) -> Problem:

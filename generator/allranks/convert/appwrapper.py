@@ -22,6 +22,7 @@ from allranks.convert.verdicts import (
     lost,
 )
 from allranks.errors import InputError
+from allranks.humanize import plural
 from allranks.k8s import fields as k8s
 from allranks.values.merge import copy
 
@@ -95,7 +96,7 @@ def _job(fields: Fields) -> tuple[int, tuple[str, str]]:
             jobs.append((index, key))
     if len(jobs) != 1:
         raise InputError(
-            f"it wraps {len(jobs)} jobs, and values are of one" if jobs else "it wraps no job",
+            f"it wraps {plural(len(jobs), 'job')}, and values are of one" if jobs else "it wraps no job",
             path="spec.components",
             hint="give each of its components by itself",
         )

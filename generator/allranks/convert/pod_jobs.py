@@ -1,8 +1,8 @@
 """The job that some sets of pods are, as values.
 
 Sets of pods that are ranks, a launcher with workers, or roles of a framework are written as the
-kind of Kubeflow's that has such pods, and converted as one. Pods that are told nothing of each other
-are the trials of a sweep.
+kind of Kubeflow's that has such pods, and converted as one. Pods that are told nothing of each
+other are the trials of a sweep.
 """
 
 from __future__ import annotations
@@ -196,9 +196,10 @@ def _without_foreign(fields: Fields, podset: PodSet) -> None:
             if isinstance(container.get("env"), list):
                 container["env"] = [entry for entry in container["env"] if _is_own(entry)]
     env = fields.values.get("env")
-    for name, value in list(env.items()) if isinstance(env, dict) else ():
-        if isinstance(value, dict) and not _is_own({"name": name, **value}):
-            del env[name]
+    if isinstance(env, dict):
+        for name, value in list(env.items()):
+            if isinstance(value, dict) and not _is_own({"name": name, **value}):
+                del env[name]
 
 
 def _array(

@@ -115,11 +115,7 @@ class PodSet:
     @property
     def words(self) -> list[str]:
         """Its command and args."""
-        return [
-            str(word)
-            for key in ("command", "args")
-            for word in (self.main.get(key) if isinstance(self.main.get(key), list) else ())
-        ]
+        return _words(self.main)
 
     def resources(self) -> set[str]:
         """The names of what the pods ask for."""
@@ -137,6 +133,12 @@ class PodSet:
             for key in ("command", "args")
         )
         return commands.read(command or list(entrypoint), args, self.env)
+
+
+def _words(container: Mapping[str, Any]) -> list[str]:
+    """The command and args of a container."""
+    lists = [container.get(key) for key in ("command", "args")]
+    return [str(word) for words in lists if isinstance(words, list) for word in words]
 
 
 def main_container(template: Mapping[str, Any]) -> int:
@@ -161,11 +163,7 @@ def main_container(template: Mapping[str, Any]) -> int:
 
 def _score(container: Mapping[str, Any]) -> int:
     """How likely a container is the one that runs the program of its pod."""
-    words = [
-        str(word)
-        for key in ("command", "args")
-        for word in (container.get(key) if isinstance(container.get(key), list) else ())
-    ]
+    words = _words(container)
     text = f"{k8s.text(container, 'name')} {k8s.text(container, 'image')}"
     amounts = {
         **k8s.mapping(container, "resources", "requests"),

@@ -170,8 +170,8 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
             raise InputError(why, path="spec.runtimeRef.name", hint=hint)
     target = Rewrite(fields)
     target.copy(("metadata",), ("metadata",))
-    for key in ("suspend", "activeDeadlineSeconds"):
-        target.copy(("spec", key), ("spec", "runPolicy", key))
+    for step in ("suspend", "activeDeadlineSeconds"):
+        target.copy(("spec", step), ("spec", "runPolicy", step))
     exports = ""
     framework = next((name for name in _FRAMEWORKS if name in runtime.policy), "")
     if framework:
