@@ -22,8 +22,10 @@ def walk(schema: dict[str, Any], path: str) -> Iterator[str]:
     """The paths of all fields below a field."""
     properties = schema.get("properties") or {}
     extra = schema.get("additionalProperties")
-    if path and {"metadata", "spec"} <= set(properties) and "containers" in (
-        properties["spec"].get("properties") or {}
+    if (
+        path
+        and {"metadata", "spec"} <= set(properties)
+        and "containers" in (properties["spec"].get("properties") or {})
     ):
         yield f"{path}.<PodTemplateSpec>"
         return

@@ -2,9 +2,9 @@
 
     make bench-convert    or    .venv/bin/python -m tests.bench.convert [--runs N]
 
-They are our own samples, each under many names, in one file; `allranks convert` reads them, converts
-them, checks what comes out, and writes a file for each. The best of all runs counts. The exit code is
-1 where the goal is missed.
+They are our own samples, each under many names, in one file; `allranks convert` reads them,
+converts them, checks what comes out, and writes a file for each. The best of all runs counts. The
+exit code is 1 where the goal is missed.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ import traceback
 from collections import Counter
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from allranks.convert import registry
 from allranks.convert.verdicts import Outcome, leaves
@@ -26,6 +26,9 @@ from allranks.service import convert
 from allranks.values.resolve import find_problems
 from allranks.values.sources import Sources, load_sources
 from allranks.yamlio.load import load, load_objects
+
+if TYPE_CHECKING:
+    from allranks.convert.verdicts import Conversion
 
 DATA = Path(__file__).parents[1] / "data" / "convert"
 # What people write, and what nobody should.
@@ -132,38 +135,44 @@ def judge(manifest: dict[str, Any]) -> tuple[str, str]:
     try:
         context = registry.Context(runtimes=runtimes(), entrypoint=("python", "a.py"))
         result = registry.convert_all([document], context)
+        wrong = [_wrong(conversion, source) for conversion in result.conversions]
     except AllranksError as error:
-        wrong = "an error without words" if not str(error).strip() else ""
-        return "refused", wrong
+        return "refused", "" if str(error).strip() else "an error without words"
     except Exception:  # noqa: BLE001 - what is looked for
         return "crash", traceback.format_exc()
-    if manifest != source and repr(manifest) != repr(source):
-        return "wrong", "the manifest was changed"
-    for conversion in result.conversions:
-        chart = str(conversion.values.get("workload") or "queue")
-        if [verdict.path for verdict in conversion.verdicts] != list(leaves(source)):
-            return "wrong", "a field has no verdict"
-        silent = [
-            str(verdict)
-            for verdict in conversion.of(Outcome.CHANGED, Outcome.NOT_CARRIED)
-            if not verdict.why and verdict.to != "workload"
-        ]
-        if silent and chart != "queue":
-            return "wrong", f"no reason: {silent}"
-        try:
-            text = convert.values_file(conversion)
-            if load(text, "values.yaml").data != conversion.values:
-                return "wrong", "the file does not say what the values are"
-            if chart != "queue":
-                sources = Sources(("values.yaml",), contents={"values.yaml": text.encode()})
-                problems = find_problems(load_sources(sources), conversion.name)
-                if problems:
-                    return "wrong", f"invalid: {[str(problem) for _, problem in problems]}"
-        except AllranksError as error:
-            return "wrong", f"unreadable: {error}"
-        except Exception:  # noqa: BLE001 - what is looked for
-            return "crash", traceback.format_exc()
+    if repr(manifest) != repr(source):
+        wrong.append("the manifest was changed")
+    if any(wrong):
+        return "wrong", "; ".join(filter(None, wrong))
     return ("whole" if result.is_whole else "with a loss"), ""
+
+
+def _wrong(conversion: Conversion, source: dict[str, Any]) -> str:
+    """What is wrong with a conversion; "" for nothing."""
+    if [verdict.path for verdict in conversion.verdicts] != list(leaves(source)):
+        return "a field has no verdict"
+    changed = conversion.of(Outcome.CHANGED, Outcome.NOT_CARRIED)
+    is_queue = "workload" not in conversion.values
+    silent = [str(item) for item in changed if not item.why and item.to != "workload"]
+    if silent and not is_queue:
+        return f"no reason: {silent}"
+    text = convert.values_file(conversion)
+    try:
+        data = load(text, "values.yaml").data
+    except AllranksError as error:
+        return f"unreadable: {error}"
+    return _problems(conversion, text, data, is_queue=is_queue)
+
+
+def _problems(conversion: Conversion, text: str, data: Any, *, is_queue: bool) -> str:
+    """What `allranks validate` says of the values file."""
+    if data != conversion.values:
+        return "the file does not say what the values are"
+    if is_queue:
+        return ""
+    sources = Sources(("values.yaml",), contents={"values.yaml": text.encode()})
+    problems = find_problems(load_sources(sources), conversion.name)
+    return f"invalid: {[str(problem) for _, problem in problems]}" if problems else ""
 
 
 def _judge(seed: int, number: int) -> tuple[int, str, str]:

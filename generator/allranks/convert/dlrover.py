@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
@@ -75,7 +76,13 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     fields = Fields(manifest, {}, _RULES, "an ElasticJob has no such field")
     strategy, framework = _strategy(fields)
     pods.labels(fields, ("metadata",), ())
-    found = roles.of_specs(fields, _SPECS, _NAMES, _plan_count(fields, context) or 1)
+    found = roles.of_specs(fields, _SPECS, _NAMES, 0, keep_empty=True)
+    planned = _plan_count(fields, context)
+    found = [
+        replace(role, count=planned) if role.name == roles.WORKER and not role.count else role
+        for role in found
+    ]
+    found = [role if role.count else replace(role, why=_BY_MASTER) for role in found]
     if strategy == "AllreduceStrategy":
         for role in found:
             if role.name != roles.WORKER:
@@ -133,7 +140,9 @@ def _processes(fields: Fields, pod: Pod, context: Context) -> None:
     least = commands.number(program.options.get("nnodes", "").partition(":")[0], pod.variables)
     if ":" in program.options.get("nnodes", "") and least:
         fields.put(("elastic", "auto", "minWorkers"), least, source)
-        fields.put(("elastic", "auto", "maxWorkers"), max(least, fields.values["nodes"]), source)
+        fields.put(
+            ("elastic", "auto", "maxWorkers"), max(least, fields.values.get("nodes", 0)), source
+        )
     fields.note(
         "the processes are started by allranks' own agent; a script that imports dlrover finds no "
         "master of DLRover"
@@ -218,6 +227,7 @@ def _master(fields: Fields) -> None:
     """The master: allranks' own where the job's is DLRover's, and else as it is."""
     if not fields.mapping(*_MASTER):
         return
+    fields.change((*_MASTER, "template"), _OWN_MASTER, "elastic.auto.master")
     fields.change((*_MASTER, "replicas"), "there is one master", "elastic.auto.master")
     for key in ("autoScale", "priority", "restartCount", "restartTimeout"):
         fields.change((*_MASTER, key), "the operator keeps the master alive", "elastic.auto.master")

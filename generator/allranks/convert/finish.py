@@ -93,12 +93,11 @@ def problems_of(
     if unreadable_numbers:
         return unreadable_numbers
     merged = merge(_defaults(chart), values)
-    # The sections that are the chart's defaults are of the right shape; the rules look at them.
-    own = {key: merged[key] for key in values if key in merged}
+    # The chart's defaults are of the right shape: what is missing here and is among them is there.
     findings = [
         (path, problem)
-        for path, problem in schema_problems(chart, own, _nowhere)
-        if not path or path[0] in own
+        for path, problem in schema_problems(chart, values, _nowhere)
+        if _existing(values, path) == path or _existing(merged, path) != path
     ]
     if chart in names.WORKLOADS:
         unreadable = tuple(path for path, _ in findings)
@@ -147,22 +146,25 @@ def _take_out(fields: Fields, path: FieldPath, problem: Problem) -> None:
     if not sources and above:
         sources = [max(above)[1]]
     _remove(fields.values, own)
-    if not sources:
-        fields.note(f"{dotted(own)} is left out: {problem.message}")
-    for source in sources:
+    said = [source for source in sources if fields.has(*source)]
+    for source in said:
         fields.leave(source, f"{problem.path or 'it'}: {problem.message}")
+    if not said:
+        fields.note(f"{dotted(own)} is left out: {problem.message}")
 
 
 def _existing(values: Mapping[str, Any], path: FieldPath) -> FieldPath:
     """The path as far as the values have it."""
     node: Any = values
     for depth, step in enumerate(path):
-        if (isinstance(node, dict) and step in node) or (
-            isinstance(node, list) and isinstance(step, int) and step < len(node)
-        ):
-            node = node[step]
+        if isinstance(node, list):
+            has = isinstance(step, int) and step < len(node)
         else:
+            has = isinstance(node, dict) and step in node
+        if not has:
             return path[:depth]
+        holder: Any = node
+        node = holder[step]
     return path
 
 

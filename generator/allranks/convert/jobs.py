@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert import commands, pods, shell
+from allranks.convert import commands, entrypoints, pods, shell
 from allranks.convert.commands import Program, Runner
 from allranks.convert.verdicts import Outcome, dotted
 from allranks.errors import InputError
@@ -24,6 +24,55 @@ _NESTED = (
 )
 
 
+def command_of(fields: Fields, pod: Pod, context: Context) -> tuple[str, ...]:
+    """The words that the container that trains runs, its args behind them.
+
+    Args:
+        fields: the object.
+        pod: its template.
+        context: what else is known.
+
+    Raises:
+        InputError: the image decides, and nobody knows what it runs; or it is no image.
+    """
+    if not pod.container:
+        raise InputError(
+            "there is no container to run", path=dotted(pod.path), hint="write the whole object"
+        )
+    image = fields.text(*pod.container, "image")
+    if not image or _NO_IMAGE.search(image):
+        raise InputError(
+            f"{image!r} is no name of an image",
+            path=dotted((*pod.container, "image")),
+            hint="fill in what stands in its place first, as with envsubst"
+            if "$" in image or "{" in image
+            else "name the image, as in image: ghcr.io/my/trainer:1",
+        )
+    command = pod.command or context.entrypoint
+    if command or not (known := entrypoints.of(image)):
+        if not command and entrypoints.runs_its_arguments(pod.args):
+            fields.note(f"the entry point of {image} is taken to run the args, and is left out")
+        elif not command:
+            raise _unknown(image or "the image", (*pod.container, "command"))
+        return (*command, *pod.args)
+    fields.note(f"the entry point of {image} is {' '.join(known)}, as its public Dockerfile says")
+    return (*known, *pod.args)
+
+
+# What stands for an image in a template that is not filled in.
+_NO_IMAGE = re.compile(r"[${}<>\s]")
+
+
+def _unknown(image: str, path: FieldPath) -> InputError:
+    return InputError(
+        f"there is no command: what runs is the entry point of {image}, which values must spell "
+        "out",
+        path=dotted(path),
+        hint="add the command, or name it with --entrypoint 'python train.py'; "
+        f"`docker inspect {image}` shows it",
+    )
+
+
 def program(fields: Fields, pod: Pod, context: Context) -> Program:
     """What the container that trains runs.
 
@@ -33,23 +82,9 @@ def program(fields: Fields, pod: Pod, context: Context) -> Program:
         context: what else is known.
 
     Raises:
-        InputError: the image decides, and nobody has said what it runs.
+        InputError: the image decides, and nobody knows what it runs; or it is no image.
     """
-    command = pod.command or context.entrypoint
-    if not pod.container:
-        raise InputError(
-            "there is no container to run", path=dotted(pod.path), hint="write the whole object"
-        )
-    if not command:
-        image = fields.text(*pod.container, "image") or "the image"
-        raise InputError(
-            f"there is no command: what runs is the entry point of {image}, which values must "
-            "spell out",
-            path=dotted((*pod.container, "command")),
-            hint="add the command, or name it with --entrypoint 'python train.py'; "
-            f"`docker inspect {image}` shows it",
-        )
-    return commands.read(command, pod.args, pod.variables)
+    return commands.read(command_of(fields, pod, context), (), pod.variables)
 
 
 def put(fields: Fields, pod: Pod, found: Program, processes: str = "auto") -> None:

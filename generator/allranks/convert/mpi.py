@@ -6,6 +6,7 @@ command stays as it is, because mpirun is called there as here.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -155,10 +156,8 @@ def _templates(fields: Fields, launcher: Pod, worker: Pod) -> None:
 
 
 def _command(fields: Fields, launcher: Pod, context: Context) -> None:
-    jobs.program(fields, launcher, context)
-    words, is_changed = commands.arriving(
-        (*(launcher.command or context.entrypoint), *launcher.args), launcher.variables
-    )
+    own = jobs.command_of(fields, launcher, context)
+    words, is_changed = commands.arriving(own, launcher.variables)
     source: FieldPath = (*launcher.container, "command" if launcher.command else "args")
     fields.put(("command",), list(words), source)
     if words[0].rpartition("/")[2] not in LAUNCHERS:
@@ -170,29 +169,34 @@ def _command(fields: Fields, launcher: Pod, context: Context) -> None:
 
 
 def _worker_command(fields: Fields, worker: Pod) -> None:
-    """Say of what the workers run that the chart runs it, as long as it is sshd."""
+    """Say of what the workers run that the chart runs it: sshd, after a setup of theirs."""
     if not worker.container or not worker.words:
         return
     words = [word for word in worker.words if word]
-    text = words[-1] if len(words) > 2 and words[-2].endswith("c") else " ".join(words)  # noqa: PLR2004
+    is_script = len(words) > 1 and re.fullmatch(r"-[a-z]*c", words[-2]) is not None
+    text = words[-1] if is_script else commands.as_shell(words)
     parsed = shell.parse(text) or []
-    others = [command.program for command in parsed if command.program not in _IDLE_WORKER]
+    waits = bool(parsed) and parsed[-1].program in _WAITING and not parsed[-1].depth
+    others = [item.program for item in parsed if item.program not in (*_WAITING, *_IDLE)]
+    source: FieldPath = (*worker.container, "command" if worker.command else "args")
+    if waits and others:
+        own = text[: parsed[-1].start].strip().rstrip("&;").strip()
+        setup = f'if [ "$K_MPI_JOB_ROLE" = worker ]; then\n{own}\nfi\n'
+        fields.put(("setup",), setup, source)
     for key in ("command", "args"):
         path: FieldPath = (*worker.container, key)
-        if parsed and not others:
+        if waits and others:
+            fields.change(path, "what the workers do before they wait is setup", "setup")
+        elif parsed and not others:
             fields.change(path, _SSHD)
         else:
-            fields.leave(
-                path, "workers run sshd alone; put what stands before it into setup, or the image"
-            )
+            fields.leave(path, "workers run sshd alone, after setup")
 
 
-# What a worker runs to wait for mpirun.
-_IDLE_WORKER = frozenset(
-    (
-        *("sshd", "sleep", "tail", "mkdir", "exec", "service", "true", "ssh-keygen", "chmod"),
-        *("set", "echo", "entrypoint.sh", "while", "cp"),
-    )
+# What a worker runs to wait for mpirun, and what does nothing else.
+_WAITING = frozenset(("sshd", "sleep", "tail"))
+_IDLE = frozenset(
+    ("mkdir", "service", "true", "ssh-keygen", "chmod", "set", "echo", "entrypoint.sh")
 )
 
 

@@ -70,6 +70,8 @@ FIELDS: tuple[Rule, ...] = (
     carried("metadata.annotations.*", "podTemplate.metadata.annotations"),
     changed("metadata.name", "", NAMED_BY_RANK),
     changed("metadata.**", "", "the controller writes it"),
+    changed("apiVersion", "", "a template has none"),
+    changed("kind", "", "a template has none"),
     carried(f"{_C}.image", "image"),
     carried(f"{_C}.imagePullPolicy", "image.pullPolicy"),
     changed(f"{_C}.name", "podTemplate.spec.containers[trainer]", "it is called trainer here"),

@@ -39,7 +39,12 @@ class Role:
 
 
 def of_specs(
-    fields: Fields, path: FieldPath, names: Mapping[str, str], default: int = 1
+    fields: Fields,
+    path: FieldPath,
+    names: Mapping[str, str],
+    default: int = 1,
+    *,
+    keep_empty: bool = False,
 ) -> list[Role]:
     """The roles of Kubeflow's replica specs, those without pods left out.
 
@@ -48,6 +53,7 @@ def of_specs(
         path: the replica specs, by type.
         names: the chart's role of each type; types are looked up without regard to case.
         default: the number of pods where none is given.
+        keep_empty: keep roles without pods, whose number is decided later.
     """
     roles = []
     lower = {key.lower(): value for key, value in names.items()}
@@ -58,7 +64,7 @@ def of_specs(
         count = fields.number(*path, key, "replicas")
         count = default if count is None else count
         here: FieldPath = (*path, key)
-        if count > 0:
+        if count > 0 or keep_empty:
             roles.append(Role(role, (*here, "template"), (*here, "replicas"), count))
         else:
             fields.change(here, "there are none of them")
@@ -106,8 +112,7 @@ def _command(
     fields: Fields, role: Role, pod: Pod, context: Context, shared: tuple[str, ...]
 ) -> tuple[str, ...]:
     """Put a role's command; return that which all share, the workers'."""
-    jobs.program(fields, pod, context)
-    own = (*(pod.command or context.entrypoint), *pod.args)
+    own = jobs.command_of(fields, pod, context)
     words, is_changed = commands.arriving(own, pod.variables)
     source: FieldPath = (*pod.container, "command" if pod.command else "args")
     to: FieldPath = ("command",)
@@ -127,7 +132,8 @@ def _size(fields: Fields, role: Role, taken: Mapping[str, Pod]) -> None:
     is_worker = role.name == WORKER
     prefix: FieldPath = ("elastic", "roles", role.name)
     to: FieldPath = ("nodes",) if is_worker else (*prefix, "replicas")
-    fields.put(to, role.count, role.replicas)
+    if role.count:
+        fields.put(to, role.count, role.replicas)
     outcome = Outcome.CHANGED if role.why else Outcome.CARRIED
     fields.say(role.replicas, outcome, dotted(to), role.why)
     if not pod.gpus:

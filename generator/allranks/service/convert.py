@@ -239,11 +239,11 @@ _KEY = re.compile(r"( *)(- )?([A-Za-z][A-Za-z0-9_]*):(?= |$)")
 
 def _with_origins(text: str, conversion: Conversion) -> str:
     """The text of values, with a comment behind each key that was made of one field."""
-    lines = {verdict.keys: verdict.line for verdict in conversion.verdicts if verdict.line}
+    lines = _first_lines(conversion)
     comments = {
         to: _comment(f"{conversion.source}:{number}: {dotted(source)}")
         for to, source in conversion.origins.items()
-        if (number := _line(lines, source)) and all(isinstance(step, str) for step in to)
+        if (number := lines.get(source, 0)) and all(isinstance(step, str) for step in to)
     }
     out: list[str] = []
     above: list[tuple[int, str]] = []
@@ -269,10 +269,17 @@ def _with_origins(text: str, conversion: Conversion) -> str:
     return "".join(f"{line}\n" for line in out)
 
 
-def _line(lines: dict[Any, int], source: tuple[str | int, ...]) -> int:
-    if source in lines:
-        return lines[source]
-    return next((line for keys, line in lines.items() if keys[: len(source)] == source), 0)
+def _first_lines(conversion: Conversion) -> dict[tuple[str | int, ...], int]:
+    """The line of each field and of all that fields stand in."""
+    lines: dict[tuple[str | int, ...], int] = {}
+    for verdict in conversion.verdicts:
+        if verdict.line:
+            for end in range(len(verdict.keys), 0, -1):
+                above = verdict.keys[:end]
+                if above in lines:
+                    break
+                lines[above] = verdict.line
+    return lines
 
 
 @dataclass(frozen=True, slots=True)

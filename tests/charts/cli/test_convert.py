@@ -107,10 +107,12 @@ def test_a_changed_value_is_a_difference(cli: Any) -> None:
     process = cli("convert", "--check", "values.yaml", "job.yaml")
     assert (
         3,
-        "node: pods: 2 there, 3 here\n"
-        "node: command: python t.py there, python u.py here\n"
-        "PyTorchJob plain, 2 pods: 2 differences\n",
-    ) == (process.returncode, process.stdout)
+        [
+            "node: pods: 2 there, 3 here",
+            "node: command: python t.py there, python u.py here",
+            "PyTorchJob plain, 2 pods: 2 differences",
+        ],
+    ) == (process.returncode, process.stdout.splitlines())
 
 
 # What a converted sample has otherwise than the pods of its own controller, and why that is so.

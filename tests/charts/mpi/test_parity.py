@@ -34,7 +34,7 @@ MPI = Parity(
     },
     other=OTHER
     | {"mpi.transport": "exec", "mpi.mpirunArgs": ["--bind-to", "none"]}
-    | {"mpi.numWorkers": 3},
+    | {"mpi.numWorkers": 3, "mpi.ownMpirun": True},
     elsewhere=ELSEWHERE,
 )
 

@@ -51,6 +51,11 @@ def env(manifests: dict[str, Any], name: str) -> dict[str, Any]:
         ({"command": ["/opt/bin/mpiexec.hydra", "x"]}, ["0", "/opt/bin/mpiexec.hydra", "x"], False),
         ({"command": ["horovodrun", "x"]}, ["0", "horovodrun", "x"], False),
         ({"command": ["mpirunner"]}, ["0", "mpirunner"], True),
+        (
+            {"command": ["sh", "-c", "mpirun x"], "mpi": {"ownMpirun": True}},
+            ["0", "sh", "-c", "mpirun x"],
+            False,
+        ),
     ],
 )
 def test_command(values: dict[str, Any], args: list[str], wraps: bool, render: Render) -> None:

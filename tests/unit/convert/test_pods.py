@@ -1,12 +1,14 @@
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from allranks.convert import pytorch
 from allranks.convert.registry import Context
-from allranks.convert.verdicts import Conversion
+
+if TYPE_CHECKING:
+    from allranks.convert.verdicts import Conversion
 
 ABOVE = "spec.pytorchReplicaSpecs.Worker.template."
 

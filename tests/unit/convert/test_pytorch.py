@@ -143,3 +143,26 @@ def test_a_field_that_is_no_field_is_said() -> None:
     assert [("spec.nprocPerNod", Outcome.NOT_CARRIED)] == [
         (verdict.path, verdict.outcome) for verdict in conversion.lost
     ]
+
+
+ENTRY_POINTS = [
+    ("kubeflow/xgboost-dist-iris:latest", ["--a"], ["python", "/opt/mlkube/main.py", "--a"]),
+    ("docker.io/kubeflow/pytorch-dist-mnist", [], ["python", "/opt/mnist/src/mnist.py"]),
+    ("nvcr.io/nvidia/pytorch:24.05", ["bash", "-c", "python t.py"], ["python", "t.py"]),
+    ("x", ["/opt/run.sh", "a"], ["/opt/run.sh", "a"]),
+]
+
+
+@pytest.mark.parametrize(("image", "args", "command"), ENTRY_POINTS)
+def test_entry_points_that_are_known(image: str, args: list[str], command: list[str]) -> None:
+    """A public image's own, or one that runs its arguments; a note says so."""
+    conversion = convert({"image": image, "args": args})
+    assert command == conversion.values["command"]
+    assert [True] == ["entry point" in note for note in conversion.notes if image in note]
+
+
+@pytest.mark.parametrize("image", ["${IMAGE_URI}", "<account>.example/x", "{{ image }}", ""])
+def test_a_template_that_is_not_filled_in(image: str) -> None:
+    """It is refused for what it is, and not for what it lacks."""
+    with pytest.raises(InputError, match="is no name of an image"):
+        convert({"image": image, "command": ["a"]})

@@ -347,6 +347,11 @@ REFUSED = [
                 "mpi.mpirunArgs",
             ),
             ("mpi-program", "mpi: {elastic: {minNodes: 1, maxNodes: 2}}", "mpi.elastic"),
+            (
+                "mpi-program",
+                "command: [bash, -c, mpirun x], mpi: {mpirunArgs: [-x, A], ownMpirun: true}",
+                "mpi.mpirunArgs",
+            ),
             ("mpi-fatal", "runPolicy: {fatalExitCodes: [3, 214]}", "runPolicy.fatalExitCodes[1]"),
             ("mpi-transport", "mpi: {transport: exec, controller: Job}", "mpi.controller"),
             (
@@ -408,6 +413,8 @@ ACCEPTED = [
             "mpi: {transport: exec, controller: StatefulSet, ssh: {port: 22}}",
             "security: {restricted: false}, mpi: {ssh: {port: 22}}",
             "script: x, command: [], mpi: {mpirunArgs: [-x, A]}",
+            "command: [bash, -c, mpirun x], mpi: {ownMpirun: true}",
+            "command: [bash, -c, horovodrun x], mpi: {ownMpirun: true, elastic: {minNodes: 1, maxNodes: 2}}",
             "nodes: 25000",
         ]
     ),

@@ -1,0 +1,233 @@
+"""MPIJob, TFJob, MXJob, XGBoostJob, PaddleJob and ElasticJob: what each has of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from allranks.convert import registry
+from allranks.convert.registry import Context, Document
+from allranks.errors import InputError
+from allranks.yamlio.load import load_objects
+
+if TYPE_CHECKING:
+    from allranks.convert.verdicts import Conversion
+
+DATA = Path(__file__).parents[2] / "data/convert"
+
+
+def documents() -> dict[str, Document]:
+    """The objects of our samples, by name."""
+    found: dict[str, Document] = {}
+    for path in sorted(DATA.glob("*.yaml")):
+        for item in registry.documents_of(load_objects(path.read_bytes(), path.name)):
+            found.setdefault(item.name, item)
+    return found
+
+
+DOCUMENTS = documents()
+
+
+def convert(name: str, *others: str) -> Conversion:
+    """A sample, converted, with others beside it."""
+    result = registry.convert_all([DOCUMENTS[item] for item in (name, *others)], Context())
+    return result.conversions[0]
+
+
+def test_a_launcher_and_workers() -> None:
+    """What both have is the job's, what one has is its own; the launcher's command stays."""
+    values = convert("pi").values
+    assert (["mpirun", "-n", "4", "/opt/pi"], {"BOTH": "x"}, 2, 2) == (
+        values["command"],
+        values["env"],
+        values["gpusPerNode"],
+        values["mpi"]["numWorkers"],
+    )
+    assert {
+        "resources": {"limits": {"cpu": "1", "memory": "1Gi"}},
+        "env": {"ROLE": "launcher"},
+    } == values["mpi"]["launcher"]
+
+
+def test_a_script_calls_mpirun_itself() -> None:
+    """It is run as it is; the first version reached its workers through the Kubernetes API."""
+    values = convert("horovod").values
+    assert (True, "exec", "All") == (
+        values["mpi"]["ownMpirun"],
+        values["mpi"]["transport"],
+        values["mpi"]["cleanPodPolicy"],
+    )
+    assert "bash" == values["command"][0]
+
+
+def test_the_oldest_gives_each_worker_a_slot() -> None:
+    """What stands beside spec has never had an effect, and is said."""
+    conversion = convert("old")
+    assert 3 == conversion.values["mpi"]["numWorkers"]
+    assert () == conversion.lost
+    assert any("beside spec" in note for note in conversion.notes)
+
+
+def test_workers_that_prepare_themselves() -> None:
+    """What they do before they wait is setup, of the workers alone."""
+    source = DOCUMENTS["old"].data
+    worker = {"name": "w", "image": "x", "command": ["sh", "-c", "git clone u && cd u && sleep 9"]}
+    manifest = {
+        **source,
+        "spec": {**source["spec"], "workerTemplate": {"spec": {"containers": [worker]}}},
+    }
+    conversion = registry.convert_document(Document(manifest), Context())
+    assert (
+        'if [ "$K_MPI_JOB_ROLE" = worker ]; then\ngit clone u && cd u\nfi\n'
+        == conversion.values["setup"]
+    )
+
+
+def test_roles_of_a_tfjob() -> None:
+    """Workers are nodes, other roles have what is their own."""
+    values = convert("ctr").values
+    roles = values["elastic"]["roles"]
+    assert ("allWorkers", 4, 1, {"chief": 1, "ps": 2, "evaluator": 1}) == (
+        values["elastic"]["successPolicy"],
+        values["nodes"],
+        values["gpusPerNode"],
+        {role: own["replicas"] for role, own in roles.items() if "replicas" in own},
+    )
+    assert ["sh", "-c", 'exec python main.py --steps="${STEPS}"'] == roles["ps"]["command"]
+
+
+def test_a_chief_alone_is_a_worker() -> None:
+    """The chart has a worker at least, and a note says what TF_CONFIG calls it."""
+    conversion = convert("single")
+    assert (1, None) == (
+        conversion.values["nodes"],
+        conversion.values["elastic"].get("roles"),
+    )
+    assert any("worker 0" in note for note in conversion.notes)
+
+
+def test_a_tfjob_that_runs_torchrun() -> None:
+    """The workload follows from what runs."""
+    assert ("torchrun", 2) == (
+        convert("torch").values["workload"],
+        convert("torch").values["nodes"],
+    )
+
+
+MX = [
+    ("cifar", {"scheduler": 1, "server": 1}, 2, {}),
+    ("linear", {"scheduler": 1, "server": 1}, 2, {"port": 9000, "successPolicy": "lead"}),
+    ("bare-mx", {"scheduler": 1, "server": 1}, 2, {}),
+    ("bare-tf", {"ps": 1}, 2, {}),
+]
+
+
+@pytest.mark.parametrize(("name", "roles", "nodes", "own"), MX)
+def test_three_dialects_of_roles(name: str, roles: Any, nodes: int, own: Any) -> None:
+    """A map, a list, and a spec that is a list."""
+    values = convert(name).values
+    elastic = values["elastic"]
+    assert (roles, nodes, own) == (
+        {role: settings["replicas"] for role, settings in elastic["roles"].items()},
+        values["nodes"],
+        {key: elastic[key] for key in own},
+    )
+
+
+def test_a_master_with_the_workers_template_is_the_first_of_them() -> None:
+    """Rank 0 is the master, as before."""
+    values = convert("iris").values
+    assert (3, "pytorch", None) == (
+        values["nodes"],
+        values["elastic"]["framework"],
+        values["elastic"].get("roles"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "variable"), [("paddle", "PADDLE_MASTER"), ("jax", "COORDINATOR_ADDRESS")]
+)
+def test_variables_by_other_names(name: str, variable: str) -> None:
+    """They are made of what each pod is told."""
+    assert f'{variable}="$MASTER_ADDR' in convert(name).values["command"][2]
+
+
+def test_an_elastic_job() -> None:
+    """dlrover-run is taken off, the range is the master's, limits and envs are the job's."""
+    values = convert("gpt").values
+    elastic = values["elastic"]
+    assert (
+        ["python3", "-u", "train.py", "--batch", "4"],
+        "auto",
+        {"cpu": "100", "memory": "400Gi", "gpu": 16},
+        (1, 2, 600),
+    ) == (
+        values["command"],
+        elastic["mode"],
+        elastic["auto"]["limits"],
+        (
+            elastic["auto"]["minWorkers"],
+            elastic["auto"]["maxWorkers"],
+            elastic["auto"]["policy"]["pendingSeconds"],
+        ),
+    )
+
+
+def test_a_plan_says_how_many_where_the_job_does_not() -> None:
+    """The first plan is the size of a job without one; the plan itself is named."""
+    plan = DOCUMENTS["gpt-scaleplan-0"]
+    source = DOCUMENTS["gpt"].data
+    worker = dict(source["spec"]["replicaSpecs"]["worker"])
+    del worker["replicas"]
+    spec = {"replicaSpecs": {"worker": worker}}
+    job = Document({**source, "spec": spec})
+    result = registry.convert_all([job, plan], Context())
+    assert (4, [("ScalePlan", True)]) == (
+        result.conversions[0].values["nodes"],
+        [(item.kind, item.is_needed) for item in result.beside],
+    )
+
+
+def test_objects_beside_a_job() -> None:
+    """A headless Service of the job's pods is the chart's own; what it reads has to be applied."""
+    names = ("mnist", "settings")
+    found = [DOCUMENTS[name] for name in names]
+    service = next(
+        item
+        for item in registry.documents_of(
+            load_objects((DATA / "pytorchjob.yaml").read_bytes(), "pytorchjob.yaml")
+        )
+        if item.kind == "Service"
+    )
+    result = registry.convert_all([*found, service], Context())
+    assert [("ConfigMap", True), ("Service", False)] == [
+        (item.kind, item.is_needed) for item in result.beside
+    ]
+
+
+@pytest.mark.parametrize("kind", ["RayJob", "RayCluster", "RayService"])
+def test_ray_is_refused(kind: str) -> None:
+    """In a sentence, with what to use."""
+    manifest = {"apiVersion": "ray.io/v1", "kind": kind, "metadata": {"name": "x"}}
+    with pytest.raises(InputError) as caught:
+        registry.convert_document(Document(manifest), Context())
+    assert caught.value.problem.hint
+
+
+def test_an_object_that_another_one_owns_is_no_job_of_its_own() -> None:
+    """What a controller has made of a job comes with it from the cluster."""
+    owner = {"kind": "PyTorchJob", "name": "mnist"}
+    child = DOCUMENTS["plain"].data
+    child = {**child, "metadata": {"name": "child", "ownerReferences": [owner]}}
+    result = registry.convert_all([DOCUMENTS["mnist"], Document(child)], Context())
+    assert ["mnist"] == [conversion.name for conversion in result.conversions]
+
+
+def test_a_list_is_its_items() -> None:
+    """Each has its own line."""
+    text = "kind: List\nitems:\n- kind: A\n- kind: B\n  metadata: {name: b}\n"
+    found = list(registry.documents_of(load_objects(text, "x.yaml")))
+    assert [("A", "x.yaml:3"), ("B", "x.yaml:4")] == [(item.kind, item.where) for item in found]
+    assert 5 == found[1].line_of(("metadata", "name"))
