@@ -96,7 +96,9 @@ def _job(fields: Fields) -> tuple[int, tuple[str, str]]:
             jobs.append((index, key))
     if len(jobs) != 1:
         raise InputError(
-            f"it wraps {plural(len(jobs), 'job')}, and values are of one" if jobs else "it wraps no job",
+            f"it wraps {plural(len(jobs), 'job')}, and values are of one"
+            if jobs
+            else "it wraps no job",
             path="spec.components",
             hint="give each of its components by itself",
         )

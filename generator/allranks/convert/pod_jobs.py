@@ -15,6 +15,7 @@ from allranks.convert import claims, commands, jobs, mpi_hosts, pods
 from allranks.convert.commands import Runner
 from allranks.convert.podsets import MPI, MXNET, PYTORCH, TENSORFLOW, PodSet, Shape
 from allranks.convert.rewrite import Rewrite, drop_dangling
+from allranks.humanize import plural
 from allranks.k8s import fields as k8s
 
 if TYPE_CHECKING:
@@ -178,7 +179,7 @@ def _check_ranks(fields: Fields, context: Context, shape: Shape) -> None:
             for key in ("command", "args"):
                 fields.leave(
                     (*here, key),
-                    f"its torchrun has --nnodes {nnodes}, so that each of {total} pods trained "
+                    f"its torchrun has --nnodes {nnodes}, so that each of {plural(total, 'pod')} trained "
                     f"{alone}; here all of them train together",
                 )
 

@@ -336,20 +336,20 @@ def _by_role(
     sets: Sequence[PodSet], roles: Mapping[str, str], kind: str
 ) -> dict[str, tuple[PodSet, ...]]:
     """The sets by the roles that they are named after."""
-    found: dict[str, tuple[PodSet, ...]] = {}
+    by_role: dict[str, tuple[PodSet, ...]] = {}
     for podset in sets:
         base = re.sub(r"(?:^|.*[-_])([a-z]+)$", r"\1", podset.name.lower())
         role = roles.get(podset.name.lower()) or roles.get(base)
         if role is None and len(sets) == 1:
             role = "Worker"
-        if role is None or role in found:
+        if role is None or role in by_role:
             raise InputError(
                 f"{podset.name} is no role of its framework that is known here",
                 path="spec",
                 hint=f"name it {' or '.join(sorted(roles))}, or keep the {kind} for it",
             )
-        found[role] = (podset,)
-    return found
+        by_role[role] = (podset,)
+    return by_role
 
 
 def resized(podset: PodSet, replicas: int, size: FieldPath) -> PodSet:
