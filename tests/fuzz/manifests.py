@@ -73,6 +73,17 @@ def bases() -> tuple[dict[str, Any], ...]:
     return tuple(found)
 
 
+@cache
+def runtimes() -> tuple[registry.Document, ...]:
+    """The runtimes of our own samples."""
+    return tuple(
+        registry.Document(document.data, path.name)
+        for path in sorted(DATA.glob("*.yaml"))
+        for document, _ in load_objects(path.read_bytes(), path.name)
+        if str(document.data.get("kind")).endswith("TrainingRuntime")
+    )
+
+
 def mutated(seed: int, number: int) -> dict[str, Any]:
     """The manifest of a number: a sample with a few changes."""
     random_numbers = random.Random(f"{seed}-{number}")  # noqa: S311 - no secret
@@ -122,7 +133,8 @@ def judge(manifest: dict[str, Any]) -> tuple[str, str]:
     source = copy.deepcopy(manifest)
     document = registry.Document(manifest, "job.yaml", 1)
     try:
-        result = registry.convert_all([document], registry.Context(entrypoint=("python", "a.py")))
+        context = registry.Context(runtimes=runtimes(), entrypoint=("python", "a.py"))
+        result = registry.convert_all([document], context)
         wrong = [_wrong(conversion, source) for conversion in result.conversions]
     except AllranksError as error:
         return "refused", "" if str(error).strip() else "an error without words"

@@ -28,18 +28,19 @@ if TYPE_CHECKING:
 _ROUNDS = 12
 
 
-def conversion(fields: Fields, *, queue: str = "", chart: str = "") -> Conversion:
+def conversion(fields: Fields, *, queue: str = "", chart: str = "", name: str = "") -> Conversion:
     """What has been made of an object, with all that the chart refuses taken out.
 
     Args:
         fields: the object, converted.
         queue: the queue that it names for `-q`.
         chart: the chart that the values are for, where they have no `workload`.
+        name: the object's name, where it is not in its metadata.
 
     Raises:
         InputError: what is left is no job.
     """
-    name = _name(fields)
+    name = nearest_name(name, names.HELM_RELEASE_NAME_MAX) if name else _name(fields)
     settle(fields, chart or str(fields.values.get("workload") or ""), name)
     fields.values = _without_empty(fields.values)
     namespace = _namespace(fields)

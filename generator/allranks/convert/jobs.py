@@ -135,7 +135,9 @@ def words(fields: Fields, pod: Pod, found: Program, processes: str = "auto") -> 
         fields.note(note)
 
 
-def processes(fields: Fields, pod: Pod, found: Program, count: int | None) -> None:
+def processes(
+    fields: Fields, pod: Pod, found: Program, count: int | None, source: FieldPath = ()
+) -> None:
     """Put how many processes each pod has.
 
     Args:
@@ -143,6 +145,7 @@ def processes(fields: Fields, pod: Pod, found: Program, count: int | None) -> No
         pod: its template.
         found: what it runs.
         count: the processes of a pod that torchrun was to start; None where it decides itself.
+        source: the field that says so; () where it is the command.
     """
     if found.workload != "torchrun":
         return
@@ -155,7 +158,7 @@ def processes(fields: Fields, pod: Pod, found: Program, count: int | None) -> No
             "one: set procsPerNode for more"
         )
     if count is not None and count != (pod.gpus or 1):
-        fields.put(("procsPerNode",), count)
+        fields.put(("procsPerNode",), count, source)
 
 
 def environment(

@@ -54,7 +54,13 @@ QUEUES = {
 }
 # What controllers and kubectl write on objects and pods.
 _WRITTEN = (
-    *(f"{names.DOMAIN}/", "batch.kubernetes.io/", "meta.helm.sh/", "training.kubeflow.org/"),
+    *(
+        f"{names.DOMAIN}/",
+        "batch.kubernetes.io/",
+        "meta.helm.sh/",
+        "helm.sh/",
+        "training.kubeflow.org/",
+    ),
     *("kubectl.kubernetes.io/", "jobset.sigs.k8s.io/", "elasticjob.dlrover/", "torchrun.ai/"),
     *("trainer.kubeflow.org/", "volcano.sh/job", "volcano.sh/task", "apps.kubernetes.io/"),
     *("deployment.kubernetes.io/", "leaderworkerset.sigs.k8s.io/", "argocd.argoproj.io/"),
@@ -558,6 +564,9 @@ class _Reader:
         for index, mount in self._trainer_mounts():
             if shared_memory and mount.get("name") == shared_memory:
                 self._fields.say((*path, index), Outcome.CARRIED, "shm.size")
+            elif not (_is_name(mount.get("name")) and _is_name(mount.get("mountPath"))):
+                why = "a mount has the name of a volume, and a path"
+                self._fields.leave((*path, index), why)
             else:
                 kept.append((index, _clean(self._mount(mount))))
         if kept:

@@ -76,7 +76,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     jobs.put(fields, pod, program, "auto" if asked is None else str(asked))
     _same(fields, {name: other for name, other in taken.items() if name != role}, pod)
     _size(fields, roles, pod)
-    jobs.processes(fields, pod, program, _processes(fields, pod, program))
+    jobs.processes(fields, pod, program, _processes(fields, pod, program), ("spec", "nprocPerNode"))
     kubeflow.run_policy(fields, ("spec", "runPolicy"))
     for name in roles:
         kubeflow.restart_policy(fields, ("spec", "pytorchReplicaSpecs", name, "restartPolicy"))

@@ -15,7 +15,7 @@ from allranks.convert.verdicts import Beside, Conversion
 from allranks.errors import InputError, InvalidValues, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from allranks.convert.verdicts import FieldPath
     from allranks.yamlio.document import ValuesDocument
@@ -25,6 +25,16 @@ Manifest = dict[str, Any]
 _HERE = "allranks.convert"
 # The converter of each kind: by API group and kind, "module:function".
 KINDS: dict[tuple[str, str], str] = {
+    ("jobset.x-k8s.io", "JobSet"): "jobset:convert",
+    ("batch", "Job"): "job:convert",
+    ("apps", "StatefulSet"): "statefulset:convert",
+    ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): "leaderworkerset:convert",
+    ("batch.volcano.sh", "Job"): "volcano:convert",
+    ("trainer.kubeflow.org", "TrainJob"): "trainjob:convert",
+    ("trainer.kubeflow.org", "OptimizationJob"): "optimizationjob:convert",
+    ("kubeflow.org", "Experiment"): "experiment:convert",
+    ("workload.codeflare.dev", "AppWrapper"): "appwrapper:convert",
+    ("torchx.pytorch.org", "AppDef"): "appdef:convert",
     ("kubeflow.org", "PyTorchJob"): "pytorch:convert",
     ("kubeflow.org", "TFJob"): "tensorflow:convert",
     ("kubeflow.org", "MPIJob"): "mpi:convert",
@@ -42,15 +52,43 @@ KINDS: dict[tuple[str, str], str] = {
     ("torchrun.ai", "JobQueue"): "torchrun:convert_queue",
 }
 _RAY = "allranks starts ranks, and no Ray cluster"
+_KEEP_RAY = "keep KubeRay for it, or run its training script with torchrun"
+_SERVES = "it serves a model, and allranks runs jobs that end"
+_STEPS = "it is a graph of steps, and a release of allranks is one job"
+_STEP_HINT = "give the manifest of the step that trains, and have the graph call `allranks run`"
+_TIMED = "it starts jobs at times, and allranks starts one"
+_TIMED_HINT = "give the job in its template, and have a CronJob call `allranks run`"
+_SPARK = "allranks starts ranks, and no Spark driver"
 # Kinds of jobs that have no form here: by API group and kind, why, and what to use.
 REFUSED: dict[tuple[str, str], tuple[str, str]] = {
-    ("ray.io", "RayJob"): (_RAY, "keep KubeRay for it, or run its training script with torchrun"),
-    ("ray.io", "RayCluster"): (_RAY, "keep KubeRay for it"),
-    ("ray.io", "RayService"): (
-        "it serves a model, and allranks runs jobs that end",
-        "keep KubeRay for it",
+    ("ray.io", "RayJob"): (_RAY, _KEEP_RAY),
+    ("ray.io", "RayCluster"): (_RAY, _KEEP_RAY),
+    ("ray.io", "RayCronJob"): (_RAY, _KEEP_RAY),
+    ("ray.io", "RayService"): (_SERVES, "keep KubeRay for it"),
+    ("serving.kserve.io", "InferenceService"): (_SERVES, "keep KServe for it"),
+    ("sparkoperator.k8s.io", "SparkApplication"): (_SPARK, "keep the Spark operator for it"),
+    ("sparkoperator.k8s.io", "ScheduledSparkApplication"): (
+        _SPARK,
+        "keep the Spark operator for it",
     ),
+    ("flink.apache.org", "FlinkDeployment"): (_SERVES, "keep the Flink operator for it"),
+    ("argoproj.io", "Workflow"): (_STEPS, _STEP_HINT),
+    ("argoproj.io", "WorkflowTemplate"): (_STEPS, _STEP_HINT),
+    ("argoproj.io", "CronWorkflow"): (_STEPS, _STEP_HINT),
+    ("tekton.dev", "Pipeline"): (_STEPS, _STEP_HINT),
+    ("tekton.dev", "PipelineRun"): (_STEPS, _STEP_HINT),
+    ("tekton.dev", "TaskRun"): (_STEPS, _STEP_HINT),
+    ("flow.volcano.sh", "JobFlow"): (_STEPS, _STEP_HINT),
+    ("flow.volcano.sh", "JobTemplate"): (_STEPS, _STEP_HINT),
+    ("batch", "CronJob"): (_TIMED, _TIMED_HINT),
+    ("batch.volcano.sh", "CronJob"): (_TIMED, _TIMED_HINT),
 }
+# Kinds that may be a job, and may as well serve or prepare something beside a job.
+_MAYBE = (
+    ("batch", "Job"),
+    ("apps", "StatefulSet"),
+    ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +211,7 @@ def documents_of(objects: Iterable[tuple[ValuesDocument, int]]) -> Iterator[Docu
         objects: the file's documents with the line that each begins on.
     """
     for document, line in objects:
-        data = document.data
+        data = _with_kind(document.data)
         items = data.get("items")
         if str(data.get("kind") or "").endswith("List") and isinstance(items, list):
             for index, item in enumerate(items):
@@ -183,6 +221,16 @@ def documents_of(objects: Iterable[tuple[ValuesDocument, int]]) -> Iterator[Docu
                     yield Document(item, document.source, place, document, prefix)
         else:
             yield Document(data, document.source, line, document)
+
+
+def _with_kind(data: Manifest) -> Manifest:
+    """An object with its kind, where only its form says it: TorchX's AppDefs."""
+    roles = data.get("roles")
+    if "kind" in data or not isinstance(roles, list):
+        return data
+    if any(isinstance(role, dict) and {"entrypoint", "image"} <= set(role) for role in roles):
+        return {"apiVersion": "torchx.pytorch.org/v1", "kind": "AppDef", **data}
+    return data
 
 
 def is_job(document: Document) -> bool:
@@ -204,7 +252,8 @@ def convert_all(documents: Iterable[Document], context: Context) -> Result:
     """
     context = replace(context, documents=tuple(documents))
     conversions: list[Conversion] = []
-    problems: list[Problem] = []
+    certain: list[tuple[Document, Sequence[Problem]]] = []
+    maybe: list[tuple[Document, Sequence[Problem]]] = []
     others: list[Document] = []
     used = _parts(context)
     for document in context.documents:
@@ -215,16 +264,25 @@ def convert_all(documents: Iterable[Document], context: Context) -> Result:
             continue
         try:
             conversions.append(convert_document(document, context))
-        except InvalidValues as error:
-            problems += [_located(problem, document) for problem in error.problems]
         except InputError as error:
-            problems.append(_located(error.problem, document))
-    if problems:
-        raise InvalidValues(problems)
+            own = error.problems if isinstance(error, InvalidValues) else (error.problem,)
+            (maybe if _is_maybe(document) else certain).append((document, own))
+    if certain or not conversions:
+        problems = [
+            _located(problem, document) for document, own in (*certain, *maybe) for problem in own
+        ]
+        if problems:
+            raise InvalidValues(problems)
+    others += [document for document, _ in maybe]
     if not conversions:
         raise InputError(_nothing(others), hint=_hint(others))
     beside, unknown = _beside(others, conversions)
     return Result(tuple(conversions), beside, unknown)
+
+
+def _is_maybe(document: Document) -> bool:
+    """Whether an object may as well be no job, but something beside one."""
+    return (document.group, document.kind) in _MAYBE
 
 
 def convert_document(document: Document, context: Context) -> Conversion:
@@ -286,12 +344,17 @@ def _located(problem: Problem, document: Document) -> Problem:
     """A problem with the place of its field."""
     if problem.source:
         return problem
-    line = document.line_of(_keys(problem.path, document.data)) or document.line
+    line = document.line_of(keys_of(problem.path, document.data)) or document.line
     return problem.at(source=f"{document.source}:{line}" if line else document.source)
 
 
-def _keys(path: str, data: Mapping[str, Any]) -> FieldPath:
-    """The keys of a dotted path, as far as the object has them."""
+def keys_of(path: str, data: Mapping[str, Any]) -> FieldPath:
+    """The keys of a dotted path, as far as an object has them.
+
+    Args:
+        path: the path, as a problem has it.
+        data: the object.
+    """
     keys: list[str | int] = []
     node: Any = data
     for step in path.replace("[", ".").replace("]", "").split("."):
@@ -355,7 +418,11 @@ _PURPOSES = {
     "PodGroup": "the scheduling dialect makes the job's own",
     "ScalePlan": "it asks for another size of an ElasticJob",
     "CustomResourceDefinition": "it belongs to an operator",
+    "Job": "nothing in it starts ranks",
+    "StatefulSet": "nothing in it starts ranks",
+    "LeaderWorkerSet": "nothing in it starts ranks",
     "Deployment": "it is no job",
+    "Pod": "it is no job: a Job keeps it running",
     "DaemonSet": "it is no job",
 }
 
@@ -383,7 +450,7 @@ def _generic(document: Document, conversions: list[Conversion]) -> Beside:
     if document.kind == "Service" and _serves_the_job(document, conversions):
         why = "the chart makes a headless Service for the job's own pods"
         return Beside(document.kind, document.name, False, why)
-    if document.kind == "PodGroup":
+    if document.kind == "PodGroup" and document.group != "scheduling.k8s.io":
         return Beside(document.kind, document.name, False, _PURPOSES["PodGroup"])
     why = _PURPOSES.get(document.kind, "no kind of job that is known here")
     return Beside(document.kind or "an object without a kind", document.name, True, why)

@@ -340,6 +340,11 @@ class Fields:
             return []
         return [(index, item) for index, item in enumerate(value) if isinstance(item, dict)]
 
+    def words(self, *path: str | int) -> list[str]:
+        """The items of the list at a path, as texts; none where there is no list."""
+        value = self.get(*path)
+        return [str(item) for item in value] if isinstance(value, list) else []
+
     def carry(self, path: FieldPath, to: FieldPath, value: Any = None, why: str = "") -> None:
         """Carry a field, if it is there.
 
@@ -386,6 +391,10 @@ class Fields:
     def change(self, path: FieldPath, why: str, to: str = "") -> None:
         """Say that a field has another form here, if it is there."""
         self.say(path, Outcome.CHANGED, to, why)
+
+    def keep(self, path: FieldPath, to: str) -> None:
+        """Say that a field is carried as it is, if it is there."""
+        self.say(path, Outcome.CARRIED, to)
 
     def leave(self, path: FieldPath, why: str) -> None:
         """Say that a field is not carried, if it is there."""

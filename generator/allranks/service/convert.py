@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
 from allranks.convert import compare, original, registry, torchrun
 from allranks.convert.verdicts import Outcome, dotted
 from allranks.errors import InputError
-from allranks.values import files
+from allranks.values import files, merge, strvals
 from allranks.values.rules.names import nearest_name
 from allranks.values.sources import CONVERTED, STDIN_NAME, Sources
 from allranks.yamlio import dump, load
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from allranks.k8s.manifest import Manifest
 
 _MARK = f"{torchrun.GROUP}/".encode()
+_CHART = "Chart.yaml"
 
 
 def queues(paths: tuple[str, ...]) -> list[Conversion]:
@@ -138,22 +140,25 @@ def convert(
     runtimes: tuple[str, ...] = (),
     namespace: str = "",
     entrypoint: tuple[str, ...] = (),
+    chart: ChartInput | None = None,
 ) -> registry.Result:
     """The jobs of files, as values.
 
     Args:
-        paths: files with manifests; ``-`` is standard input.
+        paths: files with manifests, and charts, which helm renders; ``-`` is standard input.
         runtimes: files with objects that the jobs name, such as a ClusterTrainingRuntime.
         namespace: the namespace to put them into; "" for their own.
         entrypoint: what an image runs whose container has no command.
+        chart: with what charts are rendered; None for their defaults.
 
     Raises:
-        InputError: a file cannot be read, or has no job that can be converted; all problems are in
-            it.
+        AllranksError: a file cannot be read, or has no job that can be converted, and all problems
+            are in it; or helm refused a chart.
     """
     if sum(path.strip() == files.STDIN for path in (*paths, *runtimes)) > 1:
         raise InputError("standard input can be read once only", hint="name - once")
-    documents = [document for path in paths for document in _documents(path)]
+    chart = chart or ChartInput()
+    documents = [document for path in paths for document in _documents(path, chart, namespace)]
     context = registry.Context(
         runtimes=tuple(document for path in runtimes for document in _documents(path)),
         namespace=namespace,
@@ -162,9 +167,46 @@ def convert(
     return registry.convert_all(documents, context)
 
 
-def _documents(path: str) -> Iterator[registry.Document]:
+def _documents(
+    path: str, chart: ChartInput | None = None, namespace: str = ""
+) -> Iterator[registry.Document]:
     source = STDIN_NAME if path.strip() == files.STDIN else path
-    return registry.documents_of(load.load_objects(files.read(path), source))
+    is_chart = chart is not None and _is_chart(Path(path))
+    data = _rendered(Path(path), chart, namespace) if chart and is_chart else files.read(path)
+    return registry.documents_of(load.load_objects(data, source))
+
+
+@dataclass(frozen=True, slots=True)
+class ChartInput:
+    """With what a chart is rendered.
+
+    Attributes:
+        values: values files.
+        assignments: what is set of them: ``a.b=x``.
+        helm: the helm to use; "" for the one on PATH.
+    """
+
+    values: tuple[str, ...] = ()
+    assignments: tuple[str, ...] = ()
+    helm: str = ""
+
+
+def _is_chart(path: Path) -> bool:
+    return (path / _CHART).is_file() or (path.is_file() and path.suffix == ".tgz")
+
+
+def _rendered(path: Path, chart: ChartInput, namespace: str) -> str:
+    """The manifests of a chart."""
+    from allranks.helm import binary, driver
+
+    values: dict[str, Any] = {}
+    for name in chart.values:
+        data = load.load(files.read_text(name), name).data
+        values = merge.overlay(values, data)
+    for text in chart.assignments:
+        strvals.apply("set", text, values)
+    name = nearest_name(path.name.removesuffix(".tgz"), names.HELM_RELEASE_NAME_MAX)
+    return driver.template(binary.find(chart.helm or None), name, namespace, path, values)
 
 
 def values_file(conversion: Conversion) -> str:

@@ -6,7 +6,25 @@ from pathlib import Path
 
 import pytest
 
-from allranks.convert import dlrover, mpi, mxnet, pods, pytorch, ranked, tensorflow
+from allranks.convert import (
+    appdef,
+    appwrapper,
+    dlrover,
+    experiment,
+    job,
+    jobset,
+    leaderworkerset,
+    mpi,
+    mxnet,
+    optimizationjob,
+    pods,
+    pytorch,
+    ranked,
+    statefulset,
+    tensorflow,
+    trainjob,
+    volcano,
+)
 from allranks.convert.verdicts import FieldPath, Outcome, Rule, Rules
 
 FOLDER = Path(__file__).parents[2] / "data/convert/fields"
@@ -21,6 +39,16 @@ TABLES: dict[str, tuple[Rule, ...]] = {
     "PaddleJob": ranked.FIELDS["PaddleJob"],
     "JAXJob": ranked.FIELDS["JAXJob"],
     "ElasticJob": dlrover.FIELDS,
+    "AppDef": appdef.FIELDS,
+    "AppWrapper": appwrapper.FIELDS,
+    "Experiment": experiment.FIELDS,
+    "Job": job.FIELDS,
+    "JobSet": jobset.FIELDS,
+    "LeaderWorkerSet": leaderworkerset.FIELDS,
+    "OptimizationJob": optimizationjob.FIELDS,
+    "StatefulSet": statefulset.FIELDS,
+    "TrainJob": trainjob.FIELDS,
+    "VolcanoJob": volcano.FIELDS,
     "PodTemplateSpec": pods.FIELDS,
 }
 # Fields that a template below another field has; the table of templates itself is walked whole.

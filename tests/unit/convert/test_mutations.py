@@ -66,7 +66,7 @@ def _changed(value: Any) -> Any:
 
 
 def _conversion(manifest: dict[str, Any]) -> Any:
-    context = Context()
+    context = Context(runtimes=manifests.runtimes())
     return registry.convert_all([Document(manifest, "job.yaml", 1)], context).conversions[0]
 
 

@@ -65,6 +65,21 @@ if TYPE_CHECKING:
 @click.option(
     "-n", "--namespace", default="", help="The namespace of the runs; the objects' own without it."
 )
+@click.option(
+    "--chart-values",
+    "chart_values",
+    multiple=True,
+    metavar="FILE",
+    type=click.Path(allow_dash=True),
+    help="A values file of a chart among FILEs, which helm renders. May be repeated.",
+)
+@click.option(
+    "--chart-set",
+    "chart_set",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A value of such a chart. May be repeated.",
+)
 @pass_console
 def convert_command(
     console: Console,
@@ -78,10 +93,13 @@ def convert_command(
     checked: str,
     helm: str | None,
     namespace: str,
+    chart_values: tuple[str, ...],
+    chart_set: tuple[str, ...],
 ) -> int:
     """Make values files of the jobs in FILEs, and say what became of each of their fields.
 
-    '-' is standard input. A field is carried, changed (and why), or not carried (and why). Exit
+    '-' is standard input. A FILE may be a chart (a folder with Chart.yaml, or its archive), whose
+    jobs helm renders. A field is carried, changed (and why), or not carried (and why). Exit
     code 3 means that something is not carried; --lossy turns it into 0. Exit code 2 means that
     there is no job, or one that cannot be converted: then nothing is written.
 
@@ -100,7 +118,13 @@ def convert_command(
         _refuse_with_check(target, runtimes, entrypoint)
         same = _check(console, convert.check(checked, files, namespace, helm), report)
         return 0 if same or lossy else EXIT_LOST
-    result = convert.convert(files, runtimes, namespace, _words(entrypoint))
+    result = convert.convert(
+        files,
+        runtimes,
+        namespace,
+        _words(entrypoint),
+        convert.ChartInput(chart_values, chart_set, helm or ""),
+    )
     written = _write(console, result, target, report)
     _report(console, result, report, written)
     return EXIT_LOST if not result.is_whole and not lossy else 0

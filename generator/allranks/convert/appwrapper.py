@@ -1,0 +1,115 @@
+"""AppWrappers: the job that is wrapped, as values.
+
+An AppWrapper hands other objects to Kueue as one workload, and starts them anew when they fail. The
+job among them is converted as it would be by itself; the others are named.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from allranks.convert import finish, pods, registry
+from allranks.convert.rewrite import Rewrite
+from allranks.convert.verdicts import (
+    METADATA,
+    Beside,
+    Fields,
+    Outcome,
+    Rule,
+    Rules,
+    carried,
+    changed,
+    lost,
+)
+from allranks.errors import InputError
+from allranks.humanize import plural
+from allranks.k8s import fields as k8s
+from allranks.values.merge import copy
+
+if TYPE_CHECKING:
+    from allranks.convert.registry import Context, Manifest
+    from allranks.convert.verdicts import Conversion, FieldPath
+
+KIND = "AppWrapper"
+_COMPONENTS: FieldPath = ("spec", "components")
+_SETTINGS = "workload.codeflare.dev.appwrapper/"
+FIELDS: tuple[Rule, ...] = (
+    *METADATA,
+    lost(f"metadata.annotations.{_SETTINGS}*", "runPolicy says what becomes of a job that fails"),
+    carried("spec.suspend", "runPolicy.suspend"),
+    lost("spec.managedBy", "another controller carried it out: that of another cluster"),
+    changed(
+        "spec.components[].podSets[].**", "", "Kueue reads the pods of the chart's own objects"
+    ),
+    changed("spec.components[].podSetInfos[].**", "", "Kueue writes it itself"),
+    changed("spec.components[].annotations.**", "", "the wrapper's own"),
+    carried("spec.components[].template.**", "the job"),
+)
+_RULES = Rules(FIELDS)
+
+
+def convert(manifest: Manifest, context: Context) -> Conversion:
+    """An AppWrapper as the values of the job in it.
+
+    Args:
+        manifest: the object.
+        context: what else is known.
+
+    Raises:
+        InputError: there is no job in it, or several.
+    """
+    fields = Fields(manifest, rules=_RULES, unknown=f"an {KIND} has no such field")
+    index, key = _job(fields)
+    path: FieldPath = (*_COMPONENTS, index, "template")
+    target = Rewrite(fields, copy(fields.mapping(*path)))
+    target.also(path, ())
+    target.name_after(fields)
+    inner = target.convert(key, context)
+    fields.change((*path, "metadata", "name"), "the release has the name of the wrapper")
+    for other, _ in fields.items(*_COMPONENTS):
+        if other != index:
+            _beside(fields, (*_COMPONENTS, other, "template"))
+    pods.labels(fields, ("metadata",), ())
+    for annotation in fields.mapping("metadata", "annotations"):
+        if str(annotation).startswith(_SETTINGS):
+            fields.values.get("annotations", {}).pop(annotation, None)
+            here: FieldPath = ("metadata", "annotations", annotation)
+            fields.leave(here, "runPolicy says what becomes of a job that fails")
+    if fields.get("spec", "suspend") is True:
+        fields.put(("runPolicy", "suspend"), value=True, source=("spec", "suspend"))
+    if isinstance(fields.get("spec", "suspend"), bool):
+        fields.keep(("spec", "suspend"), "runPolicy.suspend")
+    return finish.conversion(fields, queue=inner.queue)
+
+
+def _job(fields: Fields) -> tuple[int, tuple[str, str]]:
+    """The component that is a job, and its API group and kind."""
+    jobs: list[tuple[int, tuple[str, str]]] = []
+    for index, item in fields.items(*_COMPONENTS):
+        group = k8s.text(item, "template", "apiVersion").rpartition("/")[0]
+        key = (group, k8s.text(item, "template", "kind"))
+        if key in registry.REFUSED:
+            why, hint = registry.REFUSED[key]
+            path = f"spec.components[{index}].template.kind"
+            raise InputError(f"a {key[1]} is not converted: {why}", path=path, hint=hint)
+        if key in registry.KINDS:
+            jobs.append((index, key))
+    if len(jobs) != 1:
+        raise InputError(
+            f"it wraps {plural(len(jobs), 'job')}, and values are of one"
+            if jobs
+            else "it wraps no job",
+            path="spec.components",
+            hint="give each of its components by itself",
+        )
+    return jobs[0]
+
+
+def _beside(fields: Fields, path: FieldPath) -> None:
+    kind, name = fields.text(*path, "kind"), fields.text(*path, "metadata", "name")
+    if kind == "PodGroup":
+        fields.change(path, "the scheduling dialect makes the job's own")
+        return
+    why = "it was wrapped beside the job"
+    fields.beside.append(Beside(kind or "an object without a kind", name, True, why))
+    fields.say(path, Outcome.CHANGED, "", "apply it yourself: it is no part of the values")

@@ -1,0 +1,93 @@
+"""LeaderWorkerSets that train, as values.
+
+A group of a LeaderWorkerSet is a leader with its workers, which know each other by ``LWS_*``
+variables. Most serve a model; one whose pods run torchrun, or whose leader runs mpirun, is a job.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from allranks.convert import commands, finish, job, pod_jobs, pods, podsets
+from allranks.convert.podsets import PodSet
+from allranks.convert.verdicts import METADATA, Fields, Rule, Rules, carried, changed, lost
+from allranks.errors import InputError
+
+if TYPE_CHECKING:
+    from allranks.convert.registry import Context, Manifest
+    from allranks.convert.verdicts import Conversion, FieldPath
+
+KIND = "LeaderWorkerSet"
+_GROUP: FieldPath = ("spec", "leaderWorkerTemplate")
+_L = "spec.leaderWorkerTemplate"
+_EACH = (
+    "each pod has such a volume, which goes with the pod, and the claim stayed: mount one that all "
+    "share, by storage"
+)
+FIELDS: tuple[Rule, ...] = (
+    *METADATA,
+    lost("spec.replicas", "each group is a job of its own: start the values once for each"),
+    carried(f"{_L}.size", "nodes"),
+    changed(f"{_L}.restartPolicy", "runPolicy.backoffLimit", "the ranks of all pods start anew"),
+    lost(f"{_L}.subGroupPolicy.**", "scheduling.topology keeps all pods together"),
+    *(
+        lost(f"{_L}.volumeClaimTemplates[].{key}", _EACH)
+        for key in ("apiVersion", "kind", "metadata.**", "spec.**", "status.**")
+    ),
+    changed(f"{_L}.persistentVolumeClaimRetentionPolicy.**", "storage.*.keep", "the volume's own"),
+    *pods.fields_at(f"{_L}.leaderTemplate"),
+    *pods.fields_at(f"{_L}.workerTemplate"),
+    changed("spec.rolloutStrategy.**", "", "a job is not rolled out"),
+    changed("spec.startupPolicy", "", "each pod waits for the names that it must know"),
+    changed(
+        "spec.networkConfig.**", "", "the chart makes the names by which the pods find each other"
+    ),
+)
+_RULES = Rules(FIELDS)
+
+
+def convert(manifest: Manifest, context: Context) -> Conversion:
+    """A LeaderWorkerSet as values.
+
+    Args:
+        manifest: the object.
+        context: what else is known.
+
+    Raises:
+        InputError: its pods are no job.
+    """
+    fields = Fields(manifest, rules=_RULES, unknown=f"a {KIND} has no such field")
+    size = fields.number(*_GROUP, "size")
+    size = 1 if size is None else size
+    leader: FieldPath = (*_GROUP, "leaderTemplate")
+    worker: FieldPath = (*_GROUP, "workerTemplate")
+    sets = []
+    if fields.has(*leader):
+        job.check_containers(fields, leader)
+        sets.append(PodSet("leader", 1, leader, fields.mapping(*leader)))
+        size -= 1
+    if size > 0 or not sets:
+        job.check_containers(fields, worker)
+        sizes: tuple[FieldPath, ...] = ((*_GROUP, "size"),)
+        sets.append(PodSet("worker", max(size, 1), worker, fields.mapping(*worker), sizes=sizes))
+    try:
+        shape = podsets.shape(sets, KIND, context.entrypoint)
+    except InputError:
+        shape = podsets.Shape(None, {})
+    if shape.key is None:
+        raise InputError(
+            "its pods start no ranks: what serves a model is no job",
+            path="spec.leaderWorkerTemplate",
+            hint=f"keep the {KIND} for it, or start its ranks with torchrun",
+        )
+    queue = pod_jobs.convert(fields, context, shape, {}, of_each=(*_GROUP, "volumeClaimTemplates"))
+    if fields.number("spec", "replicas") in (None, 1):
+        fields.change(("spec", "replicas"), "a group is a job")
+    for podset in sets:
+        names = commands.mentions([*fields.values.get("command", [])], ("LWS_*",))
+        for key in ("command", "args") if names else ():
+            here: FieldPath = (*podset.path, "spec", "containers", podset.index, key)
+            fields.leave(
+                here, f"it reads {', '.join(names)}, which is not there: read MASTER_ADDR and RANK"
+            )
+    return finish.conversion(fields, queue=queue)

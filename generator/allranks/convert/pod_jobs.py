@@ -1,0 +1,273 @@
+"""The job that some sets of pods are, as values.
+
+Sets of pods that are ranks, a launcher with workers, or roles of a framework are written as the
+kind of Kubeflow's that has such pods, and converted as one. Pods that are told nothing of each
+other are the trials of a sweep.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from allranks.convert import claims, commands, jobs, mpi_hosts, pods
+from allranks.convert.commands import Runner
+from allranks.convert.podsets import MPI, MXNET, PYTORCH, TENSORFLOW, PodSet, Shape
+from allranks.convert.rewrite import Rewrite, drop_dangling
+from allranks.humanize import plural
+from allranks.k8s import fields as k8s
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from allranks.convert.claims import Claim
+    from allranks.convert.registry import Context
+    from allranks.convert.verdicts import FieldPath, Fields
+
+# What keys of labels and annotations say of a pod that another controller has made.
+_FOREIGN = (
+    "jobset.sigs.k8s.io/",
+    "training.kubeflow.org/",
+    "trainer.kubeflow.org/",
+    "leaderworkerset.sigs.k8s.io/",
+    "volcano.sh/",
+    "statefulset.kubernetes.io/",
+    "apps.kubernetes.io/",
+)
+_NOT_WRITTEN = "it reads a label or annotation that the old controller writes"
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+# What each kind calls its roles' section, and the container of the program in it.
+_SECTIONS = {
+    PYTORCH: ("pytorchReplicaSpecs", "pytorch"),
+    MPI: ("mpiReplicaSpecs", ""),
+    TENSORFLOW: ("tfReplicaSpecs", "tensorflow"),
+    MXNET: ("mxReplicaSpecs", "mxnet"),
+}
+
+
+def rewrite(fields: Fields, shape: Shape, drop_mounts: Collection[str] = ()) -> Rewrite:
+    """An object as one of the kind that has its shape.
+
+    Args:
+        fields: the object.
+        shape: its shape; `key` is not None.
+        drop_mounts: names of volumes that are mounted in another way.
+    """
+    target = Rewrite(fields)
+    section, container = _SECTIONS[shape.key or PYTORCH]
+    target.copy(("metadata",), ("metadata",))
+    for role, sets in shape.roles.items():
+        to: FieldPath = ("spec", section, role)
+        target.put((*to, "replicas"), sum(podset.replicas for podset in sets))
+        for podset in sets:
+            for size in podset.sizes:
+                target.also(size, (*to, "replicas"))
+        _template(target, sets, (*to, "template"), container, drop_mounts)
+    return target
+
+
+def _template(
+    target: Rewrite,
+    sets: tuple[PodSet, ...],
+    to: FieldPath,
+    container: str,
+    drop_mounts: Collection[str],
+) -> None:
+    """Put a PodTemplateSpec, without what only the old controller could make."""
+    fields = target.fields
+    first = sets[0]
+    target.copy(first.path, to)
+    for podset in sets[1:]:
+        target.also(podset.path, to)
+    if container and first.containers:
+        here: FieldPath = (*to, "spec", "containers", first.index, "name")
+        target.put(here, container)
+        for podset in sets:
+            target.also((*podset.path, "spec", "containers", podset.index, "name"), here)
+    for key in ("initContainers", "containers"):
+        for index, _ in fields.items(*first.path, "spec", key):
+            source: FieldPath = (*first.path, "spec", key, index)
+            place: FieldPath = (*to, "spec", key, index)
+            others = target.keep((*source, "env"), (*place, "env"), _is_own)
+            for entry in others:
+                fields.leave((*source, "env", entry), _NOT_WRITTEN)
+            if drop_mounts:
+                target.keep(
+                    (*source, "volumeMounts"),
+                    (*place, "volumeMounts"),
+                    lambda mount: k8s.text(mount, "name") not in drop_mounts,
+                )
+
+
+def _is_own(entry: Any) -> bool:
+    """Whether a variable is known in a pod that the old controller has not made."""
+    path = k8s.text(entry, "valueFrom", "fieldRef", "fieldPath")
+    return not any(key in path for key in _FOREIGN)
+
+
+# What the kinds above have of a run's policy, and where it is among the values.
+_POLICY = ("suspend", "ttlSecondsAfterFinished", "activeDeadlineSeconds")
+_INDEX = "COMPLETION_INDEX"
+_JOB_INDEX = "JOB_COMPLETION_INDEX"
+_COMPLETION = "batch.kubernetes.io/job-completion-index"
+
+
+def convert(
+    fields: Fields,
+    context: Context,
+    shape: Shape,
+    policy: Mapping[str, FieldPath],
+    moved: Collection[Claim] = (),
+    *,
+    of_each: FieldPath = (),
+) -> str:
+    """Convert an object as the job that its pods are; the queue that it names.
+
+    Args:
+        fields: the object.
+        context: what else is known.
+        shape: what job it is.
+        policy: where the object has what a run's policy says: `suspend`, `ttlSecondsAfterFinished`,
+            `activeDeadlineSeconds`.
+        moved: claims that become volumes of the run.
+        of_each: where the claims stand that each pod has one of; () for nowhere.
+
+    Raises:
+        InputError: it cannot be converted.
+    """
+    if shape.key is None:
+        queue = _array(fields, context, shape.roles[""][0], policy, moved)
+    else:
+        target = rewrite(fields, shape, [claim.name for claim in moved])
+        for key, source in policy.items():
+            target.copy(source, ("spec", "runPolicy", key))
+        rewritten = mpi_hosts.take_out(target, shape) if shape.key == MPI else []
+        queue = target.convert(shape.key, context).queue
+        for path in rewritten:
+            fields.change(path, "the chart lists the hosts, and starts sshd", "command")
+        claims.put(fields, moved)
+        if shape.key == PYTORCH:
+            _check_ranks(fields, context, shape)
+    for sets in shape.roles.values():
+        for podset in sets:
+            _without_foreign(fields, podset)
+    if of_each:
+        claims.of_each_pod(fields, of_each)
+    drop_dangling(fields)
+    return queue
+
+
+def _check_ranks(fields: Fields, context: Context, shape: Shape) -> None:
+    """Say where the pods were no nodes of one torchrun, and what the image must have."""
+    sets = [podset for own in shape.roles.values() for podset in own]
+    total = sum(podset.replicas for podset in sets)
+    for podset in sets:
+        program = podset.program(context.entrypoint)
+        if program.runner is Runner.PLAIN:
+            fields.note(
+                "nothing in it calls torchrun, and the chart does: the image must have torch. Each "
+                "pod has one process, as before"
+            )
+        if program.runner is not Runner.TORCHRUN or "PET_NNODES" in podset.variables:
+            continue
+        here: FieldPath = (*podset.path, "spec", "containers", podset.index)
+        nnodes = program.options.get("nnodes", "1")
+        count = commands.number(nnodes.rpartition(":")[2], podset.env)
+        if count is not None and count != total:
+            alone = "by itself" if count == 1 else f"with {count - 1} others"
+            for key in ("command", "args"):
+                fields.leave(
+                    (*here, key),
+                    f"its torchrun has --nnodes {nnodes}, so that each of {plural(total, 'pod')} trained "
+                    f"{alone}; here all of them train together",
+                )
+
+
+def _without_foreign(fields: Fields, podset: PodSet) -> None:
+    """Take out variables that read what the old controller writes on its pods."""
+    spec = k8s.mapping(fields.values, "podTemplate", "spec")
+    for key in ("initContainers", "containers"):
+        for index, _ in fields.items(*podset.path, "spec", key):
+            here: FieldPath = (*podset.path, "spec", key, index, "env")
+            for place, entry in fields.items(*here):
+                if not _is_own(entry):
+                    fields.leave((*here, place), _NOT_WRITTEN)
+        for container in k8s.items(spec, key):
+            if isinstance(container.get("env"), list):
+                container["env"] = [entry for entry in container["env"] if _is_own(entry)]
+    env = fields.values.get("env")
+    if isinstance(env, dict):
+        for name, value in list(env.items()):
+            if isinstance(value, dict) and not _is_own({"name": name, **value}):
+                del env[name]
+
+
+def _array(
+    fields: Fields,
+    context: Context,
+    podset: PodSet,
+    policy: Mapping[str, FieldPath],
+    moved: Collection[Claim],
+) -> str:
+    """Pods that are told nothing of each other, as the trials of a sweep."""
+    fields.put(("workload",), "sweep")
+    pods.labels(fields, ("metadata",), ())
+    pod = pods.read(fields, podset.path, (k8s.text(podset.main, "name"),))
+    exports = _exports(fields, podset)
+    kept = tuple(
+        piece for piece in pod.pieces if piece.to[:1] != ("env",) or piece.to[-1] not in exports
+    )
+    pods.put(fields, replace(pod, pieces=kept), "sweep")
+    program = jobs.program(fields, pod, context)
+    jobs.words(fields, pod, program)
+    if pod.gpus:
+        fields.put(("gpus",), pod.gpus, (*pod.container, "resources"))
+        fields.put(("procsPerNode",), 1)
+    if _JOB_INDEX in "\n".join((*program.command, program.setup)):
+        exports.setdefault(_JOB_INDEX, pod.container)
+    if exports:
+        lines = [f'export {name}="${_INDEX}"' for name in exports]
+        fields.put(("setup",), "\n".join((*lines, program.setup)))
+    for name, source in exports.items():
+        if name != _JOB_INDEX:
+            fields.change(source, "it is the number of the trial", f"setup: {name}")
+    parallel = min(podset.replicas, podset.parallel or podset.replicas)
+    sweep: dict[str, Any] = {
+        "parameters": {
+            "index": {"range": {"min": 0, "max": max(0, podset.replicas - 1)}, "env": _INDEX}
+        },
+        "parallel": parallel,
+        "maxFailedTrials": 0,
+    }
+    fields.put(("sweep",), sweep)
+    if podset.parallelism and fields.number(*podset.parallelism) == parallel:
+        fields.keep(podset.parallelism, "sweep.parallel")
+    for size in podset.sizes:
+        fields.keep(size, "sweep.parameters.index")
+    for key in _POLICY:
+        if key in policy:
+            seconds = fields.number(*policy[key])
+            is_zero = key == "ttlSecondsAfterFinished" and seconds == 0
+            why = "0 keeps a job here; after one second is the least" if is_zero else ""
+            fields.carry(policy[key], ("runPolicy", key), 1 if is_zero else None, why)
+    claims.put(fields, moved)
+    if podset.replicas > 1:
+        fields.note(
+            f"its {podset.replicas} pods are told nothing of each other, so they are the trials of "
+            "a sweep: each runs the program by itself"
+        )
+    else:
+        fields.note("nothing in it starts ranks, so it is a sweep of one trial: one pod, as it was")
+    return ""
+
+
+def _exports(fields: Fields, podset: PodSet) -> dict[str, FieldPath]:
+    """The variables that say which pod it is, and where they are said."""
+    exports: dict[str, FieldPath] = {}
+    here: FieldPath = (*podset.path, "spec", "containers", podset.index, "env")
+    for index, entry in fields.items(*here):
+        path = k8s.text(entry, "valueFrom", "fieldRef", "fieldPath")
+        if _COMPLETION in path and _VARIABLE.fullmatch(k8s.text(entry, "name")):
+            exports[k8s.text(entry, "name")] = (*here, index)
+    return exports

@@ -1,0 +1,83 @@
+"""What a program is told of the old controller's pods: their names, and how many there are."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from allranks.convert import roles, trials
+from allranks.k8s import fields as k8s
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from allranks.convert.podsets import PodSet
+    from allranks.convert.verdicts import FieldPath, Fields
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_OTHER_NAMES = (
+    "it names pods of the old controller, and they have other names here: read MASTER_ADDR, or the "
+    "names that `allranks render` shows"
+)
+
+
+def put_right(fields: Fields, sets: Sequence[PodSet], names: Sequence[str], first: str) -> None:
+    """Put right what a program is told of the old controller's pods, or say that it is not.
+
+    Args:
+        fields: the object, converted.
+        sets: its pods.
+        names: the names of pods before their indices: ``train-workers``.
+        first: the name of the pod of rank 0.
+    """
+    exports: dict[str, str] = {}
+    is_torchrun = fields.values.get("workload") == "torchrun"
+    for podset in sets:
+        here: FieldPath = (*podset.path, "spec", "containers", podset.index)
+        for index, entry in fields.items(*here, "env"):
+            name, value = k8s.text(entry, "name"), entry.get("value")
+            path: FieldPath = (*here, "env", index)
+            if not isinstance(value, str) or not _VARIABLE.fullmatch(name):
+                continue
+            if is_torchrun and name == "WORLD_SIZE" and _world(fields) not in (None, value):
+                exports[name] = f"'{value}'" if value.isdigit() else '"$WORLD_SIZE"'
+                fields.change(
+                    path, "the program is told it again: here it counts processes", "command"
+                )
+            elif (
+                name in (fields.values.get("env") or {}) and _is_pod(value, [first]) and is_torchrun
+            ):
+                exports[name] = '"$MASTER_ADDR"'
+                del fields.values["env"][name]
+                fields.change(path, "it is the address of rank 0", "command")
+            elif name in (fields.values.get("env") or {}) and _names_pods(value, names):
+                fields.leave(path, _OTHER_NAMES)
+        for key in ("command", "args"):
+            for index, word in enumerate(fields.words(*here, key)):
+                kept = [text for text in trials.texts(fields.values) if _names_pods(text, names)]
+                if kept and _names_pods(word, names):
+                    fields.leave((*here, key, index), _OTHER_NAMES)
+    if exports and isinstance(fields.values.get("command"), list):
+        text = " ".join(f"{name}={value}" for name, value in exports.items())
+        fields.values["command"] = roles.wrapped(fields.values["command"], text)
+
+
+def _world(fields: Fields) -> str | None:
+    """How many ranks the job has, where each pod has one that was told its own; None elsewhere."""
+    values = fields.values
+    if values.get("procsPerNode") != 1 and (values.get("gpusPerNode") or 1) != 1:
+        return None
+    return str(values.get("nodes"))
+
+
+def _is_pod(text: str, names: Sequence[str]) -> bool:
+    """Whether a text is the name of a pod, with or without its domain."""
+    return any(text == name or text.startswith(f"{name}.") for name in names if name)
+
+
+def _names_pods(text: str, names: Sequence[str]) -> bool:
+    """Whether a text names pods of the old controller."""
+    patterns = (
+        rf"(?<![\w-]){re.escape(name)}-(?:\d+(?![\w])|$|\$|[\"'{{])" for name in names if name
+    )
+    return any(re.search(pattern, text) for pattern in patterns)

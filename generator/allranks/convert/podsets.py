@@ -1,0 +1,364 @@
+"""Pods of one template in an object that has several, and which job they are together.
+
+Objects that know nothing of training (JobSet, Volcano's Job, Indexed Jobs, StatefulSets) describe a
+training job as some pods of each of some templates. What job it is follows from what they run and
+from what they are told of each other: ranks of torchrun, a launcher with its workers, the roles of
+TensorFlow or MXNet, or pods that have nothing to do with each other, which are the trials of a
+sweep. What is none of these is refused with what would be needed.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from allranks.convert import commands, pods
+from allranks.convert.commands import Runner
+from allranks.errors import InputError
+from allranks.k8s import fields as k8s
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from allranks.convert.commands import Program
+    from allranks.convert.verdicts import FieldPath
+
+KUBEFLOW = "kubeflow.org"
+PYTORCH = (KUBEFLOW, "PyTorchJob")
+MPI = (KUBEFLOW, "MPIJob")
+TENSORFLOW = (KUBEFLOW, "TFJob")
+MXNET = (KUBEFLOW, "MXJob")
+
+# The variables by which ranks are told of each other, and those of other frameworks.
+RANKS = (
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    "WORLD_SIZE",
+    "RANK",
+    "NODE_RANK",
+    "LOCAL_RANK",
+    "LOCAL_WORLD_SIZE",
+)
+_TENSORFLOW_WORDS = ("TF_CONFIG", "--job_name", "--ps_hosts", "--worker_hosts")
+_JAX_WORDS = ("JAX_COORDINATOR_ADDRESS", "JAX_PROCESS_ID", "jax.distributed")
+_FIRST_AND_OTHERS = 2
+_TPU = "google.com/tpu"
+_ROLES = {
+    "chief": "Chief",
+    "master": "Chief",
+    "leader": "Chief",
+    "worker": "Worker",
+    "workers": "Worker",
+    "ps": "PS",
+    "pserver": "PS",
+    "evaluator": "Evaluator",
+}
+_MXNET_ROLES = {"scheduler": "Scheduler", "server": "Server", "worker": "Worker"}
+DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
+# What containers are called that help another one.
+_HELPERS = ("sidecar", "proxy", "gcsfuse", "exporter", "fluent", "daemon", "agent", "log-collector")
+_LAUNCHERS = (Runner.MPIRUN, Runner.HOROVODRUN, Runner.SRUN)
+
+
+@dataclass(frozen=True, slots=True)
+class PodSet:
+    """Pods of one template.
+
+    Attributes:
+        name: the name of the set in its object.
+        replicas: how many pods.
+        path: where the template stands.
+        template: the PodTemplateSpec.
+        parallel: how many of them run at a time; 0 for all.
+        sizes: fields of the source by which the number of pods is said.
+        parallelism: the field that says how many run at a time; () for none.
+    """
+
+    name: str
+    replicas: int
+    path: FieldPath
+    template: Mapping[str, Any]
+    parallel: int = 0
+    sizes: tuple[FieldPath, ...] = ()
+    parallelism: FieldPath = ()
+
+    @property
+    def containers(self) -> list[dict[str, Any]]:
+        """The containers of a pod."""
+        return k8s.items(self.template, "spec", "containers")
+
+    @property
+    def index(self) -> int:
+        """The place of the container that runs the program."""
+        return main_container(self.template)
+
+    @property
+    def main(self) -> Mapping[str, Any]:
+        """The container that runs the program; an empty one where there is none."""
+        return self.containers[self.index] if self.containers else {}
+
+    @property
+    def env(self) -> dict[str, str]:
+        """The variables of that container whose text is known."""
+        return {
+            k8s.text(entry, "name"): str(entry["value"])
+            for entry in k8s.items(self.main, "env")
+            if entry.get("value") is not None
+        }
+
+    @property
+    def variables(self) -> set[str]:
+        """The names of the variables of that container."""
+        return {k8s.text(entry, "name") for entry in k8s.items(self.main, "env")}
+
+    @property
+    def words(self) -> list[str]:
+        """Its command and args."""
+        return _words(self.main)
+
+    def resources(self) -> set[str]:
+        """The names of what the pods ask for."""
+        return {
+            str(name)
+            for container in self.containers
+            for key in ("requests", "limits")
+            for name in k8s.mapping(container, "resources", key)
+        }
+
+    def program(self, entrypoint: Sequence[str] = ()) -> Program:
+        """What a pod runs."""
+        command, args = (
+            [str(word) for word in self.main[key]] if isinstance(self.main.get(key), list) else []
+            for key in ("command", "args")
+        )
+        return commands.read(command or list(entrypoint), args, self.env)
+
+
+def _words(container: Mapping[str, Any]) -> list[str]:
+    """The command and args of a container."""
+    lists = [container.get(key) for key in ("command", "args")]
+    return [str(word) for words in lists if isinstance(words, list) for word in words]
+
+
+def main_container(template: Mapping[str, Any]) -> int:
+    """The place of the container that runs the program of a pod.
+
+    It is the one that kubectl is told to look at, else one that starts ranks, else one that asks
+    for GPUs, else the first that is no known helper.
+
+    Args:
+        template: the PodTemplateSpec.
+    """
+    containers = k8s.items(template, "spec", "containers")
+    if len(containers) < 2:  # noqa: PLR2004 - there is nothing to choose
+        return 0
+    chosen = k8s.text(template, "metadata", "annotations", DEFAULT_CONTAINER)
+    for index, container in enumerate(containers):
+        if chosen and container.get("name") == chosen:
+            return index
+    scores = [(_score(container), -index) for index, container in enumerate(containers)]
+    return -max(scores)[1]
+
+
+def _score(container: Mapping[str, Any]) -> int:
+    """How likely a container is the one that runs the program of its pod."""
+    words = _words(container)
+    text = f"{k8s.text(container, 'name')} {k8s.text(container, 'image')}"
+    amounts = {
+        **k8s.mapping(container, "resources", "requests"),
+        **k8s.mapping(container, "resources", "limits"),
+    }
+    ranks = commands.read(words).runner is not Runner.PLAIN if words else False
+    helper = any(sign in text for sign in _HELPERS)
+    return (
+        8 * ranks
+        + 4 * any(pods.is_gpu(str(name)) for name in amounts)
+        + 2 * (not helper)
+        + bool(words)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The job that some sets of pods are together.
+
+    Attributes:
+        key: the API group and the kind that has such pods; None for pods that have nothing to do
+            with each other.
+        roles: by the kind's role, the sets that have it.
+    """
+
+    key: tuple[str, str] | None
+    roles: Mapping[str, tuple[PodSet, ...]]
+
+
+def shape(sets: Sequence[PodSet], kind: str, entrypoint: Sequence[str] = ()) -> Shape:
+    """What job some sets of pods are.
+
+    Args:
+        sets: the sets that run from start to end.
+        kind: the kind of their object, for messages.
+        entrypoint: what the image runs where a container has no command; () where it is not known.
+
+    Raises:
+        InputError: they are no job that has a form here.
+    """
+    if not sets:
+        raise InputError(f"the {kind} has no pods", path="spec", hint="write the whole object")
+    _check_devices(sets, kind)
+    programs = [podset.program(entrypoint) for podset in sets]
+    launchers = [
+        podset
+        for podset, program in zip(sets, programs, strict=True)
+        if program.runner in _LAUNCHERS
+    ]
+    if launchers:
+        return _mpi(sets, launchers, kind)
+    if any(_is_rank(podset, program) for podset, program in zip(sets, programs, strict=True)):
+        return _pytorch(sets, kind)
+    if any("DMLC_ROLE" in podset.variables for podset in sets):
+        return Shape(MXNET, _by_role(sets, _MXNET_ROLES, kind))
+    if any(_mentions(podset, _TENSORFLOW_WORDS) for podset in sets):
+        return Shape(TENSORFLOW, _by_role(sets, _ROLES, kind))
+    if any(_mentions(podset, _JAX_WORDS) for podset in sets):
+        raise InputError(
+            "its program is JAX's, which allranks does not start",
+            path="spec",
+            hint=f"keep the {kind} for it",
+        )
+    if len(sets) == 1:
+        return Shape(None, {"": tuple(sets)})
+    raise InputError(
+        f"the pods of {', '.join(podset.name for podset in sets)} run programs of their own, and "
+        "none of them is started by torchrun or mpirun: allranks has no job of such roles",
+        path="spec",
+        hint=f"keep the {kind} for it, or give each of them an object of its own",
+    )
+
+
+def _check_devices(sets: Sequence[PodSet], kind: str) -> None:
+    for podset in sets:
+        if _TPU in podset.resources():
+            raise InputError(
+                "it asks for TPUs, on which allranks starts nothing",
+                path="spec",
+                hint=f"keep the {kind} for it",
+            )
+
+
+def _is_rank(podset: PodSet, program: Program) -> bool:
+    """Whether a pod's processes are ranks of torchrun, or are told what torchrun tells."""
+    if program.runner is not Runner.PLAIN:
+        return True
+    if "DMLC_ROLE" in podset.variables or _mentions(podset, ("TF_CONFIG",)):
+        return False
+    return bool(podset.variables & set(RANKS)) or bool(
+        commands.mentions(podset.words, ("MASTER_ADDR", "PET_*"))
+    )
+
+
+def _mentions(podset: PodSet, words: Sequence[str]) -> bool:
+    text = "\n".join([*podset.words, *podset.variables])
+    return any(word in text for word in words)
+
+
+def _mpi(sets: Sequence[PodSet], launchers: list[PodSet], kind: str) -> Shape:
+    """A launcher and its workers."""
+    if len(launchers) > 1:
+        raise InputError(
+            f"mpirun is in {' and in '.join(podset.name for podset in launchers)}, and a job has "
+            "one launcher",
+            path="spec",
+            hint=f"keep the {kind} for it, or make two jobs of it",
+        )
+    launcher = launchers[0]
+    workers = [podset for podset in sets if podset is not launcher]
+    if launcher.replicas > 1:
+        raise InputError(
+            f"mpirun is in a template with {launcher.replicas} pods, so that it is not said which "
+            "of them is the launcher",
+            path="spec",
+            hint="give the launcher a template of its own, with one pod",
+        )
+    if len(workers) > 1:
+        raise InputError(
+            f"beside the launcher there are {', '.join(podset.name for podset in workers)}, and an "
+            "MPI job has workers of one kind",
+            path="spec",
+            hint=f"keep the {kind} for it",
+        )
+    roles = {"Launcher": (launcher,)}
+    return Shape(MPI, {**roles, "Worker": tuple(workers)} if workers else roles)
+
+
+def _pytorch(sets: Sequence[PodSet], kind: str) -> Shape:
+    """Pods with ranks: all alike, or a first one beside the others."""
+    first = sets[0]
+    if all(alike(podset, first) for podset in sets):
+        return Shape(PYTORCH, {"Worker": tuple(sets)})
+    if len(sets) == _FIRST_AND_OTHERS:
+        single = [podset for podset in sets if podset.replicas == 1]
+        if single:
+            master = single[0]
+            workers = next(podset for podset in sets if podset is not master)
+            return Shape(PYTORCH, {"Master": (master,), "Worker": (workers,)})
+    raise InputError(
+        f"the pods of {', '.join(podset.name for podset in sets)} differ, and all pods of a "
+        "torchrun job are of one template",
+        path="spec",
+        hint=f"keep the {kind} for it, or make their templates equal",
+    )
+
+
+def alike(podset: PodSet, other: PodSet) -> bool:
+    """Whether two sets have pods that do the same."""
+    return _comparable(podset) == _comparable(other)
+
+
+def _comparable(podset: PodSet) -> dict[str, Any]:
+    """What a pod runs and asks for, without the names by which people tell the sets apart."""
+    spec = dict(k8s.mapping(podset.template, "spec"))
+    containers = []
+    for index, container in enumerate(podset.containers):
+        own = {key: value for key, value in container.items() if index or key != "name"}
+        if isinstance(own.get("env"), list):
+            own["env"] = [
+                entry
+                for entry in own["env"]
+                if not (isinstance(entry, dict) and entry.get("name") in RANKS)
+            ]
+        containers.append(own)
+    return {**spec, "containers": containers}
+
+
+def _by_role(
+    sets: Sequence[PodSet], roles: Mapping[str, str], kind: str
+) -> dict[str, tuple[PodSet, ...]]:
+    """The sets by the roles that they are named after."""
+    by_role: dict[str, tuple[PodSet, ...]] = {}
+    for podset in sets:
+        base = re.sub(r"(?:^|.*[-_])([a-z]+)$", r"\1", podset.name.lower())
+        role = roles.get(podset.name.lower()) or roles.get(base)
+        if role is None and len(sets) == 1:
+            role = "Worker"
+        if role is None or role in by_role:
+            raise InputError(
+                f"{podset.name} is no role of its framework that is known here",
+                path="spec",
+                hint=f"name it {' or '.join(sorted(roles))}, or keep the {kind} for it",
+            )
+        by_role[role] = (podset,)
+    return by_role
+
+
+def resized(podset: PodSet, replicas: int, size: FieldPath) -> PodSet:
+    """The same set with another number of pods.
+
+    Args:
+        podset: the set.
+        replicas: how many pods.
+        size: the field that says so, besides its own.
+    """
+    parallel = replicas if podset.parallel == podset.replicas else podset.parallel
+    return replace(podset, replicas=replicas, parallel=parallel, sizes=(size, *podset.sizes))

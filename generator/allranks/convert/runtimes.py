@@ -1,0 +1,60 @@
+"""Trainer's runtimes: those that a TrainJob may name without bringing them along.
+
+What is here of each is what Trainer's own manifests have in common from version to version; images
+move on, and a cluster's own runtime says which it has.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+GROUP = "trainer.kubeflow.org"
+KINDS = ("TrainingRuntime", "ClusterTrainingRuntime")
+CLUSTER = "ClusterTrainingRuntime"
+NODE = "node"
+LAUNCHER = "launcher"
+
+_TORCH_IMAGE = "pytorch/pytorch"
+_OF_TRAINER = "ghcr.io/kubeflow/trainer"
+
+
+def _pods(name: str, image: str, container: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    own = {"name": NODE, "image": image, **(container or {})}
+    return {"name": name, "template": {"spec": {"template": {"spec": {"containers": [own]}}}}}
+
+
+def _runtime(policy: Mapping[str, Any], *jobs: Mapping[str, Any]) -> dict[str, Any]:
+    spec = {
+        "mlPolicy": {"numNodes": 1, **policy},
+        "template": {"spec": {"replicatedJobs": [*jobs]}},
+    }
+    return {"spec": spec}
+
+
+def _mpi(image: str) -> dict[str, Any]:
+    user = {"securityContext": {"runAsUser": 1000}}
+    sshd = {"command": ["/usr/sbin/sshd"], "args": ["-De", "-f", "/home/mpiuser/.sshd_config"]}
+    policy = {
+        "mpi": {
+            "numProcPerNode": 1,
+            "mpiImplementation": "OpenMPI",
+            "sshAuthMountPath": "/home/mpiuser/.ssh",
+            "runLauncherAsNode": True,
+        }
+    }
+    return _runtime(policy, _pods(NODE, image, {**user, **sshd}), _pods(LAUNCHER, image, user))
+
+
+# The runtimes of Trainer's own manifests, by name.
+BUILT_IN: dict[str, dict[str, Any]] = {
+    "torch-distributed": _runtime({"torch": {}}, _pods(NODE, _TORCH_IMAGE)),
+    "deepspeed-distributed": _mpi(f"{_OF_TRAINER}/deepspeed-runtime"),
+    "mlx-distributed": _mpi(f"{_OF_TRAINER}/mlx-runtime"),
+    "jax-distributed": _runtime({"jax": {}}, _pods(NODE, "nvcr.io/nvidia/jax")),
+    "xgboost-distributed": _runtime({"xgboost": {}}, _pods(NODE, f"{_OF_TRAINER}/xgboost-runtime")),
+}
+# Of these the command is what matters, and it differs from version to version.
+TORCHTUNE_PREFIX = "torchtune-"

@@ -1,0 +1,84 @@
+"""StatefulSets that train, as values.
+
+A StatefulSet whose pods run torchrun, found by the names that its headless Service gives them, is a
+job of the torchrun chart with such a controller. One that serves is no job.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from allranks.convert import finish, job, pod_jobs, pod_names, pods, podsets
+from allranks.convert.podsets import PodSet
+from allranks.convert.verdicts import METADATA, Beside, Fields, Rule, Rules, carried, changed, lost
+from allranks.errors import InputError
+
+if TYPE_CHECKING:
+    from allranks.convert.registry import Context, Manifest
+    from allranks.convert.verdicts import Conversion, FieldPath
+
+KIND = "StatefulSet"
+_EACH = (
+    "each pod has such a volume, which goes with the pod, and the claim stayed: mount one that all "
+    "share, by storage"
+)
+FIELDS: tuple[Rule, ...] = (
+    *METADATA,
+    carried("spec.replicas", "nodes"),
+    changed("spec.selector.**", "", "the chart's own labels select the pods"),
+    changed("spec.serviceName", "", "the chart makes the Service that names the pods"),
+    changed("spec.podManagementPolicy", "", "all pods start together: ranks wait for each other"),
+    changed("spec.updateStrategy.**", "", "the chart's own"),
+    changed("spec.revisionHistoryLimit", "", "Helm keeps the revisions of a release"),
+    changed("spec.minReadySeconds", "", "no pod of a job waits for another's readiness"),
+    changed("spec.ordinals.**", "", "ranks are counted from 0"),
+    *(
+        lost(f"spec.volumeClaimTemplates[].{key}", _EACH)
+        for key in ("apiVersion", "kind", "metadata.**", "spec.**", "status.**")
+    ),
+    changed(
+        "spec.persistentVolumeClaimRetentionPolicy.**", "storage.*.keep", "it is the volume's own"
+    ),
+    *pods.fields_at("spec.template"),
+)
+_RULES = Rules(FIELDS)
+
+
+def convert(manifest: Manifest, context: Context) -> Conversion:
+    """A StatefulSet as values.
+
+    Args:
+        manifest: the object.
+        context: what else is known; its documents may have the Service.
+
+    Raises:
+        InputError: its pods are no job.
+    """
+    fields = Fields(manifest, rules=_RULES, unknown=f"a {KIND} has no such field")
+    path: FieldPath = ("spec", "template")
+    job.check_containers(fields, path)
+    replicas = fields.number("spec", "replicas")
+    podset = PodSet(
+        name="its pods",
+        replicas=1 if replicas is None else replicas,
+        path=path,
+        template=fields.mapping(*path),
+        sizes=(("spec", "replicas"),),
+    )
+    shape = podsets.shape([podset], KIND, context.entrypoint)
+    if shape.key is None:
+        raise InputError(
+            "its pods start no ranks: what serves, or runs for ever, is no job",
+            path="spec.template",
+            hint=f"keep the {KIND} for it, or start its ranks with torchrun",
+        )
+    queue = pod_jobs.convert(fields, context, shape, {}, of_each=("spec", "volumeClaimTemplates"))
+    if fields.values.get("workload") == "torchrun":
+        fields.put(("torchrun", "controller"), KIND)
+    service = fields.text("spec", "serviceName")
+    if service:
+        why = "the chart makes a headless Service for the job's own pods"
+        fields.beside.append(Beside("Service", service, False, why))
+    name = fields.text("metadata", "name")
+    pod_names.put_right(fields, [podset], [name], f"{name}-0")
+    return finish.conversion(fields, queue=queue)

@@ -1,0 +1,441 @@
+"""Kubeflow Trainer's TrainJobs as values.
+
+A TrainJob is a runtime with some fields laid over it. The runtime is an object of its own: one of
+the input, one of ``--runtime``, or one of those that Trainer brings along. Laid together the two
+are a PyTorchJob, or with the policy ``mpi`` an MPIJob.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from allranks.convert import finish, pods, podsets, roles, runtimes
+from allranks.convert.rewrite import Rewrite, drop_dangling
+from allranks.convert.verdicts import (
+    METADATA,
+    Beside,
+    Fields,
+    Outcome,
+    Rule,
+    Rules,
+    carried,
+    changed,
+    dotted,
+    lost,
+)
+from allranks.errors import InputError
+from allranks.k8s import fields as k8s
+from allranks.k8s import quantity
+from allranks.values.merge import copy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from allranks.convert.registry import Context, Manifest
+    from allranks.convert.verdicts import Conversion, FieldPath
+
+KIND = "TrainJob"
+_TRAINER: FieldPath = ("spec", "trainer")
+_PATCHES: FieldPath = ("spec", "runtimePatches")
+_OVERRIDES: FieldPath = ("spec", "podTemplateOverrides")
+_FIRST = "a run begins with its training: fetch it in setup, or with a Job of its own before"
+_P = "spec.runtimePatches[].trainingRuntimeSpec.template"
+_POD = f"{_P}.spec.replicatedJobs[].template.spec.template"
+_O = "spec.podTemplateOverrides[]"
+
+FIELDS: tuple[Rule, ...] = (
+    *METADATA,
+    changed("spec.runtimeRef.**", "", "the runtime is part of the values"),
+    lost("spec.initializer.**", _FIRST),
+    carried("spec.trainer.image", "image"),
+    changed("spec.trainer.command.**", "command", "what starts the ranks is the chart's"),
+    changed("spec.trainer.args.**", "command", "what starts the ranks is the chart's"),
+    carried("spec.trainer.env.**", "env"),
+    carried("spec.trainer.numNodes", "nodes"),
+    carried("spec.trainer.resourcesPerNode.**", "gpusPerNode, gpuResource, resources.perPod"),
+    carried("spec.trainer.numProcPerNode", "procsPerNode, or mpi.slotsPerWorker"),
+    changed("spec.runtimePatches[].manager", "", "whoever wrote it, the value is the same"),
+    changed("spec.runtimePatches[].time", "", "the cluster writes it itself"),
+    carried(f"{_P}.metadata.labels.*", "labels"),
+    carried(f"{_P}.metadata.annotations.*", "annotations"),
+    changed(f"{_P}.spec.replicatedJobs[].name", "", "the pods that train are all of them"),
+    carried(f"{_P}.spec.replicatedJobs[].template.metadata.labels.*", "labels"),
+    carried(f"{_P}.spec.replicatedJobs[].template.metadata.annotations.*", "annotations"),
+    changed(f"{_P}.metadata.**", "", "the release names its objects itself"),
+    changed(
+        f"{_P}.spec.replicatedJobs[].template.metadata.**", "", "the release names its objects"
+    ),
+    *pods.fields_at(_POD),
+    changed(f"{_O}.targetJobs[].**", "", "the pods that train are all of them"),
+    *pods.fields_at(_O),
+    carried("spec.labels.*", "labels"),
+    carried("spec.annotations.*", "annotations"),
+    carried("spec.suspend", "runPolicy.suspend"),
+    carried("spec.activeDeadlineSeconds", "runPolicy.activeDeadlineSeconds"),
+    lost("spec.managedBy", "another controller carried it out: that of another cluster"),
+)
+_RULES = Rules(FIELDS)
+_OWN_MANAGER = "trainer.kubeflow.org/trainjob-controller"
+_REFUSED = {
+    "flux": (
+        "its runtime is Flux, which allranks does not start",
+        "keep Trainer for it, or run it with mpirun",
+    ),
+}
+# Of the policies of other frameworks, what their job is written as, and the variables of Trainer's.
+_FRAMEWORKS = {
+    "jax": (
+        "JAXJob",
+        "jaxReplicaSpecs",
+        (
+            'JAX_COORDINATOR_ADDRESS="$MASTER_ADDR:$MASTER_PORT" JAX_NUM_PROCESSES="$WORLD_SIZE" '
+            'JAX_PROCESS_ID="$RANK"'
+        ),
+    ),
+    "xgboost": (
+        "XGBoostJob",
+        "xgbReplicaSpecs",
+        (
+            'DMLC_TRACKER_URI="$MASTER_ADDR" DMLC_TRACKER_PORT="$MASTER_PORT" '
+            'DMLC_TASK_ID="$RANK" DMLC_NUM_WORKER="$WORLD_SIZE"'
+        ),
+    ),
+}
+# What a patch lays over lists of named things, by their names; other lists it replaces.
+_NAMED_LISTS = (
+    "volumes",
+    "initContainers",
+    "containers",
+    "env",
+    "volumeMounts",
+    "imagePullSecrets",
+)
+_STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
+
+
+@dataclass(frozen=True, slots=True)
+class _Runtime:
+    """A runtime.
+
+    Attributes:
+        title: how it is called in messages.
+        spec: its spec.
+        is_built_in: whether it is one of Trainer's own that the input does not have.
+    """
+
+    title: str
+    spec: Mapping[str, Any]
+    is_built_in: bool
+
+    @property
+    def policy(self) -> Mapping[str, Any]:
+        """How its ranks are started."""
+        return k8s.mapping(self.spec, "mlPolicy")
+
+    @property
+    def jobs(self) -> list[Manifest]:
+        """Its replicated jobs."""
+        return k8s.items(self.spec, "template", "spec", "replicatedJobs")
+
+    def job(self, name: str) -> Manifest | None:
+        """A replicated job."""
+        return next((job for job in self.jobs if job.get("name") == name), None)
+
+    @property
+    def trainer(self) -> Manifest | None:
+        """The replicated job whose pods train."""
+        steps = (
+            job
+            for job in self.jobs
+            if k8s.mapping(job, "template", "metadata", "labels").get(_STEP) == "trainer"
+        )
+        return next(steps, None) or self.job(runtimes.NODE)
+
+
+def convert(manifest: Manifest, context: Context) -> Conversion:
+    """A TrainJob as values.
+
+    Args:
+        manifest: the object.
+        context: what else is known; its documents and runtimes may have the runtime.
+
+    Raises:
+        InputError: its runtime is not known, or starts what has no form here.
+    """
+    fields = Fields(manifest, rules=_RULES, unknown=f"a {KIND} has no such field")
+    runtime = _runtime(fields, context)
+    for name, (why, hint) in _REFUSED.items():
+        if name in runtime.policy:
+            raise InputError(why, path="spec.runtimeRef.name", hint=hint)
+    target = Rewrite(fields)
+    target.copy(("metadata",), ("metadata",))
+    for step in ("suspend", "activeDeadlineSeconds"):
+        target.copy(("spec", step), ("spec", "runPolicy", step))
+    exports = ""
+    framework = next((name for name in _FRAMEWORKS if name in runtime.policy), "")
+    if framework:
+        kind, specs, exports = _FRAMEWORKS[framework]
+        key = (podsets.KUBEFLOW, kind)
+        _workers(target, runtime, specs)
+    elif "mpi" in runtime.policy:
+        key = _mpi(target, runtime)
+    else:
+        key = _torch(target, runtime)
+    inner = target.convert(key, context)
+    if exports:
+        roles.wrap(fields, exports)
+    drop_dangling(fields)
+    _metadata(fields)
+    _gang(fields, runtime)
+    if fields.text("spec", "managedBy") == _OWN_MANAGER:
+        fields.say(("spec", "managedBy"), Outcome.CARRIED, "its own controller")
+    _of_runtime(target, inner, runtime)
+    return finish.conversion(fields, queue=inner.queue)
+
+
+def _runtime(fields: Fields, context: Context) -> _Runtime:
+    """The runtime that a TrainJob names."""
+    reference: FieldPath = ("spec", "runtimeRef")
+    name = fields.text(*reference, "name")
+    kind = fields.text(*reference, "kind") or runtimes.CLUSTER
+    if not name:
+        raise InputError("it names no runtime", path="spec.runtimeRef.name", hint="name one")
+    document = context.find(kind, name, runtimes.GROUP)
+    title = f"{kind} {name}"
+    if document is not None:
+        why = "the runtime is part of the values"
+        fields.beside.append(Beside(kind, name, False, why))
+        return _Runtime(title, k8s.mapping(document.data, "spec"), False)
+    if name in runtimes.BUILT_IN:
+        if not fields.has(*_TRAINER, "image"):
+            fields.note(
+                f"{title} is taken for that of Trainer's own manifests: give the cluster's with "
+                f"--runtime for its image and more (kubectl get {kind.lower()} {name} -o yaml)"
+            )
+        return _Runtime(title, runtimes.BUILT_IN[name]["spec"], True)
+    raise InputError(
+        f"the runtime {name} is not in the input",
+        path="spec.runtimeRef.name",
+        hint=f"give it with --runtime FILE: kubectl get {kind.lower()} {name} -o yaml > FILE",
+    )
+
+
+def _template(target: Rewrite, runtime: _Runtime, name: str, to: FieldPath) -> None:
+    """The pod template of a replicated job, with what the TrainJob lays over it."""
+    fields = target.fields
+    own = runtime.job(name) or runtime.trainer
+    template = k8s.mapping(own, "template", "spec", "template")
+    target.put(to, copy(dict(template)))
+    labels = k8s.mapping(own, "template", "metadata")
+    for kind in ("labels", "annotations"):
+        for key, value in k8s.mapping(labels, kind).items():
+            if key != _STEP:
+                target.put((*to, "metadata", kind, key), value)
+    for source, names in _patches(fields):
+        if name in names:
+            _lay(target, source, to)
+
+
+def _patches(fields: Fields) -> Iterator[tuple[FieldPath, set[str]]]:
+    """What is laid over the pods' template, and for which replicated jobs."""
+    for index, item in fields.items(*_OVERRIDES):
+        names = {str(entry.get("name")) for entry in k8s.items(item, "targetJobs")}
+        yield (*_OVERRIDES, index), names
+    for index, _ in fields.items(*_PATCHES):
+        jobs: FieldPath = (
+            *_PATCHES,
+            index,
+            "trainingRuntimeSpec",
+            "template",
+            "spec",
+            "replicatedJobs",
+        )
+        for number, job in fields.items(*jobs):
+            yield (*jobs, number, "template", "spec", "template"), {str(job.get("name"))}
+
+
+def _lay(target: Rewrite, source: FieldPath, to: FieldPath) -> None:
+    """Lay the fields of a patch over a template: mappings and named things are merged."""
+    for key in ("metadata", "spec"):
+        _over(target, (*source, key), (*to, key))
+
+
+def _over(target: Rewrite, source: FieldPath, to: FieldPath) -> None:
+    value = target.fields.get(*source)
+    if isinstance(value, dict) and value:
+        for key in value:
+            _over(target, (*source, key), (*to, key))
+    elif isinstance(value, list) and to[-1] in _NAMED_LISTS:
+        for index, item in target.fields.items(*source):
+            _over_item(target, (*source, index), to, item)
+    elif value is not None:
+        target.copy(source, to)
+
+
+def _over_item(target: Rewrite, source: FieldPath, to: FieldPath, item: Mapping[str, Any]) -> None:
+    """Lay a named thing over the one of its name in a list, or put it behind the others."""
+    items = target.get(to)
+    places = [own.get("name") for own in items] if isinstance(items, list) else []
+    if item.get("name") in places:
+        _over(target, source, (*to, places.index(item.get("name"))))
+    else:
+        target.copy(source, (*to, len(places)))
+
+
+def _container(target: Rewrite, to: FieldPath) -> FieldPath:
+    """The container of a template that trains."""
+    containers = target.get((*to, "spec", "containers"))
+    names = [own.get("name") for own in containers] if isinstance(containers, list) else []
+    if not names:
+        target.put((*to, "spec", "containers", 0, "name"), runtimes.NODE)
+        names = [runtimes.NODE]
+    index = names.index(runtimes.NODE) if runtimes.NODE in names else 0
+    return (*to, "spec", "containers", index)
+
+
+def _trainer(target: Rewrite, to: FieldPath, *, runs: bool = True) -> None:
+    """Lay a TrainJob's trainer over the container that trains.
+
+    Args:
+        target: what the TrainJob is written as.
+        to: the template.
+        runs: whether this container runs the command.
+    """
+    fields, container = target.fields, _container(target, to)
+    for key in ("image", "command", "args"):
+        if key == "image" or runs:
+            target.copy((*_TRAINER, key), (*container, key))
+    target.copy((*_TRAINER, "resourcesPerNode"), (*container, "resources"))
+    for index, item in fields.items(*_TRAINER, "env"):
+        _over_item(target, (*_TRAINER, "env", index), (*container, "env"), item)
+
+
+def _workers(target: Rewrite, runtime: _Runtime, specs: str) -> FieldPath:
+    """Write its pods as the workers of another kind; where their template stands there."""
+    if runtime.trainer is None:
+        raise InputError(
+            f"{runtime.title} has no replicated job {runtimes.NODE}",
+            path="spec.runtimeRef.name",
+            hint="give the whole runtime with --runtime",
+        )
+    worker: FieldPath = ("spec", specs, "Worker")
+    template: FieldPath = (*worker, "template")
+    name = str(runtime.trainer.get("name"))
+    _template(target, runtime, name, template)
+    _trainer(target, template)
+    if not target.copy((*_TRAINER, "numNodes"), (*worker, "replicas")):
+        target.put((*worker, "replicas"), k8s.number(runtime.policy, "numNodes") or 1)
+    _initializers(target.fields, runtime, {name})
+    return template
+
+
+def _torch(target: Rewrite, runtime: _Runtime) -> tuple[str, str]:
+    """Write it as a PyTorchJob of workers alone."""
+    template = _workers(target, runtime, "pytorchReplicaSpecs")
+    if not target.copy((*_TRAINER, "numProcPerNode"), ("spec", "nprocPerNode")):
+        count = _cpus(target.get(_container(target, template)))
+        if "torch" in runtime.policy and count:
+            target.put(("spec", "nprocPerNode"), str(count))
+    return podsets.PYTORCH
+
+
+def _cpus(container: Any) -> int:
+    """How many ranks a pod without GPUs has: one for each CPU that it asks for; 0 with GPUs."""
+    resources = k8s.mapping(container, "resources")
+    amounts = {**k8s.mapping(resources, "requests"), **k8s.mapping(resources, "limits")}
+    if any(pods.is_gpu(str(name)) for name in amounts):
+        return 0
+    try:
+        return max(1, int(quantity.parse(str(amounts.get("cpu") or "1"))))
+    except InputError:
+        return 1
+
+
+def _mpi(target: Rewrite, runtime: _Runtime) -> tuple[str, str]:
+    """Write it as an MPIJob."""
+    policy = k8s.mapping(runtime.policy, "mpi")
+    specs: FieldPath = ("spec", "mpiReplicaSpecs")
+    for name, role in ((runtimes.LAUNCHER, "Launcher"), (runtimes.NODE, "Worker")):
+        template: FieldPath = (*specs, role, "template")
+        _template(target, runtime, name, template)
+        _trainer(target, template, runs=role == "Launcher")
+    nodes = (
+        target.fields.number(*_TRAINER, "numNodes") or k8s.number(runtime.policy, "numNodes") or 1
+    )
+    is_node = policy.get("runLauncherAsNode") is True
+    replicas: FieldPath = (*specs, "Worker", "replicas")
+    target.put((*specs, "Launcher", "replicas"), 1)
+    # With the launcher a node itself, Trainer never makes fewer than one other.
+    target.put(replicas, max(nodes - 1, 1) if is_node else nodes)
+    target.also((*_TRAINER, "numNodes"), replicas)
+    target.put(("spec", "runLauncherAsWorker"), is_node)
+    target.put(("spec", "mpiImplementation"), str(policy.get("mpiImplementation") or "OpenMPI"))
+    if policy.get("sshAuthMountPath"):
+        target.put(("spec", "sshAuthMountPath"), policy["sshAuthMountPath"])
+    if not target.copy((*_TRAINER, "numProcPerNode"), ("spec", "slotsPerWorker")):
+        worker = target.get(_container(target, (*specs, "Worker", "template")))
+        slots = k8s.number(policy, "numProcPerNode") or 1
+        target.put(("spec", "slotsPerWorker"), max(slots, _gpus(worker)) if slots == 1 else slots)
+    _initializers(target.fields, runtime, {runtimes.LAUNCHER, runtimes.NODE})
+    return podsets.MPI
+
+
+def _gpus(container: Any) -> int:
+    resources = k8s.mapping(container, "resources")
+    amounts = {**k8s.mapping(resources, "requests"), **k8s.mapping(resources, "limits")}
+    counts = [str(amount) for name, amount in amounts.items() if pods.is_gpu(str(name))]
+    return next((int(count) for count in counts if count.isdigit()), 0)
+
+
+def _initializers(fields: Fields, runtime: _Runtime, names: set[str]) -> None:
+    """Say of what runs before the training that it does not."""
+    for job in runtime.jobs:
+        if str(job.get("name")) not in names:
+            fields.note(
+                f"{runtime.title} runs {job.get('name')} before the training, which is no part of "
+                "the values: run it first, as a Job of its own, or do the same in setup"
+            )
+            why = f"its {job.get('name')} is no part of the values"
+            fields.leave(("spec", "runtimeRef", "name"), why)
+
+
+def _metadata(fields: Fields) -> None:
+    """Labels and annotations that the TrainJob lays over its JobSet."""
+    places: list[FieldPath] = [("spec",)]
+    for index, _ in fields.items(*_PATCHES):
+        template: FieldPath = (*_PATCHES, index, "trainingRuntimeSpec", "template")
+        places.append((*template, "metadata"))
+        jobs: FieldPath = (*template, "spec", "replicatedJobs")
+        places += [(*jobs, number, "template", "metadata") for number, _ in fields.items(*jobs)]
+    for place in places:
+        pods.labels(fields, place, ())
+
+
+def _gang(fields: Fields, runtime: _Runtime) -> None:
+    """The scheduler that the runtime's pods are a gang of."""
+    policy = k8s.mapping(runtime.spec, "podGroupPolicy")
+    for name in ("coscheduling", "volcano"):
+        if name not in policy:
+            continue
+        dialect = k8s.text(fields.values, "scheduling", "dialect")
+        if dialect not in ("", "none", name):
+            fields.note(f"{runtime.title} makes a gang of {name}, and a run has {dialect} alone")
+            continue
+        fields.put(("scheduling", "dialect"), name)
+        seconds = k8s.number(policy, name, "scheduleTimeoutSeconds")
+        if seconds:
+            fields.put(("scheduling", "gangTimeoutSeconds"), seconds)
+
+
+def _of_runtime(target: Rewrite, inner: Conversion, runtime: _Runtime) -> None:
+    """Say of the runtime what is lost of its own fields."""
+    reasons = [
+        f"{dotted(verdict.keys)} of {runtime.title} is not carried: {verdict.why}"
+        for verdict in inner.lost
+        if next(target.sources(verdict.keys), None) is None
+    ]
+    for reason in reasons:
+        target.fields.note(reason)
+    if reasons:
+        target.fields.leave(("spec", "runtimeRef", "name"), reasons[0])

@@ -1,0 +1,260 @@
+"""Volcano's Jobs as values.
+
+A Volcano Job is a gang of tasks, each with a pod template and a number of pods. What tells its pods
+of each other are plugins: ``svc`` names and host files, ``ssh`` keys, ``env`` indices, and
+``pytorch``, ``tensorflow`` and ``mpi`` the variables of their frameworks. The charts do all of this
+themselves.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from allranks.convert import claims, finish, job, pod_jobs, pod_names, pods, podsets
+from allranks.convert.claims import Claim
+from allranks.convert.podsets import PodSet, Shape
+from allranks.convert.verdicts import METADATA, Fields, Outcome, Rule, Rules, carried, changed, lost
+from allranks.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from allranks.convert.registry import Context, Manifest
+    from allranks.convert.verdicts import Conversion, FieldPath
+
+KIND = "Job of Volcano"
+_TASKS: FieldPath = ("spec", "tasks")
+_PLUGINS: FieldPath = ("spec", "plugins")
+_FAILURE = (
+    "a pod that fails is replaced as often as runPolicy.backoffLimit says, and the ranks start anew"
+)
+_NAMES = "the chart makes the names by which the pods find each other"
+_KEYS = "the mpi chart makes the keys, and runs sshd itself"
+_RANKS = "the launcher tells each process of its rank"
+_ROLES = "the chart tells each pod of the others: TF_CONFIG"
+_T = "spec.tasks[]"
+
+FIELDS: tuple[Rule, ...] = (
+    *METADATA,
+    carried("spec.schedulerName", "scheduling.dialect"),
+    changed("spec.minAvailable", "scheduling.dialect", "the gang has all pods of the job"),
+    carried("spec.volumes[].mountPath", "storage.*.mountPath"),
+    carried("spec.volumes[].volumeClaimName", "storage.*.existingClaim"),
+    *(rule.below("spec.volumes[].volumeClaim") for rule in claims.SPEC),
+    changed(f"{_T}.name", "", "a job's pods have the roles of their workload"),
+    carried(f"{_T}.replicas", "nodes, or the replicas of a role"),
+    changed(f"{_T}.minAvailable", "scheduling.dialect", "the gang has all pods of the job"),
+    *pods.fields_at(f"{_T}.template"),
+    changed(f"{_T}.policies[].**", "runPolicy.backoffLimit", _FAILURE),
+    lost(f"{_T}.topologyPolicy", "set the kubelet's topology manager for the nodes"),
+    changed(f"{_T}.maxRetry", "runPolicy.backoffLimit", _FAILURE),
+    changed(f"{_T}.dependsOn.**", "", "each pod waits for the names that it must know"),
+    lost(
+        f"{_T}.partitionPolicy.**",
+        "scheduling.topology keeps all pods together, and no groups of them",
+    ),
+    changed("spec.policies[].**", "runPolicy.backoffLimit", _FAILURE),
+    changed("spec.plugins.svc.**", "", _NAMES),
+    changed("spec.plugins.ssh.**", "", _KEYS),
+    changed("spec.plugins.env.**", "", _RANKS),
+    changed("spec.plugins.pytorch.**", "", _RANKS),
+    changed("spec.plugins.tensorflow.**", "", _ROLES),
+    changed("spec.plugins.mpi.**", "", _KEYS),
+    lost("spec.plugins.*.**", "there is no such plugin here"),
+    lost("spec.runningEstimate", "no scheduler of ours is told how long a job may take"),
+    carried("spec.queue", "queue"),
+    changed("spec.maxRetry", "runPolicy.backoffLimit", "it counts for each pod"),
+    carried("spec.ttlSecondsAfterFinished", "runPolicy.ttlSecondsAfterFinished"),
+    carried("spec.priorityClassName", "scheduling.priorityClassName"),
+    lost("spec.minSuccess", "a job is done when its launcher is, or all of its ranks are"),
+    lost(
+        "spec.networkTopology.**",
+        "scheduling.topology keeps the pods together, at a label of nodes",
+    ),
+)
+_RULES = Rules(FIELDS)
+
+# What Volcano takes where a Job does not say.
+_MAX_RETRY = 3
+_DEFAULT_QUEUE = "default"
+_ENDING = ("CompleteJob",)
+_GIVING_UP = ("AbortJob", "TerminateJob")
+# Roles by the flags of the plugins, and how a task of each is called where no flag says.
+_OF_PYTORCH = {"master": "Master", "worker": "Worker"}
+_OF_MPI = {"master": "Launcher", "worker": "Worker"}
+_OF_TENSORFLOW = {"chief": "Chief", "worker": "Worker", "ps": "PS", "evaluator": "Evaluator"}
+_PLUGIN_ROLES = {
+    "pytorch": (podsets.PYTORCH, _OF_PYTORCH),
+    "mpi": (podsets.MPI, _OF_MPI),
+    "tensorflow": (podsets.TENSORFLOW, _OF_TENSORFLOW),
+}
+_HOSTS = re.compile(r"/etc/volcano/|\bVC_\w+_(?:HOSTS|NUM)\b|\bMPI_HOST\b")
+_TASK_INDEX = re.compile(r"\bV[CK]_TASK_INDEX\b")
+
+
+def convert(manifest: Manifest, context: Context) -> Conversion:
+    """A Volcano Job as values.
+
+    Args:
+        manifest: the object.
+        context: what else is known.
+
+    Raises:
+        InputError: its tasks are no job that has a form here.
+    """
+    fields = Fields(manifest, rules=_RULES, unknown=f"a {KIND} has no such field")
+    sets = _tasks(fields)
+    if fields.has(*_PLUGINS, "ray"):
+        raise InputError(
+            "its plugin is ray: allranks starts ranks, and no Ray cluster",
+            path="spec.plugins.ray",
+            hint="keep Volcano for it, or run its training script with torchrun",
+        )
+    shape = _shape(fields, sets, context)
+    policy: dict[str, FieldPath] = {"ttlSecondsAfterFinished": ("spec", "ttlSecondsAfterFinished")}
+    queue = pod_jobs.convert(fields, context, shape, policy, _claims(fields))
+    _scheduling(fields)
+    _policies(fields, sets)
+    _check_files(fields, sets, shape)
+    name = fields.text("metadata", "name")
+    pod_names.put_right(
+        fields, sets, [f"{name}-{podset.name}" for podset in sets], f"{name}-{sets[0].name}-0"
+    )
+    return finish.conversion(fields, queue=queue)
+
+
+def _tasks(fields: Fields) -> list[PodSet]:
+    sets = []
+    for index, _ in fields.items(*_TASKS):
+        here: FieldPath = (*_TASKS, index)
+        path: FieldPath = (*here, "template")
+        job.check_containers(fields, path)
+        replicas = fields.number(*here, "replicas")
+        if replicas == 0:
+            fields.change(here, "it has no pods")
+            continue
+        podset = PodSet(
+            name=fields.text(*here, "name") or f"default{index}",
+            replicas=1 if replicas is None else replicas,
+            path=path,
+            template=fields.mapping(*path),
+            sizes=((*here, "replicas"),),
+        )
+        sets.append(podset)
+    if not sets:
+        raise InputError("there are no tasks", path="spec.tasks", hint="write the whole object")
+    return sets
+
+
+def _shape(fields: Fields, sets: Sequence[PodSet], context: Context) -> Shape:
+    """What the plugins say that the job is, else what its tasks run."""
+    for plugin, (key, flags) in _PLUGIN_ROLES.items():
+        words = fields.get(*_PLUGINS, plugin)
+        if not isinstance(words, list):
+            continue
+        named = {_flag(words, flag, flag): role for flag, role in flags.items()}
+        roles = {named[podset.name]: (podset,) for podset in sets if podset.name in named}
+        others = [podset.name for podset in sets if podset.name not in named]
+        if others:
+            raise InputError(
+                f"the plugin {plugin} does not know the task {others[0]}",
+                path="spec.tasks",
+                hint=f"name it one of {', '.join(sorted(named))}, or leave it out",
+            )
+        if "Worker" in roles or "Master" in roles:
+            port = _flag(words, "port", "")
+            if port.isdigit() and plugin != "mpi":
+                fields.note(f"the plugin {plugin} had port {port}; the chart has its own")
+            return Shape(key, roles)
+    return podsets.shape(sets, KIND, context.entrypoint)
+
+
+def _flag(words: Sequence[Any], name: str, default: str) -> str:
+    """The value of a plugin's flag: ``--master=mpimaster``."""
+    for index, word in enumerate(words):
+        match = re.fullmatch(rf"--?{name}=(.*)", str(word))
+        if match is not None:
+            return match[1]
+        if str(word) in (f"--{name}", f"-{name}") and index + 1 < len(words):
+            return str(words[index + 1])
+    return default
+
+
+def _claims(fields: Fields) -> list[Claim]:
+    made = []
+    for index, volume in fields.items("spec", "volumes"):
+        here: FieldPath = ("spec", "volumes", index)
+        existing = (
+            ""
+            if isinstance(volume.get("volumeClaim"), dict)
+            else fields.text(*here, "volumeClaimName")
+        )
+        claim = Claim(
+            existing or f"volume {index + 1}",
+            here if existing else (*here, "volumeClaim"),
+            existing=existing,
+            mount_path=fields.text(*here, "mountPath"),
+        )
+        made.append(claim)
+    return claims.movable(fields, made)
+
+
+def _scheduling(fields: Fields) -> None:
+    scheduler = fields.text("spec", "schedulerName")
+    fields.keep(("spec", "schedulerName"), "scheduling.dialect")
+    if scheduler in ("", "volcano"):
+        fields.put(("scheduling", "dialect"), "volcano", ("spec", "schedulerName"))
+    elif pods.SCHEDULERS.get(scheduler) is not None:
+        fields.put(("scheduling", "dialect"), pods.SCHEDULERS[scheduler] or "none")
+    else:
+        fields.carry(("spec", "schedulerName"), ("scheduling", "schedulerName"))
+    fields.carry(("spec", "queue"), ("queue",))
+    fields.carry(("spec", "priorityClassName"), ("scheduling", "priorityClassName"))
+
+
+def _policies(fields: Fields, sets: Sequence[PodSet]) -> None:
+    """What becomes of a job when a pod of it fails or ends."""
+    retries = fields.number("spec", "maxRetry")
+    times = _MAX_RETRY if retries is None else retries
+    fatal = []
+    places: list[FieldPath] = [("spec", "policies")]
+    places += [(*podset.path[:-1], "policies") for podset in sets]
+    for place in places:
+        for index, policy in fields.items(*place):
+            events = {*fields.words(*place, index, "events"), str(policy.get("event"))}
+            action, code = policy.get("action"), policy.get("exitCode")
+            here: FieldPath = (*place, index)
+            if isinstance(code, int) and action in _GIVING_UP and code in job.EXIT_CODES:
+                fatal.append(code)
+                fields.say(here, Outcome.CARRIED, "runPolicy.fatalExitCodes")
+            elif events & {"PodFailed", "*"} and action in _GIVING_UP:
+                times = 0
+                fields.say(here, Outcome.CARRIED, "runPolicy.backoffLimit")
+            elif "TaskCompleted" in events and action in _ENDING:
+                fields.change(
+                    here, "the job is done when its launcher or lead is, or all of its ranks"
+                )
+            elif policy.get("timeout"):
+                fields.leave((*here, "timeout"), "no event waits here")
+    job.retry(fields, times, ("spec", "maxRetry"))
+    if fatal:
+        fields.put(("runPolicy", "fatalExitCodes"), sorted(set(fatal)))
+
+
+def _check_files(fields: Fields, sets: Sequence[PodSet], shape: Shape) -> None:
+    """Say of a program that reads what the plugins write, where nothing writes it here."""
+    for podset in sets:
+        for key in ("command", "args"):
+            here: FieldPath = (*podset.path, "spec", "containers", podset.index, key)
+            text = "\n".join(fields.words(*here))
+            if _HOSTS.search(text) and shape.key is not None and shape.key != podsets.MPI:
+                fields.leave(
+                    here,
+                    "it reads the files or variables of the plugin svc, which are not there: read "
+                    "TF_CONFIG, or MASTER_ADDR and RANK",
+                )
+            elif _TASK_INDEX.search(text):
+                fields.leave(
+                    here, "it reads the index of the plugin env, which is not there: read RANK"
+                )

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+from tests.converted import DATA, lost, refusal, sample, text_as_jobs
+
+
+def test_nodes_of_torchrun() -> None:
+    """An Indexed Job that runs torchrun is a torchrun job, and nothing of it is lost."""
+    conversion = sample("job.yaml", "nodes")
+    values = conversion.values
+    assert ("torchrun", 2, 2, 4) == (
+        values["workload"],
+        values["nodes"],
+        values["gpusPerNode"],
+        values["runPolicy"]["backoffLimit"],
+    )
+    assert (["python3", "-u", "train.py"], set()) == (values["command"], lost(conversion))
+
+
+def test_pods_that_know_nothing_of_each_other_are_trials() -> None:
+    """Each completion is a trial, with its index where the program reads it."""
+    conversion = sample("job.yaml", "shards")
+    sweep = {
+        "parameters": {"index": {"range": {"min": 0, "max": 9}, "env": "COMPLETION_INDEX"}},
+        "parallel": 3,
+        "maxFailedTrials": 2,
+    }
+    values = conversion.values
+    assert (sweep, 'export SHARD="$COMPLETION_INDEX"\n') == (values["sweep"], values["setup"])
+    assert {"KIND": "text"} == values["env"]
+    assert (1, set()) == (values["runPolicy"]["backoffLimit"], lost(conversion))
+
+
+def test_a_pod_alone_is_a_sweep_of_one_trial() -> None:
+    """A Job of one pod that starts no ranks runs its program as it is."""
+    values = sample("job.yaml", "alone").values
+    assert (["prepare"], 0) == (
+        values["command"],
+        values["sweep"]["parameters"]["index"]["range"]["max"],
+    )
+
+
+def test_the_service_of_the_pods_is_not_needed() -> None:
+    """A headless Service that only names the job's pods is made by the chart."""
+    result = text_as_jobs((DATA / "job.yaml").read_text())
+    assert [("Service", "nodes", False)] == [(i.kind, i.name, i.is_needed) for i in result.beside]
+
+
+def test_tpus_are_refused() -> None:
+    """What asks for TPUs is refused in a sentence."""
+    problem = refusal(
+        "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\nspec: {template: {spec: "
+        "{containers: [{name: c, image: i, command: [python, a.py], "
+        "resources: {limits: {google.com/tpu: 4}}}]}}}\n"
+    )
+    assert "it asks for TPUs, on which allranks starts nothing" == problem.message
+
+
+def test_a_step_beside_a_job_is_named() -> None:
+    """A Job that starts no ranks and cannot be converted keeps no other job from it."""
+    result = text_as_jobs(
+        "apiVersion: batch/v1\nkind: Job\nmetadata: {name: step}\nspec: {template: {spec: "
+        "{containers: [{name: c, image: i}]}}}\n---\n"
+        "apiVersion: batch/v1\nkind: Job\nmetadata: {name: b}\nspec: {template: {spec: "
+        "{containers: [{name: c, image: i, command: [torchrun, b.py]}]}}}\n"
+    )
+    assert ["b"] == [conversion.name for conversion in result.conversions]
+    assert [("Job", "step", True)] == [(i.kind, i.name, i.is_needed) for i in result.beside]

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+from tests.converted import lost, refusal, sample, text_as_jobs
+
+ANNOTATION = "metadata.annotations.alpha.jobset.sigs.k8s.io/exclusive-topology"
+POD = "spec.replicatedJobs[0].template.spec.template.spec"
+
+
+def test_ranks_are_nodes_of_torchrun() -> None:
+    """A replicated job whose pods run torchrun is a torchrun job of as many nodes."""
+    values = sample("jobset.yaml", "pretrain").values
+    assert ("torchrun", 4, 8) == (values["workload"], values["nodes"], values["gpusPerNode"])
+    assert ["python3", "-u", "train.py", "--lr", "1e-5"] == values["command"][4:]
+
+
+def test_the_policy_of_a_run() -> None:
+    """Times, retries, fatal exit codes and the queue are those of the JobSet and its Job."""
+    values = sample("jobset.yaml", "pretrain").values
+    policy = {
+        "suspend": True,
+        "ttlSecondsAfterFinished": 600,
+        "activeDeadlineSeconds": 3600,
+        "backoffLimit": 2,
+        "fatalExitCodes": [42],
+    }
+    assert (policy, "gpus") == (values["runPolicy"], values["queue"])
+
+
+def test_a_claim_of_the_set_is_a_volume_of_the_run() -> None:
+    """What a JobSet claims is claimed by the chart, at the place where it was mounted."""
+    volume = {
+        "mountPath": "/ckpt",
+        "size": "100Gi",
+        "keep": True,
+        "accessModes": ["ReadWriteMany"],
+        "storageClassName": "fast",
+    }
+    values = sample("jobset.yaml", "pretrain").values
+    assert {"checkpoints": volume} == values["storage"]
+    assert "spec" not in values["podTemplate"]
+
+
+def test_names_of_pods_are_the_address_of_rank_0() -> None:
+    """A variable that names the first pod is given the address that this pod has here."""
+    values = sample("jobset.yaml", "pretrain").values
+    assert 'export FIRST="$MASTER_ADDR"; exec "$@"' == values["command"][2]
+    assert "env" not in values
+
+
+def test_what_a_jobset_alone_can_do_is_lost() -> None:
+    """A domain for itself, and what JobSet writes on its pods, are not carried."""
+    entry = f"{POD}.containers[0].env[2]"
+    expected = {ANNOTATION, f"{entry}.name", f"{entry}.valueFrom.fieldRef.fieldPath"}
+    assert expected == lost(sample("jobset.yaml", "pretrain"))
+
+
+def test_a_launcher_and_its_workers_are_an_mpi_job() -> None:
+    """The replicated job that runs mpirun is the launcher, the other one the workers."""
+    conversion = sample("jobset.yaml", "ring")
+    assert ("mpi", 2) == (conversion.values["workload"], conversion.values["mpi"]["numWorkers"])
+    assert set() == lost(conversion)
+
+
+def test_a_step_before_the_training_is_lost() -> None:
+    """A replicated job that is over before the others is no part of a run, and that is said."""
+    conversion = sample("jobset.yaml", "steps")
+    assert 2 == conversion.values["nodes"]
+    assert f"{POD}.containers[0].image" in lost(conversion)
+
+
+def test_programs_of_their_own_are_refused() -> None:
+    """Roles that no framework knows are refused, with what to do."""
+    pods = "template: {spec: {containers: [{name: c, image: i, command: [sleep, '1']}]}}"
+    problem = refusal(
+        "apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\nmetadata: {name: a}\nspec:\n"
+        f"  replicatedJobs:\n  - {{name: driver, template: {{spec: {{{pods}}}}}}}\n"
+        f"  - {{name: workers, template: {{spec: {{{pods}}}}}}}\n"
+    )
+    assert "the pods of driver, workers run programs of their own" in problem.message
+    assert "keep the JobSet for it" in problem.hint
+
+
+def test_a_torchrun_of_single_nodes_is_said() -> None:
+    """Without --nnodes each pod trained by itself; that they train together here is said."""
+    job = (
+        "apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\nmetadata: {name: a}\nspec:\n"
+        "  replicatedJobs:\n  - name: w\n    template:\n      spec:\n        parallelism: 2\n"
+        "        completions: 2\n        template: {spec: {containers: [{name: c, image: i, "
+        "command: [torchrun, a.py]}]}}\n"
+    )
+    conversion = text_as_jobs(job).conversions[0]
+    assert {f"{POD}.containers[0].command[0]", f"{POD}.containers[0].command[1]"} == lost(
+        conversion
+    )

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from tests.converted import lost, refusal, sample
+
+EACH = "spec.volumeClaimTemplates[0]"
+
+
+def test_a_statefulset_of_ranks_keeps_its_controller() -> None:
+    """A StatefulSet that runs torchrun is a torchrun job with such a controller."""
+    values = sample("sets.yaml", "ranks").values
+    assert ("torchrun", 3, "StatefulSet") == (
+        values["workload"],
+        values["nodes"],
+        values["torchrun"]["controller"],
+    )
+
+
+def test_a_claim_of_each_pod_is_a_volume_that_goes_with_it() -> None:
+    """Each pod has a volume where it had a claim; that the claim stayed is lost."""
+    conversion = sample("sets.yaml", "ranks")
+    volume = conversion.values["podTemplate"]["spec"]["volumes"][0]
+    assert ("scratch", True) == (volume["name"], "ephemeral" in volume)
+    assert f"{EACH}.spec.resources.requests.storage" in lost(conversion)
+
+
+def test_a_group_that_trains_is_a_job() -> None:
+    """The pods of a LeaderWorkerSet that run torchrun are the nodes of a job."""
+    conversion = sample("sets.yaml", "group")
+    assert (["python3", "-u", "train.py"], 2) == (
+        conversion.values["command"],
+        conversion.values["nodes"],
+    )
+    assert set() == lost(conversion)
+
+
+def test_what_serves_is_refused() -> None:
+    """A StatefulSet that starts no ranks is no job."""
+    problem = refusal(
+        "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: a}\nspec: {template: {spec: "
+        "{containers: [{name: c, image: i, command: [serve]}]}}}\n"
+    )
+    assert "its pods start no ranks: what serves, or runs for ever, is no job" == problem.message
+
+
+def test_the_job_in_a_wrapper_is_converted() -> None:
+    """An AppWrapper's job is converted as it would be by itself, in the wrapper's queue."""
+    conversion = sample("sets.yaml", "wrapped")
+    values = conversion.values
+    assert (2, "gpus", True) == (values["nodes"], values["queue"], values["runPolicy"]["suspend"])
+    assert {"metadata.annotations.workload.codeflare.dev.appwrapper/retryLimit"} == lost(conversion)
+    assert [("Service", "beside", True)] == [
+        (i.kind, i.name, i.is_needed) for i in conversion.beside
+    ]

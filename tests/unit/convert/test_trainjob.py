@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+from tests.converted import lost, refusal, sample
+
+
+def test_a_trainjob_is_laid_over_its_runtime() -> None:
+    """Image, size, arguments and variables are the TrainJob's, and all else is its runtime's."""
+    conversion = sample("trainjob.yaml", "tune")
+    values = conversion.values
+    assert ("example.org/team/torch", "2") == (
+        values["image"]["repository"],
+        values["image"]["tag"],
+    )
+    assert ("torchrun", 4, 2) == (values["workload"], values["nodes"], values["gpusPerNode"])
+    assert ["python3", "-u", "train.py", "--lr", "1e-5"] == values["command"]
+    secret = {"valueFrom": {"secretKeyRef": {"name": "hub", "key": "token"}}}
+    assert {"FROM": "job", "KEPT": "1", "TOKEN": secret} == values["env"]
+    assert set() == lost(conversion)
+
+
+def test_patches_are_laid_over_the_pods() -> None:
+    """What a patch says of the pods is the values', and named things are merged by their names."""
+    values = sample("trainjob.yaml", "tune").values
+    spec = values["podTemplate"]["spec"]
+    assert ["data", "more"] == [volume["name"] for volume in spec["volumes"]]
+    assert ["/data", "/more"] == [
+        mount["mountPath"] for mount in spec["containers"][0]["volumeMounts"]
+    ]
+    assert ({"pool": "gpu"}, "trainer") == (
+        values["scheduling"]["nodeSelector"],
+        values["serviceAccount"]["name"],
+    )
+    assert ({"cost": "research"}, {"note": "patched"}) == (values["labels"], values["annotations"])
+
+
+def test_the_gang_is_the_runtime_s() -> None:
+    """A runtime's policy of its pod group is the scheduling dialect."""
+    scheduling = sample("trainjob.yaml", "tune").values["scheduling"]
+    assert 120 == scheduling["gangTimeoutSeconds"]
+
+
+def test_the_policy_mpi_has_a_launcher_that_is_a_node() -> None:
+    """With runLauncherAsNode the launcher is a host, and numNodes counts it."""
+    values = sample("trainjob.yaml", "sharded").values
+    mpi = values["mpi"]
+    assert ("mpi", 1, True, 2) == (
+        values["workload"],
+        mpi["numWorkers"],
+        mpi["runLauncherAsWorker"],
+        mpi["slotsPerWorker"],
+    )
+
+
+def test_jax_is_told_of_its_coordinator() -> None:
+    """The variables that Trainer tells JAX are made of those of the ranks."""
+    conversion = sample("trainjob.yaml", "spmd")
+    assert 'JAX_COORDINATOR_ADDRESS="$MASTER_ADDR:$MASTER_PORT"' in " ".join(
+        conversion.values["command"]
+    )
+    assert {"spec.initializer.dataset.storageUri"} == lost(conversion)
+
+
+def test_a_runtime_that_is_not_there_is_asked_for() -> None:
+    """A TrainJob whose runtime nobody has is refused with the command that shows it."""
+    problem = refusal(
+        "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainJob\nmetadata: {name: a}\n"
+        "spec: {runtimeRef: {name: ours}}\n"
+    )
+    assert "the runtime ours is not in the input" == problem.message
+    assert "kubectl get clustertrainingruntime ours -o yaml" in problem.hint

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from tests.converted import lost, refusal, sample
+
+
+def test_the_plugin_pytorch_makes_ranks() -> None:
+    """The tasks that the plugin names are the nodes of a torchrun job, with the gang's queue."""
+    conversion = sample("volcano.yaml", "gang")
+    values = conversion.values
+    assert ("torchrun", 3, 1) == (values["workload"], values["nodes"], values["gpusPerNode"])
+    assert {"dialect": "volcano", "priorityClassName": "high"} == values["scheduling"]
+    assert ("research", set()) == (values["queue"], lost(conversion))
+
+
+def test_policies_say_what_is_fatal() -> None:
+    """An exit code that aborts the job is fatal, and maxRetry is how often a pod may fail."""
+    policy = {"ttlSecondsAfterFinished": 60, "backoffLimit": 5, "fatalExitCodes": [3]}
+    assert policy == sample("volcano.yaml", "gang").values["runPolicy"]
+
+
+def test_volumes_of_the_job_are_volumes_of_the_run() -> None:
+    """A claim that exists is mounted, and a new one is made, each where it was."""
+    storage = {
+        "datasets": {"mountPath": "/data", "existingClaim": "corpus"},
+        "checkpoints": {
+            "mountPath": "/ckpt",
+            "size": "10Gi",
+            "keep": False,
+            "accessModes": ["ReadWriteMany"],
+        },
+    }
+    assert storage == sample("volcano.yaml", "gang").values["storage"]
+
+
+def test_a_launcher_s_own_list_of_hosts_is_the_chart_s() -> None:
+    """What the launcher's script does to find hosts and to start sshd is left to the chart."""
+    conversion = sample("volcano.yaml", "hosts")
+    values = conversion.values
+    assert ["/bin/sh", "-c", "mpiexec -np 4 python train.py\n"] == values["command"]
+    assert {"ownMpirun": True, "numWorkers": 2, "slotsPerWorker": 2} == values["mpi"]
+    assert set() == lost(conversion)
+
+
+def test_the_plugin_tensorflow_makes_roles() -> None:
+    """Tasks have the roles that the plugin's flags give them."""
+    values = sample("volcano.yaml", "roles").values
+    assert ("elastic", 2, 1) == (
+        values["workload"],
+        values["nodes"],
+        values["elastic"]["roles"]["ps"]["replicas"],
+    )
+
+
+def test_ray_is_refused() -> None:
+    """The plugin ray is refused in a sentence."""
+    problem = refusal(
+        "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {name: a}\nspec:\n"
+        "  plugins: {ray: []}\n  tasks:\n  - {name: head, replicas: 1, template: {spec: "
+        "{containers: [{name: c, image: i}]}}}\n"
+    )
+    assert "its plugin is ray: allranks starts ranks, and no Ray cluster" == problem.message
