@@ -71,8 +71,10 @@ What this chart refuses, besides the rules that all workloads share (allranks.ch
 {{- $problems := list -}}
 {{- $mpi := .ctx.Values.mpi -}}
 {{- $command := .ctx.Values.command -}}
-{{- if and $command (not (include "mpi.wraps" .ctx)) -}}
-{{- if $mpi.mpirunArgs -}}
+{{- if and (or $command .ctx.Values.script) (not (include "mpi.wraps" .ctx)) -}}
+{{- if and $mpi.mpirunArgs $mpi.ownMpirun -}}
+{{- $problems = append $problems "mpi.mpirunArgs: with mpi.ownMpirun, the command runs as it is; put the flags into command" -}}
+{{- else if $mpi.mpirunArgs -}}
 {{- $problems = append $problems (printf "mpi.mpirunArgs: command is %s, which runs as it is; put the flags into command" (base (first $command))) -}}
 {{- end -}}
 {{- else if gt (int $mpi.elastic.maxNodes) 0 -}}

@@ -67,8 +67,10 @@ file. The commands of `mpirun` run on the workers with the environment that thei
      starts ranks. Takes the root context. */}}
 {{- define "mpi.wraps" -}}
 {{- $starters := list "mpirun" "mpiexec" "mpiexec.hydra" "orterun" "prterun" "prun" "horovodrun" "srun" -}}
+{{- if not .Values.mpi.ownMpirun -}}
 {{- if or .Values.script (not (has (base (first .Values.command)) $starters)) -}}
 true
+{{- end -}}
 {{- end -}}
 {{- end -}}
 

@@ -99,13 +99,32 @@ TORCHRUN_OPTIONS: dict[str, str] = {
     "signals-to-handle": "signalsToHandle",
     "shutdown-timeout": "shutdownTimeout",
 }
+# What dlrover-run has besides: by name, whether a value follows.
+DLROVER_OPTIONS: dict[str, bool] = {
+    "network-check": False,
+    "comm-perf-test": False,
+    "auto-config": False,
+    "auto-tunning": False,
+    "exclude-straggler": False,
+    "save-at-breakpoint": False,
+    "node-unit": True,
+    "accelerator": True,
+    "training-port": True,
+    "numa-affinity": False,
+    "membind-policy": True,
+    "ucp-device-type": True,
+    "precheck": True,
+}
 TORCHRUN_FLAGS = ("standalone", "module", "no-python", "run-path", "use-env", "virtual-local-rank")
 _SHORT = {"-r": "redirects", "-t": "tee", "-m": "module"}
 _NUMBERS = ("max-restarts", "shutdown-timeout")
 _DECIMALS = ("monitor-interval",)
 _PYTHON = re.compile(r"(?:.*/)?(?:python|pypy)[0-9.]*")
 _SHELLS = ("sh", "bash", "dash", "ash", "zsh", "ksh")
-_TORCH_MODULES = ("torch.distributed.run", "torch.distributed.launch")
+_TORCH_MODULES = (
+    *("torch.distributed.run", "torch.distributed.launch"),
+    "dlrover.trainer.torch.elastic_run",
+)
 _MPIRUN = ("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun", "mpirun.real")
 # Words that run another command as it is.
 _WRAPPERS = ("exec", "nohup", "time", "command", "stdbuf", "unbuffer", "tini", "dumb-init", "env")
@@ -141,10 +160,10 @@ def read(
     if script is not None:
         return _of_script(*script, variables)
     program, _ = _of_words(words, variables)
-    expanded, is_changed = _expanded(program.command, variables)
+    command, is_changed = expanded(program.command)
     if is_changed:
         why = "Kubernetes put $(NAME) in; a shell does it here, in each process"
-        program = replace(program, command=expanded, changes=(*program.changes, why))
+        program = replace(program, command=command, changes=(*program.changes, why))
     return program
 
 
@@ -408,7 +427,7 @@ def _runner(words: Sequence[str]) -> Runner:
     if not words:
         return Runner.PLAIN
     program = _base(words[0])
-    if program in ("torchrun", "torchrun.real") or _module(words) in _TORCH_MODULES:
+    if program in ("torchrun", "dlrover-run") or _module(words) in _TORCH_MODULES:
         return Runner.TORCHRUN
     if program in _MPIRUN:
         return Runner.MPIRUN
@@ -471,6 +490,7 @@ def _torchrun(words: Sequence[str], python: str, env: Mapping[str, str]) -> tupl
     """Torchrun's options taken off what it runs, and how many words that is."""
     options: dict[str, str] = {}
     lost: list[str] = []
+    further_words: list[str] = []
     at = 0
     while at < len(words) and words[at].startswith("-") and words[at] != "-":
         name, sign, value = words[at].partition("=")
@@ -493,6 +513,10 @@ def _torchrun(words: Sequence[str], python: str, env: Mapping[str, str]) -> tupl
                 value = words[at] if at < len(words) else ""
                 at += 1
             options[name] = value
+        elif name in DLROVER_OPTIONS:
+            further_words.append(name)
+            if DLROVER_OPTIONS[name] and not sign:
+                at += 1
         else:
             lost.append(f"torchrun has no option {words[at - 1]} that is known here")
     rest = tuple(words[at:])
@@ -502,7 +526,10 @@ def _torchrun(words: Sequence[str], python: str, env: Mapping[str, str]) -> tupl
         _ranks_command(rest, options, python),
         options=options,
         values=values,
-        changes=("torchrun and its rendezvous are the chart's",),
+        changes=(
+            "torchrun and its rendezvous are the chart's",
+            *(f"DLRover's --{name} is not done" for name in further_words),
+        ),
         lost=(*lost, *further),
     )
     return program, len(rest)
@@ -573,8 +600,15 @@ def _without_references(text: str) -> str:
     return _REFERENCE.sub(put, text) if "$$(" in text else text
 
 
-def _expanded(words: tuple[str, ...], env: Mapping[str, str]) -> tuple[tuple[str, ...], bool]:
-    """Words with $(NAME) as a shell's command that puts the variables in; whether there are any."""
+def expanded(words: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:
+    """Words with $(NAME) as a shell's command that puts the variables in.
+
+    Args:
+        words: a container's words, in which Kubernetes puts variables.
+
+    Returns:
+        The words, and whether there is anything to put in.
+    """
     if not any(match[1] for word in words for match in _REFERENCE.finditer(word)):
         return words, False
     parts: list[str] = []

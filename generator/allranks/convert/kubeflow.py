@@ -68,17 +68,18 @@ def run_policy(fields: Fields, path: FieldPath) -> None:
     fields.carry((*scheduling, "scheduleTimeoutSeconds"), ("scheduling", "gangTimeoutSeconds"))
 
 
-def restart_policy(fields: Fields, path: FieldPath) -> None:
+def restart_policy(fields: Fields, path: FieldPath, *, gives_up: bool = True) -> None:
     """Carry a replica spec's restart policy, which says whether a pod that failed is tried again.
 
     Args:
         fields: the object.
         path: the policy.
+        gives_up: whether Never means that the job fails with the pod.
     """
     policy = fields.get(*path)
     limit = fields.values.get("runPolicy", {}).get("backoffLimit")
     if policy == "Never":
-        if limit is None:
+        if limit is None and gives_up:
             fields.put(("runPolicy", "backoffLimit"), 0, path)
         fields.say(path, Outcome.CARRIED, "runPolicy.backoffLimit")
     elif policy == "ExitCode":

@@ -254,9 +254,11 @@ def share(fields: Fields, pods: Mapping[FieldPath, Pod], workload: str) -> None:
         for piece in pod.pieces:
             if _is_ours(fields, piece, workload):
                 continue
-            if (piece.to in shared and shared[piece.to] == piece.value) or (
-                prefix == first and not _has_own(piece.to)
-            ):
+            is_own = prefix != first and _is_for_ranks(piece.to) and not pod.gpus
+            is_shared = piece.to in shared and shared[piece.to] == piece.value and not is_own
+            if is_shared and prefix != first:
+                _say(fields, piece, piece.to)
+            elif is_shared or (prefix == first and not _has_own(piece.to)):
                 _put(fields, piece, piece.to)
             else:
                 _put_at_role(fields, piece, prefix)
@@ -270,6 +272,11 @@ def _shared(pods: Mapping[FieldPath, Pod], first: FieldPath) -> dict[FieldPath, 
         own = {piece.to: piece.value for piece in pod.pieces}
         shared = {to: value for to, value in shared.items() if own.get(to) == value}
     return shared
+
+
+def _is_for_ranks(to: FieldPath) -> bool:
+    """Whether the value that all pods share is only for those with ranks, or GPUs."""
+    return to[0] in ("resources", "shm")
 
 
 def _has_own(to: FieldPath) -> bool:
@@ -325,6 +332,10 @@ _OF_ROLES: dict[FieldPath, FieldPath] = {
 
 def _put(fields: Fields, piece: Piece, to: FieldPath) -> None:
     fields.put(to, piece.value, piece.source)
+    _say(fields, piece, to)
+
+
+def _say(fields: Fields, piece: Piece, to: FieldPath) -> None:
     outcome = Outcome.CHANGED if piece.why else Outcome.CARRIED
     fields.say(piece.source, outcome, dotted(to), piece.why)
 

@@ -96,11 +96,13 @@ def _launcher_gpus(view: View) -> Iterator[Finding]:
 
 def _program(view: View) -> Iterator[Finding]:
     first = posixpath.basename(view["command"][0]) if view["command"] else ""
-    own = not view["script"] and first in LAUNCHERS
+    own = view["mpi.ownMpirun"] or (not view["script"] and first in LAUNCHERS)
     if own and view["mpi.mpirunArgs"]:
         yield Finding(
             path("mpi.mpirunArgs"),
-            f"command is {first}, which runs as it is",
+            f"command is {first}, which runs as it is"
+            if first in LAUNCHERS
+            else "with mpi.ownMpirun, the command runs as it is",
             "put the words into command",
         )
     elif not own and view["mpi.elastic.maxNodes"]:
@@ -243,7 +245,7 @@ RULES = (
         "mpi-program",
         "`mpi.mpirunArgs` are for a `command` that is no mpirun itself, `mpi.elastic` for one "
         "that finds its hosts.",
-        ("command", "script", "mpi.mpirunArgs", "mpi.elastic"),
+        ("command", "script", "mpi.mpirunArgs", "mpi.ownMpirun", "mpi.elastic"),
         _program,
         workload="mpi",
     ),

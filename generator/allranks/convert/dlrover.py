@@ -1,0 +1,260 @@
+"""An ElasticJob of DLRover as values of the elastic chart, with the ScalePlans beside it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from allranks import names
+from allranks.convert import commands, finish, jobs, kubeflow, pods, roles
+from allranks.convert.verdicts import (
+    METADATA,
+    Beside,
+    Conversion,
+    Fields,
+    Named,
+    Outcome,
+    Rule,
+    Rules,
+    carried,
+    changed,
+    lost,
+)
+from allranks.errors import InputError
+
+if TYPE_CHECKING:
+    from allranks.convert.pods import Pod
+    from allranks.convert.registry import Context, Manifest
+    from allranks.convert.verdicts import FieldPath
+
+_SPECS: FieldPath = ("spec", "replicaSpecs")
+_AT = "spec.replicaSpecs.*"
+_MASTER: FieldPath = (*_SPECS, names.EDL_MASTER)
+_NAMES = {role: role for role in ("worker", "ps", "chief", "evaluator")}
+_BY_MASTER = "the master decides how many there are"
+FIELDS: tuple[Rule, ...] = (
+    *METADATA,
+    carried("spec.distributionStrategy", "elastic.strategy"),
+    changed("spec.optimizeMode", "elastic.auto", "allranks' own master decides for its job alone"),
+    changed("spec.brainService", "", "allranks' own master decides without one"),
+    carried("spec.enableElasticScheduling", "elastic.auto"),
+    carried("spec.enableDynamicSharding", ""),
+    carried("spec.resourceLimits.*", "elastic.auto.limits"),
+    carried("spec.envs.**", "env"),
+    carried("spec.suspend", "runPolicy.suspend"),
+    carried(f"{_AT}.replicas", "nodes, or elastic.roles.*.replicas"),
+    carried(f"{_AT}.minReplicas", "elastic.auto.minWorkers"),
+    carried(f"{_AT}.maxReplicas", "elastic.auto.maxWorkers"),
+    carried(f"{_AT}.restartCount", "runPolicy.backoffLimit"),
+    changed(f"{_AT}.restartPolicy", "runPolicy.backoffLimit", "a pod that fails is replaced"),
+    carried(f"{_AT}.restartTimeout", "elastic.auto.policy.pendingSeconds"),
+    carried(f"{_AT}.autoScale", "elastic.auto"),
+    lost(f"{_AT}.priority", "name a priority class in elastic.roles.*.podTemplate"),
+    carried(f"{_AT}.BatchScheduler", "scheduling.dialect"),
+    carried(f"{_AT}.batchScheduler", "scheduling.dialect"),
+    lost(f"{_AT}.criticalNodes.**", "all workers may be replaced alike"),
+    *pods.fields_at(f"{_AT}.template"),
+)
+_RULES = Rules(FIELDS)
+_STRATEGIES = {
+    "allreducestrategy": ("AllreduceStrategy", "pytorch"),
+    "parameterserverstrategy": ("ParameterServerStrategy", "tensorflow"),
+    "": ("AllreduceStrategy", "pytorch"),
+}
+
+
+def convert(manifest: Manifest, context: Context) -> Conversion:
+    """An ElasticJob as values.
+
+    Args:
+        manifest: the object.
+        context: what else is known, such as its ScalePlans.
+
+    Raises:
+        InputError: no chart trains like that, or it has no workers.
+    """
+    fields = Fields(manifest, {}, _RULES, "an ElasticJob has no such field")
+    strategy, framework = _strategy(fields)
+    pods.labels(fields, ("metadata",), ())
+    found = roles.of_specs(fields, _SPECS, _NAMES, _plan_count(fields, context) or 1)
+    if strategy == "AllreduceStrategy":
+        for role in found:
+            if role.name != roles.WORKER:
+                fields.leave(role.replicas[:-1], f"with {strategy} there are workers alone")
+        found = [role for role in found if role.name == roles.WORKER]
+    if not any(role.name == roles.WORKER for role in found):
+        raise InputError(
+            "the ElasticJob has no workers",
+            path="spec.replicaSpecs",
+            hint="add spec.replicaSpecs.worker with its template",
+        )
+    taken = roles.put(fields, framework, found, context, ("main",))
+    fields.put(("elastic", "mode"), "auto")
+    fields.carry(("spec", "distributionStrategy"), ("elastic", "strategy"), strategy)
+    if strategy == "AllreduceStrategy":
+        _processes(fields, taken[roles.WORKER], context)
+    for role in found:
+        _replicas(fields, role)
+    _limits(fields)
+    _envs(fields)
+    if isinstance(fields.get("spec", "suspend"), bool):
+        fields.carry(("spec", "suspend"), ("runPolicy", "suspend"))
+    _master(fields)
+    _plans(fields, context)
+    return finish.conversion(fields)
+
+
+def _strategy(fields: Fields) -> tuple[str, str]:
+    strategy = str(fields.get("spec", "distributionStrategy") or "")
+    if strategy.lower() not in _STRATEGIES:
+        raise InputError(
+            f"the strategy {strategy} leaves it to the job's own master how it trains",
+            path="spec.distributionStrategy",
+            hint="only AllreduceStrategy and ParameterServerStrategy are converted",
+        )
+    return _STRATEGIES[strategy.lower()]
+
+
+def _processes(fields: Fields, pod: Pod, context: Context) -> None:
+    """Take dlrover-run and its flags off what each process runs."""
+    program = jobs.program(fields, pod, context)
+    if program.runner is not commands.Runner.TORCHRUN:
+        return
+    source: FieldPath = (*pod.container, "command" if pod.command else "args")
+    fields.put(("command",), list(program.command), source)
+    if program.setup:
+        fields.put(("setup",), program.setup, source)
+    if program.working_dir:
+        fields.put(("workingDir",), program.working_dir, source)
+    for key in ("command", "args"):
+        fields.change((*pod.container, key), "; ".join(program.changes), "command")
+    count = commands.number(program.options.get("nproc-per-node", "1"), pod.variables)
+    if count is not None and count != (pod.gpus or 1):
+        fields.put(("procsPerNode",), count)
+    least = commands.number(program.options.get("nnodes", "").partition(":")[0], pod.variables)
+    if ":" in program.options.get("nnodes", "") and least:
+        fields.put(("elastic", "auto", "minWorkers"), least, source)
+        fields.put(("elastic", "auto", "maxWorkers"), max(least, fields.values["nodes"]), source)
+    fields.note(
+        "the processes are started by allranks' own agent; a script that imports dlrover finds no "
+        "master of DLRover"
+    )
+
+
+def _replicas(fields: Fields, role: roles.Role) -> None:
+    here = role.replicas[:-1]
+    is_worker = role.name == roles.WORKER
+    for key, to in (("minReplicas", "minWorkers"), ("maxReplicas", "maxWorkers")):
+        amount = fields.number(*here, key)
+        if is_worker and amount:
+            fields.carry((*here, key), ("elastic", "auto", to), amount)
+        elif amount is not None:
+            fields.change((*here, key), _BY_MASTER)
+    auto = fields.get(*here, "autoScale")
+    if auto is False and is_worker:
+        for to in ("minWorkers", "maxWorkers"):
+            fields.put(("elastic", "auto", to), role.count, (*here, "autoScale"))
+        fields.say((*here, "autoScale"), Outcome.CARRIED, "elastic.auto")
+    count = fields.number(*here, "restartCount")
+    if count is not None and is_worker:
+        fields.carry((*here, "restartCount"), ("runPolicy", "backoffLimit"), count)
+    elif count is not None:
+        fields.change((*here, "restartCount"), "the workers' is that of all", "runPolicy.backoffLimit")
+    seconds = fields.number(*here, "restartTimeout")
+    if seconds and is_worker:
+        fields.carry((*here, "restartTimeout"), ("elastic", "auto", "policy", "pendingSeconds"), seconds)
+    else:
+        fields.change((*here, "restartTimeout"), "there is no limit", "elastic.auto.policy")
+    if fields.get(*here, "priority") in ("", None):
+        fields.change((*here, "priority"), "it is empty")
+    for key in ("BatchScheduler", "batchScheduler"):
+        if fields.get(*here, key) == "volcano":
+            fields.carry((*here, key), ("scheduling", "dialect"), "volcano")
+    kubeflow.restart_policy(fields, (*here, "restartPolicy"), gives_up=False)
+
+
+def _limits(fields: Fields) -> None:
+    for key, amount in fields.mapping("spec", "resourceLimits").items():
+        here: FieldPath = ("spec", "resourceLimits", key)
+        if key in ("cpu", "memory"):
+            fields.carry(here, ("elastic", "auto", "limits", key), str(amount))
+        elif key in ("gpu", "nvidia.com/gpu") and fields.number(*here) is not None:
+            fields.carry(here, ("elastic", "auto", "limits", "gpu"), fields.number(*here))
+        else:
+            fields.leave(here, "only cpu, memory and gpu are limited")
+
+
+def _envs(fields: Fields) -> None:
+    for key, entry in fields.mapping("spec", "envs").items():
+        here: FieldPath = ("spec", "envs", key)
+        if pods.is_set_by_job(str(key), "elastic"):
+            fields.change(here, f"the job sets {key} itself, for each process")
+            continue
+        value: Any = entry
+        if isinstance(entry, dict):
+            value = entry.get("value")
+            if isinstance(entry.get("valueFrom"), dict):
+                value = {"valueFrom": entry["valueFrom"]}
+        if value is not None and not isinstance(value, dict):
+            value = str(value)
+        fields.put(("env", str(key)), "" if value is None else value, here)
+        fields.say(here, Outcome.CARRIED, f"env.{key}")
+
+
+def _master(fields: Fields) -> None:
+    """The master: allranks' own where the job's is DLRover's, and else as it is."""
+    if not fields.mapping(*_MASTER):
+        return
+    fields.change((*_MASTER, "replicas"), "there is one master", "elastic.auto.master")
+    for key in ("autoScale", "priority", "restartCount", "restartTimeout"):
+        fields.change((*_MASTER, key), "the operator keeps the master alive", "elastic.auto.master")
+    pod = pods.read(fields, (*_MASTER, "template"), ("main",))
+    to: FieldPath = ("elastic", "auto", "master")
+    given = pod.words and "dlrover" not in " ".join(pod.words)
+    if given:
+        source: FieldPath = (*pod.container, "command" if pod.command else "args")
+        fields.put((*to, "command"), list(pod.words), source)
+        fields.put((*to, "image"), fields.text(*pod.container, "image"), (*pod.container, "image"))
+    for key in ("command", "args"):
+        fields.change((*pod.container, key) if pod.container else _MASTER, _OWN_MASTER, "elastic.auto.master")
+    for piece in pod.pieces:
+        place = pods.at_role(to, piece.to)
+        if place is not None:
+            place = tuple(Named("main") if step == pods.TRAINER else step for step in place)
+            fields.put(place, piece.value, piece.source)
+            fields.say(piece.source, Outcome.CARRIED, ".".join(map(str, place)))
+        else:
+            fields.change(piece.source, _OWN_MASTER, "elastic.auto.master")
+
+
+_OWN_MASTER = "allranks' own master leads the job, in its own image"
+
+
+def _own_plans(fields: Fields, context: Context) -> list[Any]:
+    name = fields.text("metadata", "name")
+    return [
+        plan
+        for plan in context.objects(names.SCALE_PLAN, group=names.ELASTIC_GROUP)
+        if isinstance(plan.data.get("spec"), dict) and plan.data["spec"].get("ownerJob") == name
+    ]
+
+
+def _plan_count(fields: Fields, context: Context) -> int:
+    """The workers that the first plan of a job asks for, where the job itself says nothing."""
+    for plan in _own_plans(fields, context):
+        of_plan = Fields(plan.data)
+        count = of_plan.number("spec", "replicaResourceSpecs", "worker", "replicas")
+        if count:
+            return count
+    return 0
+
+
+def _plans(fields: Fields, context: Context) -> None:
+    for plan in _own_plans(fields, context):
+        labels = Fields(plan.data).mapping("metadata", "labels")
+        manual = labels.get(names.SCALE_TYPE) == "manual"
+        why = (
+            "it asks for another size: `allranks scale` does so, or apply it when the run is there"
+            if manual
+            else "a master made it, and the run's own makes its own"
+        )
+        fields.beside.append(Beside(plan.kind, plan.name, manual, why))

@@ -1,0 +1,274 @@
+"""An MPIJob as values of the mpi chart: Kubeflow's v1 and v2beta1, and that of batch.test.bdap.com.
+
+v1 and the last reach their workers through the Kubernetes API, v2beta1 by ssh. The launcher's command
+stays as it is, because mpirun is called there as here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from allranks.convert import commands, finish, jobs, kubeflow, pods, shell
+from allranks.convert.verdicts import (
+    METADATA,
+    Conversion,
+    Fields,
+    Outcome,
+    Rule,
+    Rules,
+    carried,
+    changed,
+)
+from allranks.errors import InputError
+from allranks.values.rules.mpi import LAUNCHERS
+
+if TYPE_CHECKING:
+    from allranks.convert.pods import Pod
+    from allranks.convert.registry import Context, Manifest
+    from allranks.convert.verdicts import FieldPath
+
+_SPECS = "spec.mpiReplicaSpecs"
+_LAUNCHER: FieldPath = ("mpi", "launcher")
+_WORKER: FieldPath = ("mpi", "worker")
+_SSHD = "the chart starts sshd in the workers itself"
+_WAITS = "the launcher waits for its workers itself"
+_NOT_IN_A_TEMPLATE = "it stands beside spec, where Kubernetes has dropped it: it never had an effect"
+_SHARED: tuple[Rule, ...] = (
+    *METADATA,
+    carried("spec.slotsPerWorker", "mpi.slotsPerWorker, or procsPerNode"),
+    carried("spec.runLauncherAsWorker", "mpi.runLauncherAsWorker"),
+    carried("spec.mpiImplementation", "mpi.implementation"),
+    carried("spec.cleanPodPolicy", "mpi.cleanPodPolicy"),
+    carried("spec.runPolicy.cleanPodPolicy", "mpi.cleanPodPolicy"),
+    *kubeflow.run_policy_at("spec.runPolicy"),
+    carried("spec.suspend", "runPolicy.suspend"),
+    changed("spec.launcherCreationPolicy", "", _WAITS),
+    changed("spec.sshAuthMountPath", "", "the chart puts the key where ssh looks for it"),
+    changed("spec.mainContainer", "", "the container that runs is called trainer here"),
+    carried(f"{_SPECS}.*.replicas", "mpi.numWorkers"),
+    changed(f"{_SPECS}.*.restartPolicy", "runPolicy.backoffLimit", "a pod that fails is replaced"),
+)
+FIELDS: tuple[Rule, ...] = (*_SHARED, *pods.fields_at(f"{_SPECS}.*.template"))
+# The fields of batch.test.bdap.com.
+FIELDS_OF_SEED: tuple[Rule, ...] = (
+    *METADATA,
+    carried("spec.numWorkers", "mpi.numWorkers"),
+    *pods.fields_at("spec.launcherTemplate"),
+    *pods.fields_at("spec.workerTemplate"),
+    changed("spec.launcherTemplate.*.**", "", _NOT_IN_A_TEMPLATE),
+    changed("spec.workerTemplate.*.**", "", _NOT_IN_A_TEMPLATE),
+)
+_RULES = Rules(FIELDS)
+_RULES_OF_SEED = Rules(FIELDS_OF_SEED)
+_IMPLEMENTATIONS = {"openmpi": "OpenMPI", "intel": "Intel", "mpich": "MPICH"}
+_CLEAN = ("None", "Running", "All")
+
+
+@dataclass(frozen=True, slots=True)
+class _Dialect:
+    """Where an MPIJob keeps what it has.
+
+    Attributes:
+        launcher: the launcher's template.
+        worker: the workers' template.
+        replicas: their number.
+        by_api: whether mpirun reaches the workers through the Kubernetes API.
+        main: the name of the container that runs; "" for the first.
+    """
+
+    launcher: FieldPath
+    worker: FieldPath
+    replicas: FieldPath
+    by_api: bool
+    main: str = ""
+
+
+def convert(manifest: Manifest, _context: Context) -> Conversion:
+    """An MPIJob as values.
+
+    Args:
+        manifest: the object.
+        _context: what else is known.
+
+    Raises:
+        InputError: it has no launcher.
+    """
+    version = str(manifest.get("apiVersion") or "")
+    is_seed = not version.startswith("kubeflow.org/")
+    rules = _RULES_OF_SEED if is_seed else _RULES
+    fields = Fields(manifest, {"workload": "mpi"}, rules, "an MPIJob has no such field")
+    dialect = _seed() if is_seed else _kubeflow(fields, is_v2=version.endswith("v2beta1"))
+    pods.labels(fields, ("metadata",), ())
+    launcher = pods.read(fields, dialect.launcher, (dialect.main,))
+    if not launcher.container:
+        raise InputError(
+            "the MPIJob has no launcher with a container",
+            path=".".join(map(str, dialect.launcher)),
+            hint="write the whole object",
+        )
+    worker = pods.read(fields, dialect.worker, (dialect.main,))
+    _templates(fields, launcher, worker)
+    _command(fields, launcher, _context)
+    _worker_command(fields, worker)
+    _size(fields, dialect, launcher, worker, is_seed=is_seed)
+    _settings(fields, dialect)
+    if is_seed:
+        _beside_spec(fields, dialect)
+    return finish.conversion(fields)
+
+
+def _seed() -> _Dialect:
+    return _Dialect(
+        ("spec", "launcherTemplate"), ("spec", "workerTemplate"), ("spec", "numWorkers"), by_api=True
+    )
+
+
+def _kubeflow(fields: Fields, *, is_v2: bool) -> _Dialect:
+    specs: FieldPath = ("spec", "mpiReplicaSpecs")
+    if not fields.mapping(*specs, "Launcher"):
+        raise InputError(
+            "the MPIJob has no spec.mpiReplicaSpecs.Launcher",
+            path="spec",
+            hint="give one of kubeflow.org/v1 or v2beta1; v1alpha1 had no roles of its own",
+        )
+    return _Dialect(
+        (*specs, "Launcher", "template"),
+        (*specs, "Worker", "template"),
+        (*specs, "Worker", "replicas"),
+        by_api=not is_v2,
+        main=fields.text("spec", "mainContainer"),
+    )
+
+
+def _templates(fields: Fields, launcher: Pod, worker: Pod) -> None:
+    if worker.container:
+        pods.share(fields, {_WORKER: worker, _LAUNCHER: launcher}, "mpi")
+    else:
+        pods.put(fields, launcher, "mpi")
+
+
+def _command(fields: Fields, launcher: Pod, context: Context) -> None:
+    jobs.program(fields, launcher, context)
+    words, is_changed = commands.expanded((*(launcher.command or context.entrypoint), *launcher.args))
+    source: FieldPath = (*launcher.container, "command" if launcher.command else "args")
+    fields.put(("command",), list(words), source)
+    if words[0].rpartition("/")[2] not in LAUNCHERS:
+        fields.put(("mpi", "ownMpirun"), value=True)
+    why = "Kubernetes put $(NAME) in; a shell does it here" if is_changed else ""
+    for key in ("command", "args"):
+        outcome = Outcome.CHANGED if why else Outcome.CARRIED
+        fields.say((*launcher.container, key), outcome, "command", why)
+
+
+def _worker_command(fields: Fields, worker: Pod) -> None:
+    """Say of what the workers run that the chart runs it, as long as it is sshd."""
+    if not worker.container or not worker.words:
+        return
+    words = [word for word in worker.words if word]
+    text = words[-1] if len(words) > 2 and words[-2].endswith("c") else " ".join(words)  # noqa: PLR2004
+    parsed = shell.parse(text) or []
+    others = [command.program for command in parsed if command.program not in _IDLE_WORKER]
+    for key in ("command", "args"):
+        path: FieldPath = (*worker.container, key)
+        if parsed and not others:
+            fields.change(path, _SSHD)
+        else:
+            fields.leave(
+                path, "workers run sshd alone; put what stands before it into setup, or the image"
+            )
+
+
+# What a worker runs to wait for mpirun.
+_IDLE_WORKER = frozenset(
+    (
+        *("sshd", "sleep", "tail", "mkdir", "exec", "service", "true", "ssh-keygen", "chmod"),
+        *("set", "echo", "entrypoint.sh", "while", "cp"),
+    )
+)
+
+
+def _size(
+    fields: Fields, dialect: _Dialect, launcher: Pod, worker: Pod, *, is_seed: bool
+) -> None:
+    replicas = fields.number(*dialect.replicas)
+    workers = (1 if replicas is None else replicas) if worker.container else 0
+    as_worker = fields.get("spec", "runLauncherAsWorker") is True or not workers
+    if as_worker:
+        fields.put(("mpi", "runLauncherAsWorker"), value=True)
+        fields.say(("spec", "runLauncherAsWorker"), Outcome.CARRIED, "mpi.runLauncherAsWorker")
+    else:
+        fields.change(("spec", "runLauncherAsWorker"), "it is false", "mpi.runLauncherAsWorker")
+    if workers:
+        fields.carry(dialect.replicas, ("mpi", "numWorkers"), workers)
+        fields.put(("mpi", "numWorkers"), workers)
+    else:
+        fields.put(("nodes",), 1)
+    gpus = worker.gpus if worker.container else launcher.gpus
+    pod = worker if worker.container else launcher
+    if gpus:
+        fields.put(("gpusPerNode",), gpus, (*pod.container, "resources"))
+    if launcher.gpus and worker.container and (not as_worker or launcher.gpus != gpus):
+        _launcher_gpus(fields, launcher, gpus, as_worker=as_worker)
+    slots = fields.number("spec", "slotsPerWorker")
+    slots = 1 if slots is None or is_seed else slots
+    source: FieldPath = ("spec", "slotsPerWorker")
+    if gpus and slots != gpus:
+        fields.put(("procsPerNode",), slots, source)
+        fields.say(source, Outcome.CARRIED, "procsPerNode")
+    elif not gpus and slots != 1:
+        fields.put(("mpi", "slotsPerWorker"), slots, source)
+        fields.say(source, Outcome.CARRIED, "mpi.slotsPerWorker")
+    else:
+        fields.say(source, Outcome.CARRIED, "gpusPerNode" if gpus else "mpi.slotsPerWorker")
+
+
+def _launcher_gpus(fields: Fields, launcher: Pod, gpus: int, *, as_worker: bool) -> None:
+    why = f"each host has {gpus}" if as_worker else "a launcher without ranks has none"
+    for kind in ("requests", "limits"):
+        for name in fields.mapping(*launcher.container, "resources", kind):
+            if pods.is_gpu(name):
+                fields.leave((*launcher.container, "resources", kind, name), why)
+
+
+def _settings(fields: Fields, dialect: _Dialect) -> None:
+    if dialect.by_api:
+        fields.put(("mpi", "transport"), "exec")
+        fields.note(
+            "mpirun reaches the workers through the Kubernetes API, as this version did; where the "
+            "image has sshd, mpi.transport: ssh scales better"
+        )
+    implementation = _IMPLEMENTATIONS.get(fields.text("spec", "mpiImplementation").lower())
+    if implementation:
+        fields.carry(("spec", "mpiImplementation"), ("mpi", "implementation"), implementation)
+    for path in (("spec", "cleanPodPolicy"), ("spec", "runPolicy", "cleanPodPolicy")):
+        policy = fields.text(*path)
+        if policy in _CLEAN:
+            fields.carry(path, ("mpi", "cleanPodPolicy"), policy)
+    for key in ("suspend",):
+        if isinstance(fields.get("spec", key), bool):
+            fields.carry(("spec", key), ("runPolicy", key))
+    kubeflow.run_policy(fields, ("spec", "runPolicy"))
+    for role in ("Launcher", "Worker"):
+        path = ("spec", "mpiReplicaSpecs", role, "restartPolicy")
+        if role == "Launcher":
+            kubeflow.restart_policy(fields, path)
+        else:
+            fields.change(path, "a worker that is lost is replaced with the run", "runPolicy.backoffLimit")
+    replicas = fields.number("spec", "mpiReplicaSpecs", "Launcher", "replicas")
+    launcher_replicas: FieldPath = ("spec", "mpiReplicaSpecs", "Launcher", "replicas")
+    if replicas in (None, 1):
+        fields.say(launcher_replicas, Outcome.CARRIED, "there is one launcher")
+    else:
+        fields.leave(launcher_replicas, "there is one launcher, always")
+
+
+def _beside_spec(fields: Fields, dialect: _Dialect) -> None:
+    for path in (dialect.launcher, dialect.worker):
+        for key in fields.mapping(*path):
+            if key not in ("metadata", "spec"):
+                fields.change((*path, key), _NOT_IN_A_TEMPLATE)
+                fields.note(
+                    f"{'.'.join(map(str, (*path, key)))} stands beside spec, where it has no effect; "
+                    "say it among the values where it is wanted"
+                )

@@ -1,0 +1,201 @@
+"""An MXJob as values of the elastic chart: Kubeflow's, and those of two older operators.
+
+fioravanzo.org has a list `replicaSpecs` whose items name their type; in mpba.fbk.eu the spec is that
+list itself, of MXJobs and of TFJobs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from allranks.convert import finish, kubeflow, pods, roles
+from allranks.convert.verdicts import (
+    METADATA,
+    Conversion,
+    Fields,
+    Outcome,
+    Rule,
+    Rules,
+    carried,
+    changed,
+    lost,
+)
+from allranks.errors import InputError
+
+if TYPE_CHECKING:
+    from allranks.convert.registry import Context, Manifest
+    from allranks.convert.verdicts import FieldPath
+
+_SPECS = "spec.mxReplicaSpecs"
+_NAMES = {"Scheduler": "scheduler", "Server": "server", "Worker": "worker"}
+_TF_NAMES = {
+    "CHIEF": "chief",
+    "MASTER": "chief",
+    "WORKER": "worker",
+    "PS": "ps",
+    "EVALUATOR": "evaluator",
+}
+FIELDS: tuple[Rule, ...] = (
+    *METADATA,
+    carried(f"{_SPECS}.*.replicas", "elastic.roles.*.replicas, or nodes for the workers"),
+    changed(f"{_SPECS}.*.restartPolicy", "runPolicy.backoffLimit", "a pod that fails is replaced"),
+    lost(f"{_SPECS}.*.label", "only MXTune reads it"),
+    *pods.fields_at(f"{_SPECS}.*.template"),
+    carried("spec.jobMode", "elastic.framework"),
+    *kubeflow.run_policy_at("spec.runPolicy"),
+    *kubeflow.run_policy_at("spec"),
+    carried("spec.successPolicy", "elastic.successPolicy"),
+)
+_ITEM = "spec.replicaSpecs[]"
+# The fields of fioravanzo.org.
+FIELDS_OF_LIST: tuple[Rule, ...] = (
+    *METADATA,
+    changed("spec.RuntimeId", "", "the operator counted its jobs by it"),
+    changed("spec.runtimeId", "", "the operator counted its jobs by it"),
+    carried(f"{_ITEM}.replicas", "elastic.roles.*.replicas, or nodes for the workers"),
+    carried(f"{_ITEM}.mxReplicaType", "elastic.roles"),
+    carried(f"{_ITEM}.mxPort", "elastic.port"),
+    *pods.fields_at(f"{_ITEM}.template"),
+    changed("spec.mxImage", "image", "each template names its image"),
+    changed("spec.terminationPolicy.**", "elastic.successPolicy", "all workers, unless it is one"),
+    carried("spec.schedulerName", "scheduling.dialect, or scheduling.schedulerName"),
+)
+_BARE = "spec[]"
+# The fields of mpba.fbk.eu.
+FIELDS_OF_BARE_LIST: tuple[Rule, ...] = (
+    *METADATA,
+    carried(f"{_BARE}.replicas", "elastic.roles.*.replicas, or nodes for the workers"),
+    carried(f"{_BARE}.replicaType", "elastic.roles"),
+    *pods.fields_at(f"{_BARE}.template"),
+)
+_RULES, _RULES_OF_LIST = Rules(FIELDS), Rules(FIELDS_OF_LIST)
+_RULES_OF_BARE_LIST = Rules(FIELDS_OF_BARE_LIST)
+_UNKNOWN = "an MXJob has no such field"
+
+
+def convert(manifest: Manifest, context: Context) -> Conversion:
+    """An MXJob of Kubeflow as values.
+
+    Args:
+        manifest: the object.
+        context: what else is known.
+
+    Raises:
+        InputError: it tunes, or has no pods.
+    """
+    fields = Fields(manifest, {}, _RULES, _UNKNOWN)
+    if fields.get("spec", "jobMode") == "MXTune":
+        raise InputError(
+            "an MXJob of mode MXTune compiles operators with TVM's tuner, and trains nothing",
+            path="spec.jobMode",
+            hint="keep it where it is; only jobMode: MXTrain is converted",
+        )
+    pods.labels(fields, ("metadata",), ())
+    found = roles.of_specs(fields, ("spec", "mxReplicaSpecs"), _NAMES)
+    roles.refuse_without(fields, found, _SPECS, "Scheduler, Server or Worker")
+    _need_worker(found)
+    roles.put(fields, "mxnet", found, context, ("mxnet",))
+    _alone(fields, found)
+    kubeflow.run_policy(fields, ("spec",))
+    kubeflow.run_policy(fields, ("spec", "runPolicy"))
+    for role in found:
+        kubeflow.restart_policy(fields, (*role.replicas[:-1], "restartPolicy"))
+    return finish.conversion(fields)
+
+
+def convert_list(manifest: Manifest, context: Context) -> Conversion:
+    """An MXJob of fioravanzo.org as values.
+
+    Args:
+        manifest: the object.
+        context: what else is known.
+
+    Raises:
+        InputError: it has no pods.
+    """
+    fields = Fields(manifest, {}, _RULES_OF_LIST, _UNKNOWN)
+    pods.labels(fields, ("metadata",), ())
+    found = _listed(fields, ("spec", "replicaSpecs"), "mxReplicaType", _NAMES)
+    roles.refuse_without(fields, found, "spec.replicaSpecs", "SCHEDULER, SERVER or WORKER")
+    _need_worker(found)
+    roles.put(fields, "mxnet", found, context, ("mxnet",))
+    _alone(fields, found)
+    for role in found:
+        port = fields.number(*role.replicas[:-1], "mxPort")
+        here: FieldPath = (*role.replicas[:-1], "mxPort")
+        if port and role.name == "scheduler":
+            fields.carry(here, ("elastic", "port"), port)
+        else:
+            fields.change(here, "the pods of a job listen on the scheduler's", "elastic.port")
+    _termination(fields)
+    scheduler = fields.get("spec", "schedulerName")
+    dialect = pods.SCHEDULERS.get(str(scheduler)) if scheduler else ""
+    if dialect:
+        fields.carry(("spec", "schedulerName"), ("scheduling", "dialect"), dialect)
+    elif dialect is None:
+        fields.carry(("spec", "schedulerName"), ("scheduling", "schedulerName"))
+    return finish.conversion(fields)
+
+
+def convert_bare_list(manifest: Manifest, context: Context) -> Conversion:
+    """An MXJob or a TFJob of mpba.fbk.eu as values.
+
+    Args:
+        manifest: the object.
+        context: what else is known.
+
+    Raises:
+        InputError: it has no pods.
+    """
+    fields = Fields(manifest, {}, _RULES_OF_BARE_LIST, "the operator has no such field")
+    pods.labels(fields, ("metadata",), ())
+    is_mxnet = manifest.get("kind") == "MXJob"
+    found = _listed(fields, ("spec",), "replicaType", _NAMES if is_mxnet else _TF_NAMES)
+    roles.refuse_without(fields, found, "spec", "replica of a type that is known")
+    _need_worker(found)
+    framework = "mxnet" if is_mxnet else "tensorflow"
+    roles.put(fields, framework, found, context, (framework,))
+    if is_mxnet:
+        _alone(fields, found)
+    return finish.conversion(fields)
+
+
+def _listed(
+    fields: Fields, path: FieldPath, key: str, names: dict[str, str]
+) -> list[roles.Role]:
+    found = []
+    lower = {name.lower(): role for name, role in names.items()}
+    for index, item in fields.items(*path):
+        role = lower.get(str(item.get(key) or "").lower())
+        here: FieldPath = (*path, index)
+        if role is None or any(other.name == role for other in found):
+            continue
+        count = fields.number(*here, "replicas")
+        count = 1 if count is None else count
+        fields.say((*here, key), Outcome.CARRIED, f"elastic.roles.{role}")
+        if count > 0:
+            found.append(roles.Role(role, (*here, "template"), (*here, "replicas"), count))
+    return found
+
+
+def _need_worker(found: list[roles.Role]) -> None:
+    if not any(role.name == roles.WORKER for role in found):
+        raise InputError(
+            "the job has no workers", path="spec", hint="add the replicas that train, of type worker"
+        )
+
+
+def _alone(fields: Fields, found: list[roles.Role]) -> None:
+    """Say what the chart adds to a job without all of MXNet's roles."""
+    names = {role.name for role in found}
+    for role in ("scheduler", "server"):
+        if role not in names:
+            fields.note(f"MXNet does not train without a {role}: the chart adds one")
+
+
+def _termination(fields: Fields) -> None:
+    path: FieldPath = ("spec", "terminationPolicy", "chief")
+    if str(fields.get(*path, "replicaName")).lower() == "worker":
+        if fields.number(*path, "replicaIndex") in (None, 0):
+            fields.carry((*path, "replicaName"), ("elastic", "successPolicy"), "lead")
+            fields.say((*path, "replicaIndex"), Outcome.CARRIED, "elastic.successPolicy")

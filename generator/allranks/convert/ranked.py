@@ -1,0 +1,97 @@
+"""XGBoostJob, PaddleJob and JAXJob of Kubeflow v1: pods with one process each, and a rank.
+
+The elastic chart's framework `pytorch` tells each pod MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE,
+which is what XGBoost's programs read; Paddle and JAX are told the same by other names.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from allranks.convert import finish, kubeflow, pods, roles
+from allranks.convert.verdicts import METADATA, Conversion, Fields, Rule, Rules, carried, changed
+from allranks.errors import InputError
+
+if TYPE_CHECKING:
+    from allranks.convert.registry import Context, Manifest
+    from allranks.convert.verdicts import FieldPath
+
+_NAMES = {"Master": "ps", "Worker": "worker"}
+
+
+def _fields(specs: str) -> tuple[Rule, ...]:
+    return (
+        *METADATA,
+        carried(f"{specs}.*.replicas", "nodes"),
+        changed(f"{specs}.*.restartPolicy", "runPolicy.backoffLimit", "a pod that fails is replaced"),
+        *pods.fields_at(f"{specs}.*.template"),
+        *kubeflow.run_policy_at("spec.runPolicy"),
+        changed("spec.elasticPolicy.**", "nodes", "the number of pods is fixed"),
+    )
+
+
+# The key of the replica specs of each kind, and the variables that its programs read.
+_SPECS = {"XGBoostJob": "xgbReplicaSpecs", "PaddleJob": "paddleReplicaSpecs", "JAXJob": "jaxReplicaSpecs"}
+_EXPORTS = {
+    "XGBoostJob": "",
+    "PaddleJob": 'PADDLE_MASTER="$MASTER_ADDR:$MASTER_PORT" PADDLE_NNODES="$WORLD_SIZE" '
+    'PADDLE_TRAINER_ID="$RANK" PADDLE_TRAINERS_NUM="$WORLD_SIZE"',
+    "JAXJob": 'COORDINATOR_ADDRESS="$MASTER_ADDR" COORDINATOR_PORT="$MASTER_PORT" '
+    'NUM_PROCESSES="$WORLD_SIZE" PROCESS_ID="$RANK"',
+}
+_CONTAINERS = {"XGBoostJob": "xgboost", "PaddleJob": "paddle", "JAXJob": "jax"}
+FIELDS: dict[str, tuple[Rule, ...]] = {
+    kind: _fields(f"spec.{specs}") for kind, specs in _SPECS.items()
+}
+_RULES = {kind: Rules(rules) for kind, rules in FIELDS.items()}
+
+
+def convert(manifest: Manifest, context: Context) -> Conversion:
+    """One of these jobs as values.
+
+    Args:
+        manifest: the object.
+        context: what else is known.
+
+    Raises:
+        InputError: it is none, or has no pods.
+    """
+    kind = str(manifest.get("kind"))
+    fields = Fields(manifest, {}, _RULES[kind], f"a {kind} has no such field")
+    pods.labels(fields, ("metadata",), ())
+    path: FieldPath = ("spec", _SPECS[kind])
+    found = roles.of_specs(fields, path, _NAMES)
+    roles.refuse_without(fields, found, f"spec.{_SPECS[kind]}", "Master or Worker")
+    found = _alike(fields, found)
+    roles.put(fields, "pytorch", found, context, (_CONTAINERS[kind],))
+    if _EXPORTS[kind]:
+        roles.wrap(fields, _EXPORTS[kind])
+        fields.note("the variables of the old operator are made of MASTER_ADDR, RANK and WORLD_SIZE")
+    if kind == "XGBoostJob":
+        fields.note(
+            "WORKER_ADDRS and WORKER_PORT, which LightGBM reads, are not set: only MASTER_ADDR, "
+            "MASTER_PORT, RANK and WORLD_SIZE are"
+        )
+    kubeflow.run_policy(fields, ("spec", "runPolicy"))
+    for role in found:
+        kubeflow.restart_policy(fields, (*role.replicas[:-1], "restartPolicy"))
+    return finish.conversion(fields)
+
+
+def _alike(fields: Fields, found: list[roles.Role]) -> list[roles.Role]:
+    """The roles; a master that has the workers' template is the first of them."""
+    by_name = {role.name: role for role in found}
+    master, worker = by_name.get("ps"), by_name.get("worker")
+    if worker is None:
+        if master is None:
+            raise InputError("the job has no pods", path="spec", hint="write the whole object")
+        return [replace(master, name="worker")]
+    if master is None:
+        return [worker]
+    if fields.get(*master.template) == fields.get(*worker.template):
+        fields.change(master.template, "as the workers'", "as the workers'")
+        why = "the master is the first of the workers"
+        fields.change(master.replicas, why, "nodes")
+        return [replace(worker, count=worker.count + master.count, why=why)]
+    return found

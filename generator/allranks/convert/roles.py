@@ -1,0 +1,190 @@
+"""A job of several roles as values of the elastic chart, whatever kind has described it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from allranks.convert import commands, jobs, pods
+from allranks.convert.verdicts import Outcome, dotted
+from allranks.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from allranks.convert.pods import Pod
+    from allranks.convert.registry import Context
+    from allranks.convert.verdicts import FieldPath, Fields
+
+WORKER = "worker"
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """The pods of a role.
+
+    Attributes:
+        name: the role, as the elastic chart calls it.
+        template: their template, in the object.
+        replicas: where their number stands.
+        count: their number.
+        why: what is other about it here; "" for nothing.
+    """
+
+    name: str
+    template: FieldPath
+    replicas: FieldPath
+    count: int
+    why: str = ""
+
+
+def of_specs(
+    fields: Fields, path: FieldPath, names: Mapping[str, str], default: int = 1
+) -> list[Role]:
+    """The roles of Kubeflow's replica specs, those without pods left out.
+
+    Args:
+        fields: the object.
+        path: the replica specs, by type.
+        names: the chart's role of each type; types are looked up without regard to case.
+        default: the number of pods where none is given.
+    """
+    roles = []
+    lower = {key.lower(): value for key, value in names.items()}
+    for key in fields.mapping(*path):
+        role = lower.get(str(key).lower())
+        if role is None or not fields.mapping(*path, key):
+            continue
+        count = fields.number(*path, key, "replicas")
+        count = default if count is None else count
+        here: FieldPath = (*path, key)
+        if count > 0:
+            roles.append(Role(role, (*here, "template"), (*here, "replicas"), count))
+        else:
+            fields.change(here, "there are none of them")
+    return roles
+
+
+def put(
+    fields: Fields,
+    framework: str,
+    roles: Sequence[Role],
+    context: Context,
+    main: Sequence[str] = (),
+) -> dict[str, Pod]:
+    """Put roles where they are in the elastic chart.
+
+    Args:
+        fields: the object.
+        framework: the framework, which says what the pods are told.
+        roles: the roles; the workers are among them.
+        context: what else is known.
+        main: names of the container that trains.
+
+    Returns:
+        The templates by role.
+
+    Raises:
+        InputError: a role has no container or no command.
+    """
+    fields.put(("workload",), "elastic")
+    fields.put(("elastic", "framework"), framework)
+    ordered = sorted(roles, key=lambda role: role.name != WORKER)
+    taken = {role.name: pods.read(fields, role.template, main) for role in ordered}
+    prefixes: dict[FieldPath, Pod] = {
+        ("elastic", "roles", name): pod for name, pod in taken.items()
+    }
+    pods.share(fields, prefixes, "elastic")
+    words: tuple[str, ...] = ()
+    for role in ordered:
+        words = _command(fields, role, taken[role.name], context, words)
+        _size(fields, role, taken)
+    return taken
+
+
+def _command(
+    fields: Fields, role: Role, pod: Pod, context: Context, shared: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Put a role's command; return that which all share, the workers'."""
+    jobs.program(fields, pod, context)
+    own = (*(pod.command or context.entrypoint), *pod.args)
+    words, is_changed = commands.expanded(own)
+    source: FieldPath = (*pod.container, "command" if pod.command else "args")
+    to: FieldPath = ("command",)
+    if role.name != WORKER and words != shared:
+        to = ("elastic", "roles", role.name, "command")
+    if role.name == WORKER or words != shared:
+        fields.put(to, list(words), source)
+    why = "Kubernetes put $(NAME) in; a shell does it here" if is_changed else ""
+    outcome = Outcome.CHANGED if why else Outcome.CARRIED
+    for key in ("command", "args"):
+        fields.say((*pod.container, key), outcome, dotted(to), why)
+    return words if role.name == WORKER else shared
+
+
+def _size(fields: Fields, role: Role, taken: Mapping[str, Pod]) -> None:
+    pod = taken[role.name]
+    is_worker = role.name == WORKER
+    prefix: FieldPath = ("elastic", "roles", role.name)
+    to: FieldPath = ("nodes",) if is_worker else (*prefix, "replicas")
+    fields.put(to, role.count, role.replicas)
+    outcome = Outcome.CHANGED if role.why else Outcome.CARRIED
+    fields.say(role.replicas, outcome, dotted(to), role.why)
+    if not pod.gpus:
+        return
+    workers = taken.get(WORKER)
+    resource = workers.gpu_resource if workers is not None else ""
+    source: FieldPath = (*pod.container, "resources")
+    if is_worker or not resource or resource == pod.gpu_resource:
+        to = ("gpusPerNode",) if is_worker else (*prefix, "gpusPerPod")
+        fields.put(to, pod.gpus, source)
+    else:
+        for kind in ("requests", "limits"):
+            for name in fields.mapping(*source, kind):
+                if pods.is_gpu(name):
+                    fields.leave((*source, kind, name), f"a job has GPUs of one kind, {resource}")
+
+
+def refuse_without(fields: Fields, roles: Sequence[Role], path: str, kinds: str) -> None:
+    """Refuse a job without any role.
+
+    Args:
+        fields: the object.
+        roles: its roles.
+        path: where they should stand.
+        kinds: what they are called, for the message.
+
+    Raises:
+        InputError: there is none.
+    """
+    if not roles:
+        raise InputError(
+            f"the {fields.text('kind')} has no {kinds} with pods",
+            path=path,
+            hint="write the whole object",
+        )
+
+
+def wrapped(words: Sequence[str], exports: str) -> list[str]:
+    """A command with more variables, which a shell makes of those that the job sets.
+
+    Args:
+        words: the command.
+        exports: the assignments, as a shell has them.
+    """
+    return ["sh", "-c", f'export {exports}; exec "$@"', "sh", *words]
+
+
+def wrap(fields: Fields, exports: str) -> None:
+    """Wrap the command of all roles so that more variables are set.
+
+    Args:
+        fields: the object, converted.
+        exports: the assignments, as a shell has them.
+    """
+    values: dict[str, Any] = fields.values
+    fields.put(("command",), wrapped(values["command"], exports))
+    for name, role in values.get("elastic", {}).get("roles", {}).items():
+        if role.get("command"):
+            command = wrapped(role["command"], exports)
+            fields.put(("elastic", "roles", name, "command"), command)

@@ -1,0 +1,110 @@
+"""A TFJob of Kubeflow v1 as values of the elastic chart, or of torchrun where that is what runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from allranks.convert import commands, finish, jobs, kubeflow, pods, roles
+from allranks.convert.verdicts import (
+    METADATA,
+    Conversion,
+    Fields,
+    Rule,
+    Rules,
+    carried,
+    changed,
+    lost,
+)
+
+if TYPE_CHECKING:
+    from allranks.convert.registry import Context, Manifest
+    from allranks.convert.verdicts import FieldPath
+
+_SPECS = "spec.tfReplicaSpecs"
+_NAMES = {
+    "Chief": "chief",
+    "Master": "chief",
+    "Worker": "worker",
+    "PS": "ps",
+    "Evaluator": "evaluator",
+    "Eval": "evaluator",
+}
+FIELDS: tuple[Rule, ...] = (
+    *METADATA,
+    carried(f"{_SPECS}.*.replicas", "elastic.roles.*.replicas, or nodes for the workers"),
+    changed(f"{_SPECS}.*.restartPolicy", "runPolicy.backoffLimit", "a pod that fails is replaced"),
+    *pods.fields_at(f"{_SPECS}.*.template"),
+    *kubeflow.run_policy_at("spec.runPolicy"),
+    *kubeflow.run_policy_at("spec"),
+    carried("spec.successPolicy", "elastic.successPolicy"),
+    lost("spec.enableDynamicWorker", "TF_CONFIG lists all workers, always"),
+)
+_RULES = Rules(FIELDS)
+
+
+def convert(manifest: Manifest, context: Context) -> Conversion:
+    """A TFJob as values.
+
+    Args:
+        manifest: the object.
+        context: what else is known.
+
+    Raises:
+        InputError: it is none, or has no pods.
+    """
+    fields = Fields(manifest, {}, _RULES, "a TFJob has no such field")
+    pods.labels(fields, ("metadata",), ())
+    path: FieldPath = ("spec", "tfReplicaSpecs")
+    found = roles.of_specs(fields, path, _NAMES)
+    roles.refuse_without(fields, found, _SPECS, "Chief, Master, PS, Worker or Evaluator")
+    found = _with_worker(fields, found)
+    if not _torchrun(fields, found, context):
+        roles.put(fields, "tensorflow", found, context, ("tensorflow",))
+        policy = fields.get("spec", "successPolicy")
+        if policy == "AllWorkers":
+            fields.carry(("spec", "successPolicy"), ("elastic", "successPolicy"), "allWorkers")
+    if fields.get("spec", "enableDynamicWorker") is False:
+        fields.change(("spec", "enableDynamicWorker"), "it is false")
+    kubeflow.run_policy(fields, ("spec",))
+    kubeflow.run_policy(fields, ("spec", "runPolicy"))
+    for role in found:
+        kubeflow.restart_policy(fields, (*role.replicas[:-1], "restartPolicy"))
+    return finish.conversion(fields)
+
+
+def _with_worker(fields: Fields, found: list[roles.Role]) -> list[roles.Role]:
+    """The roles with at least one worker: a chief alone is the only worker here."""
+    names = [role.name for role in found]
+    if "worker" in names:
+        return found
+    lead = next((role for role in found if role.name == "chief"), found[0])
+    why = f"TF_CONFIG calls it worker 0, and not {lead.name}: the chart has at least one worker"
+    fields.note(why)
+    return [replace(role, name="worker", why=why) if role is lead else role for role in found]
+
+
+def _torchrun(fields: Fields, found: list[roles.Role], context: Context) -> bool:
+    """Convert a job of alike workers that run torchrun; return whether it was one."""
+    if len(found) != 1:
+        return False
+    path = found[0].template
+    containers = fields.items(*path, "spec", "containers")
+    words = [
+        str(word)
+        for _, container in containers[:1]
+        for key in ("command", "args")
+        for word in (container.get(key) if isinstance(container.get(key), list) else ())
+    ]
+    if commands.read(words).runner is not commands.Runner.TORCHRUN:
+        return False
+    pod = pods.read(fields, path, ("tensorflow",))
+    program = jobs.program(fields, pod, context)
+    jobs.put(fields, pod, program)
+    fields.carry(found[0].replicas, ("nodes",), found[0].count)
+    fields.put(("nodes",), found[0].count)
+    if pod.gpus:
+        fields.put(("gpusPerNode",), pod.gpus, (*pod.container, "resources"))
+    words_nproc = program.options.get("nproc-per-node", "1")
+    jobs.processes(fields, pod, program, commands.number(words_nproc, pod.variables))
+    return True
