@@ -133,6 +133,7 @@ class _Reader:
         self.dropped: set[str] = set()  # variables that the launcher sets, or nobody needs
         self.set_names: set[str] = set()
         self.lines = text.split("\n")
+        self.side: dict[int, _Step] = {}  # steps that prepare the nodes, by id of their command
 
     # --- results ---
 
@@ -169,7 +170,7 @@ class _Reader:
         self._collect_constants()
         steps = self._steps()
         self._check_background(steps)
-        multi = [step for step in steps if step.is_multi]
+        multi = self._without_side([step for step in steps if step.is_multi])
         main = self._main(multi)
         if main is None:
             self._as_one_process(steps, nested=bool(multi))
@@ -281,8 +282,10 @@ class _Reader:
         settings, rest = options.parse(texts, "srun", line)
         resolved = []
         for setting in settings:
-            value = words.resolve(setting.value, self.constants) if "$" in setting.value else setting.value
-            resolved.append(setting if value is None else replace(setting, value=value))
+            value = setting.value
+            if "$" in value:
+                value = words.resolve(value, self.constants) or words.partly(value, self.constants)
+            resolved.append(replace(setting, value=value))
         return resolved, rest
 
     def _step_size(self, settings: Sequence[Setting]) -> Size:
@@ -324,6 +327,29 @@ class _Reader:
                     "the step has several programs, and all ranks of a run have one",
                     "make a values file of each, or let one program look at RANK",
                 )
+
+    def _without_side(self, multi: list[_Step]) -> list[_Step]:
+        """The steps without those before the training that run something once on each node."""
+        if len(multi) < 2:  # noqa: PLR2004 - one alone is the training
+            return multi
+        weights = [self._weight(step) for step in multi]
+        last = max(at for at, weight in enumerate(weights) if weight == max(weights))
+        kept = []
+        for at, step in enumerate(multi):
+            is_side = at < last and not weights[at] and weights[last] and step.size.per_node == 1
+            if is_side and not self._repeats(step) and not self.statements[step.statement].in_background:
+                self.side[id(step.command)] = step
+            else:
+                kept.append(step)
+        return kept
+
+    def _weight(self, step: _Step) -> int:
+        """Whether a step looks like a training: it starts ranks, has several on a node, or is Python."""
+        texts = [token.text for token in step.words]
+        if self._is_torch_launcher(step) or not step.is_srun or step.size.per_node > 1:
+            return 1
+        inner = _shell_text(texts)
+        return 1 if words.is_python(texts) or "python" in (inner or "") or "python" in texts else 0
 
     def _main(self, multi: list[_Step]) -> _Step | None:
         """The step with the ranks; None where the script is run as it is."""
@@ -514,6 +540,7 @@ class _Reader:
                     "call it, or write what it runs at the top",
                 )
             place = calls[0]
+        steps = [step for step in steps if id(step.command) not in self.side]
         twins = {id(step.command) for step in steps if step.is_multi}
         self._check_others(main, steps, twins)
         merged = {
@@ -566,6 +593,10 @@ class _Reader:
             if id(step.command) in twins or step is main or not step.words:
                 continue
             if words.base(step.words[0].text) in words.IDLE:
+                continue
+            is_before = step.command.start < main.command.start and not self._repeats(step)
+            if is_before and not self.statements[step.statement].in_background:
+                self.side[id(step.command)] = step
                 continue
             raise self.refuse(
                 step.command.line,
@@ -841,6 +872,9 @@ class _Reader:
         if any(words.any_of([w.text for w in c.words], ("docker", "podman", "enroot")) for c in statement.commands):
             self.say(line, text, Outcome.NOT_CARRIED, to, "a pod starts no containers: name its image in image, and write what it runs as the command")
             return text
+        if not is_one and any(id(c) in self.side for c in statement.commands):
+            self.say(line, text, Outcome.CHANGED, to, "srun started it on the nodes before the training; each pod runs it once")
+            return _edited(self.text, self._inner_edits(statement), statement.start, statement.end)
         if not is_one and self.size.node_count > 1 and _differs(text):
             self.say(line, text, Outcome.CHANGED, to, "each pod runs it, and what it gives may differ between pods")
             return text
@@ -878,7 +912,7 @@ class _Reader:
                         return Outcome.CHANGED, "the launcher lets the ranks meet, and tells each its rank and where rank 0 is"
         if is_one:
             return None
-        if command is not None and program == "srun":
+        if command is not None and program == "srun" and id(command) not in self.side:
             return Outcome.CHANGED, "it only prints"
         if command is not None and program in words.IDLE and (reads_dropped or words.names_nodes(text)):
             return Outcome.CHANGED, "it prints what the launcher prints"
@@ -1047,7 +1081,7 @@ class _Reader:
         for name, has_default in words.variables(whole):
             if has_default or name in self.set_names or name in words.ALWAYS or name in body_env(self.body):
                 continue
-            if name in _RESERVED or name.startswith(("SLURM_", "PET_", "OMPI_", "PMI", "ALLRANKS_", "BASH_", "CONDA_")):
+            if name in _RESERVED or name.startswith(("SLURM_", "PET_", "SLURMD_", "OMPI_", "PMI", "ALLRANKS_", "BASH_", "CONDA_")):
                 continue
             line = next((n for n, row in enumerate(self.lines, 1) if re.search(rf"\$\{{?{name}\b", row) and not row.startswith("#")), 0)
             if not line:

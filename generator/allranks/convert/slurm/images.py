@@ -56,11 +56,18 @@ class Mounts:
         volumes: of the pod.
         mounts: of its container.
         wrong: those that have no form here, as written.
+        workspace: where the folder that the job is submitted from is mounted; "" for nowhere.
     """
 
     volumes: list[dict[str, Any]] = field(default_factory=list)
     mounts: list[dict[str, Any]] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
+    workspace: str = ""
+
+
+_HERE = frozenset(
+    {"$PWD", "${PWD}", "$(pwd)", "`pwd`", ".", "./", "$SLURM_SUBMIT_DIR", "${SLURM_SUBMIT_DIR}"}
+)
 
 
 def mounts(text: str) -> Mounts:
@@ -74,6 +81,9 @@ def mounts(text: str) -> Mounts:
         target = target or source
         plain = "$" not in part and source.startswith("/") and target.startswith("/") and target != "/"
         source, target = source.rstrip("/") or "/", target.rstrip("/")
+        if source in _HERE and rest.startswith("/") and "$" not in rest and not made.workspace:
+            made.workspace = target
+            continue
         if not plain or target in seen or ".." in (source + target).split("/"):
             if part.strip():
                 made.wrong.append(part.strip())

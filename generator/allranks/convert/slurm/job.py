@@ -30,6 +30,7 @@ KIND = "sbatch script"
 _DIRECTIVE = re.compile(rb"^#SBATCH(?:\s|$)", re.M)
 _SCRIPT = re.compile(rb"#!\s*\S*(?:sh|bash|python[0-9.]*|env\s)")
 _TRAINER = "trainer"
+_NAME_MAX = 45  # leaves room for what pods and submits put behind a name
 _HOSTS_SHOWN = 1_000
 # What bash has and sh has not.
 _BASH = re.compile(
@@ -206,7 +207,7 @@ def _done(job: _Job, namespace: str) -> Conversion:
     fields = job.fields
     named = job.settings.get("job-name")
     wanted = named.value if named is not None else PurePath(job.source).stem
-    name = nearest_name(wanted or "job", names.HELM_RELEASE_NAME_MAX)
+    name = nearest_name(wanted or "job", _NAME_MAX)
     if named is not None and name != named.value:
         job.say("job-name", Outcome.CHANGED, name, "a release's name is a Service's")
     chart = str(fields.values["workload"])
@@ -491,6 +492,9 @@ def _no_value(job: _Job, setting: Setting) -> None:
 
 def _container_image(job: _Job, setting: Setting) -> None:
     parts = images.image(setting.value)
+    if parts is None and "$" in setting.value:
+        job.say(setting.name, Outcome.NOT_CARRIED, "image", f"{setting.value} is known on the old cluster alone")
+        return
     if parts is None:
         job.say(setting.name, Outcome.NOT_CARRIED, "image",
                 "a file of an image is none that a pod can have: push the image that it was made of, and name that")
@@ -512,9 +516,14 @@ def _mount(job: _Job, key: str, text: str) -> None:
     if made.mounts:
         job.fields.put((*base, "volumes"), made.volumes, (key,))
         job.fields.put((*base, "containers", Named(_TRAINER)), {"volumeMounts": made.mounts}, (key,))
+    if made.workspace:
+        job.fields.put(("workspace", "mountPath"), made.workspace, (key,))
     if made.wrong:
         job.fields.say((key,), Outcome.NOT_CARRIED, "podTemplate.spec.volumes",
                        f"{', '.join(made.wrong)} is known on the old cluster alone: give a claim in storage")
+    elif made.workspace and not made.mounts:
+        job.fields.say((key,), Outcome.CHANGED, "workspace.mountPath",
+                       f"the folder that `{names.CLI} sbatch` and `submit` send is there")
     else:
         job.fields.say((key,), Outcome.CHANGED, "podTemplate.spec.volumes",
                        "a folder of the node is a volume of kind hostPath: give it a claim where nodes do not share it")

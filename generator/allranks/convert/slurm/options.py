@@ -130,8 +130,8 @@ OPTIONS: tuple[Option, ...] = (
     Option("gres", "", _V, _C, "gpusPerNode, gpuType"),
     Option("tres-per-task", "", _V, _X, "gpusPerNode", "GPUs are counted for a node"),
     Option("tres-per-job", "", _V, _X, "gpus", "GPUs are what a job asks for"),
-    Option("exclusive", "", _O, _N, "", "a whole node is not asked for as such: ask for all of its GPUs "
-           "(gpusPerNode, or a preset), and for its CPUs and memory in resources.perPod"),
+    Option("exclusive", "", _O, _X, "", "a pod has what it asks for, and others may be on its node: ask for all "
+           "of its GPUs, CPUs and memory (a preset does)"),
     Option("oversubscribe", "s", _0, _X, "", "a pod may use what its node has free unless it has limits"),
     Option("share", "", _0, _X, "", "a pod may use what its node has free unless it has limits"),
     Option("overcommit", "O", _0, _X, "", "processes share the CPUs of their pod"),

@@ -175,6 +175,16 @@ def resolve(word: str, constants: Mapping[str, str]) -> str | None:
     return None if not quoted and re.search(r"[\s*?\[{\"'\\~<>(]", text) else text
 
 
+def partly(text: str, constants: Mapping[str, str]) -> str:
+    """A text with what is known of the variables in it; the others stay as they are typed."""
+
+    def put(match: re.Match[str]) -> str:
+        plain = match[3] or (match[1] if not match[2] else "")
+        return constants.get(plain, match[0])
+
+    return _VARIABLE.sub(put, text)
+
+
 def _known_command(word: str) -> str | None:
     text = re.sub(r"\s+", " ", scanner.unquote(word).strip("`")).removeprefix("$(").removesuffix(")").strip()
     if re.fullmatch(r"nvidia-smi (?:-L|--list-gpus|--query-gpu=\S+ --format=\S+) ?\| ?wc -l", text):
