@@ -27,12 +27,19 @@ if TYPE_CHECKING:
     from allranks.convert.slurm.scanner import Command, Statement
     from allranks.convert.slurm.sizes import Size
 
+_DEEPEST, _LONGEST = 8, 100_000  # of variables within variables, and characters of what comes of them
 _SHOWN = 60  # characters of a line in a verdict
 _PORT = "29510"  # of a launcher inside the chart's own, which has the one before it
 _SHELLS = frozenset({"bash", "sh", "dash", "zsh", "ksh"})
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ACTIVATING = frozenset({"module", "ml", "conda", "mamba", "micromamba", "source", ".", "eval", "spack", "pyenv"})
 _RESERVED = frozenset(names.RESERVED_ENV)
+# What begins as a program that starts others, or as options.
+_COMMAND_LIKE = re.compile(
+    r"\A\s*(?:-{1,2}[A-Za-z]"
+    r"|(?:[\w./~${}-]*/)?(?:torchrun|accelerate|deepspeed|python[0-9.]*|mpirun|mpiexec|srun|bash)(?:\s|\Z)"
+    r"|\$\{?[A-Za-z_]\w*\}?\s)"
+)
 _SIZES = frozenset(
     {
         *("nodes", "ntasks", "ntasks-per-node", "tasks-per-node", "ntasks-per-gpu", "gpus", "gres"),
@@ -94,7 +101,7 @@ class _Step:
     statement: int
     command: Command
     settings: list[Setting]
-    words: list[scanner.Token]
+    words: list[str]
     is_srun: bool
     size: Size
     is_multi: bool
@@ -133,6 +140,10 @@ class _Reader:
         self.dropped: set[str] = set()  # variables that the launcher sets, or nobody needs
         self.set_names: set[str] = set()
         self.lines = text.split("\n")
+        self.parts: dict[str, str] = {}  # variables that are parts of a command, as shell text
+        self.conditional: dict[str, int] = {}  # those before a program, with their lines
+        self.maybe: set[str] = set()  # variables with options, or with nothing
+        self.used: set[str] = set()  # those of them that have been put in
         self.side: dict[int, _Step] = {}  # steps that prepare the nodes, by id of their command
 
     # --- results ---
@@ -168,6 +179,7 @@ class _Reader:
         if not self.statements:
             raise self.refuse(1, "the script runs nothing", "write the command that is to run")
         self._collect_constants()
+        self._collect_parts()
         steps = self._steps()
         self._check_background(steps)
         multi = self._without_side([step for step in steps if step.is_multi])
@@ -239,6 +251,32 @@ class _Reader:
                     if resolved is not None:
                         self.constants[name] = resolved
 
+    def _collect_parts(self) -> None:
+        """Find the variables that have the words of a command: ``LAUNCHER="torchrun --nnodes 2"``."""
+        unsure: set[str] = set()
+        contents: dict[str, list[str]] = {}
+        for statement in self.statements:
+            for command in statement.commands:
+                for name, value in _assigned(command):
+                    contents.setdefault(name, []).append(_content(value).strip())
+                    if command.within or statement.function:
+                        unsure.add(name)
+                        continue
+                    is_added = any(word.text.startswith(f"{name}+=") for word in (*command.assignments, *command.words))
+                    content = _content(value)
+                    own = self.parts.get(name, "")
+                    if is_added:
+                        content = f"{own} {content}".strip() if value.startswith("(") else own + content
+                    elif name in {other for other, _ in words.variables(value)}:
+                        content = re.sub(rf"\$\{{?{name}(?:\[[@*]\])?\}}?", lambda _, own=own: own, content)
+                    self.parts[name] = content
+        self.maybe = {
+            name for name, texts in contents.items() if all(text[:1] in ("", "-") for text in texts)
+        }
+        for name, content in list(self.parts.items()):
+            if name in unsure or not _COMMAND_LIKE.search(content):
+                del self.parts[name]
+
     # --- steps ---
 
     def _steps(self) -> list[_Step]:
@@ -251,12 +289,13 @@ class _Reader:
         return steps
 
     def _step(self, number: int, command: Command) -> _Step | None:
-        tokens = command.words
-        texts = [token.text for token in tokens]
-        inner = words.unwrapped(texts)
+        inner = words.unwrapped(self._expanded_words([token.text for token in command.words]))
         if not inner:
             return None
-        own = tokens[len(tokens) - len(inner) :]
+        if words.base(inner[0]) == "eval" and len(inner) > 1:
+            inner = words.unwrapped(self._expanded_words([scanner.unquote(" ".join(inner[1:]))]))
+            if not inner:
+                return None
         program = words.base(inner[0])
         if program in words.FOREIGN_STARTERS and program != "parallel":
             raise self.refuse(
@@ -267,19 +306,23 @@ class _Reader:
         if program != "srun":
             if not words.starts_ranks(inner):
                 return None
-            return _Step(number, command, [], own, False, self.size, True)
-        settings, rest = self._srun(own[1:], command.line)
-        started = own[len(own) - len(rest) :] if rest else []
-        if not started or words.base(started[0].text) in words.IDLE:
+            return _Step(number, command, [], inner, False, self.size, True)
+        settings, rest = self._srun(inner[1:], command.line)
+        started = inner[len(inner) - len(rest) :] if rest else []
+        if not started or words.base(started[0]) in words.IDLE:
             return _Step(number, command, settings, started, True, self.size, False)
         size = self._step_size(settings)
-        starts = words.starts_ranks([token.text for token in started]) or self._inner_starts(started)
+        starts = words.starts_ranks(started) or self._inner_starts(started)
         is_multi = starts or size.task_count > 1
         return _Step(number, command, settings, started, True, size, is_multi)
 
-    def _srun(self, tokens: Sequence[scanner.Token], line: int) -> tuple[list[Setting], list[str]]:
-        texts = [scanner.unquote(token.text) for token in tokens]
-        settings, rest = options.parse(texts, "srun", line)
+    def _srun(self, texts: Sequence[str], line: int) -> tuple[list[Setting], list[str]]:
+        """srun's options, and the words behind them without their quotes."""
+        settings, rest = options.parse([scanner.unquote(text) for text in texts], "srun", line)
+        while rest and (name := _variable_alone(rest[0])) in self.maybe:
+            self.conditional.setdefault(name, line)
+            more, rest = options.parse(rest[1:], "srun", line)
+            settings += more
         resolved = []
         for setting in settings:
             value = setting.value
@@ -302,9 +345,37 @@ class _Reader:
             kept.append(options.Setting("nodes", str(self.size.nodes), 0, options.of("sbatch")[0]))
         return sizes.read([*kept, *own])
 
-    def _inner_starts(self, tokens: Sequence[scanner.Token]) -> bool:
+    def _inner_text(self, texts: Sequence[str]) -> str | None:
+        """The text of ``bash -c "…"`` with the variables in it that are parts of a command."""
+        text = _shell_text(texts)
+        return None if text is None else self._expanded(text)
+
+    def _expanded_words(self, texts: list[str]) -> list[str]:
+        """Words with the variables among them that are parts of a command."""
+        line = " ".join(texts)
+        expanded = self._expanded(line)
+        if expanded == line:
+            return texts
+        try:
+            return [token.text for token in scanner.tokens(expanded) if token.kind == "word"]
+        except scanner.ScriptError:
+            return texts
+
+    def _expanded(self, text: str) -> str:
+        for _ in range(_DEEPEST):
+            before = text
+            for name in [name for name, _ in words.variables(text) if name in self.parts]:
+                pattern = rf'"\$\{{?{name}(?:\[[@*]\])?\}}?"|\$\{{{name}(?:\[[@*]\])?\}}|\${name}\b'
+                content = self.parts[name]
+                text = re.sub(pattern, lambda _, content=content: content, text)
+                self.used.add(name)
+            if text == before or len(text) > _LONGEST:
+                break
+        return text
+
+    def _inner_starts(self, texts: Sequence[str]) -> bool:
         """Whether the text of ``bash -c "…"`` starts ranks."""
-        inner = _shell_text([token.text for token in tokens])
+        inner = self._inner_text(texts)
         if inner is None:
             return False
         try:
@@ -345,11 +416,11 @@ class _Reader:
 
     def _weight(self, step: _Step) -> int:
         """Whether a step looks like a training: it starts ranks, has several on a node, or is Python."""
-        texts = [token.text for token in step.words]
+        texts = step.words
         if self._is_torch_launcher(step) or not step.is_srun or step.size.per_node > 1:
             return 1
-        inner = _shell_text(texts)
-        return 1 if words.is_python(texts) or "python" in (inner or "") or "python" in texts else 0
+        inner = self._inner_text(texts)
+        return 1 if words.is_python(texts) or re.search(r"\bpython[0-9.]*\s", inner or "") or "python" in texts else 0
 
     def _main(self, multi: list[_Step]) -> _Step | None:
         """The step with the ranks; None where the script is run as it is."""
@@ -403,13 +474,12 @@ class _Reader:
     def _over_nodes(self, step: _Step) -> bool:
         """Whether a loop starts a step on one node after the other."""
         parsed = {setting.name for setting in step.settings}
-        flags = {word.text.partition("=")[0].replace("_", "-") for word in step.words}
+        flags = {word.partition("=")[0].replace("_", "-") for word in step.words}
         by_node = bool(parsed & {"nodelist", "relative"})
         return by_node and (bool(flags & {"--node-rank", "--machine-rank", "--rdzv-endpoint", "--master-addr"}))
 
     def _is_torch_launcher(self, step: _Step) -> bool:
-        texts = [token.text for token in step.words]
-        inner = words.unwrapped(texts)
+        inner = words.unwrapped(step.words)
         return words.starts_ranks(inner) and words.base(inner[0]) not in (*words.MPIRUN, "horovodrun") or (
             self._inner_starts(step.words)
         )
@@ -417,10 +487,8 @@ class _Reader:
     def _distinct(self, multi: list[_Step]) -> list[_Step]:
         seen: dict[tuple[str, ...], _Step] = {}
         for step in multi:
-            program = self._program_of([token.text for token in step.words])
-            key = program.command if program.runner is Runner.TORCHRUN else tuple(
-                token.text for token in step.words
-            )
+            program = self._program_of(step.words)
+            key = program.command if program.runner is Runner.TORCHRUN else tuple(step.words)
             seen.setdefault(key, step)
         return list(seen.values())
 
@@ -431,7 +499,7 @@ class _Reader:
         )
 
     def _program_of(self, texts: Sequence[str]) -> commands.Program:
-        inner = _shell_text(texts)
+        inner = self._inner_text(texts)
         line = " ".join(texts) if inner is None else inner
         return commands.read(("bash", "-c", line), (), self.constants)
 
@@ -498,7 +566,7 @@ class _Reader:
             own = tokens[len(tokens) - len(inner) :]
             start = own[0].start
             if words.base(inner[0]) == "srun":
-                _, rest = self._srun(own[1:], command.line)
+                _, rest = self._srun([token.text for token in own[1:]], command.line)
                 if not rest:
                     continue
                 own = own[len(own) - len(rest) :]
@@ -546,6 +614,14 @@ class _Reader:
         merged = {
             step.statement for step in steps if step.is_multi and step.statement != main.statement
         }
+        program = self._read_program(main)
+        first = _variable_alone(_first_word(program.command).strip('"')) if program.command else ""
+        if not program.command or (first and (first in self.maybe or program.runner is not Runner.TORCHRUN)):
+            raise self.refuse(
+                main.command.line,
+                "what the step runs stands in a variable that is set in several ways",
+                "write the command out behind srun, and convert that",
+            )
         setup = []
         for number, other in enumerate(self.statements[:place]):
             if number in merged or (function and number == main.statement):
@@ -556,7 +632,6 @@ class _Reader:
             text = self._kept(other, is_one=False)
             if text is not None:
                 setup.append(self._with_comments(number, text))
-        program = self._read_program(main)
         self._size_of(main, program)
         is_flat = not any(command.within for command in statement.commands) and not function
         if is_flat:
@@ -570,6 +645,9 @@ class _Reader:
         self._write_command(program, text)
         self.say(main.command.line, self.text[main.command.start : main.command.end], Outcome.CHANGED,
                  "command", "; ".join(self._changes(main, program)) or "each rank runs it")
+        for name, line in self.conditional.items():
+            self.say(line, f"srun ${name}", Outcome.NOT_CARRIED, "",
+                     "options of srun's that the script decides on as it runs: write those that you want")
         for reason in program.lost:
             self.say(main.command.line, self.text[main.command.start : main.command.end], Outcome.NOT_CARRIED, "", reason)
         for number, other in enumerate(self.statements[place + 1 :], place + 1):
@@ -592,7 +670,7 @@ class _Reader:
         for step in steps:
             if id(step.command) in twins or step is main or not step.words:
                 continue
-            if words.base(step.words[0].text) in words.IDLE:
+            if words.base(step.words[0]) in words.IDLE:
                 continue
             is_before = step.command.start < main.command.start and not self._repeats(step)
             if is_before and not self.statements[step.statement].in_background:
@@ -606,14 +684,14 @@ class _Reader:
             )
 
     def _read_program(self, main: _Step) -> commands.Program:
-        texts = [token.text for token in main.words]
+        texts = main.words
         rest = words.unwrapped(texts)
         wrapped = texts[: len(texts) - len(rest)]
         if rest and words.base(rest[0]) in words.CONTAINERS:
             inside = self._container(rest, main.command.line)
             rest = rest[len(rest) - inside :] if inside else rest
             wrapped = []
-        inner = _shell_text(rest)
+        inner = self._inner_text(rest)
         line = " ".join(rest) if inner is None else inner
         assignments = [token.text for token in main.command.assignments]
         kept_wrapped = [word for word in wrapped if words.base(word) not in ("time", "nohup", "exec", "command")]
@@ -704,7 +782,7 @@ class _Reader:
             if (is_array or is_called) and not any(name in self.dropped for name in reads if _assigns(statement, name)):
                 prefix.append(self.slice(statement))
         for name in reads:
-            if name in self.dropped and name not in _RESERVED:
+            if name in self.dropped and name not in _RESERVED and name not in self.used:
                 prefix.append(f"{name}=$MASTER_ADDR")
         if program.is_nested and "MASTER_PORT" in reads:
             prefix.append(f"export MASTER_PORT={_PORT}")
@@ -798,7 +876,7 @@ class _Reader:
         """Whether what srun starts is a program of MPI's, and not one that meets by MASTER_ADDR."""
         has_mpi = any(setting.name == "mpi" and setting.value != "none" for setting in main.settings)
         meets = "MASTER_ADDR" in self.text or "torch" in self.text or "SLURM_PROCID" in self.text
-        texts = [token.text for token in main.words]
+        texts = main.words
         if words.is_python(texts) or any(words.is_python([word]) for word in texts):
             return has_mpi and not meets
         program_name = words.base(words.unwrapped(texts)[0])
@@ -902,6 +980,9 @@ class _Reader:
             if is_one or not words.names_nodes(text):
                 return None
             return None
+        if assigned and not is_one and {*assigned} <= self.used and not self._is_read_elsewhere(assigned):
+            self.dropped.update(assigned)
+            return Outcome.CHANGED, "it is a part of the command, and stands there"
         if assigned and len(assigned) == sum(max(1, len(_assigned(c))) for c in statement.commands):
             if not is_one or self.body.procs_per_node != 1 or not self._is_nested_launch():
                 if any(name in words.RENDEZVOUS or _looks_like_master(name) for name in assigned) or (
@@ -925,6 +1006,20 @@ class _Reader:
         if reads_dropped and statement.commands:
             return Outcome.CHANGED, "it is about where the ranks meet, which the launcher arranges"
         return None
+
+    def _is_read_elsewhere(self, assigned: list[str]) -> bool:
+        """Whether a statement that does more than print reads one of some variables."""
+        for statement in self.statements:
+            if all(
+                not command.words
+                or words.any_of([w.text for w in command.words], (*words.IDLE, "srun", "eval", "export", "bash", *words.STARTERS))
+                for command in statement.commands
+            ):
+                continue
+            reads = {name for name, _ in words.variables(self.slice(statement))}
+            if reads & {*assigned}:
+                return True
+        return False
 
     def _is_nested_launch(self) -> bool:
         return any("accelerate" in c.name or "torchrun" in c.name or "deepspeed" in c.name
@@ -1137,6 +1232,24 @@ def _looks_like_master(name: str) -> bool:
     )
 
 
+def _variable_alone(word: str) -> str:
+    """The name of the variable that a word is, and nothing else; "" for any other word."""
+    match = re.fullmatch(r"\$\{?([A-Za-z_]\w*)(?:\[[@*]\])?\}?", word)
+    return match[1] if match is not None else ""
+
+
+def _content(value: str) -> str:
+    """The words of a variable's value as shell text: of a quoted text, or of an array."""
+    if value.startswith("(") and value.endswith(")"):
+        try:
+            return " ".join(t.text for t in scanner.tokens(value[1:-1]) if t.kind == "word")
+        except scanner.ScriptError:
+            return ""
+    if value.startswith('"') or "'" not in value:
+        return re.sub(r"\\\n", " ", scanner.unquote(value)).replace("\n", " ")
+    return scanner.unquote(value).replace("\n", " ")
+
+
 def _keeps_going(text: str) -> bool:
     """Whether `set` leaves the shell going on where a command fails."""
     return not re.search(r"set\s+(?:-\w*e|-o\s+errexit)", text)
@@ -1157,6 +1270,14 @@ def _shell_text(texts: Sequence[str]) -> str | None:
         if not texts[place].startswith("-"):
             return None
     return None
+
+
+def _first_word(command: Sequence[str]) -> str:
+    """The program of a command, in a shell's text too."""
+    if tuple(command[1:2]) == ("-c",) and len(command) == 3:  # noqa: PLR2004 - bash, -c and the text
+        command = command[2].split("\n")[-1].removeprefix("exec ").split()
+    at = 2 if len(command) > 2 and words.is_python(command[:1]) and command[1] == "-u" else 0  # noqa: PLR2004 - torchrun's python
+    return command[at] if command else ""
 
 
 def _as_text(command: Sequence[str]) -> str:
