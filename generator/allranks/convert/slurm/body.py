@@ -142,6 +142,7 @@ class _Reader:
         self.lines = text.split("\n")
         self.parts: dict[str, str] = {}  # variables that are parts of a command, as shell text
         self.conditional: dict[str, int] = {}  # those before a program, with their lines
+        self.place = -1  # the statement of the step
         self.maybe: set[str] = set()  # variables with options, or with nothing
         self.used: set[str] = set()  # those of them that have been put in
         self.side: dict[int, _Step] = {}  # steps that prepare the nodes, by id of their command
@@ -609,6 +610,7 @@ class _Reader:
                 )
             place = calls[0]
         steps = [step for step in steps if id(step.command) not in self.side]
+        self.place = main.statement
         twins = {id(step.command) for step in steps if step.is_multi}
         self._check_others(main, steps, twins)
         merged = {
@@ -649,7 +651,8 @@ class _Reader:
             self.say(line, f"srun ${name}", Outcome.NOT_CARRIED, "",
                      "options of srun's that the script decides on as it runs: write those that you want")
         for reason in program.lost:
-            self.say(main.command.line, self.text[main.command.start : main.command.end], Outcome.NOT_CARRIED, "", reason)
+            outcome = Outcome.CHANGED if reason.startswith(("--role", "--log-dir")) else Outcome.NOT_CARRIED
+            self.say(main.command.line, self.text[main.command.start : main.command.end], outcome, "", reason)
         for number, other in enumerate(self.statements[place + 1 :], place + 1):
             if number in merged:
                 self.say(other.line, self.slice(other), Outcome.CHANGED, "command",
@@ -850,7 +853,8 @@ class _Reader:
     def _size_nested(self, main: _Step, program: commands.Program, nodes: int | None) -> int | None:
         body = self.body
         body.procs_per_node = 1
-        body.values["torchrun"] = {"maxRestarts": 0}
+        # The launcher's own rendezvous leaves its usual port to that which it starts.
+        body.values["torchrun"] = {"maxRestarts": 0, **({"port": 29409} if (nodes or 1) > 1 else {})}
         body.uses_slurm = True
         texts = list(program.command)
         line = texts[2] if texts[1:2] == ["-c"] else " ".join(texts)
@@ -1009,8 +1013,8 @@ class _Reader:
 
     def _is_read_elsewhere(self, assigned: list[str]) -> bool:
         """Whether a statement that does more than print reads one of some variables."""
-        for statement in self.statements:
-            if all(
+        for number, statement in enumerate(self.statements):
+            if number == self.place or all(
                 not command.words
                 or words.any_of([w.text for w in command.words], (*words.IDLE, "srun", "eval", "export", "bash", *words.STARTERS))
                 for command in statement.commands
@@ -1252,7 +1256,7 @@ def _content(value: str) -> str:
 
 def _keeps_going(text: str) -> bool:
     """Whether `set` leaves the shell going on where a command fails."""
-    return not re.search(r"set\s+(?:-\w*e|-o\s+errexit)", text)
+    return not re.search(r"\bset\b[^\n;]*\s(?:-[a-zA-Z]*e|-o\s+errexit)", text)
 
 
 def _differs(text: str) -> bool:

@@ -57,6 +57,7 @@ class _Job:
         settings: the options, a later one of a name in place of an earlier one.
         size: what they ask for.
         body: what the script runs.
+        text: the script.
     """
 
     source: str
@@ -65,6 +66,7 @@ class _Job:
     settings: dict[str, Setting] = field(default_factory=dict)
     size: Size = field(default_factory=sizes.Size)
     body: Body = field(default_factory=body.Body)
+    text: str = ""
 
     def key(self, text: str, line: int) -> str:
         """A field of the report, which the source gets."""
@@ -127,6 +129,7 @@ def convert(
     if wrap is not None:
         text = f"#!/bin/sh\n{wrap.value}\n"
         job.say("wrap", Outcome.CARRIED, "command")
+    job.text = text
     job.size = sizes.read(settings)
     job.body = body.read(text, source=source, size=job.size, settings=settings, args=args)
     for setting in job.body.settings:
@@ -297,6 +300,8 @@ def _put_size(job: _Job) -> None:
     procs = made.procs_per_node
     if procs and procs != (gpus or 1):
         fields.put(("procsPerNode",), procs)
+    if not gpu_option and not gpus:
+        _guess_gpus(job)
     _put_gpu_type(job, gpu_option)
     requests: dict[str, str] = {}
     limits: dict[str, str] = {}
@@ -311,6 +316,29 @@ def _put_size(job: _Job) -> None:
         for kind, values in (("requests", requests), ("limits", limits)):
             if key in values:
                 fields.put(("resources", "perPod", kind, key), values[key], (_key(own),) if own else ())
+
+
+_ON_GPUS = re.compile(r"nccl|cuda|gpu|torchrun|torch\.distributed|deepspeed|accelerate", re.I)
+_ON_CPUS = re.compile(r"\bgloo\b|--?(?:use_)?cpu\b|no[-_]cuda|\bccl\b|device[= ]cpu", re.I)
+
+
+def _guess_gpus(job: _Job) -> None:
+    """GPUs of a script that asks for none: sites give whole nodes, and scripts count on them."""
+    made, values = job.body, job.fields.values
+    whole = "\n".join([made.setup, made.script, *made.command, *made.env, *map(str, made.values)])
+    if made.workload == "mpi" or not _ON_GPUS.search(f"{whole} {job.text}") or _ON_CPUS.search(job.text):
+        return
+    count = values.get("procsPerNode", 1)
+    if made.script or count == 1:
+        job.fields.note(
+            "the script asks for no GPUs: set gpusPerNode where the nodes of its partition gave it some"
+        )
+        return
+    key = job.key("the GPUs", 0)
+    values.pop("procsPerNode")
+    job.fields.put(("gpusPerNode",), count, (key,))
+    why = f"the script asks for none, and starts {count} processes on each node, as on one with {count}"
+    job.fields.say((key,), Outcome.CHANGED, "gpusPerNode", why)
 
 
 _SAME_RESOURCE = {

@@ -55,7 +55,7 @@ ALWAYS = frozenset(
 _WRAPPERS = frozenset({"exec", "nohup", "time", "command", "stdbuf", "unbuffer", "env", "numactl", "nice", "sudo"})
 _NODELIST = re.compile(r"SLURM_(?:JOB_|STEP_)?NODELIST|\bscontrol\b|SLURM_LAUNCH_NODE_IPADDR|SLURMD_NODENAME")
 _PYTHON = re.compile(r"(?:.*/)?(?:python|pypy)[0-9.]*")
-_VARIABLE = re.compile(r"\$(?:\{[#!]?([A-Za-z_][A-Za-z0-9_]*)([^A-Za-z0-9_][^}]*)?\}|([A-Za-z_][A-Za-z0-9_]*))")
+_VARIABLE = re.compile(r"\$(?:\{[#!]?([A-Za-z_][A-Za-z0-9_]*)([^A-Za-z0-9_}][^}]*)?\}|([A-Za-z_][A-Za-z0-9_]*))")
 _DIGITS = re.compile(r"[0-9]{1,9}", re.ASCII)
 _ARITHMETIC = re.compile(r"\$\(\((.*)\)\)", re.S)
 
