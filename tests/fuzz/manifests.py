@@ -37,7 +37,13 @@ _VALUES: tuple[Any, ...] = (
     *({"name": 3}, [{"name": "a"}, {"name": "a"}], {"$patch": "delete"}, {"a.b/c": "d"}),
     *({"nvidia.com/gpu": 4}, {"amd.com/gpu": "2"}, {"cpu": 1e-3}, {"limits": {"memory": "1"}}),
     *({"valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}, {"valueFrom": {}}),
-    *({"emptyDir": {"medium": "Memory", "sizeLimit": 1}}, "Never", "Always", "OnFailure", "ExitCode"),
+    *(
+        {"emptyDir": {"medium": "Memory", "sizeLimit": 1}},
+        "Never",
+        "Always",
+        "OnFailure",
+        "ExitCode",
+    ),
 )
 _KEYS = (
     *("name", "image", "command", "args", "env", "resources", "volumes", "replicas", "template"),
@@ -53,7 +59,10 @@ def bases() -> tuple[dict[str, Any], ...]:
     found: list[dict[str, Any]] = []
     for path in sorted(DATA.glob("*.yaml")):
         for document, _ in load_objects(path.read_bytes(), path.name):
-            kind = (str(document.data.get("apiVersion")).partition("/")[0], document.data.get("kind"))
+            kind = (
+                str(document.data.get("apiVersion")).partition("/")[0],
+                document.data.get("kind"),
+            )
             if kind in registry.KINDS:
                 found.append(document.data)
     return tuple(found)

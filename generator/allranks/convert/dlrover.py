@@ -154,14 +154,22 @@ def _replicas(fields: Fields, role: roles.Role) -> None:
         for to in ("minWorkers", "maxWorkers"):
             fields.put(("elastic", "auto", to), role.count, (*here, "autoScale"))
         fields.say((*here, "autoScale"), Outcome.CARRIED, "elastic.auto")
+    elif auto is True:
+        fields.say((*here, "autoScale"), Outcome.CARRIED, "elastic.auto")
+    elif auto is False:
+        fields.change((*here, "autoScale"), "the master changes the number of workers alone")
     count = fields.number(*here, "restartCount")
     if count is not None and is_worker:
         fields.carry((*here, "restartCount"), ("runPolicy", "backoffLimit"), count)
     elif count is not None:
-        fields.change((*here, "restartCount"), "the workers' is that of all", "runPolicy.backoffLimit")
+        fields.change(
+            (*here, "restartCount"), "the workers' is that of all", "runPolicy.backoffLimit"
+        )
     seconds = fields.number(*here, "restartTimeout")
     if seconds and is_worker:
-        fields.carry((*here, "restartTimeout"), ("elastic", "auto", "policy", "pendingSeconds"), seconds)
+        fields.carry(
+            (*here, "restartTimeout"), ("elastic", "auto", "policy", "pendingSeconds"), seconds
+        )
     else:
         fields.change((*here, "restartTimeout"), "there is no limit", "elastic.auto.policy")
     if fields.get(*here, "priority") in ("", None):
@@ -215,7 +223,9 @@ def _master(fields: Fields) -> None:
         fields.put((*to, "command"), list(pod.words), source)
         fields.put((*to, "image"), fields.text(*pod.container, "image"), (*pod.container, "image"))
     for key in ("command", "args"):
-        fields.change((*pod.container, key) if pod.container else _MASTER, _OWN_MASTER, "elastic.auto.master")
+        fields.change(
+            (*pod.container, key) if pod.container else _MASTER, _OWN_MASTER, "elastic.auto.master"
+        )
     for piece in pod.pieces:
         place = pods.at_role(to, piece.to)
         if place is not None:

@@ -42,10 +42,11 @@ def conversion(fields: Fields, *, queue: str = "", chart: str = "") -> Conversio
     name = _name(fields)
     settle(fields, chart or str(fields.values.get("workload") or ""), name)
     fields.values = _without_empty(fields.values)
+    namespace = _namespace(fields)
     return Conversion(
         kind=_text(fields.get("kind")),
         name=name,
-        namespace=_namespace(fields),
+        namespace=namespace,
         values=_ordered(fields.values),
         verdicts=fields.verdicts(),
         queue=queue,
@@ -221,6 +222,7 @@ def _name(fields: Fields) -> str:
 
 
 def _namespace(fields: Fields) -> str:
+    fields.say(("metadata", "namespace"), Outcome.CARRIED, "-n")
     return fields.text("metadata", "namespace")
 
 

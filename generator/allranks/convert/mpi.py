@@ -33,7 +33,9 @@ _LAUNCHER: FieldPath = ("mpi", "launcher")
 _WORKER: FieldPath = ("mpi", "worker")
 _SSHD = "the chart starts sshd in the workers itself"
 _WAITS = "the launcher waits for its workers itself"
-_NOT_IN_A_TEMPLATE = "it stands beside spec, where Kubernetes has dropped it: it never had an effect"
+_NOT_IN_A_TEMPLATE = (
+    "it stands beside spec, where Kubernetes has dropped it: it never had an effect"
+)
 _SHARED: tuple[Rule, ...] = (
     *METADATA,
     carried("spec.slotsPerWorker", "mpi.slotsPerWorker, or procsPerNode"),
@@ -120,7 +122,10 @@ def convert(manifest: Manifest, _context: Context) -> Conversion:
 
 def _seed() -> _Dialect:
     return _Dialect(
-        ("spec", "launcherTemplate"), ("spec", "workerTemplate"), ("spec", "numWorkers"), by_api=True
+        ("spec", "launcherTemplate"),
+        ("spec", "workerTemplate"),
+        ("spec", "numWorkers"),
+        by_api=True,
     )
 
 
@@ -150,7 +155,9 @@ def _templates(fields: Fields, launcher: Pod, worker: Pod) -> None:
 
 def _command(fields: Fields, launcher: Pod, context: Context) -> None:
     jobs.program(fields, launcher, context)
-    words, is_changed = commands.expanded((*(launcher.command or context.entrypoint), *launcher.args))
+    words, is_changed = commands.expanded(
+        (*(launcher.command or context.entrypoint), *launcher.args)
+    )
     source: FieldPath = (*launcher.container, "command" if launcher.command else "args")
     fields.put(("command",), list(words), source)
     if words[0].rpartition("/")[2] not in LAUNCHERS:
@@ -188,15 +195,18 @@ _IDLE_WORKER = frozenset(
 )
 
 
-def _size(
-    fields: Fields, dialect: _Dialect, launcher: Pod, worker: Pod, *, is_seed: bool
-) -> None:
+def _size(fields: Fields, dialect: _Dialect, launcher: Pod, worker: Pod, *, is_seed: bool) -> None:
     replicas = fields.number(*dialect.replicas)
     workers = (1 if replicas is None else replicas) if worker.container else 0
     as_worker = fields.get("spec", "runLauncherAsWorker") is True or not workers
     if as_worker:
         fields.put(("mpi", "runLauncherAsWorker"), value=True)
-        fields.say(("spec", "runLauncherAsWorker"), Outcome.CARRIED, "mpi.runLauncherAsWorker")
+        why = ""
+        if worker.gpus and not launcher.gpus:
+            why = f"the launcher has ranks, and so the {worker.gpus} GPUs that each host has"
+            fields.note(why)
+        outcome = Outcome.CHANGED if why else Outcome.CARRIED
+        fields.say(("spec", "runLauncherAsWorker"), outcome, "mpi.runLauncherAsWorker", why)
     else:
         fields.change(("spec", "runLauncherAsWorker"), "it is false", "mpi.runLauncherAsWorker")
     if workers:
@@ -254,7 +264,9 @@ def _settings(fields: Fields, dialect: _Dialect) -> None:
         if role == "Launcher":
             kubeflow.restart_policy(fields, path)
         else:
-            fields.change(path, "a worker that is lost is replaced with the run", "runPolicy.backoffLimit")
+            fields.change(
+                path, "a worker that is lost is replaced with the run", "runPolicy.backoffLimit"
+            )
     replicas = fields.number("spec", "mpiReplicaSpecs", "Launcher", "replicas")
     launcher_replicas: FieldPath = ("spec", "mpiReplicaSpecs", "Launcher", "replicas")
     if replicas in (None, 1):

@@ -90,12 +90,16 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
             path="spec.jobMode",
             hint="keep it where it is; only jobMode: MXTrain is converted",
         )
+    if fields.get("spec", "jobMode") == "MXTrain":
+        fields.say(("spec", "jobMode"), Outcome.CARRIED, "elastic.framework")
     pods.labels(fields, ("metadata",), ())
     found = roles.of_specs(fields, ("spec", "mxReplicaSpecs"), _NAMES)
     roles.refuse_without(fields, found, _SPECS, "Scheduler, Server or Worker")
     _need_worker(found)
     roles.put(fields, "mxnet", found, context, ("mxnet",))
     _alone(fields, found)
+    if fields.get("spec", "successPolicy") == "AllWorkers":
+        fields.carry(("spec", "successPolicy"), ("elastic", "successPolicy"), "allWorkers")
     kubeflow.run_policy(fields, ("spec",))
     kubeflow.run_policy(fields, ("spec", "runPolicy"))
     for role in found:
@@ -160,9 +164,7 @@ def convert_bare_list(manifest: Manifest, context: Context) -> Conversion:
     return finish.conversion(fields)
 
 
-def _listed(
-    fields: Fields, path: FieldPath, key: str, names: dict[str, str]
-) -> list[roles.Role]:
+def _listed(fields: Fields, path: FieldPath, key: str, names: dict[str, str]) -> list[roles.Role]:
     found = []
     lower = {name.lower(): role for name, role in names.items()}
     for index, item in fields.items(*path):
@@ -181,7 +183,9 @@ def _listed(
 def _need_worker(found: list[roles.Role]) -> None:
     if not any(role.name == roles.WORKER for role in found):
         raise InputError(
-            "the job has no workers", path="spec", hint="add the replicas that train, of type worker"
+            "the job has no workers",
+            path="spec",
+            hint="add the replicas that train, of type worker",
         )
 
 

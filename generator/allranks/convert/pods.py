@@ -120,8 +120,8 @@ FIELDS: tuple[Rule, ...] = (
     carried(f"{_C}.image", "image"),
     carried(f"{_C}.imagePullPolicy", "image.pullPolicy"),
     changed(f"{_C}.name", "podTemplate.spec.containers[trainer]", "it is called trainer here"),
-    changed(f"{_C}.command.**", "command", "what starts the ranks is the chart's"),
-    changed(f"{_C}.args.**", "command", "what starts the ranks is the chart's"),
+    carried(f"{_C}.command.**", "command"),
+    carried(f"{_C}.args.**", "command"),
     carried(f"{_C}.workingDir", "workingDir"),
     carried(f"{_C}.env.**", "env"),
     carried(f"{_C}.envFrom.**", "envFrom"),
@@ -373,10 +373,13 @@ def is_set_by_job(name: str, workload: str) -> bool:
 
 def _unrestricted(fields: Fields) -> None:
     fields.put(("security", "restricted"), value=False)
-    fields.note(
-        "security.restricted is false, because the manifest lets its containers run as the image's "
-        "own user; set it to true where that is not root"
-    )
+    fields.note(SECURITY_NOTE)
+
+
+SECURITY_NOTE = (
+    "security.restricted is false, because the manifest lets its containers run as the image's own "
+    "user; set it to true where that is not root"
+)
 
 
 def labels(fields: Fields, path: FieldPath, to: FieldPath) -> None:

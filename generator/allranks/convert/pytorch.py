@@ -214,6 +214,12 @@ def _elastic(fields: Fields, program: commands.Program) -> None:
     if restarts is not None and program.runner is commands.Runner.TORCHRUN:
         if "max-restarts" not in program.options:
             fields.carry((*path, "maxRestarts"), ("torchrun", "maxRestarts"), restarts)
+    if restarts is not None and program.runner is not commands.Runner.TORCHRUN:
+        fields.change((*path, "maxRestarts"), "the command runs no torchrun that would read it")
+    elif "max-restarts" in program.options:
+        fields.change(
+            (*path, "maxRestarts"), "the command's --max-restarts wins", "torchrun.maxRestarts"
+        )
 
 
 def _environment(fields: Fields, pod: Pod, program: commands.Program) -> None:

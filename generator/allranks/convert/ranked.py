@@ -24,7 +24,9 @@ def _fields(specs: str) -> tuple[Rule, ...]:
     return (
         *METADATA,
         carried(f"{specs}.*.replicas", "nodes"),
-        changed(f"{specs}.*.restartPolicy", "runPolicy.backoffLimit", "a pod that fails is replaced"),
+        changed(
+            f"{specs}.*.restartPolicy", "runPolicy.backoffLimit", "a pod that fails is replaced"
+        ),
         *pods.fields_at(f"{specs}.*.template"),
         *kubeflow.run_policy_at("spec.runPolicy"),
         changed("spec.elasticPolicy.**", "nodes", "the number of pods is fixed"),
@@ -32,7 +34,11 @@ def _fields(specs: str) -> tuple[Rule, ...]:
 
 
 # The key of the replica specs of each kind, and the variables that its programs read.
-_SPECS = {"XGBoostJob": "xgbReplicaSpecs", "PaddleJob": "paddleReplicaSpecs", "JAXJob": "jaxReplicaSpecs"}
+_SPECS = {
+    "XGBoostJob": "xgbReplicaSpecs",
+    "PaddleJob": "paddleReplicaSpecs",
+    "JAXJob": "jaxReplicaSpecs",
+}
 _EXPORTS = {
     "XGBoostJob": "",
     "PaddleJob": 'PADDLE_MASTER="$MASTER_ADDR:$MASTER_PORT" PADDLE_NNODES="$WORLD_SIZE" '
@@ -67,7 +73,9 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     roles.put(fields, "pytorch", found, context, (_CONTAINERS[kind],))
     if _EXPORTS[kind]:
         roles.wrap(fields, _EXPORTS[kind])
-        fields.note("the variables of the old operator are made of MASTER_ADDR, RANK and WORLD_SIZE")
+        fields.note(
+            "the variables of the old operator are made of MASTER_ADDR, RANK and WORLD_SIZE"
+        )
     if kind == "XGBoostJob":
         fields.note(
             "WORKER_ADDRS and WORKER_PORT, which LightGBM reads, are not set: only MASTER_ADDR, "

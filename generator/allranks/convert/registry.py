@@ -11,7 +11,6 @@ import importlib
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from allranks import names
 from allranks.convert.verdicts import Beside, Conversion
 from allranks.errors import InputError, InvalidValues, Problem
 
@@ -39,8 +38,8 @@ KINDS: dict[tuple[str, str], str] = {
     ("mpba.fbk.eu", "TFJob"): "mxnet:convert_bare_list",
     ("batch.test.bdap.com", "MPIJob"): "mpi:convert",
     ("torchrun.ai", "TorchrunJob"): "torchrun:convert",
-    ("torchrun.ai", "TorchrunQueue"): "torchrun:convert",
-    ("torchrun.ai", "JobQueue"): "torchrun:convert",
+    ("torchrun.ai", "TorchrunQueue"): "torchrun:convert_queue",
+    ("torchrun.ai", "JobQueue"): "torchrun:convert_queue",
 }
 _RAY = "allranks starts ranks, and no Ray cluster"
 # Kinds of jobs that have no form here: by API group and kind, why, and what to use.
@@ -310,13 +309,23 @@ def _keys(path: str, data: Mapping[str, Any]) -> FieldPath:
 def _nothing(others: list[Document]) -> str:
     if not others:
         return "there is no object to convert"
-    kinds = ", ".join(sorted({document.kind or "an object without a kind" for document in others}))
+    kinds = ", ".join(sorted({_kind(document) for document in others}))
     return f"there is no job to convert, only: {kinds}"
 
 
+def _kind(document: Document) -> str:
+    """A kind as a person knows it; with its group where another group's kind is converted."""
+    kind = document.kind or "an object without a kind"
+    if any(name == document.kind for _, name in KINDS):
+        return f"{kind} of {document.data.get('apiVersion') or 'no API'}"
+    return kind
+
+
 def _hint(others: list[Document]) -> str:
-    if any(document.kind in names.WORKLOADS for document in others):
-        return "give the manifest of a job"
+    for document in others:
+        groups = sorted(group for group, kind in KINDS if kind == document.kind)
+        if groups:
+            return f"a {document.kind} is of {' or '.join(groups)}: correct its apiVersion"
     kinds = sorted({kind for _, kind in KINDS})
     return f"give a manifest with one of: {', '.join(kinds)}"
 

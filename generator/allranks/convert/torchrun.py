@@ -15,6 +15,8 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
+from allranks.convert import finish
+from allranks.convert.pods import SECURITY_NOTE
 from allranks.convert.verdicts import Conversion, Fields, Outcome
 from allranks.errors import InputError
 
@@ -58,16 +60,55 @@ def is_torchrun(manifest: Mapping[str, Any]) -> bool:
     return group == GROUP and manifest.get("kind") in (*JOB_KINDS, *QUEUE_KINDS)
 
 
-def convert(manifest: Mapping[str, Any], _: Context) -> Conversion:
-    """A TorchrunJob as values of the torchrun chart, or a TorchrunQueue as values of charts/queue.
+def convert(manifest: Mapping[str, Any], context: Context) -> Conversion:
+    """A TorchrunJob as values of the torchrun chart that are valid by themselves.
 
     Args:
         manifest: the object.
+        context: what else is known, such as its TorchrunQueue, whose image it may have.
+
+    Raises:
+        InputError: it is none, or its image or command is nowhere.
+    """
+    fields, queue_name = _job(manifest)
+    _of_queue(fields, queue_name, context)
+    fields.put(("security", "restricted"), value=False)
+    fields.note(SECURITY_NOTE)
+    return finish.conversion(fields, queue=queue_name)
+
+
+def convert_queue(manifest: Mapping[str, Any], _context: Context) -> Conversion:
+    """A TorchrunQueue as values of charts/queue.
+
+    Args:
+        manifest: the object.
+        _context: what else is known.
 
     Raises:
         InputError: it is none.
     """
-    return (job if manifest.get("kind") in JOB_KINDS else queue)(manifest)
+    return finish.conversion(_queue(manifest), chart=names.QUEUE_CHART)
+
+
+def _of_queue(fields: Fields, queue_name: str, context: Context) -> None:
+    """Take the image of a job's queue, where the job names none."""
+    if fields.values.get("image"):
+        return
+    for document in context.objects(*QUEUE_KINDS, group=GROUP):
+        if document.name == queue_name:
+            image = _queue(document.data).values["defaults"].get("image")
+            if image:
+                fields.put(("image",), image)
+                fields.note(f"the image is the queue's, {queue_name}")
+                return
+    raise InputError(
+        "the job names no image: its queue does" if queue_name else "the job names no image",
+        path="spec.image",
+        hint=f"give the object of the queue {queue_name} as well; with -q {queue_name}, "
+        f"`{names.CLI} run` takes the job as it is"
+        if queue_name
+        else "add the image",
+    )
 
 
 def job(manifest: Mapping[str, Any]) -> Conversion:
@@ -79,6 +120,11 @@ def job(manifest: Mapping[str, Any]) -> Conversion:
     Raises:
         InputError: it is none.
     """
+    return _done(*_job(manifest))
+
+
+def _job(manifest: Mapping[str, Any]) -> tuple[Fields, str]:
+    """A job taken apart, and the queue that it names."""
     _check(manifest, JOB_KINDS)
     fields = Fields(manifest, {"workload": "torchrun"})
     _about(fields)
@@ -95,7 +141,7 @@ def job(manifest: Mapping[str, Any]) -> Conversion:
     _workspace(fields)
     fields.carry(("spec", "suspend"), ("runPolicy", "suspend"))
     fields.carry(("spec", "workingDir"), ("workingDir",))
-    return _done(fields, queue)
+    return fields, queue
 
 
 def queue(manifest: Mapping[str, Any]) -> Conversion:
@@ -107,6 +153,11 @@ def queue(manifest: Mapping[str, Any]) -> Conversion:
     Raises:
         InputError: it is none.
     """
+    return _done(_queue(manifest), "")
+
+
+def _queue(manifest: Mapping[str, Any]) -> Fields:
+    """A queue taken apart."""
     _check(manifest, QUEUE_KINDS)
     fields = Fields(manifest)
     fields.put(("name",), _name(manifest))
@@ -131,7 +182,7 @@ def queue(manifest: Mapping[str, Any]) -> Conversion:
         ("spec", "resources"),
         "an object beside the queue: apply it as a manifest of its own, or with another release",
     )
-    return _done(fields, "")
+    return fields
 
 
 def _check(manifest: Mapping[str, Any], kinds: tuple[str, ...]) -> None:
@@ -175,10 +226,10 @@ def _about(fields: Fields) -> None:
         fields.say((key,), Outcome.CARRIED, "which chart it is for")
     metadata = fields.get("metadata")
     for key in metadata:
-        fields.leave(("metadata", key), _ITS_OWN)
+        fields.change(("metadata", key), _ITS_OWN)
     fields.say(("metadata", "name"), Outcome.CARRIED, "NAME, the release")
     fields.say(("metadata", "namespace"), Outcome.CARRIED, "-n")
-    fields.leave(("status",), _STATUS)
+    fields.change(("status",), _STATUS)
 
 
 def _labels(fields: Fields, prefix: FieldPath) -> None:
@@ -189,7 +240,7 @@ def _labels(fields: Fields, prefix: FieldPath) -> None:
                 if str(name).startswith(
                     (f"{GROUP}/", f"{names.DOMAIN}/", "kubectl.kubernetes.io/")
                 ):
-                    fields.leave(path, "its controller or kubectl wrote it")
+                    fields.change(path, "its controller or kubectl wrote it")
                 else:
                     fields.carry(path, (*prefix, key, str(name)), str(value))
 
@@ -205,7 +256,7 @@ def _queue_of_job(fields: Fields) -> str:
     fields.say(
         ("spec", "jobName"), Outcome.CHANGED, "NAME, the release", "a run is named by its release"
     )
-    fields.leave(("spec", "jobID"), "a run is named by its release, and has no other number")
+    fields.change(("spec", "jobID"), "a run is named by its release, and has no other number")
     return name
 
 
@@ -275,7 +326,7 @@ def _resources(fields: Fields, path: FieldPath, prefix: FieldPath) -> None:
         place: FieldPath = path if is_bare else (*path, kind)
         if is_bare and kind == "requests":
             continue
-        for name, amount in (fields.get(*place) or {}).items():
+        for name, amount in fields.mapping(*place).items():
             here: FieldPath = (*place, name)
             if name in (_GPU, "gpu", "gpus"):
                 # A container without any was torchrun with no processes.
@@ -290,7 +341,7 @@ def _resources(fields: Fields, path: FieldPath, prefix: FieldPath) -> None:
 
 def _distributed(fields: Fields, *, is_queue: bool) -> None:
     above: FieldPath = ("spec", "distributed")
-    fields.leave((*above, "backend"), _ANY_BACKEND)
+    fields.change((*above, "backend"), _ANY_BACKEND)
     backend = fields.get(*above, "rdzvBackend") or "c10d"
     to: FieldPath = ("torchrun",)
     if is_queue:
@@ -352,15 +403,17 @@ def _env(fields: Fields, path: FieldPath, to: FieldPath) -> None:
     entries = fields.get(*path)
     if not isinstance(entries, list):
         return
-    last = {entry.get("name"): at for at, entry in enumerate(entries) if isinstance(entry, dict)}
+    last = {
+        str(entry.get("name")): at for at, entry in enumerate(entries) if isinstance(entry, dict)
+    }
     for index, entry in enumerate(entries):
         if not isinstance(entry, dict) or not entry.get("name"):
             continue
         name, here = str(entry["name"]), (*path, index)
-        if last[entry["name"]] != index:
-            fields.leave(here, f"a later entry sets {name} again")
+        if last[name] != index:
+            fields.change(here, f"a later entry sets {name} again")
         elif name in names.RESERVED_ENV or name.startswith(names.RESERVED_ENV_PREFIXES):
-            fields.leave(here, f"torchrun sets {name} itself")
+            fields.change(here, f"torchrun sets {name} itself")
         else:
             value: Any = str(entry.get("value") or "")
             if isinstance(entry.get("valueFrom"), dict):

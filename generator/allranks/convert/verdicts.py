@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 FieldPath = tuple[str | int, ...]
 
 _UNKNOWN = "no dialect has such a field"
+NOT_UNDERSTOOD = "it is not what this field has"
 
 
 class Outcome(StrEnum):
@@ -43,8 +44,8 @@ class Rule:
     """What becomes of a field of a kind, wherever nothing else is said of it.
 
     Attributes:
-        path: the field: ``spec.replicas``. A step ``*`` is any key, ``[]`` any item of a list, and a
-            last step ``**`` the field itself and all below it.
+        path: the field: ``spec.replicas``. A step ``*`` is any key, ``[]`` any item of a list, and
+            a last step ``**`` the field itself and all below it.
         outcome: carried, changed or not carried.
         to: the value or flag that has it; "" for none.
         why: the reason, where it is not carried as it is.
@@ -281,7 +282,8 @@ class Fields:
     Attributes:
         source: the object.
         values: what has been made of it so far.
-        rules: what is said of a field where nothing else is.
+        rules: what is said of a field where nothing else is; what a rule says to be carried has to be
+            carried, or it is not.
         unknown: what is said of a field for which there is no rule either.
         notes: what a person should know besides, as sentences.
         beside: objects of the input that the converter has looked at.
@@ -406,6 +408,9 @@ class Fields:
         rule = self.rules.of(leaf) if self.rules is not None else None
         if rule is None:
             return Verdict(path, Outcome.NOT_CARRIED, "", self.unknown, keys=leaf)
+        if rule.outcome is Outcome.CARRIED:
+            # Whoever carries a field says so: what is left over is not what such a field has.
+            return Verdict(path, Outcome.NOT_CARRIED, "", NOT_UNDERSTOOD, keys=leaf)
         return Verdict(path, rule.outcome, rule.to, rule.why, keys=leaf)
 
 

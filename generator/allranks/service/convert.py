@@ -219,10 +219,16 @@ def values_file(conversion: Conversion) -> str:
         for verdict in conversion.lost
     ]
     head += conversion.notes
-    comments = "".join(f"# {' '.join(line.split())}\n" for line in head)
+    comments = "".join(f"# {_comment(line)}\n" for line in head)
     return comments + _with_origins(dump.dump(conversion.values), conversion)
 
 
+def _comment(text: str) -> str:
+    """A text as it may stand behind a #: on one line, and of characters that YAML takes."""
+    return " ".join(_NOT_IN_COMMENT.sub("?", text).split())
+
+
+_NOT_IN_COMMENT = re.compile("[^\t -~\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _KEY = re.compile(r"( *)(- )?([A-Za-z][A-Za-z0-9_]*):(?= |$)")
 
 
@@ -230,7 +236,7 @@ def _with_origins(text: str, conversion: Conversion) -> str:
     """The text of values, with a comment behind each key that was made of one field."""
     lines = {verdict.keys: verdict.line for verdict in conversion.verdicts if verdict.line}
     comments = {
-        to: f"{conversion.source}:{line}: {dotted(source)}"
+        to: _comment(f"{conversion.source}:{line}: {dotted(source)}")
         for to, source in conversion.origins.items()
         if (line := _line(lines, source)) and all(isinstance(step, str) for step in to)
     }

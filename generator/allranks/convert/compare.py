@@ -1,0 +1,355 @@
+"""Whether a rendered release runs the pods that another project's controller makes of its object.
+
+Pods are compared by what they are for: image, command, ranks, environment, devices and amounts,
+volumes by where they are mounted, and where they may run. What controllers add for themselves to
+find each other is not compared, because that is what differs by design.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from allranks import names
+from allranks.convert import commands, shell
+from allranks.convert.pods import TRAINER, is_set_by_job
+from allranks.errors import InputError
+from allranks.k8s import quantity
+from allranks.k8s.fields import count, items, mapping, text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from allranks.convert import original
+    from allranks.k8s.manifest import Manifest
+
+_NONE = "nothing"
+# What the pods of ours have for themselves.
+_OUR_FOLDERS = ("/etc/allranks", "/var/run/allranks", "/etc/mpi", "/etc/ssh/allranks", "/run/sshd")
+_OUR_ENV = re.compile(
+    r"ALLRANKS_.*|PET_.*|OMPI_.*|I_MPI_.*|HYDRA_.*|PRTE_.*|PMIX_.*|UCX_.*|TORCH_.*|PYTHONUNBUFFERED"
+    r"|K_MPI_JOB_ROLE|TF_CONFIG|DMLC_.*|MASTER_.*|RANK|WORLD_SIZE|NVIDIA_VISIBLE_DEVICES"
+    r"|NVIDIA_DRIVER_CAPABILITIES|JOB_COMPLETION_INDEX|LOCAL_RANK|MPI_.*"
+)
+# The first word of a pod of the elastic chart: how it is started.
+_STARTERS = ("follow", "exec", "elastic_worker")
+_GRACE = 30  # seconds; Kubernetes' own
+_OF_POD = (
+    *("nodeSelector", "affinity", "tolerations", "topologySpreadConstraints", "hostIPC", "hostPID"),
+    *("priorityClassName", "runtimeClassName", "hostNetwork", "imagePullSecrets", "hostAliases"),
+    *("dnsConfig", "shareProcessNamespace", "nodeName", "resourceClaims", "preemptionPolicy"),
+)
+_OF_CONTAINER = (
+    *("livenessProbe", "startupProbe", "lifecycle", "workingDir", "envFrom", "volumeDevices"),
+    *("stdin", "tty"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Something that two kinds of pods do not have alike.
+
+    Attributes:
+        role: the role of the pods, as it is called here.
+        what: what differs: ``image``, ``env EPOCHS``, ``mount /data``.
+        theirs: what the original's pods have.
+        ours: what the release's pods have.
+    """
+
+    role: str
+    what: str
+    theirs: str
+    ours: str
+
+    def __str__(self) -> str:
+        """The difference as a sentence."""
+        return f"{self.role}: {self.what}: {self.theirs} there, {self.ours} here"
+
+    def as_dict(self) -> dict[str, str]:
+        """The JSON form."""
+        return {"role": self.role, "what": self.what, "theirs": self.theirs, "ours": self.ours}
+
+
+def differences(originals: Sequence[original.Pod], objects: Iterable[Manifest]) -> list[Difference]:
+    """What the pods of a release have otherwise than the original ones.
+
+    Args:
+        originals: the pods that the old controller makes.
+        objects: the rendered manifests of the release.
+    """
+    ours = _by_role(objects)
+    theirs: dict[str, list[original.Pod]] = {}
+    alike = set(ours) == {names.ROLE_NODE}
+    for pod in originals:
+        theirs.setdefault(names.ROLE_NODE if alike else pod.role, []).append(pod)
+    found: list[Difference] = []
+    for role in (*theirs, *(role for role in ours if role not in theirs)):
+        number, spec, world = ours.get(role, (0, {}, 0))
+        pods = theirs.get(role, [])
+        if len(pods) != number:
+            found.append(Difference(role, "pods", str(len(pods)), str(number)))
+        if not pods or not number:
+            continue
+        found += _ranks(role, pods[0], world)
+        seen: set[str] = set()
+        for pod in pods:
+            if (key := repr(pod.spec)) not in seen:
+                seen.add(key)
+                found += _of_specs(role, pod, spec)
+    return list(dict.fromkeys(found))
+
+
+def _ranks(role: str, pod: original.Pod, world: int) -> Iterator[Difference]:
+    """The number of processes, where both sides say it."""
+    container = _container(pod.spec, pod.container)
+    variables = {name: value for name, value in _plain_env(container).items()} | dict(pod.env)
+    program = commands.read(_words(container), (), variables)
+    if program.runner is not commands.Runner.TORCHRUN or not world:
+        return
+    asked = program.options.get("nproc-per-node")
+    each = commands.number(asked, variables) if asked else pod.ranks
+    if not each:
+        each = _gpus(container) or 1
+    nodes = pod.world // max(pod.ranks, 1) if pod.ranks else pod.world
+    if nodes and nodes * each != world:
+        yield Difference(role, "processes in all", str(nodes * each), str(world))
+
+
+def _by_role(objects: Iterable[Manifest]) -> dict[str, tuple[int, Mapping[str, Any], int]]:
+    """By role: the number of pods, their PodSpec, and the processes of the whole job."""
+    roles: dict[str, tuple[int, Mapping[str, Any], int]] = {}
+    for manifest in objects:
+        for role, number, template in _templates(manifest):
+            spec = mapping(template, "spec")
+            before = roles.get(role, (0, spec, 0))
+            env = _plain_env(_container(spec, TRAINER))
+            each = env.get(names.ENV_PROCESSES, "")
+            most = env.get(names.ENV_NODES, "").rpartition(":")[2]
+            world = int(each) * int(most) if each.isdigit() and most.isdigit() else 0
+            roles[role] = (before[0] + number, before[1], world)
+    return roles
+
+
+def _templates(manifest: Manifest) -> Iterator[tuple[str, int, Mapping[str, Any]]]:
+    """The pod templates of an object, with their role and the number of pods."""
+    spec, kind = mapping(manifest, "spec"), manifest.get("kind")
+    if kind == names.ELASTIC_JOB:
+        for role, own in mapping(spec, "replicaSpecs").items():
+            if role != names.EDL_MASTER:
+                yield role, count(own, "replicas"), mapping(own, "template")
+        return
+    if kind not in ("Job", "StatefulSet"):
+        return
+    template = mapping(spec, "template")
+    role = text(template, "metadata", "labels", names.ROLE) or names.ROLE_NODE
+    key = "completions" if kind == "Job" else "replicas"
+    yield role, count(spec, key), template
+
+
+def _of_specs(role: str, pod: original.Pod, ours: Mapping[str, Any]) -> Iterator[Difference]:
+    their_container = _container(pod.spec, pod.container)
+    our_container = _container(ours, TRAINER)
+    theirs = {**_pod_facets(pod.spec), **_facets(pod.spec, their_container)}
+    own = {**_pod_facets(ours), **_facets(ours, our_container)}
+    variables = _plain_env(their_container) | dict(pod.env)
+    folder = commands.read(_words(their_container), (), variables).working_dir
+    if folder and own.get("workingDir") == folder:
+        theirs["workingDir"] = folder
+    theirs |= _others(pod.spec, pod.container)
+    own |= _others(ours, TRAINER)
+    workload = "mpi" if role == names.ROLE_LAUNCHER else "torchrun"
+    for what in (*theirs, *(what for what in own if what not in theirs)):
+        if what.startswith("env ") and is_set_by_job(what[4:], workload):
+            continue
+        left, right = theirs.get(what), own.get(what)
+        if left != right:
+            yield Difference(role, what, _shown(left), _shown(right))
+    if role != "worker" or not _is_sshd(_words(their_container)):
+        yield from _command(role, pod, their_container, our_container)
+
+
+def _is_sshd(words: Sequence[str]) -> bool:
+    return (
+        any("sshd" in word for word in words) or words[:1] in (("sleep",), ("tail",)) or not words
+    )
+
+
+def _command(
+    role: str, pod: original.Pod, theirs: Mapping[str, Any], ours: Mapping[str, Any]
+) -> Iterator[Difference]:
+    """What the processes run: torchrun taken off there, our entry taken off here."""
+    variables = _plain_env(theirs) | dict(pod.env)
+    words = tuple(_expanded(word, variables) for word in _words(theirs))
+    program = commands.read(words, (), variables)
+    expected = program.command if program.runner is commands.Runner.TORCHRUN else words
+    args = [str(word) for word in ours.get("args") or ()]
+    if role == names.ROLE_LAUNCHER and args and args[0].isdigit():
+        args = args[1 + int(args[0]) :]
+    if args and args[0] in _STARTERS:
+        args = args[1:]
+    args = [word.replace("$$", "$") for word in args]
+    if _said(expected, variables) != _said(args, _plain_env(ours) | dict(pod.env)):
+        yield Difference(role, "command", commands.as_shell(expected), commands.as_shell(args))
+
+
+def _said(words: Sequence[str], variables: Mapping[str, str]) -> tuple[str, ...]:
+    """Words as they are run: without the shell that only puts a variable in or sets one up."""
+    said = list(words)
+    if said[:2] == ["sh", "-c"] and len(said) > 4 and said[3] == "sh":  # noqa: PLR2004
+        said = said[4:]
+    if said[:2] == ["bash", "-c"] and len(said) > 4 and said[3] == "bash":  # noqa: PLR2004
+        said = said[4:]
+    if len(said) == 3 and said[1] in ("-c", "-lc"):  # noqa: PLR2004
+        body = said[2].strip().removeprefix("exec ")
+        parsed = shell.parse(body)
+        if parsed and len(parsed) == 1 and not parsed[0].assignments:
+            filled = [_filled(word.text, variables) for word in parsed[0].words]
+            return tuple(filled)
+    return tuple(said)
+
+
+def _filled(word: str, variables: Mapping[str, str]) -> str:
+    """A word of a shell with the variables that are known, and without its quotes."""
+    filled = re.sub(
+        r"\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?",
+        lambda match: variables.get(match[1], match[0]),
+        word,
+    )
+    parsed = shell.split(filled)
+    return parsed[0] if parsed and len(parsed) == 1 else filled
+
+
+def _expanded(word: str, variables: Mapping[str, str]) -> str:
+    """A word as Kubernetes hands it over."""
+    return re.sub(
+        r"\$\(([-._A-Za-z][-._A-Za-z0-9]*)\)",
+        lambda match: variables.get(match[1], match[0]),
+        word,
+    )
+
+
+def _words(container: Mapping[str, Any]) -> tuple[str, ...]:
+    command, args = container.get("command"), container.get("args")
+    words = [
+        *(command if isinstance(command, list) else ()),
+        *(args if isinstance(args, list) else ()),
+    ]
+    return tuple(str(word) for word in words)
+
+
+def _container(spec: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = [item for item in items(spec, "containers") if item.get("name") == name]
+    return found[0] if found else {}
+
+
+def _plain_env(container: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        str(entry.get("name")): str(entry.get("value") or "")
+        for entry in items(container, "env")
+        if "valueFrom" not in entry
+    }
+
+
+def _pod_facets(spec: Mapping[str, Any]) -> dict[str, Any]:
+    facets = {key: spec[key] for key in _OF_POD if spec.get(key)}
+    grace = spec.get("terminationGracePeriodSeconds")
+    facets["grace"] = _GRACE if grace is None else grace
+    account = spec.get("serviceAccountName") or spec.get("serviceAccount") or "default"
+    facets["service account"] = account
+    return facets
+
+
+def _facets(spec: Mapping[str, Any], container: Mapping[str, Any]) -> dict[str, Any]:
+    facets: dict[str, Any] = {key: container[key] for key in _OF_CONTAINER if container.get(key)}
+    image = str(container.get("image") or "")
+    facets["image"] = image
+    facets["image pulled"] = container.get("imagePullPolicy") or _pull_policy(image)
+    for entry in items(container, "env"):
+        name = str(entry.get("name"))
+        if not _OUR_ENV.fullmatch(name):
+            value = entry.get("valueFrom") or str(entry.get("value") or "")
+            facets[f"env {name}"] = value.replace("$$", "$") if isinstance(value, str) else value
+    facets |= _amounts(container)
+    facets |= _mounts(spec, container)
+    context = {**mapping(spec, "securityContext"), **mapping(container, "securityContext")}
+    for key, value in context.items():
+        facets[f"security {key}"] = value
+    return facets
+
+
+def _pull_policy(image: str) -> str:
+    name = image.rpartition("/")[2]
+    is_fixed = "@" in name or (":" in name and not name.endswith(":latest"))
+    return "IfNotPresent" if is_fixed else "Always"
+
+
+def _amounts(container: Mapping[str, Any]) -> dict[str, Any]:
+    requests = dict(mapping(container, "resources", "requests"))
+    limits = mapping(container, "resources", "limits")
+    facets: dict[str, Any] = {}
+    for kind, amounts in (("request", {**limits, **requests}), ("limit", limits)):
+        for name, amount in amounts.items():
+            try:
+                facets[f"{kind} {name}"] = float(quantity.parse(amount))
+            except (InputError, TypeError):
+                facets[f"{kind} {name}"] = str(amount)
+    return facets
+
+
+def _gpus(container: Mapping[str, Any]) -> int:
+    from allranks.convert.pods import is_gpu
+
+    limits = mapping(container, "resources", "limits")
+    return sum(
+        int(str(amount))
+        for name, amount in limits.items()
+        if is_gpu(name) and str(amount).isdigit()
+    )
+
+
+def _mounts(spec: Mapping[str, Any], container: Mapping[str, Any]) -> dict[str, Any]:
+    volumes = {
+        volume.get("name"): {key: value for key, value in volume.items() if key != "name"}
+        for volume in items(spec, "volumes")
+    }
+    facets: dict[str, Any] = {}
+    for mount in items(container, "volumeMounts"):
+        path = str(mount.get("mountPath")).rstrip("/") or "/"
+        if path.startswith(_OUR_FOLDERS):
+            continue
+        rest = {key: value for key, value in mount.items() if key not in ("name", "mountPath")}
+        facets[f"mount {path}"] = (volumes.get(mount.get("name")), rest)
+    return facets
+
+
+def _others(spec: Mapping[str, Any], main: str) -> dict[str, Any]:
+    """Init containers and sidecars, by name, with the volumes that they mount."""
+    facets: dict[str, Any] = {}
+    for key, word in (("initContainers", "init container"), ("containers", "container")):
+        for container in items(spec, key):
+            name = str(container.get("name"))
+            if name != main:
+                rest = {
+                    part: value
+                    for part, value in container.items()
+                    if part not in ("name", "volumeMounts")
+                }
+                facets[f"{word} {name}"] = (_stored(rest), _mounts(spec, container))
+    return facets
+
+
+def _stored(value: Any) -> Any:
+    """Plain data as Kubernetes stores it: amounts are text."""
+    if isinstance(value, dict):
+        return {
+            key: {name: str(amount) for name, amount in item.items()}
+            if key in ("limits", "requests") and isinstance(item, dict)
+            else _stored(item)
+            for key, item in value.items()
+        }
+    return [_stored(item) for item in value] if isinstance(value, list) else value
+
+
+def _shown(value: Any) -> str:
+    return _NONE if value is None else str(value)

@@ -1,0 +1,80 @@
+"""The pods that another project's controller makes of its object, as plain data.
+
+They are what a conversion is held against: `allranks convert --check`, and the tests that a converted
+job runs the same pods.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from allranks.convert.registry import Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A pod that a controller makes.
+
+    Attributes:
+        name: its name.
+        role: the role that such a pod has here: node, launcher, worker, ps, …
+        index: its number in its role.
+        spec: its PodSpec, with what the controller adds.
+        container: the name of the container that trains.
+        env: the variables that the controller adds to that container.
+        files: the text of each file that it mounts, by path.
+        world: how many ranks the job has; 0 where the controller does not say.
+        ranks: how many of them the pod starts; 0 where the command says it alone.
+    """
+
+    name: str
+    role: str
+    index: int
+    spec: Mapping[str, Any]
+    container: str
+    env: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
+    world: int = 0
+    ranks: int = 0
+
+
+# The module of each kind, by API group and kind: "module:function".
+ORIGINALS: dict[tuple[str, str], str] = {
+    ("kubeflow.org", "PyTorchJob"): "pytorch:pods",
+    ("kubeflow.org", "TFJob"): "tensorflow:pods",
+    ("kubeflow.org", "MPIJob"): "mpi:pods",
+    ("batch.test.bdap.com", "MPIJob"): "mpi:pods_of_seed",
+    ("kubeflow.org", "MXJob"): "mxnet:pods",
+    ("fioravanzo.org", "MXJob"): "mxnet:pods_of_list",
+    ("mpba.fbk.eu", "MXJob"): "mxnet:pods_of_bare_list",
+    ("mpba.fbk.eu", "TFJob"): "tensorflow:pods_of_bare_list",
+    ("kubeflow.org", "XGBoostJob"): "ranked:pods",
+    ("kubeflow.org", "PaddleJob"): "ranked:pods",
+    ("kubeflow.org", "JAXJob"): "ranked:pods",
+    ("elastic.iml.github.io", "ElasticJob"): "dlrover:pods",
+    ("torchrun.ai", "TorchrunJob"): "torchrun:pods",
+}
+
+
+def pods(manifest: Manifest) -> list[Pod] | None:
+    """The pods of an object.
+
+    Args:
+        manifest: the object.
+
+    Returns:
+        None where nobody here knows what its controller makes.
+    """
+    group = str(manifest.get("apiVersion") or "").partition("/")[0]
+    name = ORIGINALS.get((group, str(manifest.get("kind"))))
+    if name is None:
+        return None
+    module, _, function = name.partition(":")
+    make = getattr(importlib.import_module(f"{__name__}.{module}"), function)
+    made: list[Pod] = make(manifest)
+    return made

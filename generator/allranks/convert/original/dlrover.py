@@ -1,0 +1,42 @@
+"""The pods that DLRover's master makes for an ElasticJob as it starts, with its own pod."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from allranks import names
+from allranks.convert.original import Pod
+from allranks.convert.original.templates import main, name_of, replica_specs
+from allranks.k8s.fields import items, mapping
+
+if TYPE_CHECKING:
+    from allranks.convert.registry import Manifest
+
+
+def pods(manifest: Manifest) -> list[Pod]:
+    """The pods of the training; the master's own is another program here.
+
+    Args:
+        manifest: the object.
+    """
+    name = name_of(manifest)
+    added = [
+        {**value, "name": str(key)}
+        for key, value in mapping(manifest, "spec", "envs").items()
+        if isinstance(value, dict)
+    ]
+    return [
+        Pod(f"{name}-edljob-{role}-{index}", role, index, _with(spec, added), main(spec, "main"))
+        for role, number, spec in replica_specs(manifest, "replicaSpecs")
+        if role != names.EDL_MASTER
+        for index in range(number)
+    ]
+
+
+def _with(spec: dict[str, Any], added: list[dict[str, Any]]) -> dict[str, Any]:
+    """A PodSpec whose containers have more variables."""
+    containers = [
+        {**container, "env": [*items(container, "env"), *added]}
+        for container in items(spec, "containers")
+    ]
+    return {**spec, "containers": containers}

@@ -1,0 +1,100 @@
+"""The pods of mpi-operator for an MPIJob (v1, v2beta1), and of batch.test.bdap.com's.
+
+The host file is what pkg/controller/mpi_job_controller.go writes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from allranks.convert.original import Pod
+from allranks.convert.original.templates import main, name_of, namespace_of, pod_spec, replica_specs
+from allranks.k8s.fields import count, mapping
+
+if TYPE_CHECKING:
+    from allranks.convert.registry import Manifest
+
+_HOSTFILE = "/etc/mpi/hostfile"
+
+
+def pods(manifest: Manifest) -> list[Pod]:
+    """The pods of Kubeflow's MPIJob.
+
+    Args:
+        manifest: the object.
+    """
+    name, namespace = name_of(manifest), namespace_of(manifest)
+    spec = mapping(manifest.get("spec"))
+    by_role = {role: (number, pod) for role, number, pod in replica_specs(manifest, _KEY)}
+    workers, worker = by_role.get("Worker", (0, {}))
+    _, launcher = by_role.get("Launcher", (1, {}))
+    given = spec.get("slotsPerWorker")
+    slots = 1 if given is None else count(given)
+    if str(manifest.get("apiVersion")).endswith("/v1"):
+        launcher["serviceAccountName"] = f"{name}-launcher"
+    as_worker = spec.get("runLauncherAsWorker") is True
+    hosts = [f"{name}-launcher"] if as_worker else []
+    hosts += [f"{name}-worker-{index}" for index in range(workers)]
+    is_openmpi = str(spec.get("mpiImplementation") or "OpenMPI") == "OpenMPI"
+    sign = " slots=" if is_openmpi else ":"
+    lines = "".join(f"{host}.{name}.{namespace}.svc{sign}{slots}\n" for host in hosts)
+    container = str(spec.get("mainContainer") or "")
+    made = [
+        Pod(
+            f"{name}-launcher",
+            "launcher",
+            0,
+            launcher,
+            main(launcher, container),
+            env={"K_MPI_JOB_ROLE": "launcher"},
+            files={_HOSTFILE: lines},
+            world=len(hosts) * slots,
+            ranks=slots if as_worker else 0,
+        )
+    ]
+    made += [
+        Pod(
+            f"{name}-worker-{index}",
+            "worker",
+            index,
+            worker,
+            main(worker, container),
+            env={"K_MPI_JOB_ROLE": "worker"},
+            world=len(hosts) * slots,
+            ranks=slots,
+        )
+        for index in range(workers)
+    ]
+    return made
+
+
+_KEY = "mpiReplicaSpecs"
+
+
+def pods_of_seed(manifest: Manifest) -> list[Pod]:
+    """The pods of an MPIJob of batch.test.bdap.com: each worker has a slot, whatever it asks for.
+
+    Args:
+        manifest: the object.
+    """
+    name, spec = name_of(manifest), mapping(manifest.get("spec"))
+    workers = count(spec.get("numWorkers"))
+    launcher, worker = pod_spec(spec, "launcherTemplate"), pod_spec(spec, "workerTemplate")
+    launcher["serviceAccountName"] = f"{name}-launcher"
+    lines = "".join(f"{name}-worker-{index} slots=1\n" for index in range(workers))
+    made = [
+        Pod(
+            f"{name}-launcher",
+            "launcher",
+            0,
+            launcher,
+            main(launcher),
+            files={_HOSTFILE: lines},
+            world=workers,
+        )
+    ]
+    made += [
+        Pod(f"{name}-worker-{index}", "worker", index, worker, main(worker), world=workers, ranks=1)
+        for index in range(workers)
+    ]
+    return made

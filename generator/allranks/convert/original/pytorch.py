@@ -1,0 +1,70 @@
+"""The pods of Kubeflow's training-operator for a PyTorchJob (v1).
+
+Shown by its controller's own sources: pkg/controller.v1/pytorch/envvar.go, master.go, elastic.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from allranks.convert.original import Pod
+from allranks.convert.original.templates import main, name_of, replica_specs
+from allranks.k8s.fields import mapping
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from allranks.convert.registry import Manifest
+
+_PORT = 23456
+
+
+def pods(manifest: Manifest) -> list[Pod]:
+    """The pods of a PyTorchJob.
+
+    Args:
+        manifest: the object.
+    """
+    name, spec = name_of(manifest), mapping(manifest.get("spec"))
+    replicas = {role: (number, pod) for role, number, pod in replica_specs(manifest, _KEY)}
+    total = sum(number for number, _ in replicas.values())
+    policy = mapping(spec.get("elasticPolicy"))
+    processes = str(spec.get("nprocPerNode") or policy.get("nProcPerNode") or "auto")
+    factor = int(processes) if processes.isdigit() else 1
+    nodes = _nnodes(policy, total)
+    most = int(nodes.rpartition(":")[2])
+    made: list[Pod] = []
+    for role, (number, pod) in replicas.items():
+        for index in range(number):
+            rank = index + (1 if role == "Worker" and "Master" in replicas else 0)
+            made.append(
+                Pod(
+                    f"{name}-{role.lower()}-{index}",
+                    "node",
+                    rank,
+                    pod,
+                    main(pod, "pytorch"),
+                    env={
+                        "PYTHONUNBUFFERED": "1",
+                        "MASTER_ADDR": f"{name}-master-0",
+                        "MASTER_PORT": str(_PORT),
+                        "WORLD_SIZE": str(total * factor),
+                        "RANK": str(rank),
+                        "PET_NNODES": nodes,
+                        "PET_NPROC_PER_NODE": processes,
+                        "PET_NODE_RANK": str(rank),
+                    },
+                    world=most * factor,
+                    ranks=factor if processes.isdigit() else 0,
+                )
+            )
+    return made
+
+
+_KEY = "pytorchReplicaSpecs"
+
+
+def _nnodes(policy: Mapping[str, object], total: int) -> str:
+    least, most = policy.get("minReplicas"), policy.get("maxReplicas")
+    is_range = isinstance(least, int) and isinstance(most, int) and 0 < least < most
+    return f"{least}:{most}" if is_range else str(total)

@@ -1,0 +1,48 @@
+"""The pods of Kubeflow's training-operator for XGBoostJob, PaddleJob and JAXJob (v1)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from allranks.convert.original import Pod
+from allranks.convert.original.templates import main, name_of, replica_specs
+
+if TYPE_CHECKING:
+    from allranks.convert.registry import Manifest
+
+_KEYS = {
+    "XGBoostJob": "xgbReplicaSpecs",
+    "PaddleJob": "paddleReplicaSpecs",
+    "JAXJob": "jaxReplicaSpecs",
+}
+
+
+def pods(manifest: Manifest) -> list[Pod]:
+    """The pods of one of these jobs; the master has rank 0.
+
+    Args:
+        manifest: the object.
+    """
+    name = name_of(manifest)
+    replicas = list(replica_specs(manifest, _KEYS[str(manifest.get("kind"))]))
+    replicas.sort(key=lambda item: item[0] != "Master")
+    total = sum(number for _, number, _ in replicas)
+    alike = len({repr(spec) for _, _, spec in replicas}) == 1
+    made: list[Pod] = []
+    for role, number, spec in replicas:
+        for index in range(number):
+            own = "worker" if alike or role != "Master" else "ps"
+            env = {"WORLD_SIZE": str(total), "RANK": str(len(made))}
+            made.append(
+                Pod(
+                    f"{name}-{role.lower()}-{index}",
+                    own,
+                    index,
+                    spec,
+                    main(spec, "xgboost", "paddle", "jax"),
+                    env=env,
+                    world=total,
+                    ranks=1,
+                )
+            )
+    return made

@@ -1,0 +1,47 @@
+"""What the modules of this package share: reading replica specs and templates."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from allranks.k8s.fields import count, mapping
+from allranks.values.merge import copy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from allranks.convert.registry import Manifest
+
+
+def name_of(manifest: Manifest) -> str:
+    """The name of an object."""
+    return str(mapping(manifest.get("metadata")).get("name") or "")
+
+
+def namespace_of(manifest: Manifest) -> str:
+    """The namespace of an object, or the default one."""
+    return str(mapping(manifest.get("metadata")).get("namespace") or "default")
+
+
+def replica_specs(manifest: Manifest, key: str) -> Iterator[tuple[str, int, dict[str, Any]]]:
+    """Each replica type of Kubeflow's objects with the number of its pods and their PodSpec.
+
+    Args:
+        manifest: the object.
+        key: the field of its spec.
+    """
+    for role, spec in mapping(mapping(manifest.get("spec")).get(key)).items():
+        replicas = mapping(spec).get("replicas")
+        yield str(role), 1 if replicas is None else count(replicas), pod_spec(spec)
+
+
+def pod_spec(owner: Any, key: str = "template") -> dict[str, Any]:
+    """A copy of the PodSpec of a template."""
+    spec: dict[str, Any] = copy(mapping(mapping(mapping(owner).get(key)).get("spec")))
+    return spec
+
+
+def main(spec: Mapping[str, Any], *names: str) -> str:
+    """The name of the container that trains: the first of these names, or the first container's."""
+    own = [container.get("name") for container in spec.get("containers") or ()]
+    return str(next((name for name in names if name in own), own[0] if own else ""))
