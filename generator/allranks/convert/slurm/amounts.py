@@ -95,7 +95,7 @@ class Gpus:
 
 def gpus(text: str) -> Gpus | None:
     """The GPUs of ``--gpus`` and its like: ``4``, ``a100:4``, ``a100:2,v100:2``, ``a100``."""
-    count, types = 0, []
+    count, types = 0, list[str]()
     for part in text.strip().split(","):
         pieces = [piece.strip() for piece in re.split("[:=]", part) if piece.strip()]
         if pieces[:1] in (["gpu"], ["gres/gpu"]):
@@ -189,5 +189,13 @@ def signal(text: str) -> Signal | None:
     if match is None or len(match[3] or "") > 6:  # noqa: PLR2004 - Slurm's most is 65535
         return None
     name = match[2].upper().removeprefix("SIG")
-    numbers = {"1": "HUP", "2": "INT", "10": "USR1", "12": "USR2", "15": "TERM", "3": "QUIT", "9": "KILL"}
+    numbers = {
+        "1": "HUP",
+        "2": "INT",
+        "10": "USR1",
+        "12": "USR2",
+        "15": "TERM",
+        "3": "QUIT",
+        "9": "KILL",
+    }
     return Signal(numbers.get(name, name), int(match[3] or 60), "B" in (match[1] or ""))

@@ -16,9 +16,40 @@ _REPOSITORY = re.compile(r"[a-z0-9]+(?:[._/:-]+[A-Za-z0-9_-]+)*")
 # Options of `singularity exec` and `apptainer exec` that have a value.
 _WITH_VALUE = frozenset(
     {
-        *("-B", "--bind", "-H", "--home", "-W", "--workdir", "--pwd", "--cwd", "--env", "--env-file", "-o"),
-        *("--overlay", "-S", "--scratch", "--network", "--hostname", "--mount", "--app", "--security", "--dns"),
-        *("--cpus", "--memory", "--image", "--volume", "--module", "--add-caps", "--drop-caps", "--network-args"),
+        *(
+            "-B",
+            "--bind",
+            "-H",
+            "--home",
+            "-W",
+            "--workdir",
+            "--pwd",
+            "--cwd",
+            "--env",
+            "--env-file",
+            "-o",
+        ),
+        *(
+            "--overlay",
+            "-S",
+            "--scratch",
+            "--network",
+            "--hostname",
+            "--mount",
+            "--app",
+            "--security",
+            "--dns",
+        ),
+        *(
+            "--cpus",
+            "--memory",
+            "--image",
+            "--volume",
+            "--module",
+            "--add-caps",
+            "--drop-caps",
+            "--network-args",
+        ),
     }
 )
 
@@ -37,7 +68,9 @@ def image(text: str) -> dict[str, str] | None:
     head, slash, last = rest.rpartition("/")
     name, _, tag = last.partition(":")
     repository = f"{head}{slash}{name}"
-    if not _REPOSITORY.fullmatch(repository) or not re.fullmatch(r"[\w][\w.-]{0,127}|", tag, re.ASCII):
+    if not _REPOSITORY.fullmatch(repository) or not re.fullmatch(
+        r"[\w][\w.-]{0,127}|", tag, re.ASCII
+    ):
         return None
     if digest and not re.fullmatch(r"sha256:[0-9a-f]{64}", digest):
         return None
@@ -79,7 +112,9 @@ def mounts(text: str) -> Mounts:
         source, _, rest = part.strip().partition(":")
         target, _, flags = rest.partition(":")
         target = target or source
-        plain = "$" not in part and source.startswith("/") and target.startswith("/") and target != "/"
+        plain = (
+            "$" not in part and source.startswith("/") and target.startswith("/") and target != "/"
+        )
         source, target = source.rstrip("/") or "/", target.rstrip("/")
         if source in _HERE and rest.startswith("/") and "$" not in rest and not made.workspace:
             made.workspace = target
@@ -153,8 +188,12 @@ def of_command(texts: Sequence[str]) -> Container | None:
     parts = image(named.removeprefix("docker:"))
     if parts is None:
         made.verdicts.append(
-            Verdict(named, Outcome.NOT_CARRIED, "image",
-                    "a file of an image is none that a pod can have: push the image that it was made of, and name that")
+            Verdict(
+                named,
+                Outcome.NOT_CARRIED,
+                "image",
+                "a file of an image is none that a pod can have: push the image that it was made of, and name that",
+            )
         )
     else:
         made.values["image"] = parts

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from allranks import names
 from allranks.convert import finish
-from allranks.convert.slurm import amounts, body, hostlist, images, options, sizes
+from allranks.convert.slurm import amounts, body, hostlist, images, options, script, sizes
 from allranks.convert.verdicts import Conversion, Fields, Named, Outcome
 from allranks.errors import InputError, InvalidValues, Problem
 from allranks.values.rules.names import nearest_name
@@ -21,20 +21,21 @@ from allranks.values.rules.names import nearest_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from allranks.convert.slurm.body import Body
     from allranks.convert.slurm.options import Setting
+    from allranks.convert.slurm.script import Body
     from allranks.convert.slurm.sizes import Size
 
 KIND = "sbatch script"
 
-_DIRECTIVE = re.compile(rb"^#SBATCH(?:\s|$)", re.M)
+_DIRECTIVE = re.compile(rb"^#SBATCH(?:\s|$)", re.MULTILINE)
 _SCRIPT = re.compile(rb"#!\s*\S*(?:sh|bash|python[0-9.]*|env\s)")
 _TRAINER = "trainer"
 _NAME_MAX = 45  # leaves room for what pods and submits put behind a name
 _HOSTS_SHOWN = 1_000
 # What bash has and sh has not.
 _BASH = re.compile(
-    r"\[\[|^\s*(?:source|declare|shopt|function|pushd|mapfile)\b|<\(|<<<|\$\{[^}]*[/^,]|=\(|&>|\$'|\(\(", re.M
+    r"\[\[|^\s*(?:source|declare|shopt|function|pushd|mapfile)\b|<\(|<<<|\$\{[^}]*[/^,]|=\(|&>|\$'|\(\(",
+    re.MULTILINE,
 )
 _ARRAY = "SLURM_ARRAY_TASK_ID"
 # Of a script that names none; values without an image are not valid.
@@ -52,7 +53,8 @@ class _Job:
 
     Attributes:
         source: the script's name.
-        fields: its directives and statements, and the values.
+        own: its directives and statements, as the fields of the report.
+        fields: the same, what became of them, and the values.
         lines: the line of each of them.
         settings: the options, a later one of a name in place of an earlier one.
         size: what they ask for.
@@ -61,20 +63,21 @@ class _Job:
     """
 
     source: str
+    own: dict[str, str]
     fields: Fields
     lines: dict[str, int] = field(default_factory=dict)
     settings: dict[str, Setting] = field(default_factory=dict)
     size: Size = field(default_factory=sizes.Size)
-    body: Body = field(default_factory=body.Body)
+    body: Body = field(default_factory=script.Body)
     text: str = ""
 
     def key(self, text: str, line: int) -> str:
         """A field of the report, which the source gets."""
         key, number = text, 1
-        while key in self.fields.source:
+        while key in self.own:
             number += 1
             key = f"{text} ({number})"
-        self.fields.source[key] = text  # type: ignore[index] - a dict of ours
+        self.own[key] = text
         self.lines[key] = line
         return key
 
@@ -88,7 +91,9 @@ class _Job:
 
     def refuse(self, line: int, message: str, hint: str) -> InvalidValues:
         """A problem with its line."""
-        return InvalidValues([Problem("", message, hint, f"{self.source}:{line}" if line else self.source)])
+        return InvalidValues(
+            [Problem("", message, hint, f"{self.source}:{line}" if line else self.source)]
+        )
 
 
 def _key(name: str) -> str:
@@ -116,12 +121,15 @@ def convert(
         InvalidValues: it cannot be a run; the problems have their lines.
         InputError: it is no batch script.
     """
-    job = _Job(source, Fields({}, {}))
+    own: dict[str, str] = {}
+    job = _Job(source, own, Fields(own, {}))
     text = _text(data, source, job)
     read = options.directives(text.split("\n"))
     given_words, rest = options.parse(list(words), "sbatch", 0)
     if rest:
-        raise InputError(f"{rest[0]!r} is no option of sbatch's", hint="write options before the script's name")
+        raise InputError(
+            f"{rest[0]!r} is no option of sbatch's", hint="write options before the script's name"
+        )
     _refuse_parts(job, read)
     settings = [*read.settings, *given_words]
     _declare(job, settings)
@@ -153,10 +161,14 @@ def _text(data: bytes, source: str, job: _Job) -> str:
     text = data.decode(errors="replace").replace("\0", "\ufffd")
     if "\r\n" in text:
         text = text.replace("\r\n", "\n")
-        job.fields.note("the script has the line ends of DOS, which sbatch refuses; they were taken off")
+        job.fields.note(
+            "the script has the line ends of DOS, which sbatch refuses; they were taken off"
+        )
     text = text.replace("\r", "\n") if "\n" not in text else text.replace("\r", "")
     if not text.startswith("#!"):
-        job.fields.note("sbatch wants a first line such as #!/bin/bash; the script was read as bash's")
+        job.fields.note(
+            "sbatch wants a first line such as #!/bin/bash; the script was read as bash's"
+        )
     return text
 
 
@@ -177,14 +189,16 @@ def _declare(job: _Job, settings: Sequence[Setting]) -> None:
         if setting.option is None:
             shown = f"-{name}" if len(name) == 1 else f"--{name}"
             key = job.key(shown, setting.line)
-            job.fields.leave((key,), "it is no option of sbatch's, or one of a plugin of your site's")
+            job.fields.leave(
+                (key,), "it is no option of sbatch's, or one of a plugin of your site's"
+            )
             continue
         key = _key(name)
-        if key in job.fields.source:
+        if key in job.own:
             again = job.key(key, job.lines[key])
             why = "a later one stands in its place"
             job.fields.say((again,), Outcome.CHANGED, "", why)
-        job.fields.source[key] = setting.value or name  # type: ignore[index] - a dict of ours
+        job.own[key] = setting.value or name
         job.lines[key] = setting.line
         job.settings[name] = setting
 
@@ -194,14 +208,27 @@ def _declare_step(job: _Job, setting: Setting) -> None:
     name = setting.name
     if setting.option is None:
         shown = f"srun -{name}" if len(name) == 1 else f"srun --{name}"
-        job.fields.leave((job.key(shown, setting.line),), "it is no option of srun's, or one of a plugin of your site's")
+        job.fields.leave(
+            (job.key(shown, setting.line),),
+            "it is no option of srun's, or one of a plugin of your site's",
+        )
         return
     if name.startswith("container-") and name not in job.settings:
         _declare(job, [setting])
         return
     key = job.key(f"srun --{name}", setting.line)
     outcome, why = setting.option.outcome, setting.option.why
-    if name in ("exclusive", "nodelist", "exclude", "constraint", "partition", "account", "time", "signal", "reservation"):
+    if name in (
+        "exclusive",
+        "nodelist",
+        "exclude",
+        "constraint",
+        "partition",
+        "account",
+        "time",
+        "signal",
+        "reservation",
+    ):
         outcome, why = Outcome.CHANGED, "the step has the whole job"
     job.fields.say((key,), outcome, setting.option.to, why)
 
@@ -217,11 +244,14 @@ def _done(job: _Job, namespace: str) -> Conversion:
     if not (fields.values.get("image") or {}).get("repository"):
         key = job.key("the image", 0)
         fields.put(("image",), dict(_IMAGE), (key,))
-        why = "the script names none: this one has PyTorch alone; give the one that has what you load"
+        why = (
+            "the script names none: this one has PyTorch alone; give the one that has what you load"
+        )
         fields.say((key,), Outcome.CHANGED, "image", why)
     finish.settle(fields, chart, name)
     verdicts = tuple(
-        replace(verdict, line=job.lines.get(str(verdict.keys[0]), 0)) for verdict in fields.verdicts()
+        replace(verdict, line=job.lines.get(str(verdict.keys[0]), 0))
+        for verdict in fields.verdicts()
     )
     partition = job.settings.get("partition")
     return Conversion(
@@ -281,7 +311,19 @@ def _put_size(job: _Job) -> None:
     origin = (source,) if source else ()
     gpus = size.gpus_per_node
     gpu_option = next(
-        (name for name in ("gpus-per-node", "gres", "gpus", "gpus-per-task", "gpus-per-socket", "tres-per-task") if name in job.settings), ""
+        (
+            name
+            for name in (
+                "gpus-per-node",
+                "gres",
+                "gpus",
+                "gpus-per-task",
+                "gpus-per-socket",
+                "tres-per-task",
+            )
+            if name in job.settings
+        ),
+        "",
     )
     gpu_origin = (_key(gpu_option),) if gpu_option else ()
     is_one = bool(made.script) or made.nodes == 1
@@ -315,18 +357,26 @@ def _put_size(job: _Job) -> None:
         own = next((other for other in (name, *_SAME_RESOURCE[key]) if other in job.settings), "")
         for kind, values in (("requests", requests), ("limits", limits)):
             if key in values:
-                fields.put(("resources", "perPod", kind, key), values[key], (_key(own),) if own else ())
+                fields.put(
+                    ("resources", "perPod", kind, key), values[key], (_key(own),) if own else ()
+                )
 
 
-_ON_GPUS = re.compile(r"nccl|cuda|gpu|torchrun|torch\.distributed|deepspeed|accelerate", re.I)
-_ON_CPUS = re.compile(r"\bgloo\b|--?(?:use_)?cpu\b|no[-_]cuda|\bccl\b|device[= ]cpu", re.I)
+_ON_GPUS = re.compile(
+    r"nccl|cuda|gpu|torchrun|torch\.distributed|deepspeed|accelerate", re.IGNORECASE
+)
+_ON_CPUS = re.compile(r"\bgloo\b|--?(?:use_)?cpu\b|no[-_]cuda|\bccl\b|device[= ]cpu", re.IGNORECASE)
 
 
 def _guess_gpus(job: _Job) -> None:
     """GPUs of a script that asks for none: sites give whole nodes, and scripts count on them."""
     made, values = job.body, job.fields.values
     whole = "\n".join([made.setup, made.script, *made.command, *made.env, *map(str, made.values)])
-    if made.workload == "mpi" or not _ON_GPUS.search(f"{whole} {job.text}") or _ON_CPUS.search(job.text):
+    if (
+        made.workload == "mpi"
+        or not _ON_GPUS.search(f"{whole} {job.text}")
+        or _ON_CPUS.search(job.text)
+    ):
         return
     count = values.get("procsPerNode", 1)
     if made.script or count == 1:
@@ -354,13 +404,22 @@ def _put_gpu_type(job: _Job, option: str) -> None:
         return
     if any(kind in sizes.AMD for kind in types):
         job.put(option, ("gpuResource",), "amd.com/gpu")
-        job.say(option, Outcome.CHANGED, "gpusPerNode, gpuResource", "the GPU is AMD's; its type is a label of your nodes")
+        job.say(
+            option,
+            Outcome.CHANGED,
+            "gpusPerNode, gpuResource",
+            "the GPU is AMD's; its type is a label of your nodes",
+        )
         return
     products = sizes.products(types)
     if not products:
         shown = ", ".join(types)
-        job.say(option, Outcome.NOT_CARRIED, "gpuType.value",
-                f"{shown} is what your site calls a GPU: write the value of the label nvidia.com/gpu.product")
+        job.say(
+            option,
+            Outcome.NOT_CARRIED,
+            "gpuType.value",
+            f"{shown} is what your site calls a GPU: write the value of the label nvidia.com/gpu.product",
+        )
         return
     if len(products) == 1:
         job.put(option, ("gpuType", "value"), products[0])
@@ -376,7 +435,13 @@ def _put_gpu_type(job: _Job, option: str) -> None:
 
 def _affinity(job: _Job, option: str, key: str, operator: str, values: Sequence[str]) -> None:
     """Add a demand on nodes."""
-    base = ("scheduling", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
+    base = (
+        "scheduling",
+        "affinity",
+        "nodeAffinity",
+        "requiredDuringSchedulingIgnoredDuringExecution",
+        "nodeSelectorTerms",
+    )
     node: Any = job.fields.values
     for step in base:
         node = node.get(step, {}) if isinstance(node, dict) else {}
@@ -393,12 +458,21 @@ def _nodelist(job: _Job, setting: Setting) -> None:
         job.say(setting.name, Outcome.NOT_CARRIED, "", f"it is no list of hosts: {error}")
         return
     if not hosts or len(hosts) > _HOSTS_SHOWN or "/" in setting.value:
-        job.say(setting.name, Outcome.NOT_CARRIED, "scheduling.affinity", "write the nodes by a label of theirs")
+        job.say(
+            setting.name,
+            Outcome.NOT_CARRIED,
+            "scheduling.affinity",
+            "write the nodes by a label of theirs",
+        )
         return
     operator = "In" if setting.name == "nodelist" else "NotIn"
     _affinity(job, setting.name, names.HOSTNAME, operator, hosts)
-    job.say(setting.name, Outcome.CHANGED, "scheduling.affinity",
-            f"by the label {names.HOSTNAME}: write other names where the nodes have others")
+    job.say(
+        setting.name,
+        Outcome.CHANGED,
+        "scheduling.affinity",
+        f"by the label {names.HOSTNAME}: write other names where the nodes have others",
+    )
 
 
 def _constraint(job: _Job, setting: Setting) -> None:
@@ -407,15 +481,29 @@ def _constraint(job: _Job, setting: Setting) -> None:
     is_whole = all(sizes.products([feature.strip().lower()]) for feature in features)
     if products and is_whole:
         _affinity(job, setting.name, "nvidia.com/gpu.product", "In", products)
-        job.say(setting.name, Outcome.CHANGED, "scheduling.affinity", "the type is the label nvidia.com/gpu.product")
+        job.say(
+            setting.name,
+            Outcome.CHANGED,
+            "scheduling.affinity",
+            "the type is the label nvidia.com/gpu.product",
+        )
         return
-    job.say(setting.name, Outcome.NOT_CARRIED, "scheduling.nodeSelector",
-            "a feature of a node is a label here: write that which your nodes have")
+    job.say(
+        setting.name,
+        Outcome.NOT_CARRIED,
+        "scheduling.nodeSelector",
+        "a feature of a node is a label here: write that which your nodes have",
+    )
 
 
 def _topology(job: _Job, setting: Setting) -> None:
     job.put(setting.name, ("scheduling", "topology", "mode"), "preferred")
-    job.say(setting.name, Outcome.CHANGED, "scheduling.topology.mode", "nodes that are near each other are preferred")
+    job.say(
+        setting.name,
+        Outcome.CHANGED,
+        "scheduling.topology.mode",
+        "nodes that are near each other are preferred",
+    )
 
 
 # --- how long, and what then ----------------------------------------------------------------------
@@ -424,7 +512,12 @@ def _topology(job: _Job, setting: Setting) -> None:
 def _time(job: _Job, setting: Setting) -> None:
     seconds = amounts.seconds(setting.value)
     if seconds is None:
-        job.say("time", Outcome.NOT_CARRIED, "", f"{setting.value!r} is no time such as 90, 12:00:00 or 2-12")
+        job.say(
+            "time",
+            Outcome.NOT_CARRIED,
+            "",
+            f"{setting.value!r} is no time such as 90, 12:00:00 or 2-12",
+        )
     elif seconds:
         job.put("time", ("runPolicy", "activeDeadlineSeconds"), seconds)
     else:
@@ -438,16 +531,22 @@ def _hold(job: _Job, setting: Setting) -> None:
 def _signal(job: _Job, setting: Setting) -> None:
     wanted = amounts.signal(setting.value)
     if wanted is None:
-        job.say("signal", Outcome.NOT_CARRIED, "", f"{setting.value!r} is no signal such as USR1@120")
+        job.say(
+            "signal", Outcome.NOT_CARRIED, "", f"{setting.value!r} is no signal such as USR1@120"
+        )
         return
     to = "runPolicy.terminationGracePeriodSeconds"
     job.put("signal", ("runPolicy", "terminationGracePeriodSeconds"), max(wanted.seconds, 1))
     if wanted.name == "TERM":
         job.say("signal", Outcome.CHANGED, to, "a pod is told to end so long before it is killed")
     else:
-        job.say("signal", Outcome.NOT_CARRIED, to,
-                f"the time is carried, and the signal is SIGTERM, not SIG{wanted.name}: let the program handle "
-                "SIGTERM as well")
+        job.say(
+            "signal",
+            Outcome.NOT_CARRIED,
+            to,
+            f"the time is carried, and the signal is SIGTERM, not SIG{wanted.name}: let the program handle "
+            "SIGTERM as well",
+        )
 
 
 def _put_policy(job: _Job) -> None:
@@ -477,7 +576,12 @@ def _label(job: _Job, setting: Setting) -> None:
 
 def _annotation(job: _Job, setting: Setting) -> None:
     job.put(setting.name, ("annotations", setting.name), setting.value)
-    job.say(setting.name, Outcome.CHANGED, f"annotations.{setting.name}", setting.option.why if setting.option else "")
+    job.say(
+        setting.name,
+        Outcome.CHANGED,
+        f"annotations.{setting.name}",
+        setting.option.why if setting.option else "",
+    )
 
 
 def _chdir(job: _Job, setting: Setting) -> None:
@@ -499,7 +603,12 @@ def _export(job: _Job, setting: Setting) -> None:
         elif equals or part.upper() not in ("ALL", "NONE", "NIL"):
             lost.append(name)
     if lost:
-        job.say("export", Outcome.NOT_CARRIED, "env", f"a pod has not the environment of who submits: write {', '.join(lost)} into env")
+        job.say(
+            "export",
+            Outcome.NOT_CARRIED,
+            "env",
+            f"a pod has not the environment of who submits: write {', '.join(lost)} into env",
+        )
     elif [part.upper() for part in parts] in (["NONE"], ["NIL"]):
         job.say("export", Outcome.CARRIED, "", "a pod has not the environment of who submits")
     elif any("=" in part for part in parts):
@@ -521,17 +630,30 @@ def _no_value(job: _Job, setting: Setting) -> None:
 def _container_image(job: _Job, setting: Setting) -> None:
     parts = images.image(setting.value)
     if parts is None and "$" in setting.value:
-        job.say(setting.name, Outcome.NOT_CARRIED, "image", f"{setting.value} is known on the old cluster alone")
+        job.say(
+            setting.name,
+            Outcome.NOT_CARRIED,
+            "image",
+            f"{setting.value} is known on the old cluster alone",
+        )
         return
     if parts is None:
-        job.say(setting.name, Outcome.NOT_CARRIED, "image",
-                "a file of an image is none that a pod can have: push the image that it was made of, and name that")
+        job.say(
+            setting.name,
+            Outcome.NOT_CARRIED,
+            "image",
+            "a file of an image is none that a pod can have: push the image that it was made of, and name that",
+        )
         return
     for key, value in parts.items():
         job.put(setting.name, ("image", key), value)
     changed = "#" in setting.value
-    job.say(setting.name, Outcome.CHANGED if changed else Outcome.CARRIED, "image",
-            "the # behind the registry is Pyxis'" if changed else "")
+    job.say(
+        setting.name,
+        Outcome.CHANGED if changed else Outcome.CARRIED,
+        "image",
+        "the # behind the registry is Pyxis'" if changed else "",
+    )
 
 
 def _container_mounts(job: _Job, setting: Setting) -> None:
@@ -543,18 +665,32 @@ def _mount(job: _Job, key: str, text: str) -> None:
     base = ("podTemplate", "spec")
     if made.mounts:
         job.fields.put((*base, "volumes"), made.volumes, (key,))
-        job.fields.put((*base, "containers", Named(_TRAINER)), {"volumeMounts": made.mounts}, (key,))
+        job.fields.put(
+            (*base, "containers", Named(_TRAINER)), {"volumeMounts": made.mounts}, (key,)
+        )
     if made.workspace:
         job.fields.put(("workspace", "mountPath"), made.workspace, (key,))
     if made.wrong:
-        job.fields.say((key,), Outcome.NOT_CARRIED, "podTemplate.spec.volumes",
-                       f"{', '.join(made.wrong)} is known on the old cluster alone: give a claim in storage")
+        job.fields.say(
+            (key,),
+            Outcome.NOT_CARRIED,
+            "podTemplate.spec.volumes",
+            f"{', '.join(made.wrong)} is known on the old cluster alone: give a claim in storage",
+        )
     elif made.workspace and not made.mounts:
-        job.fields.say((key,), Outcome.CHANGED, "workspace.mountPath",
-                       f"the folder that `{names.CLI} sbatch` and `submit` send is there")
+        job.fields.say(
+            (key,),
+            Outcome.CHANGED,
+            "workspace.mountPath",
+            f"the folder that `{names.CLI} sbatch` and `submit` send is there",
+        )
     else:
-        job.fields.say((key,), Outcome.CHANGED, "podTemplate.spec.volumes",
-                       "a folder of the node is a volume of kind hostPath: give it a claim where nodes do not share it")
+        job.fields.say(
+            (key,),
+            Outcome.CHANGED,
+            "podTemplate.spec.volumes",
+            "a folder of the node is a volume of kind hostPath: give it a claim where nodes do not share it",
+        )
 
 
 def _container_workdir(job: _Job, setting: Setting) -> None:
@@ -602,12 +738,17 @@ def _put_array(job: _Job) -> None:
         return
     array = amounts.array(setting.value)
     if array is None or not array.indexes:
-        job.say("array", Outcome.NOT_CARRIED, "sweep.parameters",
-                f"{setting.value!r} is no list such as 0-15 or 0,6,16-32%4 of up to {amounts.MOST_TASKS:,} tasks")
+        job.say(
+            "array",
+            Outcome.NOT_CARRIED,
+            "sweep.parameters",
+            f"{setting.value!r} is no list such as 0-15 or 0,6,16-32%4 of up to {amounts.MOST_TASKS:,} tasks",
+        )
         return
     if job.body.workload != "torchrun":
         raise job.refuse(
-            setting.line, "each task of the array is an MPI job, and the trials of a sweep are none",
+            setting.line,
+            "each task of the array is an MPI job, and the trials of a sweep are none",
             "leave --array out and convert the script; start the run once for each task, with "
             f"--set-string env.{_ARRAY}=0",
         )
@@ -643,23 +784,42 @@ def _put_array(job: _Job) -> None:
 
 def _say_rest(job: _Job, read: options.Directives) -> None:
     """Say what the rules say of all that nobody has spoken of."""
-    spoken = {verdict.path for verdict in job.fields.verdicts() if verdict.why != job.fields.unknown}
+    spoken = {
+        verdict.path for verdict in job.fields.verdicts() if verdict.why != job.fields.unknown
+    }
     for name, setting in job.settings.items():
         option = setting.option
         if option is None or _key(name) in spoken:
             continue
-        if name in _CARRIED and _key(name) in {str(source[0]) for source in job.fields.origins.values()}:
-            to = next(".".join(map(str, to)) for to, source in job.fields.origins.items() if source == (_key(name),))
+        if name in _CARRIED and _key(name) in {
+            str(source[0]) for source in job.fields.origins.values()
+        }:
+            to = next(
+                ".".join(map(str, to))
+                for to, source in job.fields.origins.items()
+                if source == (_key(name),)
+            )
             job.say(name, Outcome.CARRIED, to)
             continue
         job.say(name, option.outcome, option.to, option.why)
     for line in read.late:
         key = job.key("#SBATCH", line)
-        job.fields.say((key,), Outcome.CHANGED, "",
-                       f"sbatch does not read it: the first command is in line {read.first_command}")
+        job.fields.say(
+            (key,),
+            Outcome.CHANGED,
+            "",
+            f"sbatch does not read it: the first command is in line {read.first_command}",
+        )
     for line in read.pbs:
         key = job.key("#PBS", line)
-        job.fields.say((key,), Outcome.NOT_CARRIED, "", "it is a directive of another system: write it as #SBATCH")
+        job.fields.say(
+            (key,),
+            Outcome.NOT_CARRIED,
+            "",
+            "it is a directive of another system: write it as #SBATCH",
+        )
     for word, line in read.stray:
         key = job.key(word, line)
-        job.fields.say((key,), Outcome.NOT_CARRIED, "", "it is no option, and sbatch stops reading there")
+        job.fields.say(
+            (key,), Outcome.NOT_CARRIED, "", "it is no option, and sbatch stops reading there"
+        )

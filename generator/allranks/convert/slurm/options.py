@@ -77,8 +77,12 @@ _BOTH, _SBATCH, _SRUN = ("sbatch", "srun"), ("sbatch",), ("srun",)
 _PYXIS = ("sbatch", "srun", "pyxis")
 
 _ACCOUNTING = "it is Slurm's own accounting, and changes nothing that runs"
-_PINNING = "which cores a process gets is the kubelet's to decide (its CPU manager and topology manager)"
-_MAIL = f"no mail is sent: `{names.CLI} events NAME --follow` and `{names.CLI} attach` show the same"
+_PINNING = (
+    "which cores a process gets is the kubelet's to decide (its CPU manager and topology manager)"
+)
+_MAIL = (
+    f"no mail is sent: `{names.CLI} events NAME --follow` and `{names.CLI} attach` show the same"
+)
 _TERMINAL = "it is about the terminal of who submits"
 _CORES = "a pod asks for CPUs, and not for sockets, cores and threads"
 _LOG = f"what is written is the run's log: `{names.CLI} logs NAME`"
@@ -89,15 +93,41 @@ _ROOT = "say it in security.podSecurityContext, which the cluster may hold you t
 OPTIONS: tuple[Option, ...] = (
     # --- what a job is called, and who pays ---
     Option("job-name", "J", _V, _C, "NAME, the release"),
-    Option("account", "A", _V, _X, "labels.account", "an account is a label here; a queue has the quota"),
-    Option("qos", "q", _V, _X, "labels.qos", "a quality of service is a label here; "
-           "scheduling.priorityClassName has the priority"),
+    Option(
+        "account",
+        "A",
+        _V,
+        _X,
+        "labels.account",
+        "an account is a label here; a queue has the quota",
+    ),
+    Option(
+        "qos",
+        "q",
+        _V,
+        _X,
+        "labels.qos",
+        "a quality of service is a label here; scheduling.priorityClassName has the priority",
+    ),
     Option("comment", "", _V, _X, "annotations.comment", "a comment is an annotation"),
     Option("wckey", "", _V, _X, "labels.wckey", "a key of the accounting is a label here"),
-    Option("partition", "p", _V, _X, "-q NAME", "a partition is a queue of your team's, if it has one of "
-           "the name: give it with -q"),
-    Option("reservation", "", _V, _N, "", "a cluster keeps no nodes for a job: name them by "
-           "scheduling.nodeSelector, or wait in a queue"),
+    Option(
+        "partition",
+        "p",
+        _V,
+        _X,
+        "-q NAME",
+        "a partition is a queue of your team's, if it has one of the name: give it with -q",
+    ),
+    Option(
+        "reservation",
+        "",
+        _V,
+        _N,
+        "",
+        "a cluster keeps no nodes for a job: name them by "
+        "scheduling.nodeSelector, or wait in a queue",
+    ),
     Option("priority", "", _V, _N, "", "write a class in scheduling.priorityClassName"),
     Option("nice", "", _O, _X, "", "a class in scheduling.priorityClassName says who goes first"),
     Option("licenses", "L", _V, _N, "", "a cluster counts no licenses"),
@@ -124,37 +154,75 @@ OPTIONS: tuple[Option, ...] = (
     Option("tmp", "", _V, _X, "resources.perPod", "disk is asked as ephemeral-storage"),
     Option("gpus", "G", _V, _C, "gpus"),
     Option("gpus-per-node", "", _V, _C, "gpusPerNode"),
-    Option("gpus-per-task", "", _V, _X, "gpusPerNode", "GPUs are counted for a node; a process takes "
-           "that of its LOCAL_RANK"),
+    Option(
+        "gpus-per-task",
+        "",
+        _V,
+        _X,
+        "gpusPerNode",
+        "GPUs are counted for a node; a process takes that of its LOCAL_RANK",
+    ),
     Option("gpus-per-socket", "", _V, _X, "gpusPerNode", "GPUs are counted for a node"),
     Option("gres", "", _V, _C, "gpusPerNode, gpuType"),
     Option("tres-per-task", "", _V, _X, "gpusPerNode", "GPUs are counted for a node"),
     Option("tres-per-job", "", _V, _X, "gpus", "GPUs are what a job asks for"),
-    Option("exclusive", "", _O, _X, "", "a pod has what it asks for, and others may be on its node: ask for all "
-           "of its GPUs, CPUs and memory (a preset does)"),
-    Option("oversubscribe", "s", _0, _X, "", "a pod may use what its node has free unless it has limits"),
+    Option(
+        "exclusive",
+        "",
+        _O,
+        _X,
+        "",
+        "a pod has what it asks for, and others may be on its node: ask for all "
+        "of its GPUs, CPUs and memory (a preset does)",
+    ),
+    Option(
+        "oversubscribe",
+        "s",
+        _0,
+        _X,
+        "",
+        "a pod may use what its node has free unless it has limits",
+    ),
     Option("share", "", _0, _X, "", "a pod may use what its node has free unless it has limits"),
     Option("overcommit", "O", _0, _X, "", "processes share the CPUs of their pod"),
     Option("use-min-nodes", "", _0, _C, "", "the fewest nodes are taken anyway"),
     Option("wait-all-nodes", "", _V, _C, "", "the launcher waits for all nodes anyway"),
-    Option("no-kill", "k", _O, _X, "torchrun.elastic", "a job goes on without a lost node only where "
-           "torchrun.elastic allows it"),
+    Option(
+        "no-kill",
+        "k",
+        _O,
+        _X,
+        "torchrun.elastic",
+        "a job goes on without a lost node only where torchrun.elastic allows it",
+    ),
     # --- which nodes ---
-    Option("constraint", "C", _V, _X, "scheduling.affinity", "a feature of a node is a label of it"),
+    Option(
+        "constraint", "C", _V, _X, "scheduling.affinity", "a feature of a node is a label of it"
+    ),
     Option("prefer", "", _V, _X, "scheduling.affinity", "a feature of a node is a label of it"),
     Option("batch", "", _V, _N, "", "the script has no node of its own"),
     Option("cluster-constraint", "", _V, _N, "", "there is one cluster, that of your kubeconfig"),
-    Option("clusters", "M", _V, _N, "", "there is one cluster, that of your kubeconfig: choose it "
-           "with --context"),
+    Option(
+        "clusters",
+        "M",
+        _V,
+        _N,
+        "",
+        "there is one cluster, that of your kubeconfig: choose it with --context",
+    ),
     Option("nodelist", "w", _V, _X, "scheduling.affinity", "by the label kubernetes.io/hostname"),
     Option("nodefile", "F", _V, _N, "", "write the nodes of the file into scheduling.affinity"),
     Option("exclude", "x", _V, _X, "scheduling.affinity", "by the label kubernetes.io/hostname"),
     Option("contiguous", "", _0, _X, "scheduling.topology", "nodes that are near each other"),
     Option("switches", "", _V, _X, "scheduling.topology", "nodes that are near each other"),
     Option("segment", "", _V, _X, "scheduling.topology", "nodes that are near each other"),
-    Option("consolidate-segments", "", _0, _X, "scheduling.topology", "nodes that are near each other"),
+    Option(
+        "consolidate-segments", "", _0, _X, "scheduling.topology", "nodes that are near each other"
+    ),
     Option("spread-segments", "", _0, _X, "", "nodes that are near each other need no segments"),
-    Option("spread-job", "", _0, _X, "scheduling.topologySpreadConstraints", "say how pods are spread"),
+    Option(
+        "spread-job", "", _0, _X, "scheduling.topologySpreadConstraints", "say how pods are spread"
+    ),
     Option("gres-flags", "", _V, _X, "", _PINNING),
     Option("network", "", _V, _N, "", "say what of the network a pod needs in network.rdma"),
     Option("power", "", _V, _X, "", _SITE),
@@ -172,26 +240,70 @@ OPTIONS: tuple[Option, ...] = (
     Option("hint", "", _V, _X, "", _PINNING),
     Option("mem-bind", "", _V, _X, "", _PINNING),
     Option("cpu-freq", "", _V, _X, "", _PINNING),
-    Option("gpu-bind", "", _V, _X, "", "a process takes the GPU of its LOCAL_RANK, and sees all of the pod's"),
+    Option(
+        "gpu-bind",
+        "",
+        _V,
+        _X,
+        "",
+        "a process takes the GPU of its LOCAL_RANK, and sees all of the pod's",
+    ),
     Option("gpu-freq", "", _V, _X, "", "a pod cannot set the clocks of a GPU"),
     Option("tres-bind", "", _V, _X, "", _PINNING),
     # --- time ---
     Option("time", "t", _V, _C, "runPolicy.activeDeadlineSeconds"),
     Option("time-min", "", _V, _X, "", "a job has one limit, that of --time"),
-    Option("begin", "b", _V, _N, "", "a job starts when there is room: submit it then, or let a CronJob do it"),
-    Option("deadline", "", _V, _N, "", "a job has a limit from its start: runPolicy.activeDeadlineSeconds"),
-    Option("dependency", "d", _V, _N, "", "no run waits for another: start it when that has ended, "
-           f"`{names.CLI} attach FIRST && {names.CLI} run SECOND`"),
+    Option(
+        "begin",
+        "b",
+        _V,
+        _N,
+        "",
+        "a job starts when there is room: submit it then, or let a CronJob do it",
+    ),
+    Option(
+        "deadline",
+        "",
+        _V,
+        _N,
+        "",
+        "a job has a limit from its start: runPolicy.activeDeadlineSeconds",
+    ),
+    Option(
+        "dependency",
+        "d",
+        _V,
+        _N,
+        "",
+        "no run waits for another: start it when that has ended, "
+        f"`{names.CLI} attach FIRST && {names.CLI} run SECOND`",
+    ),
     Option("kill-on-invalid-dep", "", _V, _X, "", "no run waits for another"),
     Option("hold", "H", _0, _C, "runPolicy.suspend"),
     Option("immediate", "I", _O, _X, "", "a job waits for its place"),
-    Option("signal", "", _V, _X, "runPolicy.terminationGracePeriodSeconds", "a pod is told to end by SIGTERM, so "
-           "long before it is killed"),
-    Option("requeue", "", _0, _X, "runPolicy.backoffLimit", "a run that fails starts again, that often"),
-    Option("no-requeue", "", _0, _X, "runPolicy.backoffLimit", "a failed run does not start again; a pod "
-           "that its node has lost does"),
+    Option(
+        "signal",
+        "",
+        _V,
+        _X,
+        "runPolicy.terminationGracePeriodSeconds",
+        "a pod is told to end by SIGTERM, so long before it is killed",
+    ),
+    Option(
+        "requeue", "", _0, _X, "runPolicy.backoffLimit", "a run that fails starts again, that often"
+    ),
+    Option(
+        "no-requeue",
+        "",
+        _0,
+        _X,
+        "runPolicy.backoffLimit",
+        "a failed run does not start again; a pod that its node has lost does",
+    ),
     # --- arrays, and jobs of several parts ---
-    Option("array", "a", _V, _X, "sweep.parameters", "a job array is a sweep, a task of it a trial"),
+    Option(
+        "array", "a", _V, _X, "sweep.parameters", "a job array is a sweep, a task of it a trial"
+    ),
     # --- files ---
     Option("chdir", "D", _V, _C, "workingDir"),
     Option("workdir", "", _V, _C, "workingDir"),
@@ -204,13 +316,23 @@ OPTIONS: tuple[Option, ...] = (
     # --- environment ---
     Option("export", "", _V, _X, "env", "a pod has no environment of who submits"),
     Option("export-file", "", _V, _N, "", "write the variables of the file into env"),
-    Option("get-user-env", "", _O, _X, "", "a pod has no environment of who submits: write it into env"),
+    Option(
+        "get-user-env", "", _O, _X, "", "a pod has no environment of who submits: write it into env"
+    ),
     Option("propagate", "", _O, _X, "", "a pod has the limits that its container runtime sets"),
     # --- words about the job ---
     Option("mail-type", "", _V, _X, "", _MAIL),
     Option("mail-user", "", _V, _X, "", _MAIL),
     Option("wrap", "", _V, _C, "command", of=_SBATCH),
-    Option("wait", "W", _0, _X, "", f"`{names.CLI} run` waits, and gives the job's exit code", of=_SBATCH),
+    Option(
+        "wait",
+        "W",
+        _0,
+        _X,
+        "",
+        f"`{names.CLI} run` waits, and gives the job's exit code",
+        of=_SBATCH,
+    ),
     Option("parsable", "", _0, _X, "", _TERMINAL, of=_SBATCH),
     Option("test-only", "", _0, _X, "", f"`{names.CLI} plan` shows where it would run"),
     Option("quiet", "Q", _0, _X, "", _TERMINAL),
@@ -219,35 +341,95 @@ OPTIONS: tuple[Option, ...] = (
     Option("usage", "", _0, _X, "", _TERMINAL),
     Option("version", "V", _0, _X, "", _TERMINAL),
     Option("ignore-pbs", "", _0, _X, "", "lines of PBS are not read", of=_SBATCH),
-    Option("oom-kill-step", "", _O, _X, "", "a container that is out of memory is killed as a whole"),
+    Option(
+        "oom-kill-step", "", _O, _X, "", "a container that is out of memory is killed as a whole"
+    ),
     Option("x11", "", _O, _N, "", "a pod has no display"),
     Option("container", "", _V, _N, "", "an OCI bundle of a path is an image here: image"),
     Option("container-id", "", _V, _X, "", "a pod has a name of its own"),
     # --- Pyxis ---
     Option("container-image", "", _V, _C, "image", of=_PYXIS),
-    Option("container-mounts", "", _V, _X, "podTemplate.spec.volumes", "a folder of the node is a volume "
-           "of kind hostPath: give it a claim where the nodes do not share it", of=_PYXIS),
+    Option(
+        "container-mounts",
+        "",
+        _V,
+        _X,
+        "podTemplate.spec.volumes",
+        "a folder of the node is a volume "
+        "of kind hostPath: give it a claim where the nodes do not share it",
+        of=_PYXIS,
+    ),
     Option("container-workdir", "", _V, _C, "workingDir", of=_PYXIS),
-    Option("container-env", "", _V, _X, "", "the values win over the image's variables anyway", of=_PYXIS),
+    Option(
+        "container-env",
+        "",
+        _V,
+        _X,
+        "",
+        "the values win over the image's variables anyway",
+        of=_PYXIS,
+    ),
     Option("container-name", "", _V, _X, "", "a container lives as long as its pod", of=_PYXIS),
     Option("container-save", "", _V, _N, "", "a container is not saved: build an image", of=_PYXIS),
-    Option("container-mount-home", "", _0, _N, "", "a pod has no home of yours: give it a claim in storage.workspace",
-           of=_PYXIS),
+    Option(
+        "container-mount-home",
+        "",
+        _0,
+        _N,
+        "",
+        "a pod has no home of yours: give it a claim in storage.workspace",
+        of=_PYXIS,
+    ),
     Option("no-container-mount-home", "", _0, _C, "", "a pod has no home of yours", of=_PYXIS),
-    Option("container-remap-root", "", _0, _X, "security", "a pod runs as the image's user, unless it is root: "
-           "say another in security.podSecurityContext", of=_PYXIS),
+    Option(
+        "container-remap-root",
+        "",
+        _0,
+        _X,
+        "security",
+        "a pod runs as the image's user, unless it is root: "
+        "say another in security.podSecurityContext",
+        of=_PYXIS,
+    ),
     Option("no-container-remap-root", "", _0, _C, "", "a pod runs as the image's user", of=_PYXIS),
-    Option("container-entrypoint", "", _0, _N, "", "the launcher stands in place of the image's entrypoint: call it "
-           "in setup", of=_PYXIS),
-    Option("no-container-entrypoint", "", _0, _C, "", "the image's entrypoint is not run", of=_PYXIS),
+    Option(
+        "container-entrypoint",
+        "",
+        _0,
+        _N,
+        "",
+        "the launcher stands in place of the image's entrypoint: call it in setup",
+        of=_PYXIS,
+    ),
+    Option(
+        "no-container-entrypoint", "", _0, _C, "", "the image's entrypoint is not run", of=_PYXIS
+    ),
     Option("container-entrypoint-log", "", _0, _X, "", _LOG, of=_PYXIS),
-    Option("container-writable", "", _0, _C, "", "a container may write into its own files", of=_PYXIS),
-    Option("container-readonly", "", _0, _X, "security.containerSecurityContext", "readOnlyRootFilesystem", of=_PYXIS),
+    Option(
+        "container-writable", "", _0, _C, "", "a container may write into its own files", of=_PYXIS
+    ),
+    Option(
+        "container-readonly",
+        "",
+        _0,
+        _X,
+        "security.containerSecurityContext",
+        "readOnlyRootFilesystem",
+        of=_PYXIS,
+    ),
     Option("container-unshare", "", _V, _X, "", "a pod has namespaces of its own", of=_PYXIS),
     # --- srun alone ---
     Option("mpi", "", _V, _X, "workload: mpi", "mpirun starts the ranks", of=_SRUN),
     Option("label", "l", _0, _C, "torchrun.rankPrefix", of=_SRUN),
-    Option("unbuffered", "u", _0, _C, "", "lines come as they are written: PYTHONUNBUFFERED is set", of=_SRUN),
+    Option(
+        "unbuffered",
+        "u",
+        _0,
+        _C,
+        "",
+        "lines come as they are written: PYTHONUNBUFFERED is set",
+        of=_SRUN,
+    ),
     Option("kill-on-bad-exit", "K", _O, _C, "", "the ranks end together", of=_SRUN),
     Option("wait", "W", _V, _C, "", "the ranks end together", of=_SRUN),
     Option("cpu-bind", "", _V, _X, "", _PINNING, of=_SRUN),
@@ -256,18 +438,24 @@ OPTIONS: tuple[Option, ...] = (
     Option("overlap", "", _0, _X, "", "a run has the whole job", of=_SRUN),
     Option("het-group", "", _V, _N, "", "a run has one kind of pods", of=_SRUN),
     Option("pack-group", "", _V, _N, "", "a run has one kind of pods", of=_SRUN),
-    Option("multi-prog", "", _0, _N, "", "all ranks run one program: let it look at RANK", of=_SRUN),
+    Option(
+        "multi-prog", "", _0, _N, "", "all ranks run one program: let it look at RANK", of=_SRUN
+    ),
     Option("relative", "r", _V, _N, "", "a run has the whole job", of=_SRUN),
     Option("bcast", "", _O, _X, "", f"code is sent with `{names.CLI} submit`", of=_SRUN),
     Option("bcast-exclude", "", _O, _X, "", f"code is sent with `{names.CLI} submit`", of=_SRUN),
     Option("compress", "", _O, _X, "", f"code is sent with `{names.CLI} submit`", of=_SRUN),
     Option("send-libs", "", _O, _X, "", f"code is sent with `{names.CLI} submit`", of=_SRUN),
-    Option("pty", "", _O, _X, "", f"`{names.CLI} exec NAME -it -- bash` gives a terminal", of=_SRUN),
+    Option(
+        "pty", "", _O, _X, "", f"`{names.CLI} exec NAME -it -- bash` gives a terminal", of=_SRUN
+    ),
     Option("preserve-env", "E", _0, _X, "", "each rank is told its own size", of=_SRUN),
     Option("prolog", "", _V, _N, "", "write it into setup", of=_SRUN),
     Option("task-prolog", "", _V, _N, "", "write it into setup", of=_SRUN),
     Option("epilog", "", _V, _N, "", "let the program do at its end what has to be done", of=_SRUN),
-    Option("task-epilog", "", _V, _N, "", "let the program do at its end what has to be done", of=_SRUN),
+    Option(
+        "task-epilog", "", _V, _N, "", "let the program do at its end what has to be done", of=_SRUN
+    ),
     Option("jobid", "", _V, _X, "", "a run is its own job", of=_SRUN),
     Option("disable-status", "X", _0, _X, "", _TERMINAL, of=_SRUN),
     Option("quit-on-interrupt", "", _0, _X, "", _TERMINAL, of=_SRUN),
@@ -282,8 +470,24 @@ OPTIONS: tuple[Option, ...] = (
     Option("external", "", _0, _X, "", _SITE, of=_SRUN),
     Option("whole", "", _0, _X, "", "a run has the whole job", of=_SRUN),
     # --- heterogeneous jobs: a directive of its own ---
-    Option("hetjob", "", _0, _N, "", "the pods of a run are alike: make a values file of each part", of=_SBATCH),
-    Option("packjob", "", _0, _N, "", "the pods of a run are alike: make a values file of each part", of=_SBATCH),
+    Option(
+        "hetjob",
+        "",
+        _0,
+        _N,
+        "",
+        "the pods of a run are alike: make a values file of each part",
+        of=_SBATCH,
+    ),
+    Option(
+        "packjob",
+        "",
+        _0,
+        _N,
+        "",
+        "the pods of a run are alike: make a values file of each part",
+        of=_SBATCH,
+    ),
 )
 
 

@@ -422,7 +422,11 @@ class _Parser:
         if text in _REDIRECTIONS:
             command = self.command
             if not command.words and not command.assignments:
-                command.line, command.start, command.within = token.line, token.start, self._within()
+                command.line, command.start, command.within = (
+                    token.line,
+                    token.start,
+                    self._within(),
+                )
                 command.before = self.before
             number = command.words[-1] if command.words else None
             if number is not None and number.end == token.start and number.text.isdigit():
@@ -500,7 +504,12 @@ class _Parser:
                 end -= 1
             self.found.append(
                 Statement(
-                    self.commands, self.start, end, self.line, self.last_line, in_background,
+                    self.commands,
+                    self.start,
+                    end,
+                    self.line,
+                    self.last_line,
+                    in_background,
                     self.function,
                 )
             )

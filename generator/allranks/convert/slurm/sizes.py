@@ -46,11 +46,36 @@ PRODUCTS = {
         *("Tesla-V100-PCIE-16GB", "Tesla-V100-PCIE-32GB"),
     ),
 }
-ALIASES = {"tesla_t4": "t4", "tesla_v100": "v100", "a100_80gb": "a100_80g", "a100-80gb": "a100_80g",
-           "a100_40gb": "a100_40g", "a100-40gb": "a100_40g", "a100-80g": "a100_80g", "a100-40g": "a100_40g",
-           "a100l": "a100_80g", "rtx_a6000": "a6000", "rtx-a6000": "a6000", "a100-sxm4-80gb": "a100_80g",
-           "a100-sxm4-40gb": "a100_40g", "tesla_a100": "a100", "nvidia_a100": "a100", "nvidia_h100": "h100"}
-AMD = ("mi100", "mi200", "mi210", "mi250", "mi250x", "mi300", "mi300a", "mi300x", "mi325x", "mi355x")
+ALIASES = {
+    "tesla_t4": "t4",
+    "tesla_v100": "v100",
+    "a100_80gb": "a100_80g",
+    "a100-80gb": "a100_80g",
+    "a100_40gb": "a100_40g",
+    "a100-40gb": "a100_40g",
+    "a100-80g": "a100_80g",
+    "a100-40g": "a100_40g",
+    "a100l": "a100_80g",
+    "rtx_a6000": "a6000",
+    "rtx-a6000": "a6000",
+    "a100-sxm4-80gb": "a100_80g",
+    "a100-sxm4-40gb": "a100_40g",
+    "tesla_a100": "a100",
+    "nvidia_a100": "a100",
+    "nvidia_h100": "h100",
+}
+AMD = (
+    "mi100",
+    "mi200",
+    "mi210",
+    "mi250",
+    "mi250x",
+    "mi300",
+    "mi300a",
+    "mi300x",
+    "mi325x",
+    "mi355x",
+)
 
 
 @dataclass(slots=True)
@@ -171,9 +196,7 @@ def _read_tasks(reader: _Reader) -> None:
             size.nodes = total
         per_node = math.ceil(total / size.nodes)
         if total % size.nodes:
-            why = (
-                f"{total} tasks are not the same number on each of {size.nodes} nodes: all nodes have {per_node}"
-            )
+            why = f"{total} tasks are not the same number on each of {size.nodes} nodes: all nodes have {per_node}"
             reader.say("ntasks", Outcome.NOT_CARRIED, "procsPerNode", why)
     size.tasks_per_node = per_node if per_node is None or per_node <= MOST_PER_NODE else None
 
@@ -182,11 +205,23 @@ def _read_gpus(reader: _Reader) -> None:
     size, texts = reader.size, reader.texts
     types: list[str] = []
     form = "a number of GPUs such as 8, gpu:8 or gpu:h100:8"
-    for name in ("gres", "gpus-per-node", "gpus-per-task", "gpus-per-socket", "gpus", "tres-per-task", "tres-per-job"):
+    for name in (
+        "gres",
+        "gpus-per-node",
+        "gpus-per-task",
+        "gpus-per-socket",
+        "gpus",
+        "tres-per-task",
+        "tres-per-job",
+    ):
         if name not in texts:
             continue
         text = texts[name]
-        wanted = amounts.gres(text) if name in ("gres", "tres-per-task", "tres-per-job") else amounts.gpus(text)
+        wanted = (
+            amounts.gres(text)
+            if name in ("gres", "tres-per-task", "tres-per-job")
+            else amounts.gpus(text)
+        )
         if wanted is None or wanted.count > MOST_NODES * 100:
             reader.wrong(name, form)
             continue

@@ -10,7 +10,9 @@ from allranks.convert.slurm import scanner
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-MPIRUN = frozenset({"mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun", "mpirun_rsh", "ibrun"})
+MPIRUN = frozenset(
+    {"mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun", "mpirun_rsh", "ibrun"}
+)
 TORCHRUN = frozenset({"torchrun", "torchrun-hpc"})
 TORCH_MODULES = ("torch.distributed.run", "torch.distributed.launch")
 # Programs that start the ranks of a node, or of all nodes.
@@ -20,8 +22,33 @@ FOREIGN_STARTERS = frozenset({"aprun", "jsrun", "lrun", "pdsh", "clush", "ray", 
 IDLE = frozenset(
     {
         *("echo", "printf", "date", "hostname", "pwd", "ls", "env", "printenv", "nvidia-smi"),
-        *("rocm-smi", "which", "lscpu", "free", "df", "uname", "whoami", "id", "true", ":", "lsb_release"),
-        *("nvcc", "gcc", "du", "tree", "top", "uptime", "lspci", "numastat", "type", "[", "[[", "test"),
+        *(
+            "rocm-smi",
+            "which",
+            "lscpu",
+            "free",
+            "df",
+            "uname",
+            "whoami",
+            "id",
+            "true",
+            ":",
+            "lsb_release",
+        ),
+        *(
+            "nvcc",
+            "gcc",
+            "du",
+            "tree",
+            "top",
+            "uptime",
+            "lspci",
+            "numastat",
+            "type",
+            "[",
+            "[[",
+            "test",
+        ),
     }
 )
 # What may stand behind the training, besides what only prints.
@@ -29,35 +56,109 @@ ENDING = frozenset({"wait", "exit", "deactivate", "sleep", "unset", "return", "s
 SLURM_TOOLS = frozenset(
     {
         *("scontrol", "squeue", "sacct", "sinfo", "sstat", "seff", "scancel", "sprio", "sreport"),
-        *("sbcast", "sgather", "sbatch", "salloc", "sacctmgr", "sattach", "strigger", "sshare", "jobstats"),
+        *(
+            "sbcast",
+            "sgather",
+            "sbatch",
+            "salloc",
+            "sacctmgr",
+            "sattach",
+            "strigger",
+            "sshare",
+            "jobstats",
+        ),
     }
 )
 CONTAINERS = frozenset({"singularity", "apptainer", "shifter"})
 # What torchrun sets for each rank, and a batch script computes for it.
 RENDEZVOUS = frozenset(
     {
-        *("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "LOCAL_RANK", "NODE_RANK", "GROUP_RANK"),
+        *(
+            "MASTER_ADDR",
+            "MASTER_PORT",
+            "WORLD_SIZE",
+            "RANK",
+            "LOCAL_RANK",
+            "NODE_RANK",
+            "GROUP_RANK",
+        ),
         *("LOCAL_WORLD_SIZE", "MASTER_IP", "MASTER_HOST"),
     }
 )
 # Variables that a container has, or a shell, or a rank.
 ALWAYS = frozenset(
     {
-        *("HOME", "PATH", "PWD", "OLDPWD", "SHELL", "HOSTNAME", "TERM", "LANG", "LC_ALL", "TMPDIR", "UID"),
-        *("LD_LIBRARY_PATH", "PYTHONPATH", "LIBRARY_PATH", "CPATH", "MANPATH", "LD_PRELOAD", "RANDOM"),
-        *("IFS", "SECONDS", "EPOCHSECONDS", "BASH_SOURCE", "FUNCNAME", "LINENO", "PIPESTATUS", "PS1", "EUID"),
-        *("BASH_VERSION", "BASHPID", "PPID", "REPLY", "OPTARG", "OPTIND", "CUDA_VISIBLE_DEVICES", "BASH_REMATCH"),
-        *("CONDA_PREFIX", "CONDA_DEFAULT_ENV", "CONDA_EXE", "VIRTUAL_ENV", "CUDA_HOME", "OMP_NUM_THREADS"),
-        "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "PKG_CONFIG_PATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH",
+        *(
+            "HOME",
+            "PATH",
+            "PWD",
+            "OLDPWD",
+            "SHELL",
+            "HOSTNAME",
+            "TERM",
+            "LANG",
+            "LC_ALL",
+            "TMPDIR",
+            "UID",
+        ),
+        *(
+            "LD_LIBRARY_PATH",
+            "PYTHONPATH",
+            "LIBRARY_PATH",
+            "CPATH",
+            "MANPATH",
+            "LD_PRELOAD",
+            "RANDOM",
+        ),
+        *(
+            "IFS",
+            "SECONDS",
+            "EPOCHSECONDS",
+            "BASH_SOURCE",
+            "FUNCNAME",
+            "LINENO",
+            "PIPESTATUS",
+            "PS1",
+            "EUID",
+        ),
+        *(
+            "BASH_VERSION",
+            "BASHPID",
+            "PPID",
+            "REPLY",
+            "OPTARG",
+            "OPTIND",
+            "CUDA_VISIBLE_DEVICES",
+            "BASH_REMATCH",
+        ),
+        *(
+            "CONDA_PREFIX",
+            "CONDA_DEFAULT_ENV",
+            "CONDA_EXE",
+            "VIRTUAL_ENV",
+            "CUDA_HOME",
+            "OMP_NUM_THREADS",
+        ),
+        "ROCR_VISIBLE_DEVICES",
+        "HIP_VISIBLE_DEVICES",
+        "PKG_CONFIG_PATH",
+        "C_INCLUDE_PATH",
+        "CPLUS_INCLUDE_PATH",
     }
 )
 
-_WRAPPERS = frozenset({"exec", "nohup", "time", "command", "stdbuf", "unbuffer", "env", "numactl", "nice", "sudo"})
-_NODELIST = re.compile(r"SLURM_(?:JOB_|STEP_)?NODELIST|\bscontrol\b|SLURM_LAUNCH_NODE_IPADDR|SLURMD_NODENAME")
+_WRAPPERS = frozenset(
+    {"exec", "nohup", "time", "command", "stdbuf", "unbuffer", "env", "numactl", "nice", "sudo"}
+)
+_NODELIST = re.compile(
+    r"SLURM_(?:JOB_|STEP_)?NODELIST|\bscontrol\b|SLURM_LAUNCH_NODE_IPADDR|SLURMD_NODENAME"
+)
 _PYTHON = re.compile(r"(?:.*/)?(?:python|pypy)[0-9.]*")
-_VARIABLE = re.compile(r"\$(?:\{[#!]?([A-Za-z_][A-Za-z0-9_]*)([^A-Za-z0-9_}][^}]*)?\}|([A-Za-z_][A-Za-z0-9_]*))")
+_VARIABLE = re.compile(
+    r"\$(?:\{[#!]?([A-Za-z_][A-Za-z0-9_]*)([^A-Za-z0-9_}][^}]*)?\}|([A-Za-z_][A-Za-z0-9_]*))"
+)
 _DIGITS = re.compile(r"[0-9]{1,9}", re.ASCII)
-_ARITHMETIC = re.compile(r"\$\(\((.*)\)\)", re.S)
+_ARITHMETIC = re.compile(r"\$\(\((.*)\)\)", re.DOTALL)
 
 
 def base(word: str) -> str:
@@ -186,7 +287,12 @@ def partly(text: str, constants: Mapping[str, str]) -> str:
 
 
 def _known_command(word: str) -> str | None:
-    text = re.sub(r"\s+", " ", scanner.unquote(word).strip("`")).removeprefix("$(").removesuffix(")").strip()
+    text = (
+        re.sub(r"\s+", " ", scanner.unquote(word).strip("`"))
+        .removeprefix("$(")
+        .removesuffix(")")
+        .strip()
+    )
     if re.fullmatch(r"nvidia-smi (?:-L|--list-gpus|--query-gpu=\S+ --format=\S+) ?\| ?wc -l", text):
         return "gpu"
     return None
@@ -208,7 +314,11 @@ def _calculate(text: str, constants: Mapping[str, str]) -> str | None:
 def _sum(parts: list[str]) -> str | None:
     """The value of a sum of products without brackets."""
     if not parts or "(" in parts or ")" in parts:
-        parts = [part for part in parts if part not in "()"] if parts.count("(") == 1 and parts[:1] == ["("] and parts[-1:] == [")"] else []
+        parts = (
+            [part for part in parts if part not in "()"]
+            if parts.count("(") == 1 and parts[:1] == ["("] and parts[-1:] == [")"]
+            else []
+        )
     total, sign, product, operator = 0, 1, None, ""
     for part in parts:
         if part.isdigit():
