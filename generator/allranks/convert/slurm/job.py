@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from allranks import names
 from allranks.convert import finish
 from allranks.convert.slurm import amounts, body, hostlist, images, options, script, sizes
-from allranks.convert.verdicts import Conversion, Fields, Named, Outcome
+from allranks.convert.verdicts import Conversion, Fields, Named, Outcome, dotted
 from allranks.errors import InputError, InvalidValues, Problem
 from allranks.values.rules.names import nearest_name
 
@@ -248,6 +248,10 @@ def _done(job: _Job, namespace: str) -> Conversion:
             "the script names none: this one has PyTorch alone; give the one that has what you load"
         )
         fields.say((key,), Outcome.CHANGED, "image", why)
+    for path, _ in finish.problems_of(fields.values, chart, name):
+        # What is taken out is said, whether a directive or a line of the script has led to it.
+        if not any(path[: len(to)] == to or to[: len(path)] == path for to in fields.origins):
+            fields.origins[path] = (job.key(dotted(path), 0),)
     finish.settle(fields, chart, name)
     verdicts = tuple(
         replace(verdict, line=job.lines.get(str(verdict.keys[0]), 0))
@@ -371,12 +375,7 @@ _ON_CPUS = re.compile(r"\bgloo\b|--?(?:use_)?cpu\b|no[-_]cuda|\bccl\b|device[= ]
 def _guess_gpus(job: _Job) -> None:
     """GPUs of a script that asks for none: sites give whole nodes, and scripts count on them."""
     made, values = job.body, job.fields.values
-    whole = "\n".join([made.setup, made.script, *made.command, *made.env, *map(str, made.values)])
-    if (
-        made.workload == "mpi"
-        or not _ON_GPUS.search(f"{whole} {job.text}")
-        or _ON_CPUS.search(job.text)
-    ):
+    if made.workload == "mpi" or not _ON_GPUS.search(job.text) or _ON_CPUS.search(job.text):
         return
     count = values.get("procsPerNode", 1)
     if made.script or count == 1:

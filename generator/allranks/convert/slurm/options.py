@@ -1,8 +1,8 @@
 """What `sbatch`, `srun` and Pyxis can be asked, and what becomes of it: rules as data.
 
-The names are those of the manuals of Slurm 25.05 (sbatch, srun; older names that scripts still have)
-and of Pyxis 0.21. An option that `sizes` or `job` reads has the value that it ends in; what only has
-a reason is not read by anything.
+The names are those of the manuals of Slurm 26.11 (sbatch, srun; and older names that scripts still
+have) and of Pyxis 0.21. An option that `sizes` or `job` reads has the value that it ends in; what
+only has a reason is not read by anything.
 """
 
 from __future__ import annotations
@@ -195,6 +195,8 @@ OPTIONS: tuple[Option, ...] = (
         "torchrun.elastic",
         "a job goes on without a lost node only where torchrun.elastic allows it",
     ),
+    Option("mem-update", "", _V, _X, "", "the memory of a pod stays as it is"),
+    Option("resources", "", _V, _N, "", "write what your cluster calls it into resources.perPod"),
     # --- which nodes ---
     Option(
         "constraint", "C", _V, _X, "scheduling.affinity", "a feature of a node is a label of it"
@@ -304,6 +306,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "array", "a", _V, _X, "sweep.parameters", "a job array is a sweep, a task of it a trial"
     ),
+    Option("runtime", "", _V, _X, "scheduling.runtimeClassName", "a pod has the cluster's runtime"),
     # --- files ---
     Option("chdir", "D", _V, _C, "workingDir"),
     Option("workdir", "", _V, _C, "workingDir"),
@@ -333,7 +336,7 @@ OPTIONS: tuple[Option, ...] = (
         f"`{names.CLI} run` waits, and gives the job's exit code",
         of=_SBATCH,
     ),
-    Option("parsable", "", _0, _X, "", _TERMINAL, of=_SBATCH),
+    Option("parsable", "", _0, _X, "", _TERMINAL),
     Option("test-only", "", _0, _X, "", f"`{names.CLI} plan` shows where it would run"),
     Option("quiet", "Q", _0, _X, "", _TERMINAL),
     Option("verbose", "v", _0, _X, "", _TERMINAL),
@@ -466,9 +469,21 @@ OPTIONS: tuple[Option, ...] = (
     Option("slurmd-debug", "", _V, _X, "", _SITE, of=_SRUN),
     Option("threads", "T", _V, _X, "", _SITE, of=_SRUN),
     Option("treewidth", "", _V, _X, "", _SITE, of=_SRUN),
-    Option("resv-ports", "", _O, _X, "", "the launcher gives the ranks their ports", of=_SRUN),
+    Option("resv-ports", "", _O, _X, "", "the launcher gives the ranks their ports"),
     Option("external", "", _0, _X, "", _SITE, of=_SRUN),
     Option("whole", "", _0, _X, "", "a run has the whole job", of=_SRUN),
+    Option("async", "", _0, _N, "", "the run is over when its ranks are", of=_SRUN),
+    Option("external-launcher", "", _0, _X, "", "the launcher starts the ranks", of=_SRUN),
+    Option("ignore-signals", "", _V, _X, "", _TERMINAL, of=_SRUN),
+    Option(
+        "wait-for-children",
+        "",
+        _0,
+        _X,
+        "",
+        "a pod ends with its rank, and all that it started",
+        of=_SRUN,
+    ),
     # --- heterogeneous jobs: a directive of its own ---
     Option(
         "hetjob",

@@ -9,7 +9,7 @@ from allranks.convert import commands
 from allranks.convert.slurm import scanner, words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from allranks.convert.slurm.scanner import Command, Statement
 
@@ -94,6 +94,52 @@ def as_text(command: Sequence[str]) -> str:
     if tuple(command[1:2]) == ("-c",) and len(command) == 3:  # noqa: PLR2004 - bash, -c and the text
         return command[2].removeprefix("exec ")
     return commands.as_shell(command)
+
+
+_REFERENCE = re.compile(r"\$(?:\{([A-Za-z_]\w*)(\[[@*]\])?\}|([A-Za-z_]\w*))")
+
+
+def expanded(text: str, parts: Mapping[str, str]) -> tuple[str, set[str]]:
+    """A text with the contents of variables in it, and which of them were.
+
+    Args:
+        text: shell; what stands in single quotes stays.
+        parts: the contents, as words of a shell.
+    """
+    out: list[str] = []
+    used: set[str] = set()
+    at, in_double = 0, False
+    while at < len(text):
+        char = text[at]
+        match = _REFERENCE.match(text, at + (char == '"'))
+        name = (match[1] or match[3]) if match is not None else ""
+        if match is not None and name in parts:
+            is_whole = char == '"' and not in_double and text.startswith('"', match.end())
+            if is_whole and match[2]:
+                out.append(parts[name])
+                at = match.end() + 1
+                used.add(name)
+                continue
+            if char == "$":
+                content = parts[name]
+                out.append(content.replace('"', '\\"') if in_double else content)
+                at = match.end()
+                used.add(name)
+                continue
+        if char == "\\":
+            out.append(text[at : at + 2])
+            at += 2
+            continue
+        if char == "'" and not in_double:
+            end = text.find("'", at + 1)
+            end = len(text) if end < 0 else end + 1
+            out.append(text[at:end])
+            at = end
+            continue
+        in_double ^= char == '"'
+        out.append(char)
+        at += 1
+    return "".join(out), used
 
 
 def put(pattern: str, piece: str, text: str) -> str:

@@ -259,8 +259,11 @@ class Ranks(Setup):
         place: int,
         program: commands.Program,
         steps: list[Step],
-    ) -> str:
-        """The statement around the step, with the program in place of what starts it."""
+    ) -> str | None:
+        """The statement around the step, with the program in place of what starts it.
+
+        None where it only starts the same program on one node after the other.
+        """
         edits = []
         for step in steps:
             if step.is_multi and step.statement == main.statement:
@@ -268,7 +271,7 @@ class Ranks(Setup):
                 edits.append((step.command.start, step.command.end, pieces.as_text(own.command)))
         loop = main.command.in_loop or statement.in_background
         if loop or any(command.in_loop for command in statement.commands):
-            return pieces.as_text(program.command)  # a loop over the nodes: each pod is one
+            return None  # a loop over the nodes: each pod is one
         whole = pieces.edited(self.text, edits, statement.start, statement.end)
         if place != main.statement:
             whole += "\n" + self.slice(self.statements[place])
@@ -319,7 +322,9 @@ class Ranks(Setup):
 
     def _size_of(self, main: Step, program: commands.Program) -> None:
         """How many nodes and ranks the step has."""
-        body, size = self.body, main.size if main.is_srun else self.size
+        body = self.body
+        is_own = main.is_srun and not self._over_nodes(main)
+        size = main.size if is_own else self.size
         nodes = size.nodes or self.size.nodes
         command_line = main.command.line
         runner = program.runner
@@ -384,7 +389,8 @@ class Ranks(Setup):
         elif self._is_mpi(main, program):
             self._as_mpi(main, per_node)
         else:
-            body.procs_per_node = 0 if gpus and per_node == gpus else per_node
+            is_spread = gpus is None and bool(self.size.gpus) and nodes is None
+            body.procs_per_node = 0 if is_spread or (gpus and per_node == gpus) else per_node
             body.values["torchrun"] = {"maxRestarts": 0}
             body.uses_slurm = True
         body.nodes = nodes if nodes is not None else (None if self.size.gpus else 1)

@@ -502,6 +502,8 @@ class _Parser:
             end = self.end
             while end > self.start and self.text[end - 1] in ";&\n \t":
                 end -= 1
+            if end == self.start:  # an operator alone, which bash would refuse
+                raise ScriptError(self.line, f"{self.text[end]} stands where a command is wanted")
             self.found.append(
                 Statement(
                     self.commands,

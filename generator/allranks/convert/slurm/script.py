@@ -235,11 +235,8 @@ class Script:
     def _expanded(self, text: str) -> str:
         for _ in range(_DEEPEST):
             before = text
-            for name in [name for name, _ in words.variables(text) if name in self.parts]:
-                pattern = rf'"\$\{{?{name}(?:\[[@*]\])?\}}?"|\$\{{{name}(?:\[[@*]\])?\}}|\${name}\b'
-                content = self.parts[name]
-                text = pieces.put(pattern, content, text)
-                self.used.add(name)
+            text, used = pieces.expanded(text, self.parts)
+            self.used |= used
             if text == before or len(text) > _LONGEST:
                 break
         return text

@@ -234,8 +234,9 @@ def _read_gpus(reader: _Reader) -> None:
     size.gpu_types = tuple(dict.fromkeys(types))
     if size.gpus_per_node is not None and size.gpus_per_node > MOST_PER_NODE:
         size.gpus_per_node = MOST_PER_NODE
-    if size.gpus and size.nodes is None and size.tasks_per_node is None and size.tasks is None:
-        size.nodes = None
+    is_spread = size.nodes is None and size.tasks_per_node is None
+    if size.gpus and is_spread and size.tasks in (None, size.gpus):
+        pass  # on as many nodes as it takes
     elif size.gpus and size.gpus_per_node is None:
         nodes = size.node_count
         size.nodes = nodes
