@@ -281,7 +281,9 @@ def slurm_guide() -> str:
         f"| {_cell(option.to)} | {_cell(option.why)} |\n"
         for option in options.OPTIONS
     ]
-    table = "| option | of | outcome | here | why |\n| --- | --- | --- | --- | --- |\n" + "".join(rows)
+    table = "| option | of | outcome | here | why |\n| --- | --- | --- | --- | --- |\n" + "".join(
+        rows
+    )
     return f"{before}{start}\n{table}{end}{after}"
 
 

@@ -165,7 +165,7 @@ class Reader(Ranks):
             body.env.setdefault("SLURM_TMPDIR", "/tmp")  # noqa: S108 - the pod's own
             self.say(0, "$SLURM_TMPDIR", Outcome.CHANGED, "env.SLURM_TMPDIR", "the pod's own /tmp")
         body.uses_slurm = body.uses_slurm or bool(re.search(r"\bSLURM_", whole))
-        self._say_unset(whole)
+        self._say_unset(re.sub(r"^\s*#.*$", "", whole, flags=re.M))
 
     def _say_unset(self, whole: str) -> None:
         """Name the variables that the script reads and nobody sets."""

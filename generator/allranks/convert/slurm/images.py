@@ -179,13 +179,24 @@ def of_command(texts: Sequence[str]) -> Container | None:
                 key, sign, own = pair.partition("=")
                 if sign and "$" not in pair and re.fullmatch(r"[A-Za-z_]\w*", key):
                     made.values.setdefault("env", {})[key] = own
-    if program != "shifter" and at < len(texts):
+    is_wrapper = program.endswith("_wrapper")  # of a site's: a module names the image
+    if program != "shifter" and not is_wrapper and at < len(texts):
         named = texts[at]
         at += 1
     if at >= len(texts):
         return None
     made.inside = len(texts) - at
     parts = image(named.removeprefix("docker:"))
+    if is_wrapper:
+        made.verdicts.append(
+            Verdict(
+                " ".join(texts[:2]),
+                Outcome.CHANGED,
+                "image",
+                "the image is one of your site: name one",
+            )
+        )
+        return made
     if parts is None:
         made.verdicts.append(
             Verdict(

@@ -384,6 +384,8 @@ class Ranks(Setup):
                 )
         elif runner in (Runner.MPIRUN, Runner.HOROVODRUN):
             self._as_mpi(main, per_node)
+            if words.base(program.command[0]) not in words.MPIRUN | {"horovodrun"}:
+                body.values.setdefault("mpi", {})["ownMpirun"] = True
         elif program.is_nested:
             nodes = self._size_nested(main, program, nodes)
         elif self._is_mpi(main, program):
@@ -459,6 +461,10 @@ class Ranks(Setup):
         meets = "MASTER_ADDR" in self.text or "torch" in self.text or "SLURM_PROCID" in self.text
         texts = main.words
         if words.is_python(texts) or any(words.is_python([word]) for word in texts):
+            return has_mpi and not meets
+        if re.search(
+            r"torch|accelerate|deepspeed|lightning|python", " ".join(map(self._expanded, texts))
+        ):
             return has_mpi and not meets
         program_name = words.base(words.unwrapped(texts)[0])
         is_script = program_name in pieces.SHELLS or program_name.endswith((".sh", ".bash", ".py"))

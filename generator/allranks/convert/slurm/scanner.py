@@ -230,7 +230,7 @@ class _Lexer:
         if char == "\\":
             if text.startswith("\n", self.at + 1):
                 self.line += 1
-            self.at += 2
+            self.at = min(self.at + 2, len(text))
         elif char == "'":
             self._until("'", escapes=False)
         elif text.startswith("$'", self.at):
@@ -260,7 +260,7 @@ class _Lexer:
                 self.line += 1
             if char == "\\" and escapes:
                 self.line += text.startswith("\n", self.at + 1)
-                self.at += 2
+                self.at = min(self.at + 2, len(text))
                 continue
             self.at += 1
             if char == end:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from allranks import names
 from allranks.convert import commands
 from allranks.convert.commands import Runner
-from allranks.convert.slurm import options, pieces, scanner, sizes, words
+from allranks.convert.slurm import images, options, pieces, scanner, sizes, words
 from allranks.convert.slurm.script import Script, Step
 from allranks.errors import InvalidValues
 from allranks.humanize import list_some
@@ -56,6 +56,14 @@ class Steps(Script):
                 f"{program} starts processes in a way that has no form here",
                 "start them with srun, torchrun or mpirun, and convert that",
             )
+        if program == "ibrun":  # as srun, for a program of MPI's
+            option = next(option for option in options.OPTIONS if option.name == "mpi")
+            own = [options.Setting("mpi", "pmix", command.line, option)]
+            _, rest = options.parse(
+                [scanner.unquote(text) for text in inner[1:]], "srun", command.line
+            )
+            started = inner[len(inner) - len(rest) :] if rest else []
+            return Step(number, command, own, started, True, self.size, True)  # noqa: FBT003 - as below
         if program != "srun":
             if not words.starts_ranks(inner):
                 return None
@@ -65,7 +73,11 @@ class Steps(Script):
         if not started or words.base(started[0]) in words.IDLE:
             return Step(number, command, settings, started, True, self.size, False)
         size = self._step_size(settings)
-        starts = words.starts_ranks(started) or self._inner_starts(started)
+        inside = started
+        if words.base(started[0]) in words.CONTAINERS:
+            container = images.of_command([scanner.unquote(text) for text in started])
+            inside = started[len(started) - container.inside :] if container else started
+        starts = words.starts_ranks(inside) or self._inner_starts(inside)
         is_multi = starts or size.task_count > 1
         return Step(number, command, settings, started, True, size, is_multi)
 

@@ -69,7 +69,9 @@ SLURM_TOOLS = frozenset(
         ),
     }
 )
-CONTAINERS = frozenset({"singularity", "apptainer", "shifter"})
+CONTAINERS = frozenset(
+    {"singularity", "apptainer", "shifter", "singularity_wrapper", "apptainer_wrapper"}
+)
 # What torchrun sets for each rank, and a batch script computes for it.
 RENDEZVOUS = frozenset(
     {

@@ -99,7 +99,8 @@ def test_a_signal_has_a_name_and_a_time(text: str, signal: amounts.Signal | None
 
 
 @pytest.mark.parametrize(
-    ("text", "span"), [("4", (4, 4)), ("2-4", (2, 4)), ("1k", (1024, 1024)), ("4,8", (4, 8)), ("x", None)]
+    ("text", "span"),
+    [("4", (4, 4)), ("2-4", (2, 4)), ("1k", (1024, 1024)), ("4,8", (4, 8)), ("x", None)],
 )
 def test_nodes_are_a_number_or_a_range(text: str, span: tuple[int, int] | None) -> None:
     """The fewest and the most."""

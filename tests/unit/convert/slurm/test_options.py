@@ -52,9 +52,7 @@ def test_no_two_options_of_a_program_have_one_name() -> None:
         ("#SBATCHX --nodes=2", []),
     ],
 )
-def test_a_directive_is_read_as_sbatch_reads_it(
-    line: str, settings: list[tuple[str, str]]
-) -> None:
+def test_a_directive_is_read_as_sbatch_reads_it(line: str, settings: list[tuple[str, str]]) -> None:
     """Long and short forms, = and blanks, quotes, comments, abbreviations, several on one line."""
     read = options.directives(["#!/bin/bash", line, "true"])
     assert settings == [(setting.name, setting.value) for setting in read.settings]

@@ -18,7 +18,23 @@ if TYPE_CHECKING:
 
 SAMPLES = Path(__file__).parents[3] / "data/convert/slurm"
 TEXTS = [path.read_text() for path in sorted(SAMPLES.glob("*.sbatch"))]
-VALUES = ("", "0", "1", "3", "64", "99999999", "4G", "gpu:a100:4", "0-9%2", "a,b", "x y", "1-2", "$X", "%j", "é")
+VALUES = (
+    "",
+    "0",
+    "1",
+    "3",
+    "64",
+    "99999999",
+    "4G",
+    "gpu:a100:4",
+    "0-9%2",
+    "a,b",
+    "x y",
+    "1-2",
+    "$X",
+    "%j",
+    "é",
+)
 PIECES = (
     *("'", '"', "`", "$(", "${", "((", "[[", "{", "}", ")", ";", "&", "&&", "|", "\\\n", "\n", "#", "<<E\n"),
     *("srun ", "torchrun ", "mpirun ", "for i in 1; do ", "done", "if true; then ", "fi", "case x in ", "esac"),
@@ -74,7 +90,7 @@ def _check_lines(text: str, conversion: Conversion) -> None:
     read = options.directives(rows)
     assert {setting.line for setting in read.settings} <= said
     assert {*read.late} <= said
-    if "--wrap" in {verdict.path for verdict in conversion.verdicts} or not rows[0].startswith("#!/bin/bash"):
+    if "--wrap" in {verdict.path for verdict in conversion.verdicts} or rows[0] != "#!/bin/bash":
         return
     for statement in scanner.parse("\n".join(rows).replace("\r", "").replace("\0", "\ufffd")):
         lines = set(range(statement.line, statement.last_line + 1))

@@ -330,9 +330,7 @@ def test_nodes_by_name_are_affinity() -> None:
 
 def test_gpus_that_nobody_asks_for_are_guessed_with_a_word() -> None:
     """Where whole nodes are given, a script only starts as many processes as they have GPUs."""
-    conversion = _script(
-        "#SBATCH -N 2 --exclusive", "srun torchrun --nproc-per-node 8 train.py"
-    )
+    conversion = _script("#SBATCH -N 2 --exclusive", "srun torchrun --nproc-per-node 8 train.py")
     assert conversion.values["gpusPerNode"] == 8
     assert _verdict(conversion, "the GPUs").outcome == Outcome.CHANGED
 
