@@ -131,6 +131,15 @@ class Reader(Ranks):
                 edits.append((statement.start, statement.end, ""))
                 continue
             edits += self._inner_edits(statement)
+        if not any(
+            words.is_python([token.text])
+            for s in self.statements
+            for c in s.commands
+            for token in c.words
+        ):
+            body.notes.append(
+                "the script runs no Python: the image needs PyTorch all the same, whose launcher starts it"
+            )
         self._write_setup(setup)
         script = pieces.edited(self.text, edits)
         shebang = self.lines[0] if self.lines[0].startswith("#!") else "#!/bin/bash"
@@ -169,6 +178,9 @@ class Reader(Ranks):
 
     def _say_unset(self, whole: str) -> None:
         """Name the variables that the script reads and nobody sets."""
+        self.set_names.update(re.findall(r"\$\{([A-Za-z_]\w*):?=", self.text))
+        self.set_names.update(re.findall(r"(?:^|[\s;&|(])([A-Za-z_]\w*)\+?=", whole, re.M))
+        self.set_names.update(re.findall(r"\bfor\s+([A-Za-z_]\w*)", whole))
         if (
             words.positional(whole)
             and not self.args

@@ -30,6 +30,7 @@ KIND = "sbatch script"
 _DIRECTIVE = re.compile(rb"^#SBATCH(?:\s|$)", re.MULTILINE)
 _SCRIPT = re.compile(rb"#!\s*\S*(?:sh|bash|python[0-9.]*|env\s)")
 _TRAINER = "trainer"
+_MOST_GPUS = 16  # of a node, as far as processes say how many it has
 _NAME_MAX = 45  # leaves room for what pods and submits put behind a name
 _HOSTS_SHOWN = 1_000
 # What bash has and sh has not.
@@ -248,11 +249,13 @@ def _done(job: _Job, namespace: str) -> Conversion:
             "the script names none: this one has PyTorch alone; give the one that has what you load"
         )
         fields.say((key,), Outcome.CHANGED, "image", why)
-    for path, _ in finish.problems_of(fields.values, chart, name):
+    problems = finish.problems_of(fields.values, chart, name)
+    for path, _ in problems:
         # What is taken out is said, whether a directive or a line of the script has led to it.
         if not any(path[: len(to)] == to or to[: len(path)] == path for to in fields.origins):
             fields.origins[path] = (job.key(dotted(path), 0),)
-    finish.settle(fields, chart, name)
+    if problems:
+        finish.settle(fields, chart, name)
     verdicts = tuple(
         replace(verdict, line=job.lines.get(str(verdict.keys[0]), 0))
         for verdict in fields.verdicts()
@@ -378,7 +381,7 @@ def _guess_gpus(job: _Job) -> None:
     if made.workload == "mpi" or not _ON_GPUS.search(job.text) or _ON_CPUS.search(job.text):
         return
     count = values.get("procsPerNode", 1)
-    if made.script or count == 1:
+    if made.script or count == 1 or count > _MOST_GPUS:
         job.fields.note(
             "the script asks for no GPUs: set gpusPerNode where the nodes of its partition gave it some"
         )

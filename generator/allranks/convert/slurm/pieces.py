@@ -28,6 +28,9 @@ def is_about_tasks(name: str) -> bool:
 
 def assigned_by(command: Command) -> list[tuple[str, str]]:
     """The variables that a command sets for the shell, with their text."""
+    if command.name == ":":  # : "${NAME:=text}"
+        found = [_DEFAULT.fullmatch(word.text) for word in command.words[1:]]
+        return [(match[1], f'"{match[2]}"') for match in found if match is not None]
     if not command.words:
         pairs = command.assignments
     elif command.name in ("export", "declare", "local", "readonly", "typeset"):
@@ -96,6 +99,7 @@ def as_text(command: Sequence[str]) -> str:
     return commands.as_shell(command)
 
 
+_DEFAULT = re.compile(r'"?\$\{([A-Za-z_]\w*):?=(.*)\}"?', re.S)
 _REFERENCE = re.compile(r"\$(?:\{([A-Za-z_]\w*)(\[[@*]\])?\}|([A-Za-z_]\w*))")
 
 

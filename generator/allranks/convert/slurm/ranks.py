@@ -466,7 +466,8 @@ class Ranks(Setup):
             r"torch|accelerate|deepspeed|lightning|python", " ".join(map(self._expanded, texts))
         ):
             return has_mpi and not meets
-        program_name = words.base(words.unwrapped(texts)[0])
+        is_text = program.command[1:2] == ("-c",)
+        program_name = words.base(words.unwrapped(texts if is_text else program.command)[0])
         is_script = program_name in pieces.SHELLS or program_name.endswith((".sh", ".bash", ".py"))
         return has_mpi or not (
             is_script or program_name in ("uv", "conda", "poetry", "pixi", "micromamba", "mamba")
