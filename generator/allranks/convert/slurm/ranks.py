@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from allranks.convert.slurm.scanner import Statement
     from allranks.convert.slurm.script import Step
 
+_MEETS = re.compile(r"MASTER_ADDR|torch|SLURM_PROCID|megatron|nemo|lightning|nccl|deepspeed", re.I)
+_MPI = re.compile(r"mpi4py|open-?mpi|intel-?mpi|\bimpi\b|mpich|horovod", re.I)
+_PYTHON = re.compile(r"torch|accelerate|deepspeed|lightning|python")
+# Programs that run another program.
+_RUNNERS = frozenset({"uv", "conda", "poetry", "pixi", "micromamba", "mamba"})
 _PORT = "29510"  # of a launcher inside the chart's own, which has the one before it
 _RESERVED = frozenset(names.RESERVED_ENV)
 
@@ -458,20 +463,15 @@ class Ranks(Setup):
         has_mpi = any(
             setting.name == "mpi" and setting.value != "none" for setting in main.settings
         )
-        meets = "MASTER_ADDR" in self.text or "torch" in self.text or "SLURM_PROCID" in self.text
-        texts = main.words
-        if words.is_python(texts) or any(words.is_python([word]) for word in texts):
-            return has_mpi and not meets
-        if re.search(
-            r"torch|accelerate|deepspeed|lightning|python", " ".join(map(self._expanded, texts))
-        ):
-            return has_mpi and not meets
+        meets = _MEETS.search(self.text) is not None
+        words_of = " ".join(map(self._expanded, main.words))
+        if _PYTHON.search(words_of):
+            return (has_mpi or _MPI.search(self.text) is not None) and not meets
         is_text = program.command[1:2] == ("-c",)
-        program_name = words.base(words.unwrapped(texts if is_text else program.command)[0])
-        is_script = program_name in pieces.SHELLS or program_name.endswith((".sh", ".bash", ".py"))
-        return has_mpi or not (
-            is_script or program_name in ("uv", "conda", "poetry", "pixi", "micromamba", "mamba")
-        )
+        name = words.base(words.unwrapped(main.words if is_text else program.command)[0])
+        if name in pieces.SHELLS or name.endswith((".sh", ".bash", ".py")) or name in _RUNNERS:
+            return has_mpi and not meets
+        return True
 
     def _as_mpi(self, main: Step, per_node: int) -> None:
         body = self.body
