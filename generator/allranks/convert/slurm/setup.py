@@ -12,13 +12,50 @@ from allranks.convert.slurm.steps import Steps
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from allranks.convert.slurm.scanner import Command, Statement
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ACTIVATING = frozenset(
     {"module", "ml", "conda", "mamba", "micromamba", "source", ".", "eval", "spack", "pyenv"}
 )
+_MODULES = ("module", "ml")
+_CONTAINERS = ("docker", "podman", "enroot")
 _RESERVED = frozenset(names.RESERVED_ENV)
+_SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|CREDENTIAL", re.IGNORECASE)
+_RENDEZVOUS = "the launcher lets the ranks meet, and tells each its rank and where rank 0 is"
+# What becomes of a line that calls one of Slurm's programs; the others only ask.
+_TOOLS = {
+    "sbatch": (
+        Outcome.NOT_CARRIED,
+        "it submits another job: start that when this run has ended",
+    ),
+    **dict.fromkeys(
+        ("sbcast", "sgather"),
+        (
+            Outcome.NOT_CARRIED,
+            "it copies files between nodes: put them into the image or a volume",
+        ),
+    ),
+}
+# What may stand behind the step, besides what only prints.
+_BEHIND = frozenset(
+    {
+        *(
+            "module",
+            "ml",
+            "conda",
+            "scontrol",
+            "sacct",
+            "seff",
+            "sstat",
+            "squeue",
+            "scancel",
+            "jobstats",
+        )
+    }
+)
 
 
 class Setup(Steps):
@@ -56,159 +93,141 @@ class Setup(Steps):
         )
 
     def _kept(self, statement: Statement, *, is_one: bool) -> str | None:
-        """A statement as setup or part of a script; None where it is left out. Says what becomes of it."""
+        """A statement as setup or part of a script, and say what becomes of it.
+
+        Args:
+            statement: the statement.
+            is_one: whether the script is run as it is, as one process.
+
+        Returns:
+            Its text; None where it is left out.
+        """
         text = self.slice(statement)
         to = "script" if is_one else "setup"
-        line = statement.line
         command = statement.commands[0] if statement.is_simple else None
         program = words.base(command.name) if command is not None and command.words else ""
+        local = self._with_local_host(statement, command) if is_one else None
+        if local is not None:
+            self.say(statement.line, text, Outcome.CHANGED, to, "there is one node")
+            return local
         reason = self._left_out(statement, command, program, is_one=is_one)
         if reason is not None:
-            outcome, why = reason
-            self.say(line, text, outcome, "", why)
+            self.say(statement.line, text, reason[0], "", reason[1])
             return None
-        if command is not None and self._to_env(statement, command):
+        if command is not None and (
+            self._to_env(statement, command)
+            or (program == "cd" and not is_one and self._to_working_dir(command))
+        ):
             return None
-        if command is not None and program == "cd" and not is_one and self._to_working_dir(command):
-            return None
-        if program in ("module", "ml"):
-            self.say(
-                line,
-                text,
-                Outcome.CHANGED,
-                "setup",
-                "where the image has modules; what it loads must be in the image otherwise",
-            )
+        if program in _MODULES:
+            why = "where the image has modules; what it loads must be in the image otherwise"
+            self.say(statement.line, text, Outcome.CHANGED, "setup", why)
             return f"! command -v {program} >/dev/null || {text}"
-        if program in ("conda", "mamba", "micromamba", "source", ".", "spack", "pyenv", "eval"):
-            self.say(
-                line,
-                text,
-                Outcome.CHANGED,
-                "setup",
-                "what it activates must be in the image, or in a volume at that path",
-            )
-            return text
+        verdict = self._verdict_of(statement, text, program, is_one=is_one)
+        if verdict is not None:
+            self.say(statement.line, text, verdict[0], to, verdict[1])
+        if any(id(command) in self.side for command in statement.commands):
+            edits = self._inner_edits(statement)
+            return pieces.edited(self.text, edits, statement.start, statement.end)
+        return text if is_one else self._with_args(text)
+
+    def _verdict_of(
+        self, statement: Statement, text: str, program: str, *, is_one: bool
+    ) -> tuple[Outcome, str] | None:
+        """What becomes of a statement that is kept; None where it was said already."""
+        if program in _ACTIVATING:
+            why = "what it activates must be in the image, or in a volume at that path"
+            return Outcome.CHANGED, why
+        if self._runs(statement, _CONTAINERS):
+            why = "a pod starts no containers: name its image in image, and write what it runs"
+            return Outcome.NOT_CARRIED, why
+        if not is_one and any(id(command) in self.side for command in statement.commands):
+            why = "srun started it on the nodes before the training; each pod runs it once"
+            return Outcome.CHANGED, why
+        if not is_one and self.size.node_count > 1 and pieces.differs_by_pod(text):
+            return Outcome.CHANGED, "each pod runs it, and what it gives may differ between pods"
+        first = [token.text for token in statement.commands[0].words] if statement.commands else []
+        if not is_one and words.is_python(first):
+            return Outcome.CHANGED, "it runs once in each pod"
         tools = [
-            c
-            for c in statement.commands
-            if words.any_of([w.text for w in c.words], words.SLURM_TOOLS)
+            command
+            for command in statement.commands
+            if words.any_of([token.text for token in command.words], words.SLURM_TOOLS)
         ]
         for tool in tools:
-            self.say(
-                tool.line,
-                self.text[tool.start : tool.end],
-                Outcome.NOT_CARRIED,
-                "",
-                "a pod has no programs of Slurm's",
-            )
-        if any(
-            words.any_of([w.text for w in c.words], ("docker", "podman", "enroot"))
-            for c in statement.commands
-        ):
-            self.say(
-                line,
-                text,
-                Outcome.NOT_CARRIED,
-                to,
-                "a pod starts no containers: name its image in image, and write what it runs as the command",
-            )
-            return text
-        if not is_one and any(id(c) in self.side for c in statement.commands):
-            self.say(
-                line,
-                text,
-                Outcome.CHANGED,
-                to,
-                "srun started it on the nodes before the training; each pod runs it once",
-            )
-            return pieces.edited(
-                self.text, self._inner_edits(statement), statement.start, statement.end
-            )
-        if not is_one and self.size.node_count > 1 and pieces.differs_by_pod(text):
-            self.say(
-                line,
-                text,
-                Outcome.CHANGED,
-                to,
-                "each pod runs it, and what it gives may differ between pods",
-            )
-            return text
-        if not is_one and words.is_python(
-            words.unwrapped([w.text for c in statement.commands[:1] for w in c.words])
-        ):
-            self.say(line, text, Outcome.CHANGED, to, "it runs once in each pod")
-            return text
-        if not tools:
-            self.say(line, text, Outcome.CARRIED, to)
-        return self._with_args(text) if not is_one else text
+            path = self.text[tool.start : tool.end]
+            self.say(tool.line, path, Outcome.NOT_CARRIED, "", "a pod has no programs of Slurm's")
+        return None if tools else (Outcome.CARRIED, "")
+
+    @staticmethod
+    def _runs(statement: Statement, programs: Collection[str]) -> bool:
+        """Whether a statement runs one of some programs."""
+        return any(
+            words.any_of([token.text for token in command.words], programs)
+            for command in statement.commands
+        )
 
     def _left_out(
         self, statement: Statement, command: Command | None, program: str, *, is_one: bool
     ) -> tuple[Outcome, str] | None:
         """Why a statement is left out; None where it is not."""
-        text = self.slice(statement)
-        assigned = [name for c in statement.commands for name, _ in pieces.assigned_by(c)]
-        reads_dropped = any(name in self.dropped for name, _ in words.variables(text))
         if command is not None and program in words.SLURM_TOOLS:
-            if program == "sbatch":
-                return (
-                    Outcome.NOT_CARRIED,
-                    "it submits another job: start that when this run has ended",
-                )
-            if program in ("sbcast", "sgather"):
-                return (
-                    Outcome.NOT_CARRIED,
-                    "it copies files between nodes: put them into the image or a volume",
-                )
-            return Outcome.CHANGED, "it asks Slurm, and a pod has none"
+            return _TOOLS.get(program, (Outcome.CHANGED, "it asks Slurm, and a pod has none"))
         if statement.function:
-            if is_one or not words.names_nodes(text):
-                return None
             return None
-        if (
-            assigned
-            and not is_one
-            and {*assigned} <= self.used
-            and not self._is_read_elsewhere(assigned)
-        ):
+        text = self.slice(statement)
+        reads_dropped = any(name in self.dropped for name, _ in words.variables(text))
+        assigned = [name for c in statement.commands for name, _ in pieces.assigned_by(c)]
+        only_assigns = bool(assigned) and all(
+            pieces.assigned_by(command) for command in statement.commands
+        )
+        if assigned and not is_one and {*assigned} <= self.used:
+            if not self._is_read_elsewhere(assigned):
+                self.dropped.update(assigned)
+                return Outcome.CHANGED, "it is a part of the command, and stands there"
+        elif only_assigns and self._is_rendezvous(assigned, text, reads_dropped and not is_one):
             self.dropped.update(assigned)
-            return Outcome.CHANGED, "it is a part of the command, and stands there"
-        if assigned and len(assigned) == sum(
-            max(1, len(pieces.assigned_by(c))) for c in statement.commands
-        ):
-            if not is_one or self.body.procs_per_node != 1 or not self._is_nested_launch():
-                if any(
-                    name in words.RENDEZVOUS or pieces.looks_like_master(name) for name in assigned
-                ) or (words.names_nodes(text) or (reads_dropped and not is_one)):
-                    if self._is_rendezvous(statement, assigned, text):
-                        self.dropped.update(assigned)
-                        return (
-                            Outcome.CHANGED,
-                            "the launcher lets the ranks meet, and tells each its rank and where rank 0 is",
-                        )
+            return Outcome.CHANGED, _RENDEZVOUS
         if is_one:
             return None
-        if command is not None and program == "srun" and id(command) not in self.side:
-            return Outcome.CHANGED, "it only prints"
-        if (
-            command is not None
-            and program in words.IDLE
-            and (reads_dropped or words.names_nodes(text))
-        ):
-            return Outcome.CHANGED, "it prints what the launcher prints"
-        if command is not None and program == "trap":
-            return (
-                Outcome.NOT_CARRIED,
-                "a pod's ranks get SIGTERM themselves: let the program handle it",
-            )
-        if command is not None and program == "set" and not pieces.keeps_going(text):
-            return Outcome.CHANGED, "setup ends with the first command that fails anyway"
-        if command is not None and program in ("wait", "exit", "set", "exec"):
-            return Outcome.CHANGED, "setup goes on to the command"
-        if reads_dropped and statement.commands:
-            return Outcome.CHANGED, "it is about where the ranks meet, which the launcher arranges"
-        return None
+        return self._left_out_of_setup(statement, command, program, reads_dropped=reads_dropped)
+
+    def _left_out_of_setup(
+        self, statement: Statement, command: Command | None, program: str, *, reads_dropped: bool
+    ) -> tuple[Outcome, str] | None:
+        """Why a statement is no line of setup; None where it is."""
+        text = self.slice(statement)
+        reason: tuple[Outcome, str] | None = None
+        if command is None:
+            pass
+        elif program == "srun" and id(command) not in self.side:
+            reason = Outcome.CHANGED, "it only prints"
+        elif program in words.IDLE and (reads_dropped or words.names_nodes(text)):
+            reason = Outcome.CHANGED, "it prints what the launcher prints"
+        elif program == "trap":
+            why = "a pod's ranks get SIGTERM themselves: let the program handle it"
+            reason = Outcome.NOT_CARRIED, why
+        elif program == "set" and not pieces.keeps_going(text):
+            reason = Outcome.CHANGED, "setup ends with the first command that fails anyway"
+        elif program in ("wait", "exit", "set", "exec"):
+            reason = Outcome.CHANGED, "setup goes on to the command"
+        if reason is None and reads_dropped and statement.commands:
+            why = "it is about where the ranks meet, which the launcher arranges"
+            return Outcome.CHANGED, why
+        return reason
+
+    def _with_local_host(self, statement: Statement, command: Command | None) -> str | None:
+        """A variable with the head node's name, in a script that starts the ranks of one node."""
+        if command is None or not self._is_nested_launch():
+            return None
+        assigned = pieces.assigned_by(command)
+        names_nodes = words.names_nodes(self.slice(statement))
+        if len(assigned) != 1 or not names_nodes or assigned[0][1].startswith("("):
+            return None
+        name = assigned[0][0]
+        if not (name in words.RENDEZVOUS or pieces.looks_like_master(name)):
+            return None
+        return f"export {name}=localhost" if command.words else f"{name}=localhost"
 
     def _is_read_elsewhere(self, assigned: list[str]) -> bool:
         """Whether a statement that does more than print reads one of some variables."""
@@ -234,37 +253,41 @@ class Setup(Steps):
             for c in s.commands
         )
 
-    def _is_rendezvous(self, statement: Statement, assigned: list[str], text: str) -> bool:
-        if any(name in words.RENDEZVOUS for name in assigned):
-            return True
-        reads = {name for name, _ in words.variables(text)}
-        return (
-            words.names_nodes(text)
-            or bool(reads & self.dropped)
-            or any(map(pieces.looks_like_master, assigned))
-        )
+    def _is_rendezvous(self, assigned: list[str], text: str, reads_dropped: bool) -> bool:  # noqa: FBT001 - a fact of the same statement
+        """Whether a statement sets what lets the ranks meet."""
+        if self.body.procs_per_node == 1 and self._is_nested_launch() and self.body.nodes == 1:
+            return False
+        return any(
+            name in words.RENDEZVOUS or pieces.looks_like_master(name) for name in assigned
+        ) or (words.names_nodes(text) or reads_dropped)
 
     def _to_env(self, statement: Statement, command: Command) -> bool:
         """Carry ``export NAME=text`` as a variable."""
         if command.name != "export" or not pieces.assigned_by(command) or command.redirections:
             return False
-        pairs = []
-        for word in command.words[1:]:
-            name, equals, value = word.text.partition("=")
-            if not equals or not _NAME.fullmatch(name) or name.endswith("+"):
-                return False
-            text = (
-                value if not value else scanner.unquote(value) if scanner.is_static(value) else None
-            )
-            if text is None or "\0" in text or self._is_set_again(name) or name in _RESERVED:
-                return False
-            if name.startswith(names.RESERVED_ENV_PREFIXES):
-                return False
-            pairs.append((name, text))
-        for name, text in pairs:
+        pairs = [self._pair(word.text) for word in command.words[1:]]
+        if None in pairs:
+            return False
+        for name, text in filter(None, pairs):
             self.body.env[name] = text
             self.say(statement.line, f"export {name}", Outcome.CARRIED, f"env.{name}")
+            if _SECRET.search(name):
+                self.body.notes.append(
+                    f"env.{name} looks like a secret, and all who may read the run's objects can read "
+                    "it: put it into a Secret, and name that"
+                )
         return bool(pairs)
+
+    def _pair(self, word: str) -> tuple[str, str] | None:
+        """The name and text of ``NAME=text``; None where a value may not say it, or not so."""
+        name, equals, value = word.partition("=")
+        is_free = _NAME.fullmatch(name) is not None and name not in _RESERVED
+        is_free = is_free and not name.startswith(names.RESERVED_ENV_PREFIXES)
+        is_text = not value or scanner.is_static(value)
+        if not equals or not is_free or not is_text or self._is_set_again(name):
+            return None
+        text = scanner.unquote(value)
+        return None if "\0" in text else (name, text)
 
     def _is_set_again(self, name: str) -> bool:
         return (
@@ -278,22 +301,18 @@ class Setup(Steps):
         )
 
     def _to_working_dir(self, command: Command) -> bool:
-        if len(command.words) != 2 or command.redirections:
+        """Carry ``cd /folder`` as the folder of the command."""
+        _, *targets = command.words
+        if len(targets) != 1 or command.redirections:
             return False
-        target = command.words[1].text
+        target = targets[0].text
         path = words.resolve(target, self.constants)
         if path is None and re.fullmatch(r'"?\$\{?SLURM_SUBMIT_DIR\}?"?', target):
-            self.say(
-                command.line,
-                f"cd {target}",
-                Outcome.CHANGED,
-                "",
-                f"the command starts in the folder that `{names.CLI} sbatch` and `submit` send",
-            )
+            why = f"the command starts in the folder that `{names.CLI} sbatch` and `submit` send"
+            self.say(command.line, f"cd {target}", Outcome.CHANGED, "", why)
             return True
-        if path is None or not path.startswith("/") or "\n" in path or self.body.working_dir:
-            return False
-        if self.body.setup:
+        is_taken = bool(self.body.working_dir or self.body.setup)
+        if path is None or not path.startswith("/") or "\n" in path or is_taken:
             return False
         self.body.working_dir = path
         self.say(command.line, f"cd {target}", Outcome.CARRIED, "workingDir")
@@ -302,46 +321,28 @@ class Setup(Steps):
     def _behind(self, statement: Statement) -> None:
         """Say what becomes of a statement behind the step."""
         text = self.slice(statement)
-        harmless = {
-            *words.IDLE,
-            *words.ENDING,
-            "module",
-            "ml",
-            "conda",
-            "scontrol",
-            "sacct",
-            "seff",
-            "sstat",
-            "squeue",
-            "scancel",
-            "jobstats",
-        }
-        harmless |= {
+        functions = {
             other.function
             for other in self.statements
-            if other.function
-            and all(
-                not c.words or words.any_of([w.text for w in c.words], words.IDLE)
-                for c in other.commands
-            )
+            if other.function and self._is_harmless(other, words.IDLE)
         }
         if statement.function:
-            self.say(statement.line, text, Outcome.CHANGED, "", "nothing before the step calls it")
-        elif all(
-            not c.words or words.any_of([w.text for w in c.words], harmless)
-            for c in statement.commands
-        ):
-            self.say(
-                statement.line, text, Outcome.CHANGED, "", "the run is over when its ranks are"
-            )
+            why = "nothing before the step calls it"
+            self.say(statement.line, text, Outcome.CHANGED, "", why)
+        elif self._is_harmless(statement, words.IDLE | words.ENDING | _BEHIND | functions):
+            why = "the run is over when its ranks are"
+            self.say(statement.line, text, Outcome.CHANGED, "", why)
         else:
-            self.say(
-                statement.line,
-                text,
-                Outcome.NOT_CARRIED,
-                "",
-                "it stands behind the step: make it a run of its own",
-            )
+            why = "it stands behind the step: make it a run of its own"
+            self.say(statement.line, text, Outcome.NOT_CARRIED, "", why)
+
+    @staticmethod
+    def _is_harmless(statement: Statement, programs: Collection[str]) -> bool:
+        """Whether all commands of a statement are among some programs."""
+        return all(
+            not command.words or words.any_of([token.text for token in command.words], programs)
+            for command in statement.commands
+        )
 
     def _inner_edits(self, statement: Statement) -> list[tuple[int, int, str]]:
         """Srun and containers taken off commands in a script that is run as it is."""
