@@ -22,119 +22,101 @@ _MPI = re.compile(r"mpi4py|open-?mpi|intel-?mpi|\bimpi\b|mpich|horovod", re.I)
 _PYTHON = re.compile(r"torch|accelerate|deepspeed|lightning|python")
 # Programs that run another program.
 _RUNNERS = frozenset({"uv", "conda", "poetry", "pixi", "micromamba", "mamba"})
+# What each MPI's module is called.
+_IMPLEMENTATIONS = {
+    "Intel": r"module\s+(?:load|add)[^\n]*(?:impi|intel-?mpi|intel-oneapi-mpi)|i_mpi_",
+    "MPICH": r"module\s+(?:load|add)[^\n]*mpich",
+}
+_LOG = f"the lines are the run's log: `{names.CLI} logs NAME`"
+_FIRST_NODE = "without srun it runs on the first node alone"
+# What may stand behind a pipe.
+_FILTERS = words.IDLE | words.ENDING | {"tee", "cat", "grep", "sed", "ts", "awk", "split"}
+# Flags that tell a launcher of other nodes.
+_SPANNING = ("machine_rank", "machine-rank", "main_process_ip", "hostfile", "node_rank", "--rdzv")
+_OTHER_PORT = 29409
 _PORT = "29510"  # of a launcher inside the chart's own, which has the one before it
 _RESERVED = frozenset(names.RESERVED_ENV)
+_ONCE = "every node starts the same, so that it is said once"
 
 
 class Ranks(Setup):
     """A script whose step is read."""
 
     def _as_ranks(self, main: Step, steps: list[Step]) -> None:
-        body = self.body
+        """Make the step a command, and what stands before it setup."""
         statement = self.statements[main.statement]
-        function = statement.function
-        place = main.statement
-        if function:
-            calls = [
-                number
-                for number, other in enumerate(self.statements)
-                if other.function != function and any(c.name == function for c in other.commands)
-            ]
-            if not calls:
-                raise self.refuse(
-                    main.command.line,
-                    f"the function {function} is never called",
-                    "call it, or write what it runs at the top",
-                )
-            place = calls[0]
-        steps = [step for step in steps if id(step.command) not in self.side]
+        place = self._place_of(main)
         self.place = main.statement
-        twins = {id(step.command) for step in steps if step.is_multi}
-        self._check_others(main, steps, twins)
-        merged = {
-            step.statement for step in steps if step.is_multi and step.statement != main.statement
-        }
+        steps = [step for step in steps if id(step.command) not in self.side]
+        self._check_others(main, steps)
+        merged = {step.statement for step in steps if step.is_multi} - {main.statement}
         program = self._read_program(main)
-        first = (
-            pieces.variable_alone(pieces.first_word(program.command).strip('"'))
-            if program.command
-            else ""
+        self._check_program(main, program)
+        setup = []
+        for number, other in enumerate(self.statements[:place]):
+            if number in merged:
+                self.say(other.line, self.slice(other), Outcome.CHANGED, "command", _ONCE)
+            elif number != main.statement:
+                text = self._kept(other, is_one=False)
+                setup += [] if text is None else [self._with_comments(number, text)]
+        self._size_of(main, program)
+        nested = None
+        if statement.function or any(command.within for command in statement.commands):
+            nested = self._nested_text(main, statement, place, program, steps)
+        else:
+            setup += filter(None, [self._flat(main, statement)])
+        self._write_setup(setup)
+        self._write_command(program, nested)
+        self._say_step(main, program)
+        for number, other in enumerate(self.statements[place + 1 :], place + 1):
+            if number in merged:
+                self.say(other.line, self.slice(other), Outcome.CHANGED, "command", _ONCE)
+            else:
+                self._behind(other)
+        self.body.notes += program.notes
+        self.body.settings = main.settings
+
+    def _place_of(self, main: Step) -> int:
+        """The statement that runs the step: its own, or the call of its function."""
+        function = self.statements[main.statement].function
+        if not function:
+            return main.statement
+        for number, other in enumerate(self.statements):
+            if other.function != function and any(c.name == function for c in other.commands):
+                return number
+        raise self.refuse(
+            main.command.line,
+            f"the function {function} is never called",
+            "call it, or write what it runs at the top",
         )
-        if not program.command or (
-            first and (first in self.maybe or program.runner is not Runner.TORCHRUN)
-        ):
+
+    def _check_program(self, main: Step, program: commands.Program) -> None:
+        """Refuse a step whose program is known in the pod alone."""
+        word = pieces.first_word(program.command).strip('"') if program.command else ""
+        name = pieces.variable_alone(word)
+        is_options = name in self.maybe or program.runner is not Runner.TORCHRUN
+        if not program.command or (name and is_options):
             raise self.refuse(
                 main.command.line,
                 "what the step runs stands in a variable whose text is known in the pod alone",
                 "write the command out behind srun, and convert that",
             )
-        setup = []
-        for number, other in enumerate(self.statements[:place]):
-            if number in merged or (function and number == main.statement):
-                if number in merged:
-                    self.say(
-                        other.line,
-                        self.slice(other),
-                        Outcome.CHANGED,
-                        "command",
-                        "every node starts the same, so that it is said once",
-                    )
-                continue
-            text = self._kept(other, is_one=False)
-            if text is not None:
-                setup.append(self._with_comments(number, text))
-        self._size_of(main, program)
-        is_flat = not any(command.within for command in statement.commands) and not function
-        if is_flat:
-            lead = self._flat(main, statement)
-            if lead:
-                setup.append(lead)
-            text = None
-        else:
-            text = self._nested_text(main, statement, place, program, steps)
-        self._write_setup(setup)
-        self._write_command(program, text)
-        self.say(
-            main.command.line,
-            self.text[main.command.start : main.command.end],
-            Outcome.CHANGED,
-            "command",
-            "; ".join(self._changes(main, program)) or "each rank runs it",
-        )
-        for name, line in self.conditional.items():
-            self.say(
-                line,
-                f"srun ${name}",
-                Outcome.NOT_CARRIED,
-                "",
-                "options of srun's that the script decides on as it runs: write those that you want",
+
+    def _say_step(self, main: Step, program: commands.Program) -> None:
+        """Say what became of the step itself, and of what it asked for."""
+        line = main.command.line
+        text = self.text[main.command.start : main.command.end]
+        why = "; ".join(self._changes(main, program)) or "each rank runs it"
+        self.say(line, text, Outcome.CHANGED, "command", why)
+        for name, place in self.conditional.items():
+            why = (
+                "options of srun's that the script decides on as it runs: write those that you want"
             )
+            self.say(place, f"srun ${name}", Outcome.NOT_CARRIED, "", why)
         for reason in program.lost:
-            outcome = (
-                Outcome.CHANGED
-                if reason.startswith(("--role", "--log-dir"))
-                else Outcome.NOT_CARRIED
-            )
-            self.say(
-                main.command.line,
-                self.text[main.command.start : main.command.end],
-                outcome,
-                "",
-                reason,
-            )
-        for number, other in enumerate(self.statements[place + 1 :], place + 1):
-            if number in merged:
-                self.say(
-                    other.line,
-                    self.slice(other),
-                    Outcome.CHANGED,
-                    "command",
-                    "every node starts the same, so that it is said once",
-                )
-            else:
-                self._behind(other)
-        body.notes += program.notes
-        body.settings = main.settings
+            is_name = reason.startswith(("--role", "--log-dir"))
+            outcome = Outcome.CHANGED if is_name else Outcome.NOT_CARRIED
+            self.say(line, text, outcome, "", reason)
 
     def _changes(self, main: Step, program: commands.Program) -> list[str]:
         reasons = list(program.changes)
@@ -142,10 +124,10 @@ class Ranks(Setup):
             reasons.insert(0, "the launcher starts the ranks in place of srun")
         return list(dict.fromkeys(reasons))
 
-    def _check_others(self, main: Step, steps: list[Step], twins: set[int]) -> None:
+    def _check_others(self, main: Step, steps: list[Step]) -> None:
         """Refuse a step for one task beside that with the ranks."""
         for step in steps:
-            if id(step.command) in twins or step is main or not step.words:
+            if step.is_multi or step is main or not step.words:
                 continue
             if words.base(step.words[0]) in words.IDLE:
                 continue
@@ -175,10 +157,10 @@ class Ranks(Setup):
             word for word in wrapped if words.base(word) not in ("time", "nohup", "exec", "command")
         ]
         line = " ".join([*assignments, *kept_wrapped, line])
-        self._note_launched(rest, inner, main)
+        self._note_launched(rest, inner)
         return commands.read(("bash", "-c", line), (), self.constants)
 
-    def _note_launched(self, rest: list[str], inner: str | None, main: Step) -> None:
+    def _note_launched(self, rest: list[str], inner: str | None) -> None:
         if inner is None and rest and words.base(rest[0]) in pieces.SHELLS and len(rest) > 1:
             self.body.notes.append(
                 f"what {scanner.unquote(rest[1])} does was not looked at: a torchrun or an srun in it "
@@ -187,75 +169,33 @@ class Ranks(Setup):
 
     def _flat(self, main: Step, statement: Statement) -> str:
         """What stands before and behind the step on its line; gives that which is setup."""
-        lead = ""
-        seen = False
-        for command in statement.commands:
-            if command is main.command:
-                seen = True
-                continue
+        lead: list[str] = []
+        at = statement.commands.index(main.command)
+        for command in statement.commands[:at]:
             text = self.text[command.start : command.end]
-            if not seen:
-                if command.after in ("&&", ";"):
-                    lead += ("" if not lead else " && ") + text
-                    self.say(command.line, text, Outcome.CARRIED, "setup")
-                elif not words.any_of([w.text for w in command.words], words.IDLE):
-                    self.say(
-                        command.line,
-                        text,
-                        Outcome.NOT_CARRIED,
-                        "",
-                        "it feeds the step, which has no standard input",
-                    )
-                continue
-            program = words.base(command.name) if command.words else ""
-            if program in (
-                "tee",
-                "cat",
-                "grep",
-                "sed",
-                "ts",
-                "awk",
-                "split",
-                *words.IDLE,
-                *words.ENDING,
-            ):
-                self.say(
-                    command.line,
-                    text,
-                    Outcome.CHANGED,
-                    "",
-                    f"the lines are the run's log: `{names.CLI} logs NAME`",
-                )
+            if command.after in ("&&", ";"):
+                lead.append(text)
+                self.say(command.line, text, Outcome.CARRIED, "setup")
+            elif not words.any_of([token.text for token in command.words], words.IDLE):
+                why = "it feeds the step, which has no standard input"
+                self.say(command.line, text, Outcome.NOT_CARRIED, "", why)
+        for command in statement.commands[at + 1 :]:
+            text = self.text[command.start : command.end]
+            if words.any_of([token.text for token in command.words], _FILTERS):
+                self.say(command.line, text, Outcome.CHANGED, "", _LOG)
             else:
-                self.say(
-                    command.line,
-                    text,
-                    Outcome.NOT_CARRIED,
-                    "",
-                    "it stands behind the step: make it a run of its own",
-                )
+                why = "it stands behind the step: make it a run of its own"
+                self.say(command.line, text, Outcome.NOT_CARRIED, "", why)
+        line = main.command.line
         for operator, target in main.command.redirections:
             if operator in ("<", "<<", "<<<", "<<-"):
-                self.say(
-                    main.command.line,
-                    f"{operator} {target}",
-                    Outcome.NOT_CARRIED,
-                    "",
-                    "ranks have no standard input: let the program read the file",
-                )
+                why = "ranks have no standard input: let the program read the file"
+                self.say(line, f"{operator} {target}", Outcome.NOT_CARRIED, "", why)
             elif not target.isdigit():
-                self.say(
-                    main.command.line,
-                    f"{operator} {target}",
-                    Outcome.CHANGED,
-                    "",
-                    f"the lines are the run's log: `{names.CLI} logs NAME`",
-                )
+                self.say(line, f"{operator} {target}", Outcome.CHANGED, "", _LOG)
         if statement.in_background:
-            self.say(
-                main.command.line, "&", Outcome.CHANGED, "", "the run is over when its ranks are"
-            )
-        return lead
+            self.say(line, "&", Outcome.CHANGED, "", "the run is over when its ranks are")
+        return " && ".join(lead)
 
     def _nested_text(
         self,
@@ -309,16 +249,13 @@ class Ranks(Setup):
             is_array = any(
                 pieces.is_array(command, name) for command in statement.commands for name in reads
             )
-            is_called = statement.function and re.search(
-                rf"\b{re.escape(statement.function)}\b", line
-            )
-            if (is_array or is_called) and not any(
-                name in self.dropped for name in reads if pieces.assigns(statement, name)
-            ):
+            name = statement.function
+            is_called = bool(name) and re.search(rf"\b{re.escape(name)}\b", line) is not None
+            is_dropped = any(pieces.assigns(statement, name) for name in {*reads} & self.dropped)
+            if (is_array or is_called) and not is_dropped:
                 prefix.append(self.slice(statement))
-        for name in reads:
-            if name in self.dropped and name not in _RESERVED and name not in self.used:
-                prefix.append(f"{name}=$MASTER_ADDR")
+        heads = [name for name in reads if name in self.dropped - self.used - _RESERVED]
+        prefix += [f"{name}=$MASTER_ADDR" for name in heads]
         if program.is_nested and "MASTER_PORT" in reads:
             prefix.append(f"export MASTER_PORT={_PORT}")
         if self.args and words.positional(line):
@@ -328,73 +265,19 @@ class Ranks(Setup):
     def _size_of(self, main: Step, program: commands.Program) -> None:
         """How many nodes and ranks the step has."""
         body = self.body
-        is_own = main.is_srun and not self._over_nodes(main)
-        size = main.size if is_own else self.size
+        size = main.size if main.is_srun and not self._over_nodes(main) else self.size
         nodes = size.nodes or self.size.nodes
-        command_line = main.command.line
-        runner = program.runner
-        body.values = {}
-        per_node = size.per_node
-        gpus = self.size.gpus_per_node
-        if runner is Runner.TORCHRUN:
-            wanted = program.options.get(
-                "nproc-per-node", "1" if "standalone" not in program.options else "1"
-            )
-            count = self._processes(wanted)
-            body.values["torchrun"] = dict(program.values)
-            if count is not None:
-                body.procs_per_node = 0 if gpus and count == gpus else count
-            else:
-                body.procs_per_node = 0
-                if wanted not in ("gpu", "auto", "cpu"):
-                    self.say(
-                        command_line,
-                        f"--nproc-per-node {wanted}",
-                        Outcome.CHANGED,
-                        "procsPerNode",
-                        "what it is, is known in the pod alone: one process for each GPU",
-                    )
-            nnodes = commands.number(program.options.get("nnodes", ""), self.constants)
-            if nnodes and nodes is None:
-                nodes = min(nnodes, sizes.MOST_NODES)
-            if (
-                not main.is_srun
-                and (nodes or 1) > 1
-                and nnodes in (None, 1)
-                and not self._many_nodes(program)
-            ):
-                self.say(
-                    command_line,
-                    "torchrun",
-                    Outcome.CHANGED,
-                    "nodes: 1",
-                    "without srun it runs on the first node alone",
-                )
-                nodes = 1
-            elif nnodes and nodes and nnodes != nodes and main.is_srun:
-                self.say(
-                    command_line,
-                    f"--nnodes {nnodes}",
-                    Outcome.CHANGED,
-                    "nodes",
-                    f"the job has {plural(nodes, 'node')}",
-                )
-            if main.is_srun and per_node > 1:
-                self.say(
-                    command_line,
-                    "srun",
-                    Outcome.CHANGED,
-                    "",
-                    f"torchrun starts the ranks of a node, and so runs once on each and not {per_node} times",
-                )
-        elif runner in (Runner.MPIRUN, Runner.HOROVODRUN):
-            self._as_mpi(main, per_node)
+        per_node, gpus = size.per_node, self.size.gpus_per_node
+        if program.runner is Runner.TORCHRUN:
+            nodes = self._size_torchrun(main, program, nodes, per_node)
+        elif program.runner in (Runner.MPIRUN, Runner.HOROVODRUN):
+            self._as_mpi(per_node)
             if words.base(program.command[0]) not in words.MPIRUN | {"horovodrun"}:
                 body.values.setdefault("mpi", {})["ownMpirun"] = True
         elif program.is_nested:
             nodes = self._size_nested(main, program, nodes)
         elif self._is_mpi(main, program):
-            self._as_mpi(main, per_node)
+            self._as_mpi(per_node)
         else:
             is_spread = gpus is None and bool(self.size.gpus) and nodes is None
             body.procs_per_node = 0 if is_spread or (gpus and per_node == gpus) else per_node
@@ -402,12 +285,41 @@ class Ranks(Setup):
             body.uses_slurm = True
         body.nodes = nodes if nodes is not None else (None if self.size.gpus else 1)
 
+    def _size_torchrun(
+        self, main: Step, program: commands.Program, nodes: int | None, per_node: int
+    ) -> int | None:
+        """The nodes of a torchrun, of the job's and its own flags; its ranks are put."""
+        body, line, gpus = self.body, main.command.line, self.size.gpus_per_node
+        body.values["torchrun"] = dict(program.values)
+        wanted = program.options.get("nproc-per-node", "1")
+        count = self._processes(wanted)
+        body.procs_per_node = 0 if count is None or (gpus and count == gpus) else count
+        if count is None and wanted not in ("gpu", "auto", "cpu"):
+            why = "what it is, is known in the pod alone: one process for each GPU"
+            path = f"--nproc-per-node {wanted}"
+            self.say(line, path, Outcome.CHANGED, "procsPerNode", why)
+        nnodes = commands.number(program.options.get("nnodes", ""), self.constants)
+        if nnodes and nodes is None:
+            nodes = min(nnodes, sizes.MOST_NODES)
+        is_alone = nnodes in (None, 1) and not self._many_nodes(program)
+        if not main.is_srun and (nodes or 1) > 1 and is_alone:
+            self.say(line, "torchrun", Outcome.CHANGED, "nodes: 1", _FIRST_NODE)
+            nodes = 1
+        elif nnodes and nodes and nnodes != nodes and main.is_srun:
+            why = f"the job has {plural(nodes, 'node')}"
+            self.say(line, f"--nnodes {nnodes}", Outcome.CHANGED, "nodes", why)
+        if main.is_srun and per_node > 1:
+            why = f"torchrun starts the ranks of a node, and so runs once on each, not {per_node} times"
+            self.say(line, "srun", Outcome.CHANGED, "", why)
+        return nodes
+
     def _many_nodes(self, program: commands.Program) -> bool:
-        return any(
-            name in program.options for name in ("node-rank", "rdzv-endpoint", "master-addr")
-        ) and ("standalone" not in program.options)
+        """Whether a torchrun is told where others are."""
+        flags = {"node-rank", "rdzv-endpoint", "master-addr"}
+        return bool(flags & program.options.keys()) and "standalone" not in program.options
 
     def _processes(self, text: str) -> int | None:
+        """The processes of a node; None where it is not known before."""
         resolved = words.resolve(text, self.constants) or text
         if resolved in ("gpu", "auto"):
             return self.size.gpus_per_node
@@ -415,46 +327,29 @@ class Ranks(Setup):
         return count if count and count <= sizes.MOST_PER_NODE else None
 
     def _size_nested(self, main: Step, program: commands.Program, nodes: int | None) -> int | None:
+        """The nodes of a launcher that starts the ranks of a node itself."""
         body = self.body
         body.procs_per_node = 1
-        # The launcher's own rendezvous leaves its usual port to that which it starts.
-        body.values["torchrun"] = {
-            "maxRestarts": 0,
-            **({"port": 29409} if (nodes or 1) > 1 else {}),
-        }
         body.uses_slurm = True
-        texts = list(program.command)
-        line = texts[2] if texts[1:2] == ["-c"] else " ".join(texts)
-        spans = any(
-            flag in line
-            for flag in (
-                "machine_rank",
-                "machine-rank",
-                "main_process_ip",
-                "hostfile",
-                "node_rank",
-                "--rdzv",
-            )
-        )
+        line = " ".join(program.command)
+        spans = any(flag in line for flag in _SPANNING)
         if (nodes or 1) > 1 and not main.is_srun and not spans:
-            self.say(
-                main.command.line,
-                program.runner,
-                Outcome.CHANGED,
-                "nodes: 1",
-                "without srun it runs on the first node alone",
-            )
+            path = str(program.runner)
+            self.say(main.command.line, path, Outcome.CHANGED, "nodes: 1", _FIRST_NODE)
             nodes = 1
         if program.runner is Runner.DEEPSPEED and (nodes or 1) > 1:
             raise self.refuse(
                 main.command.line,
                 "deepspeed starts the ranks of other nodes by ssh, which pods do not have",
-                "start them with `srun torchrun`: DeepSpeed trains the same under torchrun, with LOCAL_RANK "
-                "in place of --local_rank",
+                "start them with `srun torchrun`: DeepSpeed trains the same under torchrun, with "
+                "LOCAL_RANK in place of --local_rank",
             )
+        # The chart's rendezvous leaves its usual port to that of the launcher in the pods.
+        port = {"port": _OTHER_PORT} if (nodes or 1) > 1 else {}
+        body.values["torchrun"] = {"maxRestarts": 0, **port}
         body.notes.append(
-            f"{program.runner} starts the ranks of each node itself, so that each pod runs it once; under "
-            "torchrun (its command alone) allranks would see every rank"
+            f"{program.runner} starts the ranks of each node itself, so that each pod runs it once; "
+            "under torchrun (its command alone) allranks would see every rank"
         )
         return nodes
 
@@ -473,18 +368,13 @@ class Ranks(Setup):
             return has_mpi and not meets
         return True
 
-    def _as_mpi(self, main: Step, per_node: int) -> None:
+    def _as_mpi(self, per_node: int) -> None:
+        """Make the run one of the mpi chart."""
         body = self.body
         body.workload = "mpi"
-        mpi: dict[str, Any] = {}
-        lowered = self.text.lower()
-        if (
-            re.search(r"module\s+(?:load|add)[^\n]*(?:impi|intel-?mpi|intel-oneapi-mpi)", lowered)
-            or "i_mpi_" in lowered
-        ):
-            mpi["implementation"] = "Intel"
-        elif re.search(r"module\s+(?:load|add)[^\n]*mpich", lowered):
-            mpi["implementation"] = "MPICH"
         body.procs_per_node = 0 if self.size.gpus_per_node == per_node else per_node
-        if mpi:
-            body.values["mpi"] = mpi
+        text = self.text.lower()
+        for implementation, pattern in _IMPLEMENTATIONS.items():
+            if re.search(pattern, text):
+                body.values["mpi"] = {"implementation": implementation}
+                break
