@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 class SlurmCommand(click.Command):
     """A command line as sbatch reads it: options, the script, and the script's own words.
 
-    An option of ours is told from one of Slurm's by its long name; each letter is Slurm's, and so is
-    a name that both have.
+    An option of ours is told from one of Slurm's by its long name; each letter is Slurm's, and so
+    is a name that both have.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -106,12 +106,11 @@ def sbatch_command(
     """Convert the batch script SCRIPT, and run it with the code of this folder.
 
     Slurm's options stand before the script, and win over its #SBATCH lines; ARGS are the script's
-    own. Options of ours have their long names here (--namespace, --values), because the letters are
-    Slurm's. What the script asks for and a run cannot have is said with its line, and nothing is
+    own. Options of ours have their long names here (--namespace, --values): the letters are Slurm's. What the script asks for and a run cannot have is said with its line, and nothing is
     started then (exit code 3): --lossy starts it all the same.
 
-    `allranks convert SCRIPT -o values.yaml` gives the values to look at. A job array is a sweep, and
-    is run by `allranks sweep run` with these.
+    `allranks convert SCRIPT -o values.yaml` gives the values to look at. A job array is a sweep: these
+    values are run by `allranks sweep run`.
 
     \b
     Example:

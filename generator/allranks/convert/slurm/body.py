@@ -3,7 +3,8 @@
 Slurm runs the script once, on the first node, and `srun` starts the ranks on all of them. Here a
 pod runs `setup` and then its ranks. So a script with one step for several ranks becomes setup and a
 command. A script that starts no ranks of several (one task, or launchers of one node alone) is run
-as it is, as one process. Two steps for several ranks are two jobs, and are refused with their lines.
+as it is, as one process. Two steps for several ranks are two jobs, and are refused with their
+lines.
 """
 
 from __future__ import annotations
@@ -48,6 +49,11 @@ class Reader(Ranks):
     """A script that is read as a whole."""
 
     def read(self) -> Body:
+        """What the script runs.
+
+        Raises:
+            InvalidValues: it cannot be a run; the problems have their lines.
+        """
         shebang = self.lines[0] if self.lines[0].startswith("#!") else ""
         program = shebang.removeprefix("#!").split() or ["/bin/bash"]
         if words.base(program[0]) == "env":
@@ -97,62 +103,79 @@ class Reader(Ranks):
         return body
 
     def _as_one_process(self, steps: list[Step], *, nested: bool) -> None:
+        """Run the script as it is; what it activates comes before, as setup."""
         body = self.body
         body.nodes, body.procs_per_node = 1, 1
+        self._check_submits()
         if self.size.node_count > 1:
-            why = "the script starts nothing on the other nodes"
             self._check_remote()
-            body.verdicts.append(
-                Verdict("--nodes", Outcome.CHANGED, "nodes: 1", why, self._line_of("nodes"))
-            )
+            why = "the script starts nothing on the other nodes"
+            line = self._line_of("nodes")
+            body.verdicts.append(Verdict("--nodes", Outcome.CHANGED, "nodes: 1", why, line))
         if nested:
             body.notes.append(
                 "the script starts the ranks of its node itself, so that the pod runs it as one process"
             )
-        last = -1
-        for number, statement in enumerate(self.statements):
-            if self._is_activation(statement):
-                last = number
-            elif self._runs_program(statement):
-                break
+        if not any(map(words.is_python, self._all_words())):
+            body.notes.append(
+                "the script runs no Python: the image needs PyTorch all the same, whose launcher "
+                "starts it"
+            )
+        last = self._last_activation()
         edits: list[tuple[int, int, str]] = []
         setup: list[str] = []
         again: list[str] = []
         for number, statement in enumerate(self.statements):
             text = self._kept(statement, is_one=True)
             if number <= last:
-                if text is not None:
-                    setup.append(self._with_comments(number, text))
-                    if self._lives_in_shell(statement):
-                        again.append(text)
                 edits.append((self._comment_start(number), statement.end, ""))
-                continue
-            if text is None:
-                edits.append((statement.start, statement.end, ""))
-                continue
-            edits += self._inner_edits(statement)
-        if not any(
-            words.is_python([token.text])
-            for s in self.statements
-            for c in s.commands
-            for token in c.words
-        ):
-            body.notes.append(
-                "the script runs no Python: the image needs PyTorch all the same, whose launcher starts it"
-            )
+                setup += [] if text is None else [self._with_comments(number, text)]
+                again += [text] if text is not None and self._lives_in_shell(statement) else []
+            elif text is None or text != self.slice(statement):
+                edits.append((statement.start, statement.end, text or ""))
+            else:
+                edits += self._inner_edits(statement)
         self._write_setup(setup)
-        script = pieces.edited(self.text, edits)
         shebang = self.lines[0] if self.lines[0].startswith("#!") else "#!/bin/bash"
-        if words.base(shebang.split()[0].removeprefix("#!")) == "sh" and "bash" not in shebang:
-            shebang = shebang.strip()
-        rest = pieces.without_directives(script)
+        rest = pieces.without_directives(pieces.edited(self.text, edits))
         rest = re.sub(r"\A#![^\n]*\n?", "", rest)
         rest = re.sub(r"\n{3,}", "\n\n", rest).strip("\n")
-        prefix = "".join(f"{line}\n" for line in again)
-        body.script = f"{shebang}\n{prefix}{rest}\n"
+        body.script = "\n".join([shebang.strip(), *again, rest]) + "\n"
         for step in steps:
             if step.is_srun and step.words:
                 body.settings += step.settings
+
+    def _all_words(self) -> list[list[str]]:
+        """Each word of each command, with those behind it."""
+        return [
+            [token.text for token in command.words[at:]]
+            for statement in self.statements
+            for command in statement.commands
+            for at in range(len(command.words))
+        ]
+
+    def _last_activation(self) -> int:
+        """The last statement before the program that activates something; -1 for none."""
+        last = -1
+        for number, statement in enumerate(self.statements):
+            if self._is_activation(statement):
+                last = number
+            elif self._runs_program(statement):
+                break
+        return last
+
+    def _check_submits(self) -> None:
+        """Refuse a script that only submits others."""
+        if any(map(self._runs_program, self.statements)):
+            return
+        for statement in self.statements:
+            for command in statement.commands:
+                if words.any_of([token.text for token in command.words], ("sbatch",)):
+                    raise self.refuse(
+                        command.line,
+                        "the script only submits another",
+                        "convert that one; a script in a here-document becomes a file of its own first",
+                    )
 
     def _check_remote(self) -> None:
         for statement in self.statements:
@@ -163,7 +186,8 @@ class Reader(Ranks):
                 ):
                     raise self.refuse(
                         command.line,
-                        "the script starts processes on the other nodes by ssh, which pods do not have",
+                        "the script starts processes on the other nodes by ssh, which pods "
+                        "do not have",
                         "start them with srun, torchrun or mpirun, and convert that",
                     )
 
@@ -174,12 +198,12 @@ class Reader(Ranks):
             body.env.setdefault("SLURM_TMPDIR", "/tmp")  # noqa: S108 - the pod's own
             self.say(0, "$SLURM_TMPDIR", Outcome.CHANGED, "env.SLURM_TMPDIR", "the pod's own /tmp")
         body.uses_slurm = body.uses_slurm or bool(re.search(r"\bSLURM_", whole))
-        self._say_unset(re.sub(r"^\s*#.*$", "", whole, flags=re.M))
+        self._say_unset(re.sub(r"^\s*#.*$", "", whole, flags=re.MULTILINE))
 
     def _say_unset(self, whole: str) -> None:
         """Name the variables that the script reads and nobody sets."""
         self.set_names.update(re.findall(r"\$\{([A-Za-z_]\w*):?=", self.text))
-        self.set_names.update(re.findall(r"(?:^|[\s;&|(])([A-Za-z_]\w*)\+?=", whole, re.M))
+        self.set_names.update(re.findall(r"(?:^|[\s;&|(])([A-Za-z_]\w*)\+?=", whole, re.MULTILINE))
         self.set_names.update(re.findall(r"\bfor\s+([A-Za-z_]\w*)", whole))
         if (
             words.positional(whole)
@@ -199,7 +223,8 @@ class Reader(Ranks):
                 "$1 …",
                 Outcome.NOT_CARRIED,
                 "",
-                f"no words were given behind the script's name: `{names.CLI} sbatch SCRIPT WORD...`",
+                f"no words were given behind the script's name: `{names.CLI} sbatch SCRIPT "
+                "WORD...`",
             )
         for name, has_default in words.variables(whole):
             if (
@@ -228,5 +253,6 @@ class Reader(Ranks):
                 f"${name}",
                 Outcome.NOT_CARRIED,
                 f"env.{name}",
-                "the script does not set it, and a pod has not the environment of who submits: write it into env",
+                "the script does not set it, and a pod has not the environment of who "
+                "submits: write it into env",
             )

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _FILE = re.compile(r"\.(?:sif|img|sqsh|squashfs|simg|tar)$|^[./~$]")
+OF_FILE = "a file of an image is none that a pod can have: push the image that it was made of, and name that"
 _REPOSITORY = re.compile(r"[a-z0-9]+(?:[._/:-]+[A-Za-z0-9_-]+)*")
 # Options of `singularity exec` and `apptainer exec` that have a value.
 _WITH_VALUE = frozenset(
@@ -150,24 +151,47 @@ class Container:
 
 
 def of_command(texts: Sequence[str]) -> Container | None:
-    """What ``singularity exec --nv -B /data image.sif python train.py`` says; None for no such line."""
+    """What ``singularity exec --nv -B /data image.sif python a.py`` says; None for no such line."""
     program = texts[0].rpartition("/")[2]
-    at = 1
-    named = ""
-    binds: list[str] = []
-    made = Container(0)
+    rest = list(texts[1:])
     if program != "shifter":
-        while at < len(texts) and texts[at].startswith("-"):
-            at += 1
-        if at >= len(texts) or texts[at] not in ("exec", "run"):
+        while rest and rest[0].startswith("-"):
+            rest.pop(0)
+        if not rest or rest.pop(0) not in ("exec", "run"):
             return None
-        at += 1
-    while at < len(texts) and texts[at].startswith("-"):
-        name, equals, value = texts[at].partition("=")
+    made = Container(0)
+    binds: list[str] = []
+    named = _read_options(rest, made, binds)
+    is_wrapper = program.endswith("_wrapper")  # of a site's: a module names the image
+    if program != "shifter" and not is_wrapper and rest:
+        named = rest.pop(0)
+    if not rest:
+        return None
+    made.inside = len(rest)
+    if is_wrapper:
+        why = "the image is one of your site: name one"
+        made.verdicts.append(Verdict(" ".join(texts[:2]), Outcome.CHANGED, "image", why))
+        return made
+    parts = image(named.removeprefix("docker:"))
+    if parts is None:
+        made.verdicts.append(Verdict(named, Outcome.NOT_CARRIED, "image", OF_FILE))
+    else:
+        made.values["image"] = parts
+        made.verdicts.append(Verdict(named, Outcome.CARRIED, "image"))
+    if binds:
+        made.values["mounts"] = ",".join(binds)
+    what = " ".join(texts[:2])
+    made.verdicts.append(Verdict(what, Outcome.CHANGED, "image", "the pod is the container"))
+    return made
+
+
+def _read_options(rest: list[str], made: Container, binds: list[str]) -> str:
+    """Take the options off the words; gives the image where an option names it."""
+    named = ""
+    while rest and rest[0].startswith("-"):
+        name, equals, value = rest.pop(0).partition("=")
         if name in _WITH_VALUE and not equals:
-            at += 1
-            value = texts[at] if at < len(texts) else ""
-        at += 1
+            value = rest.pop(0) if rest else ""
         if name in ("-B", "--bind", "--volume"):
             binds.append(value)
         elif name in ("--pwd", "--cwd", "-W", "--workdir") and value.startswith("/"):
@@ -179,39 +203,4 @@ def of_command(texts: Sequence[str]) -> Container | None:
                 key, sign, own = pair.partition("=")
                 if sign and "$" not in pair and re.fullmatch(r"[A-Za-z_]\w*", key):
                     made.values.setdefault("env", {})[key] = own
-    is_wrapper = program.endswith("_wrapper")  # of a site's: a module names the image
-    if program != "shifter" and not is_wrapper and at < len(texts):
-        named = texts[at]
-        at += 1
-    if at >= len(texts):
-        return None
-    made.inside = len(texts) - at
-    parts = image(named.removeprefix("docker:"))
-    if is_wrapper:
-        made.verdicts.append(
-            Verdict(
-                " ".join(texts[:2]),
-                Outcome.CHANGED,
-                "image",
-                "the image is one of your site: name one",
-            )
-        )
-        return made
-    if parts is None:
-        made.verdicts.append(
-            Verdict(
-                named,
-                Outcome.NOT_CARRIED,
-                "image",
-                "a file of an image is none that a pod can have: push the image that it was made of, and name that",
-            )
-        )
-    else:
-        made.values["image"] = parts
-        made.verdicts.append(Verdict(named, Outcome.CARRIED, "image"))
-    if binds:
-        made.values["mounts"] = ",".join(binds)
-    made.verdicts.append(
-        Verdict(" ".join(texts[:2]), Outcome.CHANGED, "image", "the pod is the container")
-    )
-    return made
+    return named

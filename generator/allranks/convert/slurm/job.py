@@ -44,7 +44,7 @@ _IMAGE = {"repository": "pytorch/pytorch", "tag": "2.8.0-cuda12.8-cudnn9-runtime
 
 
 def is_script(data: bytes) -> bool:
-    """Whether a file is a batch script, and no manifest: it has a directive, or begins as a script."""
+    """Whether a file is a batch script and no manifest: it has a directive, or begins as one."""
     return _SCRIPT.match(data) is not None or _DIRECTIVE.search(data) is not None
 
 
@@ -89,6 +89,11 @@ class _Job:
     def say(self, name: str, outcome: Outcome, to: str = "", why: str = "") -> None:
         """Say what became of an option, if it was given."""
         self.fields.say((_key(name),), outcome, to, why)
+
+    def origin(self, names_of: Sequence[str]) -> tuple[str, ...]:
+        """The field of the first of some options that was given; () for none."""
+        name = next((name for name in names_of if name in self.settings), "")
+        return (_key(name),) if name else ()
 
     def refuse(self, line: int, message: str, hint: str) -> InvalidValues:
         """A problem with its line."""
@@ -178,7 +183,8 @@ def _refuse_parts(job: _Job, read: options.Directives) -> None:
     if parts:
         raise job.refuse(
             parts[0].line,
-            f"the job has {len(parts) + 1} parts of different pods, and the pods of a run are alike",
+            f"the job has {len(parts) + 1} parts of different pods, and the pods of a run "
+            "are alike",
             "make a script of each part and convert those",
         )
 
@@ -280,27 +286,22 @@ def _done(job: _Job, namespace: str) -> Conversion:
 
 def _put_body(job: _Job, args: Sequence[str]) -> None:
     made, fields = job.body, job.fields
-    fields.put(("workload",), made.workload)
-    if made.script:
-        fields.put(("script",), made.script)
-        if args:
-            fields.put(("args",), list(args))
-    else:
-        fields.put(("command",), list(made.command))
-    if made.setup.strip():
-        fields.put(("setup",), made.setup)
-    if made.working_dir:
-        fields.put(("workingDir",), made.working_dir)
     inside = made.values.pop("", {})
-    for key, value in made.values.items():
-        fields.put((key,), value)
-    if "image" in inside:
-        fields.put(("image",), inside["image"])
-    if "working_dir" in inside:
-        fields.put(("workingDir",), inside["working_dir"])
+    program: dict[str, Any] = {
+        "workload": made.workload,
+        "script": made.script,
+        "args": list(args) if made.script else [],
+        "command": [] if made.script else list(made.command),
+        "setup": made.setup if made.setup.strip() else "",
+        "workingDir": inside.get("working_dir") or made.working_dir,
+        "image": inside.get("image"),
+        **made.values,
+    }
+    for key, value in program.items():
+        if value:
+            fields.put((key,), value)
     if "mounts" in inside:
-        key = job.key("--bind", 0)
-        _mount(job, key, inside["mounts"])
+        _mount(job, job.key("--bind", 0), inside["mounts"])
     for name, text in {**inside.get("env", {}), **made.env}.items():
         fields.put(("env", name), text)
     for verdict in made.verdicts:
@@ -312,61 +313,53 @@ def _put_body(job: _Job, args: Sequence[str]) -> None:
         fields.put(("compat",), "slurm")
 
 
+_OF_NODES = ("nodes", "ntasks")
+_OF_GPUS = (
+    *("gpus-per-node", "gres", "gpus", "gpus-per-task", "gpus-per-socket"),
+    *("tres-per-task", "tres-per-job"),
+)
+_OF_CPUS = ("cpus-per-task", "cpus-per-gpu", "mincpus", "ntasks-per-node", "ntasks")
+_OF_MEMORY = ("mem", "mem-per-cpu", "mem-per-gpu")
+
+
 def _put_size(job: _Job) -> None:
     size, made, fields = job.size, job.body, job.fields
-    source = next((_key(name) for name in ("nodes", "ntasks") if name in job.settings), "")
-    origin = (source,) if source else ()
+    of_nodes, of_gpus = job.origin(_OF_NODES), job.origin(_OF_GPUS)
     gpus = size.gpus_per_node
-    gpu_option = next(
-        (
-            name
-            for name in (
-                "gpus-per-node",
-                "gres",
-                "gpus",
-                "gpus-per-task",
-                "gpus-per-socket",
-                "tres-per-task",
-            )
-            if name in job.settings
-        ),
-        "",
-    )
-    gpu_origin = (_key(gpu_option),) if gpu_option else ()
-    is_one = bool(made.script) or made.nodes == 1
-    if size.gpus and gpus is None and is_one:
+    if size.gpus and gpus is None and (made.script or made.nodes == 1):
         gpus = min(size.gpus, sizes.MOST_PER_NODE)
-    if gpus:
-        fields.put(("gpusPerNode",), gpus, gpu_origin)
-        fields.put(("nodes",), made.nodes or 1, origin)
-    elif size.gpus and made.nodes is None:
-        fields.put(("gpus",), size.gpus, gpu_origin)
+    if size.gpus and gpus is None and made.nodes is None:
+        fields.put(("gpus",), size.gpus, of_gpus)
     else:
         nodes = made.nodes or 1
-        fields.put(("nodes",), nodes, origin)
-        if size.gpus:
-            fields.put(("gpusPerNode",), max(1, size.gpus // nodes), gpu_origin)
+        fields.put(("nodes",), nodes, of_nodes)
+        gpus = gpus or (max(1, size.gpus // nodes) if size.gpus else None)
+        if gpus:
+            fields.put(("gpusPerNode",), gpus, of_gpus)
     procs = made.procs_per_node
     if procs and procs != (gpus or 1):
         fields.put(("procsPerNode",), procs)
-    if not gpu_option and not gpus:
+    if not of_gpus and not gpus:
         _guess_gpus(job)
-    _put_gpu_type(job, gpu_option)
-    requests: dict[str, str] = {}
-    limits: dict[str, str] = {}
-    if size.cpus_per_node:
-        requests["cpu"] = str(size.cpus_per_node)
-    if size.memory:
-        requests["memory"] = limits["memory"] = amounts.memory(size.memory)
-    if size.disk:
-        requests["ephemeral-storage"] = amounts.memory(size.disk)
-    for key, name in (("cpu", "cpus-per-task"), ("memory", "mem"), ("ephemeral-storage", "tmp")):
-        own = next((other for other in (name, *_SAME_RESOURCE[key]) if other in job.settings), "")
-        for kind, values in (("requests", requests), ("limits", limits)):
-            if key in values:
-                fields.put(
-                    ("resources", "perPod", kind, key), values[key], (_key(own),) if own else ()
-                )
+    if of_gpus:
+        _put_gpu_type(job, of_gpus[0].removeprefix("--"))
+    _put_resources(job)
+
+
+def _put_resources(job: _Job) -> None:
+    """What a pod is promised; of memory it may use no more either, as in Slurm."""
+    size = job.size
+    memory = amounts.memory(size.memory) if size.memory else ""
+    amounts_of = (
+        ("requests", "cpu", str(size.cpus_per_node or ""), _OF_CPUS),
+        ("requests", "memory", memory, _OF_MEMORY),
+        ("limits", "memory", memory, _OF_MEMORY),
+        ("requests", "ephemeral-storage", amounts.memory(size.disk) if size.disk else "", ("tmp",)),
+    )
+    for kind, key, amount, options_of in amounts_of:
+        if amount:
+            to = ("resources", "perPod", kind, key)
+            job.fields.put(to, amount, job.origin(options_of))
 
 
 _ON_GPUS = re.compile(
@@ -383,21 +376,18 @@ def _guess_gpus(job: _Job) -> None:
     count = values.get("procsPerNode", 1)
     if made.script or count == 1 or count > _MOST_GPUS:
         job.fields.note(
-            "the script asks for no GPUs: set gpusPerNode where the nodes of its partition gave it some"
+            "the script asks for no GPUs: set gpusPerNode where the nodes of its partition "
+            "gave it some"
         )
         return
     key = job.key("the GPUs", 0)
     values.pop("procsPerNode")
     job.fields.put(("gpusPerNode",), count, (key,))
-    why = f"the script asks for none, and starts {count} processes on each node, as on one with {count}"
+    why = (
+        f"the script asks for none, and starts {count} processes on each node, as on one with "
+        f"{count}"
+    )
     job.fields.say((key,), Outcome.CHANGED, "gpusPerNode", why)
-
-
-_SAME_RESOURCE = {
-    "cpu": ("cpus-per-gpu", "mincpus", "ntasks-per-node", "ntasks"),
-    "memory": ("mem-per-cpu", "mem-per-gpu"),
-    "ephemeral-storage": (),
-}
 
 
 def _put_gpu_type(job: _Job, option: str) -> None:
@@ -420,7 +410,8 @@ def _put_gpu_type(job: _Job, option: str) -> None:
             option,
             Outcome.NOT_CARRIED,
             "gpuType.value",
-            f"{shown} is what your site calls a GPU: write the value of the label nvidia.com/gpu.product",
+            f"{shown} is what your site calls a GPU: write the value of the label "
+            "nvidia.com/gpu.product",
         )
         return
     if len(products) == 1:
@@ -546,7 +537,8 @@ def _signal(job: _Job, setting: Setting) -> None:
             "signal",
             Outcome.NOT_CARRIED,
             to,
-            f"the time is carried, and the signal is SIGTERM, not SIG{wanted.name}: let the program handle "
+            f"the time is carried, and the signal is SIGTERM, not SIG{wanted.name}: let the "
+            "program handle "
             "SIGTERM as well",
         )
 
@@ -555,7 +547,8 @@ def _put_policy(job: _Job) -> None:
     if "requeue" not in job.settings:
         job.fields.put(("runPolicy", "backoffLimit"), 0)
         job.fields.note(
-            "a run that fails does not start again, as in Slurm (runPolicy.backoffLimit is 0); a pod that its node "
+            "a run that fails does not start again, as in Slurm (runPolicy.backoffLimit is "
+            "0); a pod that its node "
             "has lost does"
         )
     else:
@@ -631,31 +624,15 @@ def _no_value(job: _Job, setting: Setting) -> None:
 
 def _container_image(job: _Job, setting: Setting) -> None:
     parts = images.image(setting.value)
-    if parts is None and "$" in setting.value:
-        job.say(
-            setting.name,
-            Outcome.NOT_CARRIED,
-            "image",
-            f"{setting.value} is known on the old cluster alone",
-        )
-        return
     if parts is None:
-        job.say(
-            setting.name,
-            Outcome.NOT_CARRIED,
-            "image",
-            "a file of an image is none that a pod can have: push the image that it was made of, and name that",
-        )
+        is_unknown = "$" in setting.value
+        why = f"{setting.value} is known on the old cluster alone" if is_unknown else images.OF_FILE
+        job.say(setting.name, Outcome.NOT_CARRIED, "image", why)
         return
     for key, value in parts.items():
         job.put(setting.name, ("image", key), value)
-    changed = "#" in setting.value
-    job.say(
-        setting.name,
-        Outcome.CHANGED if changed else Outcome.CARRIED,
-        "image",
-        "the # behind the registry is Pyxis'" if changed else "",
-    )
+    why = "the # behind the registry is Pyxis'" if "#" in setting.value else ""
+    job.say(setting.name, Outcome.CHANGED if why else Outcome.CARRIED, "image", why)
 
 
 def _container_mounts(job: _Job, setting: Setting) -> None:
@@ -691,7 +668,8 @@ def _mount(job: _Job, key: str, text: str) -> None:
             (key,),
             Outcome.CHANGED,
             "podTemplate.spec.volumes",
-            "a folder of the node is a volume of kind hostPath: give it a claim where nodes do not share it",
+            "a folder of the node is a volume of kind hostPath: give it a claim where nodes "
+            "do not share it",
         )
 
 
@@ -744,7 +722,8 @@ def _put_array(job: _Job) -> None:
             "array",
             Outcome.NOT_CARRIED,
             "sweep.parameters",
-            f"{setting.value!r} is no list such as 0-15 or 0,6,16-32%4 of up to {amounts.MOST_TASKS:,} tasks",
+            f"{setting.value!r} is no list such as 0-15 or 0,6,16-32%4 of up to "
+            f"{amounts.MOST_TASKS:,} tasks",
         )
         return
     if job.body.workload != "torchrun":

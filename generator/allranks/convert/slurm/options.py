@@ -574,7 +574,7 @@ def _parse_short(
 
 
 def words_of_directive(text: str) -> list[str]:
-    """The words of a line behind ``#SBATCH``, as sbatch splits it: quotes, and a # before a comment."""
+    """The words of a line behind ``#SBATCH``, as sbatch splits it: quotes, and # for a comment."""
     words: list[str] = []
     word, is_open, quote = "", False, ""
     at = 0

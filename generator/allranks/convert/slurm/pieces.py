@@ -18,11 +18,13 @@ _SHOWN = 60  # characters of a line in a verdict
 
 
 def short(text: str) -> str:
+    """The first line of a statement, cut to a length that fits a report."""
     first, *rest = text.strip().split("\n")
     return first if len(first) <= _SHOWN and not rest else f"{first[: _SHOWN - 2].rstrip()} …"
 
 
 def is_about_tasks(name: str) -> bool:
+    """Whether an option says how many tasks there are."""
     return name in ("ntasks", "ntasks-per-node", "tasks-per-node", "ntasks-per-gpu")
 
 
@@ -45,10 +47,12 @@ def assigned_by(command: Command) -> list[tuple[str, str]]:
 
 
 def assigns(statement: Statement, name: str) -> bool:
+    """Whether a statement sets a variable."""
     return any(other == name for command in statement.commands for other, _ in assigned_by(command))
 
 
 def is_array(command: Command, name: str) -> bool:
+    """Whether a command sets a variable to an array, which no shell exports."""
     return any(
         other == name and value.startswith("(") for other, value in assigned_by(command)
     ) or (command.name in ("mapfile", "readarray") and name in [w.text for w in command.words])
@@ -99,7 +103,7 @@ def as_text(command: Sequence[str]) -> str:
     return commands.as_shell(command)
 
 
-_DEFAULT = re.compile(r'"?\$\{([A-Za-z_]\w*):?=(.*)\}"?', re.S)
+_DEFAULT = re.compile(r'"?\$\{([A-Za-z_]\w*):?=(.*)\}"?', re.DOTALL)
 _REFERENCE = re.compile(r"\$(?:\{([A-Za-z_]\w*)(\[[@*]\])?\}|([A-Za-z_]\w*))")
 
 
@@ -172,6 +176,7 @@ def without_directives(text: str) -> str:
 
 
 def looks_like_master(name: str) -> bool:
+    """Whether a variable is called what people call the node of rank 0, or the nodes."""
     lowered = name.lower()
     return lowered.startswith(
         ("master", "head_node", "headnode", "rdzv", "main_process")

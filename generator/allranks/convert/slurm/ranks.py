@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from allranks import names
 from allranks.convert import commands
@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from allranks.convert.slurm.scanner import Statement
     from allranks.convert.slurm.script import Step
 
-_MEETS = re.compile(r"MASTER_ADDR|torch|SLURM_PROCID|megatron|nemo|lightning|nccl|deepspeed", re.I)
-_MPI = re.compile(r"mpi4py|open-?mpi|intel-?mpi|\bimpi\b|mpich|horovod", re.I)
+_MEETS = re.compile(
+    r"MASTER_ADDR|torch|SLURM_PROCID|megatron|nemo|lightning|nccl|deepspeed", re.IGNORECASE
+)
+_MPI = re.compile(r"mpi4py|open-?mpi|intel-?mpi|\bimpi\b|mpich|horovod", re.IGNORECASE)
 _PYTHON = re.compile(r"torch|accelerate|deepspeed|lightning|python")
 # Programs that run another program.
 _RUNNERS = frozenset({"uv", "conda", "poetry", "pixi", "micromamba", "mamba"})
@@ -137,8 +139,10 @@ class Ranks(Setup):
                 continue
             raise self.refuse(
                 step.command.line,
-                f"the script has a step besides that of line {main.command.line}, and a run has one",
-                "make it a script of its own, or a plain line (without srun) before the step, which becomes "
+                f"the script has a step besides that of line {main.command.line}, and a run "
+                "has one",
+                "make it a script of its own, or a plain line (without srun) before the "
+                "step, which becomes "
                 "setup and runs once in each pod",
             )
 
@@ -163,7 +167,8 @@ class Ranks(Setup):
     def _note_launched(self, rest: list[str], inner: str | None) -> None:
         if inner is None and rest and words.base(rest[0]) in pieces.SHELLS and len(rest) > 1:
             self.body.notes.append(
-                f"what {scanner.unquote(rest[1])} does was not looked at: a torchrun or an srun in it "
+                f"what {scanner.unquote(rest[1])} does was not looked at: a torchrun or an "
+                "srun in it "
                 "would start further processes in each rank"
             )
 
@@ -309,7 +314,10 @@ class Ranks(Setup):
             why = f"the job has {plural(nodes, 'node')}"
             self.say(line, f"--nnodes {nnodes}", Outcome.CHANGED, "nodes", why)
         if main.is_srun and per_node > 1:
-            why = f"torchrun starts the ranks of a node, and so runs once on each, not {per_node} times"
+            why = (
+                f"torchrun starts the ranks of a node, and so runs once on each, not {per_node} "
+                "times"
+            )
             self.say(line, "srun", Outcome.CHANGED, "", why)
         return nodes
 
@@ -348,7 +356,8 @@ class Ranks(Setup):
         port = {"port": _OTHER_PORT} if (nodes or 1) > 1 else {}
         body.values["torchrun"] = {"maxRestarts": 0, **port}
         body.notes.append(
-            f"{program.runner} starts the ranks of each node itself, so that each pod runs it once; "
+            f"{program.runner} starts the ranks of each node itself, so that each pod runs "
+            "it once; "
             "under torchrun (its command alone) allranks would see every rank"
         )
         return nodes

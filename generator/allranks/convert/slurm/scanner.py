@@ -73,7 +73,7 @@ class Command:
         line: of its first word.
         start: its place in the script's text.
         end: where it ends, with what is redirected.
-        within: the compound commands around it, outermost first: ``for``, ``if``, ``function``, ``(``.
+        within: the compound commands around it, outermost first: ``for``, ``if``, ``function``.
         before: the operator before it: "" at the beginning of a line.
         after: the operator behind it.
     """

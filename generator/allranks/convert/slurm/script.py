@@ -113,15 +113,27 @@ class Script:
         self.side: dict[int, Step] = {}  # steps that prepare the nodes, by id of their command
 
     def say(self, line: int, path: str, outcome: Outcome, to: str = "", why: str = "") -> None:
+        """Say what became of a statement or a part of one.
+
+        Args:
+            line: where it stands.
+            path: its text.
+            outcome: carried, changed or not carried.
+            to: the value that has it; "" for none.
+            why: the reason, where it is not carried as it is.
+        """
         self.body.verdicts.append(Verdict(pieces.short(path), outcome, to, why, line))
 
     def refuse(self, line: int, message: str, hint: str) -> InvalidValues:
+        """An error with one problem."""
         return InvalidValues([self.problem(line, message, hint)])
 
     def problem(self, line: int, message: str, hint: str) -> Problem:
+        """A problem with its line."""
         return Problem(path="", message=message, hint=hint, source=f"{self.source}:{line}")
 
     def slice(self, statement: Statement) -> str:
+        """A statement as it stands in the script."""
         return self.text[statement.start : statement.end]
 
     def _slurm_constants(self) -> dict[str, str]:
@@ -170,7 +182,7 @@ class Script:
                         self.constants[name] = resolved
 
     def _collect_parts(self) -> None:
-        """Find the variables that have the words of a command: ``LAUNCHER="torchrun --nnodes 2"``."""
+        """Find the variables that have words of a command: ``LAUNCHER="torchrun --nnodes 2"``."""
         unsure: set[str] = set()
         contents: dict[str, list[str]] = {}
         for statement in self.statements:

@@ -273,7 +273,8 @@ class Setup(Steps):
             self.say(statement.line, f"export {name}", Outcome.CARRIED, f"env.{name}")
             if _SECRET.search(name):
                 self.body.notes.append(
-                    f"env.{name} looks like a secret, and all who may read the run's objects can read "
+                    f"env.{name} looks like a secret, and all who may read the run's objects "
+                    "can read "
                     "it: put it into a Secret, and name that"
                 )
         return bool(pairs)

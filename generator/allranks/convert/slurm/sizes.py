@@ -1,4 +1,4 @@
-"""The size of a Slurm job: its nodes, tasks, GPUs, CPUs and memory, of all the ways to ask for them."""
+"""The size of a Slurm job: nodes, tasks, GPUs, CPUs and memory, of all the ways to ask for them."""
 
 from __future__ import annotations
 
@@ -196,7 +196,10 @@ def _read_tasks(reader: _Reader) -> None:
             size.nodes = total
         per_node = math.ceil(total / size.nodes)
         if total % size.nodes:
-            why = f"{total} tasks are not the same number on each of {size.nodes} nodes: all nodes have {per_node}"
+            why = (
+                f"{total} tasks are not the same number on each of {size.nodes} nodes: all nodes "
+                f"have {per_node}"
+            )
             reader.say("ntasks", Outcome.NOT_CARRIED, "procsPerNode", why)
     size.tasks_per_node = per_node if per_node is None or per_node <= MOST_PER_NODE else None
 
@@ -227,7 +230,10 @@ def _read_gpus(reader: _Reader) -> None:
             continue
         if wanted.others:
             what = ", ".join(wanted.others)
-            why = f"{what} is a resource of Slurm's: write what your cluster calls it into resources.perPod"
+            why = (
+                f"{what} is a resource of Slurm's: write what your cluster calls it into "
+                "resources.perPod"
+            )
             reader.say(name, Outcome.NOT_CARRIED, "gpusPerNode", why)
         types += [kind for kind in wanted.types if kind]
         _count_gpus(reader, name, wanted.count)
@@ -242,7 +248,10 @@ def _read_gpus(reader: _Reader) -> None:
         size.nodes = nodes
         size.gpus_per_node = math.ceil(size.gpus / nodes)
         if size.gpus % nodes:
-            why = f"{size.gpus} GPUs are not the same number on each of {nodes} nodes: all have {size.gpus_per_node}"
+            why = (
+                f"{size.gpus} GPUs are not the same number on each of {nodes} nodes: all have "
+                f"{size.gpus_per_node}"
+            )
             reader.say("gpus", Outcome.NOT_CARRIED, "gpusPerNode", why)
         size.gpus = None
     elif size.gpus_per_node is not None:
@@ -275,7 +284,10 @@ def _read_tasks_of_gpus(reader: _Reader) -> None:
         # Tasks without a number of nodes: all on one node, which is what Slurm does where they fit.
         size.nodes, size.tasks_per_node = 1, size.tasks
         if size.tasks > 1:
-            why = "on one node: the script names none, and Slurm would have chosen; set nodes for more"
+            why = (
+                "on one node: the script names none, and Slurm would have chosen; set nodes for "
+                "more"
+            )
             reader.say("ntasks", Outcome.CHANGED, "procsPerNode", why)
         if size.tasks > MOST_PER_NODE:
             size.tasks_per_node = MOST_PER_NODE
@@ -314,7 +326,10 @@ def _read_memory(reader: _Reader) -> None:
         if amount is None or amount * factor > 2**40:
             reader.wrong(name, form)
         elif amount == 0:
-            why = "a pod may use what its node has free unless it has a limit: write one where all is wanted"
+            why = (
+                "a pod may use what its node has free unless it has a limit: write one where all "
+                "is wanted"
+            )
             reader.say(name, Outcome.CHANGED, "", why)
         elif size.memory is None:
             size.memory = amount * factor

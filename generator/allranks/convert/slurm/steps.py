@@ -63,7 +63,7 @@ class Steps(Script):
                 [scanner.unquote(text) for text in inner[1:]], "srun", command.line
             )
             started = inner[len(inner) - len(rest) :] if rest else []
-            return Step(number, command, own, started, True, self.size, True)  # noqa: FBT003 - as below
+            return Step(number, command, own, started, True, self.size, True)
         if program != "srun":
             if not words.starts_ranks(inner):
                 return None
@@ -129,7 +129,7 @@ class Steps(Script):
         return kept
 
     def _weight(self, step: Step) -> int:
-        """Whether a step looks like a training: it starts ranks, has several on a node, or is Python."""
+        """Whether a step looks like a training: starts ranks, has several on a node, or is Python."""
         texts = step.words
         if self._is_torch_launcher(step) or not step.is_srun or step.size.per_node > 1:
             return 1
@@ -163,17 +163,26 @@ class Steps(Script):
             return None
         lines = [step.command.line for step in multi]
         if len(distinct) > 1:
-            message = f"the script has {len(distinct)} steps with ranks, and a run has one (lines {list_some([str(line) for line in lines], 8)})"
+            message = (
+                f"the script has {len(distinct)} steps with ranks, and a run has one (lines "
+                f"{list_some([str(line) for line in lines], 8)})"
+            )
             if any(self.statements[step.statement].in_background for step in multi):
-                message = f"the script starts {len(distinct)} steps beside each other (lines {list_some([str(line) for line in lines], 8)})"
-            hint = "make a script of each and convert those; one after the other they are runs that you start in turn"
+                message = (
+                    f"the script starts {len(distinct)} steps beside each other (lines "
+                    f"{list_some([str(line) for line in lines], 8)})"
+                )
+            hint = (
+                "make a script of each and convert those; one after the other they are runs that "
+                "you start in turn"
+            )
         else:
             message = "a loop starts the step more than once, and a run has one"
             hint = f"take the loop away and try its values in a sweep: `{names.CLI} sweep run`"
         raise InvalidValues([self.problem(line, message, hint) for line in lines[:1]])
 
     def _repeats(self, step: Step) -> bool:
-        """Whether a step is started more than once: in a loop, or by a function that is called twice."""
+        """Whether a step is started more than once: in a loop, or by a function called twice."""
         if step.command.in_loop:
             return True
         function = self.statements[step.statement].function

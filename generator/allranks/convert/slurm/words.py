@@ -1,4 +1,4 @@
-"""What the words of a batch script mean: which programs are Slurm's, which start ranks, which only print."""
+"""What words of a batch script mean: which programs are Slurm's, start ranks, or only print."""
 
 from __future__ import annotations
 
@@ -251,7 +251,7 @@ def positional(text: str) -> bool:
 
 
 def resolve(word: str, constants: Mapping[str, str]) -> str | None:
-    """The text of a word with what is known of variables in it; None where not all of it is known."""
+    """The text of a word with what is known of its variables; None where not all of it is."""
     word = word.strip()
     if scanner.is_static(word):
         return scanner.unquote(word)

@@ -32,7 +32,7 @@ def _verdict(conversion: Conversion, path: str) -> Verdict:
 
 
 def test_srun_torchrun_becomes_the_torchrun_chart() -> None:
-    """torchrun's flags, the idiom of MASTER_ADDR and srun are the chart's; the rest is kept."""
+    """Torchrun's flags, the idiom of MASTER_ADDR and srun are the chart's; the rest is kept."""
     conversion = _sample("torchrun.sbatch")
     assert conversion.name == "pretrain-7b"
     assert conversion.queue == "gpu"
@@ -250,7 +250,7 @@ def test_a_loop_over_the_nodes_is_one_run() -> None:
 
 
 def test_a_step_that_prepares_the_nodes_is_setup() -> None:
-    """srun with a task for each node, before the training, is what setup is."""
+    """Srun with a task for each node, before the training, is what setup is."""
     conversion = _script(
         "#SBATCH -N 2 --gres=gpu:4",
         "srun --ntasks-per-node=1 cp -r /data /tmp",
@@ -288,7 +288,7 @@ def test_branches_keep_their_conditions() -> None:
 
 
 def test_options_of_the_command_line_win() -> None:
-    """sbatch's own words stand above the script's directives; the words behind it are its own."""
+    """Sbatch's own words stand above the script's directives; the words behind it are its own."""
     conversion = _script(
         "#SBATCH -N 2 -t 10", 'python train.py "$1"', words=("-N", "1", "-J", "mine"), args=("x y",)
     )
