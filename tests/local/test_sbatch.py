@@ -1,4 +1,4 @@
-"""`sbatch --on local`: a batch script trains with real torchrun, and its ranks see Slurm's variables."""
+"""`sbatch --on local`: a batch script trains with real torchrun; ranks see Slurm's variables."""
 
 from __future__ import annotations
 

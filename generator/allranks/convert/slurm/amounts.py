@@ -184,7 +184,7 @@ class Signal:
 
 
 def signal(text: str) -> Signal | None:
-    """The signal of ``--signal``: ``USR1`` (a minute before the end), ``USR1@120``, ``B:USR1@120``."""
+    """The signal of ``--signal``: ``USR1`` (a minute before the end), ``B:USR1@120``."""
     match = _SIGNAL.fullmatch(text.strip())
     if match is None or len(match[3] or "") > 6:  # noqa: PLR2004 - Slurm's most is 65535
         return None

@@ -114,7 +114,8 @@ class Reader(Ranks):
             body.verdicts.append(Verdict("--nodes", Outcome.CHANGED, "nodes: 1", why, line))
         if nested:
             body.notes.append(
-                "the script starts the ranks of its node itself, so that the pod runs it as one process"
+                "the script starts the ranks of its node itself, so that the pod runs it as "
+                "one process"
             )
         if not any(map(words.is_python, self._all_words())):
             body.notes.append(
@@ -174,7 +175,8 @@ class Reader(Ranks):
                     raise self.refuse(
                         command.line,
                         "the script only submits another",
-                        "convert that one; a script in a here-document becomes a file of its own first",
+                        "convert that one; a script in a here-document becomes a file of its "
+                        "own first",
                     )
 
     def _check_remote(self) -> None:

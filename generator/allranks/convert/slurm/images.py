@@ -12,7 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _FILE = re.compile(r"\.(?:sif|img|sqsh|squashfs|simg|tar)$|^[./~$]")
-OF_FILE = "a file of an image is none that a pod can have: push the image that it was made of, and name that"
+OF_FILE = (
+    "a file of an image is none that a pod can have: push the image that it was made of, and "
+    "name that"
+)
 _REPOSITORY = re.compile(r"[a-z0-9]+(?:[._/:-]+[A-Za-z0-9_-]+)*")
 # Options of `singularity exec` and `apptainer exec` that have a value.
 _WITH_VALUE = frozenset(

@@ -165,11 +165,14 @@ class Ranks(Setup):
         return commands.read(("bash", "-c", line), (), self.constants)
 
     def _note_launched(self, rest: list[str], inner: str | None) -> None:
-        if inner is None and rest and words.base(rest[0]) in pieces.SHELLS and len(rest) > 1:
+        """Say of a script of the user's own that nobody has looked into it."""
+        texts = [scanner.unquote(text) for text in rest[:2]]
+        if inner is None and len(texts) > 1 and words.base(texts[0]) in pieces.SHELLS:
+            texts = texts[1:]
+        if inner is None and texts and texts[0].endswith((".sh", ".bash")):
             self.body.notes.append(
-                f"what {scanner.unquote(rest[1])} does was not looked at: a torchrun or an "
-                "srun in it "
-                "would start further processes in each rank"
+                f"what {texts[0]} does was not looked at: a torchrun or an srun in it would start "
+                "further processes in each rank"
             )
 
     def _flat(self, main: Step, statement: Statement) -> str:
@@ -240,10 +243,8 @@ class Ranks(Setup):
             body.setup += program.setup
         if program.working_dir:
             body.working_dir = program.working_dir
-        line = command[2] if command[1:2] == ["-c"] and len(command) == 3 else ""
-        if line:
-            line = self._defined(line, program)
-            command[2] = line
+        if command[1:2] == ["-c"]:
+            command[2:3] = [self._defined(text, program) for text in command[2:3]]
         body.command = command
 
     def _defined(self, line: str, program: commands.Program) -> str:

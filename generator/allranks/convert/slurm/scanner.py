@@ -393,7 +393,7 @@ class _Parser:
             return True
         if text in _OPENING:
             if text in ("for", "select"):
-                self.stack.append((f"{'for'} head", "done", token.line))
+                self.stack.append(("for head", "done", token.line))
             elif text == "case":
                 self.stack += [("case", "esac", token.line), ("case head", "esac", token.line)]
             else:
@@ -411,52 +411,51 @@ class _Parser:
             self.end, self.last_line = token.end, token.line
         elif self.lexer.at > token.end and self.start >= 0:  # a here-document follows
             self.end, self.last_line = self.lexer.at, self.lexer.line - 1
-        if kind == "((":
-            self._take_arithmetic(text)
-            return
-        if kind == "[[" or kind == "for head":
-            if kind == "for head" and text == "(":
-                self.stack.append(("((", "))", token.line))
-                self.arithmetic = 1
-            return
-        if text in _REDIRECTIONS:
-            command = self.command
-            if not command.words and not command.assignments:
-                command.line, command.start, command.within = (
-                    token.line,
-                    token.start,
-                    self._within(),
-                )
-                command.before = self.before
-            number = command.words[-1] if command.words else None
-            if number is not None and number.end == token.start and number.text.isdigit():
-                command.words.pop()  # 2>
-            self.target = text
-            return
-        if self.in_parameters:
-            self.in_parameters = False
-            if text == ")":
-                return
-        if text == "(":
+        ends_parameters = self.in_parameters and text == ")"
+        self.in_parameters = False
+        if kind in ("((", "[[", "for head"):
+            self._take_inside(token, kind)
+        elif ends_parameters:
+            pass
+        elif text in _REDIRECTIONS:
+            self._take_redirection(token)
+        elif text == "(":
             self._open(token, previous)
-            return
-        if kind == "case pattern":
+        elif kind == "case pattern":
             if text == ")":
                 self.stack.pop()
-            return
+        elif text in _BREAKS:
+            self._break(token, kind)
+
+    def _take_inside(self, token: Token, kind: str) -> None:
+        """An operator in an expression, or in the head of a loop."""
+        if kind == "((":
+            self._take_arithmetic(token.text)
+        elif kind == "for head" and token.text == "(":
+            self.stack.append(("((", "))", token.line))
+            self.arithmetic = 1
+
+    def _take_redirection(self, token: Token) -> None:
+        command = self.command
+        if not command.words and not command.assignments:
+            command.line, command.start = token.line, token.start
+            command.within, command.before = self._within(), self.before
+        number = command.words[-1] if command.words else None
+        if number is not None and number.end == token.start and number.text.isdigit():
+            command.words.pop()  # 2>
+        self.target = token.text
+
+    def _break(self, token: Token, kind: str) -> None:
+        """End a command, and with it what it is the end of."""
+        text = token.text
+        self._end_command(text)
         if kind == "case" and text in (";;", ";&", ";;&"):
-            self._end_command(text)
             self.stack.append(("case pattern", "esac", token.line))
-            return
-        if text == ")" and kind == "(":
-            self._end_command(text)
+        elif text == ")" and kind == "(":
             self.stack.pop()
-            return
-        if text in _BREAKS:
-            self._end_command(text)
-            is_end = text in ("\n", ";", "&") and not self.stack
+        elif text in ("\n", ";", "&") and not self.stack:
             is_function_head = self.function and not self.commands
-            if is_end and self.before not in ("&&", "||", "|", "|&") and not is_function_head:
+            if self.before not in ("&&", "||", "|", "|&") and not is_function_head:
                 self._end_statement(in_background=text == "&")
 
     def _take_arithmetic(self, text: str) -> None:

@@ -173,7 +173,7 @@ class Script:
                 if command.within or statement.function:
                     continue
                 for name, value in pieces.assigned_by(command):
-                    if counts[name] > 1 and name not in ("MASTER_PORT",):
+                    if counts[name] > 1 and name != "MASTER_PORT":
                         continue
                     resolved = words.resolve(value, self.constants)
                     if resolved == "gpu":

@@ -10,7 +10,6 @@ from allranks.convert import commands
 from allranks.convert.commands import Runner
 from allranks.convert.slurm import images, options, pieces, scanner, sizes, words
 from allranks.convert.slurm.script import Script, Step
-from allranks.errors import InvalidValues
 from allranks.humanize import list_some
 
 if TYPE_CHECKING:
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from allranks.convert.slurm.options import Setting
     from allranks.convert.slurm.scanner import Command
     from allranks.convert.slurm.sizes import Size
+    from allranks.errors import InvalidValues
 
 _SIZES = frozenset(
     {
@@ -42,44 +42,48 @@ class Steps(Script):
         return steps
 
     def _step(self, number: int, command: Command) -> Step | None:
+        """The step that a command is; None where it starts nothing."""
         inner = words.unwrapped(self._expanded_words([token.text for token in command.words]))
-        if not inner:
-            return None
-        if words.base(inner[0]) == "eval" and len(inner) > 1:
-            inner = words.unwrapped(self._expanded_words([scanner.unquote(" ".join(inner[1:]))]))
-            if not inner:
-                return None
-        program = words.base(inner[0])
+        if len(inner) > 1 and words.base(inner[0]) == "eval":
+            text = scanner.unquote(" ".join(inner[1:]))
+            inner = words.unwrapped(self._expanded_words([text]))
+        program = words.base(inner[0]) if inner else ""
         if program in words.FOREIGN_STARTERS and program != "parallel":
             raise self.refuse(
                 command.line,
                 f"{program} starts processes in a way that has no form here",
                 "start them with srun, torchrun or mpirun, and convert that",
             )
-        if program == "ibrun":  # as srun, for a program of MPI's
-            option = next(option for option in options.OPTIONS if option.name == "mpi")
-            own = [options.Setting("mpi", "pmix", command.line, option)]
-            _, rest = options.parse(
-                [scanner.unquote(text) for text in inner[1:]], "srun", command.line
-            )
-            started = inner[len(inner) - len(rest) :] if rest else []
-            return Step(number, command, own, started, True, self.size, True)
-        if program != "srun":
-            if not words.starts_ranks(inner):
-                return None
-            return Step(number, command, [], inner, False, self.size, True)
+        if program == "ibrun":
+            return self._ibrun(number, command, inner)
+        if program == "srun":
+            return self._srun_step(number, command, inner)
+        if words.starts_ranks(inner):
+            return Step(number, command, [], inner, is_srun=False, size=self.size, is_multi=True)
+        return None
+
+    def _ibrun(self, number: int, command: Command, inner: list[str]) -> Step:
+        """A site's mpirun, which takes the ranks from the job: as srun, for a program of MPI's."""
+        option = next(option for option in options.OPTIONS if option.name == "mpi")
+        own = [options.Setting("mpi", "pmix", command.line, option)]
+        _, rest = self._srun(inner[1:], command.line)
+        started = inner[len(inner) - len(rest) :] if rest else []
+        return Step(number, command, own, started, is_srun=True, size=self.size, is_multi=True)
+
+    def _srun_step(self, number: int, command: Command, inner: list[str]) -> Step:
         settings, rest = self._srun(inner[1:], command.line)
         started = inner[len(inner) - len(rest) :] if rest else []
         if not started or words.base(started[0]) in words.IDLE:
-            return Step(number, command, settings, started, True, self.size, False)
-        size = self._step_size(settings)
-        inside = started
-        if words.base(started[0]) in words.CONTAINERS:
-            container = images.of_command([scanner.unquote(text) for text in started])
-            inside = started[len(started) - container.inside :] if container else started
-        starts = words.starts_ranks(inside) or self._inner_starts(inside)
-        is_multi = starts or size.task_count > 1
-        return Step(number, command, settings, started, True, size, is_multi)
+            size, is_multi = self.size, False
+        else:
+            size = self._step_size(settings)
+            inside = started
+            if words.base(started[0]) in words.CONTAINERS:
+                container = images.of_command([scanner.unquote(text) for text in started])
+                inside = started[len(started) - container.inside :] if container else started
+            starts = words.starts_ranks(inside) or self._inner_starts(inside)
+            is_multi = starts or size.task_count > 1
+        return Step(number, command, settings, started, is_srun=True, size=size, is_multi=is_multi)
 
     def _step_size(self, settings: Sequence[Setting]) -> Size:
         own = [
@@ -129,7 +133,7 @@ class Steps(Script):
         return kept
 
     def _weight(self, step: Step) -> int:
-        """Whether a step looks like a training: starts ranks, has several on a node, or is Python."""
+        """Whether a step looks like a training: it starts ranks, several a node, or Python."""
         texts = step.words
         if self._is_torch_launcher(step) or not step.is_srun or step.size.per_node > 1:
             return 1
@@ -147,39 +151,47 @@ class Steps(Script):
         if not multi:
             return None
         distinct = self._distinct(multi)
-        single_node = self.size.node_count == 1 and all(step.size.node_count == 1 for step in multi)
+        by_node = len(multi) > 1 or self._over_nodes(multi[0])
         in_loop = any(self._repeats(step) for step in multi)
-        launchers = all(self._is_torch_launcher(step) for step in multi)
-        if len(distinct) == 1 and (not in_loop or (len(multi) > 1 or self._over_nodes(multi[0]))):
-            if not (in_loop and single_node and launchers and not self._over_nodes(multi[0])):
+        is_local = self._is_local(multi)
+        if len(distinct) == 1 and (not in_loop or by_node):
+            is_one = in_loop and is_local and not self._over_nodes(multi[0])
+            if not is_one:
                 return distinct[0]
         if len(distinct) > 1 and self._exclusive(multi):
             return distinct[0]
-        if (
-            single_node
-            and launchers
-            and not any(step.is_srun and step.size.task_count > 1 for step in multi)
-        ):
+        if is_local:
             return None
+        raise self._several(multi, len(distinct))
+
+    def _is_local(self, multi: list[Step]) -> bool:
+        """Whether all steps start the ranks of one node, so that a pod may run the script."""
+        return self.size.node_count == 1 and all(
+            step.size.node_count == 1
+            and self._is_torch_launcher(step)
+            and not (step.is_srun and step.size.task_count > 1)
+            for step in multi
+        )
+
+    def _several(self, multi: list[Step], distinct: int) -> InvalidValues:
+        """Why a script with several steps is no run, and what to do."""
         lines = [step.command.line for step in multi]
-        if len(distinct) > 1:
-            message = (
-                f"the script has {len(distinct)} steps with ranks, and a run has one (lines "
-                f"{list_some([str(line) for line in lines], 8)})"
-            )
-            if any(self.statements[step.statement].in_background for step in multi):
-                message = (
-                    f"the script starts {len(distinct)} steps beside each other (lines "
-                    f"{list_some([str(line) for line in lines], 8)})"
-                )
-            hint = (
-                "make a script of each and convert those; one after the other they are runs that "
-                "you start in turn"
-            )
-        else:
+        if distinct == 1:
             message = "a loop starts the step more than once, and a run has one"
             hint = f"take the loop away and try its values in a sweep: `{names.CLI} sweep run`"
-        raise InvalidValues([self.problem(line, message, hint) for line in lines[:1]])
+            return self.refuse(lines[0], message, hint)
+        places = list_some([str(line) for line in lines], 8)
+        if any(self.statements[step.statement].in_background for step in multi):
+            message = f"the script starts {distinct} steps beside each other (lines {places})"
+        else:
+            message = (
+                f"the script has {distinct} steps with ranks, and a run has one (lines {places})"
+            )
+        hint = (
+            "make a script of each and convert those; one after the other they are runs that you "
+            "start in turn"
+        )
+        return self.refuse(lines[0], message, hint)
 
     def _repeats(self, step: Step) -> bool:
         """Whether a step is started more than once: in a loop, or by a function called twice."""
@@ -188,7 +200,7 @@ class Steps(Script):
         function = self.statements[step.statement].function
         if not function:
             return False
-        calls = [command for command in self._calls(function)]
+        calls = self._calls(function)
         return len(calls) > 1 or any(command.in_loop for command in calls)
 
     def _calls(self, function: str) -> list[Command]:

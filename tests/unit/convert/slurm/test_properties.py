@@ -19,27 +19,15 @@ if TYPE_CHECKING:
 SAMPLES = Path(__file__).parents[3] / "data/convert/slurm"
 TEXTS = [path.read_text() for path in sorted(SAMPLES.glob("*.sbatch"))]
 VALUES = (
-    "",
-    "0",
-    "1",
-    "3",
-    "64",
-    "99999999",
-    "4G",
-    "gpu:a100:4",
-    "0-9%2",
-    "a,b",
-    "x y",
-    "1-2",
-    "$X",
-    "%j",
-    "é",
+    *("", "0", "1", "3", "64", "99999999", "4G", "gpu:a100:4", "0-9%2", "a,b", "x y", "1-2"),
+    *("$X", "%j", "é"),
 )
 PIECES = (
-    *("'", '"', "`", "$(", "${", "((", "[[", "{", "}", ")", ";", "&", "&&", "|", "\\\n", "\n", "#", "<<E\n"),
-    *("srun ", "torchrun ", "mpirun ", "for i in 1; do ", "done", "if true; then ", "fi", "case x in ", "esac"),
-    *("$(hostname)", "${A[@]}", "$SLURM_PROCID", "$1", "\0", "\r\n", "\t", "é", "function f", "() "),
-)  # fmt: skip
+    *("'", '"', "`", "$(", "${", "((", "[[", "{", "}", ")", ";", "&", "&&", "|", "#", "<<E\n"),
+    *("srun ", "torchrun ", "mpirun ", "for i in 1; do ", "done", "if true; then ", "fi"),
+    *("case x in ", "esac", "$(hostname)", "${A[@]}", "$SLURM_PROCID", "$1", "\0", "\r\n", "\t"),
+    *("é", "function f", "() ", "\\\n", "\n"),
+)
 
 
 @st.composite
@@ -64,6 +52,17 @@ def scripts(draw: st.DrawFn) -> str:
     return "\n".join(rows)
 
 
+def _converted(data: bytes) -> Conversion | None:
+    """A script as values; None where it is refused, which names what to do."""
+    refusals: list[InputError] = []
+    try:
+        return job.convert(data, "job.sbatch")
+    except InputError as error:
+        refusals.append(error)
+    assert refusals[0].problem.hint
+    return None
+
+
 def _check(conversion: Conversion) -> None:
     chart = conversion.values["workload"]
     assert not finish.problems_of(conversion.values, chart, conversion.name)
@@ -74,13 +73,10 @@ def _check(conversion: Conversion) -> None:
 @given(text=scripts())
 def test_a_changed_script_is_valid_values_or_refused(text: str) -> None:
     """No error but one that names a line, and no values that the chart refuses."""
-    try:
-        conversion = job.convert(text.encode(), "job.sbatch")
-    except InputError as error:
-        assert error.problem.hint
-        return
-    _check(conversion)
-    _check_lines(text, conversion)
+    conversion = _converted(text.encode())
+    if conversion is not None:
+        _check(conversion)
+        _check_lines(text, conversion)
 
 
 def _check_lines(text: str, conversion: Conversion) -> None:
@@ -101,10 +97,9 @@ def _check_lines(text: str, conversion: Conversion) -> None:
 @given(data=st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
 def test_no_bytes_break_the_converter(data: bytes) -> None:
     """What is no script is refused, or run as what it is."""
-    try:
-        _check(job.convert(b"#!/bin/bash\n" + data, "job.sbatch"))
-    except InputError as error:
-        assert error.problem.hint
+    conversion = _converted(b"#!/bin/bash\n" + data)
+    if conversion is not None:
+        _check(conversion)
 
 
 @settings(max_examples=100, deadline=None)
@@ -112,11 +107,13 @@ def test_no_bytes_break_the_converter(data: bytes) -> None:
 def test_statements_are_a_script_in_order(text: str) -> None:
     """Statements do not overlap, each is in the text, and what is between them is no command."""
     text = re.sub(r"\r", "", text)
+    lines: list[int] = []
+    parsed: list[scanner.Statement] = []
     try:
         parsed = scanner.parse(text)
     except scanner.ScriptError as error:
-        assert 1 <= error.line <= text.count("\n") + 1
-        return
+        lines.append(error.line)
+    assert all(1 <= line <= text.count("\n") + 1 for line in lines)
     end = 0
     for statement in parsed:
         assert end <= statement.start < statement.end <= len(text)
