@@ -127,7 +127,9 @@ attack: setup-test needs-cluster kube-programs ## what somebody who means harm w
 attack-node: needs-node kube-image
 	@tools/tier.sh attack-node $(PYTEST) -m attack tests/node
 
-.PHONY: fuzz
+.PHONY: fuzz fuzz-convert
+fuzz-convert: setup-test ## 100,000 mutated manifests: each is refused in words, or becomes valid values (twenty minutes)
+	@$(BIN)/python -m tests.fuzz.manifests $(FUZZ)
 fuzz: setup-test ## 20,000 mutated values files: validate, render and Helm agree on each (an hour on two cores)
 	@$(BIN)/python -m tests.fuzz $(FUZZ)
 
@@ -145,13 +147,15 @@ cluster-status: $(VENV)/.installed ## what runs, and the kubeconfig of each
 	@$(BIN)/python -m tests.kube status
 
 ##@ measure
-.PHONY: bench bench-cluster bench-operator bench-submit bench-workspace bench-sweep blame blame-mpi
+.PHONY: bench bench-convert bench-cluster bench-operator bench-submit bench-workspace bench-sweep blame blame-mpi
 bench-cluster: setup-test kube-programs ## a 1,000-pod job beside a bare one: time and API requests
 	@$(BIN)/python -m tests.bench.cluster
 bench-operator: setup-test kube-programs ## the operator: plan to pods, reaction, memory, idle load
 	@$(BIN)/python -m tests.bench.operator
 bench-submit: setup-test kube-image ## seconds to the first step of a submitted folder, beside code in the image
 	@$(BIN)/python -m tests.bench.submit
+bench-convert: setup-test ## 1,000 manifests into values files
+	@$(BIN)/python -m tests.bench.convert
 bench-workspace: setup-test ## a snapshot of 1,000 files and 5 MiB
 	@$(BIN)/python -m tests.bench.workspace
 bench-sweep: setup-test kube-programs ## sweeps: a grid, 1,000 releases, memory, a search (ten minutes)
@@ -179,13 +183,13 @@ format: $(VENV)/.installed ## ruff's formatter and safe fixes
 	@$(BIN)/ruff format .
 
 ##@ derived files: gen-X writes, check-X fails when X is stale
-GENERATED := schemas docs cli architecture adr
+GENERATED := schemas docs convert cli architecture adr
 
 .PHONY: gen check
 gen: $(GENERATED:%=gen-%) ## write every derived file
 check: $(GENERATED:%=check-%) ## fail when a derived file is stale
 
-.PHONY: gen-schemas check-schemas gen-docs check-docs gen-cli check-cli gen-architecture check-architecture gen-adr check-adr gen-pins gen-images
+.PHONY: gen-schemas check-schemas gen-docs check-docs gen-convert check-convert gen-cli check-cli gen-architecture check-architecture gen-adr check-adr gen-pins gen-images
 gen-schemas: $(VENV)/.installed ## charts/*/values.schema.json from schemas/
 	@$(BIN)/python tools/gen/schemas.py
 check-schemas: $(VENV)/.installed
@@ -194,6 +198,10 @@ gen-docs: $(VENV)/.installed ## the values tables and the table of checks
 	@$(BIN)/python tools/gen/docs.py
 check-docs: $(VENV)/.installed
 	@$(BIN)/python tools/gen/docs.py --check
+gen-convert: $(VENV)/.installed ## the tables of fields in docs/guides/migrate*.md
+	@$(BIN)/python tools/gen/convert.py
+check-convert: $(VENV)/.installed
+	@$(BIN)/python tools/gen/convert.py --check
 gen-cli: $(VENV)/.installed ## docs/reference/cli.md from the commands' own help
 	@$(BIN)/python tools/gen/cli_reference.py
 check-cli: $(VENV)/.installed

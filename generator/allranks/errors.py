@@ -5,8 +5,8 @@ path such as ``torchrun.port``, or ``file:line``), what is wrong (the message), 
 (`hint`). The command line turns it into one readable block and into the exit code of its class;
 a traceback never reaches a user.
 
-Exit codes: 0 ok, 1 failed at run, 2 wrong input, 3 converted with a loss, 130 interrupted, 143 ended
-by SIGTERM.
+Exit codes: 0 ok, 1 failed at run, 2 wrong input, 3 converted with a loss, 130 interrupted, 143
+ended by SIGTERM.
 """
 
 from __future__ import annotations

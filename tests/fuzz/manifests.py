@@ -19,10 +19,12 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from allranks.convert import finish, registry
+from allranks.convert import registry
 from allranks.convert.verdicts import Outcome, leaves
 from allranks.errors import AllranksError
 from allranks.service import convert
+from allranks.values.resolve import find_problems
+from allranks.values.sources import Sources, load_sources
 from allranks.yamlio.load import load, load_objects
 
 DATA = Path(__file__).parents[1] / "data" / "convert"
@@ -45,7 +47,7 @@ _VALUES: tuple[Any, ...] = (
         "ExitCode",
     ),
 )
-_KEYS = (
+KEYS = (
     *("name", "image", "command", "args", "env", "resources", "volumes", "replicas", "template"),
     *("spec", "metadata", "labels", "containers", "hostNetwork", "dnsPolicy", "schedulerName"),
     *("restartPolicy", "securityContext", "nodeSelector", "priority", "$patch", "", "x.y", "ü"),
@@ -91,9 +93,9 @@ def _mutate(manifest: dict[str, Any], random_numbers: random.Random) -> None:
     elif action == 3:
         del node[key]
     elif action == 4 and isinstance(node, dict):
-        node[random_numbers.choice(_KEYS)] = node.pop(key)
+        node[random_numbers.choice(KEYS)] = node.pop(key)
     elif action == 5 and isinstance(node, dict):
-        node[random_numbers.choice(_KEYS)] = value
+        node[random_numbers.choice(KEYS)] = value
     elif action == 6 and isinstance(node, list):
         node.insert(random_numbers.randrange(len(node) + 1), value)
     else:
@@ -127,9 +129,6 @@ def judge(manifest: dict[str, Any]) -> tuple[str, str]:
         return "wrong", "the manifest was changed"
     for conversion in result.conversions:
         chart = str(conversion.values.get("workload") or "queue")
-        problems = finish.problems_of(conversion.values, chart, conversion.name)
-        if chart != "queue" and problems:
-            return "wrong", f"invalid: {[str(problem) for _, problem in problems]}"
         if [verdict.path for verdict in conversion.verdicts] != list(leaves(source)):
             return "wrong", "a field has no verdict"
         silent = [
@@ -143,6 +142,11 @@ def judge(manifest: dict[str, Any]) -> tuple[str, str]:
             text = convert.values_file(conversion)
             if load(text, "values.yaml").data != conversion.values:
                 return "wrong", "the file does not say what the values are"
+            if chart != "queue":
+                sources = Sources(("values.yaml",), contents={"values.yaml": text.encode()})
+                problems = find_problems(load_sources(sources), conversion.name)
+                if problems:
+                    return "wrong", f"invalid: {[str(problem) for _, problem in problems]}"
         except AllranksError as error:
             return "wrong", f"unreadable: {error}"
         except Exception:  # noqa: BLE001 - what is looked for

@@ -3,8 +3,8 @@
 `workload` follows from what is run, and not from the kind of the object that runs it. Where
 torchrun starts the program, torchrun and its flags are taken off, because the chart's launcher is
 torchrun itself; mpirun stays, because the mpi chart calls it as it is typed. A launcher of another
-kind (accelerate, deepspeed), and a torchrun inside of a script that cannot be taken apart, is run as
-it is by one process in each pod, as the old controller ran it.
+kind (accelerate, deepspeed), and a torchrun inside of a script that cannot be taken apart, is run
+as it is by one process in each pod, as the old controller ran it.
 """
 
 from __future__ import annotations
@@ -14,10 +14,24 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert import shell
+from allranks.convert import shell, torchrun_words
+from allranks.convert.references import expanded, has_reference, in_shell, number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+
+__all__ = [
+    "Program",
+    "Runner",
+    "arriving",
+    "as_shell",
+    "expanded",
+    "has_reference",
+    "mentions",
+    "number",
+    "read",
+]
 
 
 class Runner(StrEnum):
@@ -70,55 +84,6 @@ class Program:
         return self.runner in (Runner.ACCELERATE, Runner.DEEPSPEED, Runner.NESTED)
 
 
-# torchrun's options that have a value, and the value of ours; "" where the chart decides it.
-TORCHRUN_OPTIONS: dict[str, str] = {
-    "nnodes": "",
-    "nproc-per-node": "",
-    "node-rank": "",
-    "master-addr": "",
-    "master-port": "",
-    "rdzv-backend": "rdzvBackend",
-    "rdzv-endpoint": "",
-    "rdzv-id": "",
-    "rdzv-conf": "rdzvConf",
-    "max-restarts": "maxRestarts",
-    "monitor-interval": "monitorInterval",
-    "start-method": "startMethod",
-    "event-log-handler": "eventLogHandler",
-    "role": "role",
-    "log-dir": "logDir",
-    "redirects": "redirects",
-    "tee": "tee",
-    "local-ranks-filter": "localRanksFilter",
-    "local-addr": "",
-    "logs-specs": "logsSpecs",
-    "log-line-prefix-template": "logLinePrefixTemplate",
-    "duplicate-stdout-filters": "duplicateStdoutFilters",
-    "duplicate-stderr-filters": "duplicateStderrFilters",
-    "numa-binding": "numaBinding",
-    "signals-to-handle": "signalsToHandle",
-    "shutdown-timeout": "shutdownTimeout",
-}
-# What dlrover-run has besides: by name, whether a value follows.
-DLROVER_OPTIONS: dict[str, bool] = {
-    "network-check": False,
-    "comm-perf-test": False,
-    "auto-config": False,
-    "auto-tunning": False,
-    "exclude-straggler": False,
-    "save-at-breakpoint": False,
-    "node-unit": True,
-    "accelerator": True,
-    "training-port": True,
-    "numa-affinity": False,
-    "membind-policy": True,
-    "ucp-device-type": True,
-    "precheck": True,
-}
-TORCHRUN_FLAGS = ("standalone", "module", "no-python", "run-path", "use-env", "virtual-local-rank")
-_SHORT = {"-r": "redirects", "-t": "tee", "-m": "module"}
-_NUMBERS = ("max-restarts", "shutdown-timeout")
-_DECIMALS = ("monitor-interval",)
 _PYTHON = re.compile(r"(?:.*/)?(?:python|pypy)[0-9.]*")
 _SHELLS = ("sh", "bash", "dash", "ash", "zsh", "ksh")
 _TORCH_MODULES = (
@@ -126,10 +91,16 @@ _TORCH_MODULES = (
     "dlrover.trainer.torch.elastic_run",
 )
 _MPIRUN = ("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun", "mpirun.real")
+_RUNNERS = {
+    **dict.fromkeys(_MPIRUN, Runner.MPIRUN),
+    "horovodrun": Runner.HOROVODRUN,
+    "accelerate": Runner.ACCELERATE,
+    "accelerate-launch": Runner.ACCELERATE,
+    "deepspeed": Runner.DEEPSPEED,
+    "srun": Runner.SRUN,
+}
 # Words that run another command as it is.
 _WRAPPERS = ("exec", "nohup", "time", "command", "stdbuf", "unbuffer", "tini", "dumb-init", "env")
-# What a Kubernetes container puts in place of $(NAME).
-_REFERENCE = re.compile(r"\$\$|\$\(([-._A-Za-z][-._A-Za-z0-9]*)\)")
 # What a shell has that POSIX sh has not.
 _BASHISM = re.compile(
     r"\[\[|^\s*(?:source|declare|shopt|function)\b|<\(|<<<|\$\{[^}]*[/^,]|=\(", re.MULTILINE
@@ -158,35 +129,13 @@ def read(
     variables = dict(env or {})
     script = _script_of(words)
     if script is not None:
-        return _of_script(*script, variables)
+        return _of_script(words, variables)
     program, _ = _of_words(words, variables)
     command, is_changed = expanded(program.command)
     if is_changed:
         why = "Kubernetes put $(NAME) in; a shell does it here, in each process"
         program = replace(program, command=command, changes=(*program.changes, why))
     return program
-
-
-def number(text: str, env: Mapping[str, str] | None = None) -> int | None:
-    """The whole number that a word stands for.
-
-    Args:
-        text: ``8``, ``$NPROC``, ``${NPROC:-8}``, ``$(NPROC)``.
-        env: the variables whose text is known.
-
-    Returns:
-        None where it is none, or none that is known.
-    """
-    text = text.strip().strip('"')
-    if text.isascii() and text.isdigit() and len(text) < 10:
-        return int(text)
-    match = re.fullmatch(
-        r"\$\{?([A-Za-z_][A-Za-z0-9_]*)(?::?-([0-9]+))?\}?|\$\(([A-Za-z_][A-Za-z0-9_]*)\)", text
-    )
-    if match is None:
-        return None
-    value = (env or {}).get(match[1] or match[3] or "", match[2] or "")
-    return int(value) if value.isascii() and value.isdigit() and len(value) < 10 else None
 
 
 def mentions(words: Sequence[str], names: Sequence[str]) -> list[str]:
@@ -234,10 +183,11 @@ def _base(word: str) -> str:
     return word.rpartition("/")[2]
 
 
-def _of_script(program: str, text: str, rest: tuple[str, ...], env: Mapping[str, str]) -> Program:
-    """What a shell's text runs: its last command, after a setup."""
-    whole = (program, "-c", text, *rest)
-    text = _without_references(text)
+def _of_script(words: Sequence[str], env: Mapping[str, str]) -> Program:
+    """What the text of ``bash -c`` runs: its last command, after a setup."""
+    program, text, rest = _script_of(words) or ("", "", ())
+    text = in_shell(text, env)
+    whole = (*words[: len(words) - len(rest) - 1], text, *rest)
     parsed = shell.parse(text)
     if not parsed or rest:
         return _whole(whole, text)
@@ -263,7 +213,7 @@ def _of_script(program: str, text: str, rest: tuple[str, ...], env: Mapping[str,
     )
     if not ok:
         return _whole(whole, text)
-    found = _of_shell_command(main, program, text, variables)
+    found = _of_shell_command(main, program, variables)
     return _with_setup(found, text[: main.start], before, program, whole)
 
 
@@ -307,9 +257,7 @@ def _texts(command: shell.Command) -> list[str]:
     return [word.value if word.value is not None else word.text for word in command.words]
 
 
-def _of_shell_command(
-    command: shell.Command, program: str, text: str, env: Mapping[str, str]
-) -> Program:
+def _of_shell_command(command: shell.Command, program: str, env: Mapping[str, str]) -> Program:
     """What a simple command of a shell runs."""
     words = _texts(command)
     wrappers, inner = _unwrapped(words)
@@ -346,7 +294,7 @@ def _with_setup(
     if not setup or not commands:
         return found
     first = commands[0]
-    target = first.words[1].value if len(first.words) == 2 else None
+    target = first.words[1].value if len(first.words[1:]) == 1 else None
     if first.program == "cd" and target and target.startswith("/") and first.after != "||":
         parts = re.match(r"\s*(?:#[^\n]*\n\s*)*cd\s+\S+\s*(?:&&|;|\n|$)\s*", setup)
         if parts is not None:
@@ -380,7 +328,7 @@ def _with_setup(
 
 
 def _without_set(before: str, commands: list[shell.Command]) -> tuple[str, list[shell.Command]]:
-    """Shell without its `set -e` and the like: setup stops at what fails, and sh has no pipefail."""
+    """Shell without `set -e` and the like: setup stops at what fails, and sh has no pipefail."""
     kept = []
     for command in reversed(commands):
         is_set = command.program == "set" and not command.depth
@@ -426,22 +374,14 @@ def _runner(words: Sequence[str]) -> Runner:
     """What the first words of a command start."""
     if not words:
         return Runner.PLAIN
-    program = _base(words[0])
-    if program in ("torchrun", "dlrover-run") or _module(words) in _TORCH_MODULES:
+    program, module = _base(words[0]), _module(words) or ""
+    if program in ("torchrun", "dlrover-run") or module in _TORCH_MODULES:
         return Runner.TORCHRUN
-    if program in _MPIRUN:
-        return Runner.MPIRUN
-    if program == "horovodrun":
-        return Runner.HOROVODRUN
-    if program == "accelerate" and "launch" in words[1:2]:
+    if program == "accelerate" and "launch" not in words[1:2]:
+        return Runner.PLAIN
+    if module.startswith("accelerate.commands.launch"):
         return Runner.ACCELERATE
-    if (_module(words) or "").startswith("accelerate.commands.launch"):
-        return Runner.ACCELERATE
-    if program == "accelerate-launch":
-        return Runner.ACCELERATE
-    if program == "deepspeed":
-        return Runner.DEEPSPEED
-    return Runner.SRUN if program == "srun" else Runner.PLAIN
+    return _RUNNERS.get(program, Runner.PLAIN)
 
 
 def _module(words: Sequence[str]) -> str | None:
@@ -486,140 +426,40 @@ def _of_words(
     return Program(runner, kept), len(kept)
 
 
+def arriving(
+    words: Sequence[str], env: Mapping[str, str] | None = None
+) -> tuple[tuple[str, ...], bool]:
+    """A container's words as its process gets them, with a shell where Kubernetes put variables in.
+
+    Args:
+        words: its command and args.
+        env: its variables whose text is known.
+
+    Returns:
+        The words, and whether a shell puts something in.
+    """
+    script = _script_of(words)
+    if script is None:
+        return expanded(tuple(words))
+    at = len(words) - len(script[2]) - 1
+    text = in_shell(script[1], env or {})
+    return (*words[:at], text, *words[at + 1 :]), text != script[1]
+
+
 def _torchrun(words: Sequence[str], python: str, env: Mapping[str, str]) -> tuple[Program, int]:
-    """Torchrun's options taken off what it runs, and how many words that is."""
-    options: dict[str, str] = {}
-    lost: list[str] = []
-    further_words: list[str] = []
-    at = 0
-    while at < len(words) and words[at].startswith("-") and words[at] != "-":
-        name, sign, value = words[at].partition("=")
-        if name == "--":
-            at += 1
-            break
-        name = _SHORT.get(name, name.lstrip("-").replace("_", "-"))
-        if (
-            words[at][:2] in ("-r", "-t")
-            and len(words[at]) > 2
-            and not sign
-            and words[at][1] != "-"
-        ):
-            name, value, sign = _SHORT[words[at][:2]], words[at][2:], "="
-        at += 1
-        if name in TORCHRUN_FLAGS:
-            options[name] = "true"
-        elif name in TORCHRUN_OPTIONS:
-            if not sign:
-                value = words[at] if at < len(words) else ""
-                at += 1
-            options[name] = value
-        elif name in DLROVER_OPTIONS:
-            further_words.append(name)
-            if DLROVER_OPTIONS[name] and not sign:
-                at += 1
-        else:
-            lost.append(f"torchrun has no option {words[at - 1]} that is known here")
-    rest = tuple(words[at:])
-    values, further = torchrun_values(options, env)
+    """Torchrun taken off what it runs, and how many words that is."""
+    launch = torchrun_words.read(words, python)
+    values, lost = torchrun_words.values_of(launch.options, env)
+    unknown = (f"torchrun has no option {word} that is known here" for word in launch.unknown)
     program = Program(
         Runner.TORCHRUN,
-        _ranks_command(rest, options, python),
-        options=options,
+        launch.command,
+        options=launch.options,
         values=values,
         changes=(
             "torchrun and its rendezvous are the chart's",
-            *(f"DLRover's --{name} is not done" for name in further_words),
+            *(f"DLRover's --{name} is not done" for name in launch.of_dlrover),
         ),
-        lost=(*lost, *further),
+        lost=(*unknown, *lost),
     )
-    return program, len(rest)
-
-
-def _ranks_command(
-    rest: tuple[str, ...], options: Mapping[str, str], python: str
-) -> tuple[str, ...]:
-    """What each process runs: torchrun puts Python before a script."""
-    if not rest or "no-python" in options or "run-path" in options:
-        return rest
-    return (python, "-u", "-m", *rest) if "module" in options else (python, "-u", *rest)
-
-
-def torchrun_values(
-    options: Mapping[str, str], env: Mapping[str, str]
-) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """What torchrun's options are among the values of `torchrun`, and what is not carried.
-
-    Args:
-        options: by name, with dashes.
-        env: the variables whose text is known.
-    """
-    values: dict[str, Any] = {}
-    lost: list[str] = []
-    for name, text in options.items():
-        key = TORCHRUN_OPTIONS.get(name, "")
-        if not key:
-            continue
-        if name in _NUMBERS:
-            amount = number(text, env)
-            if amount is None:
-                lost.append(f"--{name} is {text}, which is known in the pod alone")
-            else:
-                values[key] = amount
-        elif name in _DECIMALS:
-            try:
-                values[key] = float(text)
-            except ValueError:
-                lost.append(f"--{name} is {text}, which is no number")
-        elif name == "rdzv-conf":
-            values[key] = dict(pair.split("=", 1) for pair in text.split(",") if "=" in pair)
-        elif "$" in text:
-            lost.append(f"--{name} is {text}, which is known in the pod alone")
-        else:
-            values[key] = text
-    backend = values.get("rdzvBackend")
-    if backend in ("etcd", "etcd-v2"):
-        endpoint = options.get("rdzv-endpoint", "")
-        if endpoint and "$" not in endpoint:
-            values["rdzvEndpoint"] = endpoint
-    elif backend == "static" or "standalone" in options:
-        values.pop("rdzvBackend", None)
-    if "virtual-local-rank" in options:
-        values["virtualLocalRank"] = True
-    if "run-path" in options:
-        values["runPath"] = True
-    values.setdefault("maxRestarts", 0)
-    return values, tuple(lost)
-
-
-def _without_references(text: str) -> str:
-    """A container's text as its shell reads it: $(NAME) of a variable becomes ${NAME}."""
-
-    def put(match: re.Match[str]) -> str:
-        return "$" if match[0] == "$$" else match[0]
-
-    return _REFERENCE.sub(put, text) if "$$(" in text else text
-
-
-def expanded(words: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:
-    """Words with $(NAME) as a shell's command that puts the variables in.
-
-    Args:
-        words: a container's words, in which Kubernetes puts variables.
-
-    Returns:
-        The words, and whether there is anything to put in.
-    """
-    if not any(match[1] for word in words for match in _REFERENCE.finditer(word)):
-        return words, False
-    parts: list[str] = []
-    for word in words:
-        text, last = "", 0
-        for match in _REFERENCE.finditer(word):
-            literal = word[last : match.start()]
-            text += shell.quote(literal) if literal else ""
-            text += '"${' + match[1] + '}"' if match[1] else "'$'"
-            last = match.end()
-        literal = word[last:]
-        text += shell.quote(literal) if literal or not text else ""
-        parts.append(text)
-    return ("sh", "-c", f"exec {' '.join(parts)}"), True
+    return program, launch.rest

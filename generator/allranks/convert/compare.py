@@ -103,7 +103,7 @@ def differences(originals: Sequence[original.Pod], objects: Iterable[Manifest]) 
 def _ranks(role: str, pod: original.Pod, world: int) -> Iterator[Difference]:
     """The number of processes, where both sides say it."""
     container = _container(pod.spec, pod.container)
-    variables = {name: value for name, value in _plain_env(container).items()} | dict(pod.env)
+    variables = _plain_env(container) | dict(pod.env)
     program = commands.read(_words(container), (), variables)
     if program.runner is not commands.Runner.TORCHRUN or not world:
         return
@@ -197,8 +197,6 @@ def _said(words: Sequence[str], variables: Mapping[str, str]) -> tuple[str, ...]
     """Words as they are run: without the shell that only puts a variable in or sets one up."""
     said = list(words)
     if said[:2] == ["sh", "-c"] and len(said) > 4 and said[3] == "sh":  # noqa: PLR2004
-        said = said[4:]
-    if said[:2] == ["bash", "-c"] and len(said) > 4 and said[3] == "bash":  # noqa: PLR2004
         said = said[4:]
     if len(said) == 3 and said[1] in ("-c", "-lc"):  # noqa: PLR2004
         body = said[2].strip().removeprefix("exec ")

@@ -158,6 +158,16 @@ def _replicas(fields: Fields, role: roles.Role) -> None:
         fields.say((*here, "autoScale"), Outcome.CARRIED, "elastic.auto")
     elif auto is False:
         fields.change((*here, "autoScale"), "the master changes the number of workers alone")
+    _restarts(fields, here, is_worker=is_worker)
+    if fields.get(*here, "priority") in ("", None):
+        fields.change((*here, "priority"), "it is empty")
+    for key in ("BatchScheduler", "batchScheduler"):
+        if fields.get(*here, key) == "volcano":
+            fields.carry((*here, key), ("scheduling", "dialect"), "volcano")
+    kubeflow.restart_policy(fields, (*here, "restartPolicy"), gives_up=False)
+
+
+def _restarts(fields: Fields, here: FieldPath, *, is_worker: bool) -> None:
     count = fields.number(*here, "restartCount")
     if count is not None and is_worker:
         fields.carry((*here, "restartCount"), ("runPolicy", "backoffLimit"), count)
@@ -172,12 +182,6 @@ def _replicas(fields: Fields, role: roles.Role) -> None:
         )
     else:
         fields.change((*here, "restartTimeout"), "there is no limit", "elastic.auto.policy")
-    if fields.get(*here, "priority") in ("", None):
-        fields.change((*here, "priority"), "it is empty")
-    for key in ("BatchScheduler", "batchScheduler"):
-        if fields.get(*here, key) == "volcano":
-            fields.carry((*here, key), ("scheduling", "dialect"), "volcano")
-    kubeflow.restart_policy(fields, (*here, "restartPolicy"), gives_up=False)
 
 
 def _limits(fields: Fields) -> None:
@@ -194,6 +198,8 @@ def _limits(fields: Fields) -> None:
 def _envs(fields: Fields) -> None:
     for key, entry in fields.mapping("spec", "envs").items():
         here: FieldPath = ("spec", "envs", key)
+        if isinstance(entry, dict) and isinstance(entry.get("name"), str) and entry["name"]:
+            key = entry["name"]  # noqa: PLW2901 - what the pods are given
         if pods.is_set_by_job(str(key), "elastic"):
             fields.change(here, f"the job sets {key} itself, for each process")
             continue

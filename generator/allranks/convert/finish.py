@@ -8,21 +8,21 @@ carried, with the problem as the reason. So what comes out is valid, always.
 from __future__ import annotations
 
 import functools
+import math
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
-from allranks.convert.verdicts import Conversion, FieldPath, Fields, Named, Outcome
-from allranks.errors import InputError
+from allranks.convert.verdicts import Conversion, FieldPath, Fields, Named, Outcome, dotted
+from allranks.errors import InputError, Problem
 from allranks.schema.validate import find_problems as schema_problems
 from allranks.values import check
 from allranks.values.merge import merge
 from allranks.values.rules.names import nearest_name
 from allranks.values.sources import defaults as chart_defaults
+from allranks.yamlio.load import MAX_EXACT_INT
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from allranks.errors import Problem
+    from collections.abc import Iterator, Mapping
 
 # So often values may be taken out, each time all that is wrong.
 _ROUNDS = 12
@@ -88,12 +88,37 @@ def problems_of(
         chart: the chart.
         name: the release's name; "" where it is not to be judged.
     """
+    unreadable_numbers = list(_numbers(values, ()))
+    if unreadable_numbers:
+        return unreadable_numbers
     merged = merge(_defaults(chart), values)
-    findings = schema_problems(chart, merged, _nowhere)
+    # The chart's defaults are of the right shape: what is missing here and is among them is there.
+    findings = [
+        (path, problem)
+        for path, problem in schema_problems(chart, values, _nowhere)
+        if _existing(values, path) == path or _existing(merged, path) != path
+    ]
     if chart in names.WORKLOADS:
         unreadable = tuple(path for path, _ in findings)
         findings = [*findings, *check.find_problems(merged, _nowhere, name, "", unreadable)]
     return findings
+
+
+def _numbers(node: Any, path: FieldPath) -> Iterator[tuple[FieldPath, Problem]]:
+    """The numbers that Helm does not hold as they are written."""
+    if isinstance(node, dict):
+        for key, value in node.items():
+            yield from _numbers(value, (*path, key))
+    elif isinstance(node, list):
+        for index, value in enumerate(node):
+            yield from _numbers(value, (*path, index))
+    elif isinstance(node, int | float) and not isinstance(node, bool):
+        is_held = abs(node) <= MAX_EXACT_INT if isinstance(node, int) else math.isfinite(node)
+        if not is_held:
+            yield (
+                path,
+                Problem(dotted(path), "Helm does not hold such a number", "write a smaller one"),
+            )
 
 
 def _nowhere(_: object) -> str:
@@ -138,7 +163,7 @@ def _existing(values: Mapping[str, Any], path: FieldPath) -> FieldPath:
 
 
 def _place(values: Mapping[str, Any], to: FieldPath) -> FieldPath:
-    """A path with the places of named items in their lists; () where the values have no such item."""
+    """A path with the places of named items in their lists; () where there is no such item."""
     node: Any = values
     place: list[str | int] = []
     for step in to:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
-from allranks.convert import commands, pods
+from allranks.convert import commands, pods, shell
 from allranks.convert.commands import Program, Runner
 from allranks.convert.verdicts import Outcome, dotted
 from allranks.errors import InputError
@@ -14,12 +15,12 @@ if TYPE_CHECKING:
     from allranks.convert.registry import Context
     from allranks.convert.verdicts import FieldPath, Fields
 
-# What a torchrun inside of a pod's only process reads, as the old controller told it to the pod, and
-# the rank's own variables that say the same.
+# What a torchrun inside of a pod's only process reads, as the old controller told it to the pod:
+# the chart's own settings are taken away, and the rank's variables say the rest.
 _NESTED = (
-    "unset ${!PET_*} 2>/dev/null; "
+    "for name in $(env | sed -n 's/^\\(PET_[A-Z_]*\\)=.*/\\1/p'); do unset $name; done; "
     'export PET_NNODES="$WORLD_SIZE" PET_NODE_RANK="$RANK" PET_MASTER_ADDR="$MASTER_ADDR" '
-    'PET_MASTER_PORT="$MASTER_PORT"'
+    'PET_MASTER_PORT="$MASTER_PORT" PET_NPROC_PER_NODE={}; exec "$@"'
 )
 
 
@@ -42,8 +43,8 @@ def program(fields: Fields, pod: Pod, context: Context) -> Program:
     if not command:
         image = fields.text(*pod.container, "image") or "the image"
         raise InputError(
-            f"there is no command: what runs is the entry point of {image}, which values must spell "
-            "out",
+            f"there is no command: what runs is the entry point of {image}, which values must "
+            "spell out",
             path=dotted((*pod.container, "command")),
             hint="add the command, or name it with --entrypoint 'python train.py'; "
             f"`docker inspect {image}` shows it",
@@ -51,30 +52,32 @@ def program(fields: Fields, pod: Pod, context: Context) -> Program:
     return commands.read(command, pod.args, pod.variables)
 
 
-def put(fields: Fields, pod: Pod, found: Program) -> None:
+def put(fields: Fields, pod: Pod, found: Program, processes: str = "auto") -> None:
     """Put a template and its program where they are for a job whose pods are all alike.
 
     Args:
         fields: the object, whose values have a `workload`.
         pod: its template.
         found: what it runs.
+        processes: what the old controller told a torchrun of the command's own about its processes.
     """
     fields.put(("workload",), found.workload)
     pods.put(fields, pod, found.workload)
-    words(fields, pod, found)
+    words(fields, pod, found, processes)
 
 
-def words(fields: Fields, pod: Pod, found: Program) -> None:
+def words(fields: Fields, pod: Pod, found: Program, processes: str = "auto") -> None:
     """Put the command, what runs before it, and what torchrun's flags say.
 
     Args:
         fields: the object.
         pod: its template.
         found: what it runs.
+        processes: what the old controller told a torchrun of the command's own about its processes.
     """
     command = found.command
     if found.is_nested:
-        command = ("bash", "-c", f'{_NESTED}; exec "$@"', "bash", *found.command)
+        command = ("sh", "-c", _NESTED.format(shell.quote(processes)), "sh", *found.command)
     source: FieldPath = (*pod.container, "command" if pod.command else "args")
     fields.put(("command",), list(command), source)
     if found.setup:
@@ -111,5 +114,53 @@ def processes(fields: Fields, pod: Pod, found: Program, count: int | None) -> No
     if found.runner is not Runner.TORCHRUN:
         fields.put(("torchrun", "maxRestarts"), 0)
         count = 1
+    if count is None and not pod.gpus:
+        fields.note(
+            "without GPUs, torchrun's own `auto` is a process for each CPU of the node; here it is "
+            "one: set procsPerNode for more"
+        )
     if count is not None and count != (pod.gpus or 1):
         fields.put(("procsPerNode",), count)
+
+
+def environment(
+    fields: Fields, pod: Pod, found: Program, names: tuple[str, ...], pattern: str
+) -> None:
+    """Say where a command or a variable leans on what the old controller gave its pods.
+
+    Args:
+        fields: the object.
+        pod: its template.
+        found: what it runs.
+        names: variables that the old controller set and that are not set here, or mean something
+            else; one that ends with ``*`` is the start of names.
+        pattern: a regular expression for the names of the old controller's pods.
+    """
+    texts = (*found.command, found.setup)
+    for name in commands.mentions(texts, names):
+        fields.note(
+            f"the command reads {name}, which the old controller set: check that it is still right"
+        )
+    if commands.mentions(texts, ("HOSTNAME", "hostname")):
+        fields.note(
+            "the command reads the pod's host name: a pod is called after the release and its rank "
+            "here"
+        )
+    old = re.compile(pattern)
+    for key in ("command", "args"):
+        path: FieldPath = (*pod.container, key)
+        words_here = fields.get(*path)
+        for word in words_here if isinstance(words_here, list) else ():
+            if (match := old.search(str(word))) is not None and _is_left(found, match[0]):
+                fields.leave(path, _OLD_POD.format(match[0]))
+    for index, entry in fields.items(*pod.container, "env"):
+        match = old.search(str(entry.get("value") or ""))
+        if match is not None and not pods.is_set_by_job(str(entry.get("name")), found.workload):
+            fields.leave((*pod.container, "env", index, "value"), _OLD_POD.format(match[0]))
+
+
+_OLD_POD = "{} is a pod of the old controller: MASTER_ADDR has the name of rank 0 here"
+
+
+def _is_left(found: Program, text: str) -> bool:
+    return any(text in word for word in (*found.command, found.setup))

@@ -65,7 +65,12 @@ def run_policy(fields: Fields, path: FieldPath) -> None:
             fields.put(("scheduling", "dialect"), "volcano")
         fields.carry((*scheduling, "queue"), ("queue",))
     fields.carry((*scheduling, "priorityClass"), ("scheduling", "priorityClassName"))
-    fields.carry((*scheduling, "scheduleTimeoutSeconds"), ("scheduling", "gangTimeoutSeconds"))
+    seconds: FieldPath = (*scheduling, "scheduleTimeoutSeconds")
+    if fields.values.get("scheduling", {}).get("dialect", "none") == "none":
+        why = "without a scheduling dialect nothing waits for a gang"
+        fields.change(seconds, why, "scheduling.gangTimeoutSeconds")
+    else:
+        fields.carry(seconds, ("scheduling", "gangTimeoutSeconds"))
 
 
 def restart_policy(fields: Fields, path: FieldPath, *, gives_up: bool = True) -> None:

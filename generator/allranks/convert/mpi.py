@@ -1,7 +1,7 @@
 """An MPIJob as values of the mpi chart: Kubeflow's v1 and v2beta1, and that of batch.test.bdap.com.
 
-v1 and the last reach their workers through the Kubernetes API, v2beta1 by ssh. The launcher's command
-stays as it is, because mpirun is called there as here.
+v1 and the last reach their workers through the Kubernetes API, v2beta1 by ssh. The launcher's
+command stays as it is, because mpirun is called there as here.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from allranks.convert.verdicts import (
     Rules,
     carried,
     changed,
+    dotted,
 )
 from allranks.errors import InputError
 from allranks.values.rules.mpi import LAUNCHERS
@@ -155,8 +156,8 @@ def _templates(fields: Fields, launcher: Pod, worker: Pod) -> None:
 
 def _command(fields: Fields, launcher: Pod, context: Context) -> None:
     jobs.program(fields, launcher, context)
-    words, is_changed = commands.expanded(
-        (*(launcher.command or context.entrypoint), *launcher.args)
+    words, is_changed = commands.arriving(
+        (*(launcher.command or context.entrypoint), *launcher.args), launcher.variables
     )
     source: FieldPath = (*launcher.container, "command" if launcher.command else "args")
     fields.put(("command",), list(words), source)
@@ -251,16 +252,16 @@ def _settings(fields: Fields, dialect: _Dialect) -> None:
     implementation = _IMPLEMENTATIONS.get(fields.text("spec", "mpiImplementation").lower())
     if implementation:
         fields.carry(("spec", "mpiImplementation"), ("mpi", "implementation"), implementation)
-    for path in (("spec", "cleanPodPolicy"), ("spec", "runPolicy", "cleanPodPolicy")):
-        policy = fields.text(*path)
+    for place in (("spec", "cleanPodPolicy"), ("spec", "runPolicy", "cleanPodPolicy")):
+        policy = fields.text(*place)
         if policy in _CLEAN:
-            fields.carry(path, ("mpi", "cleanPodPolicy"), policy)
+            fields.carry(place, ("mpi", "cleanPodPolicy"), policy)
     for key in ("suspend",):
         if isinstance(fields.get("spec", key), bool):
             fields.carry(("spec", key), ("runPolicy", key))
     kubeflow.run_policy(fields, ("spec", "runPolicy"))
     for role in ("Launcher", "Worker"):
-        path = ("spec", "mpiReplicaSpecs", role, "restartPolicy")
+        path: FieldPath = ("spec", "mpiReplicaSpecs", role, "restartPolicy")
         if role == "Launcher":
             kubeflow.restart_policy(fields, path)
         else:
@@ -281,6 +282,6 @@ def _beside_spec(fields: Fields, dialect: _Dialect) -> None:
             if key not in ("metadata", "spec"):
                 fields.change((*path, key), _NOT_IN_A_TEMPLATE)
                 fields.note(
-                    f"{'.'.join(map(str, (*path, key)))} stands beside spec, where it has no effect; "
+                    f"{dotted((*path, key))} stands beside spec, where it has no effect; "
                     "say it among the values where it is wanted"
                 )

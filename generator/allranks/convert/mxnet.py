@@ -1,7 +1,7 @@
 """An MXJob as values of the elastic chart: Kubeflow's, and those of two older operators.
 
-fioravanzo.org has a list `replicaSpecs` whose items name their type; in mpba.fbk.eu the spec is that
-list itself, of MXJobs and of TFJobs.
+fioravanzo.org has a list `replicaSpecs` whose items name their type; in mpba.fbk.eu the spec is
+that list itself, of MXJobs and of TFJobs.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ def convert_bare_list(manifest: Manifest, context: Context) -> Conversion:
 
 
 def _listed(fields: Fields, path: FieldPath, key: str, names: dict[str, str]) -> list[roles.Role]:
-    found = []
+    found: list[roles.Role] = []
     lower = {name.lower(): role for name, role in names.items()}
     for index, item in fields.items(*path):
         role = lower.get(str(item.get(key) or "").lower())
@@ -199,7 +199,7 @@ def _alone(fields: Fields, found: list[roles.Role]) -> None:
 
 def _termination(fields: Fields) -> None:
     path: FieldPath = ("spec", "terminationPolicy", "chief")
-    if str(fields.get(*path, "replicaName")).lower() == "worker":
-        if fields.number(*path, "replicaIndex") in (None, 0):
-            fields.carry((*path, "replicaName"), ("elastic", "successPolicy"), "lead")
-            fields.say((*path, "replicaIndex"), Outcome.CARRIED, "elastic.successPolicy")
+    is_worker = str(fields.get(*path, "replicaName")).lower() == "worker"
+    if is_worker and fields.number(*path, "replicaIndex") in (None, 0):
+        fields.carry((*path, "replicaName"), ("elastic", "successPolicy"), "lead")
+        fields.say((*path, "replicaIndex"), Outcome.CARRIED, "elastic.successPolicy")

@@ -7,10 +7,28 @@ pods are all alike. `put` puts them there. A job with roles puts what its templa
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
+from allranks.convert.pod_template import (
+    KEPT,
+    KEPT_OF_CONTAINER,
+    MOVED,
+    NAMED_BY_RANK,
+    OF_TRAINER,
+    QUEUES,
+    SCHEDULERS,
+    SPEC,
+    TRAINER,
+    WHO_FAILS,
+    Piece,
+    Pod,
+    image_parts,
+    is_gpu,
+    labels,
+    read,
+)
 from allranks.convert.verdicts import (
     FieldPath,
     Fields,
@@ -22,100 +40,35 @@ from allranks.convert.verdicts import (
     dotted,
     lost,
 )
-from allranks.values.rules.names import is_reserved
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping
 
-TRAINER = "trainer"
-_TEMPLATE: FieldPath = ("podTemplate",)
-_SPEC: FieldPath = ("podTemplate", "spec")
-_TRAINER: FieldPath = (*_SPEC, "containers", Named(TRAINER))
-
-# Extended resources that are accelerators with a rank each, as whole devices.
-_GPUS = (
-    *("nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe"),
-    *("habana.ai/gaudi", "aws.amazon.com/neuron", "aws.amazon.com/neurondevice"),
-    *("aws.amazon.com/neuroncore", "google.com/tpu", "cambricon.com/mlu", "cambricon.com/vmlu"),
-    *("metax-tech.com/gpu", "mthreads.com/gpu", "iluvatar.ai/gpu", "enflame.com/gcu"),
-    *("hygon.com/dcu", "nvidia.com/pgpu", "nvidia.com/gpu.shared", "volcano.sh/vgpu-number"),
-    *("alpha.kubernetes.io/nvidia-gpu", "aliyun.com/gpu", "tencent.com/vcuda-core"),
-)
-_GPU_PREFIXES = ("nvidia.com/mig-", "huawei.com/ascend", "huawei.com/npu", "nvidia.com/gpu-")
-_OLD_GPU = "alpha.kubernetes.io/nvidia-gpu"
-_NVIDIA = "nvidia.com/gpu"
-
-# The dialect of each scheduler; "" is the cluster's own.
-SCHEDULERS = {
-    "default-scheduler": "",
-    "volcano": "volcano",
-    "kai-scheduler": "kai",
-    "runai-scheduler": "kai",
-    "scheduler-plugins-scheduler": "coscheduling",
-    "coscheduling": "coscheduling",
-}
-_OWN_SCHEDULER = ("volcano", "kai-scheduler")
-# Labels and annotations that name a queue, and the dialect that they are of.
-QUEUES = {
-    "kueue.x-k8s.io/queue-name": "kueue",
-    "kai.scheduler/queue": "kai",
-    "runai/queue": "kai",
-    "scheduling.volcano.sh/queue-name": "volcano",
-    "volcano.sh/queue-name": "volcano",
-}
-# What controllers and kubectl write on objects and pods.
-_WRITTEN = (
-    *(f"{names.DOMAIN}/", "batch.kubernetes.io/", "meta.helm.sh/", "training.kubeflow.org/"),
-    *("kubectl.kubernetes.io/", "jobset.sigs.k8s.io/", "elasticjob.dlrover/", "torchrun.ai/"),
-    *("trainer.kubeflow.org/", "volcano.sh/job", "volcano.sh/task", "apps.kubernetes.io/"),
-    *("deployment.kubernetes.io/", "leaderworkerset.sigs.k8s.io/", "argocd.argoproj.io/"),
-)
-_WRITTEN_KEYS = (
-    *("controller-uid", "job-name", "controller-revision-hash", "pod-template-hash"),
-    *("pytorch-job-name", "pytorch-replica-type", "pytorch-replica-index", "mpi-job-name"),
-    *("mpi_job_name", "mpi_role_type", "tf-job-name", "tf-replica-type", "tf-replica-index"),
-    *("replica-type", "replica-index", "group-name", "job-role", "mxnet-job-name"),
-)
-# Names of volumes that the charts have.
-_OUR_VOLUMES = frozenset(
-    (
-        *("entry", "state", "shm", "mpi", "ssh", "tmp", "trials", "key", "token"),
-        *("workspace", "datasets", "checkpoints", "workspace-archive", "workspace-code"),
-        "workspace-sync",
-    )
-)
-_SHM = "/dev/shm"  # noqa: S108 - the place that shared memory has in a container
-# What a PodSpec has that stands elsewhere in the values.
-_MOVED: dict[str, FieldPath] = {
-    "affinity": ("scheduling", "affinity"),
-    "tolerations": ("scheduling", "tolerations"),
-    "topologySpreadConstraints": ("scheduling", "topologySpreadConstraints"),
-    "priorityClassName": ("scheduling", "priorityClassName"),
-    "runtimeClassName": ("scheduling", "runtimeClassName"),
-    "securityContext": ("security", "podSecurityContext"),
-}
-# What it has besides that any pod may have.
-_KEPT = (
-    *("hostAliases", "dnsConfig", "hostIPC", "hostPID", "shareProcessNamespace"),
-    *("enableServiceLinks", "preemptionPolicy", "readinessGates", "overhead", "os", "hostUsers"),
-    *("setHostnameAsFQDN", "resourceClaims", "schedulingGates", "nodeName", "resources"),
-    *("activeDeadlineSeconds", "schedulingGroup", "hostnameOverride"),
-)
-_NAMED_BY_RANK = "each pod is named by the release and its rank"
-_WHO_FAILS = "runPolicy.backoffLimit says how often a pod that failed is replaced"
-# What a container has that is kept at its own name.
-_KEPT_OF_CONTAINER = (
-    *("livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "stdin", "stdinOnce", "tty"),
-    *("terminationMessagePath", "terminationMessagePolicy", "volumeDevices", "resizePolicy"),
-    *("restartPolicy", "restartPolicyRules"),
-)
+__all__ = [
+    "FIELDS",
+    "QUEUES",
+    "SCHEDULERS",
+    "SECURITY_NOTE",
+    "TRAINER",
+    "Piece",
+    "Pod",
+    "at_role",
+    "fields_at",
+    "image_parts",
+    "is_gpu",
+    "is_set_by_job",
+    "labels",
+    "put",
+    "read",
+    "share",
+]
 
 _C = "spec.containers[]"
 # What becomes of a pod template's fields; read with the path of the template in front.
 FIELDS: tuple[Rule, ...] = (
     carried("metadata.labels.*", "podTemplate.metadata.labels"),
     carried("metadata.annotations.*", "podTemplate.metadata.annotations"),
-    changed("metadata.name", "", _NAMED_BY_RANK),
+    changed("metadata.name", "", NAMED_BY_RANK),
     changed("metadata.**", "", "the controller writes it"),
     carried(f"{_C}.image", "image"),
     carried(f"{_C}.imagePullPolicy", "image.pullPolicy"),
@@ -130,11 +83,11 @@ FIELDS: tuple[Rule, ...] = (
     carried(f"{_C}.resources.**", "gpusPerNode, gpuResource, resources.perPod"),
     carried(f"{_C}.volumeMounts.**", "podTemplate.spec.containers[trainer].volumeMounts"),
     carried(f"{_C}.securityContext.**", "security.containerSecurityContext"),
-    *(carried(f"{_C}.{key}.**", f"podTemplate.{_C}.{key}") for key in _KEPT_OF_CONTAINER),
+    *(carried(f"{_C}.{key}.**", f"podTemplate.{_C}.{key}") for key in KEPT_OF_CONTAINER),
     carried("spec.initContainers.**", "podTemplate.spec.initContainers"),
     carried("spec.volumes.**", "podTemplate.spec.volumes, or shm.size"),
     carried("spec.nodeSelector.**", "scheduling.nodeSelector"),
-    *(carried(f"spec.{key}.**", dotted(to)) for key, to in _MOVED.items()),
+    *(carried(f"spec.{key}.**", dotted(to)) for key, to in MOVED.items()),
     carried("spec.imagePullSecrets.**", "imagePullSecrets"),
     carried("spec.hostNetwork", "network.hostNetwork"),
     carried("spec.dnsPolicy", "network.dnsPolicy"),
@@ -143,11 +96,11 @@ FIELDS: tuple[Rule, ...] = (
     carried("spec.serviceAccount", "serviceAccount.name"),
     carried("spec.automountServiceAccountToken", "serviceAccount.automountToken"),
     carried("spec.schedulerName", "scheduling.dialect, or scheduling.schedulerName"),
-    changed("spec.restartPolicy", "runPolicy.backoffLimit", _WHO_FAILS),
-    changed("spec.hostname", "", _NAMED_BY_RANK),
+    changed("spec.restartPolicy", "runPolicy.backoffLimit", WHO_FAILS),
+    changed("spec.hostname", "", NAMED_BY_RANK),
     changed("spec.subdomain", "", "the pods are named by the release's Service"),
     changed("spec.priority", "", "the cluster writes it, from the priority class"),
-    *(carried(f"spec.{key}.**", f"podTemplate.spec.{key}") for key in _KEPT),
+    *(carried(f"spec.{key}.**", f"podTemplate.spec.{key}") for key in KEPT),
     lost("spec.ephemeralContainers.**", "a template may not have any"),
 )
 
@@ -155,73 +108,6 @@ FIELDS: tuple[Rule, ...] = (
 def fields_at(prefix: str) -> tuple[Rule, ...]:
     """`FIELDS` for a template at a path: ``spec.template``."""
     return tuple(rule.below(prefix) for rule in FIELDS)
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """A value that a field of a template is.
-
-    Attributes:
-        source: the field.
-        to: the value's path, for a job whose pods are all alike.
-        value: the value.
-        why: what is changed about it; "" where it is carried as it is.
-    """
-
-    source: FieldPath
-    to: FieldPath
-    value: Any
-    why: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Pod:
-    """A pod template, taken apart.
-
-    Attributes:
-        path: the template, in its object.
-        container: the container that trains; () where there is none.
-        name: that container's name.
-        command: its command.
-        args: its args.
-        gpus: the GPUs that it asks for; 0 for none.
-        gpu_resource: the extended resource that they are asked by; "" for none.
-        variables: its variables whose text is known.
-        pieces: all else, as values; without the command and the number of GPUs.
-        is_restricted: whether it says itself what Pod Security "restricted" asks.
-    """
-
-    path: FieldPath
-    container: FieldPath
-    name: str
-    command: tuple[str, ...]
-    args: tuple[str, ...]
-    gpus: int
-    gpu_resource: str
-    variables: Mapping[str, str]
-    pieces: tuple[Piece, ...]
-    is_restricted: bool
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """Its command and args."""
-        return (*self.command, *self.args)
-
-
-def read(fields: Fields, path: FieldPath, main: Sequence[str] = ()) -> Pod:
-    """Take a pod template apart.
-
-    What is no value, such as the name of the container, gets its verdict here; the pieces get theirs
-    when they are put.
-
-    Args:
-        fields: the object.
-        path: the template in it.
-        main: names of the container that trains, the likeliest first; where there is none of them, it
-            is the first container.
-    """
-    reader = _Reader(fields, path, tuple(main))
-    return reader.pod()
 
 
 def put(fields: Fields, pod: Pod, workload: str) -> None:
@@ -290,10 +176,10 @@ def _put_at_role(fields: Fields, piece: Piece, prefix: FieldPath) -> None:
         _put(fields, piece, to)
     elif piece.to == ("image", "pullPolicy"):
         if fields.get(*piece.source) == piece.value:
-            _put(fields, piece, (*prefix, *_TRAINER, "imagePullPolicy"))
+            _put(fields, piece, (*prefix, *OF_TRAINER, "imagePullPolicy"))
     elif piece.to[0] == "image":
         image = fields.get(*piece.source)
-        _put(fields, replace(piece, value=image), (*prefix, *_TRAINER, "image"))
+        _put(fields, replace(piece, value=image), (*prefix, *OF_TRAINER, "image"))
     elif piece.to == ("shm", "size"):
         fields.leave(piece.source, "shared memory is the workers' alone")
     else:
@@ -319,14 +205,14 @@ def at_role(prefix: FieldPath, to: FieldPath) -> FieldPath | None:
 
 
 _OF_ROLES: dict[FieldPath, FieldPath] = {
-    ("scheduling", "nodeSelector"): (*_SPEC, "nodeSelector"),
-    **{to: (*_SPEC, key) for key, to in _MOVED.items()},
-    ("scheduling", "schedulerName"): (*_SPEC, "schedulerName"),
-    ("security", "containerSecurityContext"): (*_TRAINER, "securityContext"),
-    ("serviceAccount", "name"): (*_SPEC, "serviceAccountName"),
-    ("serviceAccount", "automountToken"): (*_SPEC, "automountServiceAccountToken"),
-    ("runPolicy", "terminationGracePeriodSeconds"): (*_SPEC, "terminationGracePeriodSeconds"),
-    ("workingDir",): (*_TRAINER, "workingDir"),
+    ("scheduling", "nodeSelector"): (*SPEC, "nodeSelector"),
+    **{to: (*SPEC, key) for key, to in MOVED.items()},
+    ("scheduling", "schedulerName"): (*SPEC, "schedulerName"),
+    ("security", "containerSecurityContext"): (*OF_TRAINER, "securityContext"),
+    ("serviceAccount", "name"): (*SPEC, "serviceAccountName"),
+    ("serviceAccount", "automountToken"): (*SPEC, "automountServiceAccountToken"),
+    ("runPolicy", "terminationGracePeriodSeconds"): (*SPEC, "terminationGracePeriodSeconds"),
+    ("workingDir",): (*OF_TRAINER, "workingDir"),
 }
 
 
@@ -344,7 +230,7 @@ def _is_ours(fields: Fields, piece: Piece, workload: str) -> bool:
     """Say of a variable that the job sets itself that it is left to the job."""
     name = ""
     if piece.to[:1] == ("env",) or (
-        piece.to[:-1] == (*_TRAINER, "env") and isinstance(piece.to[-1], Named)
+        piece.to[:-1] == (*OF_TRAINER, "env") and isinstance(piece.to[-1], Named)
     ):
         name = str(piece.to[-1])
     if not name or not is_set_by_job(name, workload):
@@ -380,448 +266,3 @@ SECURITY_NOTE = (
     "security.restricted is false, because the manifest lets its containers run as the image's own "
     "user; set it to true where that is not root"
 )
-
-
-def labels(fields: Fields, path: FieldPath, to: FieldPath) -> None:
-    """Carry an object's labels and annotations, and the queue that they name.
-
-    Args:
-        fields: the object.
-        path: its metadata.
-        to: where labels and annotations are among the values; () is the root.
-    """
-    for piece in _labels(fields, path, to):
-        _put(fields, piece, piece.to)
-
-
-def _labels(fields: Fields, path: FieldPath, to: FieldPath) -> Iterator[Piece]:
-    for kind in ("labels", "annotations"):
-        for key, value in fields.mapping(*path, kind).items():
-            here: FieldPath = (*path, kind, key)
-            if value is None:
-                continue
-            if key in QUEUES and isinstance(value, str) and value:
-                yield Piece(here, ("queue",), value)
-                fields.put(("scheduling", "dialect"), QUEUES[key])
-            elif key.startswith(_WRITTEN) or key in _WRITTEN_KEYS:
-                fields.change(here, "its controller or kubectl wrote it")
-            elif is_reserved(key):
-                fields.change(here, "the chart sets this key itself")
-            elif isinstance(value, str | int | float | bool):
-                yield Piece(here, (*to, kind, key), _text(value))
-
-
-class _Reader:
-    """Takes a template apart, once."""
-
-    def __init__(self, fields: Fields, path: FieldPath, main: tuple[str, ...]) -> None:
-        self._fields = fields
-        self._path = path
-        self._spec: FieldPath = (*path, "spec")
-        self._pieces: list[Piece] = []
-        self._container = self._main(main)
-        self._renamed: dict[str, str] = {}
-        self._variables: dict[str, str] = {}
-
-    def pod(self) -> Pod:
-        fields = self._fields
-        self._pieces += _labels(fields, (*self._path, "metadata"), (*_TEMPLATE, "metadata"))
-        self._of_spec()
-        gpus, resource = 0, ""
-        name = ""
-        if self._container:
-            name = fields.text(*self._container, "name")
-            gpus, resource = self._of_trainer()
-        self._others()
-        shared_memory = self._shared_memory()
-        self._volumes(shared_memory)
-        self._mounts(shared_memory)
-        return Pod(
-            self._path,
-            self._container,
-            name,
-            self._words("command"),
-            self._words("args"),
-            gpus,
-            resource,
-            self._variables,
-            tuple(self._pieces),
-            self._is_restricted(),
-        )
-
-    def _add(self, source: FieldPath, to: FieldPath, value: Any = None, why: str = "") -> None:
-        own = self._fields.get(*source)
-        if own is None:
-            return
-        self._pieces.append(Piece(source, to, _clean(own) if value is None else value, why))
-
-    def _main(self, main: tuple[str, ...]) -> FieldPath:
-        containers = self._fields.items(*self._spec, "containers")
-        for name in main:
-            for index, container in containers:
-                if container.get("name") == name:
-                    return (*self._spec, "containers", index)
-        return (*self._spec, "containers", containers[0][0]) if containers else ()
-
-    def _words(self, key: str) -> tuple[str, ...]:
-        words = self._fields.get(*self._container, key) if self._container else None
-        if isinstance(words, str):
-            return (words,)
-        return tuple(_text(word) for word in words) if isinstance(words, list) else ()
-
-    # --- the pod ---
-
-    def _of_spec(self) -> None:
-        fields, spec = self._fields, self._spec
-        for key in fields.mapping(*spec, "nodeSelector"):
-            here: FieldPath = (*spec, "nodeSelector", key)
-            self._add(here, ("scheduling", "nodeSelector", key), _text(fields.get(*here)))
-        for key, to in _MOVED.items():
-            self._add((*spec, key), to)
-        for key in _KEPT:
-            self._add((*spec, key), (*_SPEC, key))
-        self._scheduler((*spec, "schedulerName"))
-        self._account()
-        for index, secret in fields.items(*spec, "imagePullSecrets"):
-            name = secret.get("name")
-            if isinstance(name, str) and name:
-                self._pull_secret((*spec, "imagePullSecrets", index), name)
-        host = fields.get(*spec, "hostNetwork")
-        self._add((*spec, "hostNetwork"), ("network", "hostNetwork"))
-        policy = fields.get(*spec, "dnsPolicy")
-        if policy in ("ClusterFirst", "ClusterFirstWithHostNet") or (policy == "Default" and host):
-            why = "the pods must find each other by their names, which the cluster's DNS knows"
-            if (policy == "ClusterFirst") == bool(host) or policy == "Default":
-                fields.change((*spec, "dnsPolicy"), why, "network.dnsPolicy")
-            else:
-                fields.say((*spec, "dnsPolicy"), Outcome.CARRIED, "network.dnsPolicy")
-        else:
-            self._add((*spec, "dnsPolicy"), ("network", "dnsPolicy"))
-        grace = fields.get(*spec, "terminationGracePeriodSeconds")
-        self._add(
-            (*spec, "terminationGracePeriodSeconds"),
-            ("runPolicy", "terminationGracePeriodSeconds"),
-            1 if grace == 0 else None,
-            "0 is Kubernetes' default here; a second is the least" if grace == 0 else "",
-        )
-
-    def _pull_secret(self, here: FieldPath, name: str) -> None:
-        secrets = [piece for piece in self._pieces if piece.to == ("imagePullSecrets",)]
-        if not secrets:
-            self._pieces.append(Piece(here, ("imagePullSecrets",), [name]))
-            return
-        first = secrets[0]
-        every = list(dict.fromkeys((*first.value, name)))
-        self._pieces[self._pieces.index(first)] = replace(first, value=every)
-        self._pieces.append(Piece(here, ("imagePullSecrets",), every))
-
-    def _scheduler(self, here: FieldPath) -> None:
-        name = self._fields.get(*here)
-        if not isinstance(name, str) or not name:
-            return
-        dialect = SCHEDULERS.get(name)
-        if dialect is None:
-            self._add(here, ("scheduling", "schedulerName"))
-        elif not dialect:
-            self._fields.say(here, Outcome.CARRIED, "the cluster's own scheduler")
-        else:
-            self._add(here, ("scheduling", "dialect"), dialect)
-            if name not in _OWN_SCHEDULER:
-                self._add(here, ("scheduling", "schedulerName"))
-
-    def _account(self) -> None:
-        fields, spec = self._fields, self._spec
-        mount = fields.get(*spec, "automountServiceAccountToken")
-        for key in ("serviceAccount", "serviceAccountName"):
-            name = fields.get(*spec, key)
-            if name == "default":
-                fields.say((*spec, key), Outcome.CARRIED, "serviceAccount.name")
-            elif isinstance(name, str) and name:
-                self._add((*spec, key), ("serviceAccount", "name"))
-                if mount is None:
-                    # An account is named because its rights are used.
-                    self._add((*spec, key), ("serviceAccount", "automountToken"), value=True)
-        self._add((*spec, "automountServiceAccountToken"), ("serviceAccount", "automountToken"))
-
-    def _is_restricted(self) -> bool:
-        fields = self._fields
-        pod = fields.mapping(*self._spec, "securityContext")
-        own = fields.mapping(*self._container, "securityContext") if self._container else {}
-        capabilities = own.get("capabilities")
-        dropped = capabilities.get("drop") if isinstance(capabilities, dict) else None
-        return (
-            (own.get("runAsNonRoot", pod.get("runAsNonRoot")) is True)
-            and own.get("allowPrivilegeEscalation") is False
-            and isinstance(dropped, list)
-            and "ALL" in dropped
-            and isinstance(own.get("seccompProfile", pod.get("seccompProfile")), dict)
-        )
-
-    # --- the container that trains ---
-
-    def _of_trainer(self) -> tuple[int, str]:
-        here, fields = self._container, self._fields
-        self._image((*here, "image"), (*here, "imagePullPolicy"))
-        self._add((*here, "workingDir"), ("workingDir",))
-        self._add((*here, "securityContext"), ("security", "containerSecurityContext"))
-        for key in _KEPT_OF_CONTAINER:
-            self._add((*here, key), (*_TRAINER, key))
-        self._env((*here, "env"))
-        self._env_from((*here, "envFrom"))
-        self._ports((*here, "ports"))
-        self._add((*here, "resources", "claims"), (*_TRAINER, "resources", "claims"))
-        fields.change((*here, "name"), "it is called trainer here")
-        return self._resources((*here, "resources"))
-
-    def _image(self, here: FieldPath, policy: FieldPath) -> None:
-        image = self._fields.get(*here)
-        if not isinstance(image, str) or not image:
-            return
-        parts = image_parts(image)
-        for key, value in parts.items():
-            self._add(here, ("image", key), value)
-        self._add(policy, ("image", "pullPolicy"))
-        if self._fields.get(*policy) is None and not parts.get("digest"):
-            # Kubernetes pulls such an image each time, where the container says nothing.
-            if parts.get("tag", "latest") == "latest":
-                self._add(here, ("image", "pullPolicy"), "Always")
-
-    def _env(self, path: FieldPath) -> None:
-        entries = self._fields.items(*path)
-        last = {entry.get("name"): at for at, entry in entries if _is_name(entry.get("name"))}
-        for index, entry in entries:
-            name, here = entry.get("name"), (*path, index)
-            if not _is_name(name):
-                continue
-            if last[name] != index:
-                self._fields.change(here, f"a later entry sets {name} again")
-                continue
-            source, value = entry.get("valueFrom"), entry.get("value")
-            if isinstance(source, dict) and source:
-                if {"fileKeyRef"} & set(source):
-                    self._add(here, (*_TRAINER, "env", Named(name)), {"valueFrom": _clean(source)})
-                else:
-                    self._add(here, ("env", name), {"valueFrom": _clean(source)})
-                continue
-            text = "" if value is None else _text(value)
-            self._variables[name] = text
-            if "$(" in text:
-                # Kubernetes puts other variables in there, and `env` arrives as typed.
-                self._add(here, (*_TRAINER, "env", Named(name)), {"value": text})
-            else:
-                self._add(here, ("env", name), text.replace("$$", "$"))
-
-    def _env_from(self, path: FieldPath) -> None:
-        sources = [
-            (index, _clean({key: entry[key] for key in entry if key in _ENV_FROM}))
-            for index, entry in self._fields.items(*path)
-        ]
-        if sources:
-            self._list(path, sources, ("envFrom",))
-
-    def _list(
-        self, path: FieldPath, items: list[tuple[int, Any]], to: FieldPath, why: str = ""
-    ) -> None:
-        """A list that is one value, whose items get a verdict each."""
-        whole = [item for _, item in items]
-        for index, _ in items:
-            self._pieces.append(Piece((*path, index), to, whole, why))
-
-    def _ports(self, path: FieldPath) -> None:
-        kept: list[tuple[int, Any]] = []
-        for index, port in self._fields.items(*path):
-            name = str(port.get("name") or "")
-            if name.endswith(("job-port", "tfjob-port", "mpijob-port")) or port.get(
-                "containerPort"
-            ) in (23456, 29500, 2222):
-                self._fields.change(
-                    (*path, index), "the chart opens the port of its own rendezvous"
-                )
-            else:
-                kept.append((index, _clean(port)))
-        if kept:
-            self._list(path, kept, (*_TRAINER, "ports"))
-
-    def _resources(self, path: FieldPath) -> tuple[int, str]:
-        fields = self._fields
-        amounts = {kind: fields.mapping(*path, kind) for kind in ("requests", "limits")}
-        gpus, resource = 0, ""
-        for kind in ("limits", "requests"):
-            for name, amount in amounts[kind].items():
-                count = _count(amount)
-                if is_gpu(name) and count and (not resource or name == resource):
-                    gpus, resource = count, name
-        for kind in ("requests", "limits"):
-            for name, amount in amounts[kind].items():
-                here: FieldPath = (*path, kind, name)
-                if amount is None:
-                    continue
-                if name == resource:
-                    fields.say(here, Outcome.CARRIED, "gpusPerNode")
-                elif is_gpu(name) and _count(amount) == 0:
-                    fields.say(here, Outcome.CARRIED, "no GPU")
-                else:
-                    self._amount(here, kind, name, amount, amounts)
-        if resource and resource != _NVIDIA:
-            here = next(
-                (*path, kind, resource)
-                for kind in ("limits", "requests")
-                if resource in amounts[kind]
-            )
-            new = _NVIDIA if resource == _OLD_GPU else resource
-            if new != _NVIDIA:
-                self._pieces.append(Piece(here, ("gpuResource",), new))
-            resource = new
-        return gpus, resource
-
-    def _amount(
-        self,
-        here: FieldPath,
-        kind: str,
-        name: str,
-        amount: Any,
-        amounts: Mapping[str, Mapping[str, Any]],
-    ) -> None:
-        text = _quantity(amount)
-        is_device = "/" in name
-        if is_device and kind == "requests":
-            if name in amounts["limits"]:
-                self._fields.say(here, Outcome.CARRIED, f"resources.perPod.limits.{name}")
-            else:
-                why = "a device is asked for by its limit"
-                self._add(here, ("resources", "perPod", "limits", name), text, why)
-        else:
-            self._add(here, ("resources", "perPod", kind, name), text)
-
-    # --- other containers, and volumes ---
-
-    def _others(self) -> None:
-        for kind in ("initContainers", "containers"):
-            for index, container in self._fields.items(*self._spec, kind):
-                here: FieldPath = (*self._spec, kind, index)
-                if here == self._container:
-                    continue
-                name = container.get("name")
-                if not _is_name(name):
-                    continue
-                if name == TRAINER and kind == "containers":
-                    name = f"{TRAINER}-side"
-                value = _clean({key: item for key, item in container.items() if key != "name"})
-                if isinstance(value.get("volumeMounts"), list):
-                    value["volumeMounts"] = [self._mount(item) for item in value["volumeMounts"]]
-                self._add(here, (*_SPEC, kind, Named(name)), value)
-
-    def _shared_memory(self) -> str:
-        """The volume that is all the trainer's /dev/shm, and that `shm.size` says; "" for none."""
-        fields = self._fields
-        mounts = [mount for _, mount in self._trainer_mounts()]
-        at_shm = [mount for mount in mounts if str(mount.get("mountPath")).rstrip("/") == _SHM]
-        if len(at_shm) != 1 or set(at_shm[0]) - {"name", "mountPath", "readOnly"}:
-            return ""
-        name = at_shm[0].get("name")
-        users = sum(
-            mount.get("name") == name
-            for kind in ("initContainers", "containers")
-            for _, container in fields.items(*self._spec, kind)
-            for mount in (container.get("volumeMounts") or ())
-            if isinstance(mount, dict)
-        )
-        for _, volume in fields.items(*self._spec, "volumes"):
-            empty = volume.get("emptyDir")
-            if volume.get("name") == name and isinstance(empty, dict) and users == 1:
-                size = empty.get("sizeLimit")
-                if empty.get("medium") == "Memory" and isinstance(size, str) and size:
-                    return str(name)
-        return ""
-
-    def _trainer_mounts(self) -> list[tuple[int, dict[str, Any]]]:
-        return self._fields.items(*self._container, "volumeMounts") if self._container else []
-
-    def _volumes(self, shared_memory: str) -> None:
-        path: FieldPath = (*self._spec, "volumes")
-        for index, volume in self._fields.items(*path):
-            name, here = volume.get("name"), (*path, index)
-            if not _is_name(name):
-                continue
-            if name == shared_memory:
-                size = volume["emptyDir"]["sizeLimit"]
-                self._add(here, ("shm", "size"), size)
-                continue
-            new = self._volume_name(name)
-            why = f"the chart has a volume {name} of its own" if new != name else ""
-            value = _clean({key: item for key, item in volume.items() if key != "name"})
-            self._add(here, (*_SPEC, "volumes", Named(new)), value or {"emptyDir": {}}, why)
-
-    def _volume_name(self, name: str) -> str:
-        return f"{name}-volume" if name in _OUR_VOLUMES else name
-
-    def _mount(self, mount: Any) -> Any:
-        if isinstance(mount, dict) and isinstance(mount.get("name"), str):
-            return {**mount, "name": self._volume_name(mount["name"])}
-        return mount
-
-    def _mounts(self, shared_memory: str) -> None:
-        if not self._container:
-            return
-        path: FieldPath = (*self._container, "volumeMounts")
-        kept: list[tuple[int, Any]] = []
-        for index, mount in self._trainer_mounts():
-            if shared_memory and mount.get("name") == shared_memory:
-                self._fields.say((*path, index), Outcome.CARRIED, "shm.size")
-            else:
-                kept.append((index, _clean(self._mount(mount))))
-        if kept:
-            self._list(path, kept, (*_TRAINER, "volumeMounts"))
-
-
-_ENV_FROM = ("prefix", "secretRef", "configMapRef")
-
-
-def image_parts(image: str) -> dict[str, str]:
-    """An image's name as `image` has it: repository, tag, digest, as far as it has them.
-
-    Args:
-        image: ``registry:5000/team/name:tag@sha256:…``.
-    """
-    rest, _, digest = image.partition("@")
-    head, slash, last = rest.rpartition("/")
-    name, _, tag = last.partition(":")
-    parts = {"repository": f"{head}{slash}{name}", "tag": tag, "digest": digest}
-    return {key: value for key, value in parts.items() if value}
-
-
-def is_gpu(name: str) -> bool:
-    """Whether an extended resource is an accelerator of which a rank has its own."""
-    return name in _GPUS or name.lower().startswith(_GPU_PREFIXES)
-
-
-def _is_name(value: Any) -> bool:
-    return isinstance(value, str) and bool(value)
-
-
-def _count(amount: Any) -> int:
-    text = _text(amount)
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 7 else 0
-
-
-def _quantity(amount: Any) -> str:
-    """An amount as text, without an exponent: 0.5 and 1e-3 are numbers in YAML."""
-    if isinstance(amount, float):
-        text = f"{amount:.9f}".rstrip("0").rstrip(".")
-        return text or "0"
-    return _text(amount).strip()
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return value if isinstance(value, str) else str(value)
-
-
-def _clean(value: Any) -> Any:
-    """A copy without nulls: to Kubernetes they are nothing, and here they would remove a default."""
-    if isinstance(value, dict):
-        return {key: _clean(item) for key, item in value.items() if item is not None}
-    if isinstance(value, list):
-        return [_clean(item) for item in value if item is not None]
-    return value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from allranks.convert import commands, finish, jobs, kubeflow, pods
@@ -48,8 +49,7 @@ FIELDS: tuple[Rule, ...] = (
     lost(f"{_ELASTIC}.metrics.**", "no autoscaler resizes a run; `allranks scale` does"),
 )
 _RULES = Rules(FIELDS)
-# What the operator told each pod, and what a rank is told of itself here.
-_COUNTED = ("WORLD_SIZE",)
+_UNLIKE = "all pods of a run have the template of the workers, which differs"
 
 
 def convert(manifest: Manifest, context: Context) -> Conversion:
@@ -72,7 +72,8 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     role = "Worker" if "Worker" in taken else next(iter(taken))
     pod = taken[role]
     program = jobs.program(fields, pod, context)
-    jobs.put(fields, pod, program)
+    asked = fields.get("spec", "nprocPerNode")
+    jobs.put(fields, pod, program, "auto" if asked is None else str(asked))
     _same(fields, {name: other for name, other in taken.items() if name != role}, pod)
     _size(fields, roles, pod)
     jobs.processes(fields, pod, program, _processes(fields, pod, program))
@@ -110,14 +111,12 @@ def _same(fields: Fields, others: dict[str, Pod], pod: Pod) -> None:
     """Say of the templates that are not taken where they differ."""
     own = {piece.to: piece.value for piece in pod.pieces}
     for other in others.values():
+        differing = {piece.source for piece in other.pieces if own.get(piece.to) != piece.value}
         for piece in other.pieces:
-            if own.get(piece.to) == piece.value:
-                fields.say(piece.source, Outcome.CARRIED, "as the workers'")
+            if piece.source in differing:
+                fields.leave(piece.source, _UNLIKE)
             else:
-                fields.leave(
-                    piece.source,
-                    "all pods of a run have the template of the workers, which differs",
-                )
+                fields.say(piece.source, Outcome.CARRIED, "as the workers'")
         _same_words(fields, other, pod)
 
 
@@ -177,6 +176,9 @@ def _processes(fields: Fields, pod: Pod, program: commands.Program) -> int | Non
             asked = value if asked is None else asked
             fields.say(path, Outcome.CARRIED, "procsPerNode")
     words = program.options.get("nproc-per-node")
+    if words is not None and asked is not None and words != str(asked):
+        for path in (("spec", "nprocPerNode"), ("spec", "elasticPolicy", "nProcPerNode")):
+            fields.change(path, "the command's --nproc-per-node wins", "procsPerNode")
     text = words if words is not None else "" if asked is None else str(asked)
     if program.runner is not commands.Runner.TORCHRUN and asked is not None:
         fields.change(
@@ -210,27 +212,27 @@ def _elastic(fields: Fields, program: commands.Program) -> None:
     }
     if pairs:
         fields.carry((*path, "rdzvConf"), ("torchrun", "rdzvConf"), pairs)
-    restarts = fields.number(*path, "maxRestarts")
-    if restarts is not None and program.runner is commands.Runner.TORCHRUN:
-        if "max-restarts" not in program.options:
-            fields.carry((*path, "maxRestarts"), ("torchrun", "maxRestarts"), restarts)
-    if restarts is not None and program.runner is not commands.Runner.TORCHRUN:
-        fields.change((*path, "maxRestarts"), "the command runs no torchrun that would read it")
+    _restarts(fields, (*path, "maxRestarts"), program)
+
+
+def _restarts(fields: Fields, path: FieldPath, program: commands.Program) -> None:
+    if program.runner is not commands.Runner.TORCHRUN:
+        fields.change(path, "the command runs no torchrun that would read it")
     elif "max-restarts" in program.options:
-        fields.change(
-            (*path, "maxRestarts"), "the command's --max-restarts wins", "torchrun.maxRestarts"
-        )
+        fields.change(path, "the command's --max-restarts wins", "torchrun.maxRestarts")
+    elif (restarts := fields.number(*path)) is not None:
+        fields.carry(path, ("torchrun", "maxRestarts"), restarts)
 
 
 def _environment(fields: Fields, pod: Pod, program: commands.Program) -> None:
-    """Say what a program that reads the operator's variables should know."""
-    if program.runner is commands.Runner.TORCHRUN:
-        for name in commands.mentions((*program.command, program.setup), _COUNTED):
+    """Say what leans on the operator's own variables and names."""
+    job = re.escape(fields.text("metadata", "name") or "job")
+    names = ("PET_*",) if not program.is_nested else ()
+    jobs.environment(fields, pod, program, names, rf"{job}-(?:master|worker)-\d+")
+    factor = fields.number("spec", "nprocPerNode")
+    if program.runner is not commands.Runner.TORCHRUN and factor and factor > 1:
+        for name in commands.mentions(program.command, ("WORLD_SIZE",)):
             fields.note(
-                f"the command reads {name}: with torchrun it counts processes, not pods, there as here"
+                f"the command reads {name}, which counted {factor} processes in each pod there; "
+                "here it counts the pods, because each runs the command once"
             )
-    for name in commands.mentions((*program.command, program.setup), ("PET_*",)):
-        fields.note(
-            f"the command reads {name}, which the operator set: check that it is still right"
-        )
-    del pod

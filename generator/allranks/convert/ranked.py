@@ -1,7 +1,7 @@
 """XGBoostJob, PaddleJob and JAXJob of Kubeflow v1: pods with one process each, and a rank.
 
-The elastic chart's framework `pytorch` tells each pod MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE,
-which is what XGBoost's programs read; Paddle and JAX are told the same by other names.
+The elastic chart's framework `pytorch` tells each pod MASTER_ADDR, MASTER_PORT, RANK and
+WORLD_SIZE, which is what XGBoost's programs read; Paddle and JAX are told the same by other names.
 """
 
 from __future__ import annotations

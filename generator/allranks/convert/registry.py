@@ -121,7 +121,7 @@ class Context:
         documents: all objects of the input.
         runtimes: objects that --runtime names: TrainingRuntimes and ClusterTrainingRuntimes.
         namespace: the namespace that is chosen; "" for the objects' own.
-        entrypoint: what the image runs where the manifest gives no command; () where nobody has said.
+        entrypoint: what the image runs where the manifest gives no command; () for unknown.
     """
 
     documents: tuple[Document, ...] = ()

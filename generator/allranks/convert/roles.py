@@ -108,7 +108,7 @@ def _command(
     """Put a role's command; return that which all share, the workers'."""
     jobs.program(fields, pod, context)
     own = (*(pod.command or context.entrypoint), *pod.args)
-    words, is_changed = commands.expanded(own)
+    words, is_changed = commands.arriving(own, pod.variables)
     source: FieldPath = (*pod.container, "command" if pod.command else "args")
     to: FieldPath = ("command",)
     if role.name != WORKER and words != shared:

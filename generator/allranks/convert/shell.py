@@ -10,8 +10,8 @@ import re
 from dataclasses import dataclass
 
 # Words after which a command is no longer at the top level, and those that close them.
-_OPENING = frozenset(("if", "for", "while", "until", "case", "select", "function", "{", "(", "[["))
-_CLOSING = {"fi": 1, "done": 1, "esac": 1, "}": 1, ")": 1, "]]": 1}
+_OPENING = frozenset(("if", "for", "while", "until", "case", "select", "function", "{"))
+_CLOSING = frozenset(("fi", "done", "esac", "}"))
 _ALSO = frozenset(("then", "else", "elif", "do", "!", "time"))
 _OPERATORS = ("&&", "||", ";;", "|&", "&>>", "&>", ";", "|", "&", "\n")
 # What a plain word may have in it: none of these means anything to a shell.
@@ -113,14 +113,14 @@ class _Scanner:
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
-        self._depth = 0
+        self._open: list[str] = []
         self._heredocs: list[str] = []
         self._commands: list[Command] = []
 
     def commands(self) -> list[Command]:
         while self._at < len(self._text):
             self._command()
-        if self._depth:
+        if self._open:
             raise _NotUnderstoodError
         return self._commands
 
@@ -128,7 +128,7 @@ class _Scanner:
         """Read one command with the operator behind it."""
         self._skip_blanks()
         start = self._at
-        depth = self._depth
+        depth = len(self._open)
         words: list[Word] = []
         assignments: list[Word] = []
         redirections: list[str] = []
@@ -140,8 +140,10 @@ class _Scanner:
                 after = operator
                 break
             if self._text[self._at] in "()":
-                depth = self._bracket(words)
-                start, end = self._at, self._at
+                depth = max(depth, len(self._open))
+                if self._bracket(words):
+                    break
+                depth = max(depth, len(self._open))
                 self._skip_blanks()
                 continue
             redirection = self._redirection()
@@ -154,7 +156,7 @@ class _Scanner:
             end = self._at
             self._skip_blanks()
             if not words and self._keyword(word.text):
-                depth = max(self._depth, 1)
+                depth = max(len(self._open), 1)
                 continue
             if (not words and word.is_plain is False and _ASSIGNMENT.match(word.text)) or (
                 not words and _ASSIGNMENT.match(word.text)
@@ -173,7 +175,7 @@ class _Scanner:
                     end,
                     after,
                     line,
-                    max(depth, self._depth),
+                    depth,
                 )
             )
         if after == "\n" and self._heredocs:
@@ -181,28 +183,38 @@ class _Scanner:
 
     def _keyword(self, text: str) -> bool:
         if text in _OPENING:
-            self._depth += 1
+            self._open.append(text)
             return True
         if text in _CLOSING:
-            if not self._depth:
+            if not self._open or self._open[-1] == "(":
                 raise _NotUnderstoodError
-            self._depth -= 1
+            self._open.pop()
             return True
         return text in _ALSO
 
-    def _bracket(self, words: list[Word]) -> int:
-        """A bracket of its own: a subshell, a function, or the pattern of a case."""
+    def _bracket(self, words: list[Word]) -> bool:
+        """A bracket of a subshell, a function or a case; whether a command ends there."""
         bracket = self._text[self._at]
         self._at += 1
         if bracket == "(":
-            self._depth += 1
-        elif self._depth:
-            # A pattern of a case has no opening bracket; its case stays open.
-            self._depth -= 1 if not words else 0
-            words.clear()
-        else:
+            if words:  # the brackets of a function
+                end = self._text.find(")", self._at)
+                if end < 0 or self._text[self._at : end].strip():
+                    raise _NotUnderstoodError
+                self._at = end + 1
+                words.clear()
+            else:
+                self._open.append("(")
+            return False
+        if not self._open:
             raise _NotUnderstoodError
-        return max(self._depth, 1)
+        if self._open[-1] == "(":
+            self._open.pop()
+            return True
+        if "case" not in self._open[-1:]:
+            raise _NotUnderstoodError
+        words.clear()  # the pattern of a case
+        return False
 
     def _operator(self) -> str:
         text = self._text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from allranks.convert import commands, finish, jobs, kubeflow, pods, roles
 from allranks.convert.verdicts import (
@@ -94,7 +94,7 @@ def _torchrun(fields: Fields, found: list[roles.Role], context: Context) -> bool
         str(word)
         for _, container in containers[:1]
         for key in ("command", "args")
-        for word in (container.get(key) if isinstance(container.get(key), list) else ())
+        for word in _list(container.get(key))
     ]
     if commands.read(words).runner is not commands.Runner.TORCHRUN:
         return False
@@ -108,3 +108,7 @@ def _torchrun(fields: Fields, found: list[roles.Role], context: Context) -> bool
     words_nproc = program.options.get("nproc-per-node", "1")
     jobs.processes(fields, pod, program, commands.number(words_nproc, pod.variables))
     return True
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from allranks.humanize import plural
+from allranks.k8s.fields import digits
 from allranks.values.merge import copy, overlay
 
 if TYPE_CHECKING:
@@ -282,8 +283,8 @@ class Fields:
     Attributes:
         source: the object.
         values: what has been made of it so far.
-        rules: what is said of a field where nothing else is; what a rule says to be carried has to be
-            carried, or it is not.
+        rules: what is said of a field where nothing else is; what a rule says to be carried has to
+            be carried, or it is not.
         unknown: what is said of a field for which there is no rule either.
         notes: what a person should know besides, as sentences.
         beside: objects of the input that the converter has looked at.
@@ -321,10 +322,10 @@ class Fields:
         return value if isinstance(value, str) else ""
 
     def number(self, *path: str | int) -> int | None:
-        """The whole number at a path, also where it is written as text; None where there is none."""
+        """The whole number at a path, also where it is text; None where there is none."""
         value = self.get(*path)
-        if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10:
-            return int(value)
+        if isinstance(value, str) and (read := digits(value)) is not None:
+            return read
         return value if isinstance(value, int) and not isinstance(value, bool) else None
 
     def mapping(self, *path: str | int) -> dict[str, Any]:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
-from allranks.convert import registry, torchrun
+from allranks.convert import compare, original, registry, torchrun
 from allranks.convert.slurm import job as slurm
 from allranks.convert.verdicts import Outcome, dotted
 from allranks.errors import InputError
 from allranks.values import files
-from allranks.values.sources import CONVERTED, STDIN_NAME
+from allranks.values.rules.names import nearest_name
+from allranks.values.sources import CONVERTED, STDIN_NAME, Sources
 from allranks.yamlio import dump, load
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
     from allranks.convert.verdicts import Conversion
     from allranks.k8s.manifest import Manifest
-    from allranks.values.sources import Sources
 
 _MARK = f"{torchrun.GROUP}/".encode()
 
@@ -149,7 +149,8 @@ def convert(
         entrypoint: what an image runs whose container has no command.
 
     Raises:
-        InputError: a file cannot be read, or has no job that can be converted; every problem is in it.
+        InputError: a file cannot be read, or has no job that can be converted; all problems are in
+            it.
     """
     if sum(path.strip() == files.STDIN for path in (*paths, *runtimes)) > 1:
         raise InputError("standard input can be read once only", hint="name - once")
@@ -234,11 +235,11 @@ _KEY = re.compile(r"( *)(- )?([A-Za-z][A-Za-z0-9_]*):(?= |$)")
 
 def _with_origins(text: str, conversion: Conversion) -> str:
     """The text of values, with a comment behind each key that was made of one field."""
-    lines = {verdict.keys: verdict.line for verdict in conversion.verdicts if verdict.line}
+    lines = _first_lines(conversion)
     comments = {
-        to: _comment(f"{conversion.source}:{line}: {dotted(source)}")
+        to: _comment(f"{conversion.source}:{number}: {dotted(source)}")
         for to, source in conversion.origins.items()
-        if (line := _line(lines, source)) and all(isinstance(step, str) for step in to)
+        if (number := lines.get(source, 0)) and all(isinstance(step, str) for step in to)
     }
     out: list[str] = []
     above: list[tuple[int, str]] = []
@@ -264,7 +265,75 @@ def _with_origins(text: str, conversion: Conversion) -> str:
     return "".join(f"{line}\n" for line in out)
 
 
-def _line(lines: dict[Any, int], source: tuple[str | int, ...]) -> int:
-    if source in lines:
-        return lines[source]
-    return next((line for keys, line in lines.items() if keys[: len(source)] == source), 0)
+def _first_lines(conversion: Conversion) -> dict[tuple[str | int, ...], int]:
+    """The line of each field and of all that fields stand in."""
+    lines: dict[tuple[str | int, ...], int] = {}
+    for verdict in conversion.verdicts:
+        if verdict.line:
+            for end in range(len(verdict.keys), 0, -1):
+                above = verdict.keys[:end]
+                if above in lines:
+                    break
+                lines[above] = verdict.line
+    return lines
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What a release would run otherwise than an object's own controller does.
+
+    Attributes:
+        kind: the object's kind.
+        name: its name.
+        pods: how many pods its controller makes.
+        differences: what differs, pods of one role after the other.
+    """
+
+    kind: str
+    name: str
+    pods: int
+    differences: tuple[compare.Difference, ...]
+
+
+def check(
+    values: str, paths: tuple[str, ...], namespace: str = "", helm: str | None = None
+) -> Check:
+    """Compare the release of a values file with the pods that an object's own controller makes.
+
+    Args:
+        values: the values file.
+        paths: files with manifests, of which exactly one is a job; ``-`` is standard input.
+        namespace: the namespace; "" for the object's own.
+        helm: a helm program; None to find one.
+
+    Raises:
+        InputError: there is no such job, or nobody knows its controller's pods.
+    """
+    jobs_found = [
+        document for path in paths for document in _documents(path) if registry.is_job(document)
+    ]
+    if len(jobs_found) != 1:
+        count = "no job" if not jobs_found else f"{len(jobs_found)} jobs"
+        raise InputError(
+            f"{', '.join(paths)} has {count}, and --check compares one",
+            hint="give the manifest of the job that the values were made of",
+        )
+    document = jobs_found[0]
+    theirs = original.pods(document.data)
+    if theirs is None:
+        raise InputError(
+            f"nobody here knows the pods that the controller of a {document.kind} makes",
+            path="kind",
+            source=document.where,
+            hint="only " + ", ".join(sorted({kind for _, kind in original.ORIGINALS})) + " are",
+        )
+    from allranks.helm import binary
+    from allranks.service import prepare, render
+
+    release = nearest_name(document.name, names.HELM_RELEASE_NAME_MAX)
+    namespace = namespace or document.namespace or "default"
+    prepared = prepare.prepare(Sources((values,)), release=release, namespace=namespace)
+    text = render.manifests(prepared, binary.find(helm), release, namespace)
+    objects = [item for item in load.load_all(text) if isinstance(item, dict)]
+    differences = compare.differences(theirs, objects)
+    return Check(document.kind, document.name, len(theirs), tuple(differences))

@@ -190,11 +190,7 @@ def test_every_field_has_a_verdict(dialect: str, kind: str, spec: dict[str, Any]
     changed = conversion.of(Outcome.CHANGED, Outcome.NOT_CARRIED)
     assert [] == [verdict.path for verdict in changed if not verdict.why]
     assert [] == [verdict.path for verdict in changed if "no dialect" in verdict.why]
-    assert [] == [
-        verdict.path
-        for verdict in conversion.of(Outcome.CARRIED)
-        if not verdict.to
-    ]
+    assert [] == [verdict.path for verdict in conversion.of(Outcome.CARRIED) if not verdict.to]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from allranks.cli.options import pass_console
+from allranks.cli.options import helm_option, pass_console
 from allranks.errors import EXIT_LOST, InputError
 from allranks.humanize import plural
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from allranks.cli.console import Console
     from allranks.convert.registry import Result
     from allranks.convert.verdicts import Conversion
+    from allranks.service.convert import Check
 
 
 @click.command("convert", short_help="Make values of what runs elsewhere: PyTorchJob, MPIJob, …")
@@ -53,6 +54,15 @@ if TYPE_CHECKING:
     help="What the image runs where a container has no command, as in 'python train.py'.",
 )
 @click.option(
+    "--check",
+    "checked",
+    default="",
+    metavar="VALUES",
+    help="Write nothing: compare the pods of this values file with those that the job's own "
+    "controller makes.",
+)
+@helm_option
+@click.option(
     "-n", "--namespace", default="", help="The namespace of the runs; the objects' own without it."
 )
 @pass_console
@@ -65,28 +75,73 @@ def convert_command(
     lossy: bool,
     runtimes: tuple[str, ...],
     entrypoint: str,
+    checked: str,
+    helm: str | None,
     namespace: str,
 ) -> int:
     """Make values files of the jobs in FILEs, and say what became of each of their fields.
 
-    '-' is standard input. A field is carried, changed (and why), or not carried (and why). Exit code
-    3 means that something is not carried; --lossy turns it into 0. Exit code 2 means that there is no
-    job, or one that cannot be converted: then nothing is written.
+    '-' is standard input. A field is carried, changed (and why), or not carried (and why). Exit
+    code 3 means that something is not carried; --lossy turns it into 0. Exit code 2 means that
+    there is no job, or one that cannot be converted: then nothing is written.
 
     \b
     Example:
       allranks convert job.yaml -o values.yaml
       kubectl get pytorchjob big -o yaml | allranks convert - -o values.yaml
       allranks convert jobs/*.yaml -o values/
+      allranks convert --check values.yaml job.yaml
     """
     if not files:
         raise InputError("no file was given", hint="name a manifest, or - for standard input")
     from allranks.service import convert
 
+    if checked:
+        _refuse_with_check(target, runtimes, entrypoint)
+        same = _check(console, convert.check(checked, files, namespace, helm), report)
+        return 0 if same or lossy else EXIT_LOST
     result = convert.convert(files, runtimes, namespace, _words(entrypoint))
     written = _write(console, result, target, report)
     _report(console, result, report, written)
     return EXIT_LOST if not result.is_whole and not lossy else 0
+
+
+def _refuse_with_check(target: str, runtimes: tuple[str, ...], entrypoint: str) -> None:
+    for option, value in (("-o", target), ("--runtime", runtimes), ("--entrypoint", entrypoint)):
+        if value:
+            raise InputError(
+                f"{option} is for a conversion, and --check converts nothing",
+                hint="leave one of them out",
+            )
+
+
+def _check(console: Console, check: Check, report: str) -> bool:
+    """Show what differs; return whether nothing does."""
+    if report == "json":
+        console.json(
+            {
+                "ok": not check.differences,
+                "kind": check.kind,
+                "name": check.name,
+                "pods": check.pods,
+                "differences": [item.as_dict() for item in check.differences],
+            }
+        )
+    elif report == "md":
+        rows = "".join(
+            f"| {item.role} | {item.what} | {item.theirs} | {item.ours} |\n"
+            for item in check.differences
+        )
+        console.text(f"| role | what | there | here |\n| --- | --- | --- | --- |\n{rows}".rstrip())
+    else:
+        for item in check.differences:
+            console.text(str(item))
+        pods = plural(check.pods, "pod")
+        found = (
+            plural(len(check.differences), "difference") if check.differences else "no difference"
+        )
+        console.text(f"{check.kind} {check.name}, {pods}: {found}")
+    return not check.differences
 
 
 def _words(text: str) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """The pods that another project's controller makes of its object, as plain data.
 
-They are what a conversion is held against: `allranks convert --check`, and the tests that a converted
-job runs the same pods.
+They are what a conversion is held against: `allranks convert --check`, and the tests that a
+converted job runs the same pods.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ would trip over it, and all other problems are still reported in the same run.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -53,9 +54,8 @@ class View:
 
     def __getitem__(self, dotted: str) -> Any:
         """The value at a dotted path; a rule that has not declared it may not read it."""
-        keys = self.path(dotted)
-        declared = (self.path(read) for read in self.reads)
-        if not any(read == keys[: len(read)] for read in declared):
+        keys = _keys(dotted, self.workload)
+        if not _is_declared(keys, self.reads, self.workload):
             raise KeyError(f"a rule reads {dotted} without declaring it")
         value: Any = self.values
         for key in keys:
@@ -95,6 +95,18 @@ class Rule:
     warning: bool = False
     workload: str = ""
     cluster: bool = False
+
+
+@functools.lru_cache(maxsize=4096)
+def _keys(dotted: str, workload: str) -> ValuesPath:
+    return resolved(path(dotted), workload)
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_declared(keys: ValuesPath, reads: tuple[str, ...], workload: str) -> bool:
+    """Whether a rule that reads these paths may read there."""
+    declared = (_keys(read, workload) for read in reads)
+    return any(read == keys[: len(read)] for read in declared)
 
 
 def resolved(keys: ValuesPath, workload: str) -> ValuesPath:

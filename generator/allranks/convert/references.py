@@ -1,0 +1,88 @@
+"""Variables in a container's words: what Kubernetes puts in, and the numbers that they hold."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from allranks.convert import shell
+from allranks.k8s.fields import digits
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# What a Kubernetes container puts in place of $(NAME).
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
+_REFERENCE = re.compile(r"\$\$|\$\(([-._A-Za-z][-._A-Za-z0-9]*)\)")
+
+
+def number(text: str, env: Mapping[str, str] | None = None) -> int | None:
+    """The whole number that a word stands for.
+
+    Args:
+        text: ``8``, ``$NPROC``, ``${NPROC:-8}``, ``$(NPROC)``.
+        env: the variables whose text is known.
+
+    Returns:
+        None where it is none, or none that is known.
+    """
+    text = text.strip().strip('"')
+    if (plain := digits(text)) is not None:
+        return plain
+    match = re.fullmatch(
+        r"\$\{?([A-Za-z_][A-Za-z0-9_]*)(?::?-([0-9]+))?\}?|\$\(([A-Za-z_][A-Za-z0-9_]*)\)", text
+    )
+    if match is None:
+        return None
+    value = (env or {}).get(match[1] or match[3] or "", match[2] or "")
+    return digits(value)
+
+
+def has_reference(text: str) -> bool:
+    """Whether Kubernetes puts a variable into a text."""
+    return any(match[1] for match in _REFERENCE.finditer(text))
+
+
+def in_shell(text: str, env: Mapping[str, str]) -> str:
+    """A shell's text as it reaches the shell: $(NAME) of a variable is what the variable holds.
+
+    What is no variable of the container stays, because to the shell it is a command. A name in
+    capitals is taken for a variable that the old controller sets.
+
+    Args:
+        text: the shell's text.
+        env: the container's variables whose text is known.
+    """
+
+    def put(match: re.Match[str]) -> str:
+        name = match[1]
+        if name is None:
+            return "$"
+        return "${" + name + "}" if name in env or _VARIABLE.fullmatch(name) else match[0]
+
+    return _REFERENCE.sub(put, text)
+
+
+def expanded(words: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:
+    """Words with $(NAME) as a shell's command that puts the variables in.
+
+    Args:
+        words: a container's words, in which Kubernetes puts variables.
+
+    Returns:
+        The words, and whether there is anything to put in.
+    """
+    if not any(match[1] for word in words for match in _REFERENCE.finditer(word)):
+        return tuple(word.replace("$$", "$") for word in words), False
+    parts: list[str] = []
+    for word in words:
+        text, last = "", 0
+        for match in _REFERENCE.finditer(word):
+            literal = word[last : match.start()]
+            text += shell.quote(literal) if literal else ""
+            text += '"${' + match[1] + '}"' if match[1] else "'$'"
+            last = match.end()
+        literal = word[last:]
+        text += shell.quote(literal) if literal or not text else ""
+        parts.append(text)
+    return ("sh", "-c", f"exec {' '.join(parts)}"), True

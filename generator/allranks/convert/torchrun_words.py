@@ -1,0 +1,184 @@
+"""torchrun's own words: its options, what it runs, and the values that say the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from allranks.convert.references import number
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+# torchrun's options that have a value, and the value of ours; "" where the chart decides it.
+TORCHRUN_OPTIONS: dict[str, str] = {
+    "nnodes": "",
+    "nproc-per-node": "",
+    "node-rank": "",
+    "master-addr": "",
+    "master-port": "",
+    "rdzv-backend": "rdzvBackend",
+    "rdzv-endpoint": "",
+    "rdzv-id": "",
+    "rdzv-conf": "rdzvConf",
+    "max-restarts": "maxRestarts",
+    "monitor-interval": "monitorInterval",
+    "start-method": "startMethod",
+    "event-log-handler": "eventLogHandler",
+    "role": "role",
+    "log-dir": "logDir",
+    "redirects": "redirects",
+    "tee": "tee",
+    "local-ranks-filter": "localRanksFilter",
+    "local-addr": "",
+    "logs-specs": "logsSpecs",
+    "log-line-prefix-template": "logLinePrefixTemplate",
+    "duplicate-stdout-filters": "duplicateStdoutFilters",
+    "duplicate-stderr-filters": "duplicateStderrFilters",
+    "numa-binding": "numaBinding",
+    "signals-to-handle": "signalsToHandle",
+    "shutdown-timeout": "shutdownTimeout",
+}
+# What dlrover-run has besides: by name, whether a value follows.
+DLROVER_OPTIONS: dict[str, bool] = {
+    "network-check": False,
+    "comm-perf-test": False,
+    "auto-config": False,
+    "auto-tunning": False,
+    "exclude-straggler": False,
+    "save-at-breakpoint": False,
+    "node-unit": True,
+    "accelerator": True,
+    "training-port": True,
+    "numa-affinity": False,
+    "membind-policy": True,
+    "ucp-device-type": True,
+    "precheck": True,
+}
+TORCHRUN_FLAGS = ("standalone", "module", "no-python", "run-path", "use-env", "virtual-local-rank")
+_SHORT = {"-r": "redirects", "-t": "tee", "-m": "module"}
+_NUMBERS = ("max-restarts", "shutdown-timeout")
+_DECIMALS = ("monitor-interval",)
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A torchrun.
+
+    Attributes:
+        options: its options by name, dashes for underscores.
+        command: what each process runs.
+        rest: how many words at the end of the command are the program's own.
+        of_dlrover: the options of dlrover-run among its own.
+        unknown: the options that are none of these.
+    """
+
+    options: Mapping[str, str]
+    command: tuple[str, ...]
+    rest: int
+    of_dlrover: tuple[str, ...]
+    unknown: tuple[str, ...]
+
+
+def read(words: Sequence[str], python: str) -> Launch:
+    """Torchrun's options taken off what it runs.
+
+    Args:
+        words: what follows torchrun.
+        python: the Python that torchrun puts before a script.
+    """
+    options: dict[str, str] = {}
+    of_dlrover: list[str] = []
+    unknown: list[str] = []
+    at = 0
+    while at < len(words) and words[at].startswith("-") and words[at] not in ("-", "--"):
+        name, value = _option(words[at])
+        at += 1
+        if name in TORCHRUN_FLAGS:
+            options[name] = "true"
+            continue
+        has_value = name in TORCHRUN_OPTIONS or DLROVER_OPTIONS.get(name, False)
+        if has_value and value is None:
+            value = words[at] if at < len(words) else ""
+            at += 1
+        if name in TORCHRUN_OPTIONS:
+            options[name] = value or ""
+        elif name in DLROVER_OPTIONS:
+            of_dlrover.append(name)
+        else:
+            unknown.append(words[at - 1])
+    if words[at : at + 1] in (["--"], ("--",)):
+        at += 1
+    rest = tuple(words[at:])
+    command = _ranks_command(rest, options, python)
+    return Launch(options, command, len(rest), tuple(of_dlrover), tuple(unknown))
+
+
+def _option(word: str) -> tuple[str, str | None]:
+    """The name of an option, and its value where the word has it."""
+    if word[:2] in ("-r", "-t") and word not in _SHORT:
+        return _SHORT[word[:2]], word[2:].removeprefix("=")
+    name, sign, value = word.partition("=")
+    name = _SHORT.get(name, name.lstrip("-").replace("_", "-"))
+    return name, value if sign else None
+
+
+def _ranks_command(
+    rest: tuple[str, ...], options: Mapping[str, str], python: str
+) -> tuple[str, ...]:
+    """What each process runs: torchrun puts Python before a script."""
+    if not rest or "no-python" in options or "run-path" in options:
+        return rest
+    return (python, "-u", "-m", *rest) if "module" in options else (python, "-u", *rest)
+
+
+def values_of(
+    options: Mapping[str, str], env: Mapping[str, str]
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """What torchrun's options are among the values of `torchrun`, and what is not carried.
+
+    Args:
+        options: by name, with dashes.
+        env: the variables whose text is known.
+    """
+    values: dict[str, Any] = {}
+    lost: list[str] = []
+    for name, text in options.items():
+        key = TORCHRUN_OPTIONS.get(name, "")
+        if not key:
+            continue
+        value = _value(name, text, env)
+        if value is None:
+            lost.append(f"--{name} is {text}, which is known in the pod alone, or no such value")
+        else:
+            values[key] = value
+    _rendezvous(values, options)
+    for name, key in (("virtual-local-rank", "virtualLocalRank"), ("run-path", "runPath")):
+        if name in options:
+            values[key] = True
+    values.setdefault("maxRestarts", 0)
+    return values, tuple(lost)
+
+
+def _value(name: str, text: str, env: Mapping[str, str]) -> Any:
+    """The value of an option; None where it is known in the pod alone."""
+    if name in _NUMBERS:
+        return number(text, env)
+    if name in _DECIMALS:
+        try:
+            return float(text)
+        except ValueError:
+            return None
+    if name == "rdzv-conf":
+        return dict(pair.split("=", 1) for pair in text.split(",") if "=" in pair)
+    return None if "$" in text else text
+
+
+def _rendezvous(values: dict[str, Any], options: Mapping[str, str]) -> None:
+    """An etcd keeps its address; any other rendezvous is at rank 0, whose name the chart makes."""
+    backend, endpoint = values.get("rdzvBackend"), options.get("rdzv-endpoint", "")
+    if backend in ("etcd", "etcd-v2"):
+        if endpoint and "$" not in endpoint:
+            values["rdzvEndpoint"] = endpoint
+    elif backend == "static" or "standalone" in options:
+        values.pop("rdzvBackend", None)

@@ -1,0 +1,145 @@
+"""`allranks convert`: files in, values out, a report, and an exit code that says what was lost."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from allranks.convert import original, registry
+from allranks.yamlio.load import load_objects
+
+pytestmark = pytest.mark.usefixtures("forked")
+
+DATA = Path(__file__).parents[2] / "data/convert"
+PLAIN = """\
+# a job of ours
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata: {name: plain, namespace: research}
+spec:
+  pytorchReplicaSpecs:
+    Worker:
+      replicas: 2
+      template: {spec: {containers: [{name: pytorch, image: "x:1", command: [python, t.py]}]}}
+"""
+LOSSY = PLAIN.replace("replicas: 2", "replicas: 2\n      unheardOf: 1")
+
+
+def test_a_job_from_standard_input(cli: Any) -> None:
+    """The values come on standard output, with the place of each, and pass every check."""
+    process = cli("convert", "-", stdin=PLAIN)
+    assert 0 == process.returncode
+    assert "nodes: 2 # stdin:8: spec.pytorchReplicaSpecs.Worker.replicas" in process.stdout
+    cli.write(process.stdout)
+    assert 0 == cli("validate", "plain", "-f", "values.yaml").returncode
+
+
+def test_what_is_lost_is_an_exit_code(cli: Any) -> None:
+    """3 says that something is not carried, with its line; --lossy takes that as it is."""
+    cli.write(LOSSY)
+    process = cli("convert", "values.yaml", "-o", "out.yaml")
+    assert 3 == process.returncode
+    assert "values.yaml:9: spec.pytorchReplicaSpecs.Worker.unheardOf not carried" in process.stderr
+    assert "# values.yaml:9: spec.pytorchReplicaSpecs.Worker.unheardOf" in (
+        cli.cwd / "out.yaml"
+    ).read_text(encoding="utf-8")
+    assert 0 == cli("convert", "values.yaml", "-o", "out.yaml", "--lossy").returncode
+
+
+WRONG = [
+    ("kind: Pod\napiVersion: v1\n", "only: Pod"),
+    ("", "no object"),
+    ("a: [", "values.yaml:"),
+    (PLAIN.replace("kubeflow.org/v1", "example.org/v1"), "correct its apiVersion"),
+    ("apiVersion: ray.io/v1\nkind: RayJob\nmetadata: {name: x}\n", "no Ray cluster"),
+    (PLAIN.replace(", command: [python, t.py]", ""), "--entrypoint"),
+]
+
+
+@pytest.mark.parametrize(("text", "says"), WRONG)
+def test_what_is_no_job(cli: Any, text: str, says: str) -> None:
+    """It is refused with 2, in words that say what to do, and nothing is written."""
+    cli.write(text)
+    process = cli("convert", "values.yaml", "-o", "out.yaml")
+    assert (2, "") == (process.returncode, process.stdout)
+    assert says in process.stderr
+    assert not (cli.cwd / "out.yaml").exists()
+
+
+def test_many_jobs_are_a_folder(cli: Any) -> None:
+    """Each job has a file of its name, a second of that name one with its namespace."""
+    cli.write(f"{PLAIN}---\n{PLAIN.replace('research', 'other')}")
+    assert 0 == cli("convert", "values.yaml", "-o", "out").returncode
+    assert ["other-plain.yaml", "plain.yaml"] == sorted(
+        path.name for path in (cli.cwd / "out").iterdir()
+    )
+
+
+def test_the_report_as_data(cli: Any) -> None:
+    """The form json has the values, every field, and the objects beside the job."""
+    cli.write(f"{PLAIN}---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: c}}\n")
+    report = json.loads(cli("convert", "values.yaml", "--report", "json").stdout)
+    assert (True, "plain", "ConfigMap", True) == (
+        report["ok"],
+        report["jobs"][0]["name"],
+        report["beside"][0]["kind"],
+        report["beside"][0]["needed"],
+    )
+    table = cli("convert", "values.yaml", "--report", "md", "-o", "out.yaml").stderr
+    assert "| `metadata.name` | carried | `NAME, the release` |  | 4 |" in table
+
+
+def test_a_changed_value_is_a_difference(cli: Any) -> None:
+    """--check finds what the values have otherwise than the job's own pods, and exits with 3."""
+    (cli.cwd / "job.yaml").write_text(PLAIN, encoding="utf-8")
+    cli("convert", "job.yaml", "-o", "values.yaml")
+    process = cli("convert", "--check", "values.yaml", "job.yaml")
+    assert (0, "PyTorchJob plain, 2 pods: no difference\n") == (process.returncode, process.stdout)
+    cli.write(
+        (cli.cwd / "values.yaml")
+        .read_text(encoding="utf-8")
+        .replace("t.py", "u.py")
+        .replace("nodes: 2", "nodes: 3")
+    )
+    process = cli("convert", "--check", "values.yaml", "job.yaml")
+    assert (
+        3,
+        "node: pods: 2 there, 3 here\n"
+        "node: command: python t.py there, python u.py here\n"
+        "PyTorchJob plain, 2 pods: 2 differences\n",
+    ) == (process.returncode, process.stdout)
+
+
+# What a converted sample has otherwise than the pods of its own controller, and why that is so.
+DIFFERENCES = {
+    # A launcher with ranks has the GPUs of a host; its own template asked for none.
+    "pi": ["launcher: request nvidia.com/gpu", "launcher: limit nvidia.com/gpu"],
+    # Its master has another image, which is said not to be carried.
+    "plain": ["node: image"],
+}
+
+
+def jobs() -> list[registry.Document]:
+    """The jobs of our samples whose pods are known."""
+    found = []
+    for path in sorted(DATA.glob("*.yaml")):
+        documents = registry.documents_of(load_objects(path.read_bytes(), path.name))
+        found += [item for item in documents if original.pods(item.data) is not None]
+    return found
+
+
+@pytest.mark.parametrize("job", jobs(), ids=lambda job: f"{job.kind}-{job.name}")
+def test_a_converted_job_runs_the_same_pods(cli: Any, job: registry.Document) -> None:
+    """What the chart renders of a sample is what the sample's own controller makes of it."""
+    (cli.cwd / "job.json").write_text(json.dumps(job.data), encoding="utf-8")
+    process = cli("convert", "job.json", "-o", "values.yaml", "--lossy", "--report", "json")
+    assert 0 == process.returncode, process.stderr
+    report = json.loads(
+        cli("convert", "--check", "values.yaml", "job.json", "--report", "json").stdout
+    )
+    assert DIFFERENCES.get(job.name, []) == [
+        f"{item['role']}: {item['what']}" for item in report["differences"]
+    ]

@@ -1,0 +1,247 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from allranks.convert import pytorch
+from allranks.convert.registry import Context
+from allranks.convert.verdicts import Conversion
+
+ABOVE = "spec.pytorchReplicaSpecs.Worker.template."
+
+
+def convert(
+    spec: dict[str, Any] | None = None,
+    container: dict[str, Any] | None = None,
+    metadata: dict[str, Any] | None = None,
+) -> Conversion:
+    """A template as values; its only container runs `a`."""
+    own = {"name": "pytorch", "image": "x:1", "command": ["a"], **(container or {})}
+    template = {"metadata": metadata or {}, "spec": {"containers": [own], **(spec or {})}}
+    source = {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": "x"},
+        "spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": 1, "template": template}}},
+    }
+    return pytorch.convert(source, Context())
+
+
+def lost(conversion: Conversion) -> list[str]:
+    """The fields of the template that are not carried."""
+    return [verdict.path.removeprefix(ABOVE) for verdict in conversion.lost]
+
+
+SPECS: list[tuple[dict[str, Any], tuple[str, ...], Any]] = [
+    ({"nodeSelector": {"a": "b"}}, ("scheduling", "nodeSelector"), {"a": "b"}),
+    ({"priorityClassName": "p"}, ("scheduling", "priorityClassName"), "p"),
+    ({"schedulerName": "volcano"}, ("scheduling",), {"dialect": "volcano"}),
+    ({"schedulerName": "kai-scheduler"}, ("scheduling",), {"dialect": "kai"}),
+    ({"schedulerName": "mine"}, ("scheduling",), {"schedulerName": "mine"}),
+    ({"schedulerName": "default-scheduler"}, ("scheduling",), None),
+    (
+        {"tolerations": [{"operator": "Exists"}]},
+        ("scheduling", "tolerations"),
+        [{"operator": "Exists"}],
+    ),
+    ({"imagePullSecrets": [{"name": "a"}, {"name": "b"}]}, ("imagePullSecrets",), ["a", "b"]),
+    ({"serviceAccountName": "s"}, ("serviceAccount",), {"name": "s", "automountToken": True}),
+    ({"serviceAccountName": "default"}, ("serviceAccount",), None),
+    ({"hostNetwork": True, "dnsPolicy": "ClusterFirst"}, ("network",), {"hostNetwork": True}),
+    ({"terminationGracePeriodSeconds": 90}, ("runPolicy",), {"terminationGracePeriodSeconds": 90}),
+    ({"terminationGracePeriodSeconds": 0}, ("runPolicy",), {"terminationGracePeriodSeconds": 1}),
+    ({"securityContext": {"fsGroup": 1}}, ("security", "podSecurityContext"), {"fsGroup": 1}),
+    ({"hostIPC": True}, ("podTemplate", "spec", "hostIPC"), True),
+    (
+        {"hostAliases": [{"ip": "1.1.1.1"}]},
+        ("podTemplate", "spec", "hostAliases"),
+        [{"ip": "1.1.1.1"}],
+    ),
+    (
+        {"volumes": [{"name": "state", "emptyDir": {}}]},
+        ("podTemplate", "spec", "volumes"),
+        [{"name": "state-volume", "emptyDir": {}}],
+    ),
+    (
+        {"initContainers": [{"name": "i", "image": "y"}]},
+        ("podTemplate", "spec", "initContainers"),
+        [{"name": "i", "image": "y"}],
+    ),
+]
+
+
+@pytest.mark.parametrize(("spec", "path", "expected"), SPECS)
+def test_a_field_of_the_pod(spec: dict[str, Any], path: tuple[str, ...], expected: Any) -> None:
+    """It stands where the values have a place for it, and in podTemplate otherwise."""
+    conversion = convert(spec)
+    value: Any = conversion.values
+    for step in path:
+        value = (value or {}).get(step)
+    assert (expected, []) == (value, lost(conversion))
+
+
+GPUS = [
+    ({"limits": {"nvidia.com/gpu": 8}}, (8, None)),
+    ({"limits": {"nvidia.com/gpu": "2"}, "requests": {"nvidia.com/gpu": 2}}, (2, None)),
+    ({"limits": {"amd.com/gpu": 1}}, (1, "amd.com/gpu")),
+    ({"limits": {"nvidia.com/mig-3g.40gb": 2}}, (2, "nvidia.com/mig-3g.40gb")),
+    ({"limits": {"habana.ai/gaudi": 8}}, (8, "habana.ai/gaudi")),
+    ({"limits": {"aws.amazon.com/neuron": 16}}, (16, "aws.amazon.com/neuron")),
+    ({"limits": {"google.com/tpu": 4}}, (4, "google.com/tpu")),
+    ({"limits": {"alpha.kubernetes.io/nvidia-gpu": 1}}, (1, None)),
+    ({"limits": {"nvidia.com/gpu": 0}}, (None, None)),
+    ({"limits": {"rdma/hca": 1}}, (None, None)),
+]
+
+
+@pytest.mark.parametrize(("resources", "expected"), GPUS)
+def test_gpus_of_all_vendors(resources: Any, expected: tuple[int | None, str | None]) -> None:
+    """Their number is the size of a node, and their name the resource that it asks by."""
+    conversion = convert(container={"resources": resources})
+    values = conversion.values
+    assert (expected, []) == (
+        (values.get("gpusPerNode"), values.get("gpuResource")),
+        lost(conversion),
+    )
+
+
+def test_amounts_are_text_and_devices_are_limits() -> None:
+    """A fraction keeps its digits, and a device that is only requested becomes a limit."""
+    resources = {"requests": {"cpu": 0.5, "memory": "1Gi", "rdma/hca": 1}, "limits": {"cpu": 2}}
+    conversion = convert(container={"resources": resources})
+    assert {
+        "requests": {"cpu": "0.5", "memory": "1Gi"},
+        "limits": {"cpu": "2", "rdma/hca": "1"},
+    } == conversion.values["resources"]["perPod"]
+
+
+def test_what_no_chart_takes_is_said() -> None:
+    """An amount of bytes that nobody means is left out, and its field is not carried."""
+    conversion = convert(container={"resources": {"limits": {"memory": "180"}}})
+    assert ["spec.containers[0].resources.limits.memory"] == lost(conversion)
+    assert "resources" not in conversion.values
+
+
+def test_variables() -> None:
+    """The last of two wins, sources stay, what Kubernetes puts in stays with Kubernetes."""
+    key = {"secretKeyRef": {"name": "s", "key": "k"}}
+    env = [
+        {"name": "A", "value": "1"},
+        {"name": "A", "value": "2"},
+        {"name": "B", "valueFrom": key},
+        {"name": "C", "value": "$(A)/x"},
+        {"name": "D", "value": "$$(A)"},
+        {"name": "E"},
+        {"name": "RANK", "value": "0"},
+    ]
+    conversion = convert(container={"env": env})
+    assert {"A": "2", "B": {"valueFrom": key}, "D": "$(A)", "E": ""} == conversion.values["env"]
+    trainer = conversion.values["podTemplate"]["spec"]["containers"][0]
+    assert ({"name": "trainer", "env": [{"name": "C", "value": "$(A)/x"}]}, []) == (
+        trainer,
+        lost(conversion),
+    )
+
+
+def test_shared_memory_is_a_size() -> None:
+    """A volume in memory at /dev/shm is shm.size, where it has a size and no other user."""
+    volume = {"name": "dshm", "emptyDir": {"medium": "Memory", "sizeLimit": "8Gi"}}
+    mount = {"name": "dshm", "mountPath": "/dev/shm"}
+    values = convert({"volumes": [volume]}, {"volumeMounts": [mount]}).values
+    assert ({"size": "8Gi"}, None) == (values["shm"], values.get("podTemplate"))
+    unbounded = {"name": "dshm", "emptyDir": {"medium": "Memory"}}
+    values = convert({"volumes": [unbounded]}, {"volumeMounts": [mount]}).values
+    assert [unbounded] == values["podTemplate"]["spec"]["volumes"]
+
+
+SOURCES: list[dict[str, Any]] = [
+    {"persistentVolumeClaim": {"claimName": "c"}},
+    {"hostPath": {"path": "/x"}},
+    {"projected": {"sources": [{"secret": {"name": "s"}}]}},
+    {"ephemeral": {"volumeClaimTemplate": {"spec": {"accessModes": ["ReadWriteOnce"]}}}},
+    {"csi": {"driver": "d"}},
+    {"nfs": {"server": "s", "path": "/"}},
+    {"configMap": {"name": "c", "items": [{"key": "a", "path": "b"}]}},
+    {"image": {"reference": "r:1"}},
+]
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_every_kind_of_volume_stays_as_it_is(source: dict[str, Any]) -> None:
+    """A volume and each of its mounts are the pod's own."""
+    mounts = [{"name": "v", "mountPath": "/a"}, {"name": "v", "mountPath": "/b", "subPath": "c"}]
+    conversion = convert({"volumes": [{"name": "v", **source}]}, {"volumeMounts": mounts})
+    spec = conversion.values["podTemplate"]["spec"]
+    assert ([{"name": "v", **source}], mounts, []) == (
+        spec["volumes"],
+        spec["containers"][0]["volumeMounts"],
+        lost(conversion),
+    )
+
+
+IMAGES = [
+    ("x:1", None, {"repository": "x", "tag": "1"}),
+    ("x", None, {"repository": "x", "pullPolicy": "Always"}),
+    ("x:latest", None, {"repository": "x", "tag": "latest", "pullPolicy": "Always"}),
+    ("x:latest", "Never", {"repository": "x", "tag": "latest", "pullPolicy": "Never"}),
+    (
+        "h:5000/a/x@sha256:" + "0" * 64,
+        None,
+        {"repository": "h:5000/a/x", "digest": "sha256:" + "0" * 64},
+    ),
+]
+
+
+@pytest.mark.parametrize(("image", "policy", "expected"), IMAGES)
+def test_images_are_pulled_as_kubernetes_would(
+    image: str, policy: str | None, expected: Any
+) -> None:
+    """Without a policy the latest is pulled each time."""
+    container = {"image": image} if policy is None else {"image": image, "imagePullPolicy": policy}
+    assert expected == convert(container=container).values["image"]
+
+
+def test_a_pod_that_is_restricted_itself_stays_so() -> None:
+    """Only a template that says nothing of it lets the image's user run."""
+    own = {
+        "runAsNonRoot": True,
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    assert "restricted" not in convert(container={"securityContext": own}).values["security"]
+    assert {"restricted": False} == convert().values["security"]
+
+
+def test_queues_that_labels_name() -> None:
+    """A label of a queue's is the queue, in its dialect."""
+    conversion = convert(metadata={"labels": {"kueue.x-k8s.io/queue-name": "lab", "a": "b"}})
+    assert ("lab", {"dialect": "kueue"}, {"a": "b"}) == (
+        conversion.values["queue"],
+        conversion.values["scheduling"],
+        conversion.values["podTemplate"]["metadata"]["labels"],
+    )
+
+
+def test_sidecars_and_probes_stay() -> None:
+    """Other containers, and what the trainer has besides, are in podTemplate."""
+    source = {
+        "containers": [
+            {"name": "side", "image": "y"},
+            {
+                "name": "pytorch",
+                "image": "x:1",
+                "command": ["a"],
+                "tty": True,
+                "startupProbe": {"exec": {"command": ["true"]}},
+            },
+        ]
+    }
+    conversion = convert(source)
+    assert [
+        {"name": "trainer", "tty": True, "startupProbe": {"exec": {"command": ["true"]}}},
+        {"name": "side", "image": "y"},
+    ] == sorted(
+        conversion.values["podTemplate"]["spec"]["containers"], key=lambda item: -len(item["name"])
+    )

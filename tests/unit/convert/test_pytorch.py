@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from allranks.convert import pytorch
+from allranks.convert.registry import Context
+from allranks.convert.verdicts import Conversion, Outcome
+from allranks.errors import InputError
+
+
+def job(container: dict[str, Any], spec: dict[str, Any] | None = None, **roles: Any) -> Any:
+    """A PyTorchJob whose pods have one container."""
+    template = {"spec": {"containers": [{"name": "pytorch", "image": "x:1", **container}]}}
+    roles = roles or {"Worker": {"replicas": 2}}
+    specs = {role: {"template": template, **own} for role, own in roles.items()}
+    return {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": "bert"},
+        "spec": {"pytorchReplicaSpecs": specs, **(spec or {})},
+    }
+
+
+def convert(
+    container: dict[str, Any], spec: dict[str, Any] | None = None, **roles: Any
+) -> Conversion:
+    """It, converted."""
+    return pytorch.convert(job(container, spec, **roles), Context())
+
+
+def lost(conversion: Conversion) -> dict[str, str]:
+    """What is not carried, and why."""
+    return {verdict.path: verdict.why for verdict in conversion.lost}
+
+
+GPUS = {"resources": {"limits": {"nvidia.com/gpu": 8}}}
+PROCESSES = [
+    ({"command": ["torchrun", "t.py"], **GPUS}, {}, None),
+    ({"command": ["torchrun", "--nproc-per-node=4", "t.py"], **GPUS}, {}, 4),
+    ({"command": ["torchrun", "t.py"], **GPUS}, {"nprocPerNode": "2"}, 2),
+    ({"command": ["torchrun", "--nproc-per-node=8", "t.py"], **GPUS}, {"nprocPerNode": "2"}, None),
+    ({"command": ["python", "t.py"], **GPUS}, {"nprocPerNode": "8"}, 1),
+    ({"command": ["python", "t.py"]}, {}, None),
+    (
+        {
+            "command": ["torchrun", "--nproc-per-node=$N", "t.py"],
+            "env": [{"name": "N", "value": "3"}],
+        },
+        {},
+        3,
+    ),
+]
+
+
+@pytest.mark.parametrize(("container", "spec", "expected"), PROCESSES)
+def test_processes_of_a_pod(container: Any, spec: Any, expected: int | None) -> None:
+    """They are the command's, then the object's; a plain program is one process in each pod."""
+    assert expected == convert(container, spec).values.get("procsPerNode")
+
+
+def test_a_master_is_a_node() -> None:
+    """It counts as the workers do."""
+    conversion = convert({"command": ["a"]}, Master={"replicas": 1}, Worker={"replicas": 3})
+    assert 4 == conversion.values["nodes"]
+
+
+def test_a_master_of_its_own_is_said() -> None:
+    """Where its template differs from the workers', what differs is not carried, with its field."""
+    source = job({"command": ["a"]}, Master={}, Worker={})
+    master = {"containers": [{"name": "pytorch", "image": "x:2", "command": ["b"]}]}
+    source["spec"]["pytorchReplicaSpecs"]["Master"]["template"] = {"spec": master}
+    above = "spec.pytorchReplicaSpecs.Master.template.spec.containers[0]"
+    assert [f"{above}.image", f"{above}.command[0]"] == list(
+        lost(pytorch.convert(source, Context()))
+    )
+
+
+def test_an_elastic_job_is_a_range() -> None:
+    """Least and most workers are torchrun's own range; one size is none."""
+    policy = {"minReplicas": 1, "maxReplicas": 4, "rdzvBackend": "c10d", "rdzvPort": 1234}
+    values = convert({"command": ["torchrun", "t.py"]}, {"elasticPolicy": policy}).values
+    assert ({"minNodes": 1, "maxNodes": 4}, 1234, 2) == (
+        values["torchrun"]["elastic"],
+        values["torchrun"]["port"],
+        values["nodes"],
+    )
+    fixed = convert({"command": ["a"]}, {"elasticPolicy": {"minReplicas": 2, "maxReplicas": 2}})
+    assert "elastic" not in fixed.values["torchrun"]
+
+
+POLICIES = [
+    ("Never", {"backoffLimit": 0}),
+    ("OnFailure", {}),
+    ("Always", {}),
+    ("ExitCode", {"fatalExitCodes": list(range(1, 128))}),
+]
+
+
+@pytest.mark.parametrize(("policy", "expected"), POLICIES)
+def test_restart_policies(policy: str, expected: dict[str, Any]) -> None:
+    """Never gives up at once; under ExitCode the codes below 128 do."""
+    conversion = convert({"command": ["a"]}, Worker={"restartPolicy": policy})
+    assert expected == conversion.values.get("runPolicy", {})
+
+
+def test_an_image_that_decides_what_runs_is_refused() -> None:
+    """Without a command nobody knows what runs, and the hint says how to name it."""
+    with pytest.raises(InputError) as caught:
+        convert({"args": ["--epochs", "1"]})
+    assert "--entrypoint" in caught.value.problem.hint
+    context = Context(entrypoint=("python", "t.py"))
+    values = pytorch.convert(job({"args": ["--epochs", "1"]}), context).values
+    assert ["python", "t.py", "--epochs", "1"] == values["command"]
+
+
+def test_a_pod_of_the_old_controller_is_found() -> None:
+    """A command or a variable with the name of one would look for it in vain."""
+    command = ["bash", "-c", "for i in 1; do torchrun --master_addr bert-master-0 t.py; done"]
+    variable = {"name": "ADDR", "value": "bert-worker-0:29500"}
+    conversion = convert({"command": command, "env": [variable]})
+    paths = [verdict.path.rpartition("containers[0].")[2] for verdict in conversion.lost]
+    assert ["command[0]", "command[1]", "command[2]", "env[0].value"] == paths
+
+
+def test_a_job_that_runs_mpirun_is_one_of_mpi() -> None:
+    """The workload follows from what runs."""
+    assert "mpi" == convert({"command": ["mpirun", "python", "t.py"]}).values["workload"]
+
+
+def test_what_the_cluster_writes_is_no_loss() -> None:
+    """An object as a cluster returns it is whole."""
+    source = job({"command": ["a"]})
+    source["metadata"] |= {"uid": "1", "managedFields": [{}], "resourceVersion": "2"}
+    source["status"] = {"conditions": [{"type": "Created"}]}
+    assert {} == lost(pytorch.convert(source, Context()))
+
+
+def test_a_field_that_is_no_field_is_said() -> None:
+    """A misspelled field is not carried."""
+    conversion = convert({"command": ["a"]}, {"nprocPerNod": 8})
+    assert [("spec.nprocPerNod", Outcome.NOT_CARRIED)] == [
+        (verdict.path, verdict.outcome) for verdict in conversion.lost
+    ]
