@@ -405,7 +405,8 @@ def _name_of(values: Any, user: Any, workspace: PackedWorkspace, stem: str = "")
     The same folder with the same command and values has the same name, so that a run is recognized.
     """
     words = [str(word) for word in values.get("command") or ()]
-    stem = _slug(stem) or _slug(_program(words)) or _slug(Path(workspace.snapshot.folder).name) or "run"
+    candidates = (stem, _program(words), Path(workspace.snapshot.folder).name)
+    stem = next(filter(None, map(_slug, candidates)), "run")
     content = json.dumps([workspace.snapshot.digest, user], sort_keys=True, default=str)
     digits = hashlib.sha256(content.encode(errors="replace")).hexdigest()
     return f"{stem}-{digits[:_SUFFIX_DIGITS]}"

@@ -113,7 +113,7 @@ def gpus(text: str) -> Gpus | None:
 
 def gres(text: str) -> Gpus | None:
     """The GPUs of ``--gres``, with what else it asks for: ``gpu:a100:4,nvme:1``; ``none``."""
-    count, types, others = 0, [], []
+    count, types, others = 0, list[str](), list[str]()
     for part in re.split(r",(?![^(]*\))", text.strip()):
         name, _, rest = part.strip().removeprefix("gres/").removeprefix("gres:").partition(":")
         if "=" in name and not rest:
