@@ -106,9 +106,9 @@ def sbatch_command(
     """Convert the batch script SCRIPT, and run it with the code of this folder.
 
     Slurm's options stand before the script, and win over its #SBATCH lines; ARGS are the script's
-    own. Options of ours have their long names here (--namespace, --values): the letters are Slurm's.
-    What the script asks for and a run cannot have is said with its line, and nothing is started then
-    (exit code 3): --lossy starts it all the same.
+    own. Options of ours have their long names here (--namespace, --values): letters are Slurm's.
+    What the script asks for and a run cannot have is said with its line, and nothing is started
+    then (exit code 3): --lossy starts it all the same.
 
     `allranks convert SCRIPT -o values.yaml` gives the values to look at. A job array is a sweep:
     `allranks sweep run` runs these.

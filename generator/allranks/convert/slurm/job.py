@@ -16,6 +16,7 @@ from allranks.convert import finish
 from allranks.convert.slurm import amounts, body, hostlist, images, options, script, sizes
 from allranks.convert.verdicts import Conversion, Fields, Named, Outcome, dotted
 from allranks.errors import InputError, InvalidValues, Problem
+from allranks.humanize import plural
 from allranks.values.rules.names import nearest_name
 
 if TYPE_CHECKING:
@@ -183,7 +184,7 @@ def _refuse_parts(job: _Job, read: options.Directives) -> None:
     if parts:
         raise job.refuse(
             parts[0].line,
-            f"the job has {len(parts) + 1} parts of different pods, and the pods of a run "
+            f"the job has {plural(len(parts) + 1, 'part')} of different pods, and those of a run "
             "are alike",
             "make a script of each part and convert those",
         )
@@ -384,8 +385,8 @@ def _guess_gpus(job: _Job) -> None:
     values.pop("procsPerNode")
     job.fields.put(("gpusPerNode",), count, (key,))
     why = (
-        f"the script asks for none, and starts {count} processes on each node, as on one with "
-        f"{count}"
+        f"the script asks for none, and starts {plural(count, 'process')} on each node, as on one "
+        "with so many"
     )
     job.fields.say((key,), Outcome.CHANGED, "gpusPerNode", why)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from allranks.convert.slurm import amounts
 from allranks.convert.verdicts import Outcome
+from allranks.humanize import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -191,13 +192,13 @@ def _read_tasks(reader: _Reader) -> None:
         size.nodes = min(MOST_NODES, math.ceil(total / per_node))
     if total and size.nodes:
         if total < size.nodes:  # Slurm takes fewer nodes then
-            why = f"{total} tasks need no more nodes"
+            why = f"{plural(total, 'task')} need no more nodes"
             reader.say("nodes", Outcome.CHANGED, "nodes", why)
             size.nodes = total
         per_node = math.ceil(total / size.nodes)
         if total % size.nodes:
             why = (
-                f"{total} tasks are not the same number on each of {size.nodes} nodes: all nodes "
+                f"{plural(total, 'task')} are not the same number on each of {plural(size.nodes, 'node')}: all nodes "
                 f"have {per_node}"
             )
             reader.say("ntasks", Outcome.NOT_CARRIED, "procsPerNode", why)
@@ -249,7 +250,7 @@ def _read_gpus(reader: _Reader) -> None:
         size.gpus_per_node = math.ceil(size.gpus / nodes)
         if size.gpus % nodes:
             why = (
-                f"{size.gpus} GPUs are not the same number on each of {nodes} nodes: all have "
+                f"{size.gpus} GPUs are not the same number on each of {plural(nodes, 'node')}: all have "
                 f"{size.gpus_per_node}"
             )
             reader.say("gpus", Outcome.NOT_CARRIED, "gpusPerNode", why)

@@ -10,7 +10,7 @@ from allranks.convert import commands
 from allranks.convert.commands import Runner
 from allranks.convert.slurm import images, options, pieces, scanner, sizes, words
 from allranks.convert.slurm.script import Script, Step
-from allranks.humanize import list_some
+from allranks.humanize import list_some, plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -182,11 +182,11 @@ class Steps(Script):
             return self.refuse(lines[0], message, hint)
         places = list_some([str(line) for line in lines], 8)
         if any(self.statements[step.statement].in_background for step in multi):
-            message = f"the script starts {distinct} steps beside each other (lines {places})"
-        else:
             message = (
-                f"the script has {distinct} steps with ranks, and a run has one (lines {places})"
+                f"the script starts {plural(distinct, 'step')} beside each other (lines {places})"
             )
+        else:
+            message = f"the script has {plural(distinct, 'step')} with ranks, and a run has one (lines {places})"
         hint = (
             "make a script of each and convert those; one after the other they are runs that you "
             "start in turn"

@@ -9,7 +9,7 @@ import pytest
 from allranks.convert.slurm import options
 from allranks.convert.verdicts import Outcome
 
-MANUAL = Path(__file__).parents[3] / "data/convert/fields/Sbatch.txt"
+MANUAL = Path(__file__).parents[3] / "data/convert/slurm/options.txt"
 ROWS = [row.split() for row in MANUAL.read_text().splitlines() if not row.startswith("#")]
 
 
