@@ -198,8 +198,8 @@ def _read_tasks(reader: _Reader) -> None:
         per_node = math.ceil(total / size.nodes)
         if total % size.nodes:
             why = (
-                f"{plural(total, 'task')} are not the same number on each of {plural(size.nodes, 'node')}: all nodes "
-                f"have {per_node}"
+                f"{plural(total, 'task')} are not the same number on each of "
+                f"{plural(size.nodes, 'node')}: all have {per_node}"
             )
             reader.say("ntasks", Outcome.NOT_CARRIED, "procsPerNode", why)
     size.tasks_per_node = per_node if per_node is None or per_node <= MOST_PER_NODE else None
@@ -250,8 +250,8 @@ def _read_gpus(reader: _Reader) -> None:
         size.gpus_per_node = math.ceil(size.gpus / nodes)
         if size.gpus % nodes:
             why = (
-                f"{size.gpus} GPUs are not the same number on each of {plural(nodes, 'node')}: all have "
-                f"{size.gpus_per_node}"
+                f"{size.gpus} GPUs are not the same number on each of "
+                f"{plural(nodes, 'node')}: all have {size.gpus_per_node}"
             )
             reader.say("gpus", Outcome.NOT_CARRIED, "gpusPerNode", why)
         size.gpus = None

@@ -186,7 +186,10 @@ class Steps(Script):
                 f"the script starts {plural(distinct, 'step')} beside each other (lines {places})"
             )
         else:
-            message = f"the script has {plural(distinct, 'step')} with ranks, and a run has one (lines {places})"
+            message = (
+                f"the script has {plural(distinct, 'step')} with ranks, and a run has one "
+                f"(lines {places})"
+            )
         hint = (
             "make a script of each and convert those; one after the other they are runs that you "
             "start in turn"
