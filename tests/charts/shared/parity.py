@@ -192,6 +192,7 @@ for _volume in ("workspace", "datasets", "checkpoints"):
 
 OTHER: dict[str, Any] = {
     "image.tag": "2.0",
+    "compat": "slurm",  # beside no torchrun.runPath, which full-values.yaml has
     "networkPolicy.enabled": True,
     "networkPolicy.from": [{"podSelector": {}}],
     "scheduling.dialect": "volcano",
