@@ -3,6 +3,7 @@
     docs/reference/values-<workload>.md   every key, with its form, default and meaning
     docs/reference/checks.md              the rules between values
     charts/<workload>/README.md           the keys that values.yaml has
+    docs/guides/migrate-slurm.md          in it, the table of options
 
 With ``--check`` nothing is written; the exit code is 1 where a page is stale.
 """
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
+from allranks.convert.slurm import options
 from allranks.schema import bundle
 from allranks.values import check
 from allranks.values.sources import defaults
@@ -34,6 +36,12 @@ _KINDS = {
     "array": "list",
     "object": "map",
 }
+_SLURM_GUIDE = "docs/guides/migrate-slurm.md"
+_OPTIONS = (
+    "<!-- options: made by `make gen-docs` from generator/allranks/convert/slurm/options.py; "
+    "edit that. -->"
+)
+_OPTIONS_END = "<!-- options end -->"
 # The page names a file's own source, so that nobody edits it by hand.
 _MADE = "<!-- Made by `make gen-docs` from {source}; edit that. -->\n"
 
@@ -263,9 +271,28 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
 
 
+def slurm_guide() -> str:
+    """The guide for who comes from Slurm, with the table of its options."""
+    text = (ROOT / _SLURM_GUIDE).read_text(encoding="utf-8")
+    before, start, rest = text.partition(_OPTIONS)
+    _, end, after = rest.partition(_OPTIONS_END)
+    rows = [
+        f"| {_cell(f'`{option.title}`')} | {' '.join(option.of)} | {option.outcome} "
+        f"| {_cell(option.to)} | {_cell(option.why)} |\n"
+        for option in options.OPTIONS
+    ]
+    table = "| option | of | outcome | here | why |\n| --- | --- | --- | --- | --- |\n" + "".join(
+        rows
+    )
+    return f"{before}{start}\n{table}{end}{after}"
+
+
 def pages() -> dict[Path, str]:
     """Every page, by its file."""
-    pages = {ROOT / "docs/reference/checks.md": checks_page()}
+    pages = {
+        ROOT / "docs/reference/checks.md": checks_page(),
+        ROOT / _SLURM_GUIDE: slurm_guide(),
+    }
     for workload in names.WORKLOADS:
         pages[ROOT / f"docs/reference/values-{workload}.md"] = values_page(workload)
     for chart in (*names.WORKLOADS, *names.OTHER_CHARTS):
@@ -281,12 +308,12 @@ def main(argv: list[str] | None = None) -> int:
     """
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--check", action="store_true", help="change nothing; exit 1 if stale")
-    options = parser.parse_args(argv)
+    arguments = parser.parse_args(argv)
     stale = 0
     for path, text in pages().items():
         if path.is_file() and path.read_text(encoding="utf-8") == text:
             continue
-        if options.check:
+        if arguments.check:
             stale = 1
             sys.stderr.write(f"{path.relative_to(ROOT)} is stale; run `make gen-docs`\n")
         else:

@@ -5,7 +5,7 @@ What this chart refuses, besides the rules that all workloads share (allranks.ch
 {{/* Fails with all that is wrong, or prints nothing. Takes the root context. */}}
 {{- define "elastic.checks" -}}
 {{- $problems := list -}}
-{{- range $rule := list "choice" "roles" "size" "auto" -}}
+{{- range $rule := list "compat" "choice" "roles" "size" "auto" -}}
 {{- $problems = concat $problems (include (printf "elastic.checks.%s" $rule) $ | fromJsonArray) -}}
 {{- end -}}
 {{- if $problems -}}
@@ -27,6 +27,14 @@ What this chart refuses, besides the rules that all workloads share (allranks.ch
 {{- $problems = concat $problems (include "elastic.checks.plan" $arguments | fromJsonArray) -}}
 {{- end -}}
 {{- include "allranks.checks.report" (dict "problems" $problems) -}}
+{{- end -}}
+
+{{- define "elastic.checks.compat" -}}
+{{- $problems := list -}}
+{{- with .Values.compat -}}
+{{- $problems = append $problems (printf "compat: the pods of an elastic job have roles and no ranks of %s; leave it empty" .) -}}
+{{- end -}}
+{{- toJson $problems -}}
 {{- end -}}
 
 {{/* The longest release name. A Job's pods have its name and their index as a host name of at most 63;

@@ -10,9 +10,20 @@ allranks_say() {
   printf 'allranks: %s\n' "$*" >&2
 }
 
+# With `compat: slurm` setup is lines of a batch script, which are bash's.
+if [ "${ALLRANKS_COMPAT:-}" = slurm ] && [ -z "${BASH_VERSION:-}" ]; then
+  ! command -v bash >/dev/null 2>&1 || exec bash "$0" "$@"
+  allranks_say "this image has no bash: setup is run by sh"
+fi
+
 # Run the user's setup, in this shell, so that what it exports and activates holds for the command.
 # The first command of it that fails ends the pod. A setup with a #! line runs on its own instead.
 allranks_setup() {
+  if [ "${ALLRANKS_COMPAT:-}" = slurm ]; then
+    # shellcheck source=charts/library/files/slurm.sh
+    . "$allranks_here/slurm.sh"
+    allranks_slurm_node
+  fi
   [ -f "$allranks_here/setup.sh" ] || return 0
   allranks_say "running setup"
   trap 'allranks_setup_ended $?' EXIT

@@ -36,6 +36,7 @@ doubled, and arrives as it was typed. ConfigMap contents are not expanded.
 {{- $_ := set $files "workspace.py" ($library.Get "files/workspace.py") -}}
 {{- if eq .Chart.Name "torchrun" -}}{{- $_ := set $files "sync.py" ($library.Get "files/sync.py") -}}{{- end -}}
 {{- end -}}
+{{- if include "allranks.slurm.on" . -}}{{- $_ := set $files "slurm.sh" ($library.Get "files/slurm.sh") -}}{{- end -}}
 {{- $_ := set $files "entry.sh" (printf "%s%s" $shared (get $files "entry.sh")) -}}
 {{- toJson $files -}}
 {{- end -}}

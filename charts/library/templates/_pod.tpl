@@ -10,6 +10,7 @@ The pod template as YAML. Takes a dict:
   ctx, layout, role     the root context, the layout, the pods' role
   group                 the group of pods, where several share a role; "" is none
   env, args             the workload's own variables (a list) and the container's args
+  hosts                 the host list of several nodes, for `compat: slurm`
   defaults              variables that the user may set instead, {name: value}
   own                   the role's own settings over the shared ones: {env, resources, podTemplate}
   idle                  true where no rank runs: no GPUs, no shared memory, no node of a GPU type
@@ -176,7 +177,8 @@ The pod template as YAML. Takes a dict:
 {{- range $name, $value := $from -}}{{- $_ := set $given $name $value -}}{{- end -}}
 {{- end -}}
 {{- $env := list -}}
-{{- range $name, $value := merge (dict "PYTHONUNBUFFERED" "1") (.defaults | default dict) -}}
+{{- $slurm := include "allranks.slurm.env" . | fromJson -}}
+{{- range $name, $value := merge (dict "PYTHONUNBUFFERED" "1") (.defaults | default dict) $slurm -}}
 {{- if not (hasKey $given $name) -}}{{- $env = append $env (dict "name" $name "value" $value) -}}{{- end -}}
 {{- end -}}
 {{- with get .ctx.Values.layout "trial" -}}

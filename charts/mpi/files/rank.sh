@@ -43,6 +43,12 @@ if [ "${ALLRANKS_MPI_IMPLEMENTATION:-}" = MPICH ] && [ -p "$allranks_relay" ] &&
   fi
 fi
 
+if [ "${ALLRANKS_COMPAT:-}" = slurm ] && [ -r "${ALLRANKS_FILES:=${0%/*}}/slurm.sh" ]; then
+  # shellcheck source=charts/library/files/slurm.sh
+  . "$ALLRANKS_FILES/slurm.sh"
+  allranks_slurm_rank
+fi
+
 # `exec` takes no builtin for the program, and a group of its own would not be signalled.
 if [ -z "$allranks_fd" ]; then
   (exec "$@")

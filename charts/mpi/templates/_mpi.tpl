@@ -79,6 +79,20 @@ has one pod template.
 {{- end -}}
 {{- end -}}
 
+{{/* The same as a host list of Slurm's: (dict "ctx" $ "layout" $layout). */}}
+{{- define "mpi.hosts" -}}
+{{- $hosts := list -}}
+{{- if .ctx.Values.mpi.runLauncherAsWorker -}}
+{{- $hosts = append $hosts (include "mpi.address" (dict "ctx" .ctx "pod" (include "mpi.launcher" .ctx))) -}}
+{{- end -}}
+{{- range $group := include "mpi.groups" . | fromJsonArray -}}
+{{- $name := include "allranks.names.part" (dict "ctx" $.ctx "part" $group.part) -}}
+{{- $numbers := ternary (printf "[0-%d]" (sub (int $group.most) 1)) "0" (gt (int $group.most) 1) -}}
+{{- $hosts = append $hosts (include "mpi.address" (dict "ctx" $.ctx "pod" (printf "%s-%s" $name $numbers))) -}}
+{{- end -}}
+{{- join "," $hosts -}}
+{{- end -}}
+
 {{/* The Secret of the ssh key; "" where the transport needs none. Takes the root context. */}}
 {{- define "mpi.secret" -}}
 {{- if eq .Values.mpi.transport "ssh" -}}
@@ -183,6 +197,7 @@ true
       "state" true
       "keyed" (ne $secret "")
       "portName" "ssh"
+      "hosts" (include "mpi.hosts" .)
       "defaults" (include "mpi.defaults" . | fromJson)) . -}}
 {{- if $secret -}}
 {{- $volumes = append $volumes (dict "name" "ssh" "secret" (dict

@@ -29,6 +29,7 @@ Environment, set by the chart:
     ALLRANKS_TERMINATION_LOG where the reason of a failure goes
     ALLRANKS_GRACE_SECONDS   the pod's terminationGracePeriodSeconds
     ALLRANKS_RANK_PREFIX     1 where each line gets the rank that wrote it
+    ALLRANKS_COMPAT          slurm where each rank is told what Slurm tells a task (slurm.sh)
     ALLRANKS_LOGS_SPECS, ALLRANKS_NUMA_BINDING  torchrun options without a variable of their own
     ALLRANKS_WORKSPACE_SYNC  where newer code appears (sync.py); empty where none is taken
     ALLRANKS_WORKSPACE_GENERATION  of the newer code in place; empty where it is the job's own
@@ -228,6 +229,22 @@ def set_defaults(env):
     # A node that joins later asks the store for an address that torch wrote for the first round
     # only, and hangs; without sharing, each round writes its own (pytorch/pytorch#135712).
     env.setdefault("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1")
+
+
+def as_task(argv, env):
+    """The words with a shell before them that tells each rank what Slurm tells a task (slurm.sh).
+
+    It knows no variable of torch but those of the ranks, and so needs nothing of torch's insides. A
+    script of ours that torchrun would start with Python is started with it by the shell.
+    """
+    if env.get("ALLRANKS_COMPAT") != "slurm":
+        return argv
+    if env.get("PET_NO_PYTHON") != "1":
+        python = [env.get("PYTHON_EXEC") or sys.executable, "-u"]
+        argv = python + (["-m"] if env.pop("PET_MODULE", "") == "1" else []) + argv
+        env["PET_NO_PYTHON"] = "1"
+    there = str(Path(__file__).with_name("slurm.sh"))
+    return ["/bin/sh", "-c", '. "$0" && allranks_slurm_rank && exec "$@"', there, *argv]
 
 
 def as_typed(argv, env):
@@ -535,7 +552,8 @@ def main(argv):
     give_time_to_end(settings.shutdown, settings.follower)
     look_sooner(os.environ)
     end_when_told(settings, output)
-    code, may_rejoin = train(settings, output, [*options, "--", *as_typed(argv, os.environ)])
+    words = as_typed(as_task(argv, os.environ), os.environ)
+    code, may_rejoin = train(settings, output, [*options, "--", *words])
     take_newer_code(settings)  # the ranks may have ended with those of a node that was told first
     if output:
         output.finish()

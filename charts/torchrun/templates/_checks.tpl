@@ -34,6 +34,9 @@ What this chart refuses, besides the rules that all workloads share (allranks.ch
 {{- if and $torchrun.runPath .Values.command (not (hasPrefix "/" (first .Values.command))) -}}
 {{- $problems = append $problems (printf "torchrun.runPath: the first word of command must be an absolute path, got %q; write it in full" (first .Values.command)) -}}
 {{- end -}}
+{{- if and $torchrun.runPath .Values.compat -}}
+{{- $problems = append $problems "compat: torchrun.runPath is set too, and runs the ranks in torchrun's own interpreter, where nothing tells them of Slurm; set it to false" -}}
+{{- end -}}
 {{- toJson $problems -}}
 {{- end -}}
 

@@ -20,6 +20,14 @@ true
 {{- if and (include "allranks.workspace.on" .ctx) (ne (include "torchrun.rendezvous" .) "static") -}}true{{- end -}}
 {{- end -}}
 
+{{/* The pods' names as a host list of Slurm's; "" for one alone. (dict "ctx" $ "layout" $layout). */}}
+{{- define "torchrun.hosts" -}}
+{{- $name := include "allranks.names.release" .ctx -}}
+{{- if gt (int .layout.nodes) 1 -}}
+{{- printf "%s-[0-%d].%s" $name (sub (int .layout.nodes) 1) $name -}}
+{{- end -}}
+{{- end -}}
+
 {{/* The pod template: (dict "ctx" $ "layout" $layout). */}}
 {{- define "torchrun.pod" -}}
 {{- $stateful := eq .ctx.Values.torchrun.controller "StatefulSet" -}}
@@ -45,6 +53,7 @@ true
       "volumes" $volumes
       "mounts" $mounts
       "env" $env
+      "hosts" (include "torchrun.hosts" .)
       "args" (include "allranks.entry.args" .ctx | fromJsonArray)
       "restartPolicy" (ternary "Always" "Never" $stateful)
       "subdomain" (ternary (include "allranks.names.release" .ctx) "" (and (not $stateful) (ne (include "torchrun.named" .) "")))

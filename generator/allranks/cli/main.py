@@ -58,6 +58,7 @@ COMMANDS = {
     "plan": Entry("plan", _PREPARE, "Show the node layout that the values give."),
     "render": Entry("render", _PREPARE, "Write the final Kubernetes manifests."),
     "submit": Entry("submit", _RUN, "Run the folder you stand in as a job."),
+    "sbatch": Entry("sbatch", _RUN, "Run a batch script of Slurm with the folder you stand in."),
     "run": Entry("run", _RUN, "Run a job and follow it to its end."),
     "sweep": Entry("sweep", _RUN, "Try many settings of a job, and find the best."),
     "status": Entry("runs", _RUN, "Show how a run is doing."),

@@ -27,7 +27,7 @@ READ = frozenset(
 CHART_ONLY = frozenset(
     {"preset", "image", "imagePullSecrets", "command", "args", "script", "setup", "workingDir"}
     | {"env", "envFrom", "storage", "queue", "queueRef", "runPolicy", "security", "serviceAccount"}
-    | {"status", "labels", "annotations", "layout", "networkPolicy", "workspace"}
+    | {"status", "labels", "annotations", "layout", "networkPolicy", "workspace", "compat"}
 )
 
 Values = Mapping[str, Any]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from allranks import names
 from allranks.convert import compare, original, registry, torchrun
+from allranks.convert.slurm import job as slurm
 from allranks.convert.verdicts import Outcome, dotted
 from allranks.errors import InputError
 from allranks.values import files, merge, strvals
@@ -145,7 +146,8 @@ def convert(
     """The jobs of files, as values.
 
     Args:
-        paths: files with manifests, and charts, which helm renders; ``-`` is standard input.
+        paths: files with manifests, charts, which helm renders, and batch scripts of Slurm; ``-``
+            is standard input.
         runtimes: files with objects that the jobs name, such as a ClusterTrainingRuntime.
         namespace: the namespace to put them into; "" for their own.
         entrypoint: what an image runs whose container has no command.
@@ -158,22 +160,60 @@ def convert(
     if sum(path.strip() == files.STDIN for path in (*paths, *runtimes)) > 1:
         raise InputError("standard input can be read once only", hint="name - once")
     chart = chart or ChartInput()
-    documents = [document for path in paths for document in _documents(path, chart, namespace)]
+    scripts: list[Conversion] = []
+    documents: list[registry.Document] = []
+    for path in paths:
+        source = STDIN_NAME if path.strip() == files.STDIN else path
+        if _is_chart(Path(path)):
+            documents += registry.documents_of(
+                load.load_objects(_rendered(Path(path), chart, namespace), source)
+            )
+            continue
+        data = files.read(path)
+        if slurm.is_script(data):
+            scripts.append(slurm.convert(data, source, namespace=namespace))
+        else:
+            documents += registry.documents_of(load.load_objects(data, source))
     context = registry.Context(
         runtimes=tuple(document for path in runtimes for document in _documents(path)),
         namespace=namespace,
         entrypoint=entrypoint,
     )
-    return registry.convert_all(documents, context)
+    if scripts and not documents:
+        return registry.Result(tuple(scripts))
+    result = registry.convert_all(documents, context)
+    return replace(result, conversions=(*scripts, *result.conversions))
 
 
-def _documents(
-    path: str, chart: ChartInput | None = None, namespace: str = ""
-) -> Iterator[registry.Document]:
+def script(
+    path: str, words: tuple[str, ...] = (), args: tuple[str, ...] = (), namespace: str = ""
+) -> Conversion:
+    """A batch script of Slurm as values.
+
+    Args:
+        path: the script; ``-`` is standard input.
+        words: options of sbatch's, which win over the script's directives.
+        args: words behind the script's name.
+        namespace: the namespace of the run; "" for none.
+
+    Raises:
+        InputError: it cannot be read or be a run; every problem is in it.
+    """
     source = STDIN_NAME if path.strip() == files.STDIN else path
-    is_chart = chart is not None and _is_chart(Path(path))
-    data = _rendered(Path(path), chart, namespace) if chart and is_chart else files.read(path)
-    return registry.documents_of(load.load_objects(data, source))
+    return slurm.convert(files.read(path), source, words=words, args=args, namespace=namespace)
+
+
+def as_sources(conversion: Conversion) -> Sources:
+    """A conversion as values that another command takes."""
+    from allranks.values.sources import Sources
+
+    name = f"{conversion.source}{CONVERTED}"
+    return Sources(files=(name,), contents={name: dump.dump(conversion.values).encode()})
+
+
+def _documents(path: str) -> Iterator[registry.Document]:
+    source = STDIN_NAME if path.strip() == files.STDIN else path
+    return registry.documents_of(load.load_objects(files.read(path), source))
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,7 +66,8 @@ ELASTIC = Parity(
     | {"elastic.auto.minWorkers": 2, "elastic.auto.relaunch": "master"}
     | {"elastic.roles.worker.replicas": 4},
     elsewhere={key: reason for key, reason in ELSEWHERE.items() if not key.startswith("nodeShape")}
-    | {"elastic.roles.scheduler.replicas": "MXNet has always one"},
+    | {"elastic.roles.scheduler.replicas": "MXNet has always one"}
+    | {"compat": "an elastic job has roles, and no ranks of Slurm's"},
 )
 
 
@@ -76,7 +77,7 @@ def test_every_value_changes_the_render(key: str, helm4: Any) -> None:
     ELASTIC.check_change(key, helm4)
 
 
-@pytest.mark.parametrize("key", sorted({"workload", "preset"}))
+@pytest.mark.parametrize("key", sorted({"workload", "preset", "compat"}))
 def test_what_changes_nothing_is_refused(key: str, helm4: Any) -> None:
     """A key that changes no manifest is refused."""
     ELASTIC.check_elsewhere(key, helm4, value="torchrun")

@@ -195,6 +195,7 @@ for _volume in _VOLUMES:
 
 OTHER: dict[str, Any] = {
     "image.tag": "2.0",
+    "compat": "slurm",  # beside no torchrun.runPath, which full-values.yaml has
     "networkPolicy.enabled": True,
     "networkPolicy.from": [{"podSelector": {}}],
     "scheduling.dialect": "volcano",

@@ -57,6 +57,7 @@ REFUSED = [
     ("command-or-script", "command: []", "command"),
     ("first-word", 'command: [" ", x]', "command[0]"),
     ("script-size", f"setup: {'x' * 1015809}", "setup"),
+    ("compat", "{command: [/x.py], compat: slurm, torchrun: {runPath: true}}", "compat"),
     ("module", "torchrun: {module: true}", "torchrun.module"),
     ("module", "torchrun: {module: true, runPath: true}", "torchrun.runPath"),
     ("module", "{command: [], script: x, torchrun: {runPath: true}}", "torchrun.runPath"),

@@ -286,6 +286,7 @@ def submit(
     *,
     plan: Plan,
     name: str = "",
+    stem: str = "",
     dry_run: bool = False,
     example: str = _EXAMPLE,
 ) -> int:
@@ -299,6 +300,7 @@ def submit(
         target: where it runs.
         plan: how to run it.
         name: the run's name; "" finds one.
+        stem: what a name that is found begins with; "" for the program's.
         dry_run: show what would be sent and run; start nothing.
         example: a command line of the caller's that has a command.
 
@@ -327,7 +329,7 @@ def submit(
     _check_job(loaded.values, example, is_local=is_local)
     packed = workspace.pack(loaded.values, is_local=is_local, console=console)
     assert packed is not None  # noqa: S101 - submit has a folder always
-    wanted = name or _name_of(loaded.values, loaded.user, packed)
+    wanted = name or _name_of(loaded.values, loaded.user, packed, stem)
     taken = () if name or dry_run else _taken(namespace, cluster_target)
     for number in range(1, _NAMES_TRIED + 1):
         free = wanted if name else _free(wanted, taken)
@@ -397,13 +399,14 @@ def _check_job(values: Any, example: str, *, is_local: bool) -> None:
 # --- names ----------------------------------------------------------------------------------------
 
 
-def _name_of(values: Any, user: Any, workspace: PackedWorkspace) -> str:
+def _name_of(values: Any, user: Any, workspace: PackedWorkspace, stem: str = "") -> str:
     """A name for a run: what it runs, and some digits of all that it is made of.
 
     The same folder with the same command and values has the same name, so that a run is recognized.
     """
     words = [str(word) for word in values.get("command") or ()]
-    stem = _slug(_program(words)) or _slug(Path(workspace.snapshot.folder).name) or "run"
+    candidates = (stem, _program(words), Path(workspace.snapshot.folder).name)
+    stem = next(filter(None, map(_slug, candidates)), "run")
     content = json.dumps([workspace.snapshot.digest, user], sort_keys=True, default=str)
     digits = hashlib.sha256(content.encode(errors="replace")).hexdigest()
     return f"{stem}-{digits[:_SUFFIX_DIGITS]}"

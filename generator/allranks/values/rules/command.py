@@ -119,6 +119,18 @@ def _module(view: View) -> Iterator[Finding]:
         )
 
 
+def _compat(view: View) -> Iterator[Finding]:
+    compat = view["compat"]
+    if not compat:
+        return
+    if view.workload == names.ELASTIC:
+        message = f"the pods of an elastic job have roles, and no ranks of {compat}"
+        yield Finding(path("compat"), message, "leave it empty")
+    elif view.get("torchrun.runPath", None):
+        message = "torchrun.runPath is set, and runs ranks where nothing tells them of Slurm"
+        yield Finding(path("compat"), message, "set torchrun.runPath to false")
+
+
 def _image(view: View) -> Iterator[Finding]:
     if not view["image.repository"]:
         yield Finding(
@@ -188,6 +200,12 @@ RULES = (
         ("command", "script", "torchrun.module", "torchrun.runPath"),
         _module,
         workload="torchrun",
+    ),
+    Rule(
+        "compat",
+        "`compat: slurm` is for ranks: not for elastic jobs, and not beside `torchrun.runPath`.",
+        ("compat", "torchrun.runPath"),
+        _compat,
     ),
     Rule(
         "image",

@@ -1,0 +1,59 @@
+# shellcheck shell=sh
+# What Slurm tells a task, told to the processes of a run with `compat: slurm`. Sourced: by entry.sh
+# before setup, and by the shell around each rank.
+#
+# The chart sets what the whole job shares: SLURM_JOB_ID, SLURM_JOB_NAME, SLURM_NNODES, SLURM_NTASKS,
+# SLURM_NTASKS_PER_NODE, SLURM_JOB_NODELIST, SLURM_GPUS_ON_NODE, SLURM_CPUS_PER_TASK, … What the user
+# has set stays as it is.
+
+# A pod, as a batch script sees its node: it is the first task there.
+allranks_slurm_node() {
+  # shellcheck disable=SC3028 # Kubernetes sets it
+  allranks_slurm_own=${HOSTNAME:-$(uname -n)}
+  if [ -n "${ALLRANKS_NODE_RANK:-}" ]; then
+    : "${SLURM_NODEID:=$ALLRANKS_NODE_RANK}"
+  elif [ -z "${SLURM_NODEID:-}" ] && [ -r "${ALLRANKS_MPI_HOSTFILE:-/etc/mpi/hostfile}" ]; then
+    # Its line among the hosts; a launcher without ranks is none of them, and runs as on the first.
+    allranks_slurm_line=0
+    SLURM_NODEID=0
+    while read -r allranks_slurm_host _; do
+      allranks_slurm_host=${allranks_slurm_host%%:*}
+      case $allranks_slurm_host in
+        "$allranks_slurm_own" | "$allranks_slurm_own".*) SLURM_NODEID=$allranks_slurm_line ;;
+      esac
+      allranks_slurm_line=$((allranks_slurm_line + 1))
+    done <"${ALLRANKS_MPI_HOSTFILE:-/etc/mpi/hostfile}"
+  fi
+  : "${SLURM_NODEID:=0}" "${SLURM_LOCALID:=0}" "${SLURM_NTASKS_PER_NODE:=1}"
+  : "${SLURM_PROCID:=$((SLURM_NODEID * SLURM_NTASKS_PER_NODE))}"
+  : "${SLURM_SUBMIT_DIR:=$PWD}" "${SLURMD_NODENAME:=$allranks_slurm_own}"
+  : "${SLURM_JOB_NODELIST:=$SLURMD_NODENAME}"
+  if [ -z "${SLURM_CPUS_ON_NODE:-}" ]; then
+    SLURM_CPUS_ON_NODE=$(nproc 2>/dev/null) || SLURM_CPUS_ON_NODE=1
+  fi
+  if [ -n "${SLURM_ARRAY_TASK_ID:-}" ] && [ -z "${SLURM_ARRAY_JOB_ID:-}" ]; then
+    # Each task of an array has a number of its own, besides that of the array.
+    SLURM_ARRAY_JOB_ID=${SLURM_JOB_ID:-0}
+    SLURM_JOB_ID=$((SLURM_ARRAY_JOB_ID + 1 + SLURM_ARRAY_TASK_ID))
+    SLURM_JOBID=$SLURM_JOB_ID
+    export SLURM_ARRAY_JOB_ID SLURM_JOB_ID SLURM_JOBID
+  fi
+  SLURM_NODELIST=$SLURM_JOB_NODELIST
+  export SLURM_NODEID SLURM_LOCALID SLURM_NTASKS_PER_NODE SLURM_PROCID SLURM_SUBMIT_DIR \
+    SLURMD_NODENAME SLURM_JOB_NODELIST SLURM_NODELIST SLURM_CPUS_ON_NODE
+}
+
+# A rank: what torchrun or an MPI has told it, as srun tells it.
+allranks_slurm_rank() {
+  SLURM_PROCID=${RANK:-${OMPI_COMM_WORLD_RANK:-${PMIX_RANK:-${PMI_RANK:-${SLURM_PROCID:-0}}}}}
+  SLURM_LOCALID=${LOCAL_RANK:-${OMPI_COMM_WORLD_LOCAL_RANK:-${MPI_LOCALRANKID:-0}}}
+  SLURM_NTASKS=${WORLD_SIZE:-${OMPI_COMM_WORLD_SIZE:-${PMI_SIZE:-${SLURM_NTASKS:-1}}}}
+  SLURM_NODEID=${GROUP_RANK:-${SLURM_NODEID:-0}}
+  SLURM_NNODES=${GROUP_WORLD_SIZE:-${SLURM_NNODES:-1}}
+  SLURM_NPROCS=$SLURM_NTASKS SLURM_JOB_NUM_NODES=$SLURM_NNODES
+  SLURM_STEP_ID=0 SLURM_STEPID=0 SLURM_STEP_NUM_TASKS=$SLURM_NTASKS SLURM_STEP_NUM_NODES=$SLURM_NNODES
+  SLURM_STEP_NODELIST=${SLURM_JOB_NODELIST:-} SLURM_TASK_PID=$$
+  export SLURM_PROCID SLURM_LOCALID SLURM_NTASKS SLURM_NPROCS SLURM_NODEID SLURM_NNODES \
+    SLURM_JOB_NUM_NODES SLURM_STEP_ID SLURM_STEPID SLURM_STEP_NUM_TASKS SLURM_STEP_NUM_NODES \
+    SLURM_STEP_NODELIST SLURM_TASK_PID
+}

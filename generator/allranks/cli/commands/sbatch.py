@@ -1,0 +1,166 @@
+"""`allranks sbatch`: a batch script of Slurm as a run, with the command line that its users know.
+
+The script is converted, what becomes of it is said, and the values are submitted with the folder
+that a person stands in, as `allranks submit` does it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from allranks import names
+from allranks.cli import options
+from allranks.cli import workspace as workspace_flags
+from allranks.cli.target import target_options
+from allranks.errors import EXIT_LOST, InputError
+
+if TYPE_CHECKING:
+    from allranks.cli.console import Console
+    from allranks.cli.target import Target
+    from allranks.cli.workspace import WorkspaceFlags
+    from allranks.values.sources import Sources
+
+
+class SlurmCommand(click.Command):
+    """A command line as sbatch reads it: options, the script, and the script's own words.
+
+    An option of ours is told from one of Slurm's by its long name; each letter is Slurm's, and so
+    is a name that both have.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse our options, and keep Slurm's and the script's words as they are."""
+        from allranks.convert.slurm import options as slurm
+
+        theirs = {f"--{option.name}" for option in slurm.of("sbatch")} - {"--help", "--version"}
+        ours: dict[str, click.Option] = {
+            name: parameter
+            for parameter in self.params
+            if isinstance(parameter, click.Option)
+            for name in (*parameter.opts, *parameter.secondary_opts)
+            if name.startswith("--") and name not in theirs
+        }
+        own: list[str] = []
+        words: list[str] = []
+        rest = list(args)
+        while rest and rest[0].startswith("-") and rest[0] != "-":
+            word = rest.pop(0)
+            name, equals, _ = word.partition("=")
+            if word == "--":
+                break
+            if word in ("-h", "--help"):
+                own.append("--help")
+            elif name in ours:
+                own.append(word)
+                if not equals and not ours[name].is_flag and rest:
+                    own.append(rest.pop(0))
+            else:
+                words.append(word)
+                if _takes_next(word) and rest:
+                    words.append(rest.pop(0))
+        ctx.meta["slurm"] = (tuple(words), tuple(rest))
+        return super().parse_args(ctx, own)
+
+
+def _takes_next(word: str) -> bool:
+    """Whether the value of an option of Slurm's is the next word."""
+    from allranks.convert.slurm import options as slurm
+
+    settings, rest = slurm.parse([word, "\0"], "sbatch", 0)
+    return not rest and bool(settings) and settings[-1].value == "\0"
+
+
+@click.command(
+    "sbatch",
+    cls=SlurmCommand,
+    short_help="Run a batch script of Slurm with the folder you stand in.",
+    options_metavar="[OPTIONS] [SLURM'S OPTIONS] SCRIPT [ARGS...]",
+)
+@click.option("--image", default="", metavar="IMAGE", help="The image to run it in.")
+@click.option("--lossy", is_flag=True, help="Start it where something is not carried, too.")
+@options.optional_values_options
+@workspace_flags.workspace_options(".")
+@target_options
+@options.queue_options
+@options.helm_option
+@options.run_options
+@options.pass_console
+@click.pass_context
+def sbatch_command(
+    context: click.Context,
+    console: Console,
+    *,
+    image: str,
+    lossy: bool,
+    sources: Sources,
+    workspace: WorkspaceFlags,
+    target: Target,
+    detach: bool,
+    replace: bool,
+    logs: str,
+    timeout: float | None,
+    dry_run: bool,
+) -> None:
+    """Convert the batch script SCRIPT, and run it with the code of this folder.
+
+    Slurm's options stand before the script, and win over its #SBATCH lines; ARGS are the script's
+    own. Options of ours have their long names here (--namespace, --values): letters are Slurm's.
+    What the script asks for and a run cannot have is said with its line, and nothing is started
+    then (exit code 3): --lossy starts it all the same.
+
+    `allranks convert SCRIPT -o values.yaml` gives the values to look at. A job array is a sweep:
+    `allranks sweep run` runs these.
+
+    \b
+    Example:
+      allranks sbatch train.sbatch
+      allranks sbatch -N 4 -t 2:00:00 --image my/trainer:1.0 train.sbatch --lr 1e-5
+      allranks sbatch --on local train.sbatch
+    """
+    from dataclasses import replace as replaced
+
+    from allranks.cli.commands.run import Plan
+    from allranks.cli.commands.submit import Job, submit
+    from allranks.convert import reports
+    from allranks.convert.registry import Result
+    from allranks.service import convert
+
+    words, rest = context.meta["slurm"]
+    if not rest:
+        raise InputError(
+            "the script is missing", hint=f"name it, as in `{names.CLI} sbatch train.sbatch`"
+        )
+    conversion = convert.script(rest[0], words, tuple(rest[1:]))
+    for line in reports.text(Result((conversion,)), [""]):
+        console.note(line)
+    if conversion.lost and not lossy:
+        console.note("nothing was started; --lossy starts it all the same")
+        raise click.exceptions.Exit(EXIT_LOST)
+    if conversion.values["workload"] == "sweep":
+        raise InputError(
+            "a job array is a sweep",
+            path="--array",
+            hint=f"`{names.CLI} convert {rest[0]} -o values.yaml`, then `{names.CLI} sweep run "
+            f"{conversion.name} -f values.yaml --workspace .`",
+        )
+    made = convert.as_sources(conversion)
+    sources = replaced(
+        sources,
+        files=(*made.files, *sources.files),
+        contents={**sources.contents, **made.contents},
+    )
+    raise click.exceptions.Exit(
+        submit(
+            console,
+            Job(image=image),
+            sources,
+            workspace,
+            target,
+            plan=Plan(detach=detach, replace=replace, logs=logs, timeout=timeout, output="text"),
+            stem=conversion.name,
+            dry_run=dry_run,
+            example=f"{names.CLI} sbatch train.sbatch",
+        )
+    )

@@ -1,0 +1,209 @@
+"""The images, mounts and folders that Pyxis and Singularity (Apptainer) name, as values."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from allranks.convert.verdicts import Outcome, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_FILE = re.compile(r"\.(?:sif|img|sqsh|squashfs|simg|tar)$|^[./~$]")
+OF_FILE = (
+    "a file of an image is none that a pod can have: push the image that it was made of, and "
+    "name that"
+)
+_REPOSITORY = re.compile(r"[a-z0-9]+(?:[._/:-]+[A-Za-z0-9_-]+)*")
+# Options of `singularity exec` and `apptainer exec` that have a value.
+_WITH_VALUE = frozenset(
+    {
+        *(
+            "-B",
+            "--bind",
+            "-H",
+            "--home",
+            "-W",
+            "--workdir",
+            "--pwd",
+            "--cwd",
+            "--env",
+            "--env-file",
+            "-o",
+        ),
+        *(
+            "--overlay",
+            "-S",
+            "--scratch",
+            "--network",
+            "--hostname",
+            "--mount",
+            "--app",
+            "--security",
+            "--dns",
+        ),
+        *(
+            "--cpus",
+            "--memory",
+            "--image",
+            "--volume",
+            "--module",
+            "--add-caps",
+            "--drop-caps",
+            "--network-args",
+        ),
+    }
+)
+
+
+def image(text: str) -> dict[str, str] | None:
+    """An image as values; None where it is a file, or has no form that a registry knows.
+
+    Pyxis puts a ``#`` behind the registry: ``nvcr.io#nvidia/pytorch:24.05-py3``.
+    """
+    text = text.strip().removeprefix("docker://").removeprefix("dockerd://").removeprefix("oras://")
+    text = text.rpartition("@")[2] if text.count("@") == 1 and "@sha256:" not in text else text
+    if _FILE.search(text) or "$" in text:
+        return None
+    text = text.replace("#", "/", 1)
+    rest, _, digest = text.partition("@")
+    head, slash, last = rest.rpartition("/")
+    name, _, tag = last.partition(":")
+    repository = f"{head}{slash}{name}"
+    if not _REPOSITORY.fullmatch(repository) or not re.fullmatch(
+        r"[\w][\w.-]{0,127}|", tag, re.ASCII
+    ):
+        return None
+    if digest and not re.fullmatch(r"sha256:[0-9a-f]{64}", digest):
+        return None
+    parts = {"repository": repository, "tag": tag, "digest": digest}
+    made = {key: value for key, value in parts.items() if value}
+    if not tag and not digest:
+        made["tag"] = "latest"
+    return made
+
+
+@dataclass(slots=True)
+class Mounts:
+    """Folders of the nodes as volumes.
+
+    Attributes:
+        volumes: of the pod.
+        mounts: of its container.
+        wrong: those that have no form here, as written.
+        workspace: where the folder that the job is submitted from is mounted; "" for nowhere.
+    """
+
+    volumes: list[dict[str, Any]] = field(default_factory=list)
+    mounts: list[dict[str, Any]] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+    workspace: str = ""
+
+
+_HERE = frozenset(
+    {"$PWD", "${PWD}", "$(pwd)", "`pwd`", ".", "./", "$SLURM_SUBMIT_DIR", "${SLURM_SUBMIT_DIR}"}
+)
+
+
+def mounts(text: str) -> Mounts:
+    """The mounts of ``--container-mounts`` and ``--bind``: ``/data:/data:ro,/scratch``."""
+    made = Mounts()
+    seen: set[str] = set()
+    paths: dict[str, str] = {}
+    for part in text.split(","):
+        source, _, rest = part.strip().partition(":")
+        target, _, flags = rest.partition(":")
+        target = target or source
+        plain = (
+            "$" not in part and source.startswith("/") and target.startswith("/") and target != "/"
+        )
+        source, target = source.rstrip("/") or "/", target.rstrip("/")
+        if source in _HERE and rest.startswith("/") and "$" not in rest and not made.workspace:
+            made.workspace = target
+            continue
+        if not plain or target in seen or ".." in (source + target).split("/"):
+            if part.strip():
+                made.wrong.append(part.strip())
+            continue
+        seen.add(target)
+        if source not in paths:
+            paths[source] = f"host-{len(paths)}"
+            made.volumes.append({"name": paths[source], "hostPath": {"path": source}})
+        mount: dict[str, Any] = {"name": paths[source], "mountPath": target}
+        if "ro" in re.split(r"[+,:]", flags):
+            mount["readOnly"] = True
+        made.mounts.append(mount)
+    return made
+
+
+@dataclass(slots=True)
+class Container:
+    """What a command line of Singularity says.
+
+    Attributes:
+        inside: how many words at its end run inside the container.
+        values: the values: image, mounts, working_dir.
+        verdicts: what became of its options.
+    """
+
+    inside: int
+    values: dict[str, Any] = field(default_factory=dict)
+    verdicts: list[Verdict] = field(default_factory=list)
+
+
+def of_command(texts: Sequence[str]) -> Container | None:
+    """What ``singularity exec --nv -B /data image.sif python a.py`` says; None for no such line."""
+    program = texts[0].rpartition("/")[2]
+    rest = list(texts[1:])
+    if program != "shifter":
+        while rest and rest[0].startswith("-"):
+            rest.pop(0)
+        if not rest or rest.pop(0) not in ("exec", "run"):
+            return None
+    made = Container(0)
+    binds: list[str] = []
+    named = _read_options(rest, made, binds)
+    is_wrapper = program.endswith("_wrapper")  # of a site's: a module names the image
+    if program != "shifter" and not is_wrapper and rest:
+        named = rest.pop(0)
+    if not rest:
+        return None
+    made.inside = len(rest)
+    if is_wrapper:
+        why = "the image is one of your site: name one"
+        made.verdicts.append(Verdict(" ".join(texts[:2]), Outcome.CHANGED, "image", why))
+        return made
+    parts = image(named.removeprefix("docker:"))
+    if parts is None:
+        made.verdicts.append(Verdict(named, Outcome.NOT_CARRIED, "image", OF_FILE))
+    else:
+        made.values["image"] = parts
+        made.verdicts.append(Verdict(named, Outcome.CARRIED, "image"))
+    if binds:
+        made.values["mounts"] = ",".join(binds)
+    what = " ".join(texts[:2])
+    made.verdicts.append(Verdict(what, Outcome.CHANGED, "image", "the pod is the container"))
+    return made
+
+
+def _read_options(rest: list[str], made: Container, binds: list[str]) -> str:
+    """Take the options off the words; gives the image where an option names it."""
+    named = ""
+    while rest and rest[0].startswith("-"):
+        name, equals, value = rest.pop(0).partition("=")
+        if name in _WITH_VALUE and not equals:
+            value = rest.pop(0) if rest else ""
+        if name in ("-B", "--bind", "--volume"):
+            binds.append(value)
+        elif name in ("--pwd", "--cwd", "-W", "--workdir") and value.startswith("/"):
+            made.values["working_dir"] = value
+        elif name == "--image":
+            named = value
+        elif name == "--env":
+            for pair in value.split(","):
+                key, sign, own = pair.partition("=")
+                if sign and "$" not in pair and re.fullmatch(r"[A-Za-z_]\w*", key):
+                    made.values.setdefault("env", {})[key] = own
+    return named

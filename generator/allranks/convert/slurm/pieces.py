@@ -1,0 +1,210 @@
+"""Pieces of a shell script as text: what a word is, and texts with pieces of them replaced."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from allranks.convert import commands
+from allranks.convert.slurm import scanner, words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from allranks.convert.slurm.scanner import Command, Statement
+
+SHELLS = frozenset({"bash", "sh", "dash", "zsh", "ksh"})
+_SHOWN = 60  # characters of a line in a verdict
+
+
+def short(text: str) -> str:
+    """The first line of a statement, cut to a length that fits a report."""
+    first, *rest = text.strip().split("\n")
+    return first if len(first) <= _SHOWN and not rest else f"{first[: _SHOWN - 2].rstrip()} …"
+
+
+def is_about_tasks(name: str) -> bool:
+    """Whether an option says how many tasks there are."""
+    return name in ("ntasks", "ntasks-per-node", "tasks-per-node", "ntasks-per-gpu")
+
+
+def assigned_by(command: Command) -> list[tuple[str, str]]:
+    """The variables that a command sets for the shell, with their text."""
+    if command.name == ":":  # : "${NAME:=text}"
+        found = [_DEFAULT.fullmatch(word.text) for word in command.words[1:]]
+        return [(match[1], f'"{match[2]}"') for match in found if match is not None]
+    if not command.words:
+        pairs = command.assignments
+    elif command.name in ("export", "declare", "local", "readonly", "typeset"):
+        pairs = [word for word in command.words[1:] if "=" in word.text]
+    else:
+        return []
+    made = []
+    for word in pairs:
+        name, _, value = word.text.partition("=")
+        made.append((re.sub(r"\[.*|\+$", "", name), value))
+    return made
+
+
+def assigns(statement: Statement, name: str) -> bool:
+    """Whether a statement sets a variable."""
+    return any(other == name for command in statement.commands for other, _ in assigned_by(command))
+
+
+def is_array(command: Command, name: str) -> bool:
+    """Whether a command sets a variable to an array, which no shell exports."""
+    return any(
+        other == name and value.startswith("(") for other, value in assigned_by(command)
+    ) or (command.name in ("mapfile", "readarray") and name in [w.text for w in command.words])
+
+
+def variable_alone(word: str) -> str:
+    """The name of the variable that a word is, and nothing else; "" for any other word."""
+    match = re.fullmatch(r"\$\{?([A-Za-z_]\w*)(?:\[[@*]\])?\}?", word)
+    return match[1] if match is not None else ""
+
+
+def content_of(value: str) -> str:
+    """The words of a variable's value as shell text: of a quoted text, or of an array."""
+    if value.startswith("(") and value.endswith(")"):
+        try:
+            return " ".join(t.text for t in scanner.tokens(value[1:-1]) if t.kind == "word")
+        except scanner.ScriptError:
+            return ""
+    if value.startswith('"') or "'" not in value:
+        return re.sub(r"\\\n", " ", scanner.unquote(value)).replace("\n", " ")
+    return scanner.unquote(value).replace("\n", " ")
+
+
+def shell_text(texts: Sequence[str]) -> str | None:
+    """The text of ``bash -c "text"``; None for anything else."""
+    if len(texts) < 3 or words.base(texts[0]) not in SHELLS:  # noqa: PLR2004 - bash, -c and the text
+        return None
+    for place in range(1, len(texts) - 1):
+        if re.fullmatch(r"-[a-z]*c", texts[place]):
+            return scanner.unquote(texts[place + 1]) if place + 2 == len(texts) else None
+        if not texts[place].startswith("-"):
+            return None
+    return None
+
+
+def first_word(command: Sequence[str]) -> str:
+    """The program of a command, in a shell's text too."""
+    if tuple(command[1:2]) == ("-c",) and len(command) == 3:  # noqa: PLR2004 - bash, -c and the text
+        command = command[2].split("\n")[-1].removeprefix("exec ").split()
+    at = 2 if len(command) > 2 and words.is_python(command[:1]) and command[1] == "-u" else 0  # noqa: PLR2004 - torchrun's python
+    return command[at] if command else ""
+
+
+def as_text(command: Sequence[str]) -> str:
+    """A command as a line of a shell."""
+    if tuple(command[1:2]) == ("-c",) and len(command) == 3:  # noqa: PLR2004 - bash, -c and the text
+        return command[2].removeprefix("exec ")
+    return commands.as_shell(command)
+
+
+_DEFAULT = re.compile(r'"?\$\{([A-Za-z_]\w*):?=(.*)\}"?', re.DOTALL)
+_REFERENCE = re.compile(r"\$(?:\{([A-Za-z_]\w*)(\[[@*]\])?\}|([A-Za-z_]\w*))")
+
+
+def expanded(text: str, parts: Mapping[str, str]) -> tuple[str, set[str]]:
+    """A text with the contents of variables in it, and which of them were.
+
+    Args:
+        text: shell; what stands in single quotes stays.
+        parts: the contents, as words of a shell.
+    """
+    out: list[str] = []
+    used: set[str] = set()
+    at, in_double = 0, False
+    while at < len(text):
+        char = text[at]
+        match = _REFERENCE.match(text, at + (char == '"'))
+        name = (match[1] or match[3]) if match is not None else ""
+        if match is not None and name in parts:
+            is_whole = char == '"' and not in_double and text.startswith('"', match.end())
+            if is_whole and match[2]:
+                out.append(parts[name])
+                at = match.end() + 1
+                used.add(name)
+                continue
+            if char == "$":
+                content = parts[name]
+                out.append(content.replace('"', '\\"') if in_double else content)
+                at = match.end()
+                used.add(name)
+                continue
+        if char == "\\":
+            out.append(text[at : at + 2])
+            at += 2
+            continue
+        if char == "'" and not in_double:
+            end = text.find("'", at + 1)
+            end = len(text) if end < 0 else end + 1
+            out.append(text[at:end])
+            at = end
+            continue
+        in_double ^= char == '"'
+        out.append(char)
+        at += 1
+    return "".join(out), used
+
+
+def put(pattern: str, piece: str, text: str) -> str:
+    """A text with a piece, as it is, in place of what a pattern finds."""
+    return re.sub(pattern, lambda _: piece, text)
+
+
+def edited(
+    text: str, edits: Iterable[tuple[int, int, str]], start: int = 0, end: int | None = None
+) -> str:
+    """A part of a text with pieces of it replaced."""
+    end = len(text) if end is None else end
+    out, at = [], start
+    for first, last, replacement in sorted(edits):
+        if first < at or last > end:
+            continue
+        out += [text[at:first], replacement]
+        at = last
+    return "".join([*out, text[at:end]])
+
+
+def without_directives(text: str) -> str:
+    """A script without its directives, which are nothing to who runs it."""
+    rows = [row for row in text.split("\n") if not row.startswith("#SBATCH")]
+    return "\n".join(rows)
+
+
+def looks_like_master(name: str) -> bool:
+    """Whether a variable is called what people call the node of rank 0, or the nodes."""
+    lowered = name.lower()
+    return lowered.startswith(
+        ("master", "head_node", "headnode", "rdzv", "main_process")
+    ) or lowered in (
+        *(
+            "nodes",
+            "nodes_array",
+            "nodelist",
+            "hostnames",
+            "head",
+            "ip",
+            "ip_addr",
+            "ip_address",
+            "node_list",
+        ),
+        *("nodes_list", "host_list", "hosts", "first_node", "master", "node0"),
+    )
+
+
+def keeps_going(text: str) -> bool:
+    """Whether `set` leaves the shell going on where a command fails."""
+    return not re.search(r"\bset\b[^\n;]*\s(?:-[a-zA-Z]*e|-o\s+errexit)", text)
+
+
+def differs_by_pod(text: str) -> bool:
+    """Whether what a statement sets differs from pod to pod."""
+    return bool(
+        re.search(
+            r"\$\((?:date|mktemp|shuf|uuidgen|hostname)|\$RANDOM|`(?:date|hostname|mktemp)", text
+        )
+    )

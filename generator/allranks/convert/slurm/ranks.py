@@ -1,0 +1,390 @@
+"""A step with ranks as a command, and how many nodes and ranks run it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from allranks import names
+from allranks.convert import commands
+from allranks.convert.commands import Runner
+from allranks.convert.slurm import pieces, scanner, sizes, words
+from allranks.convert.slurm.setup import Setup
+from allranks.convert.verdicts import Outcome
+from allranks.humanize import plural
+
+if TYPE_CHECKING:
+    from allranks.convert.slurm.scanner import Statement
+    from allranks.convert.slurm.script import Step
+
+_MEETS = re.compile(
+    r"MASTER_ADDR|torch|SLURM_PROCID|megatron|nemo|lightning|nccl|deepspeed", re.IGNORECASE
+)
+_MPI = re.compile(r"mpi4py|open-?mpi|intel-?mpi|\bimpi\b|mpich|horovod", re.IGNORECASE)
+_PYTHON = re.compile(r"torch|accelerate|deepspeed|lightning|python")
+# Programs that run another program.
+_RUNNERS = frozenset({"uv", "conda", "poetry", "pixi", "micromamba", "mamba"})
+# What each MPI's module is called.
+_IMPLEMENTATIONS = {
+    "Intel": r"module\s+(?:load|add)[^\n]*(?:impi|intel-?mpi|intel-oneapi-mpi)|i_mpi_",
+    "MPICH": r"module\s+(?:load|add)[^\n]*mpich",
+}
+_LOG = f"the lines are the run's log: `{names.CLI} logs NAME`"
+_FIRST_NODE = "without srun it runs on the first node alone"
+# What may stand behind a pipe.
+_FILTERS = words.IDLE | words.ENDING | {"tee", "cat", "grep", "sed", "ts", "awk", "split"}
+# Flags that tell a launcher of other nodes.
+_SPANNING = ("machine_rank", "machine-rank", "main_process_ip", "hostfile", "node_rank", "--rdzv")
+_OTHER_PORT = 29409
+_PORT = "29510"  # of a launcher inside the chart's own, which has the one before it
+_RESERVED = frozenset(names.RESERVED_ENV)
+_ONCE = "every node starts the same, so that it is said once"
+
+
+class Ranks(Setup):
+    """A script whose step is read."""
+
+    def _as_ranks(self, main: Step, steps: list[Step]) -> None:
+        """Make the step a command, and what stands before it setup."""
+        statement = self.statements[main.statement]
+        place = self._place_of(main)
+        self.place = main.statement
+        steps = [step for step in steps if id(step.command) not in self.side]
+        self._check_others(main, steps)
+        merged = {step.statement for step in steps if step.is_multi} - {main.statement}
+        program = self._read_program(main)
+        self._check_program(main, program)
+        setup = []
+        for number, other in enumerate(self.statements[:place]):
+            if number in merged:
+                self.say(other.line, self.slice(other), Outcome.CHANGED, "command", _ONCE)
+            elif number != main.statement:
+                text = self._kept(other, is_one=False)
+                setup += [] if text is None else [self._with_comments(number, text)]
+        self._size_of(main, program)
+        nested = None
+        if statement.function or any(command.within for command in statement.commands):
+            nested = self._nested_text(main, statement, place, program, steps)
+        else:
+            setup += filter(None, [self._flat(main, statement)])
+        self._write_setup(setup)
+        self._write_command(program, nested)
+        self._say_step(main, program)
+        for number, other in enumerate(self.statements[place + 1 :], place + 1):
+            if number in merged:
+                self.say(other.line, self.slice(other), Outcome.CHANGED, "command", _ONCE)
+            else:
+                self._behind(other)
+        self.body.notes += program.notes
+        self.body.settings = main.settings
+
+    def _place_of(self, main: Step) -> int:
+        """The statement that runs the step: its own, or the call of its function."""
+        function = self.statements[main.statement].function
+        if not function:
+            return main.statement
+        for number, other in enumerate(self.statements):
+            if other.function != function and any(c.name == function for c in other.commands):
+                return number
+        raise self.refuse(
+            main.command.line,
+            f"the function {function} is never called",
+            "call it, or write what it runs at the top",
+        )
+
+    def _check_program(self, main: Step, program: commands.Program) -> None:
+        """Refuse a step whose program is known in the pod alone."""
+        word = pieces.first_word(program.command).strip('"') if program.command else ""
+        name = pieces.variable_alone(word)
+        is_options = name in self.maybe or program.runner is not Runner.TORCHRUN
+        if not program.command or (name and is_options):
+            raise self.refuse(
+                main.command.line,
+                "what the step runs stands in a variable whose text is known in the pod alone",
+                "write the command out behind srun, and convert that",
+            )
+
+    def _say_step(self, main: Step, program: commands.Program) -> None:
+        """Say what became of the step itself, and of what it asked for."""
+        line = main.command.line
+        text = self.text[main.command.start : main.command.end]
+        why = "; ".join(self._changes(main, program)) or "each rank runs it"
+        self.say(line, text, Outcome.CHANGED, "command", why)
+        for name, place in self.conditional.items():
+            why = (
+                "options of srun's that the script decides on as it runs: write those that you want"
+            )
+            self.say(place, f"srun ${name}", Outcome.NOT_CARRIED, "", why)
+        for reason in program.lost:
+            is_name = reason.startswith(("--role", "--log-dir"))
+            outcome = Outcome.CHANGED if is_name else Outcome.NOT_CARRIED
+            self.say(line, text, outcome, "", reason)
+
+    def _changes(self, main: Step, program: commands.Program) -> list[str]:
+        reasons = list(program.changes)
+        if main.is_srun:
+            reasons.insert(0, "the launcher starts the ranks in place of srun")
+        return list(dict.fromkeys(reasons))
+
+    def _check_others(self, main: Step, steps: list[Step]) -> None:
+        """Refuse a step for one task beside that with the ranks."""
+        for step in steps:
+            if step.is_multi or step is main or not step.words:
+                continue
+            if words.base(step.words[0]) in words.IDLE:
+                continue
+            is_before = step.command.start < main.command.start and not self._repeats(step)
+            if is_before and not self.statements[step.statement].in_background:
+                self.side[id(step.command)] = step
+                continue
+            raise self.refuse(
+                step.command.line,
+                f"the script has a step besides that of line {main.command.line}, and a run "
+                "has one",
+                "make it a script of its own, or a plain line (without srun) before the "
+                "step, which becomes "
+                "setup and runs once in each pod",
+            )
+
+    def _read_program(self, main: Step) -> commands.Program:
+        texts = main.words
+        rest = words.unwrapped(texts)
+        wrapped = texts[: len(texts) - len(rest)]
+        if rest and words.base(rest[0]) in words.CONTAINERS:
+            inside = self._container(rest, main.command.line)
+            rest = rest[len(rest) - inside :] if inside else rest
+            wrapped = []
+        inner = self._inner_text(rest)
+        line = " ".join(rest) if inner is None else inner
+        assignments = [token.text for token in main.command.assignments]
+        kept_wrapped = [
+            word for word in wrapped if words.base(word) not in ("time", "nohup", "exec", "command")
+        ]
+        line = " ".join([*assignments, *kept_wrapped, line])
+        self._note_launched(rest, inner)
+        return commands.read(("bash", "-c", line), (), self.constants)
+
+    def _note_launched(self, rest: list[str], inner: str | None) -> None:
+        """Say of a script of the user's own that nobody has looked into it."""
+        texts = [scanner.unquote(text) for text in rest[:2]]
+        if inner is None and len(texts) > 1 and words.base(texts[0]) in pieces.SHELLS:
+            texts = texts[1:]
+        if inner is None and texts and texts[0].endswith((".sh", ".bash")):
+            self.body.notes.append(
+                f"what {texts[0]} does was not looked at: a torchrun or an srun in it would start "
+                "further processes in each rank"
+            )
+
+    def _flat(self, main: Step, statement: Statement) -> str:
+        """What stands before and behind the step on its line; gives that which is setup."""
+        lead: list[str] = []
+        at = statement.commands.index(main.command)
+        for command in statement.commands[:at]:
+            text = self.text[command.start : command.end]
+            if command.after in ("&&", ";"):
+                lead.append(text)
+                self.say(command.line, text, Outcome.CARRIED, "setup")
+            elif not words.any_of([token.text for token in command.words], words.IDLE):
+                why = "it feeds the step, which has no standard input"
+                self.say(command.line, text, Outcome.NOT_CARRIED, "", why)
+        for command in statement.commands[at + 1 :]:
+            text = self.text[command.start : command.end]
+            if words.any_of([token.text for token in command.words], _FILTERS):
+                self.say(command.line, text, Outcome.CHANGED, "", _LOG)
+            else:
+                why = "it stands behind the step: make it a run of its own"
+                self.say(command.line, text, Outcome.NOT_CARRIED, "", why)
+        line = main.command.line
+        for operator, target in main.command.redirections:
+            if operator in ("<", "<<", "<<<", "<<-"):
+                why = "ranks have no standard input: let the program read the file"
+                self.say(line, f"{operator} {target}", Outcome.NOT_CARRIED, "", why)
+            elif not target.isdigit():
+                self.say(line, f"{operator} {target}", Outcome.CHANGED, "", _LOG)
+        if statement.in_background:
+            self.say(line, "&", Outcome.CHANGED, "", "the run is over when its ranks are")
+        return " && ".join(lead)
+
+    def _nested_text(
+        self,
+        main: Step,
+        statement: Statement,
+        place: int,
+        program: commands.Program,
+        steps: list[Step],
+    ) -> str | None:
+        """The statement around the step, with the program in place of what starts it.
+
+        None where it only starts the same program on one node after the other.
+        """
+        edits = []
+        for step in steps:
+            if step.is_multi and step.statement == main.statement:
+                own = program if step is main else self._read_program(step)
+                edits.append((step.command.start, step.command.end, pieces.as_text(own.command)))
+        loop = main.command.in_loop or statement.in_background
+        if loop or any(command.in_loop for command in statement.commands):
+            return None  # a loop over the nodes: each pod is one
+        whole = pieces.edited(self.text, edits, statement.start, statement.end)
+        if place != main.statement:
+            whole += "\n" + self.slice(self.statements[place])
+        return whole
+
+    def _write_command(self, program: commands.Program, text: str | None) -> None:
+        body = self.body
+        command = list(program.command)
+        if text is not None:
+            command = ["bash", "-c", text]
+        if not command:
+            raise self.refuse(
+                1, "the step runs nothing", "write the program behind srun or torchrun"
+            )
+        if program.setup:
+            body.setup += program.setup
+        if program.working_dir:
+            body.working_dir = program.working_dir
+        if command[1:2] == ["-c"]:
+            command[2:3] = [self._defined(text, program) for text in command[2:3]]
+        body.command = command
+
+    def _defined(self, line: str, program: commands.Program) -> str:
+        """A command's shell with what it reads and no setup can export."""
+        prefix = []
+        reads = [name for name, _ in words.variables(line)]
+        for statement in self.statements:
+            is_array = any(
+                pieces.is_array(command, name) for command in statement.commands for name in reads
+            )
+            name = statement.function
+            is_called = bool(name) and re.search(rf"\b{re.escape(name)}\b", line) is not None
+            is_dropped = any(pieces.assigns(statement, name) for name in {*reads} & self.dropped)
+            if (is_array or is_called) and not is_dropped:
+                prefix.append(self.slice(statement))
+        heads = [name for name in reads if name in self.dropped - self.used - _RESERVED]
+        prefix += [f"{name}=$MASTER_ADDR" for name in heads]
+        if program.is_nested and "MASTER_PORT" in reads:
+            prefix.append(f"export MASTER_PORT={_PORT}")
+        if self.args and words.positional(line):
+            prefix.append(f"set -- {commands.as_shell(self.args)}")
+        return "\n".join([*dict.fromkeys(prefix), line])
+
+    def _size_of(self, main: Step, program: commands.Program) -> None:
+        """How many nodes and ranks the step has."""
+        body = self.body
+        size = main.size if main.is_srun and not self._over_nodes(main) else self.size
+        nodes = size.nodes or self.size.nodes
+        per_node, gpus = size.per_node, self.size.gpus_per_node
+        if program.runner is Runner.TORCHRUN:
+            nodes = self._size_torchrun(main, program, nodes, per_node)
+        elif program.runner in (Runner.MPIRUN, Runner.HOROVODRUN):
+            self._as_mpi(per_node)
+            if words.base(program.command[0]) not in words.MPIRUN | {"horovodrun"}:
+                body.values.setdefault("mpi", {})["ownMpirun"] = True
+        elif program.is_nested:
+            nodes = self._size_nested(main, program, nodes)
+        elif self._is_mpi(main, program):
+            self._as_mpi(per_node)
+        else:
+            is_spread = gpus is None and bool(self.size.gpus) and nodes is None
+            body.procs_per_node = 0 if is_spread or (gpus and per_node == gpus) else per_node
+            body.values["torchrun"] = {"maxRestarts": 0}
+            body.uses_slurm = True
+        body.nodes = nodes if nodes is not None else (None if self.size.gpus else 1)
+
+    def _size_torchrun(
+        self, main: Step, program: commands.Program, nodes: int | None, per_node: int
+    ) -> int | None:
+        """The nodes of a torchrun, of the job's and its own flags; its ranks are put."""
+        body, line, gpus = self.body, main.command.line, self.size.gpus_per_node
+        body.values["torchrun"] = dict(program.values)
+        wanted = program.options.get("nproc-per-node", "1")
+        count = self._processes(wanted)
+        body.procs_per_node = 0 if count is None or (gpus and count == gpus) else count
+        if count is None and wanted not in ("gpu", "auto", "cpu"):
+            why = "what it is, is known in the pod alone: one process for each GPU"
+            path = f"--nproc-per-node {wanted}"
+            self.say(line, path, Outcome.CHANGED, "procsPerNode", why)
+        nnodes = commands.number(program.options.get("nnodes", ""), self.constants)
+        if nnodes and nodes is None:
+            nodes = min(nnodes, sizes.MOST_NODES)
+        is_alone = nnodes in (None, 1) and not self._many_nodes(program)
+        if not main.is_srun and (nodes or 1) > 1 and is_alone:
+            self.say(line, "torchrun", Outcome.CHANGED, "nodes: 1", _FIRST_NODE)
+            nodes = 1
+        elif nnodes and nodes and nnodes != nodes and main.is_srun:
+            why = f"the job has {plural(nodes, 'node')}"
+            self.say(line, f"--nnodes {nnodes}", Outcome.CHANGED, "nodes", why)
+        if main.is_srun and per_node > 1:
+            why = (
+                f"torchrun starts the ranks of a node, and so runs once on each, not {per_node} "
+                "times"
+            )
+            self.say(line, "srun", Outcome.CHANGED, "", why)
+        return nodes
+
+    def _many_nodes(self, program: commands.Program) -> bool:
+        """Whether a torchrun is told where others are."""
+        flags = {"node-rank", "rdzv-endpoint", "master-addr"}
+        return bool(flags & program.options.keys()) and "standalone" not in program.options
+
+    def _processes(self, text: str) -> int | None:
+        """The processes of a node; None where it is not known before."""
+        resolved = words.resolve(text, self.constants) or text
+        if resolved in ("gpu", "auto"):
+            return self.size.gpus_per_node
+        count = commands.number(resolved, self.constants)
+        return count if count and count <= sizes.MOST_PER_NODE else None
+
+    def _size_nested(self, main: Step, program: commands.Program, nodes: int | None) -> int | None:
+        """The nodes of a launcher that starts the ranks of a node itself."""
+        body = self.body
+        body.procs_per_node = 1
+        body.uses_slurm = True
+        line = " ".join(program.command)
+        spans = any(flag in line for flag in _SPANNING)
+        if (nodes or 1) > 1 and not main.is_srun and not spans:
+            path = str(program.runner)
+            self.say(main.command.line, path, Outcome.CHANGED, "nodes: 1", _FIRST_NODE)
+            nodes = 1
+        if program.runner is Runner.DEEPSPEED and (nodes or 1) > 1:
+            raise self.refuse(
+                main.command.line,
+                "deepspeed starts the ranks of other nodes by ssh, which pods do not have",
+                "start them with `srun torchrun`: DeepSpeed trains the same under torchrun, with "
+                "LOCAL_RANK in place of --local_rank",
+            )
+        # The chart's rendezvous leaves its usual port to that of the launcher in the pods.
+        port = {"port": _OTHER_PORT} if (nodes or 1) > 1 else {}
+        body.values["torchrun"] = {"maxRestarts": 0, **port}
+        body.notes.append(
+            f"{program.runner} starts the ranks of each node itself, so that each pod runs "
+            "it once; "
+            "under torchrun (its command alone) allranks would see every rank"
+        )
+        return nodes
+
+    def _is_mpi(self, main: Step, program: commands.Program) -> bool:
+        """Whether what srun starts is a program of MPI's, and not one that meets by MASTER_ADDR."""
+        has_mpi = any(
+            setting.name == "mpi" and setting.value != "none" for setting in main.settings
+        )
+        meets = _MEETS.search(self.text) is not None
+        words_of = " ".join(map(self._expanded, main.words))
+        if _PYTHON.search(words_of):
+            return (has_mpi or _MPI.search(self.text) is not None) and not meets
+        is_text = program.command[1:2] == ("-c",)
+        name = words.base(words.unwrapped(main.words if is_text else program.command)[0])
+        if name in pieces.SHELLS or name.endswith((".sh", ".bash", ".py")) or name in _RUNNERS:
+            return has_mpi and not meets
+        return True
+
+    def _as_mpi(self, per_node: int) -> None:
+        """Make the run one of the mpi chart."""
+        body = self.body
+        body.workload = "mpi"
+        body.procs_per_node = 0 if self.size.gpus_per_node == per_node else per_node
+        text = self.text.lower()
+        for implementation, pattern in _IMPLEMENTATIONS.items():
+            if re.search(pattern, text):
+                body.values["mpi"] = {"implementation": implementation}
+                break

@@ -1,0 +1,576 @@
+"""A shell script as statements: enough of bash's grammar to know which commands run, and where.
+
+Nothing is expanded and nothing is run. A word keeps the text that it has in the script, with its
+quotes; a statement is what ends with its line (a loop, a function and a here-document included).
+What this cannot read (a quote that is not closed) is said with its line.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_OPERATORS = (
+    *("<<<", "<<-", "&>>", ";;&", "<<", ">>", "&&", "||", ";;", ";&", "|&", "&>", ">&", "<&", "<>"),
+    *(">|", "&", "|", ";", "(", ")", "<", ">"),
+)
+_REDIRECTIONS = frozenset({"<<<", "<<-", "&>>", "<<", ">>", "&>", ">&", "<&", "<>", ">|", "<", ">"})
+_BREAKS = frozenset({"\n", ";", "&", "&&", "||", "|", "|&", "(", ")", ";;", ";&", ";;&"})
+_OPENING = {"if": "fi", "for": "done", "while": "done", "until": "done", "select": "done"}
+_OPENING |= {"case": "esac", "{": "}", "[[": "]]"}
+_MIDDLE = frozenset({"then", "else", "elif", "do", "!", "time", "coproc"})
+_LOOPS = frozenset({"for", "while", "until", "select"})
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^\]]*\])?\+?=")
+_DEEPEST = 200
+
+
+class ScriptError(Exception):
+    """A script that cannot be split into commands.
+
+    Attributes:
+        line: where, from 1.
+        reason: why, as a sentence without its end.
+    """
+
+    def __init__(self, line: int, reason: str) -> None:
+        """Keep both."""
+        super().__init__(reason)
+        self.line = line
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A word, an operator or a comment.
+
+    Attributes:
+        kind: word | operator | comment.
+        text: as it stands in the script.
+        start: its place in the script's text.
+        end: where it ends.
+        line: from 1.
+    """
+
+    kind: str
+    text: str
+    start: int
+    end: int
+    line: int
+
+
+@dataclass(slots=True)
+class Command:
+    """A simple command.
+
+    Attributes:
+        assignments: ``NAME=value`` before it, as typed.
+        words: its words, as typed, without what is redirected.
+        redirections: the operator and the word of each.
+        line: of its first word.
+        start: its place in the script's text.
+        end: where it ends, with what is redirected.
+        within: the compound commands around it, outermost first: ``for``, ``if``, ``function``.
+        before: the operator before it: "" at the beginning of a line.
+        after: the operator behind it.
+    """
+
+    assignments: list[Token] = field(default_factory=list)
+    words: list[Token] = field(default_factory=list)
+    redirections: list[tuple[str, str]] = field(default_factory=list)
+    line: int = 0
+    start: int = 0
+    end: int = 0
+    within: tuple[str, ...] = ()
+    before: str = ""
+    after: str = ""
+
+    @property
+    def name(self) -> str:
+        """Its first word as typed; "" for an assignment alone."""
+        return self.words[0].text if self.words else ""
+
+    @property
+    def in_loop(self) -> bool:
+        """Whether it may run more than once."""
+        return any(kind in _LOOPS for kind in self.within)
+
+
+@dataclass(slots=True)
+class Statement:
+    """What ends with its line, or with a ``;`` or ``&`` at the top.
+
+    Attributes:
+        commands: the simple commands in it, in their order.
+        start: its place in the script's text.
+        end: where it ends, here-documents included.
+        line: its first line.
+        last_line: its last line.
+        in_background: whether ``&`` ends it.
+        function: the name of the function that it defines; "" for none.
+    """
+
+    commands: list[Command]
+    start: int
+    end: int
+    line: int
+    last_line: int
+    in_background: bool = False
+    function: str = ""
+
+    @property
+    def is_simple(self) -> bool:
+        """Whether it is one simple command."""
+        return len(self.commands) == 1 and not self.commands[0].within and not self.function
+
+
+def parse(text: str) -> list[Statement]:
+    """The statements of a script, in their order.
+
+    Raises:
+        ScriptError: a quote, a bracket or a compound command is not closed.
+    """
+    return _Parser(text).statements()
+
+
+def tokens(text: str) -> Iterator[Token]:
+    """The tokens of a script; a here-document's body is none.
+
+    Raises:
+        ScriptError: a quote or a bracket is not closed.
+    """
+    return _Lexer(text).tokens()
+
+
+class _Lexer:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+        self.line = 1
+        self.documents: list[tuple[str, bool]] = []
+
+    def tokens(self) -> Iterator[Token]:
+        text, size = self.text, len(self.text)
+        awaits_document = ""
+        while self.at < size:
+            char = text[self.at]
+            if char == "\n":
+                start, line = self.at, self.line
+                self.at += 1
+                self.line += 1
+                self._skip_documents()
+                yield Token("operator", "\n", start, start + 1, line)
+            elif char in " \t\r":
+                self.at += 1
+            elif text.startswith("\\\n", self.at):
+                self.at += 2
+                self.line += 1
+            elif char == "#":
+                start = self.at
+                end = text.find("\n", start)
+                self.at = size if end < 0 else end
+                yield Token("comment", text[start : self.at], start, self.at, self.line)
+            else:
+                token = self._operator() or self._word()
+                if awaits_document and token.kind == "word":
+                    is_dashed = awaits_document == "<<-"
+                    self.documents.append((unquote(token.text), is_dashed))
+                awaits_document = token.text if token.text in ("<<", "<<-") else ""
+                yield token
+
+    def _skip_documents(self) -> None:
+        for end, is_dashed in self.documents:
+            while self.at < len(self.text):
+                stop = self.text.find("\n", self.at)
+                stop = len(self.text) if stop < 0 else stop
+                row = self.text[self.at : stop]
+                self.at = min(stop + 1, len(self.text))
+                self.line += 1
+                if (row.lstrip("\t") if is_dashed else row).rstrip("\r") == end:
+                    break
+        self.documents = []
+
+    def _operator(self) -> Token | None:
+        text = self.text
+        if text[self.at] in "<>" and text.startswith("(", self.at + 1):
+            return None  # a process substitution is a word
+        for operator in _OPERATORS:
+            if text.startswith(operator, self.at):
+                start = self.at
+                self.at += len(operator)
+                return Token("operator", operator, start, self.at, self.line)
+        return None
+
+    def _word(self) -> Token:
+        start, line, text = self.at, self.line, self.text
+        while self.at < len(text):
+            char = text[self.at]
+            if char in " \t\n\r;&|" or (char in "<>" and not text.startswith("(", self.at + 1)):
+                break
+            if char == "(":
+                if _ASSIGNMENT.fullmatch(text[start : self.at]) or text[self.at - 1] in "?*+@!":
+                    self._bracket(")", 0)  # an array, or a pattern
+                    continue
+                break
+            if char == ")":
+                break
+            self._piece(0)
+        if self.at == start:  # nothing that begins a word: one character on its own
+            self.at += 1
+        return Token("word", text[start : self.at], start, self.at, line)
+
+    def _piece(self, depth: int) -> None:
+        """Pass a character, an escape, a quoted text or an expansion."""
+        text, char = self.text, self.text[self.at]
+        if depth > _DEEPEST:
+            raise ScriptError(self.line, "brackets are nested too deep")
+        if char == "\\":
+            if text.startswith("\n", self.at + 1):
+                self.line += 1
+            self.at = min(self.at + 2, len(text))
+        elif char == "'":
+            self._until("'", escapes=False)
+        elif text.startswith("$'", self.at):
+            self.at += 1
+            self._until("'", escapes=True)
+        elif char == '"':
+            self._double(depth)
+        elif char == "`":
+            self._until("`", escapes=True)
+        elif text.startswith("$(", self.at) or text.startswith(("<(", ">("), self.at):
+            self.at += 1
+            self._bracket(")", depth)
+        elif text.startswith("${", self.at):
+            self.at += 1
+            self._bracket("}", depth)
+        else:
+            if char == "\n":
+                self.line += 1
+            self.at += 1
+
+    def _until(self, end: str, *, escapes: bool) -> None:
+        line, text = self.line, self.text
+        self.at += 1
+        while self.at < len(text):
+            char = text[self.at]
+            if char == "\n":
+                self.line += 1
+            if char == "\\" and escapes:
+                self.line += text.startswith("\n", self.at + 1)
+                self.at = min(self.at + 2, len(text))
+                continue
+            self.at += 1
+            if char == end:
+                return
+        raise ScriptError(line, f"the quote {end} is not closed")
+
+    def _double(self, depth: int) -> None:
+        line, text = self.line, self.text
+        self.at += 1
+        while self.at < len(text):
+            char = text[self.at]
+            if char == '"':
+                self.at += 1
+                return
+            if char in "\\`" or text.startswith(("$(", "${"), self.at):
+                self._piece(depth + 1)
+            else:
+                self.line += char == "\n"
+                self.at += 1
+        raise ScriptError(line, 'the quote " is not closed')
+
+    def _bracket(self, end: str, depth: int) -> None:
+        line, text = self.line, self.text
+        opening = {")": "(", "}": "{"}[end]
+        is_command = end == ")"
+        self.at += 1
+        level = 1
+        while self.at < len(text):
+            char = text[self.at]
+            if char == end:
+                level -= 1
+                self.at += 1
+                if not level:
+                    return
+            elif char == opening:
+                level += 1
+                self.at += 1
+            elif char == "#" and is_command and text[self.at - 1] in " \t\n;":
+                stop = text.find("\n", self.at)
+                self.at = len(text) if stop < 0 else stop
+            else:
+                self._piece(depth + 1)
+        raise ScriptError(line, f"the bracket {opening} is not closed")
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.lexer = _Lexer(text)
+        self.stack: list[tuple[str, str, int]] = []  # kind, what closes it, its line
+        self.found: list[Statement] = []
+        self.commands: list[Command] = []
+        self.command = Command()
+        self.before = ""
+        self.start = -1
+        self.end = 0
+        self.line = self.last_line = 0
+        self.function = ""
+        self.case_words = 0
+        self.target = ""
+        self.arithmetic = 0
+        self.awaits_name = False
+        self.in_parameters = False
+
+    def statements(self) -> list[Statement]:
+        previous = Token("operator", "\n", 0, 0, 1)
+        for token in self.lexer.tokens():
+            if token.kind == "comment":
+                continue
+            if self.start < 0 and token.text not in ("\n", ";"):
+                self.start, self.line = token.start, token.line
+            if token.kind == "word":
+                self._take_word(token)
+            else:
+                self._take_operator(token, previous)
+            previous = token
+        self._end_command("")
+        if self.stack:
+            kind, closing, line = self.stack[-1]
+            raise ScriptError(line, f"{kind} has no {closing}")
+        self._end_statement(in_background=False)
+        return self.found
+
+    def _within(self) -> tuple[str, ...]:
+        return tuple(kind for kind, _, _ in self.stack)
+
+    def _take_word(self, token: Token) -> None:
+        self.end, self.last_line = token.end, self.lexer.line
+        if self.target:
+            self.command.redirections.append((self.target, token.text))
+            self.command.end = token.end
+            self.target = ""
+            return
+        kind = self.stack[-1][0] if self.stack else ""
+        if kind in ("((", "[["):
+            if kind == "[[" and token.text == "]]":
+                self.stack.pop()
+            return
+        is_first = not self.command.words and not self.command.assignments
+        if kind in ("for head", "case head") and is_first:
+            if (kind, token.text) in (("for head", "do"), ("case head", "in")):
+                _, closing, line = self.stack.pop()
+                inner = "for" if kind == "for head" else "case pattern"
+                self.stack.append((inner, closing, line))
+            return
+        if kind == "case pattern" and token.text != "esac":
+            return
+        if is_first and self._take_reserved(token):
+            return
+        command = self.command
+        if is_first:
+            command.line, command.start, command.within = token.line, token.start, self._within()
+            command.before = self.before
+        command.end = token.end
+        if not command.words and _ASSIGNMENT.match(token.text):
+            command.assignments.append(token)
+        else:
+            command.words.append(token)
+
+    def _take_reserved(self, token: Token) -> bool:
+        text = token.text
+        if self.awaits_name:
+            self.awaits_name = False
+            self.function = self.function or text
+            return True
+        if self.stack and text == self.stack[-1][1]:
+            kind = self.stack.pop()[0]
+            if kind == "case pattern":
+                self.stack.pop()
+            return True
+        if text in _OPENING:
+            if text in ("for", "select"):
+                self.stack.append(("for head", "done", token.line))
+            elif text == "case":
+                self.stack += [("case", "esac", token.line), ("case head", "esac", token.line)]
+            else:
+                self.stack.append((text, _OPENING[text], token.line))
+            return True
+        if text == "function":
+            self.awaits_name = True
+            return True
+        return text in _MIDDLE
+
+    def _take_operator(self, token: Token, previous: Token) -> None:
+        text = token.text
+        kind = self.stack[-1][0] if self.stack else ""
+        if text != "\n":
+            self.end, self.last_line = token.end, token.line
+        elif self.lexer.at > token.end and self.start >= 0:  # a here-document follows
+            self.end, self.last_line = self.lexer.at, self.lexer.line - 1
+        ends_parameters = self.in_parameters and text == ")"
+        self.in_parameters = False
+        if kind in ("((", "[[", "for head"):
+            self._take_inside(token, kind)
+        elif ends_parameters:
+            pass
+        elif text in _REDIRECTIONS:
+            self._take_redirection(token)
+        elif text == "(":
+            self._open(token, previous)
+        elif kind == "case pattern":
+            if text == ")":
+                self.stack.pop()
+        elif text in _BREAKS:
+            self._break(token, kind)
+
+    def _take_inside(self, token: Token, kind: str) -> None:
+        """An operator in an expression, or in the head of a loop."""
+        if kind == "((":
+            self._take_arithmetic(token.text)
+        elif kind == "for head" and token.text == "(":
+            self.stack.append(("((", "))", token.line))
+            self.arithmetic = 1
+
+    def _take_redirection(self, token: Token) -> None:
+        command = self.command
+        if not command.words and not command.assignments:
+            command.line, command.start = token.line, token.start
+            command.within, command.before = self._within(), self.before
+        number = command.words[-1] if command.words else None
+        if number is not None and number.end == token.start and number.text.isdigit():
+            command.words.pop()  # 2>
+        self.target = token.text
+
+    def _break(self, token: Token, kind: str) -> None:
+        """End a command, and with it what it is the end of."""
+        text = token.text
+        self._end_command(text)
+        if kind == "case" and text in (";;", ";&", ";;&"):
+            self.stack.append(("case pattern", "esac", token.line))
+        elif text == ")" and kind == "(":
+            self.stack.pop()
+        elif text in ("\n", ";", "&") and not self.stack:
+            is_function_head = self.function and not self.commands
+            if self.before not in ("&&", "||", "|", "|&") and not is_function_head:
+                self._end_statement(in_background=text == "&")
+
+    def _take_arithmetic(self, text: str) -> None:
+        self.arithmetic += (text == "(") - (text == ")")
+        if self.arithmetic <= 0:
+            self.stack.pop()
+
+    def _open(self, token: Token, previous: Token) -> None:
+        command = self.command
+        if command.words or command.assignments:
+            # name() { …; }
+            if len(command.words) == 1 and previous.kind == "word":
+                self.function = self.function or command.words[0].text
+            self.command = Command()
+            self.in_parameters = True
+            return
+        kind = self.stack[-1][0] if self.stack else ""
+        if kind == "case pattern":
+            return
+        if self.function and previous.text == self.function and not self.commands:
+            self.in_parameters = True  # function name ()
+            return
+        if previous.text == "(" and previous.end == token.start and kind == "(":
+            self.stack.pop()
+            self.stack.append(("((", "))", token.line))
+            self.arithmetic = 2
+            return
+        self.stack.append(("(", ")", token.line))
+
+    def _end_command(self, operator: str) -> None:
+        command = self.command
+        if command.words or command.assignments or command.redirections:
+            command.after = operator
+            if self.function:
+                command.within = ("function", *command.within)
+            self.commands.append(command)
+        self.command = Command()
+        if operator != "\n" or self.before not in ("&&", "||", "|", "|&") or command.words:
+            self.before = operator
+
+    def _end_statement(self, *, in_background: bool) -> None:
+        if self.start >= 0:
+            end = self.end
+            while end > self.start and self.text[end - 1] in ";&\n \t":
+                end -= 1
+            if end == self.start:  # an operator alone, which bash would refuse
+                raise ScriptError(self.line, f"{self.text[end]} stands where a command is wanted")
+            self.found.append(
+                Statement(
+                    self.commands,
+                    self.start,
+                    end,
+                    self.line,
+                    self.last_line,
+                    in_background,
+                    self.function,
+                )
+            )
+        self.commands, self.function, self.start, self.before = [], "", -1, ""
+
+
+# --- words ----------------------------------------------------------------------------------------
+
+_PLAIN = re.compile(r"[^\\'\"$`*?\[{~<>(]*")
+
+
+def is_static(word: str) -> bool:
+    """Whether a word means the same whatever is set: nothing in it is expanded."""
+    at = 0
+    while at < len(word):
+        char = word[at]
+        if char == "'":
+            at = word.find("'", at + 1) + 1
+            if not at:
+                return False
+        elif char == "\\":
+            at += 2
+        elif char == '"':
+            end = at + 1
+            while end < len(word) and word[end] != '"':
+                if word[end] in "$`":
+                    return False
+                end += 2 if word[end] == "\\" else 1
+            at = end + 1
+        elif char in "$`*?[{<>(" or (char == "~" and at == 0):
+            return False
+        else:
+            at += 1
+    return True
+
+
+def unquote(word: str) -> str:
+    """A word without its quotes; expansions stay as they are typed."""
+    text, at = "", 0
+    while at < len(word):
+        char = word[at]
+        if char == "'":
+            end = word.find("'", at + 1)
+            end = len(word) if end < 0 else end
+            text += word[at + 1 : end]
+            at = end + 1
+        elif char == "\\":
+            text += "" if word[at + 1 : at + 2] == "\n" else word[at + 1 : at + 2]
+            at += 2
+        elif char == '"':
+            at += 1
+            while at < len(word) and word[at] != '"':
+                if word[at] == "\\" and word[at + 1 : at + 2] in ("$", "`", '"', "\\", "\n"):
+                    text += "" if word[at + 1] == "\n" else word[at + 1]
+                    at += 2
+                else:
+                    text += word[at]
+                    at += 1
+            at += 1
+        else:
+            text += char
+            at += 1
+    return text

@@ -1,0 +1,272 @@
+"""A batch script and what is known of it: constants, parts of commands, and what was said of it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from allranks.convert.slurm import options, pieces, scanner, words
+from allranks.convert.verdicts import Outcome, Verdict
+from allranks.errors import InvalidValues, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from allranks.convert.slurm.options import Setting
+    from allranks.convert.slurm.scanner import Command, Statement
+    from allranks.convert.slurm.sizes import Size
+
+_DEEPEST, _LONGEST = (
+    8,
+    100_000,
+)  # of variables within variables, and characters of what comes of them
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# What begins as a program that starts others, or as options.
+_COMMAND_LIKE = re.compile(
+    r"\A\s*(?:-{1,2}[A-Za-z]"
+    r"|(?:[\w./~${}-]*/)?(?:torchrun|accelerate|deepspeed|python[0-9.]*|mpirun|mpiexec|srun|bash)(?:\s|\Z)"
+    r"|\$\{?[A-Za-z_]\w*\}?\s)"
+)
+
+
+@dataclass(slots=True)
+class Body:
+    """What a script runs.
+
+    Attributes:
+        workload: torchrun or mpi.
+        setup: shell before it, once in each pod.
+        command: what each rank runs.
+        script: the same as a file, for one process; "" where there is a command.
+        env: variables.
+        working_dir: where it starts; "" for the image's own.
+        values: further values: torchrun, mpi.
+        nodes: how many nodes run it.
+        procs_per_node: how many ranks a node has; 0 for one per GPU.
+        verdicts: what became of each statement.
+        notes: what a person should know besides.
+        settings: the options of the srun that starts it.
+        uses_slurm: whether it reads SLURM_ variables.
+    """
+
+    workload: str = "torchrun"
+    setup: str = ""
+    command: list[str] = field(default_factory=list)
+    script: str = ""
+    env: dict[str, str] = field(default_factory=dict)
+    working_dir: str = ""
+    values: dict[str, Any] = field(default_factory=dict)
+    nodes: int | None = None
+    procs_per_node: int | None = None
+    verdicts: list[Verdict] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    settings: list[Setting] = field(default_factory=list)
+    uses_slurm: bool = False
+
+
+@dataclass(slots=True)
+class Step:
+    """A command that starts processes.
+
+    Attributes:
+        statement: the number of its statement.
+        command: the command.
+        settings: srun's options; [] without srun.
+        words: the words that it starts, as typed.
+        is_srun: whether srun starts it.
+        size: the size that srun has.
+        is_multi: whether it starts several ranks that belong together.
+    """
+
+    statement: int
+    command: Command
+    settings: list[Setting]
+    words: list[str]
+    is_srun: bool
+    size: Size
+    is_multi: bool
+
+
+class Script:
+    """A batch script while it is read."""
+
+    def __init__(
+        self, text: str, source: str, size: Size, settings: Sequence[Setting], args: Sequence[str]
+    ) -> None:
+        self.text = text
+        self.source = source
+        self.size = size
+        self.job_settings = list(settings)
+        self.args = list(args)
+        self.body = Body()
+        self.constants = self._slurm_constants()
+        self.statements: list[Statement] = []
+        self.dropped: set[str] = set()  # variables that the launcher sets, or nobody needs
+        self.set_names: set[str] = set()
+        self.lines = text.split("\n")
+        self.parts: dict[str, str] = {}  # variables that are parts of a command, as shell text
+        self.conditional: dict[str, int] = {}  # those before a program, with their lines
+        self.place = -1  # the statement of the step
+        self.maybe: set[str] = set()  # variables with options, or with nothing
+        self.used: set[str] = set()  # those of them that have been put in
+        self.side: dict[int, Step] = {}  # steps that prepare the nodes, by id of their command
+
+    def say(self, line: int, path: str, outcome: Outcome, to: str = "", why: str = "") -> None:
+        """Say what became of a statement or a part of one.
+
+        Args:
+            line: where it stands.
+            path: its text.
+            outcome: carried, changed or not carried.
+            to: the value that has it; "" for none.
+            why: the reason, where it is not carried as it is.
+        """
+        self.body.verdicts.append(Verdict(pieces.short(path), outcome, to, why, line))
+
+    def refuse(self, line: int, message: str, hint: str) -> InvalidValues:
+        """An error with one problem."""
+        return InvalidValues([self.problem(line, message, hint)])
+
+    def problem(self, line: int, message: str, hint: str) -> Problem:
+        """A problem with its line."""
+        return Problem(path="", message=message, hint=hint, source=f"{self.source}:{line}")
+
+    def slice(self, statement: Statement) -> str:
+        """A statement as it stands in the script."""
+        return self.text[statement.start : statement.end]
+
+    def _slurm_constants(self) -> dict[str, str]:
+        size = self.size
+        nodes = size.node_count
+        known = {
+            "SLURM_NNODES": nodes,
+            "SLURM_JOB_NUM_NODES": nodes,
+            "SLURM_NTASKS": size.task_count,
+            "SLURM_NPROCS": size.task_count,
+            "SLURM_NTASKS_PER_NODE": size.per_node,
+            "SLURM_TASKS_PER_NODE": size.per_node,
+            "SLURM_CPUS_PER_TASK": size.cpus_per_task,
+            "SLURM_GPUS_ON_NODE": size.gpus_per_node or size.gpus,
+            "SLURM_GPUS_PER_NODE": size.gpus_per_node or size.gpus,
+            "SLURM_GPUS": (size.gpus_per_node or 0) * nodes or size.gpus,
+        }
+        return words.known_of(known)
+
+    def _collect_constants(self) -> None:
+        counts: dict[str, int] = {}
+        for statement in self.statements:
+            for command in statement.commands:
+                for name, _ in pieces.assigned_by(command):
+                    counts[name] = counts.get(name, 0) + 1
+                    self.set_names.add(name)
+                if command.name in ("read", "mapfile", "readarray", "getopts", "for", "select"):
+                    self.set_names.update(
+                        word.text for word in command.words[1:] if _NAME.fullmatch(word.text)
+                    )
+        # The variable of a loop stands in its head, which has no command.
+        self.set_names.update(re.findall(r"\bfor\s+\(*\s*([A-Za-z_]\w*)", self.text))
+        self.set_names.update(re.findall(r"\bselect\s+([A-Za-z_]\w*)", self.text))
+        self.set_names.update(re.findall(r"\(\(\s*([A-Za-z_]\w*)\s*[-+*/]?=", self.text))
+        for statement in self.statements:
+            for command in statement.commands:
+                if command.within or statement.function:
+                    continue
+                for name, value in pieces.assigned_by(command):
+                    if counts[name] > 1 and name != "MASTER_PORT":
+                        continue
+                    resolved = words.resolve(value, self.constants)
+                    if resolved == "gpu":
+                        resolved = self.constants.get("SLURM_GPUS_ON_NODE")
+                    if resolved is not None:
+                        self.constants[name] = resolved
+
+    def _collect_parts(self) -> None:
+        """Find the variables that have words of a command: ``LAUNCHER="torchrun --nnodes 2"``."""
+        unsure: set[str] = set()
+        contents: dict[str, list[str]] = {}
+        for statement in self.statements:
+            for command in statement.commands:
+                for name, value in pieces.assigned_by(command):
+                    contents.setdefault(name, []).append(pieces.content_of(value).strip())
+                    if command.within or statement.function:
+                        unsure.add(name)
+                        continue
+                    is_added = any(
+                        word.text.startswith(f"{name}+=")
+                        for word in (*command.assignments, *command.words)
+                    )
+                    content = pieces.content_of(value)
+                    own = self.parts.get(name, "")
+                    if is_added:
+                        content = (
+                            f"{own} {content}".strip() if value.startswith("(") else own + content
+                        )
+                    elif name in {other for other, _ in words.variables(value)}:
+                        pattern = rf"\$\{{?{name}(?:\[[@*]\])?\}}?"
+                        content = pieces.put(pattern, own, content)
+                    self.parts[name] = content
+        self.maybe = {
+            name for name, texts in contents.items() if all(text[:1] in ("", "-") for text in texts)
+        }
+        for name, content in list(self.parts.items()):
+            if name in unsure or not _COMMAND_LIKE.search(content):
+                del self.parts[name]
+
+    def _srun(self, texts: Sequence[str], line: int) -> tuple[list[Setting], list[str]]:
+        """Srun's options, and the words behind them without their quotes."""
+        settings, rest = options.parse([scanner.unquote(text) for text in texts], "srun", line)
+        while rest and (name := pieces.variable_alone(rest[0])) in self.maybe:
+            self.conditional.setdefault(name, line)
+            more, rest = options.parse(rest[1:], "srun", line)
+            settings += more
+        resolved = []
+        for setting in settings:
+            value = setting.value
+            if "$" in value:
+                value = words.resolve(value, self.constants) or words.partly(value, self.constants)
+            resolved.append(replace(setting, value=value))
+        return resolved, rest
+
+    def _inner_text(self, texts: Sequence[str]) -> str | None:
+        """The text of ``bash -c "…"`` with the variables in it that are parts of a command."""
+        text = pieces.shell_text(texts)
+        return None if text is None else self._expanded(text)
+
+    def _expanded_words(self, texts: list[str]) -> list[str]:
+        """Words with the variables among them that are parts of a command."""
+        line = " ".join(texts)
+        expanded = self._expanded(line)
+        if expanded == line:
+            return texts
+        try:
+            return [token.text for token in scanner.tokens(expanded) if token.kind == "word"]
+        except scanner.ScriptError:
+            return texts
+
+    def _expanded(self, text: str) -> str:
+        for _ in range(_DEEPEST):
+            before = text
+            text, used = pieces.expanded(text, self.parts)
+            self.used |= used
+            if text == before or len(text) > _LONGEST:
+                break
+        return text
+
+    def _inner_starts(self, texts: Sequence[str]) -> bool:
+        """Whether the text of ``bash -c "…"`` starts ranks."""
+        inner = self._inner_text(texts)
+        if inner is None:
+            return False
+        try:
+            parsed = scanner.parse(inner)
+        except scanner.ScriptError:
+            return False
+        return any(
+            words.starts_ranks([word.text for word in command.words])
+            for statement in parsed
+            for command in statement.commands
+        )
+
+    def _line_of(self, name: str) -> int:
+        return next((setting.line for setting in self.job_settings if setting.name == name), 0)

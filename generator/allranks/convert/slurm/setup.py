@@ -1,0 +1,449 @@
+"""What stands before and behind the step: setup, variables, folders, and what is left out."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from allranks import names
+from allranks.convert import commands
+from allranks.convert.slurm import images, pieces, scanner, words
+from allranks.convert.slurm.steps import Steps
+from allranks.convert.verdicts import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from allranks.convert.slurm.scanner import Command, Statement
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_ACTIVATING = frozenset(
+    {"module", "ml", "conda", "mamba", "micromamba", "source", ".", "eval", "spack", "pyenv"}
+)
+_MODULES = ("module", "ml")
+_CONTAINERS = ("docker", "podman", "enroot")
+_RESERVED = frozenset(names.RESERVED_ENV)
+_SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|CREDENTIAL", re.IGNORECASE)
+_RENDEZVOUS = "the launcher lets the ranks meet, and tells each its rank and where rank 0 is"
+# What becomes of a line that calls one of Slurm's programs; the others only ask.
+_TOOLS = {
+    "sbatch": (
+        Outcome.NOT_CARRIED,
+        "it submits another job: start that when this run has ended",
+    ),
+    **dict.fromkeys(
+        ("sbcast", "sgather"),
+        (
+            Outcome.NOT_CARRIED,
+            "it copies files between nodes: put them into the image or a volume",
+        ),
+    ),
+}
+# What may stand behind the step, besides what only prints.
+_BEHIND = frozenset(
+    {
+        *(
+            "module",
+            "ml",
+            "conda",
+            "scontrol",
+            "sacct",
+            "seff",
+            "sstat",
+            "squeue",
+            "scancel",
+            "jobstats",
+        )
+    }
+)
+
+
+class Setup(Steps):
+    """A script whose other statements are sorted."""
+
+    def _is_activation(self, statement: Statement) -> bool:
+        return not statement.function and any(
+            words.base(command.name) in _ACTIVATING
+            for command in statement.commands
+            if command.words
+        )
+
+    def _runs_program(self, statement: Statement) -> bool:
+        """Whether a statement runs what the job is about."""
+        if statement.function:
+            return False
+        for command in statement.commands:
+            texts = [token.text for token in command.words]
+            if (
+                words.is_python(texts)
+                or words.starts_ranks(texts)
+                or words.any_of(texts, ("srun", "singularity", "apptainer"))
+            ):
+                return True
+        return False
+
+    def _lives_in_shell(self, statement: Statement) -> bool:
+        """Whether what a statement sets up dies with its shell: options, arrays, functions."""
+        if statement.function:
+            return True
+        return any(
+            command.name in ("set", "shopt", "declare", "ulimit")
+            or any(pieces.is_array(command, name) for name, _ in pieces.assigned_by(command))
+            for command in statement.commands
+        )
+
+    def _kept(self, statement: Statement, *, is_one: bool) -> str | None:
+        """A statement as setup or part of a script, and say what becomes of it.
+
+        Args:
+            statement: the statement.
+            is_one: whether the script is run as it is, as one process.
+
+        Returns:
+            Its text; None where it is left out.
+        """
+        text = self.slice(statement)
+        to = "script" if is_one else "setup"
+        command = statement.commands[0] if statement.is_simple else None
+        program = words.base(command.name) if command is not None and command.words else ""
+        local = self._with_local_host(statement, command) if is_one else None
+        if local is not None:
+            self.say(statement.line, text, Outcome.CHANGED, to, "there is one node")
+            return local
+        reason = self._left_out(statement, command, program, is_one=is_one)
+        if reason is not None:
+            self.say(statement.line, text, reason[0], "", reason[1])
+            return None
+        if command is not None and (
+            self._to_env(statement, command)
+            or (program == "cd" and not is_one and self._to_working_dir(command))
+        ):
+            return None
+        if program in _MODULES:
+            why = "where the image has modules; what it loads must be in the image otherwise"
+            self.say(statement.line, text, Outcome.CHANGED, "setup", why)
+            return f"! command -v {program} >/dev/null || {text}"
+        verdict = self._verdict_of(statement, text, program, is_one=is_one)
+        if verdict is not None:
+            self.say(statement.line, text, verdict[0], to, verdict[1])
+        if any(id(command) in self.side for command in statement.commands):
+            edits = self._inner_edits(statement)
+            return pieces.edited(self.text, edits, statement.start, statement.end)
+        return text if is_one else self._with_args(text)
+
+    def _verdict_of(
+        self, statement: Statement, text: str, program: str, *, is_one: bool
+    ) -> tuple[Outcome, str] | None:
+        """What becomes of a statement that is kept; None where it was said already."""
+        if program in _ACTIVATING:
+            why = "what it activates must be in the image, or in a volume at that path"
+            return Outcome.CHANGED, why
+        if self._runs(statement, _CONTAINERS):
+            why = "a pod starts no containers: name its image in image, and write what it runs"
+            return Outcome.NOT_CARRIED, why
+        if not is_one and any(id(command) in self.side for command in statement.commands):
+            why = "srun started it on the nodes before the training; each pod runs it once"
+            return Outcome.CHANGED, why
+        if not is_one and self.size.node_count > 1 and pieces.differs_by_pod(text):
+            return Outcome.CHANGED, "each pod runs it, and what it gives may differ between pods"
+        first = [token.text for token in statement.commands[0].words] if statement.commands else []
+        if not is_one and words.is_python(first):
+            return Outcome.CHANGED, "it runs once in each pod"
+        tools = [
+            command
+            for command in statement.commands
+            if words.any_of([token.text for token in command.words], words.SLURM_TOOLS)
+        ]
+        for tool in tools:
+            path = self.text[tool.start : tool.end]
+            self.say(tool.line, path, Outcome.NOT_CARRIED, "", "a pod has no programs of Slurm's")
+        return None if tools else (Outcome.CARRIED, "")
+
+    @staticmethod
+    def _runs(statement: Statement, programs: Collection[str]) -> bool:
+        """Whether a statement runs one of some programs."""
+        return any(
+            words.any_of([token.text for token in command.words], programs)
+            for command in statement.commands
+        )
+
+    def _left_out(
+        self, statement: Statement, command: Command | None, program: str, *, is_one: bool
+    ) -> tuple[Outcome, str] | None:
+        """Why a statement is left out; None where it is not."""
+        if command is not None and program in words.SLURM_TOOLS:
+            return _TOOLS.get(program, (Outcome.CHANGED, "it asks Slurm, and a pod has none"))
+        if statement.function:
+            return None
+        text = self.slice(statement)
+        reads_dropped = any(name in self.dropped for name, _ in words.variables(text))
+        assigned = [name for c in statement.commands for name, _ in pieces.assigned_by(c)]
+        only_assigns = bool(assigned) and all(
+            pieces.assigned_by(command) for command in statement.commands
+        )
+        if assigned and not is_one and {*assigned} <= self.used:
+            if not self._is_read_elsewhere(assigned):
+                self.dropped.update(assigned)
+                return Outcome.CHANGED, "it is a part of the command, and stands there"
+        elif only_assigns and self._is_rendezvous(assigned, text, reads_dropped and not is_one):
+            self.dropped.update(assigned)
+            return Outcome.CHANGED, _RENDEZVOUS
+        if is_one:
+            return None
+        return self._left_out_of_setup(statement, command, program, reads_dropped=reads_dropped)
+
+    def _left_out_of_setup(
+        self, statement: Statement, command: Command | None, program: str, *, reads_dropped: bool
+    ) -> tuple[Outcome, str] | None:
+        """Why a statement is no line of setup; None where it is."""
+        text = self.slice(statement)
+        reason: tuple[Outcome, str] | None = None
+        if command is None:
+            pass
+        elif program == "srun" and id(command) not in self.side:
+            reason = Outcome.CHANGED, "it only prints"
+        elif program in words.IDLE and (reads_dropped or words.names_nodes(text)):
+            reason = Outcome.CHANGED, "it prints what the launcher prints"
+        elif program == "trap":
+            why = "a pod's ranks get SIGTERM themselves: let the program handle it"
+            reason = Outcome.NOT_CARRIED, why
+        elif program == "set" and not pieces.keeps_going(text):
+            reason = Outcome.CHANGED, "setup ends with the first command that fails anyway"
+        elif program in ("wait", "exit", "set", "exec"):
+            reason = Outcome.CHANGED, "setup goes on to the command"
+        if reason is None and reads_dropped and statement.commands:
+            why = "it is about where the ranks meet, which the launcher arranges"
+            return Outcome.CHANGED, why
+        return reason
+
+    def _with_local_host(self, statement: Statement, command: Command | None) -> str | None:
+        """A variable with the head node's name, in a script that starts the ranks of one node."""
+        if command is None or not self._is_nested_launch():
+            return None
+        assigned = pieces.assigned_by(command)
+        names_nodes = words.names_nodes(self.slice(statement))
+        if len(assigned) != 1 or not names_nodes or assigned[0][1].startswith("("):
+            return None
+        name = assigned[0][0]
+        if not (name in words.RENDEZVOUS or pieces.looks_like_master(name)):
+            return None
+        return f"export {name}=localhost" if command.words else f"{name}=localhost"
+
+    def _is_read_elsewhere(self, assigned: list[str]) -> bool:
+        """Whether a statement that does more than print reads one of some variables."""
+        for number, statement in enumerate(self.statements):
+            if number == self.place or all(
+                not command.words
+                or words.any_of(
+                    [w.text for w in command.words],
+                    (*words.IDLE, "srun", "eval", "export", "bash", *words.STARTERS),
+                )
+                for command in statement.commands
+            ):
+                continue
+            reads = {name for name, _ in words.variables(self.slice(statement))}
+            if reads & {*assigned}:
+                return True
+        return False
+
+    def _is_nested_launch(self) -> bool:
+        return any(
+            "accelerate" in c.name or "torchrun" in c.name or "deepspeed" in c.name
+            for s in self.statements
+            for c in s.commands
+        )
+
+    def _is_rendezvous(self, assigned: list[str], text: str, reads_dropped: bool) -> bool:  # noqa: FBT001 - a fact of the same statement
+        """Whether a statement sets what lets the ranks meet."""
+        if self.body.procs_per_node == 1 and self._is_nested_launch() and self.body.nodes == 1:
+            return False
+        return any(
+            name in words.RENDEZVOUS or pieces.looks_like_master(name) for name in assigned
+        ) or (words.names_nodes(text) or reads_dropped)
+
+    def _to_env(self, statement: Statement, command: Command) -> bool:
+        """Carry ``export NAME=text`` as a variable."""
+        if command.name != "export" or not pieces.assigned_by(command) or command.redirections:
+            return False
+        pairs = [self._pair(word.text) for word in command.words[1:]]
+        if None in pairs:
+            return False
+        for name, text in filter(None, pairs):
+            self.body.env[name] = text
+            self.say(statement.line, f"export {name}", Outcome.CARRIED, f"env.{name}")
+            if _SECRET.search(name):
+                self.body.notes.append(
+                    f"env.{name} looks like a secret, and all who may read the run's objects "
+                    "can read "
+                    "it: put it into a Secret, and name that"
+                )
+        return bool(pairs)
+
+    def _pair(self, word: str) -> tuple[str, str] | None:
+        """The name and text of ``NAME=text``; None where a value may not say it, or not so."""
+        name, equals, value = word.partition("=")
+        is_free = _NAME.fullmatch(name) is not None and name not in _RESERVED
+        is_free = is_free and not name.startswith(names.RESERVED_ENV_PREFIXES)
+        is_text = not value or scanner.is_static(value)
+        if not equals or not is_free or not is_text or self._is_set_again(name):
+            return None
+        text = scanner.unquote(value)
+        return None if "\0" in text else (name, text)
+
+    def _is_set_again(self, name: str) -> bool:
+        return (
+            sum(
+                other == name
+                for s in self.statements
+                for c in s.commands
+                for other, _ in pieces.assigned_by(c)
+            )
+            > 1
+        )
+
+    def _to_working_dir(self, command: Command) -> bool:
+        """Carry ``cd /folder`` as the folder of the command."""
+        _, *targets = command.words
+        if len(targets) != 1 or command.redirections:
+            return False
+        target = targets[0].text
+        path = words.resolve(target, self.constants)
+        if path is None and re.fullmatch(r'"?\$\{?SLURM_SUBMIT_DIR\}?"?', target):
+            why = f"the command starts in the folder that `{names.CLI} sbatch` and `submit` send"
+            self.say(command.line, f"cd {target}", Outcome.CHANGED, "", why)
+            return True
+        is_taken = bool(self.body.working_dir or self.body.setup)
+        if path is None or not path.startswith("/") or "\n" in path or is_taken:
+            return False
+        self.body.working_dir = path
+        self.say(command.line, f"cd {target}", Outcome.CARRIED, "workingDir")
+        return True
+
+    def _behind(self, statement: Statement) -> None:
+        """Say what becomes of a statement behind the step."""
+        text = self.slice(statement)
+        functions = {
+            other.function
+            for other in self.statements
+            if other.function and self._is_harmless(other, words.IDLE)
+        }
+        if statement.function:
+            why = "nothing before the step calls it"
+            self.say(statement.line, text, Outcome.CHANGED, "", why)
+        elif self._is_harmless(statement, words.IDLE | words.ENDING | _BEHIND | functions):
+            why = "the run is over when its ranks are"
+            self.say(statement.line, text, Outcome.CHANGED, "", why)
+        else:
+            why = "it stands behind the step: make it a run of its own"
+            self.say(statement.line, text, Outcome.NOT_CARRIED, "", why)
+
+    @staticmethod
+    def _is_harmless(statement: Statement, programs: Collection[str]) -> bool:
+        """Whether all commands of a statement are among some programs."""
+        return all(
+            not command.words or words.any_of([token.text for token in command.words], programs)
+            for command in statement.commands
+        )
+
+    def _inner_edits(self, statement: Statement) -> list[tuple[int, int, str]]:
+        """Srun and containers taken off commands in a script that is run as it is."""
+        edits = []
+        for command in statement.commands:
+            tokens = command.words
+            texts = [token.text for token in tokens]
+            inner = words.unwrapped(texts)
+            if not inner:
+                continue
+            own = tokens[len(tokens) - len(inner) :]
+            start = own[0].start
+            if words.base(inner[0]) == "srun":
+                _, rest = self._srun([token.text for token in own[1:]], command.line)
+                if not rest:
+                    continue
+                own = own[len(own) - len(rest) :]
+            program = words.base(own[0].text)
+            if program in words.CONTAINERS:
+                inside = self._container([token.text for token in own], command.line)
+                if inside:
+                    own = own[len(own) - inside :]
+            if own[0].start > start:
+                edits.append((start, own[0].start, ""))
+        return edits
+
+    def _container(self, texts: list[str], line: int) -> int:
+        """Read a container's command line; gives how many words at its end run inside."""
+        parsed = images.of_command([scanner.unquote(text) for text in texts])
+        if parsed is None:
+            return 0
+        for verdict in parsed.verdicts:
+            self.say(line, verdict.path, verdict.outcome, verdict.to, verdict.why)
+        for key, value in parsed.values.items():
+            self.body.values.setdefault("", {})[key] = value
+        return parsed.inside
+
+    def _with_args(self, text: str) -> str:
+        if not self.args or not words.positional(text):
+            return text
+        quoted = [commands.as_shell([word]) for word in self.args]
+
+        def put(match: re.Match[str]) -> str:
+            which = match[1] or match[2]
+            if which in "@*":
+                return " ".join(quoted)
+            if which == "#":
+                return str(len(quoted))
+            return quoted[int(which) - 1] if int(which) <= len(quoted) else "''"
+
+        return re.sub(r'"?\$(?:([1-9@*#])|\{([1-9@*#])\})"?', put, text)
+
+    def _comment_start(self, number: int) -> int:
+        """Where the comments above a statement begin."""
+        statement = self.statements[number]
+        floor = self.statements[number - 1].end if number else 0
+        start = self.text.rfind("\n", floor, statement.start) + 1
+        if start == 0 and floor:
+            return statement.start
+        start = max(start, floor)
+        while start > floor:
+            above = self.text.rfind("\n", floor, start - 1) + 1
+            row = self.text[max(above, floor) : start].strip()
+            if not row.startswith("#") or row.startswith(("#!", "#SBATCH")) or above < floor:
+                break
+            start = max(above, floor)
+            if start == floor:
+                break
+        return start
+
+    def _with_comments(self, number: int, text: str) -> str:
+        statement = self.statements[number]
+        above = self.text[self._comment_start(number) : statement.start]
+        rows = [row.strip() for row in above.split("\n") if row.strip().startswith("#")]
+        rows = [row for row in rows if not row.startswith(("#SBATCH", "#!"))]
+        tail = self.text[
+            statement.end : self.text.find("\n", statement.end)
+            if "\n" in self.text[statement.end :]
+            else len(self.text)
+        ]
+        comment = re.match(r"\s+(#[^\n]*)$", tail)
+        return "\n".join([*rows, text + (f"  {comment[1]}" if comment else "")])
+
+    def _write_setup(self, parts: list[str]) -> None:
+        if not parts:
+            return
+        text = "\n".join(parts)
+        head = []
+        ends = any(
+            command.name == "set" and not pieces.keeps_going(self.slice(statement))
+            for statement in self.statements
+            for command in statement.commands
+            if not command.within and not statement.function
+        )
+        if not ends:
+            head.append("set +e  # the script goes on where a command fails")
+        if any(
+            command.assignments and not command.words
+            for s in self.statements
+            for command in s.commands
+        ):
+            head.append("set -a  # the command reads these variables, too")
+        self.body.setup = "\n".join([*head, text]) + "\n" + self.body.setup

@@ -1,0 +1,349 @@
+"""The size of a Slurm job: nodes, tasks, GPUs, CPUs and memory, of all the ways to ask for them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from allranks.convert.slurm import amounts
+from allranks.convert.verdicts import Outcome
+from allranks.humanize import plural
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from allranks.convert.slurm.options import Setting
+
+MOST_NODES = 100_000
+MOST_PER_NODE = 1_000
+
+# The label nvidia.com/gpu.product of a node, by what sites call a GPU.
+PRODUCTS = {
+    "a10": ("NVIDIA-A10", "NVIDIA-A10G"),
+    "a10g": ("NVIDIA-A10G",),
+    "a16": ("NVIDIA-A16",),
+    "a30": ("NVIDIA-A30",),
+    "a40": ("NVIDIA-A40",),
+    "a6000": ("NVIDIA-RTX-A6000",),
+    "rtxa6000": ("NVIDIA-RTX-A6000",),
+    "a100": (
+        *("NVIDIA-A100-SXM4-40GB", "NVIDIA-A100-SXM4-80GB"),
+        *("NVIDIA-A100-PCIE-40GB", "NVIDIA-A100-80GB-PCIe"),
+    ),
+    "a100_40g": ("NVIDIA-A100-SXM4-40GB", "NVIDIA-A100-PCIE-40GB"),
+    "a100_80g": ("NVIDIA-A100-SXM4-80GB", "NVIDIA-A100-80GB-PCIe"),
+    "h100": ("NVIDIA-H100-80GB-HBM3", "NVIDIA-H100-PCIe", "NVIDIA-H100-NVL"),
+    "h200": ("NVIDIA-H200", "NVIDIA-H200-NVL"),
+    "b200": ("NVIDIA-B200",),
+    "gh200": ("NVIDIA-GH200-480GB", "NVIDIA-GH200-120GB"),
+    "l4": ("NVIDIA-L4",),
+    "l40": ("NVIDIA-L40",),
+    "l40s": ("NVIDIA-L40S",),
+    "t4": ("Tesla-T4",),
+    "p100": ("Tesla-P100-PCIE-16GB", "Tesla-P100-SXM2-16GB", "Tesla-P100-PCIE-12GB"),
+    "v100": (
+        *("Tesla-V100-SXM2-16GB", "Tesla-V100-SXM2-32GB", "Tesla-V100-SXM3-32GB"),
+        *("Tesla-V100-PCIE-16GB", "Tesla-V100-PCIE-32GB"),
+    ),
+}
+ALIASES = {
+    "tesla_t4": "t4",
+    "tesla_v100": "v100",
+    "a100_80gb": "a100_80g",
+    "a100-80gb": "a100_80g",
+    "a100_40gb": "a100_40g",
+    "a100-40gb": "a100_40g",
+    "a100-80g": "a100_80g",
+    "a100-40g": "a100_40g",
+    "a100l": "a100_80g",
+    "rtx_a6000": "a6000",
+    "rtx-a6000": "a6000",
+    "a100-sxm4-80gb": "a100_80g",
+    "a100-sxm4-40gb": "a100_40g",
+    "tesla_a100": "a100",
+    "nvidia_a100": "a100",
+    "nvidia_h100": "h100",
+}
+AMD = (
+    "mi100",
+    "mi200",
+    "mi210",
+    "mi250",
+    "mi250x",
+    "mi300",
+    "mi300a",
+    "mi300x",
+    "mi325x",
+    "mi355x",
+)
+
+
+@dataclass(slots=True)
+class Size:
+    """What a job has, as far as its options say it; None where they do not.
+
+    Attributes:
+        nodes: how many nodes.
+        tasks: how many tasks in all.
+        tasks_per_node: how many of them a node has.
+        gpus_per_node: GPUs of a node.
+        gpus: GPUs in all, where the nodes are not said.
+        gpu_types: their types, as a site calls them.
+        cpus_per_task: CPUs of a task.
+        cpus_per_node: CPUs of a node.
+        memory: MiB of a node; 0 for all that it has.
+        disk: MiB of a node.
+        said: by the name of an option, what became of it instead of its rule: (outcome, to, why).
+    """
+
+    nodes: int | None = None
+    tasks: int | None = None
+    tasks_per_node: int | None = None
+    gpus_per_node: int | None = None
+    gpus: int | None = None
+    gpu_types: tuple[str, ...] = ()
+    cpus_per_task: int | None = None
+    cpus_per_node: int | None = None
+    memory: float | None = None
+    disk: float | None = None
+    said: dict[str, tuple[Outcome, str, str]] = field(default_factory=dict)
+
+    @property
+    def node_count(self) -> int:
+        """The nodes, 1 where nobody says it."""
+        return self.nodes or 1
+
+    @property
+    def per_node(self) -> int:
+        """Slurm's tasks on a node, 1 where nobody says it."""
+        return self.tasks_per_node or 1
+
+    @property
+    def task_count(self) -> int:
+        """Slurm's tasks, one for each node where nobody says it."""
+        return self.tasks or self.node_count * self.per_node
+
+
+class _Reader:
+    def __init__(self, settings: Iterable[Setting]) -> None:
+        self.texts = {setting.name: setting.value for setting in settings if setting.option}
+        self.size = Size()
+
+    def say(self, name: str, outcome: Outcome, to: str, why: str) -> None:
+        if name in self.texts:
+            self.size.said[name] = (outcome, to, why)
+
+    def number(self, *names: str, most: int = MOST_NODES) -> int | None:
+        for name in names:
+            text = self.texts.get(name)
+            if text is None:
+                continue
+            value = amounts.number(text)
+            if value is not None and 0 < value <= most:
+                return value
+            if value != 0:
+                self.wrong(name, f"a whole number up to {most:,}")
+        return None
+
+    def wrong(self, name: str, form: str) -> None:
+        text = self.texts[name]
+        why = f"{text!r} is not {form}" if text else f"it has no value: {form} is wanted"
+        self.say(name, Outcome.NOT_CARRIED, "", why)
+
+
+def read(settings: Iterable[Setting]) -> Size:
+    """The size that options ask for; a later option of a name replaces an earlier one.
+
+    Args:
+        settings: the options, in their order.
+    """
+    reader = _Reader(settings)
+    _read_nodes(reader)
+    _read_tasks(reader)
+    _read_gpus(reader)
+    _read_tasks_of_gpus(reader)
+    _read_cpus(reader)
+    _read_memory(reader)
+    return reader.size
+
+
+def _read_nodes(reader: _Reader) -> None:
+    text = reader.texts.get("nodes")
+    if text is None:
+        return
+    span = amounts.nodes(text)
+    if span is None or not 0 < span[0] <= MOST_NODES:
+        reader.wrong("nodes", f"a number of nodes up to {MOST_NODES:,}")
+        return
+    least, most = span
+    reader.size.nodes = least
+    if most > least:
+        why = f"the fewest that were allowed; set torchrun.elastic for up to {most}"
+        reader.say("nodes", Outcome.CHANGED, "nodes", why)
+
+
+def _read_tasks(reader: _Reader) -> None:
+    size = reader.size
+    per_node = reader.number("ntasks-per-node", "tasks-per-node", most=MOST_PER_NODE)
+    total = reader.number("ntasks", most=MOST_NODES * 100)
+    size.tasks = total
+    if total and per_node and size.nodes is None:
+        size.nodes = min(MOST_NODES, math.ceil(total / per_node))
+    if total and size.nodes:
+        if total < size.nodes:  # Slurm takes fewer nodes then
+            why = f"{plural(total, 'task')} need no more nodes"
+            reader.say("nodes", Outcome.CHANGED, "nodes", why)
+            size.nodes = total
+        per_node = math.ceil(total / size.nodes)
+        if total % size.nodes:
+            why = (
+                f"{plural(total, 'task')} are not the same number on each of "
+                f"{plural(size.nodes, 'node')}: all have {per_node}"
+            )
+            reader.say("ntasks", Outcome.NOT_CARRIED, "procsPerNode", why)
+    size.tasks_per_node = per_node if per_node is None or per_node <= MOST_PER_NODE else None
+
+
+def _read_gpus(reader: _Reader) -> None:
+    size, texts = reader.size, reader.texts
+    types: list[str] = []
+    form = "a number of GPUs such as 8, gpu:8 or gpu:h100:8"
+    for name in (
+        "gres",
+        "gpus-per-node",
+        "gpus-per-task",
+        "gpus-per-socket",
+        "gpus",
+        "tres-per-task",
+        "tres-per-job",
+    ):
+        if name not in texts:
+            continue
+        text = texts[name]
+        wanted = (
+            amounts.gres(text)
+            if name in ("gres", "tres-per-task", "tres-per-job")
+            else amounts.gpus(text)
+        )
+        if wanted is None or wanted.count > MOST_NODES * 100:
+            reader.wrong(name, form)
+            continue
+        if wanted.others:
+            what = ", ".join(wanted.others)
+            why = (
+                f"{what} is a resource of Slurm's: write what your cluster calls it into "
+                "resources.perPod"
+            )
+            reader.say(name, Outcome.NOT_CARRIED, "gpusPerNode", why)
+        types += [kind for kind in wanted.types if kind]
+        _count_gpus(reader, name, wanted.count)
+    size.gpu_types = tuple(dict.fromkeys(types))
+    if size.gpus_per_node is not None and size.gpus_per_node > MOST_PER_NODE:
+        size.gpus_per_node = MOST_PER_NODE
+    is_spread = size.nodes is None and size.tasks_per_node is None
+    if size.gpus and is_spread and size.tasks in (None, size.gpus):
+        pass  # on as many nodes as it takes
+    elif size.gpus and size.gpus_per_node is None:
+        nodes = size.node_count
+        size.nodes = nodes
+        size.gpus_per_node = math.ceil(size.gpus / nodes)
+        if size.gpus % nodes:
+            why = (
+                f"{size.gpus} GPUs are not the same number on each of "
+                f"{plural(nodes, 'node')}: all have {size.gpus_per_node}"
+            )
+            reader.say("gpus", Outcome.NOT_CARRIED, "gpusPerNode", why)
+        size.gpus = None
+    elif size.gpus_per_node is not None:
+        size.gpus = None
+
+
+def _count_gpus(reader: _Reader, name: str, count: int) -> None:
+    size = reader.size
+    if name in ("gres", "gpus-per-node"):
+        size.gpus_per_node = count or size.gpus_per_node
+    elif name in ("gpus", "tres-per-job"):
+        size.gpus = count
+    elif name == "gpus-per-socket":
+        sockets = reader.number("sockets-per-node", most=MOST_PER_NODE) or 1
+        if size.gpus_per_node is None:
+            size.gpus_per_node = count * sockets
+    elif count and size.gpus_per_node is None:
+        if size.tasks_per_node is None and size.tasks is not None and size.nodes is None:
+            size.gpus = size.tasks * count  # as many nodes as they need
+        else:
+            size.gpus_per_node = count * size.per_node
+
+
+def _read_tasks_of_gpus(reader: _Reader) -> None:
+    size = reader.size
+    per_gpu = reader.number("ntasks-per-gpu", most=MOST_PER_NODE)
+    if per_gpu and size.tasks_per_node is None and size.gpus_per_node:
+        size.tasks_per_node = min(MOST_PER_NODE, per_gpu * size.gpus_per_node)
+    if size.tasks and size.tasks_per_node is None and size.gpus is None:
+        # Tasks without a number of nodes: all on one node, which is what Slurm does where they fit.
+        size.nodes, size.tasks_per_node = 1, size.tasks
+        if size.tasks > 1:
+            why = (
+                "on one node: the script names none, and Slurm would have chosen; set nodes for "
+                "more"
+            )
+            reader.say("ntasks", Outcome.CHANGED, "procsPerNode", why)
+        if size.tasks > MOST_PER_NODE:
+            size.tasks_per_node = MOST_PER_NODE
+            reader.say("ntasks", Outcome.NOT_CARRIED, "", "say how many nodes they are on: nodes")
+
+
+def _read_cpus(reader: _Reader) -> None:
+    size = reader.size
+    size.cpus_per_task = reader.number("cpus-per-task")
+    per_gpu = reader.number("cpus-per-gpu")
+    gpus = size.gpus_per_node or size.gpus
+    if size.cpus_per_task:
+        size.cpus_per_node = size.cpus_per_task * size.per_node
+    elif per_gpu and gpus:
+        size.cpus_per_node = per_gpu * gpus
+    elif per_gpu:
+        reader.say("cpus-per-gpu", Outcome.CHANGED, "", "the job has no GPUs")
+    elif size.tasks_per_node and size.tasks_per_node > 1:
+        size.cpus_per_node = size.tasks_per_node
+    least = reader.number("mincpus")
+    if least:
+        size.cpus_per_node = max(least, size.cpus_per_node or 0)
+
+
+def _read_memory(reader: _Reader) -> None:
+    size, texts = reader.size, reader.texts
+    form = "an amount of memory such as 64G"
+    for name, factor in (
+        ("mem", 1),
+        ("mem-per-cpu", size.cpus_per_node or size.per_node),
+        ("mem-per-gpu", size.gpus_per_node or size.gpus or 1),
+    ):
+        if name not in texts:
+            continue
+        amount = amounts.mebibytes(texts[name])
+        if amount is None or amount * factor > 2**40:
+            reader.wrong(name, form)
+        elif amount == 0:
+            why = (
+                "a pod may use what its node has free unless it has a limit: write one where all "
+                "is wanted"
+            )
+            reader.say(name, Outcome.CHANGED, "", why)
+        elif size.memory is None:
+            size.memory = amount * factor
+    if "tmp" in texts:
+        size.disk = amounts.mebibytes(texts["tmp"])
+        if size.disk is None or size.disk > 2**40:
+            size.disk = None
+            reader.wrong("tmp", form)
+
+
+def products(types: Iterable[str]) -> tuple[str, ...]:
+    """The values of the label nvidia.com/gpu.product that nodes with GPUs of these types have."""
+    made: list[str] = []
+    for kind in types:
+        made += PRODUCTS.get(ALIASES.get(kind, kind), ())
+    return tuple(dict.fromkeys(made))

@@ -1,0 +1,250 @@
+"""The steps of a batch script: which of its commands start ranks, and which of them is the run."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from allranks import names
+from allranks.convert import commands
+from allranks.convert.commands import Runner
+from allranks.convert.slurm import images, options, pieces, scanner, sizes, words
+from allranks.convert.slurm.script import Script, Step
+from allranks.humanize import list_some, plural
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from allranks.convert.slurm.options import Setting
+    from allranks.convert.slurm.scanner import Command
+    from allranks.convert.slurm.sizes import Size
+    from allranks.errors import InvalidValues
+
+_SIZES = frozenset(
+    {
+        *("nodes", "ntasks", "ntasks-per-node", "tasks-per-node", "ntasks-per-gpu", "gpus", "gres"),
+        *("gpus-per-node", "gpus-per-task", "gpus-per-socket", "cpus-per-task", "cpus-per-gpu"),
+        *("mem", "mem-per-cpu", "mem-per-gpu"),
+    }
+)
+
+
+class Steps(Script):
+    """A script whose steps are looked for."""
+
+    def _steps(self) -> list[Step]:
+        steps = []
+        for number, statement in enumerate(self.statements):
+            for command in statement.commands:
+                step = self._step(number, command)
+                if step is not None:
+                    steps.append(step)
+        return steps
+
+    def _step(self, number: int, command: Command) -> Step | None:
+        """The step that a command is; None where it starts nothing."""
+        inner = words.unwrapped(self._expanded_words([token.text for token in command.words]))
+        if len(inner) > 1 and words.base(inner[0]) == "eval":
+            text = scanner.unquote(" ".join(inner[1:]))
+            inner = words.unwrapped(self._expanded_words([text]))
+        program = words.base(inner[0]) if inner else ""
+        if program in words.FOREIGN_STARTERS and program != "parallel":
+            raise self.refuse(
+                command.line,
+                f"{program} starts processes in a way that has no form here",
+                "start them with srun, torchrun or mpirun, and convert that",
+            )
+        if program == "ibrun":
+            return self._ibrun(number, command, inner)
+        if program == "srun":
+            return self._srun_step(number, command, inner)
+        if words.starts_ranks(inner):
+            return Step(number, command, [], inner, is_srun=False, size=self.size, is_multi=True)
+        return None
+
+    def _ibrun(self, number: int, command: Command, inner: list[str]) -> Step:
+        """A site's mpirun, which takes the ranks from the job: as srun, for a program of MPI's."""
+        option = next(option for option in options.OPTIONS if option.name == "mpi")
+        own = [options.Setting("mpi", "pmix", command.line, option)]
+        _, rest = self._srun(inner[1:], command.line)
+        started = inner[len(inner) - len(rest) :] if rest else []
+        return Step(number, command, own, started, is_srun=True, size=self.size, is_multi=True)
+
+    def _srun_step(self, number: int, command: Command, inner: list[str]) -> Step:
+        settings, rest = self._srun(inner[1:], command.line)
+        started = inner[len(inner) - len(rest) :] if rest else []
+        if not started or words.base(started[0]) in words.IDLE:
+            size, is_multi = self.size, False
+        else:
+            size = self._step_size(settings)
+            inside = started
+            if words.base(started[0]) in words.CONTAINERS:
+                container = images.of_command([scanner.unquote(text) for text in started])
+                inside = started[len(started) - container.inside :] if container else started
+            starts = words.starts_ranks(inside) or self._inner_starts(inside)
+            is_multi = starts or size.task_count > 1
+        return Step(number, command, settings, started, is_srun=True, size=size, is_multi=is_multi)
+
+    def _step_size(self, settings: Sequence[Setting]) -> Size:
+        own = [
+            setting for setting in settings if setting.name in _SIZES and "$" not in setting.value
+        ]
+        if not own:
+            return self.size
+        texts = {setting.name for setting in own}
+        kept = [
+            setting
+            for setting in self.job_settings
+            if setting.name in _SIZES
+            and not (pieces.is_about_tasks(setting.name) and any(map(pieces.is_about_tasks, texts)))
+        ]
+        if "nodes" not in texts and "ntasks" in texts and self.size.nodes:
+            kept.append(options.Setting("nodes", str(self.size.nodes), 0, options.of("sbatch")[0]))
+        return sizes.read([*kept, *own])
+
+    def _check_background(self, steps: list[Step]) -> None:
+        """Refuse what starts processes beside each other that are several jobs."""
+        for step in steps:
+            parsed = {setting.name for setting in step.settings}
+            if "multi-prog" in parsed or "het-group" in parsed or "pack-group" in parsed:
+                raise self.refuse(
+                    step.command.line,
+                    "the step has several programs, and all ranks of a run have one",
+                    "make a values file of each, or let one program look at RANK",
+                )
+
+    def _without_side(self, multi: list[Step]) -> list[Step]:
+        """The steps without those before the training that run something once on each node."""
+        if len(multi) < 2:  # noqa: PLR2004 - one alone is the training
+            return multi
+        weights = [self._weight(step) for step in multi]
+        last = max(at for at, weight in enumerate(weights) if weight == max(weights))
+        kept = []
+        for at, step in enumerate(multi):
+            is_side = at < last and not weights[at] and weights[last] and step.size.per_node == 1
+            if (
+                is_side
+                and not self._repeats(step)
+                and not self.statements[step.statement].in_background
+            ):
+                self.side[id(step.command)] = step
+            else:
+                kept.append(step)
+        return kept
+
+    def _weight(self, step: Step) -> int:
+        """Whether a step looks like a training: it starts ranks, several a node, or Python."""
+        texts = step.words
+        if self._is_torch_launcher(step) or not step.is_srun or step.size.per_node > 1:
+            return 1
+        inner = self._inner_text(texts)
+        return (
+            1
+            if words.is_python(texts)
+            or re.search(r"\bpython[0-9.]*\s", inner or "")
+            or "python" in texts
+            else 0
+        )
+
+    def _main(self, multi: list[Step]) -> Step | None:
+        """The step with the ranks; None where the script is run as it is."""
+        if not multi:
+            return None
+        distinct = self._distinct(multi)
+        by_node = len(multi) > 1 or self._over_nodes(multi[0])
+        in_loop = any(self._repeats(step) for step in multi)
+        is_local = self._is_local(multi)
+        if len(distinct) == 1 and (not in_loop or by_node):
+            is_one = in_loop and is_local and not self._over_nodes(multi[0])
+            if not is_one:
+                return distinct[0]
+        if len(distinct) > 1 and self._exclusive(multi):
+            return distinct[0]
+        if is_local:
+            return None
+        raise self._several(multi, len(distinct))
+
+    def _is_local(self, multi: list[Step]) -> bool:
+        """Whether all steps start the ranks of one node, so that a pod may run the script."""
+        return self.size.node_count == 1 and all(
+            step.size.node_count == 1
+            and self._is_torch_launcher(step)
+            and not (step.is_srun and step.size.task_count > 1)
+            for step in multi
+        )
+
+    def _several(self, multi: list[Step], distinct: int) -> InvalidValues:
+        """Why a script with several steps is no run, and what to do."""
+        lines = [step.command.line for step in multi]
+        if distinct == 1:
+            message = "a loop starts the step more than once, and a run has one"
+            hint = f"take the loop away and try its values in a sweep: `{names.CLI} sweep run`"
+            return self.refuse(lines[0], message, hint)
+        places = list_some([str(line) for line in lines], 8)
+        if any(self.statements[step.statement].in_background for step in multi):
+            message = (
+                f"the script starts {plural(distinct, 'step')} beside each other (lines {places})"
+            )
+        else:
+            message = (
+                f"the script has {plural(distinct, 'step')} with ranks, and a run has one "
+                f"(lines {places})"
+            )
+        hint = (
+            "make a script of each and convert those; one after the other they are runs that you "
+            "start in turn"
+        )
+        return self.refuse(lines[0], message, hint)
+
+    def _repeats(self, step: Step) -> bool:
+        """Whether a step is started more than once: in a loop, or by a function called twice."""
+        if step.command.in_loop:
+            return True
+        function = self.statements[step.statement].function
+        if not function:
+            return False
+        calls = self._calls(function)
+        return len(calls) > 1 or any(command.in_loop for command in calls)
+
+    def _calls(self, function: str) -> list[Command]:
+        return [
+            command
+            for statement in self.statements
+            if statement.function != function
+            for command in statement.commands
+            if command.name == function
+        ]
+
+    def _over_nodes(self, step: Step) -> bool:
+        """Whether a loop starts a step on one node after the other."""
+        parsed = {setting.name for setting in step.settings}
+        flags = {word.partition("=")[0].replace("_", "-") for word in step.words}
+        by_node = bool(parsed & {"nodelist", "relative"})
+        return by_node and (
+            bool(flags & {"--node-rank", "--machine-rank", "--rdzv-endpoint", "--master-addr"})
+        )
+
+    def _is_torch_launcher(self, step: Step) -> bool:
+        inner = words.unwrapped(step.words)
+        return (
+            words.starts_ranks(inner) and words.base(inner[0]) not in (*words.MPIRUN, "horovodrun")
+        ) or (self._inner_starts(step.words))
+
+    def _distinct(self, multi: list[Step]) -> list[Step]:
+        seen: dict[tuple[str, ...], Step] = {}
+        for step in multi:
+            program = self._program_of(step.words)
+            key = program.command if program.runner is Runner.TORCHRUN else tuple(step.words)
+            seen.setdefault(key, step)
+        return list(seen.values())
+
+    def _exclusive(self, multi: list[Step]) -> bool:
+        """Whether steps stand in the branches of one if or case."""
+        return len({step.statement for step in multi}) == 1 and all(
+            {"if", "case"} & {*step.command.within} and not self._repeats(step) for step in multi
+        )
+
+    def _program_of(self, texts: Sequence[str]) -> commands.Program:
+        inner = self._inner_text(texts)
+        line = " ".join(texts) if inner is None else inner
+        return commands.read(("bash", "-c", line), (), self.constants)

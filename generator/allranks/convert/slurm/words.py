@@ -1,0 +1,355 @@
+"""What words of a batch script mean: which programs are Slurm's, start ranks, or only print."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from allranks.convert.slurm import scanner
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+MPIRUN = frozenset(
+    {"mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun", "mpirun_rsh", "ibrun"}
+)
+TORCHRUN = frozenset({"torchrun", "torchrun-hpc"})
+TORCH_MODULES = ("torch.distributed.run", "torch.distributed.launch")
+# Programs that start the ranks of a node, or of all nodes.
+STARTERS = frozenset({*MPIRUN, *TORCHRUN, "horovodrun", "deepspeed", "accelerate-launch"})
+FOREIGN_STARTERS = frozenset({"aprun", "jsrun", "lrun", "pdsh", "clush", "ray", "parallel", "prun"})
+# What only prints, or changes nothing about what is trained.
+IDLE = frozenset(
+    {
+        *("echo", "printf", "date", "hostname", "pwd", "ls", "env", "printenv", "nvidia-smi"),
+        *(
+            "rocm-smi",
+            "which",
+            "lscpu",
+            "free",
+            "df",
+            "uname",
+            "whoami",
+            "id",
+            "true",
+            ":",
+            "lsb_release",
+        ),
+        *(
+            "nvcc",
+            "gcc",
+            "du",
+            "tree",
+            "top",
+            "uptime",
+            "lspci",
+            "numastat",
+            "type",
+            "[",
+            "[[",
+            "test",
+        ),
+    }
+)
+# What may stand behind the training, besides what only prints.
+ENDING = frozenset({"wait", "exit", "deactivate", "sleep", "unset", "return", "set"})
+SLURM_TOOLS = frozenset(
+    {
+        *("scontrol", "squeue", "sacct", "sinfo", "sstat", "seff", "scancel", "sprio", "sreport"),
+        *(
+            "sbcast",
+            "sgather",
+            "sbatch",
+            "salloc",
+            "sacctmgr",
+            "sattach",
+            "strigger",
+            "sshare",
+            "jobstats",
+        ),
+    }
+)
+CONTAINERS = frozenset(
+    {"singularity", "apptainer", "shifter", "singularity_wrapper", "apptainer_wrapper"}
+)
+# What torchrun sets for each rank, and a batch script computes for it.
+RENDEZVOUS = frozenset(
+    {
+        *(
+            "MASTER_ADDR",
+            "MASTER_PORT",
+            "WORLD_SIZE",
+            "RANK",
+            "LOCAL_RANK",
+            "NODE_RANK",
+            "GROUP_RANK",
+        ),
+        *("LOCAL_WORLD_SIZE", "MASTER_IP", "MASTER_HOST"),
+    }
+)
+# Variables that a container has, or a shell, or a rank.
+ALWAYS = frozenset(
+    {
+        *(
+            "HOME",
+            "PATH",
+            "PWD",
+            "OLDPWD",
+            "SHELL",
+            "HOSTNAME",
+            "TERM",
+            "LANG",
+            "LC_ALL",
+            "TMPDIR",
+            "UID",
+        ),
+        *(
+            "LD_LIBRARY_PATH",
+            "PYTHONPATH",
+            "LIBRARY_PATH",
+            "CPATH",
+            "MANPATH",
+            "LD_PRELOAD",
+            "RANDOM",
+        ),
+        *(
+            "IFS",
+            "SECONDS",
+            "EPOCHSECONDS",
+            "BASH_SOURCE",
+            "FUNCNAME",
+            "LINENO",
+            "PIPESTATUS",
+            "PS1",
+            "EUID",
+        ),
+        *(
+            "BASH_VERSION",
+            "BASHPID",
+            "PPID",
+            "REPLY",
+            "OPTARG",
+            "OPTIND",
+            "CUDA_VISIBLE_DEVICES",
+            "BASH_REMATCH",
+        ),
+        *(
+            "CONDA_PREFIX",
+            "CONDA_DEFAULT_ENV",
+            "CONDA_EXE",
+            "VIRTUAL_ENV",
+            "CUDA_HOME",
+            "OMP_NUM_THREADS",
+        ),
+        "ROCR_VISIBLE_DEVICES",
+        "HIP_VISIBLE_DEVICES",
+        "PKG_CONFIG_PATH",
+        "C_INCLUDE_PATH",
+        "CPLUS_INCLUDE_PATH",
+    }
+)
+
+_WRAPPERS = frozenset(
+    {"exec", "nohup", "time", "command", "stdbuf", "unbuffer", "env", "numactl", "nice", "sudo"}
+)
+_NODELIST = re.compile(
+    r"SLURM_(?:JOB_|STEP_)?NODELIST|\bscontrol\b|SLURM_LAUNCH_NODE_IPADDR|SLURMD_NODENAME"
+)
+_PYTHON = re.compile(r"(?:.*/)?(?:python|pypy)[0-9.]*")
+_VARIABLE = re.compile(
+    r"\$(?:\{[#!]?([A-Za-z_][A-Za-z0-9_]*)([^A-Za-z0-9_}][^}]*)?\}|([A-Za-z_][A-Za-z0-9_]*))"
+)
+_DIGITS = re.compile(r"[0-9]{1,9}", re.ASCII)
+_ARITHMETIC = re.compile(r"\$\(\((.*)\)\)", re.DOTALL)
+
+
+def base(word: str) -> str:
+    """The program that a word names, without its folder and quotes."""
+    return scanner.unquote(word).rpartition("/")[2]
+
+
+def unwrapped(words: Sequence[str]) -> list[str]:
+    """Words without those in front that run the rest as it is: ``time nohup python``."""
+    rest = list(words)
+    while len(rest) > 1 and base(rest[0]) in _WRAPPERS:
+        rest.pop(0)
+        while len(rest) > 1 and (rest[0].startswith("-") or re.match(r"[A-Za-z_]\w*=", rest[0])):
+            rest.pop(0)
+    return rest
+
+
+def starts_ranks(words: Sequence[str]) -> bool:
+    """Whether words start processes that find each other: torchrun, mpirun and the like."""
+    rest = unwrapped(words)
+    if not rest:
+        return False
+    program = base(rest[0])
+    if program in STARTERS:
+        return True
+    texts = [scanner.unquote(word) for word in rest]
+    if program == "accelerate":
+        return "launch" in texts[1:2]
+    module = _module(texts)
+    return module in TORCH_MODULES or module.startswith("accelerate.commands.launch")
+
+
+def is_python(words: Sequence[str]) -> bool:
+    """Whether words run Python."""
+    rest = unwrapped(words)
+    return bool(rest) and _PYTHON.fullmatch(scanner.unquote(rest[0])) is not None
+
+
+def _module(texts: Sequence[str]) -> str:
+    if not texts or not _PYTHON.fullmatch(texts[0]):
+        return ""
+    for at, text in enumerate(texts[1:-1], 1):
+        if text == "-m":
+            return texts[at + 1]
+        if not text.startswith("-"):
+            return ""
+    return ""
+
+
+def names_nodes(text: str) -> bool:
+    """Whether a text asks which nodes the job has."""
+    return _NODELIST.search(text) is not None
+
+
+def variables(text: str) -> list[tuple[str, bool]]:
+    """The variables that a text reads, each with whether it has a value where none is set.
+
+    What stands in single quotes is none.
+    """
+    text = re.sub(r"\\.", "  ", text)
+    names: dict[str, bool] = {}
+    for match in _VARIABLE.finditer(_without_single_quotes(text)):
+        name, rest = match[1] or match[3], match[2] or ""
+        has_default = rest[:2] in (":-", ":+", ":=") or rest[:1] in ("-", "+", "=")
+        names[name] = names.get(name, True) and has_default
+    return list(names.items())
+
+
+def _without_single_quotes(text: str) -> str:
+    """A text without what stands in single quotes, but for those within double quotes."""
+    out, at, in_double = [], 0, False
+    while at < len(text):
+        char = text[at]
+        if char == '"':
+            in_double = not in_double
+        elif char == "'" and not in_double:
+            end = text.find("'", at + 1)
+            at = len(text) if end < 0 else end + 1
+            continue
+        out.append(char)
+        at += 1
+    return "".join(out)
+
+
+def positional(text: str) -> bool:
+    """Whether a text reads the words behind the script's name: ``$1``, ``"$@"``."""
+    return re.search(r"\$(?:[1-9@*#]|\{[1-9@*#][^}]*\})", _without_single_quotes(text)) is not None
+
+
+def resolve(word: str, constants: Mapping[str, str]) -> str | None:
+    """The text of a word with what is known of its variables; None where not all of it is."""
+    word = word.strip()
+    if scanner.is_static(word):
+        return scanner.unquote(word)
+    match = _ARITHMETIC.fullmatch(word.strip('"'))
+    if match is not None:
+        return _calculate(match[1], constants)
+    if "`" in word or "$(" in word or "'" in word:
+        return _known_command(word)
+
+    def put(match: re.Match[str]) -> str:
+        name, rest = match[1] or match[3], match[2] or ""
+        value = constants.get(name)
+        if value is None and rest.startswith((":-", "-")):
+            value = rest.lstrip(":-")
+        elif rest and not rest.startswith((":-", "-")):
+            value = None
+        return "\0" if value is None else value
+
+    text = _VARIABLE.sub(put, word)
+    if "\0" in text or "$" in text:
+        return None
+    quoted = word.startswith('"') and word.endswith('"') and len(word) > 1
+    text = text[1:-1] if quoted else text
+    return None if not quoted and re.search(r"[\s*?\[{\"'\\~<>(]", text) else text
+
+
+def partly(text: str, constants: Mapping[str, str]) -> str:
+    """A text with what is known of the variables in it; the others stay as they are typed."""
+
+    def put(match: re.Match[str]) -> str:
+        plain = match[3] or (match[1] if not match[2] else "")
+        return constants.get(plain, match[0])
+
+    return _VARIABLE.sub(put, text)
+
+
+def _known_command(word: str) -> str | None:
+    text = (
+        re.sub(r"\s+", " ", scanner.unquote(word).strip("`"))
+        .removeprefix("$(")
+        .removesuffix(")")
+        .strip()
+    )
+    if re.fullmatch(r"nvidia-smi (?:-L|--list-gpus|--query-gpu=\S+ --format=\S+) ?\| ?wc -l", text):
+        return "gpu"
+    return None
+
+
+def _calculate(text: str, constants: Mapping[str, str]) -> str | None:
+    """The value of an arithmetic expression of known whole numbers."""
+
+    def put(match: re.Match[str]) -> str:
+        value = constants.get(match[1] or match[2] or match[3], "")
+        return value if _DIGITS.fullmatch(value) else "?"
+
+    text = re.sub(r"\$\{([A-Za-z_]\w*)\}|\$([A-Za-z_]\w*)|([A-Za-z_]\w*)", put, text)
+    if not re.fullmatch(r"[0-9\s+*/()-]{1,100}", text, re.ASCII):
+        return None
+    return _sum(re.findall(r"[0-9]+|[+*/()-]", text))
+
+
+def _sum(parts: list[str]) -> str | None:
+    """The value of a sum of products without brackets."""
+    if not parts or "(" in parts or ")" in parts:
+        parts = (
+            [part for part in parts if part not in "()"]
+            if parts.count("(") == 1 and parts[:1] == ["("] and parts[-1:] == [")"]
+            else []
+        )
+    total, sign, product, operator = 0, 1, None, ""
+    for part in parts:
+        if part.isdigit():
+            number = int(part[:10])
+            if product is None:
+                product = number
+            elif operator == "*":
+                product *= number
+            elif operator == "/" and number:
+                product //= number
+            else:
+                return None
+        elif part in "+-" and product is not None:
+            total, sign, product = total + sign * product, 1 if part == "+" else -1, None
+        elif part in "*/" and product is not None:
+            operator = part
+        else:
+            return None
+    if product is None:
+        return None
+    return str(total + sign * product)
+
+
+def known_of(size: Mapping[str, int | None]) -> dict[str, str]:
+    """Slurm's variables whose value follows from the job's size."""
+    return {name: str(value) for name, value in size.items() if value}
+
+
+def any_of(words: Iterable[str], names: Iterable[str]) -> bool:
+    """Whether the program of some words is one of these."""
+    rest = unwrapped(list(words))
+    return bool(rest) and base(rest[0]) in set(names)

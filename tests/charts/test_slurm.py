@@ -1,0 +1,143 @@
+"""compat: slurm: what a rank is told, held against what Slurm's manuals say of each variable."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from allranks.convert.slurm import hostlist
+from tests.charts.shared.rendered import renderer, templates, variables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CHARTS = Path(__file__).parents[2] / "charts"
+SCRIPT = CHARTS / "library/files/slurm.sh"
+SIZES = [
+    {"nodes": 1, "procsPerNode": 1},
+    {"nodes": 1, "gpusPerNode": 4},
+    {"nodes": 4, "gpusPerNode": 8, "resources": {"perPod": {"requests": {"cpu": "32"}}}},
+    {"nodes": 3, "procsPerNode": 2, "resources": {"perPod": {"limits": {"cpu": "7500m"}}}},
+]
+SHELLS = (("dash",), ("bash",))
+# How each launcher tells a rank who it is.
+TOLD = {
+    "torchrun": {
+        "RANK": "rank",
+        "LOCAL_RANK": "local",
+        "WORLD_SIZE": "all",
+        "GROUP_RANK": "node",
+        "GROUP_WORLD_SIZE": "nodes",
+    },
+    "OpenMPI": {
+        "OMPI_COMM_WORLD_RANK": "rank",
+        "OMPI_COMM_WORLD_LOCAL_RANK": "local",
+        "OMPI_COMM_WORLD_SIZE": "all",
+    },
+    "MPICH": {"PMI_RANK": "rank", "MPI_LOCALRANKID": "local", "PMI_SIZE": "all"},
+}
+
+
+def _ranks(
+    env: dict[str, Any], launcher: str, shell: tuple[str, ...], hosts: Path
+) -> Iterator[dict[str, str]]:
+    """What each rank of a job sees, as entry.sh and the shell around it make it."""
+    fixed = {name: text for name, text in env.items() if isinstance(text, str)}
+    nodes, each = int(fixed["SLURM_NNODES"]), int(fixed["SLURM_NTASKS_PER_NODE"])
+    names = hostlist.expand(fixed.get("SLURM_JOB_NODELIST", "pod-0"))
+    hosts.write_text("".join(f"{name} slots={each}\n" for name in names))
+    for rank in range(nodes * each):
+        facts = {"rank": rank, "local": rank % each, "all": nodes * each}
+        facts |= {"node": rank // each, "nodes": nodes}
+        told = {name: str(facts[what]) for name, what in TOLD[launcher].items()}
+        pod = {"HOSTNAME": names[rank // each].split(".")[0]}
+        if launcher == "torchrun":
+            pod["ALLRANKS_NODE_RANK"] = str(rank // each)
+        else:
+            pod["ALLRANKS_MPI_HOSTFILE"] = str(hosts)
+        text = f". {SCRIPT}; allranks_slurm_node; "
+        text += "".join(f"export {name}={value}; " for name, value in told.items())
+        shown = subprocess.run(
+            [*shell, "-euc", text + "allranks_slurm_rank; env"],
+            env={"PATH": os.environ["PATH"], **fixed, **pod},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        yield dict(row.split("=", 1) for row in shown.splitlines() if row.startswith("SLURM"))
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size['nodes']}-nodes")
+@pytest.mark.parametrize("launcher", TOLD)
+def test_ranks_are_told_what_the_manual_says(
+    launcher: str, size: dict[str, Any], template: Any, tmp_path: Path
+) -> None:
+    """SLURM_PROCID numbers the tasks of the job, SLURM_LOCALID those of a node, and so on."""
+    chart = "torchrun" if launcher == "torchrun" else "mpi"
+    values = {"compat": "slurm", "labels": {}, **size}
+    manifests = renderer(template, CHARTS / chart)(**values)
+    pods = templates(manifests)
+    env = variables(next(pod for name, pod in pods.items() if "launcher" not in name))
+    shell = SHELLS[size["nodes"] % 2]
+    ranks = list(_ranks(env, launcher, shell, tmp_path / "hostfile"))
+
+    nodes = size["nodes"]
+    each = size.get("procsPerNode") or size["gpusPerNode"]
+    assert [str(rank) for rank in range(nodes * each)] == [seen["SLURM_PROCID"] for seen in ranks]
+    for rank, seen in enumerate(ranks):
+        assert str(rank % each) == seen["SLURM_LOCALID"]
+        assert str(rank // each) == seen["SLURM_NODEID"]
+        assert str(nodes * each) == seen["SLURM_NTASKS"] == seen["SLURM_NPROCS"]
+        assert str(nodes) == seen["SLURM_NNODES"] == seen["SLURM_JOB_NUM_NODES"]
+        assert str(each) == seen["SLURM_NTASKS_PER_NODE"]
+        count, times = re.fullmatch(r"(\d+)(?:\(x(\d+)\))?", seen["SLURM_TASKS_PER_NODE"]).groups()
+        assert (each, nodes) == (int(count), int(times or 1))
+        hosts = hostlist.expand(seen["SLURM_JOB_NODELIST"])
+        assert nodes == len(hosts) == len(set(hosts))
+        assert hosts[rank // each].split(".")[0] == seen["SLURMD_NODENAME"]
+        assert seen["SLURM_NODELIST"] == seen["SLURM_JOB_NODELIST"] == seen["SLURM_STEP_NODELIST"]
+        assert 0 < int(seen["SLURM_CPUS_ON_NODE"])
+        assert seen["SLURM_JOB_ID"] == seen["SLURM_JOBID"] == env["SLURM_JOB_ID"]
+        assert re.fullmatch(r"[1-9]\d{5,9}", seen["SLURM_JOB_ID"])
+        assert size.get("gpusPerNode", 0) == int(seen.get("SLURM_GPUS_ON_NODE", 0))
+    if "resources" in size:
+        cpus = {4: 32, 3: 7}[nodes]
+        assert (cpus, max(1, cpus // each)) == (
+            int(ranks[0]["SLURM_CPUS_ON_NODE"]),
+            int(ranks[0]["SLURM_CPUS_PER_TASK"]),
+        )
+
+
+def test_what_the_user_sets_stays(template: Any) -> None:
+    """A variable of `env` wins over what the job would set, and without compat nothing is set."""
+    render = renderer(template, CHARTS / "torchrun")
+    (own,) = templates(render(compat="slurm", env={"SLURM_NTASKS": "7"})).values()
+    assert variables(own)["SLURM_NTASKS"] == "7"
+    (plain,) = templates(render()).values()
+    assert not [name for name in variables(plain) if name.startswith("SLURM")]
+
+
+def test_the_number_of_a_job_is_that_of_its_name(template: Any) -> None:
+    """The same for each start of a run, and another for another run."""
+    render = renderer(template, CHARTS / "torchrun")
+    numbers = []
+    for sample in ({}, {"nodes": 2}):
+        (pod,) = templates(render(compat="slurm", **sample)).values()
+        numbers.append(variables(pod)["SLURM_JOB_ID"])
+    assert numbers[0] == numbers[1]
+
+
+@pytest.mark.parametrize("shell", SHELLS, ids="-".join)
+def test_each_task_of_an_array_has_a_number_of_its_own(shell: tuple[str, ...]) -> None:
+    """And all have that of the array."""
+    text = f'. {SCRIPT}; allranks_slurm_node; echo "$SLURM_ARRAY_JOB_ID $SLURM_JOB_ID $SLURM_JOBID"'
+    env = {"PATH": os.environ["PATH"], "SLURM_JOB_ID": "100", "SLURM_ARRAY_TASK_ID": "4"}
+    shown = subprocess.run(
+        [*shell, "-euc", text], env=env, capture_output=True, text=True, check=True
+    ).stdout
+    assert shown == "100 105 105\n"

@@ -1,0 +1,73 @@
+"""The options of sbatch, srun and Pyxis, and the lines that they stand on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from allranks.convert.slurm import options
+from allranks.convert.verdicts import Outcome
+
+MANUAL = Path(__file__).parents[3] / "data/convert/slurm/options.txt"
+ROWS = [row.split() for row in MANUAL.read_text().splitlines() if not row.startswith("#")]
+
+
+@pytest.mark.parametrize("program", ["sbatch", "srun", "pyxis"])
+def test_every_option_of_the_manual_has_a_verdict(program: str) -> None:
+    """What is said of each is carried, changed or not carried, the latter two with a reason."""
+    names = {name for other, name in ROWS if other == program}
+    assert not names - {option.name for option in options.of(program)}
+    assert not [
+        option.name
+        for option in options.OPTIONS
+        if option.outcome != Outcome.CARRIED and not option.why and not option.to
+    ]
+
+
+def test_no_two_options_of_a_program_have_one_name() -> None:
+    """Neither a long name nor a letter stands for two."""
+    for program in ("sbatch", "srun"):
+        names = [option.name for option in options.of(program)]
+        letters = [option.short for option in options.of(program) if option.short]
+        assert len(names) == len(set(names))
+        assert len(letters) == len(set(letters))
+
+
+@pytest.mark.parametrize(
+    ("line", "settings"),
+    [
+        ("#SBATCH --nodes=2", [("nodes", "2")]),
+        ("#SBATCH --nodes 2", [("nodes", "2")]),
+        ("#SBATCH -N2 -n 8 -t=1:00", [("nodes", "2"), ("ntasks", "8"), ("time", "1:00")]),
+        ("#SBATCH\t-J 'two words' # why", [("job-name", "two words")]),
+        ('#SBATCH --comment="a # b"', [("comment", "a # b")]),
+        ("#SBATCH --exclusive --mem=0", [("exclusive", ""), ("mem", "0")]),
+        ("#SBATCH --exclusive=user", [("exclusive", "user")]),
+        ("#SBATCH -HQ", [("hold", ""), ("quiet", "")]),
+        ("#SBATCH --ntasks-per-n 4", [("ntasks-per-node", "4")]),
+        ("#SBATCH --our-plugin=1", [("our-plugin", "1")]),
+        ("##SBATCH --nodes=2", []),
+        ("# SBATCH --nodes=2", []),
+        ("#SBATCHX --nodes=2", []),
+    ],
+)
+def test_a_directive_is_read_as_sbatch_reads_it(line: str, settings: list[tuple[str, str]]) -> None:
+    """Long and short forms, = and blanks, quotes, comments, abbreviations, several on one line."""
+    read = options.directives(["#!/bin/bash", line, "true"])
+    assert settings == [(setting.name, setting.value) for setting in read.settings]
+
+
+def test_directives_end_at_the_first_command() -> None:
+    """A later one is not read, and said; comments and empty lines do not end them."""
+    read = options.directives(
+        ["#!/bin/bash", "#SBATCH -N 2", "", "# words", "  # more", "set -e", "#SBATCH -n 4"]
+    )
+    assert ["nodes"] == [setting.name for setting in read.settings]
+    assert ((7,), 6) == (read.late, read.first_command)
+
+
+def test_words_that_are_no_option_are_said() -> None:
+    """A word that stands alone ends what sbatch reads on its line."""
+    read = options.directives(["#!/bin/sh", "#SBATCH --nodes=1 gpu"])
+    assert (("gpu", 2),) == read.stray

@@ -1,0 +1,342 @@
+"""Batch scripts as values: what they ask for, what they run, and what is said of each line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from allranks.convert.slurm import job
+from allranks.convert.verdicts import Outcome
+from allranks.errors import InputError, InvalidValues
+
+if TYPE_CHECKING:
+    from allranks.convert.verdicts import Conversion, Verdict
+
+SAMPLES = Path(__file__).parents[3] / "data/convert/slurm"
+
+
+def _sample(name: str, **options: Any) -> Conversion:
+    path = SAMPLES / name
+    return job.convert(path.read_bytes(), path.name, **options)
+
+
+def _script(*rows: str, **options: Any) -> Conversion:
+    text = "\n".join(("#!/bin/bash", *rows)) + "\n"
+    return job.convert(text.encode(), "job.sbatch", **options)
+
+
+def _verdict(conversion: Conversion, path: str) -> Verdict:
+    return next(verdict for verdict in conversion.verdicts if verdict.path == path)
+
+
+def test_srun_torchrun_becomes_the_torchrun_chart() -> None:
+    """Torchrun's flags, the idiom of MASTER_ADDR and srun are the chart's; the rest is kept."""
+    conversion = _sample("torchrun.sbatch")
+    assert conversion.name == "pretrain-7b"
+    assert conversion.queue == "gpu"
+    assert not conversion.lost
+    assert conversion.values == {
+        "workload": "torchrun",
+        "image": {"repository": "nvcr.io/nvidia/pytorch", "tag": "25.01-py3"},
+        "command": [
+            "bash",
+            "-c",
+            'exec python3 -u train.py --lr 3e-4 --steps 1000 --name "$SLURM_JOB_NAME"',
+        ],
+        "setup": "set +e  # the script goes on where a command fails\n"
+        "set -a  # the command reads these variables, too\n"
+        "! command -v module >/dev/null || module load cuda/12.4\n"
+        "source /opt/venv/bin/activate\n"
+        "GPUS_PER_NODE=8\n",
+        "compat": "slurm",
+        "env": {"NCCL_DEBUG": "WARN"},
+        "nodes": 4,
+        "gpusPerNode": 8,
+        "resources": {
+            "perPod": {
+                "requests": {"cpu": "96", "memory": "900Gi"},
+                "limits": {"memory": "900Gi"},
+            }
+        },
+        "workspace": {"mountPath": "/code"},
+        "scheduling": conversion.values["scheduling"],
+        "runPolicy": {"activeDeadlineSeconds": 216000, "backoffLimit": 0},
+        "labels": {"account": "physics", "qos": "long"},
+        "podTemplate": {
+            "spec": {
+                "volumes": [{"name": "host-0", "hostPath": {"path": "/data"}}],
+                "containers": [
+                    {
+                        "name": "trainer",
+                        "volumeMounts": [
+                            {"name": "host-0", "mountPath": "/data", "readOnly": True}
+                        ],
+                    }
+                ],
+            }
+        },
+        "torchrun": {"rdzvBackend": "c10d", "maxRestarts": 0},
+    }
+    late = _verdict(conversion, "#SBATCH")
+    assert (36, Outcome.CHANGED) == (late.line, late.outcome)
+    assert "first command is in line 15" in late.why
+
+
+def test_a_gpu_type_is_a_label_of_the_node() -> None:
+    """By the names that nodes have for what sites call it; what nobody knows is said."""
+    assert "NVIDIA-H200" in str(_sample("torchrun.sbatch").values["scheduling"])
+    unknown = _script("#SBATCH --gres=gpu:turtle:2", "python train.py")
+    assert unknown.values["gpusPerNode"] == 2
+    assert _verdict(unknown, "--gres").outcome == Outcome.NOT_CARRIED
+    amd = _script("#SBATCH --gpus-per-node=mi300x:8", "python train.py")
+    assert (8, "amd.com/gpu") == (amd.values["gpusPerNode"], amd.values["gpuResource"])
+
+
+def test_srun_python_with_a_task_for_each_gpu_is_torchrun_with_slurm_variables() -> None:
+    """Each rank is a task, and is told so; --requeue and --signal are the retries and the grace."""
+    conversion = _sample("tasks.sbatch")
+    assert conversion.values["workload"] == "torchrun"
+    assert conversion.values["command"] == ["python", "train.py"]
+    assert conversion.values["compat"] == "slurm"
+    assert (2, 4) == (conversion.values["nodes"], conversion.values["gpusPerNode"])
+    assert conversion.values["resources"]["perPod"]["requests"] == {"cpu": "32"}
+    assert conversion.values["runPolicy"] == {"terminationGracePeriodSeconds": 300}
+    assert "setup" not in conversion.values
+
+
+def test_srun_with_an_mpi_is_the_mpi_chart() -> None:
+    """A program with several tasks that is no Python finds its ranks by MPI."""
+    conversion = _sample("mpi.sbatch")
+    assert conversion.values["workload"] == "mpi"
+    assert conversion.values["command"] == ["./solve", "input.nml"]
+    assert (2, 16) == (conversion.values["nodes"], conversion.values["procsPerNode"])
+    assert conversion.values["workingDir"] == "/work/solver"
+
+
+def test_mpirun_stays_as_it_is_typed() -> None:
+    """The mpi chart calls it."""
+    conversion = _script("#SBATCH -N 2 --ntasks-per-node=4", "mpirun -np 8 python train.py")
+    assert conversion.values["workload"] == "mpi"
+    assert conversion.values["command"] == ["mpirun", "-np", "8", "python", "train.py"]
+
+
+def test_an_array_is_a_sweep_over_its_indexes() -> None:
+    """SLURM_ARRAY_TASK_ID is the parameter, %2 how many run at once."""
+    conversion = _sample("array.sbatch")
+    values = conversion.values
+    assert values["workload"] == "sweep"
+    assert values["sweep"] == {
+        "parameters": {
+            "SLURM_ARRAY_TASK_ID": {
+                "range": {"min": 0, "max": 30, "step": 10},
+                "env": "SLURM_ARRAY_TASK_ID",
+            }
+        },
+        "parallel": 2,
+    }
+    assert values["env"] == {"SLURM_ARRAY_TASK_COUNT": "4"}
+    assert values["resources"]["perPod"]["limits"] == {"memory": "32Gi"}
+    assert values["script"] == (
+        "#!/bin/bash\n# one seed for each task\n"
+        'python train.py --seed "$SLURM_ARRAY_TASK_ID" --of "$SLURM_ARRAY_TASK_COUNT"\n'
+    )
+    assert not conversion.lost
+
+
+def test_a_script_of_one_task_is_run_as_it_is() -> None:
+    """Its environment is setup, srun is taken off, and loops and comments stay."""
+    values = _sample("one.sbatch").values
+    assert values["script"] == (
+        "#!/bin/bash\nset -euo pipefail\n# both in turn\nfor seed in 1 2; do\n"
+        "  python train.py --seed $seed\ndone\npython evaluate.py\n"
+    )
+    assert values["setup"].splitlines()[-2:] == [
+        "source /opt/conda/etc/profile.d/conda.sh",
+        "conda activate lab",
+    ]
+    assert (1, 1) == (values["nodes"], values["gpusPerNode"])
+
+
+@pytest.mark.parametrize(
+    ("directive", "size"),
+    [
+        ("-N 2 --gpus-per-node=4", {"nodes": 2, "gpusPerNode": 4}),
+        ("-N 2 --gres=gpu:4", {"nodes": 2, "gpusPerNode": 4}),
+        ("-N 2 -G 8", {"nodes": 2, "gpusPerNode": 4}),
+        ("-N 2 --ntasks-per-node=4 --gpus-per-task=1", {"nodes": 2, "gpusPerNode": 4}),
+        ("-n 8 --gpus-per-task=1", {"gpus": 8}),
+        ("-n 8 --ntasks-per-node=4 --gres=gpu:4", {"nodes": 2, "gpusPerNode": 4}),
+        ("-N 2 -n 8 --gres=gpu:4", {"nodes": 2, "gpusPerNode": 4}),
+        ("-N 2-4 --gres=gpu:4", {"nodes": 2, "gpusPerNode": 4}),
+        ("-N 2 --gpus-per-node=4 --ntasks-per-gpu=1", {"nodes": 2, "gpusPerNode": 4}),
+        ("-n 4", {"nodes": 1, "procsPerNode": 4}),
+        ("-N 2 --ntasks-per-node=3", {"nodes": 2, "procsPerNode": 3}),
+    ],
+)  # fmt: skip
+def test_every_form_of_a_size(directive: str, size: dict[str, int]) -> None:
+    """Nodes, tasks and GPUs, of all the ways to ask for them."""
+    values = _script(f"#SBATCH {directive}", "srun python train.py").values
+    if "gpusPerNode" in size and "--ntasks" not in directive and "-n" not in directive.split():
+        size = {**size, "procsPerNode": 1}  # a task for each node
+    keys = ("nodes", "gpus", "gpusPerNode", "procsPerNode")
+    assert size == {key: values[key] for key in keys if key in values}
+
+
+@pytest.mark.parametrize(
+    ("directive", "memory"),
+    [
+        ("--mem=4096", "4Gi"),
+        ("-c 4 --mem-per-cpu=2G", "8Gi"),
+        ("--ntasks-per-node=2 -c 4 --mem-per-cpu=2G", "16Gi"),
+        ("--gpus-per-node=4 --mem-per-gpu=10G", "40Gi"),
+        ("--mem=0", None),
+    ],
+)
+def test_every_form_of_memory_is_that_of_a_pod(directive: str, memory: str | None) -> None:
+    """For a node, a CPU or a GPU; 0 is all of the node, which nobody asks for."""
+    values = _script(f"#SBATCH -N 2 {directive}", "srun python train.py").values
+    limits = values.get("resources", {}).get("perPod", {}).get("limits", {})
+    assert memory == limits.get("memory")
+
+
+@pytest.mark.parametrize(
+    ("rows", "line", "word"),
+    [
+        (("#SBATCH -N 2", "srun torchrun a.py", "srun torchrun b.py"), 3, "2 steps"),
+        (("#SBATCH -N 2", "srun torchrun a.py &", "srun torchrun b.py &", "wait"), 3, "beside"),
+        (("#SBATCH -n 4", "for lr in 1 2; do", "  srun python a.py $lr", "done"), 4, "loop"),
+        (("#SBATCH -N 2", "#SBATCH hetjob", "#SBATCH -N 1", "srun torchrun a.py"), 3, "2 parts"),
+        (("#SBATCH -n 8", "srun --multi-prog a.conf x"), 3, "several programs"),
+        (("#SBATCH -N 2", "srun torchrun a.py", "srun -n1 python b.py"), 4, "besides"),
+        (("#SBATCH -N 2", "pdsh -w a,b python a.py"), 3, "pdsh"),
+        (("#SBATCH -N 2", 'srun torchrun a.py "'), 3, "not closed"),
+        (("#SBATCH -a 0-3 -N 2", "mpirun ./a"), 2, "MPI"),
+    ],
+)
+def test_what_is_no_single_run_is_refused_with_its_line(
+    rows: tuple[str, ...], line: int, word: str
+) -> None:
+    """Several steps, steps beside each other, loops, parts of different pods: and what to do."""
+    with pytest.raises(InvalidValues) as caught:
+        _script(*rows)
+    problem = caught.value.problems[0]
+    assert problem.source == f"job.sbatch:{line}"
+    assert word in problem.message
+    assert problem.hint
+
+
+def test_what_the_chart_refuses_is_taken_out_and_said() -> None:
+    """Two ranks on one GPU: no value of any line, and so it is said by its own name."""
+    conversion = _script("#SBATCH -N 2 --gres=gpu:2 --ntasks-per-node=4", "srun python train.py")
+    assert "procsPerNode" not in conversion.values
+    assert "share 2 GPUs" in _verdict(conversion, "procsPerNode").why
+
+
+def test_a_loop_over_the_nodes_is_one_run() -> None:
+    """The same torchrun on one node after the other is what the chart does anyway."""
+    conversion = _script(
+        "#SBATCH -N 2 --gres=gpu:4",
+        "nodes=($(scontrol show hostnames))",
+        "for i in 0 1; do",
+        "  srun -N1 -n1 -w ${nodes[$i]} torchrun --nnodes 2 --node-rank $i --nproc-per-node 4 "
+        "--master-addr ${nodes[0]} train.py &",
+        "done",
+        "wait",
+    )
+    assert conversion.values["command"] == ["python3", "-u", "train.py"]
+    assert (2, 4) == (conversion.values["nodes"], conversion.values["gpusPerNode"])
+
+
+def test_a_step_that_prepares_the_nodes_is_setup() -> None:
+    """Srun with a task for each node, before the training, is what setup is."""
+    conversion = _script(
+        "#SBATCH -N 2 --gres=gpu:4",
+        "srun --ntasks-per-node=1 cp -r /data /tmp",
+        "srun torchrun --nproc-per-node 4 train.py",
+    )
+    assert conversion.values["setup"].splitlines()[-1] == "cp -r /data /tmp"
+
+
+def test_variables_with_parts_of_the_command_are_put_into_it() -> None:
+    """A launcher in a variable, and its flags in another, are read as if they were written out."""
+    conversion = _script(
+        "#SBATCH -N 2 --gres=gpu:4",
+        "HEAD=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n1)",
+        'LAUNCHER="torchrun --nnodes $SLURM_NNODES --nproc-per-node 4 --rdzv-endpoint $HEAD:29500"',
+        'CMD="$LAUNCHER train.py --lr 1"',
+        'srun bash -c "$CMD"',
+    )
+    assert conversion.values["command"] == ["python3", "-u", "train.py", "--lr", "1"]
+    assert "setup" not in conversion.values
+
+
+def test_branches_keep_their_conditions() -> None:
+    """The step of each branch of an if is the program alone, in the same if."""
+    command = _script(
+        "#SBATCH -N 2 --gres=gpu:4",
+        'if [ -n "$SLURM_RESTART_COUNT" ]; then',
+        "  srun torchrun --nproc-per-node 4 train.py --resume",
+        "else",
+        "  srun torchrun --nproc-per-node 4 train.py",
+        "fi",
+    ).values["command"]
+    assert command[:2] == ["bash", "-c"]
+    assert "torchrun" not in command[2]
+    assert "  python3 -u train.py --resume\nelse\n  python3 -u train.py\nfi" in command[2]
+
+
+def test_options_of_the_command_line_win() -> None:
+    """Sbatch's own words stand above the script's directives; the words behind it are its own."""
+    conversion = _script(
+        "#SBATCH -N 2 -t 10", 'python train.py "$1"', words=("-N", "1", "-J", "mine"), args=("x y",)
+    )
+    assert (conversion.name, conversion.values["nodes"]) == ("mine", 1)
+    assert conversion.values["args"] == ["x y"]
+    assert conversion.values["runPolicy"]["activeDeadlineSeconds"] == 600
+    with pytest.raises(InputError, match="no option"):
+        _script("true", words=("x",))
+
+
+def test_what_runs_otherwise_is_not_carried() -> None:
+    """A dependency, a signal that pods do not send, and a variable that only the old shell had."""
+    conversion = _script(
+        "#SBATCH --dependency=afterok:1 --signal=B:USR1@120 --begin=now+1hour",
+        "python train.py --data $SCRATCH/data",
+    )
+    assert ["--dependency", "--signal", "--begin", "$SCRATCH"] == [
+        verdict.path for verdict in conversion.lost
+    ]
+    assert all(verdict.line and verdict.why for verdict in conversion.lost)
+    assert conversion.values["runPolicy"]["terminationGracePeriodSeconds"] == 120
+
+
+def test_nodes_by_name_are_affinity() -> None:
+    """--nodelist and --exclude, as host lists."""
+    conversion = _script("#SBATCH -w gpu[1-2] -x gpu7", "python train.py")
+    terms = conversion.values["scheduling"]["affinity"]["nodeAffinity"][
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    ]["nodeSelectorTerms"]
+    assert terms == [
+        {
+            "matchExpressions": [
+                {"key": "kubernetes.io/hostname", "operator": "In", "values": ["gpu1", "gpu2"]},
+                {"key": "kubernetes.io/hostname", "operator": "NotIn", "values": ["gpu7"]},
+            ]
+        }
+    ]
+
+
+def test_gpus_that_nobody_asks_for_are_guessed_with_a_word() -> None:
+    """Where whole nodes are given, a script only starts as many processes as they have GPUs."""
+    conversion = _script("#SBATCH -N 2 --exclusive", "srun torchrun --nproc-per-node 8 train.py")
+    assert conversion.values["gpusPerNode"] == 8
+    assert _verdict(conversion, "the GPUs").outcome == Outcome.CHANGED
+
+
+def test_a_script_of_python_is_run_as_it_is() -> None:
+    """The first line names the language."""
+    text = "#!/usr/bin/env python3\n#SBATCH -N 1\nprint('hello')\n"
+    values = job.convert(text.encode(), "a.py").values
+    assert values["script"] == "#!/usr/bin/env python3\nprint('hello')\n"
