@@ -99,6 +99,8 @@ _RUNNERS = {
     "deepspeed": Runner.DEEPSPEED,
     "srun": Runner.SRUN,
 }
+# What a rank is told, and a setup is not.
+_OF_RANKS = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "LOCAL_RANK", "PET_*")
 # Words that run another command as it is.
 _WRAPPERS = ("exec", "nohup", "time", "command", "stdbuf", "unbuffer", "tini", "dumb-init", "env")
 # What a shell has that POSIX sh has not.
@@ -214,6 +216,9 @@ def _of_script(words: Sequence[str], env: Mapping[str, str]) -> Program:
     if not ok:
         return _whole(whole, text)
     result = _of_shell_command(main, program, variables)
+    if mentions((text[: main.start],), _OF_RANKS):
+        # A setup runs before there are ranks: it would read nothing.
+        return _whole(whole, text)
     return _with_setup(result, text[: main.start], before, program, whole)
 
 
