@@ -173,3 +173,20 @@ def test_a_script_keeps_its_commands() -> None:
     program = commands.read(["bash", "-c", text])
     expected = "for i in 1; do torchrun --node_rank=${RANK} --x $(hostname) t.py $(A); done"
     assert ("bash", "-c", expected) == program.command
+
+
+EARLY = [
+    ("echo $RANK of $WORLD_SIZE\npython t.py", Runner.PLAIN),
+    ("wait-for $MASTER_ADDR\ntorchrun t.py", Runner.NESTED),
+]
+
+
+@pytest.mark.parametrize(("text", "runner"), EARLY)
+def test_what_a_rank_is_told_is_read_by_a_rank(text: str, runner: Runner) -> None:
+    """A script that reads it before its program is not taken apart: a setup would read nothing."""
+    program = commands.read(["bash", "-c", text])
+    assert (runner, ["bash", "-c", text], "") == (
+        program.runner,
+        list(program.command),
+        program.setup,
+    )
