@@ -135,7 +135,8 @@ class LazyGroup(click.Group):
 @click.group(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Exit codes: 0 ok, 1 failed at run, 2 wrong input, 130 interrupted.",
+    epilog="Exit codes: 0 ok, 1 failed at run, 2 wrong input, 3 converted with a loss, "
+    "130 interrupted.",
 )
 @click.version_option(allranks.__version__, "-V", "--version", message="%(prog)s %(version)s")
 def cli() -> None:

@@ -213,8 +213,8 @@ def _of_script(words: Sequence[str], env: Mapping[str, str]) -> Program:
     )
     if not ok:
         return _whole(whole, text)
-    found = _of_shell_command(main, program, variables)
-    return _with_setup(found, text[: main.start], before, program, whole)
+    result = _of_shell_command(main, program, variables)
+    return _with_setup(result, text[: main.start], before, program, whole)
 
 
 def _exports(command: shell.Command) -> tuple[shell.Word, ...]:
@@ -262,27 +262,27 @@ def _of_shell_command(command: shell.Command, program: str, env: Mapping[str, st
     words = _texts(command)
     wrappers, inner = _unwrapped(words)
     own = command.words[len(words) - len(inner) :]
-    found, count = _of_words(inner, env, is_shell=True)
+    result, count = _of_words(inner, env, is_shell=True)
     kept = own[len(own) - count :] if count else ()
-    prefix = found.command[: len(found.command) - count]
+    prefix = result.command[: len(result.command) - count]
     assignments = " ".join(word.text for word in command.assignments)
     env_words = [word for word in wrappers if "=" in word]
     is_plain = all(word.is_plain for word in kept) and not assignments and not env_words
-    if found.runner is Runner.PLAIN and not found.options and is_plain:
-        return replace(found, command=tuple(str(word.value) for word in kept))
+    if result.runner is Runner.PLAIN and not result.options and is_plain:
+        return replace(result, command=tuple(str(word.value) for word in kept))
     if is_plain:
-        return found
+        return result
     line = " ".join(("exec", *map(shell.quote, prefix), *(word.text for word in kept)))
     if env_words:
         line = line.replace("exec ", f"exec env {' '.join(env_words)} ", 1)
     if assignments:
         line = f"export {assignments}; {line}"
     why = "it has shell in it, which each process runs for itself"
-    return replace(found, command=(program, "-c", line), changes=(*found.changes, why))
+    return replace(result, command=(program, "-c", line), changes=(*result.changes, why))
 
 
 def _with_setup(
-    found: Program,
+    result: Program,
     before: str,
     commands: list[shell.Command],
     program: str,
@@ -292,17 +292,17 @@ def _with_setup(
     before, commands = _without_set(before, commands)
     setup = before.strip().rstrip(";&").strip()
     if not setup or not commands:
-        return found
+        return result
     first = commands[0]
     target = first.words[1].value if len(first.words[1:]) == 1 else None
     if first.program == "cd" and target and target.startswith("/") and first.after != "||":
         parts = re.match(r"\s*(?:#[^\n]*\n\s*)*cd\s+\S+\s*(?:&&|;|\n|$)\s*", setup)
         if parts is not None:
             setup = setup[parts.end() :]
-            found = replace(found, working_dir=target)
+            result = replace(result, working_dir=target)
             commands = commands[1:]
             if not commands:
-                return found
+                return result
     is_bash = _base(program) != "sh" and bool(_BASHISM.search(setup))
     lasting = bool(_LASTING.search(setup)) or any(command.assignments for command in commands)
     if is_bash:
@@ -310,21 +310,21 @@ def _with_setup(
         if not _BASHISM.search(posix):
             setup, is_bash = posix, False
     if is_bash and lasting:
-        if found.is_nested or found.workload == "mpi":
-            return replace(found, command=whole)
-        if found.runner is Runner.TORCHRUN:
+        if result.is_nested or result.workload == "mpi":
+            return replace(result, command=whole)
+        if result.runner is Runner.TORCHRUN:
             body = (
-                found.command[2]
-                if found.command[1:2] == ("-c",)
-                else f"exec {as_shell(found.command)}"
+                result.command[2]
+                if result.command[1:2] == ("-c",)
+                else f"exec {as_shell(result.command)}"
             )
             why = "the shell before it is bash's, and each process runs it"
             command = (program, "-c", f"{setup}\n{body}")
-            return replace(found, command=command, changes=(*found.changes, why))
-        return replace(found, command=whole)
+            return replace(result, command=command, changes=(*result.changes, why))
+        return replace(result, command=whole)
     shebang = f"#!{program if program.startswith('/') else '/bin/' + program}\n" if is_bash else ""
     why = "what stands before the program is setup, once in each pod"
-    return replace(found, setup=f"{shebang}{setup}\n", changes=(*found.changes, why))
+    return replace(result, setup=f"{shebang}{setup}\n", changes=(*result.changes, why))
 
 
 def _without_set(before: str, commands: list[shell.Command]) -> tuple[str, list[shell.Command]]:

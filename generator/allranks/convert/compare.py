@@ -83,21 +83,21 @@ def differences(originals: Sequence[original.Pod], objects: Iterable[Manifest]) 
     alike = set(ours) == {names.ROLE_NODE}
     for pod in originals:
         theirs.setdefault(names.ROLE_NODE if alike else pod.role, []).append(pod)
-    found: list[Difference] = []
+    result: list[Difference] = []
     for role in (*theirs, *(role for role in ours if role not in theirs)):
         number, spec, world = ours.get(role, (0, {}, 0))
         pods = theirs.get(role, [])
         if len(pods) != number:
-            found.append(Difference(role, "pods", str(len(pods)), str(number)))
+            result.append(Difference(role, "pods", str(len(pods)), str(number)))
         if not pods or not number:
             continue
-        found += _ranks(role, pods[0], world)
-        seen: set[str] = set()
+        result += _ranks(role, pods[0], world)
+        compared: set[str] = set()
         for pod in pods:
-            if (key := repr(pod.spec)) not in seen:
-                seen.add(key)
-                found += _of_specs(role, pod, spec)
-    return list(dict.fromkeys(found))
+            if (key := repr(pod.spec)) not in compared:
+                compared.add(key)
+                result += _of_specs(role, pod, spec)
+    return list(dict.fromkeys(result))
 
 
 def _ranks(role: str, pod: original.Pod, world: int) -> Iterator[Difference]:
@@ -108,12 +108,12 @@ def _ranks(role: str, pod: original.Pod, world: int) -> Iterator[Difference]:
     if program.runner is not commands.Runner.TORCHRUN or not world:
         return
     asked = program.options.get("nproc-per-node")
-    each = commands.number(asked, variables) if asked else pod.ranks
-    if not each:
-        each = _gpus(container) or 1
+    per_pod = commands.number(asked, variables) if asked else pod.ranks
+    if not per_pod:
+        per_pod = _gpus(container) or 1
     nodes = pod.world // max(pod.ranks, 1) if pod.ranks else pod.world
-    if nodes and nodes * each != world:
-        yield Difference(role, "processes in all", str(nodes * each), str(world))
+    if nodes and nodes * per_pod != world:
+        yield Difference(role, "processes in all", str(nodes * per_pod), str(world))
 
 
 def _by_role(objects: Iterable[Manifest]) -> dict[str, tuple[int, Mapping[str, Any], int]]:
@@ -124,9 +124,9 @@ def _by_role(objects: Iterable[Manifest]) -> dict[str, tuple[int, Mapping[str, A
             spec = mapping(template, "spec")
             before = roles.get(role, (0, spec, 0))
             env = _plain_env(_container(spec, TRAINER))
-            each = env.get(names.ENV_PROCESSES, "")
+            per_pod = env.get(names.ENV_PROCESSES, "")
             most = env.get(names.ENV_NODES, "").rpartition(":")[2]
-            world = int(each) * int(most) if each.isdigit() and most.isdigit() else 0
+            world = int(per_pod) * int(most) if per_pod.isdigit() and most.isdigit() else 0
             roles[role] = (before[0] + number, before[1], world)
     return roles
 
@@ -189,22 +189,22 @@ def _command(
     if args and args[0] in _STARTERS:
         args = args[1:]
     args = [word.replace("$$", "$") for word in args]
-    if _said(expected, variables) != _said(args, _plain_env(ours) | dict(pod.env)):
+    if _run_words(expected, variables) != _run_words(args, _plain_env(ours) | dict(pod.env)):
         yield Difference(role, "command", commands.as_shell(expected), commands.as_shell(args))
 
 
-def _said(words: Sequence[str], variables: Mapping[str, str]) -> tuple[str, ...]:
+def _run_words(words: Sequence[str], variables: Mapping[str, str]) -> tuple[str, ...]:
     """Words as they are run: without the shell that only puts a variable in or sets one up."""
-    said = list(words)
-    if said[:2] == ["sh", "-c"] and len(said) > 4 and said[3] == "sh":  # noqa: PLR2004
-        said = said[4:]
-    if len(said) == 3 and said[1] in ("-c", "-lc"):  # noqa: PLR2004
-        body = said[2].strip().removeprefix("exec ")
+    run_words = list(words)
+    if run_words[:2] == ["sh", "-c"] and len(run_words) > 4 and run_words[3] == "sh":  # noqa: PLR2004
+        run_words = run_words[4:]
+    if len(run_words) == 3 and run_words[1] in ("-c", "-lc"):  # noqa: PLR2004
+        body = run_words[2].strip().removeprefix("exec ")
         parsed = shell.parse(body)
         if parsed and len(parsed) == 1 and not parsed[0].assignments:
             filled = [_filled(word.text, variables) for word in parsed[0].words]
             return tuple(filled)
-    return tuple(said)
+    return tuple(run_words)
 
 
 def _filled(word: str, variables: Mapping[str, str]) -> str:
@@ -237,8 +237,8 @@ def _words(container: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _container(spec: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = [item for item in items(spec, "containers") if item.get("name") == name]
-    return found[0] if found else {}
+    result = [item for item in items(spec, "containers") if item.get("name") == name]
+    return result[0] if result else {}
 
 
 def _plain_env(container: Mapping[str, Any]) -> dict[str, str]:

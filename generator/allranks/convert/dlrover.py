@@ -76,30 +76,30 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     fields = Fields(manifest, {}, _RULES, "an ElasticJob has no such field")
     strategy, framework = _strategy(fields)
     pods.labels(fields, ("metadata",), ())
-    found = roles.of_specs(fields, _SPECS, _NAMES, 0, keep_empty=True)
-    planned = _plan_count(fields, context)
-    found = [
-        replace(role, count=planned) if role.name == roles.WORKER and not role.count else role
-        for role in found
+    own_roles = roles.of_specs(fields, _SPECS, _NAMES, 0, keep_empty=True)
+    count_of_plan = _plan_count(fields, context)
+    own_roles = [
+        replace(role, count=count_of_plan) if role.name == roles.WORKER and not role.count else role
+        for role in own_roles
     ]
-    found = [role if role.count else replace(role, why=_BY_MASTER) for role in found]
+    own_roles = [role if role.count else replace(role, why=_BY_MASTER) for role in own_roles]
     if strategy == "AllreduceStrategy":
-        for role in found:
+        for role in own_roles:
             if role.name != roles.WORKER:
                 fields.leave(role.replicas[:-1], f"with {strategy} there are workers alone")
-        found = [role for role in found if role.name == roles.WORKER]
-    if not any(role.name == roles.WORKER for role in found):
+        own_roles = [role for role in own_roles if role.name == roles.WORKER]
+    if not any(role.name == roles.WORKER for role in own_roles):
         raise InputError(
             "the ElasticJob has no workers",
             path="spec.replicaSpecs",
             hint="add spec.replicaSpecs.worker with its template",
         )
-    taken = roles.put(fields, framework, found, context, ("main",))
+    templates = roles.put(fields, framework, own_roles, context, ("main",))
     fields.put(("elastic", "mode"), "auto")
     fields.carry(("spec", "distributionStrategy"), ("elastic", "strategy"), strategy)
     if strategy == "AllreduceStrategy":
-        _processes(fields, taken[roles.WORKER], context)
-    for role in found:
+        _processes(fields, templates[roles.WORKER], context)
+    for role in own_roles:
         _replicas(fields, role)
     _limits(fields)
     _envs(fields)
@@ -233,8 +233,8 @@ def _master(fields: Fields) -> None:
         fields.change((*_MASTER, key), "the operator keeps the master alive", "elastic.auto.master")
     pod = pods.read(fields, (*_MASTER, "template"), ("main",))
     to: FieldPath = ("elastic", "auto", "master")
-    given = pod.words and "dlrover" not in " ".join(pod.words)
-    if given:
+    is_foreign = pod.words and "dlrover" not in " ".join(pod.words)
+    if is_foreign:
         source: FieldPath = (*pod.container, "command" if pod.command else "args")
         fields.put((*to, "command"), list(pod.words), source)
         fields.put((*to, "image"), fields.text(*pod.container, "image"), (*pod.container, "image"))

@@ -146,10 +146,10 @@ def _take_out(fields: Fields, path: FieldPath, problem: Problem) -> None:
     if not sources and above:
         sources = [max(above)[1]]
     _remove(fields.values, own)
-    said = [source for source in sources if fields.has(*source)]
-    for source in said:
+    present = [source for source in sources if fields.has(*source)]
+    for source in present:
         fields.leave(source, f"{problem.path or 'it'}: {problem.message}")
-    if not said:
+    if not present:
         fields.note(f"{dotted(own)} is left out: {problem.message}")
 
 

@@ -49,14 +49,16 @@ def command_of(fields: Fields, pod: Pod, context: Context) -> tuple[str, ...]:
             else "name the image, as in image: ghcr.io/my/trainer:1",
         )
     command = pod.command or context.entrypoint
-    if command or not (known := entrypoints.of(image)):
+    if command or not (entrypoint := entrypoints.of(image)):
         if not command and entrypoints.runs_its_arguments(pod.args):
             fields.note(f"the entry point of {image} is taken to run the args, and is left out")
         elif not command:
             raise _unknown(image or "the image", (*pod.container, "command"))
         return (*command, *pod.args)
-    fields.note(f"the entry point of {image} is {' '.join(known)}, as its public Dockerfile says")
-    return (*known, *pod.args)
+    fields.note(
+        f"the entry point of {image} is {' '.join(entrypoint)}, as its public Dockerfile says"
+    )
+    return (*entrypoint, *pod.args)
 
 
 # What stands for an image in a template that is not filled in.
@@ -87,69 +89,69 @@ def program(fields: Fields, pod: Pod, context: Context) -> Program:
     return commands.read(command_of(fields, pod, context), (), pod.variables)
 
 
-def put(fields: Fields, pod: Pod, found: Program, processes: str = "auto") -> None:
+def put(fields: Fields, pod: Pod, runs: Program, processes: str = "auto") -> None:
     """Put a template and its program where they are for a job whose pods are all alike.
 
     Args:
         fields: the object, whose values have a `workload`.
         pod: its template.
-        found: what it runs.
+        runs: what it runs.
         processes: what the old controller told a torchrun of the command's own about its processes.
     """
-    fields.put(("workload",), found.workload)
-    pods.put(fields, pod, found.workload)
-    words(fields, pod, found, processes)
+    fields.put(("workload",), runs.workload)
+    pods.put(fields, pod, runs.workload)
+    words(fields, pod, runs, processes)
 
 
-def words(fields: Fields, pod: Pod, found: Program, processes: str = "auto") -> None:
+def words(fields: Fields, pod: Pod, runs: Program, processes: str = "auto") -> None:
     """Put the command, what runs before it, and what torchrun's flags say.
 
     Args:
         fields: the object.
         pod: its template.
-        found: what it runs.
+        runs: what it runs.
         processes: what the old controller told a torchrun of the command's own about its processes.
     """
-    command = found.command
-    if found.is_nested:
-        command = ("sh", "-c", _NESTED.format(shell.quote(processes)), "sh", *found.command)
+    command = runs.command
+    if runs.is_nested:
+        command = ("sh", "-c", _NESTED.format(shell.quote(processes)), "sh", *runs.command)
     source: FieldPath = (*pod.container, "command" if pod.command else "args")
     fields.put(("command",), list(command), source)
-    if found.setup:
-        fields.put(("setup",), found.setup, source)
-    if found.working_dir:
-        fields.put(("workingDir",), found.working_dir, source)
-    for key, value in found.values.items():
+    if runs.setup:
+        fields.put(("setup",), runs.setup, source)
+    if runs.working_dir:
+        fields.put(("workingDir",), runs.working_dir, source)
+    for key, value in runs.values.items():
         fields.put(("torchrun", key), value, source)
-    why = "; ".join(found.changes)
-    if found.is_nested:
+    why = "; ".join(runs.changes)
+    if runs.is_nested:
         why = "each pod runs it once, with the variables that the old controller gave it"
     outcome = Outcome.CHANGED if why else Outcome.CARRIED
     for key in ("command", "args"):
         path: FieldPath = (*pod.container, key)
-        if found.lost:
-            fields.leave(path, "; ".join(found.lost))
+        if runs.lost:
+            fields.leave(path, "; ".join(runs.lost))
         else:
             fields.say(path, outcome, "command", why)
-    for note in found.notes:
+    for note in runs.notes:
         fields.note(note)
 
 
 def processes(
-    fields: Fields, pod: Pod, found: Program, count: int | None, source: FieldPath = ()
+    fields: Fields, pod: Pod, runs: Program, count: int | None, source: FieldPath = ()
 ) -> None:
     """Put how many processes each pod has.
 
     Args:
         fields: the object, whose values have a `workload`.
         pod: its template.
-        found: what it runs.
+        runs: what it runs.
         count: the processes of a pod that torchrun was to start; None where it decides itself.
         source: the field that says so; () where it is the command.
     """
-    if found.workload != "torchrun":
+    if runs.workload != "torchrun":
         return
-    if found.runner is not Runner.TORCHRUN:
+    if runs.runner is not Runner.TORCHRUN:
         fields.put(("torchrun", "maxRestarts"), 0)
         count = 1
     if count is None and not pod.gpus:
@@ -162,19 +164,19 @@ def processes(
 
 
 def environment(
-    fields: Fields, pod: Pod, found: Program, names: tuple[str, ...], pattern: str
+    fields: Fields, pod: Pod, runs: Program, names: tuple[str, ...], pattern: str
 ) -> None:
     """Say where a command or a variable leans on what the old controller gave its pods.
 
     Args:
         fields: the object.
         pod: its template.
-        found: what it runs.
+        runs: what it runs.
         names: variables that the old controller set and that are not set here, or mean something
             else; one that ends with ``*`` is the start of names.
         pattern: a regular expression for the names of the old controller's pods.
     """
-    texts = (*found.command, found.setup)
+    texts = (*runs.command, runs.setup)
     for name in commands.mentions(texts, names):
         fields.note(
             f"the command reads {name}, which the old controller set: check that it is still right"
@@ -189,16 +191,16 @@ def environment(
         path: FieldPath = (*pod.container, key)
         words_here = fields.get(*path)
         for word in words_here if isinstance(words_here, list) else ():
-            if (match := old.search(str(word))) is not None and _is_left(found, match[0]):
+            if (match := old.search(str(word))) is not None and _is_left(runs, match[0]):
                 fields.leave(path, _OLD_POD.format(match[0]))
     for index, entry in fields.items(*pod.container, "env"):
         match = old.search(str(entry.get("value") or ""))
-        if match is not None and not pods.is_set_by_job(str(entry.get("name")), found.workload):
+        if match is not None and not pods.is_set_by_job(str(entry.get("name")), runs.workload):
             fields.leave((*pod.container, "env", index, "value"), _OLD_POD.format(match[0]))
 
 
 _OLD_POD = "{} is a pod of the old controller: MASTER_ADDR has the name of rank 0 here"
 
 
-def _is_left(found: Program, text: str) -> bool:
-    return any(text in word for word in (*found.command, found.setup))
+def _is_left(runs: Program, text: str) -> bool:
+    return any(text in word for word in (*runs.command, runs.setup))

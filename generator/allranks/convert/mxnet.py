@@ -93,16 +93,16 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     if fields.get("spec", "jobMode") == "MXTrain":
         fields.say(("spec", "jobMode"), Outcome.CARRIED, "elastic.framework")
     pods.labels(fields, ("metadata",), ())
-    found = roles.of_specs(fields, ("spec", "mxReplicaSpecs"), _NAMES)
-    roles.refuse_without(fields, found, _SPECS, "Scheduler, Server or Worker")
-    _need_worker(found)
-    roles.put(fields, "mxnet", found, context, ("mxnet",))
-    _alone(fields, found)
+    own_roles = roles.of_specs(fields, ("spec", "mxReplicaSpecs"), _NAMES)
+    roles.refuse_without(fields, own_roles, _SPECS, "Scheduler, Server or Worker")
+    _need_worker(own_roles)
+    roles.put(fields, "mxnet", own_roles, context, ("mxnet",))
+    _alone(fields, own_roles)
     if fields.get("spec", "successPolicy") == "AllWorkers":
         fields.carry(("spec", "successPolicy"), ("elastic", "successPolicy"), "allWorkers")
     kubeflow.run_policy(fields, ("spec",))
     kubeflow.run_policy(fields, ("spec", "runPolicy"))
-    for role in found:
+    for role in own_roles:
         kubeflow.restart_policy(fields, (*role.replicas[:-1], "restartPolicy"))
     return finish.conversion(fields)
 
@@ -119,12 +119,12 @@ def convert_list(manifest: Manifest, context: Context) -> Conversion:
     """
     fields = Fields(manifest, {}, _RULES_OF_LIST, _UNKNOWN)
     pods.labels(fields, ("metadata",), ())
-    found = _listed(fields, ("spec", "replicaSpecs"), "mxReplicaType", _NAMES)
-    roles.refuse_without(fields, found, "spec.replicaSpecs", "SCHEDULER, SERVER or WORKER")
-    _need_worker(found)
-    roles.put(fields, "mxnet", found, context, ("mxnet",))
-    _alone(fields, found)
-    for role in found:
+    own_roles = _listed(fields, ("spec", "replicaSpecs"), "mxReplicaType", _NAMES)
+    roles.refuse_without(fields, own_roles, "spec.replicaSpecs", "SCHEDULER, SERVER or WORKER")
+    _need_worker(own_roles)
+    roles.put(fields, "mxnet", own_roles, context, ("mxnet",))
+    _alone(fields, own_roles)
+    for role in own_roles:
         port = fields.number(*role.replicas[:-1], "mxPort")
         here: FieldPath = (*role.replicas[:-1], "mxPort")
         if port and role.name == "scheduler":
@@ -154,34 +154,34 @@ def convert_bare_list(manifest: Manifest, context: Context) -> Conversion:
     fields = Fields(manifest, {}, _RULES_OF_BARE_LIST, "the operator has no such field")
     pods.labels(fields, ("metadata",), ())
     is_mxnet = manifest.get("kind") == "MXJob"
-    found = _listed(fields, ("spec",), "replicaType", _NAMES if is_mxnet else _TF_NAMES)
-    roles.refuse_without(fields, found, "spec", "replica of a type that is known")
-    _need_worker(found)
+    own_roles = _listed(fields, ("spec",), "replicaType", _NAMES if is_mxnet else _TF_NAMES)
+    roles.refuse_without(fields, own_roles, "spec", "replica of a type that is known")
+    _need_worker(own_roles)
     framework = "mxnet" if is_mxnet else "tensorflow"
-    roles.put(fields, framework, found, context, (framework,))
+    roles.put(fields, framework, own_roles, context, (framework,))
     if is_mxnet:
-        _alone(fields, found)
+        _alone(fields, own_roles)
     return finish.conversion(fields)
 
 
 def _listed(fields: Fields, path: FieldPath, key: str, names: dict[str, str]) -> list[roles.Role]:
-    found: list[roles.Role] = []
+    own_roles: list[roles.Role] = []
     lower = {name.lower(): role for name, role in names.items()}
     for index, item in fields.items(*path):
         role = lower.get(str(item.get(key) or "").lower())
         here: FieldPath = (*path, index)
-        if role is None or any(other.name == role for other in found):
+        if role is None or any(other.name == role for other in own_roles):
             continue
         count = fields.number(*here, "replicas")
         count = 1 if count is None else count
         fields.say((*here, key), Outcome.CARRIED, f"elastic.roles.{role}")
         if count > 0:
-            found.append(roles.Role(role, (*here, "template"), (*here, "replicas"), count))
-    return found
+            own_roles.append(roles.Role(role, (*here, "template"), (*here, "replicas"), count))
+    return own_roles
 
 
-def _need_worker(found: list[roles.Role]) -> None:
-    if not any(role.name == roles.WORKER for role in found):
+def _need_worker(own_roles: list[roles.Role]) -> None:
+    if not any(role.name == roles.WORKER for role in own_roles):
         raise InputError(
             "the job has no workers",
             path="spec",
@@ -189,9 +189,9 @@ def _need_worker(found: list[roles.Role]) -> None:
         )
 
 
-def _alone(fields: Fields, found: list[roles.Role]) -> None:
+def _alone(fields: Fields, own_roles: list[roles.Role]) -> None:
     """Say what the chart adds to a job without all of MXNet's roles."""
-    names = {role.name for role in found}
+    names = {role.name for role in own_roles}
     for role in ("scheduler", "server"):
         if role not in names:
             fields.note(f"MXNet does not train without a {role}: the chart adds one")

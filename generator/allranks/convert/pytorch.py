@@ -68,13 +68,13 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     paths: dict[str, FieldPath] = {
         role: ("spec", "pytorchReplicaSpecs", role, "template") for role in roles
     }
-    taken = {role: pods.read(fields, path, ("pytorch",)) for role, path in paths.items()}
-    role = "Worker" if "Worker" in taken else next(iter(taken))
-    pod = taken[role]
+    templates = {role: pods.read(fields, path, ("pytorch",)) for role, path in paths.items()}
+    role = "Worker" if "Worker" in templates else next(iter(templates))
+    pod = templates[role]
     program = jobs.program(fields, pod, context)
-    asked = fields.get("spec", "nprocPerNode")
-    jobs.put(fields, pod, program, "auto" if asked is None else str(asked))
-    _same(fields, {name: other for name, other in taken.items() if name != role}, pod)
+    processes = fields.get("spec", "nprocPerNode")
+    jobs.put(fields, pod, program, "auto" if processes is None else str(processes))
+    _same(fields, {name: other for name, other in templates.items() if name != role}, pod)
     _size(fields, roles, pod)
     jobs.processes(fields, pod, program, _processes(fields, pod, program), ("spec", "nprocPerNode"))
     kubeflow.run_policy(fields, ("spec", "runPolicy"))
@@ -169,18 +169,18 @@ def _size(fields: Fields, roles: list[str], pod: Pod) -> None:
 
 def _processes(fields: Fields, pod: Pod, program: commands.Program) -> int | None:
     """Processes of a pod, as the object or the command say it; None for torchrun's `auto`."""
-    asked: Any = None
+    processes: Any = None
     for path in (("spec", "nprocPerNode"), ("spec", "elasticPolicy", "nProcPerNode")):
         value = fields.get(*path)
         if value is not None:
-            asked = value if asked is None else asked
+            processes = value if processes is None else processes
             fields.say(path, Outcome.CARRIED, "procsPerNode")
     words = program.options.get("nproc-per-node")
-    if words is not None and asked is not None and words != str(asked):
+    if words is not None and processes is not None and words != str(processes):
         for path in (("spec", "nprocPerNode"), ("spec", "elasticPolicy", "nProcPerNode")):
             fields.change(path, "the command's --nproc-per-node wins", "procsPerNode")
-    text = words if words is not None else "" if asked is None else str(asked)
-    if program.runner is not commands.Runner.TORCHRUN and asked is not None:
+    text = words if words is not None else "" if processes is None else str(processes)
+    if program.runner is not commands.Runner.TORCHRUN and processes is not None:
         fields.change(
             ("spec", "nprocPerNode"),
             "the command starts its processes itself, and each pod runs it once",

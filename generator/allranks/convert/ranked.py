@@ -67,10 +67,10 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     fields = Fields(manifest, {}, _RULES[kind], f"a {kind} has no such field")
     pods.labels(fields, ("metadata",), ())
     path: FieldPath = ("spec", _SPECS[kind])
-    found = roles.of_specs(fields, path, _NAMES)
-    roles.refuse_without(fields, found, f"spec.{_SPECS[kind]}", "Master or Worker")
-    found = _alike(fields, found)
-    roles.put(fields, "pytorch", found, context, (_CONTAINERS[kind],))
+    own_roles = roles.of_specs(fields, path, _NAMES)
+    roles.refuse_without(fields, own_roles, f"spec.{_SPECS[kind]}", "Master or Worker")
+    own_roles = _alike(fields, own_roles)
+    roles.put(fields, "pytorch", own_roles, context, (_CONTAINERS[kind],))
     if _EXPORTS[kind]:
         roles.wrap(fields, _EXPORTS[kind])
         fields.note(
@@ -82,14 +82,14 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
             "MASTER_PORT, RANK and WORLD_SIZE are"
         )
     kubeflow.run_policy(fields, ("spec", "runPolicy"))
-    for role in found:
+    for role in own_roles:
         kubeflow.restart_policy(fields, (*role.replicas[:-1], "restartPolicy"))
     return finish.conversion(fields)
 
 
-def _alike(fields: Fields, found: list[roles.Role]) -> list[roles.Role]:
+def _alike(fields: Fields, own_roles: list[roles.Role]) -> list[roles.Role]:
     """The roles; a master that has the workers' template is the first of them."""
-    by_name = {role.name: role for role in found}
+    by_name = {role.name: role for role in own_roles}
     master, worker = by_name.get("ps"), by_name.get("worker")
     if worker is None:
         if master is None:
@@ -102,4 +102,4 @@ def _alike(fields: Fields, found: list[roles.Role]) -> list[roles.Role]:
         why = "the master is the first of the workers"
         fields.change(master.replicas, why, "nodes")
         return [replace(worker, count=worker.count + master.count, why=why)]
-    return found
+    return own_roles

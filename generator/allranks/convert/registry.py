@@ -255,12 +255,12 @@ def convert_all(documents: Iterable[Document], context: Context) -> Result:
     certain: list[tuple[Document, Sequence[Problem]]] = []
     maybe: list[tuple[Document, Sequence[Problem]]] = []
     others: list[Document] = []
-    used = _parts(context)
+    part_ids = _parts(context)
     for document in context.documents:
         if not is_job(document):
             others.append(document)
             continue
-        if id(document.data) in used:
+        if id(document.data) in part_ids:
             continue
         try:
             conversions.append(convert_document(document, context))
@@ -431,13 +431,13 @@ def _beside(
     others: list[Document], conversions: list[Conversion]
 ) -> tuple[tuple[Beside, ...], tuple[Document, ...]]:
     """What to do about the objects that are no job, and those that nobody knows."""
-    made = {
+    by_converters = {
         (item.kind, item.name): item for conversion in conversions for item in conversion.beside
     }
     beside: list[Beside] = []
     unknown: list[Document] = []
     for document in others:
-        own = made.get((document.kind, document.name))
+        own = by_converters.get((document.kind, document.name))
         if own is None:
             own = _generic(document, conversions)
             if document.kind not in _PURPOSES:

@@ -96,16 +96,16 @@ def put(
     fields.put(("workload",), "elastic")
     fields.put(("elastic", "framework"), framework)
     ordered = sorted(roles, key=lambda role: role.name != WORKER)
-    taken = {role.name: pods.read(fields, role.template, main) for role in ordered}
+    templates = {role.name: pods.read(fields, role.template, main) for role in ordered}
     prefixes: dict[FieldPath, Pod] = {
-        ("elastic", "roles", name): pod for name, pod in taken.items()
+        ("elastic", "roles", name): pod for name, pod in templates.items()
     }
     pods.share(fields, prefixes, "elastic")
     words: tuple[str, ...] = ()
     for role in ordered:
-        words = _command(fields, role, taken[role.name], context, words)
-        _size(fields, role, taken)
-    return taken
+        words = _command(fields, role, templates[role.name], context, words)
+        _size(fields, role, templates)
+    return templates
 
 
 def _command(
@@ -127,8 +127,8 @@ def _command(
     return words if role.name == WORKER else shared
 
 
-def _size(fields: Fields, role: Role, taken: Mapping[str, Pod]) -> None:
-    pod = taken[role.name]
+def _size(fields: Fields, role: Role, templates: Mapping[str, Pod]) -> None:
+    pod = templates[role.name]
     is_worker = role.name == WORKER
     prefix: FieldPath = ("elastic", "roles", role.name)
     to: FieldPath = ("nodes",) if is_worker else (*prefix, "replicas")
@@ -138,7 +138,7 @@ def _size(fields: Fields, role: Role, taken: Mapping[str, Pod]) -> None:
     fields.say(role.replicas, outcome, dotted(to), role.why)
     if not pod.gpus:
         return
-    workers = taken.get(WORKER)
+    workers = templates.get(WORKER)
     resource = workers.gpu_resource if workers is not None else ""
     source: FieldPath = (*pod.container, "resources")
     if is_worker or not resource or resource == pod.gpu_resource:

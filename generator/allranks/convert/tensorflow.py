@@ -56,11 +56,11 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     fields = Fields(manifest, {}, _RULES, "a TFJob has no such field")
     pods.labels(fields, ("metadata",), ())
     path: FieldPath = ("spec", "tfReplicaSpecs")
-    found = roles.of_specs(fields, path, _NAMES)
-    roles.refuse_without(fields, found, _SPECS, "Chief, Master, PS, Worker or Evaluator")
-    found = _with_worker(fields, found)
-    if not _torchrun(fields, found, context):
-        roles.put(fields, "tensorflow", found, context, ("tensorflow",))
+    own_roles = roles.of_specs(fields, path, _NAMES)
+    roles.refuse_without(fields, own_roles, _SPECS, "Chief, Master, PS, Worker or Evaluator")
+    own_roles = _with_worker(fields, own_roles)
+    if not _torchrun(fields, own_roles, context):
+        roles.put(fields, "tensorflow", own_roles, context, ("tensorflow",))
         policy = fields.get("spec", "successPolicy")
         if policy == "AllWorkers":
             fields.carry(("spec", "successPolicy"), ("elastic", "successPolicy"), "allWorkers")
@@ -68,27 +68,27 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
         fields.change(("spec", "enableDynamicWorker"), "it is false")
     kubeflow.run_policy(fields, ("spec",))
     kubeflow.run_policy(fields, ("spec", "runPolicy"))
-    for role in found:
+    for role in own_roles:
         kubeflow.restart_policy(fields, (*role.replicas[:-1], "restartPolicy"))
     return finish.conversion(fields)
 
 
-def _with_worker(fields: Fields, found: list[roles.Role]) -> list[roles.Role]:
+def _with_worker(fields: Fields, own_roles: list[roles.Role]) -> list[roles.Role]:
     """The roles with at least one worker: a chief alone is the only worker here."""
-    names = [role.name for role in found]
+    names = [role.name for role in own_roles]
     if "worker" in names:
-        return found
-    lead = next((role for role in found if role.name == "chief"), found[0])
+        return own_roles
+    lead = next((role for role in own_roles if role.name == "chief"), own_roles[0])
     why = f"TF_CONFIG calls it worker 0, and not {lead.name}: the chart has at least one worker"
     fields.note(why)
-    return [replace(role, name="worker", why=why) if role is lead else role for role in found]
+    return [replace(role, name="worker", why=why) if role is lead else role for role in own_roles]
 
 
-def _torchrun(fields: Fields, found: list[roles.Role], context: Context) -> bool:
+def _torchrun(fields: Fields, own_roles: list[roles.Role], context: Context) -> bool:
     """Convert a job of alike workers that run torchrun; return whether it was one."""
-    if len(found) != 1:
+    if len(own_roles) != 1:
         return False
-    path = found[0].template
+    path = own_roles[0].template
     containers = fields.items(*path, "spec", "containers")
     words = [
         str(word)
@@ -101,8 +101,8 @@ def _torchrun(fields: Fields, found: list[roles.Role], context: Context) -> bool
     pod = pods.read(fields, path, ("tensorflow",))
     program = jobs.program(fields, pod, context)
     jobs.put(fields, pod, program)
-    fields.carry(found[0].replicas, ("nodes",), found[0].count)
-    fields.put(("nodes",), found[0].count)
+    fields.carry(own_roles[0].replicas, ("nodes",), own_roles[0].count)
+    fields.put(("nodes",), own_roles[0].count)
     if pod.gpus:
         fields.put(("gpusPerNode",), pod.gpus, (*pod.container, "resources"))
     words_nproc = program.options.get("nproc-per-node", "1")

@@ -11,6 +11,7 @@ from allranks import names
 from allranks.convert import compare, original, registry, torchrun
 from allranks.convert.verdicts import Outcome, dotted
 from allranks.errors import InputError
+from allranks.humanize import plural
 from allranks.values import files, merge, strvals
 from allranks.values.rules.names import nearest_name
 from allranks.values.sources import CONVERTED, STDIN_NAME, Sources
@@ -313,16 +314,16 @@ def check(
     Raises:
         InputError: there is no such job, or nobody knows its controller's pods.
     """
-    jobs_found = [
+    candidates = [
         document for path in paths for document in _documents(path) if registry.is_job(document)
     ]
-    if len(jobs_found) != 1:
-        count = "no job" if not jobs_found else f"{len(jobs_found)} jobs"
+    if len(candidates) != 1:
+        count = plural(len(candidates), "job") if candidates else "no job"
         raise InputError(
             f"{', '.join(paths)} has {count}, and --check compares one",
             hint="give the manifest of the job that the values were made of",
         )
-    document = jobs_found[0]
+    document = candidates[0]
     theirs = original.pods(document.data)
     if theirs is None:
         raise InputError(

@@ -414,7 +414,7 @@ ACCEPTED = [
             "security: {restricted: false}, mpi: {ssh: {port: 22}}",
             "script: x, command: [], mpi: {mpirunArgs: [-x, A]}",
             "command: [bash, -c, mpirun x], mpi: {ownMpirun: true}",
-            "command: [bash, -c, horovodrun x], mpi: {ownMpirun: true, elastic: {minNodes: 1, maxNodes: 2}}",
+            "command: [sh, x], mpi: {ownMpirun: true, elastic: {minNodes: 1, maxNodes: 2}}",
             "nodes: 25000",
         ]
     ),

@@ -161,10 +161,10 @@ def _check(console: Console, check: Check, report: str) -> bool:
         for item in check.differences:
             console.text(str(item))
         pods = plural(check.pods, "pod")
-        found = (
+        count = (
             plural(len(check.differences), "difference") if check.differences else "no difference"
         )
-        console.text(f"{check.kind} {check.name}, {pods}: {found}")
+        console.text(f"{check.kind} {check.name}, {pods}: {count}")
     return not check.differences
 
 

@@ -76,5 +76,5 @@ def pods(manifest: Manifest) -> list[Pod] | None:
         return None
     module, _, function = name.partition(":")
     make = getattr(importlib.import_module(f"{__name__}.{module}"), function)
-    made: list[Pod] = make(manifest)
-    return made
+    result: list[Pod] = make(manifest)
+    return result

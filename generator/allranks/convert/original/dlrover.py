@@ -20,23 +20,25 @@ def pods(manifest: Manifest) -> list[Pod]:
         manifest: the object.
     """
     name = name_of(manifest)
-    added = [
+    variables = [
         {**value, "name": str(key)}
         for key, value in mapping(manifest, "spec", "envs").items()
         if isinstance(value, dict)
     ]
     return [
-        Pod(f"{name}-edljob-{role}-{index}", role, index, _with(spec, added), main(spec, "main"))
+        Pod(
+            f"{name}-edljob-{role}-{index}", role, index, _with(spec, variables), main(spec, "main")
+        )
         for role, number, spec in replica_specs(manifest, "replicaSpecs")
         if role != names.EDL_MASTER
         for index in range(number)
     ]
 
 
-def _with(spec: dict[str, Any], added: list[dict[str, Any]]) -> dict[str, Any]:
+def _with(spec: dict[str, Any], variables: list[dict[str, Any]]) -> dict[str, Any]:
     """A PodSpec whose containers have more variables."""
     containers = [
-        {**container, "env": [*items(container, "env"), *added]}
+        {**container, "env": [*items(container, "env"), *variables]}
         for container in items(spec, "containers")
     ]
     return {**spec, "containers": containers}

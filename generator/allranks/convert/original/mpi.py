@@ -28,8 +28,8 @@ def pods(manifest: Manifest) -> list[Pod]:
     by_role = {role: (number, pod) for role, number, pod in replica_specs(manifest, _KEY)}
     workers, worker = by_role.get("Worker", (0, {}))
     _, launcher = by_role.get("Launcher", (1, {}))
-    given = spec.get("slotsPerWorker")
-    slots = 1 if given is None else count(given)
+    slots_given = spec.get("slotsPerWorker")
+    slots = 1 if slots_given is None else count(slots_given)
     if str(manifest.get("apiVersion")).endswith("/v1"):
         launcher["serviceAccountName"] = f"{name}-launcher"
     as_worker = spec.get("runLauncherAsWorker") is True
@@ -39,7 +39,7 @@ def pods(manifest: Manifest) -> list[Pod]:
     sign = " slots=" if is_openmpi else ":"
     lines = "".join(f"{host}.{name}.{namespace}.svc{sign}{slots}\n" for host in hosts)
     container = str(spec.get("mainContainer") or "")
-    made = [
+    result = [
         Pod(
             f"{name}-launcher",
             "launcher",
@@ -52,7 +52,7 @@ def pods(manifest: Manifest) -> list[Pod]:
             ranks=slots if as_worker else 0,
         )
     ]
-    made += [
+    result += [
         Pod(
             f"{name}-worker-{index}",
             "worker",
@@ -65,7 +65,7 @@ def pods(manifest: Manifest) -> list[Pod]:
         )
         for index in range(workers)
     ]
-    return made
+    return result
 
 
 _KEY = "mpiReplicaSpecs"
@@ -82,7 +82,7 @@ def pods_of_seed(manifest: Manifest) -> list[Pod]:
     launcher, worker = pod_spec(spec, "launcherTemplate"), pod_spec(spec, "workerTemplate")
     launcher["serviceAccountName"] = f"{name}-launcher"
     lines = "".join(f"{name}-worker-{index} slots=1\n" for index in range(workers))
-    made = [
+    result = [
         Pod(
             f"{name}-launcher",
             "launcher",
@@ -93,8 +93,8 @@ def pods_of_seed(manifest: Manifest) -> list[Pod]:
             world=workers,
         )
     ]
-    made += [
+    result += [
         Pod(f"{name}-worker-{index}", "worker", index, worker, main(worker), world=workers, ranks=1)
         for index in range(workers)
     ]
-    return made
+    return result

@@ -33,11 +33,11 @@ def pods(manifest: Manifest) -> list[Pod]:
     factor = int(processes) if processes.isdigit() else 1
     nodes = _nnodes(policy, total)
     most = int(nodes.rpartition(":")[2])
-    made: list[Pod] = []
+    result: list[Pod] = []
     for role, (number, pod) in replicas.items():
         for index in range(number):
             rank = index + (1 if role == "Worker" and "Master" in replicas else 0)
-            made.append(
+            result.append(
                 Pod(
                     f"{name}-{role.lower()}-{index}",
                     "node",
@@ -58,7 +58,7 @@ def pods(manifest: Manifest) -> list[Pod]:
                     ranks=factor if processes.isdigit() else 0,
                 )
             )
-    return made
+    return result
 
 
 _KEY = "pytorchReplicaSpecs"

@@ -28,12 +28,12 @@ def pods(manifest: Manifest) -> list[Pod]:
     replicas.sort(key=lambda item: item[0] != "Master")
     total = sum(number for _, number, _ in replicas)
     alike = len({repr(spec) for _, _, spec in replicas}) == 1
-    made: list[Pod] = []
+    result: list[Pod] = []
     for role, number, spec in replicas:
         for index in range(number):
             own = "worker" if alike or role != "Master" else "ps"
-            env = {"WORLD_SIZE": str(total), "RANK": str(len(made))}
-            made.append(
+            env = {"WORLD_SIZE": str(total), "RANK": str(len(result))}
+            result.append(
                 Pod(
                     f"{name}-{role.lower()}-{index}",
                     own,
@@ -45,4 +45,4 @@ def pods(manifest: Manifest) -> list[Pod]:
                     ranks=1,
                 )
             )
-    return made
+    return result

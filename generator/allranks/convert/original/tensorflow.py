@@ -51,13 +51,13 @@ def _pods(manifest: Manifest, replicas: list[tuple[str, int, dict[str, Any]]]) -
         if role.lower() not in ("evaluator", "eval")
     }
     alone = {role.lower() for role, _, _ in replicas} <= {"master", "chief"}
-    made = []
+    result = []
     for role, number, spec in replicas:
         kind = role.lower()
         for index in range(number):
             task = {"type": kind, "index": index}
             config = {"cluster": cluster, "task": task, "environment": "cloud"}
-            made.append(
+            result.append(
                 Pod(
                     f"{name}-{kind}-{index}",
                     "worker" if alone else _ROLES.get(kind, kind),
@@ -67,4 +67,4 @@ def _pods(manifest: Manifest, replicas: list[tuple[str, int, dict[str, Any]]]) -
                     env={"TF_CONFIG": json.dumps(config)},
                 )
             )
-    return made
+    return result
