@@ -179,7 +179,7 @@ def _check_ranks(fields: Fields, context: Context, shape: Shape) -> None:
             for key in ("command", "args"):
                 fields.leave(
                     (*here, key),
-                    f"its torchrun has --nnodes {nnodes}, so that each of {plural(total, 'pod')} trained "
+                    f"its torchrun has --nnodes {nnodes}: each of {plural(total, 'pod')} trained "
                     f"{alone}; here all of them train together",
                 )
 

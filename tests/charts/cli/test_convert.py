@@ -145,3 +145,19 @@ def test_a_converted_job_runs_the_same_pods(cli: Any, job: registry.Document) ->
     assert DIFFERENCES.get(job.name, []) == [
         f"{item['role']}: {item['what']}" for item in report["differences"]
     ]
+
+
+def test_a_chart_is_rendered_and_read(cli: Any) -> None:
+    """The jobs of a chart are those that helm renders of it, with the values that are given."""
+    folder = cli.cwd / "recipe"
+    (folder / "templates").mkdir(parents=True)
+    (folder / "Chart.yaml").write_text("apiVersion: v2\nname: recipe\nversion: 1.0.0\n")
+    job = PLAIN.replace("name: plain", "name: {{ .Release.Name }}")
+    (folder / "templates/job.yaml").write_text(
+        job.replace("replicas: 2", "replicas: {{ .Values.size }}")
+    )
+    (cli.cwd / "sizes.yaml").write_text("size: 2\n")
+    process = cli("convert", "recipe", "--chart-values", "sizes.yaml", "--chart-set", "size=3")
+    assert 0 == process.returncode
+    assert "Values made of PyTorchJob recipe" in process.stdout
+    assert "\nnodes: 3 #" in process.stdout
