@@ -100,6 +100,14 @@ test-local: setup-test envs ## real torchrun and mpirun processes on loopback
 test-mpi: setup-test ## what MPI pods run, with each MPI, in namespaces of this machine (needs root)
 	@tools/tier.sh mpi $(PYTEST) -n 5 tests/local/mpi/test_scripts_*.py
 
+.PHONY: azure-live
+azure-live: setup-test ## the commands for Azure against a real subscription (AZURE_SUBSCRIPTION_ID); it costs money
+	@if [ -z "$${AZURE_SUBSCRIPTION_ID:-}" ]; then \
+	  echo "error: no subscription is given, so nothing was tried against Azure itself" >&2; \
+	  echo "  fix: log in, then AZURE_SUBSCRIPTION_ID=ID make azure-live; it makes a group, a cluster of one" >&2; \
+	  echo "  machine and a storage account, and removes them" >&2; exit 1; fi
+	@$(BIN)/pytest -q -n 0 --timeout 7200 tests/azure_live
+
 .PHONY: test-browser
 test-browser: setup-test ## a sweep's report in a headless Chromium
 	@tools/tier.sh browser $(PYTEST) -n 0 tests/browser

@@ -2,8 +2,8 @@
 
 It keeps what it is told in memory, and does things as slowly as it is asked to: an operation is
 done after so many looks at it, counted and not timed. What can go wrong in the real one can be
-ordered: conflicts, throttling, failures, quotas, answers that come late, tokens that expire, and the
-death of whoever asks, before or after a request is carried out.
+ordered: conflicts, throttling, failures, quotas, answers that come late, tokens that expire, and
+the death of whoever asks, before or after a request is carried out.
 """
 
 from __future__ import annotations
@@ -812,7 +812,7 @@ class FakeArm:
                 return error(
                     409,
                     "StorageAccountOperationInProgress",
-                    "An operation is currently performing on this storage account that requires exclusive access.",
+                    "An operation on this storage account requires exclusive access.",
                 )
             body = copy.deepcopy(request.body)
             body["properties"].pop("supportsHttpsTrafficOnly", None)
