@@ -16,7 +16,6 @@ import os
 import re
 import signal
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -31,6 +30,7 @@ from azure.mgmt.storage import models as storage_models
 from tests.azure_fake.shapes import unknown_keys
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
     from types import TracebackType
 
@@ -650,7 +650,7 @@ class FakeArm:
         ]
         return Answer(data={"value": items})
 
-    def _cluster(self, request: Request, group: str, name: str) -> Answer:  # noqa: PLR0911
+    def _cluster(self, request: Request, group: str, name: str) -> Answer:
         key = (group, AKS, name)
         if request.method == "PUT":
             refusal = self._no_group(group)
@@ -795,7 +795,7 @@ class FakeArm:
 
     # --- storage ----------------------------------------------------------------------------------
 
-    def _account(self, request: Request, group: str, name: str) -> Answer:  # noqa: PLR0911
+    def _account(self, request: Request, group: str, name: str) -> Answer:
         key = (group, STORAGE, name)
         if request.method == "PUT":
             refusal = self._no_group(group)

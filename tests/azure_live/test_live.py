@@ -13,7 +13,6 @@ import sys
 import time
 from pathlib import Path
 
-
 _PROGRAM = Path(sys.executable).with_name("allranks")
 _KILLED_SECONDS = (20, 90)
 
