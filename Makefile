@@ -100,6 +100,14 @@ test-local: setup-test envs ## real torchrun and mpirun processes on loopback
 test-mpi: setup-test ## what MPI pods run, with each MPI, in namespaces of this machine (needs root)
 	@tools/tier.sh mpi $(PYTEST) -n 5 tests/local/mpi/test_scripts_*.py
 
+.PHONY: azure-live
+azure-live: setup-test ## the commands for Azure against a real subscription (AZURE_SUBSCRIPTION_ID); it costs money
+	@if [ -z "$${AZURE_SUBSCRIPTION_ID:-}" ]; then \
+	  echo "error: no subscription is given, so nothing was tried against Azure itself" >&2; \
+	  echo "  fix: log in, then AZURE_SUBSCRIPTION_ID=ID make azure-live; it makes a group, a cluster of one" >&2; \
+	  echo "  machine and a storage account, and removes them" >&2; exit 1; fi
+	@$(BIN)/pytest -q -n 0 --timeout 7200 tests/azure_live
+
 .PHONY: test-browser
 test-browser: setup-test ## a sweep's report in a headless Chromium
 	@tools/tier.sh browser $(PYTEST) -n 0 tests/browser
@@ -111,12 +119,10 @@ $(AZURITE): tests/azurite/package.json tests/azurite/package-lock.json
 	@exec 9>$(TOOLS)/azurite/lock; flock 9; if [ ! $@ -nt tests/azurite/package-lock.json ]; then \
 	  echo "installing Azurite (a minute the first time)"; cp $^ $(TOOLS)/azurite; cd $(TOOLS)/azurite; \
 	  npm ci --ignore-scripts --no-audit --no-fund --loglevel=error && touch node_modules/.package-lock.json; fi
-.PHONY: azurite test-azurite azure-live
+.PHONY: azurite test-azurite
 azurite: $(AZURITE)
 test-azurite: setup-test $(AZURITE) ## uploads to Azure's blobs, against Azurite
 	@tools/tier.sh azurite $(PYTEST) -n 0 tests/azurite
-azure-live: setup-test ## the cloud itself, for AZURE_FILE=azure.yaml: makes all, uploads, removes (costs money)
-	@AZURE_FILE='$(AZURE_FILE)' $(BIN)/pytest -q -n 0 tests/azure_live
 
 .PHONY: test-cluster test-node needs-cluster needs-node kube-programs kube-image
 test-cluster: setup-test needs-cluster kube-programs ## a real control plane, and fake nodes by the thousand

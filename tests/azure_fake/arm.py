@@ -2,8 +2,8 @@
 
 It keeps what it is told in memory, and does things as slowly as it is asked to: an operation is
 done after so many looks at it, counted and not timed. What can go wrong in the real one can be
-ordered: conflicts, throttling, failures, quotas, answers that come late, tokens that expire, and the
-death of whoever asks, before or after a request is carried out.
+ordered: conflicts, throttling, failures, quotas, answers that come late, tokens that expire, and
+the death of whoever asks, before or after a request is carried out.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import os
 import re
 import signal
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -31,6 +30,7 @@ from azure.mgmt.storage import models as storage_models
 from tests.azure_fake.shapes import unknown_keys
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
     from types import TracebackType
 
@@ -652,7 +652,7 @@ class FakeArm:
         ]
         return Answer(data={"value": items})
 
-    def _cluster(self, request: Request, group: str, name: str) -> Answer:  # noqa: PLR0911
+    def _cluster(self, request: Request, group: str, name: str) -> Answer:
         key = (group, AKS, name)
         if request.method == "PUT":
             refusal = self._no_group(group)
@@ -797,7 +797,7 @@ class FakeArm:
 
     # --- storage ----------------------------------------------------------------------------------
 
-    def _account(self, request: Request, group: str, name: str) -> Answer:  # noqa: PLR0911
+    def _account(self, request: Request, group: str, name: str) -> Answer:
         key = (group, STORAGE, name)
         if request.method == "PUT":
             refusal = self._no_group(group)
@@ -814,7 +814,7 @@ class FakeArm:
                 return error(
                     409,
                     "StorageAccountOperationInProgress",
-                    "An operation is currently performing on this storage account that requires exclusive access.",
+                    "An operation on this storage account requires exclusive access.",
                 )
             body = copy.deepcopy(request.body)
             body["properties"].pop("supportsHttpsTrafficOnly", None)

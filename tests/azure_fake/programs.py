@@ -5,9 +5,9 @@ real as any: it has its own memory, speaks over its own sockets, and dies of SIG
 
     python -m tests.azure_fake.programs
 
-It reads a line of JSON for each, ``{"args", "env", "cwd", "out"}``, and answers with its process id; and
-``{"wait"}`` with such an id, which it answers with the exit code when that has ended. A negative one
-is the signal that it died of.
+It reads a line of JSON for each, ``{"args", "env", "cwd", "out"}``, and answers with its process
+id; and ``{"wait"}`` with such an id, which it answers with the exit code when that has ended. A
+negative one is the signal that it died of.
 """
 
 from __future__ import annotations

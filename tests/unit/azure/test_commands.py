@@ -90,7 +90,7 @@ def test_without_yes_nothing_is_done(azure: Azure) -> None:
 
 
 def test_down_removes_what_is_ours_and_waits(azure: Azure) -> None:
-    """`down` is over when the group and that of the machines are gone, and the context with them."""
+    """`down` is over when the group and the machines' own are gone, and the context with them."""
     azure.up()
     assert "demo" == azure.kubeconfig()["current-context"]
 
@@ -150,7 +150,7 @@ def test_a_group_of_somebody_else_is_never_touched(
 
 
 def test_changes(azure: Azure) -> None:
-    """What differs is changed alone: a pool's bounds, a quota, a tag; a pool not named is removed."""
+    """What differs is changed alone: bounds, a quota, a tag; a pool not named is removed."""
     azure.up()
     azure.write(
         FILE.replace("maxNodes: 2", "maxNodes: 1").replace("quotaGiB: 100", "quotaGiB: 200")
@@ -287,7 +287,7 @@ def test_ctrl_c_says_how_to_go_on(azure: Azure) -> None:
 
 
 def test_a_group_half_removed_is_removed(azure: Azure) -> None:
-    """Where somebody has removed a part by hand, `down` removes the rest, and `up` makes it again."""
+    """Where somebody has removed a part by hand, `up` makes it again and `down` takes the rest."""
     azure.up()
     del azure.fake.things[GROUP, arm.AKS, "demo"]
 
@@ -564,7 +564,7 @@ def test_cost_guard_names_what_need_not_run(azure: Azure) -> None:
 
 
 def test_the_login_is_in_the_kubeconfig_alone(azure: Azure) -> None:
-    """The cluster's login is written to the kubeconfig, for its owner alone, and printed nowhere."""
+    """The cluster's login is in the kubeconfig, for its owner alone, and printed nowhere."""
     ended = [azure.run("up", "--yes"), azure.run("status"), azure.run("plan", "-o", "json")]
 
     path = azure.folder / "kubeconfig"

@@ -116,7 +116,7 @@ def test_the_name_of_an_account_is_the_same_each_time() -> None:
 
 
 def test_the_group_of_the_machines_has_its_own_bound() -> None:
-    """AKS makes a second group, whose name is made of three others and has 80 characters at most."""
+    """AKS makes a second group, whose name is made of three others, of 80 characters at most."""
     problems = list(naming.check_node_group("g" * 65, "demo", "westeurope", "resourceGroup"))
 
     assert ["shorten resourceGroup or cluster.name"] == [problem.hint for problem in problems]

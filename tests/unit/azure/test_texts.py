@@ -116,7 +116,7 @@ def test_a_text_in_bicep_ends_where_it_should(text: str) -> None:
 
 
 def test_cron_has_an_identity_and_no_key(file: settings.Settings) -> None:
-    """The CronJob runs as a workload identity, asks for what is expired alone, and has no Secret."""
+    """The CronJob runs as a workload identity, looks at its own name alone, and has no Secret."""
     text = cron.manifests(file, None, "registry/allranks:1", "client", "default")
 
     account, job = load_all(text)
@@ -184,9 +184,11 @@ def test_the_lock_of_kubectl_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyP
     file = tmp_path / "config"
     file.with_name("config.lock").touch()
 
-    with pytest.raises(RunError, match="another program changes the kubeconfig"):
-        with kubeconfig.changing(file) as data:
-            data.update(FRESH)
+    with (
+        pytest.raises(RunError, match="another program changes the kubeconfig"),
+        kubeconfig.changing(file) as data,
+    ):
+        data.update(FRESH)
     assert not file.exists()
 
 
