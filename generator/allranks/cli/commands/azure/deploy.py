@@ -10,9 +10,10 @@ import click
 
 from allranks import names
 from allranks.cli import options
+from allranks.cli.commands.azure.upload import needing_sdks
 from allranks.cli.target import only_cluster_options
 from allranks.cli.workspace import workspace_options
-from allranks.errors import AllranksError, InputError, MissingToolError
+from allranks.errors import AllranksError, InputError
 from allranks.k8s import fields
 
 if TYPE_CHECKING:
@@ -229,15 +230,8 @@ def _write_secret(cluster_target: ClusterTarget, settings: Settings) -> None:
         MissingToolError: Azure's SDKs are not installed.
         AllranksError: Azure or the cluster forbids it.
     """
-    try:
+    with needing_sdks():
         from allranks.azure.sdk import keys
-    except ImportError as error:
-        if (error.name or "").partition(".")[0] != "azure":
-            raise
-        raise MissingToolError(
-            "this needs Azure's SDKs, which are not installed",
-            hint="pip install 'allranks[azure]'",
-        ) from error
     from allranks.cluster import paths
 
     account = settings.account

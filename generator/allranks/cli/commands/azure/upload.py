@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
@@ -13,6 +14,8 @@ from allranks.errors import EXIT_FAILED, AllranksError, ForbiddenError, MissingT
 from allranks.humanize import list_some, plural
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from allranks.azure.settings import Settings
     from allranks.azure.tree import Extent
     from allranks.azure.upload import Destination, Failure, Progress, Room, Store
@@ -114,6 +117,24 @@ def _settings(file: str, account: str) -> Settings | None:
     return settings.load(file)
 
 
+@contextmanager
+def needing_sdks() -> Iterator[None]:
+    """Within the block, SDKs of Azure that are missing are an error of ours.
+
+    Raises:
+        MissingToolError: they are not installed.
+    """
+    try:
+        yield
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] != "azure":
+            raise
+        raise MissingToolError(
+            "this needs Azure's SDKs, which are not installed",
+            hint="pip install 'allranks[azure]'",
+        ) from error
+
+
 def _connect(
     console: Console,
     destination: Destination,
@@ -126,15 +147,8 @@ def _connect(
     Raises:
         ForbiddenError: neither the role is there nor the right to read the account's key.
     """
-    try:
+    with needing_sdks():
         from allranks.azure.sdk import uploads
-    except ImportError as error:
-        if (error.name or "").partition(".")[0] != "azure":
-            raise
-        raise MissingToolError(
-            "this needs Azure's SDKs, which are not installed",
-            hint="pip install 'allranks[azure]'",
-        ) from error
     own = settings.account if settings else ""
     store: Store = uploads.connect(
         destination,
