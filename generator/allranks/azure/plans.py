@@ -38,7 +38,8 @@ def up(arm: Arm, settings: Settings) -> Plan:
 
 
 def _account(arm: Arm, settings: Settings, observed: Observed) -> tuple[Problem, ...]:
-    if observed.account is not None or "Microsoft.Storage" in observed.unregistered:
+    # In a group of ours the name may be taken by our own account, which Azure does not show yet.
+    if observed.group is not None or "Microsoft.Storage" in observed.unregistered:
         return ()
     reason = arm.account_refusal(settings.account)
     if not reason:
