@@ -272,7 +272,7 @@ def _handler(fake: FakeFiles) -> type[BaseHTTPRequestHandler]:
                 self.wfile.write(data)
             self.wfile.flush()
 
-        do_GET = do_PUT = do_HEAD = _serve  # noqa: N815 - the names that http.server looks for
+        do_GET = do_PUT = do_HEAD = _serve
 
         def log_message(self, *_: Any) -> None:
             """Say nothing."""
