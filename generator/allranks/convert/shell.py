@@ -97,8 +97,9 @@ def split(text: str) -> list[str] | None:
 
 
 def quote(text: str) -> str:
-    """A text as one word of a shell, in single quotes where it needs any."""
-    if text and not _SPECIAL.search(text) and not re.search(r"\s", text):
+    """A text as one word of a shell, wherever it stands, in single quotes where it needs any."""
+    is_syntax = text in _OPENING | _CLOSING | _ALSO or _ASSIGNMENT.match(text)
+    if text and not is_syntax and not _SPECIAL.search(text) and not re.search(r"\s", text):
         return text
     return "'" + text.replace("'", "'\"'\"'") + "'"
 

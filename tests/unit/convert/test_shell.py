@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from allranks.convert import shell
@@ -56,6 +56,7 @@ def test_a_command_without_shell_is_its_words(text: str, expected: list[str] | N
     assert expected == shell.split(text)
 
 
+@example(["else", "a=1"])
 @given(
     st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])), min_size=1)
 )
