@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -266,7 +267,20 @@ def values_file(conversion: Conversion) -> str:
     ]
     head += conversion.notes
     comments = "".join(f"# {_comment(line)}\n" for line in head)
-    return comments + _with_origins(dump.dump(conversion.values), conversion)
+    text = _MANY_NUMBERS.sub(_in_rows, dump.dump(conversion.values))
+    return comments + _with_origins(text, conversion)
+
+
+# A key with more numbers than anybody reads one below the other, such as all exit codes.
+_MANY_NUMBERS = re.compile(r"^( *)([A-Za-z]+):\n((?:\1- \d+\n){9,})", re.MULTILINE)
+
+
+def _in_rows(match: re.Match[str]) -> str:
+    """The same numbers in rows."""
+    indent, key = match[1], match[2]
+    numbers = ", ".join(re.findall(r"\d+", match[3]))
+    rows = textwrap.fill(numbers, 90, initial_indent=f"{indent}  ", subsequent_indent=f"{indent}  ")
+    return f"{indent}{key}: [\n{rows}\n{indent}]\n"
 
 
 def _comment(text: str) -> str:

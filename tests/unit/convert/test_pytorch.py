@@ -8,6 +8,8 @@ from allranks.convert import pytorch
 from allranks.convert.registry import Context
 from allranks.convert.verdicts import Conversion, Outcome
 from allranks.errors import InputError
+from allranks.service import convert as service
+from allranks.yamlio.load import load
 
 
 def job(container: dict[str, Any], spec: dict[str, Any] | None = None, **roles: Any) -> Any:
@@ -166,3 +168,12 @@ def test_a_template_that_is_not_filled_in(image: str) -> None:
     """It is refused for what it is, and not for what it lacks."""
     with pytest.raises(InputError, match="is no name of an image"):
         convert({"image": image, "command": ["a"]})
+
+
+def test_all_exit_codes_are_rows_and_no_page() -> None:
+    """The file has the same values, in few lines."""
+    command = {"command": ["torchrun", "t.py"], **GPUS}
+    conversion = convert(command, None, Worker={"replicas": 2, "restartPolicy": "ExitCode"})
+    text = service.values_file(conversion)
+    assert conversion.values == load(text, "values").data
+    assert 40 > len(text.splitlines())
