@@ -56,9 +56,16 @@ def level_of(values: Mapping[str, Any]) -> str:
     return "restricted" if security.get("restricted", True) else "baseline"
 
 
-def rendered(helm: Any, path: Path, namespace: str) -> list[Manifest]:
-    """What would be installed: post-rendered where the chart says that it must be."""
-    text = helm.render(path.parents[1], "--namespace", namespace, "--values", path)
+def rendered(helm: Any, path: Path, namespace: str, chart: Path | None = None) -> list[Manifest]:
+    """What would be installed: post-rendered where the chart says that it must be.
+
+    Args:
+        helm: renders it.
+        path: a values file.
+        namespace: the release's.
+        chart: its chart; None for the one that has the file in its ci/.
+    """
+    text = helm.render(chart or path.parents[1], "--namespace", namespace, "--values", path)
     if f"kind: {names.SENTINEL_KIND}" in text:
         process = subprocess.run(
             [POST_RENDERER], input=text, capture_output=True, text=True, check=False
