@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import signal
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
+from torch.distributed import TCPStore
 
 from allranks import names
 from allranks.cli.main import main
@@ -103,6 +105,18 @@ def _is_launcher(process: psutil.Process) -> bool:
     return any(word.endswith("launch.py") for word in process.cmdline())
 
 
+def _has_joined(machine: Machine, code: Sent) -> bool:
+    """Whether a pod that has this code waits for its peers at rank 0, whatever code that has."""
+    launcher = next(iter(_launchers(machine)), None)
+    if launcher is None:
+        return False
+    env = psutil.Process(launcher).environ()
+    host, port = env["PET_RDZV_ENDPOINT"].rsplit(":", 1)
+    store = TCPStore(host, int(port), is_master=False)
+    digest = code.digest.removeprefix("sha256:")[:12]
+    return bool(store.check([f"torch.rendezvous.{env['PET_RDZV_ID']}-{digest}"]))
+
+
 def _lines() -> set[str]:
     return {line.text for line in local_runs.logs("run", "lab")}
 
@@ -131,6 +145,48 @@ def test_ranks_go_on_with_newer_code_in_the_same_pods(
     assert {f"rank {rank} saves code 1" for rank in range(2)} <= _lines()
     assert {f"rank {rank} of 2 trains [2]" for rank in range(2)} <= _lines()
     assert ("Succeeded", 0) == (status.phase.value, sum(pod.restarts for pod in status.pods))
+
+
+def test_newer_code_that_comes_while_pods_start_over_costs_no_retry(
+    machine: Machine, helm4: Any, repo: Path
+) -> None:
+    """Offers that come one right after the other end with the last code, and no pod fails.
+
+    Rank 0's pod ends last here: the other has joined its store with the newer code by then, loses
+    it, and joins the one of the next launcher, which listens at once.
+    """
+    joined, last = machine.workdir / "joined", 7
+    ends = "while not dist.get_rank() and not os.path.exists(PATH): time.sleep(0.05)\nos._exit(0)"
+    script = workspaces.training(last).replace(
+        "os._exit(0)", ends.replace("PATH", repr(str(joined)))
+    )
+    codes = {
+        number: Sent(
+            workspaces.pack({"train.py": script, "code_version.py": f"NUMBER = {number}\n"}),
+            parts=1,
+        )
+        for number in range(1, last + 1)
+    }
+    handle = _send(machine, helm4, repo, codes[1])
+    for rank in range(2):
+        machine.line(f"rank {rank} of 2 trains [1]")
+
+    with ThreadPoolExecutor(1) as thread:
+        first = thread.submit(_deliver, codes[2])
+        try:
+            until(lambda: _has_joined(machine, codes[2]), "the other pod at rank 0's old store")
+        finally:
+            joined.touch()
+        pods = [first.result()]
+    pods += [_deliver(codes[number], generation=number - 1) for number in range(3, last + 1)]
+
+    assert [2] * (last - 1) == pods
+    status = handle.wait()
+    restarts = sum(pod.restarts for pod in status.pods)
+    assert ("Succeeded", 0) == (status.phase.value, restarts), (status, _lines())
+    assert {f"rank {rank} of 2 trains [{last}]" for rank in range(2)} <= _lines()
+    assert any("is gone; waiting for it to come back" in line for line in _lines())
+    assert not {line for line in _lines() if "SignalException" in line}
 
 
 def test_code_that_cannot_be_unpacked_changes_nothing(

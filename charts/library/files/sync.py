@@ -427,6 +427,7 @@ class Follower:
         self.signal = signal.SIGHUP if "SIGHUP" in signals.split(",") else signal.SIGTERM
         self.pending = None
         self._asked = None
+        self._restarts = threading.RLock()
         names = [name.strip() for name in signals.split(",")]
         self._signals = [getattr(signal, name) for name in names if hasattr(signal, name)]
 
@@ -495,11 +496,22 @@ class Follower:
             self.restart(argv)
         os._exit(code)
 
+    def hold(self):
+        """Be the only one to start over, from here on: no signal, no other thread comes between.
+
+        The signal of this very offer may still be on its way. Its handler may be torch's, which
+        raises wherever Python is; code that is half in place must not be put in place again.
+        """
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(self.signal, lambda *_: None)
+        self._restarts.acquire()  # never released: this process ends
+
     def restart(self, argv):
         """Start over with the newer code, in this very process or another fork; does not return.
 
         Where it cannot be put in place, entry.sh tries again, and ends the pod with the reason.
         """
+        self.hold()
         offer = self.pending
         try:
             self._workspace.install(offer)

@@ -79,7 +79,7 @@ class Settings:
         self.shutdown = float(env.get("PET_SHUTDOWN_TIMEOUT") or time_to_end(self.grace))
         self.prefixed = env.get("ALLRANKS_RANK_PREFIX") == "1"
         self.code_when_told = EXIT_TERMINATED  # until it is known how the job ends
-        self.argv, self.output, self.follower = [], None, None
+        self.argv, self.output, self.follower, self.rank0 = [], None, None, None
         if env.get("ALLRANKS_WORKSPACE_SYNC"):
             signals = env.get("PET_SIGNALS_TO_HANDLE") or "SIGTERM,SIGINT,SIGHUP,SIGQUIT"
             self.follower = beside("sync").Follower(env, say, signals)
@@ -129,6 +129,32 @@ def listens(host, port):
     except OSError:
         return False
     return True
+
+
+class Rank0:
+    """A connection to what listens at rank 0: whether it has gone, however soon it is back.
+
+    A launcher that starts over with newer code listens again at once, with another, empty store.
+    """
+
+    def __init__(self, host, port):
+        """Connect, if anything listens there."""
+        try:
+            self._connection = socket.create_connection((host, port), timeout=3)
+            self._connection.setblocking(False)
+        except OSError:
+            self._connection = None
+
+    def is_connected(self):
+        """Whether the other side still holds the connection."""
+        if self._connection is None:
+            return False
+        try:
+            return bool(self._connection.recv(1, socket.MSG_PEEK))
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
 
 
 def wait_until(check, what, seconds):
@@ -394,6 +420,22 @@ def conclude(settings, watch, torch_failures):
     return code, rejoins and code not in settings.fatal
 
 
+def lead_is_gone(settings):
+    """Whether the store that this node has met its peers in is gone, within a moment.
+
+    Where newer code is taken, what listens there by now may be the next launcher's. That counts
+    only where the connection stood as torchrun began: a proxy may listen for a rank 0 that is not
+    there, and close at once.
+    """
+
+    def is_gone():
+        if settings.rank0 is not None and not settings.rank0.is_connected():
+            return True
+        return not listens(settings.host, settings.port)
+
+    return wait_until(is_gone, "rank 0 to go", GRACE_SECONDS)
+
+
 def take_newer_code(settings):
     """Start over where there is newer code, or all pods are about to take some; else return."""
     if settings.follower and settings.follower.wait():
@@ -402,6 +444,7 @@ def take_newer_code(settings):
 
 def start_over(settings):
     """Start this launcher over with the newer code; does not return."""
+    settings.follower.hold()
     if settings.output:
         settings.output.finish()
     settings.follower.restart(settings.argv)
@@ -461,15 +504,47 @@ def rejoin(settings, argv):
     if settings.backend != "c10d" or not settings.host or settings.node_rank == 0:
         return
     where = "%s:%d" % (settings.host, settings.port)
-    if not wait_until(
-        lambda: not listens(settings.host, settings.port), "rank 0 to go", GRACE_SECONDS
-    ):
+    is_gone = lead_is_gone(settings)
+    take_newer_code(settings)
+    if not is_gone:
         return
     say("rank 0 at %s is gone; waiting for it to come back and joining again" % where)
     if settings.follower:
         settings.follower.fork_again()
     # A new process image: torch keeps threads and signal handlers of the failed attempt.
     os.execv(sys.executable, [sys.executable, "-u", __file__, *argv])
+
+
+def train_to_the_end(settings, output, argv):
+    """Train, and take newer code or join again where that is to be done; else the exit code.
+
+    torch's signal handlers raise wherever Python is, and stay when torchrun has ended. So a signal
+    that comes late is as good as one that has ended the ranks.
+    """
+    from torch.distributed.elastic.multiprocessing.api import SignalException
+
+    try:
+        code, may_rejoin = train(settings, output, argv)
+        ignore_signal_of_newer_code(settings)
+        take_newer_code(settings)  # the ranks may have ended with a node's that was told first
+        if may_rejoin:
+            rejoin(settings, settings.argv)
+    except SignalException as error:
+        number = int(error.sigval)
+        if settings.follower and settings.follower.is_told_by(number):
+            start_over(settings)
+        code = 128 + number
+    if output:
+        output.finish()
+    if code == 0 and settings.marker:
+        Path(settings.marker).touch()
+    return code
+
+
+def ignore_signal_of_newer_code(settings):
+    """Let newer code be taken where this launcher looks for it, and not by torch's handler."""
+    if settings.follower and settings.follower.signal != signal.SIGTERM:
+        signal.signal(settings.follower.signal, lambda *_: None)
 
 
 def has_children():
@@ -547,25 +622,22 @@ def main(argv):
         say("error: " + reason)
         record(settings, reason)
         return 1
+    if settings.follower and settings.backend == "c10d" and settings.node_rank > 0:
+        settings.rank0 = Rank0(settings.host, settings.port)
     options = node_options(settings, os.environ)
     output = settings.output = own_output(settings)
     give_time_to_end(settings.shutdown, settings.follower)
     look_sooner(os.environ)
     end_when_told(settings, output)
     words = as_typed(as_task(argv, os.environ), os.environ)
-    code, may_rejoin = train(settings, output, [*options, "--", *words])
-    take_newer_code(settings)  # the ranks may have ended with those of a node that was told first
-    if output:
-        output.finish()
-    if may_rejoin:
-        rejoin(settings, argv)
-    if code == 0 and settings.marker:
-        Path(settings.marker).touch()
-    return code
+    if settings.rank0 is not None and not settings.rank0.is_connected():
+        settings.rank0 = None
+    return train_to_the_end(settings, output, [*options, "--", *words])
 
 
 if __name__ == "__main__":
     exit_code = main(sys.argv[1:])
     # Python gives its handlers back before it has ended, and torch takes a second to go.
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     sys.exit(exit_code)

@@ -107,6 +107,31 @@ sys.exit(3)
     assert (3, f"1 {digest}\n2 True\n") == _ended(pod, lines)
 
 
+def test_a_late_signal_does_not_come_between(pod: Path) -> None:
+    """Where torch's handlers raise, code is put in place as a whole all the same, and once."""
+    lines = """
+def fail(*_):
+    raise RuntimeError("torch's handler")
+follower.fork(["train.py"])
+if not os.environ.get("ALLRANKS_WORKSPACE_GENERATION"):
+    offer(1)
+    follower.pending = workspace.newest()
+    signal.signal(signal.SIGHUP, fail)
+    install = sync.Workspace.install
+    def interrupted(workspace, offer):
+        print("install")
+        threading.Thread(target=follower.restart, args=[[]], daemon=True).start()
+        os.kill(os.getpid(), signal.SIGHUP)
+        install(workspace, offer)
+        sys.stdout.flush()
+    sync.Workspace.install = interrupted
+    follower.restart(["train.py"])
+print(os.environ["ALLRANKS_WORKSPACE_GENERATION"], (workspace.folder / "number.txt").read_text())
+sys.exit(3)
+"""
+    assert (3, "install\n1 2\n") == _ended(pod, lines)
+
+
 def test_code_that_cannot_be_put_in_place_is_left_to_the_entry(pod: Path) -> None:
     """entry.sh begins in the parent's place, with the launcher's words; it says what is wrong."""
     (pod / "state/code/number.txt").mkdir()
