@@ -226,10 +226,12 @@ def test_schema_failures_are_problems_by_values_path() -> None:
             ),
         ),
         (
-            "Error: INSTALLATION FAILED: jobs.batch \"demo\" is forbidden: "
-            "ValidatingAdmissionPolicy 'allranks-queue-lab-h100-jobs' with binding "
-            "'allranks-queue-lab-h100-jobs' denied request: gpus: 64 GPUs are more than the 16 "
-            "that queue h100 allows (rules.maxGpusPerJob)\n",
+            (
+                'Error: INSTALLATION FAILED: jobs.batch "demo" is forbidden: '
+                "ValidatingAdmissionPolicy 'allranks-queue-lab-h100-jobs' with binding "
+                "'allranks-queue-lab-h100-jobs' denied request: gpus: 64 GPUs are more than the 16 "
+                "that queue h100 allows (rules.maxGpusPerJob)\n"
+            ),
             InputError,
             Problem(
                 "gpus",
@@ -240,8 +242,10 @@ def test_schema_failures_are_problems_by_values_path() -> None:
             ),
         ),
         (
-            "Error: INSTALLATION FAILED: jobs.batch \"demo\" is forbidden: "
-            "ValidatingAdmissionPolicy 'site' with binding 'all' denied request: no label team\n",
+            (
+                'Error: INSTALLATION FAILED: jobs.batch "demo" is forbidden: '
+                "ValidatingAdmissionPolicy 'site' with binding 'all' denied request: no label team\n"
+            ),
             RunError,
             Problem(
                 "",
