@@ -152,7 +152,8 @@ def _note_overlaps(
                     fix = f"give {holder} policy.forAll: false"
                 else:
                     fix = f"give {holder} policy.otherQueues: [{held}]"
-                    fix += f", and {held} policy.forAll: false" if of_held["forAll"] else ""
+                    if _holds(of_held, holder):
+                        fix += f", and {held} policy.forAll: false"
                 console.note(
                     f"queue {holder} holds every job of namespace {cluster_target.namespace}, "
                     f"also those of queue {held}: {fix}"
