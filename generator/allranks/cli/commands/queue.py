@@ -132,6 +132,7 @@ def _note_overlaps(
     from allranks.values.merge import merge
     from allranks.values.sources import defaults
 
+    ours = merge(defaults(names.QUEUE_CHART), values)
     try:
         for manifest in cluster_queues.list_all(cluster_target.cluster, cluster_target.namespace):
             other = cluster_queues.name_of(manifest)
@@ -143,8 +144,8 @@ def _note_overlaps(
                 continue
             theirs = merge(defaults(names.QUEUE_CHART), release.values)
             for holder, policy, held, of_held in (
-                (other, theirs["policy"], name, values["policy"]),
-                (name, values["policy"], other, theirs["policy"]),
+                (other, theirs["policy"], name, ours["policy"]),
+                (name, ours["policy"], other, theirs["policy"]),
             ):
                 if not _holds(policy, held):
                     continue
