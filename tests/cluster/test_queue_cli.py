@@ -86,11 +86,18 @@ def test_a_queue_from_its_install_to_its_end(allranks: Program) -> None:
         f"persistentvolumeclaim/{item['metadata']['name']}" for item in allranks.items(CLAIMS)
     ]
     assert "there are no queues" in allranks("queue", "list")
+    assert "there is no namespace 'Nowhere'" in allranks("queue", "list", "-n", "Nowhere", code=2)
     (before,) = allranks.items(CLAIMS)
+    values["policy"] = {"enabled": True}
     allranks("queue", "install", "h100", values=values)
     (claim,) = allranks.items(CLAIMS)
     assert before["metadata"]["uid"] == claim["metadata"]["uid"]
     assert "deletionTimestamp" not in claim["metadata"]
+    assert (
+        "queue h100 holds every job of namespace "
+        f"{allranks.namespace}, also those of queue a100: give h100 policy.otherQueues: [a100]"
+    ) in " ".join(allranks("queue", "install", "a100", values=queue()).split())
+    allranks("queue", "delete", "h100")  # and its policies, which are of the whole cluster
 
 
 def test_a_job_keeps_the_queue_that_it_was_made_with(allranks: Program) -> None:

@@ -19,11 +19,11 @@ from allranks.cli import main as cli_main
 from allranks.cli import options
 from allranks.cli import workspace as workspace_flags
 from allranks.cli.commands import submit
+from allranks.cli.console import Console
 from allranks.cli.target import target_options
 from allranks.errors import AllranksError, InputError
 
 if TYPE_CHECKING:
-    from allranks.cli.console import Console
     from allranks.cli.target import Target
     from allranks.cli.workspace import WorkspaceFlags
     from allranks.values.sources import Sources
@@ -91,6 +91,12 @@ class _Group(click.Group):
             raise InputError(f"there is no command {name!r}", hint=_elsewhere(name))
         if name in _ABOUT_RUNS and rest:
             rest = _without_kind(rest)
+        console = ctx.find_object(Console)
+        if console is not None:
+            typed = (name, *rest)
+            console.pasteable = lambda text: cli_main.pasteable(
+                self, typed, text, commands=cli_main.cli
+            )
         return super().resolve_command(ctx, [name, *rest])
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -104,7 +110,9 @@ class _Group(click.Group):
         except click.NoSuchOption as error:
             raise _refusal(error) from error
         except AllranksError as error:
-            hint = error.problem.hint.replace(f"`{names.CLI} list", f"`{_NAME} get")
+            console = ctx.find_object(Console)
+            hint = error.problem.hint if console is None else console.pasteable(error.problem.hint)
+            hint = hint.replace(f"`{names.CLI} list", f"`{_NAME} get")
             error.problem = error.problem.at(hint=hint)
             raise
 

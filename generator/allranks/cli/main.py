@@ -109,7 +109,7 @@ class LazyGroup(click.Group):
         name, arguments = args[0], tuple(args)
         console = ctx.find_object(Console)
         if console is not None:
-            console.pasteable = lambda text: _pasteable(self, arguments, text)
+            console.pasteable = lambda text: pasteable(self, arguments, text)
         if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
             near = difflib.get_close_matches(name, COMMANDS, n=1)
             raise InputError(
@@ -194,12 +194,25 @@ def main(
     return code if isinstance(code, int) else 0
 
 
-def _pasteable(root: click.Command, arguments: tuple[str, ...], text: str) -> str:
+def pasteable(
+    root: click.Command,
+    arguments: tuple[str, ...],
+    text: str,
+    commands: click.Command | None = None,
+) -> str:
+    """A text whose commands can be pasted, with the flags that were typed.
+
+    Args:
+        root: the program.
+        arguments: the command line without its first word.
+        text: the text.
+        commands: what the commands in the text are of; None is the program itself.
+    """
     if f"`{names.CLI} " not in text:
         return text
     from allranks.cli import typed_command
 
-    return typed_command.pasteable(root, arguments, text)
+    return typed_command.pasteable(root, arguments, text, commands)
 
 
 def _show_error(console: Console, error: AllranksError) -> None:

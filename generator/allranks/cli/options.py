@@ -113,7 +113,15 @@ def queue_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def with_queue(*args: Any, **options: Any) -> Any:
-        name, path = options.pop("queue") or "", options.pop("queue_file") or ""
+        name, path = options.pop("queue"), options.pop("queue_file")
+        for flag, value in (("--queue", name), ("--queue-file", path)):
+            if value is not None and not value.strip():
+                raise InputError(
+                    "is empty, as of a variable that is not set",
+                    path=flag,
+                    hint="name the queue, or leave the flag out for none",
+                )
+        name, path = name or "", path or ""
         if name or path:
             from dataclasses import replace
 

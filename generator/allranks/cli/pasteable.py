@@ -40,6 +40,8 @@ _VALUES = {
     "set_json": "--set-json",
     "set_file": "--set-file",
     "set_literal": "--set-literal",
+    "queue": "-q",
+    "queue_file": "--queue-file",
 }
 _ON_A_CLUSTER = frozenset({"context", "kubeconfig", "helm"})
 # Groups whose names and namespaces are not those of runs.

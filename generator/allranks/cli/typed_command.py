@@ -13,18 +13,24 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def pasteable(root: click.Command, arguments: Sequence[str], text: str) -> str:
+def pasteable(
+    root: click.Command,
+    arguments: Sequence[str],
+    text: str,
+    commands: click.Command | None = None,
+) -> str:
     """Return a text whose commands can be pasted, with the flags that were typed.
 
     Args:
         root: the program.
         arguments: the command line without its first word.
         text: the text.
+        commands: what the commands in the text are of; None is the program itself.
     """
     if not any(word.startswith("-") for word in arguments) and " NAME" not in text:
         return text  # nothing to carry, and no module to load for it
     return cli_pasteable.pasteable(
-        text, read(root, arguments), lambda words: signature(root, words)
+        text, read(root, arguments), lambda words: signature(commands or root, words)
     )
 
 
@@ -56,7 +62,7 @@ def signature(root: click.Command, words: Sequence[str]) -> Signature | None:
     options = {
         option.name: tuple(option.opts)
         for option in command.params
-        if isinstance(option, click.Option) and option.name
+        if isinstance(option, click.Option) and option.name and not option.hidden
     }
     needed = sum(
         isinstance(argument, click.Argument) and argument.required for argument in command.params

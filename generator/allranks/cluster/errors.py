@@ -27,12 +27,24 @@ from allranks.errors import (
     TerminatingError,
     TooDeepError,
 )
-from allranks.k8s import grants
+from allranks.k8s import grants, namespaces
 
 _BAD_REQUEST, _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _CONFLICT, _GONE = 400, 401, 403, 404, 409, 410
 _INVALID, _TOO_MANY, _FAULT = 422, 429, 500
 _EXISTS = "AlreadyExists"
 _QUOTA = "exceeded quota"
+_POLICY = "ValidatingAdmissionPolicy '"
+# What commands list in one namespace, or with -A in all of them.
+_IN_NAMESPACES = frozenset(
+    {
+        paths.CONFIG_MAPS,
+        paths.ELASTIC_JOBS,
+        paths.JOBS,
+        paths.PODS,
+        paths.SECRETS,
+        paths.STATEFUL_SETS,
+    }
+)
 _TERMINATING = "because it is being terminated"
 _METHODS = {
     "get": "GET",
@@ -155,6 +167,12 @@ def _forbidden(server: str, request: ApiRequest, message: str, about: dict[str, 
         return TerminatingError(
             sentence, hint="wait until the namespace is gone, or pass another with -n", **about
         )
+    if _POLICY in message:
+        return ForbiddenError(
+            sentence,
+            hint="change what the message names, or ask who keeps this policy; no Role allows it",
+            **about,
+        )
     return ForbiddenError(sentence, hint=right(request), **about)
 
 
@@ -166,10 +184,13 @@ def right(request: ApiRequest) -> str:
             f"ask for a Role with {permission} in namespace {request.namespace}; "
             "docs/guides/cluster.md has a whole one"
         )
-    return (
-        f"ask for a ClusterRole with {permission}, "
-        "or have somebody who may make the file for --inventory"
-    )
+    if paths.plural(request.resource_path) == "nodes":
+        other = ", or have somebody who may make the file for --inventory"
+    elif request.resource_path in _IN_NAMESPACES:
+        other = ", or name a namespace with -n"
+    else:
+        other = ""
+    return f"ask for a ClusterRole with {permission}{other}"
 
 
 def _not_found(
@@ -200,7 +221,7 @@ def namespace_missing(name: str, **about: Any) -> NotFoundError:
     """
     return NotFoundError(
         f"there is no namespace {name!r}",
-        hint=f"kubectl create namespace {name}, or pass another with -n",
+        hint=namespaces.hint(name),
         **about,
     )
 

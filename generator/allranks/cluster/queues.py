@@ -98,6 +98,20 @@ def list_all(cluster: ObjectLister, namespace: str | None) -> Manifests:
     return [item for item in items if name_of(item)]
 
 
+def check_namespace(cluster: KubeClient, namespace: str) -> None:
+    """Refuse a namespace that is not there; who may not look at it is let through.
+
+    Raises:
+        NotFoundError: it is not there.
+    """
+    try:
+        cluster.get(paths.NAMESPACES, namespace)
+    except NotFoundError:
+        raise namespace_missing(namespace) from None
+    except ForbiddenError:
+        return
+
+
 def name_of(manifest: Manifest) -> str:
     """The name of the queue of a ConfigMap; "" for another ConfigMap."""
     name = text(manifest, "metadata", "labels", names.QUEUE)

@@ -24,7 +24,7 @@ from allranks.errors import (
     ToolError,
     UnknownKindError,
 )
-from allranks.k8s import grants
+from allranks.k8s import grants, namespaces
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,6 +41,7 @@ _COUNT = re.compile(r"^\d+ errors? occurred:\s*\* ")
 _FAIL = re.compile(r"execution error at \((?P<where>[^)]*)\): (?P<text>.*)", re.DOTALL)
 _OURS = re.compile(r"^ERROR: (?P<text>.*)$", re.DOTALL)
 _PATH_FIRST = re.compile(r"^(?P<path>[A-Za-z][\w.\[\]/-]*): (?P<message>.*)$", re.DOTALL)
+_OF_QUEUE = re.compile(r"\bqueue (?P<queue>\S+) .*\((?P<rules>rules\.[^)]*)\)")
 _FIX = re.compile(r"\n\s*fix: (?P<hint>.*)$", re.DOTALL)
 
 
@@ -174,6 +175,25 @@ def _granting(match: re.Match[str]) -> AllranksError:
     )
 
 
+def _denied(policy: str, why: str) -> AllranksError:
+    """The error for an object that an admission policy denies; a queue's begins with the value."""
+    match = _OF_QUEUE.search(why)
+    path = _PATH_FIRST.match(why)
+    if match is None or path is None or not policy.startswith(names.QUEUE_PREFIX):
+        return RunError(
+            f"the cluster refuses: {why} (ValidatingAdmissionPolicy {policy})",
+            hint="change what it names, or ask who keeps this policy; no Role allows it",
+        )
+    queue = match["queue"]
+    return InputError(
+        path["message"],
+        path=path["path"],
+        hint=f"keep to the queue's rule {match['rules']}. The policy of queue {queue} holds the "
+        f"jobs of the namespace, also those without -q: `{names.CLI} queue show {queue}` shows "
+        "its rules",
+    )
+
+
 def _of_api_server(kind: str, name: str, field: str, reason: str) -> AllranksError:
     """The error for a field that the API server rejects."""
     value = next((match.expand(to) for form, to in _VALUES if (match := form.search(field))), "")
@@ -303,6 +323,10 @@ _RULES: tuple[Callable[[str], AllranksError | None], ...] = (
         _granting,
     ),
     _rule(
+        r"ValidatingAdmissionPolicy '(?P<policy>[^']*)'[^\n]*? denied request: (?P<why>[^\n]*)",
+        lambda m: _denied(**m.groupdict()),
+    ),
+    _rule(
         r"(?P<why>[^\n]*\bis forbidden: [^\n]*)",
         lambda m: RunError(
             f"the cluster refuses: {m['why']}", hint="ask for this right in the namespace"
@@ -312,7 +336,7 @@ _RULES: tuple[Callable[[str], AllranksError | None], ...] = (
         r'namespaces "(?P<name>[^"]+)" not found',
         lambda m: InputError(
             f"there is no namespace {m['name']!r}",
-            hint=f"kubectl create namespace {m['name']}, or pass another with -n",
+            hint=namespaces.hint(m["name"]),
         ),
     ),
     _rule(

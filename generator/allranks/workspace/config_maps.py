@@ -9,6 +9,10 @@ that the parts have no owner, and nothing starts; after it Kubernetes' own garba
 them with their last owner. In between somebody else may remove a part: it is made again, and the
 pods that wait for it go on.
 
+Whoever looks at a part makes all living controllers owners that have its snapshot's annotation, not
+only those of their own release: one whose sender was killed, or whose parts somebody deleted, has
+no other way to become an owner, and the part would go under it with the last of the others.
+
 An owner is added by a strategic merge, which knows the entries of `ownerReferences` by their uid:
 two runs that add themselves at the same moment do not overwrite each other.
 """
@@ -118,6 +122,8 @@ def own(
 ) -> tuple[str, ...]:
     """Add controllers to the owners of each part; a part that is gone meanwhile is made again.
 
+    All others of the namespace that run the snapshot become owners by the same request.
+
     Args:
         cluster: where they are.
         parts: the ConfigMaps of the snapshot.
@@ -131,15 +137,21 @@ def own(
     Raises:
         AllranksError: the cluster does not answer, or forbids it.
     """
-    owners = [owner(manifest) for manifest in controllers]
+    owners = {manifest["metadata"]["uid"]: owner(manifest) for manifest in controllers}
     if not owners:
         return ()
+    parts = list(parts)
+    digests = {_digest(part["metadata"]) for part in parts}
+    use = _use(cluster, namespace)
+    others = [item for digest in digests for item in use.by_digest.get(digest, ())]
+    owners = {item["metadata"]["uid"]: owner(item) for item in others} | owners
     again = []
     for part in parts:
         deadline = time.monotonic() + seconds
         try:
-            while not _add_owners(cluster, _name(part), namespace, owners, deadline):
-                if _ensure(cluster, part, namespace, deadline - time.monotonic(), owners):
+            while not _add_owners(cluster, _name(part), namespace, [*owners.values()], deadline):
+                left = deadline - time.monotonic()
+                if _ensure(cluster, part, namespace, left, [*owners.values()]):
                     again.append(_name(part))
                     break
         except ApiError as error:
@@ -148,12 +160,17 @@ def own(
 
 
 def withdraw(cluster: KubeClient, sent: Sent, namespace: str) -> None:
-    """Remove what was sent for a release that does not come; what has an owner by now stays."""
+    """Remove what was sent for a release that does not come; what another run uses stays."""
+    parts = []
     for name in sent.created:
         with suppress(ApiError):
             metadata = _metadata(cluster, name, namespace)
             if not metadata.get("ownerReferences"):
-                _delete(cluster, metadata, namespace)
+                parts.append(metadata)
+    use = _use(cluster, namespace) if parts else _Use(frozenset(), {})
+    for metadata in parts:
+        with suppress(ApiError):
+            _judge(cluster, namespace, metadata, use)
 
 
 def controllers(
@@ -218,14 +235,21 @@ class _Use:
     Attributes:
         alive: the uids of all controllers that are there and not being deleted.
         by_digest: the controllers that run a snapshot, by its digest.
+        is_whole: no kind of controllers was hidden from this user.
     """
 
     alive: frozenset[str]
     by_digest: dict[str, list[Manifest]]
+    is_whole: bool = True
 
 
 def collect(
-    cluster: KubeClient, namespace: str, *, digest: str = "", now: float | None = None
+    cluster: KubeClient,
+    namespace: str,
+    *,
+    digest: str = "",
+    owned: Iterable[str] = (),
+    now: float | None = None,
 ) -> tuple[str, ...]:
     """Remove the parts of snapshots that no run of the namespace uses.
 
@@ -236,6 +260,7 @@ def collect(
         cluster: where they are.
         namespace: which namespace.
         digest: of the snapshot of a run that has just been deleted: its parts need no age.
+        owned: the names of the parts that `own` has just seen to: they need not be looked at.
         now: seconds since the epoch; None is the clock's.
 
     Returns:
@@ -249,19 +274,22 @@ def collect(
             metadata_only=True,
         )
         moment = time.time() if now is None else now
-        doubtful = [
-            metadata
-            for metadata in (part["metadata"] for part in parts)
-            if _is_doubtful(metadata, digest, moment)
+        settled = frozenset(owned)
+        there = [
+            part["metadata"]
+            for part in parts
+            if not part["metadata"].get("deletionTimestamp")
+            and part["metadata"]["name"] not in settled
         ]
-        if not doubtful:
+        if not there:
             return ()
         use = _use(cluster, namespace)
-        return tuple(
-            str(metadata["name"])
-            for metadata in doubtful
-            if _judge(cluster, namespace, metadata, use)
-        )
+        removed = []
+        for metadata in there:
+            may_go = use.is_whole and _is_doubtful(metadata, digest, moment)
+            if _judge(cluster, namespace, metadata, use, may_go=may_go):
+                removed.append(str(metadata["name"]))
+        return tuple(removed)
     except ApiError:
         return ()  # the garbage collector does the same, and so does the next who looks
 
@@ -459,8 +487,6 @@ def _delete(cluster: KubeClient, metadata: Manifest, namespace: str) -> bool:
 
 def _is_doubtful(metadata: Manifest, digest: str, now: float) -> bool:
     """Whether a part may be nobody's; one with an owner is looked at with a deleted run only."""
-    if metadata.get("deletionTimestamp"):
-        return False
     if digest and _digest(metadata) == digest:
         return True
     if metadata.get("ownerReferences"):
@@ -469,8 +495,10 @@ def _is_doubtful(metadata: Manifest, digest: str, now: float) -> bool:
     return created is not None and now - created > UNOWNED_SECONDS
 
 
-def _judge(cluster: KubeClient, namespace: str, metadata: Manifest, use: _Use) -> bool:
-    """Remove a part that nobody uses; else see to it that all who do are its owners."""
+def _judge(
+    cluster: KubeClient, namespace: str, metadata: Manifest, use: _Use, *, may_go: bool = True
+) -> bool:
+    """See to it that all who use a part are its owners; remove one that nobody does, if it may."""
     owners = metadata.get("ownerReferences") or ()
     alive = [
         owner for owner in owners if owner.get("kind") not in _PATHS or owner["uid"] in use.alive
@@ -480,12 +508,14 @@ def _judge(cluster: KubeClient, namespace: str, metadata: Manifest, use: _Use) -
     missing = [user for user in users if user["uid"] not in listed]
     if missing:
         _add_owners(cluster, str(metadata["name"]), namespace, missing, time.monotonic() + PATIENCE)
-    if users or alive:
+    if users or alive or not may_go:
         return False
     return _delete(cluster, metadata, namespace)
 
 
 def _use(cluster: KubeClient, namespace: str) -> _Use:
+    """Look at all controllers of a namespace; a kind that cannot be looked at has none."""
+    is_whole = True
     alive: set[str] = set()
     by_digest: dict[str, list[Manifest]] = {}
     for kind, path in _PATHS.items():
@@ -493,6 +523,9 @@ def _use(cluster: KubeClient, namespace: str) -> _Use:
             items = cluster.list(path, namespace=namespace, metadata_only=True)
         except NotFoundError:
             continue  # the cluster has no elastic jobs
+        except ApiError:
+            is_whole = False
+            continue
         for item in items:
             metadata = item["metadata"]
             if metadata.get("deletionTimestamp"):
@@ -501,7 +534,7 @@ def _use(cluster: KubeClient, namespace: str) -> _Use:
             if digest := (metadata.get("annotations") or {}).get(names.WORKSPACE_DIGEST):
                 controller = {"apiVersion": _version(path), "kind": kind, "metadata": metadata}
                 by_digest.setdefault(str(digest), []).append(controller)
-    return _Use(frozenset(alive), by_digest)
+    return _Use(frozenset(alive), by_digest, is_whole)
 
 
 def _version(path: str) -> str:

@@ -68,6 +68,16 @@ from allranks.cli import main, typed_command
             "`allranks delete a1 --on local` removes it",
             "`allranks delete a1 --on local -n lab` removes it",
         ),
+        (
+            "upgrade big -q h100 -f big.yaml",
+            "`allranks upgrade big --recreate` replaces it",
+            "`allranks upgrade big --recreate -f big.yaml -q h100` replaces it",
+        ),
+        (
+            "submit big --on local -q nope",
+            "`allranks queue list -A` shows them",
+            "`allranks queue list -A` shows them",
+        ),
         ("status a1", "`kubectl get pods`, `allranks nonsense x`", None),
         ("nonsense", "`allranks status a1`", None),
         ("status 'a", "`allranks status a1`", None),

@@ -12,6 +12,7 @@ import click
 import pytest
 
 from allranks.cli import kubectl_torchrun, typed_command
+from allranks.cli import main as main_module
 from allranks.cli.commands import run, submit
 from allranks.cli.console import Console
 from allranks.cli.main import main
@@ -217,6 +218,12 @@ def test_commands_of_kubectl_torchrun_have_examples(name: str) -> None:
         ("submit --numnodes 2 x", "--numnodes", "--help"),
         ('submit --on local ""', "command is empty", 'kubectl torchrun submit --gpus 8 "python'),
         ("logs nothere --on local", "no local run", "`kubectl torchrun get --on local`"),
+        (
+            "logs tj/nothere --on local -n lab",
+            "no local run",
+            "`kubectl torchrun get --on local -n lab`",
+        ),
+        ('submit --on local -q "" y', "--queue: is empty", "leave the flag out"),
     ],
 )
 def test_words_of_other_tools_are_refused_with_what_to_write(
@@ -227,6 +234,16 @@ def test_words_of_other_tools_are_refused_with_what_to_write(
     error, _, fix = capsys.readouterr().err.partition("fix:")
     assert message in error
     assert hint in " ".join(fix.split())
+
+
+def test_commands_of_allranks_carry_the_place_of_kubectl_torchrun() -> None:
+    """They are of another program than the words that were typed."""
+    typed = ("logs", "x", "-n", "research")
+    fix = "`allranks status x` shows it"
+    expected = "`allranks status x -n research` shows it"
+    assert expected == main_module.pasteable(
+        kubectl_torchrun.torchrun, typed, fix, commands=main_module.cli
+    )
 
 
 @pytest.mark.parametrize("words", ["x", "torchrunjob x", "tj/x", "TorchrunJobs.torchrun.ai/x"])

@@ -216,6 +216,44 @@ def test_schema_failures_are_problems_by_values_path() -> None:
             ),
         ),
         (
+            'Error: INSTALLATION FAILED: namespaces "My_Lab" not found\n',
+            InputError,
+            Problem(
+                "",
+                "there is no namespace 'My_Lab'",
+                "the name of a namespace has lower-case letters, digits and '-', at most 63: "
+                "pass -n my-lab",
+            ),
+        ),
+        (
+            (
+                'Error: INSTALLATION FAILED: jobs.batch "demo" is forbidden: '
+                "ValidatingAdmissionPolicy 'allranks-queue-lab-h100-jobs' with binding "
+                "'allranks-queue-lab-h100-jobs' denied request: gpus: 64 GPUs are more than the 16 "
+                "that queue h100 allows (rules.maxGpusPerJob)\n"
+            ),
+            InputError,
+            Problem(
+                "gpus",
+                "64 GPUs are more than the 16 that queue h100 allows (rules.maxGpusPerJob)",
+                "keep to the queue's rule rules.maxGpusPerJob. The policy of queue h100 holds the "
+                "jobs of the namespace, also those without -q: `allranks queue show h100` shows "
+                "its rules",
+            ),
+        ),
+        (
+            (
+                'Error: INSTALLATION FAILED: jobs.batch "demo" is forbidden: '
+                "ValidatingAdmissionPolicy 'site' with binding 'all' denied request: no label team\n"
+            ),
+            RunError,
+            Problem(
+                "",
+                "the cluster refuses: no label team (ValidatingAdmissionPolicy site)",
+                "change what it names, or ask who keeps this policy; no Role allows it",
+            ),
+        ),
+        (
             "Error: something new\nand more\n",
             ToolError,
             Problem("", "helm failed: something new", "and more"),

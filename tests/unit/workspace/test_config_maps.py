@@ -372,6 +372,42 @@ def test_a_run_whose_sender_was_killed_becomes_the_owner(there: FakeNamespace) -
     assert ["uid-one"] == there.owners(NAMES[0])
 
 
+def test_all_who_use_a_snapshot_become_its_owners(there: FakeNamespace) -> None:
+    """A run whose parts were deleted, or whose sender was killed, keeps them beside another."""
+    for name in ("waits", "killed"):
+        there.add(job(name))
+    there.add(job("stranger", OTHER))
+    config_maps.send(there, [part(0), part(1)], "lab")
+    there.add(job("next"))
+    there.requests.clear()
+    config_maps.own(there, [part(0), part(1)], "lab", [job("next")])
+    assert [{"uid-waits", "uid-killed", "uid-next"}] * 2 == [
+        set(there.owners(name)) for name in NAMES
+    ]
+    assert (3, 2) == (there.count("list"), len(there.requests) - 3)
+
+
+@pytest.mark.parametrize("created", [_OLD, _NEW], ids=["old", "a-minute-old"])
+@pytest.mark.parametrize("owners", [[], ["other"]], ids=["without-owner", "with-another"])
+def test_a_run_without_its_mark_becomes_the_owner_at_the_next_submit(
+    there: FakeNamespace, created: str, owners: list[str]
+) -> None:
+    """Also of a part that another run owns, or that is new; the submit may be of another folder."""
+    there.add(part(0), created)
+    config_maps.own(there, [part(0)], "lab", [job(name) for name in owners])
+    there.add(job("late"))
+    assert () == config_maps.collect(there, "lab", owned=["ws-of-the-next"], now=NOW)
+    assert [f"uid-{name}" for name in (*owners, "late")] == there.owners(NAMES[0])
+
+
+def test_what_is_withdrawn_stays_with_a_run_that_waits_for_it(there: FakeNamespace) -> None:
+    """A release that does not come has put the part there again for another run."""
+    there.add(job("waits"))
+    sent = config_maps.send(there, [part(0)], "lab")
+    config_maps.withdraw(there, sent, "lab")
+    assert ["uid-waits"] == there.owners(NAMES[0])
+
+
 def test_with_a_deleted_run_goes_what_no_other_uses(there: FakeNamespace) -> None:
     """At once, whatever its age; what another run uses stays, and so do strangers' owners."""
     there.add(part(0))
@@ -430,12 +466,17 @@ def test_who_may_not_look_removes_nothing(there: FakeNamespace) -> None:
 
 
 def test_usual_submits_look_once(there: FakeNamespace) -> None:
-    """Where all parts have owners, or are new, one list is all that cleaning costs."""
+    """One list is all that cleaning costs after `own`; other snapshots take one of each kind."""
     there.add(part(0))
+    there.add(job("one"))
     config_maps.own(there, [part(0)], "lab", [job("one")])
     there.requests.clear()
-    config_maps.collect(there, "lab", now=NOW)
+    config_maps.collect(there, "lab", owned=NAMES[:1], now=NOW)
     assert [("list", "configmaps", "")] == there.requests
+    there.add(part(0, OTHER))
+    there.requests.clear()
+    config_maps.collect(there, "lab", owned=NAMES[:1], now=NOW)
+    assert (4, 4) == (there.count("list"), len(there.requests))
 
 
 def test_a_snapshot_is_found_by_its_digest(there: FakeNamespace) -> None:

@@ -17,6 +17,8 @@ from allranks.humanize import list_some, plural
 from allranks.k8s.fields import text
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from allranks.cli.console import Console
     from allranks.cli.target import ClusterTarget, Target
     from allranks.cluster.client import KubeCluster
@@ -117,7 +119,55 @@ def install_command(
     console.text(f"{word} queue {name} in namespace {home.namespace}, revision {new}")
     if old and old != new:
         console.text(f"  it was {old}: what was made with that goes on as it is")
+    _note_overlaps(console, cluster_target, name, values)
     console.command(f"{names.CLI} queue show {name} -n {home.namespace}")
+
+
+def _note_overlaps(
+    console: Console, cluster_target: ClusterTarget, name: str, values: Mapping[str, Any]
+) -> None:
+    """Say where the rules of two queues of a namespace hold the same jobs."""
+    from allranks.cluster import queues as cluster_queues
+    from allranks.helm import releases
+    from allranks.values.merge import merge
+    from allranks.values.sources import defaults
+
+    ours = merge(defaults(names.QUEUE_CHART), values)
+    try:
+        for manifest in cluster_queues.list_all(cluster_target.cluster, cluster_target.namespace):
+            other = cluster_queues.name_of(manifest)
+            release_name = text(manifest, "metadata", "annotations", names.HELM_RELEASE)
+            if other == name or not release_name:
+                continue
+            release = releases.find(cluster_target.home(release_name))
+            if release is None:
+                continue
+            theirs = merge(defaults(names.QUEUE_CHART), release.values)
+            for holder, policy, held, of_held in (
+                (other, theirs["policy"], name, ours["policy"]),
+                (name, ours["policy"], other, theirs["policy"]),
+            ):
+                if not _holds(policy, held):
+                    continue
+                if holder in of_held["otherQueues"]:
+                    fix = f"give {holder} policy.forAll: false"
+                else:
+                    fix = f"give {holder} policy.otherQueues: [{held}]"
+                    if _holds(of_held, holder):
+                        fix += f", and {held} policy.forAll: false"
+                console.note(
+                    f"queue {holder} holds every job of namespace {cluster_target.namespace}, "
+                    f"also those of queue {held}: {fix}"
+                )
+                break  # what ends it the other way round is in it
+    except AllranksError:
+        return  # the queue is there; who may not look at the others is told nothing
+
+
+def _holds(policy: Mapping[str, Any], queue: str) -> bool:
+    """Whether the rules of one queue hold the jobs of another."""
+    is_on = policy["enabled"] is not False and str(policy["enabled"]) != "false"
+    return bool(is_on and policy["forAll"] and queue not in policy["otherQueues"])
 
 
 def _installed(home: ReleaseRef, name: str) -> Manifest:
@@ -176,6 +226,8 @@ def list_command(console: Console, /, *, target: Target, all_namespaces: bool, o
             spare=["REVISION", "WORKLOADS"],
         )
     else:
+        if space is not None:
+            cluster_queues.check_namespace(cluster_target.cluster, space)
         console.note("there are no queues")
 
 
@@ -368,8 +420,11 @@ def check_command(
             console.note(str(note))
         _show_verdicts(console, queue, verdicts)
         if free is not None:
-            starts = "it can start" if gpus <= free else "it would wait"
-            console.note(f"{plural(free, 'GPU')} free now, and the job has {gpus}: {starts}")
+            starts = "the quota lets it start" if gpus <= free else "it would wait"
+            console.note(
+                f"{plural(free, 'GPU')} of the quota free now, and the job has {gpus}: {starts}; "
+                f"`{names.CLI} plan -f FILE --nodes-from-cluster` says whether nodes have them"
+            )
     if refused:
         raise click.exceptions.Exit(EXIT_INPUT)
 

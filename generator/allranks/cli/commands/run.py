@@ -468,7 +468,7 @@ def _send_and_install(
     try:
         controllers = config_maps.controllers(cluster, rendered.objects, home.namespace)
         workspace.transport.own(cluster, home.namespace, controllers)
-        config_maps.collect(cluster, home.namespace)
+        config_maps.collect(cluster, home.namespace, owned=sent.names)
     except AllranksError as error:
         console.note(
             f"the snapshot has no owner yet: {error.problem.message}; the next submit in namespace "

@@ -185,7 +185,7 @@ def job_options(*nodes: str) -> Callable[[Callable[..., Any]], Callable[..., Any
             "nodes",
             type=click.IntRange(min=1),
             metavar="N",
-            help="How many nodes (pods), in place of --gpus.",
+            help="How many nodes (pods); --gpus are spread over them, else each has its own.",
         ),
         click.option(
             "--env",

@@ -11,7 +11,7 @@ import click
 from allranks import names
 from allranks.cli import options
 from allranks.cli.target import run_argument, target_options
-from allranks.errors import InputError, InvalidValues, Problem, RunError
+from allranks.errors import PROBLEMS_MAX, InputError, InvalidValues, Problem, RunError
 from allranks.k8s.fields import mapping
 from allranks.service import prepare
 from allranks.values import queue
@@ -208,7 +208,14 @@ def refusal(name: str, obstacles: Sequence[Obstacle]) -> InvalidValues:
             problems.append(Problem(path, f"{reason}: {change}", hint))
         if obstacle.message and (obstacle.keeps or not obstacle.changes):
             problems.append(Problem(where, f"cannot change as asked: {obstacle.message}", hint))
-    return InvalidValues(problems)
+    # A fix that is the same for many fields is said once, with the last of them.
+    last = {problem.hint: index for index, problem in enumerate(problems[:PROBLEMS_MAX])}
+    return InvalidValues(
+        [
+            problem if last.get(problem.hint, index) == index else problem.at(hint="")
+            for index, problem in enumerate(problems)
+        ]
+    )
 
 
 def _report(
