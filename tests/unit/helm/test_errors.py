@@ -244,7 +244,8 @@ def test_schema_failures_are_problems_by_values_path() -> None:
         (
             (
                 'Error: INSTALLATION FAILED: jobs.batch "demo" is forbidden: '
-                "ValidatingAdmissionPolicy 'site' with binding 'all' denied request: no label team\n"
+                "ValidatingAdmissionPolicy 'site' with binding 'all' denied request: "
+                "no label team\n"
             ),
             RunError,
             Problem(
