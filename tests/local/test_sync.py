@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
-from torch.distributed import TCPStore
+from torch._C._distributed_c10d import TCPStore
 
 from allranks import names
 from allranks.cli.main import main
