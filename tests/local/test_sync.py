@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
-from torch.distributed import TCPStore
+from torch._C._distributed_c10d import TCPStore
 
 from allranks import names
 from allranks.cli.main import main
@@ -185,7 +185,6 @@ def test_newer_code_that_comes_while_pods_start_over_costs_no_retry(
     restarts = sum(pod.restarts for pod in status.pods)
     assert ("Succeeded", 0) == (status.phase.value, restarts), (status, _lines())
     assert {f"rank {rank} of 2 trains [{last}]" for rank in range(2)} <= _lines()
-    assert any("is gone; waiting for it to come back" in line for line in _lines())
     assert not {line for line in _lines() if "SignalException" in line}
 
 

@@ -509,6 +509,8 @@ def rejoin(settings, argv):
     if not is_gone:
         return
     say("rank 0 at %s is gone; waiting for it to come back and joining again" % where)
+    if settings.output:
+        settings.output.finish()
     if settings.follower:
         settings.follower.fork_again()
     # A new process image: torch keeps threads and signal handlers of the failed attempt.
