@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _TORCHRUN: list[dict[str, Any]] = [
     {"nodes": 2, "storage": {"datasets": {"size": "1Gi", "accessModes": ["ReadWriteOnce"]}}},
     {"queueRef": {"revision": "0123456789ab"}},
+    {"compat": "slurm", "resources": {"perPod": {"requests": {"cpu": "4000m"}}}},
     {"script": "x", "setup": "y" * 1_048_576, "command": []},
     {"torchrun": {"rdzvBackend": "static"}, "nodes": 2},
     {"storage": {"workspace": {"size": "1Gi", "azureFile": {"protocol": "nfs"}}}},

@@ -75,8 +75,12 @@ def check_selectors(manifests: dict[str, Any]) -> None:
 
 
 def check_names(manifests: dict[str, Any]) -> None:
-    """Every object's name is the release's, or starts with it."""
+    """Every object's name is the release's, or starts with it; of the cluster's, its namespace's."""
     for manifest in real(manifests):
+        if manifest["kind"] in ("PersistentVolume", "StorageClass"):
+            assert re.fullmatch(r"default\.demo(-([a-z]+|[0-9]+))*", manifest["metadata"]["name"])
+            assert "namespace" not in manifest["metadata"]
+            continue
         if manifest["kind"] != "ServiceAccount":  # which may be named by the user
             assert re.fullmatch(r"demo(-([a-z]+|[0-9]+))*", manifest["metadata"]["name"])
         assert manifest["metadata"]["namespace"] == "default"
