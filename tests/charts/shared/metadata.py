@@ -75,7 +75,7 @@ def check_selectors(manifests: dict[str, Any]) -> None:
 
 
 def check_names(manifests: dict[str, Any]) -> None:
-    """Every object's name is the release's, or starts with it; of the cluster's, its namespace's."""
+    """Every object's name is the release's, or starts with it or, of the cluster's, its namespace."""
     for manifest in real(manifests):
         if manifest["kind"] in {"PersistentVolume", "StorageClass"}:
             assert re.fullmatch(r"default\.demo(-([a-z]+|[0-9]+))*", manifest["metadata"]["name"])
