@@ -75,7 +75,7 @@ def check_selectors(manifests: dict[str, Any]) -> None:
 
 
 def check_names(manifests: dict[str, Any]) -> None:
-    """Every object's name is the release's, or starts with it or, of the cluster's, its namespace."""
+    """Every object's name starts with the release's; of the cluster's, with its namespace's."""
     for manifest in real(manifests):
         if manifest["kind"] in {"PersistentVolume", "StorageClass"}:
             assert re.fullmatch(r"default\.demo(-([a-z]+|[0-9]+))*", manifest["metadata"]["name"])
