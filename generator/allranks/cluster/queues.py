@@ -113,7 +113,9 @@ def check_namespace(cluster: KubeClient, namespace: str) -> None:
 
 
 def name_of(manifest: Manifest) -> str:
-    """The name of the queue of a ConfigMap; "" for another ConfigMap."""
+    """The name of the queue of a ConfigMap; "" for another object."""
+    if manifest.get("kind", "ConfigMap") != "ConfigMap":
+        return ""  # its ResourceQuota has the same name and labels; items of a list have no kind
     name = text(manifest, "metadata", "labels", names.QUEUE)
     is_queue = text(manifest, "metadata", "name") == f"{names.QUEUE_PREFIX}{name}"
     return name if name and is_queue else ""

@@ -364,9 +364,14 @@ def _distributed(fields: Fields, *, is_queue: bool) -> None:
         else:
             fields.leave((*above, "rdzvEndpoint"), why.format("rdzvEndpoint"))
         return
-    fields.carry((*above, "rdzvBackend"), (*to, "rdzvBackend"))
+    is_etcd = str(backend).startswith("etcd")
+    if is_etcd and not fields.has(*above, "rdzvEndpoint"):
+        why = f"{backend} without an address was c10d to its controller, too"
+        fields.carry((*above, "rdzvBackend"), (*to, "rdzvBackend"), "c10d", why)
+    else:
+        fields.carry((*above, "rdzvBackend"), (*to, "rdzvBackend"))
     fields.carry((*above, "port"), (*to, "port"))
-    if str(backend).startswith("etcd"):
+    if is_etcd:
         fields.carry((*above, "rdzvEndpoint"), (*to, "rdzvEndpoint"))
     else:
         fields.leave(
@@ -426,17 +431,18 @@ def _env(fields: Fields, path: FieldPath, to: FieldPath) -> None:
 
 
 def _volumes(fields: Fields) -> None:
+    why = "where its queue has a podTemplate with such a list, this one takes its place"
     volumes = fields.get("spec", "volumes", "additionalVolumes")
     if isinstance(volumes, list):
-        fields.carry(
-            ("spec", "volumes", "additionalVolumes"), ("podTemplate", "spec", "volumes"), volumes
-        )
+        to: FieldPath = ("podTemplate", "spec", "volumes")
+        fields.carry(("spec", "volumes", "additionalVolumes"), to, volumes, why)
     mounts = fields.get("spec", "volumes", "additionalMounts")
     if isinstance(mounts, list):
         fields.carry(
             ("spec", "volumes", "additionalMounts"),
             ("podTemplate", "spec", "containers"),
             [{"name": TRAINER, "volumeMounts": mounts}],
+            why,
         )
 
 
@@ -560,6 +566,30 @@ def _template(fields: Fields) -> None:
         elif key not in ("containers", "schedulerName"):
             fields.carry(here, ("defaults", "podTemplate", "spec", str(key)))
     _containers(fields, (*above, "spec", "containers"))
+    _allow(fields, (*above, "spec"))
+
+
+def _allow(fields: Fields, spec: FieldPath) -> None:
+    """Allow by a rule what the queue's own pods have: every job would be refused else."""
+    why = "rules.{} is true, as no job could run else"
+    fields.carry(
+        (*spec, "hostNetwork"),
+        ("defaults", "network", "hostNetwork"),
+        why=why.format("allowHostNetwork") if fields.get(*spec, "hostNetwork") is True else "",
+    )
+    if fields.get(*spec, "hostNetwork") is True:
+        fields.put(("rules", "allowHostNetwork"), True)
+    for index, container in enumerate(fields.get(*spec, "containers") or ()):
+        own: FieldPath = (*spec, "containers", index, "securityContext", "privileged")
+        if isinstance(container, dict) and fields.get(*own) is True:
+            fields.put(("rules", "allowPrivileged"), True)
+            rule = "rules.allowPrivileged"
+            fields.say(own, Outcome.CHANGED, rule, why.format("allowPrivileged"))
+    for index, volume in enumerate(fields.get(*spec, "volumes") or ()):
+        if isinstance(volume, dict) and volume.get("hostPath"):
+            fields.put(("rules", "allowHostPath"), True)
+            path: FieldPath = (*spec, "volumes", index, "hostPath")
+            fields.say(path, Outcome.CHANGED, "rules.allowHostPath", why.format("allowHostPath"))
 
 
 def _containers(fields: Fields, path: FieldPath) -> None:

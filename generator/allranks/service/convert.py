@@ -14,6 +14,7 @@ from allranks.convert.slurm import job as slurm
 from allranks.convert.verdicts import Outcome, dotted
 from allranks.errors import InputError
 from allranks.humanize import plural
+from allranks.service import queues as queues_service
 from allranks.values import files, merge, strvals
 from allranks.values.rules.names import nearest_name
 from allranks.values.sources import CONVERTED, STDIN_NAME, Sources
@@ -51,7 +52,7 @@ def queues(paths: tuple[str, ...]) -> list[Conversion]:
                 else f"give a file with an object of {torchrun.GROUP} and kind TorchrunQueue",
             )
         for item in made:
-            conversion = _located(lambda item=item: torchrun.queue(item), source)
+            conversion = _located(lambda item=item: _queue(item), source)
             if conversion.name in conversions:
                 raise InputError(
                     f"{source} has a second queue {conversion.name}",
@@ -59,6 +60,12 @@ def queues(paths: tuple[str, ...]) -> list[Conversion]:
                 )
             conversions[conversion.name] = conversion
     return list(conversions.values())
+
+
+def _queue(manifest: Manifest) -> Conversion:
+    conversion = torchrun.queue(manifest)
+    queues_service.check_name(conversion.name, "metadata.name")
+    return conversion
 
 
 def jobs(sources: Sources) -> tuple[Sources, tuple[Conversion, ...]]:

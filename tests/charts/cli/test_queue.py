@@ -391,6 +391,10 @@ def test_import_makes_values_that_the_chart_takes(cli: Any, repo: Path, helm: An
     for name in ("a", "b"):
         rendered = helm.render(repo / "charts/queue", "-f", cli.cwd / f"out/{name}.yaml", name=name)
         assert f"allranks-queue-{name}" in rendered
+    cli.write(TORCHRUN_QUEUE % "../../evil", "evil.yaml")
+    process = cli("queue", "import", "evil.yaml", "-O", "out")
+    assert (2, True) == (process.returncode, "metadata.name: '../../evil' is no" in process.stderr)
+    assert ["a.yaml", "b.yaml"] == sorted(path.name for path in (cli.cwd / "out").iterdir())
     data = json.loads(cli("queue", "import", "a.yaml", "-o", "json").stdout)
     assert {"carried", "changed"} == {field["outcome"] for field in data[0]["fields"]}
 

@@ -204,3 +204,12 @@ def test_a_run_is_of_the_queue_that_its_objects_name() -> None:
     """By the label on any of its objects or pods."""
     run = Observation("a", "research", pods=(pod("a-0", 8),))
     assert (True, False) == (queue_usage.is_of(run, "h100"), queue_usage.is_of(run, "a100"))
+
+
+def test_a_queue_is_its_config_map_alone() -> None:
+    """Its ResourceQuota has the same name and label, and no revision."""
+    manifest = config_map("h100")
+    assert "h100" == queues.name_of(manifest)
+    assert "" == queues.name_of({**manifest, "kind": "ResourceQuota"})
+    del manifest["kind"]
+    assert "h100" == queues.name_of(manifest)

@@ -342,3 +342,25 @@ def test_another_object_is_refused(source: dict[str, Any]) -> None:
     with pytest.raises(InputError) as caught:
         torchrun.job(source)
     assert caught.value.problem.hint
+
+
+def test_an_etcd_without_an_address_is_c10d() -> None:
+    """As in the controller's own README; torchrun would ask for the address."""
+    spec = {"command": "a", "distributed": {"rdzvBackend": "etcd-v2"}}
+    conversion = torchrun.job(manifest("TorchrunJob", spec))
+    assert "c10d" == conversion.values["torchrun"]["rdzvBackend"]
+    verdict = next(item for item in conversion.verdicts if item.path.endswith("rdzvBackend"))
+    assert (Outcome.CHANGED, True) == (verdict.outcome, "without an address" in verdict.why)
+
+
+def test_what_the_pods_of_a_queue_have_is_allowed() -> None:
+    """The rules allow by default neither; each is said."""
+    container = {"name": "trainer", "securityContext": {"privileged": True}}
+    volumes = [{"name": "d", "hostPath": {"path": "/data"}}]
+    spec = {"hostNetwork": True, "containers": [container], "volumes": volumes}
+    conversion = torchrun.queue(manifest("TorchrunQueue", {"podTemplate": {"spec": spec}}))
+    rules = ("allowHostNetwork", "allowPrivileged", "allowHostPath")
+    assert dict.fromkeys(rules, True) == conversion.values["rules"]
+    changed = {verdict.why.split()[0] for verdict in conversion.of(Outcome.CHANGED)}
+    assert {f"rules.{rule}" for rule in rules} <= changed
+    assert True is conversion.values["defaults"]["network"]["hostNetwork"]
