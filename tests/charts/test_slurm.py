@@ -48,20 +48,20 @@ def _ranks(
 ) -> Iterator[dict[str, str]]:
     """What each rank of a job sees, as entry.sh and the shell around it make it."""
     fixed = {name: text for name, text in env.items() if isinstance(text, str)}
-    nodes, each = int(fixed["SLURM_NNODES"]), int(fixed["SLURM_NTASKS_PER_NODE"])
+    nodes, per_node = int(fixed["SLURM_NNODES"]), int(fixed["SLURM_NTASKS_PER_NODE"])
     names = hostlist.expand(fixed.get("SLURM_JOB_NODELIST", "pod-0"))
-    hosts.write_text("".join(f"{name} slots={each}\n" for name in names))
-    for rank in range(nodes * each):
-        facts = {"rank": rank, "local": rank % each, "all": nodes * each}
-        facts |= {"node": rank // each, "nodes": nodes}
-        told = {name: str(facts[what]) for name, what in TOLD[launcher].items()}
-        pod = {"HOSTNAME": names[rank // each].split(".")[0]}
+    hosts.write_text("".join(f"{name} slots={per_node}\n" for name in names))
+    for rank in range(nodes * per_node):
+        facts = {"rank": rank, "local": rank % per_node, "all": nodes * per_node}
+        facts |= {"node": rank // per_node, "nodes": nodes}
+        variables = {name: str(facts[what]) for name, what in TOLD[launcher].items()}
+        pod = {"HOSTNAME": names[rank // per_node].split(".")[0]}
         if launcher == "torchrun":
-            pod["ALLRANKS_NODE_RANK"] = str(rank // each)
+            pod["ALLRANKS_NODE_RANK"] = str(rank // per_node)
         else:
             pod["ALLRANKS_MPI_HOSTFILE"] = str(hosts)
         text = f". {SCRIPT}; allranks_slurm_node; "
-        text += "".join(f"export {name}={value}; " for name, value in told.items())
+        text += "".join(f"export {name}={value}; " for name, value in variables.items())
         shown = subprocess.run(
             [*shell, "-euc", text + "allranks_slurm_rank; env"],
             env={"PATH": os.environ["PATH"], **fixed, **pod},
@@ -87,19 +87,20 @@ def test_ranks_are_told_what_the_manual_says(
     ranks = list(_ranks(env, launcher, shell, tmp_path / "hostfile"))
 
     nodes = size["nodes"]
-    each = size.get("procsPerNode") or size["gpusPerNode"]
-    assert [str(rank) for rank in range(nodes * each)] == [seen["SLURM_PROCID"] for seen in ranks]
+    per_node = size.get("procsPerNode") or size["gpusPerNode"]
+    numbers = [seen["SLURM_PROCID"] for seen in ranks]
+    assert [str(rank) for rank in range(nodes * per_node)] == numbers
     for rank, seen in enumerate(ranks):
-        assert str(rank % each) == seen["SLURM_LOCALID"]
-        assert str(rank // each) == seen["SLURM_NODEID"]
-        assert str(nodes * each) == seen["SLURM_NTASKS"] == seen["SLURM_NPROCS"]
+        assert str(rank % per_node) == seen["SLURM_LOCALID"]
+        assert str(rank // per_node) == seen["SLURM_NODEID"]
+        assert str(nodes * per_node) == seen["SLURM_NTASKS"] == seen["SLURM_NPROCS"]
         assert str(nodes) == seen["SLURM_NNODES"] == seen["SLURM_JOB_NUM_NODES"]
-        assert str(each) == seen["SLURM_NTASKS_PER_NODE"]
+        assert str(per_node) == seen["SLURM_NTASKS_PER_NODE"]
         count, times = re.fullmatch(r"(\d+)(?:\(x(\d+)\))?", seen["SLURM_TASKS_PER_NODE"]).groups()
-        assert (each, nodes) == (int(count), int(times or 1))
+        assert (per_node, nodes) == (int(count), int(times or 1))
         hosts = hostlist.expand(seen["SLURM_JOB_NODELIST"])
         assert nodes == len(hosts) == len(set(hosts))
-        assert hosts[rank // each].split(".")[0] == seen["SLURMD_NODENAME"]
+        assert hosts[rank // per_node].split(".")[0] == seen["SLURMD_NODENAME"]
         assert seen["SLURM_NODELIST"] == seen["SLURM_JOB_NODELIST"] == seen["SLURM_STEP_NODELIST"]
         assert 0 < int(seen["SLURM_CPUS_ON_NODE"])
         assert seen["SLURM_JOB_ID"] == seen["SLURM_JOBID"] == env["SLURM_JOB_ID"]
@@ -107,7 +108,7 @@ def test_ranks_are_told_what_the_manual_says(
         assert size.get("gpusPerNode", 0) == int(seen.get("SLURM_GPUS_ON_NODE", 0))
     if "resources" in size:
         cpus = {4: 32, 3: 7}[nodes]
-        assert (cpus, max(1, cpus // each)) == (
+        assert (cpus, max(1, cpus // per_node)) == (
             int(ranks[0]["SLURM_CPUS_ON_NODE"]),
             int(ranks[0]["SLURM_CPUS_PER_TASK"]),
         )

@@ -61,7 +61,7 @@ KEYS = (
 @cache
 def bases() -> tuple[dict[str, Any], ...]:
     """The jobs of our own samples."""
-    found: list[dict[str, Any]] = []
+    runtimes: list[dict[str, Any]] = []
     for path in sorted(DATA.glob("*.yaml")):
         for document, _ in load_objects(path.read_bytes(), path.name):
             kind = (
@@ -69,8 +69,8 @@ def bases() -> tuple[dict[str, Any], ...]:
                 document.data.get("kind"),
             )
             if kind in registry.KINDS:
-                found.append(document.data)
-    return tuple(found)
+                runtimes.append(document.data)
+    return tuple(runtimes)
 
 
 @cache

@@ -59,6 +59,19 @@ def write(path: Path, text: str | bytes) -> bool:
         raise refusal(error, path) from error
 
 
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it, where they are not there.
+
+    Raises:
+        InputError: it cannot be made.
+        RunError: the disk is full.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise refusal(error, path, "made") from error
+
+
 class PartlyWrittenError(RunError):
     """Of several files some were replaced, and then one could not be.
 
@@ -214,10 +227,7 @@ def write_folder(target: Path, owner: str, text: str) -> FolderChanges:
     others = {name: who for who, names in owners.items() if who != owner for name in names}
     for name in documents:
         _refuse_foreign(target, name, mine, others)
-    try:
-        target.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise refusal(error, target, "made") from error
+    make_folder(target)
     # The list first: after a crash half-way every file of ours is known to be ours.
     owners[owner] = sorted(mine | set(documents))
     _write_list(target, owners)

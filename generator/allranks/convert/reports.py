@@ -53,8 +53,8 @@ def _says_the_same(verdict: Verdict, other: Verdict) -> bool:
     # Within what the first stands in, and no higher.
     is_near = len(above) > 1 and len(above) in (len(verdict.keys), len(verdict.keys) - 1)
     is_near = is_near and len(other.keys) - len(above) <= 1 + (len(above) == len(verdict.keys))
-    said = (verdict.outcome, verdict.to, verdict.why)
-    return is_near and said == (other.outcome, other.to, other.why)
+    words = (verdict.outcome, verdict.to, verdict.why)
+    return is_near and words == (other.outcome, other.to, other.why)
 
 
 def _above(path: FieldPath, other: FieldPath) -> FieldPath:

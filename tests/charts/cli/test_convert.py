@@ -69,6 +69,18 @@ def test_what_is_no_job(cli: Any, text: str, says: str) -> None:
     assert not (cli.cwd / "out.yaml").exists()
 
 
+def test_a_link_is_followed(cli: Any) -> None:
+    """The file behind it is written, as by every command; a folder in the way is named."""
+    (cli.cwd / "linked.yaml").symlink_to("target.yaml")
+    cli.write(PLAIN)
+    assert 0 == cli("convert", "values.yaml", "-o", "linked.yaml").returncode
+    assert (cli.cwd / "linked.yaml").is_symlink()
+    assert "nodes: 2" in (cli.cwd / "target.yaml").read_text(encoding="utf-8")
+    (cli.cwd / "file").write_text("", encoding="utf-8")
+    process = cli("convert", "values.yaml", "-o", "file/in/")
+    assert (2, True) == (process.returncode, "cannot be made" in process.stderr)
+
+
 def test_many_jobs_are_a_folder(cli: Any) -> None:
     """Each job has a file of its name, a second of that name one with its namespace."""
     cli.write(f"{PLAIN}---\n{PLAIN.replace('research', 'other')}")
@@ -126,11 +138,11 @@ DIFFERENCES = {
 
 def jobs() -> list[registry.Document]:
     """The jobs of our samples whose pods are known."""
-    found = []
+    samples = []
     for path in sorted(DATA.glob("*.yaml")):
         documents = registry.documents_of(load_objects(path.read_bytes(), path.name))
-        found += [item for item in documents if original.pods(item.data) is not None]
-    return found
+        samples += [item for item in documents if original.pods(item.data) is not None]
+    return samples
 
 
 @pytest.mark.parametrize("job", jobs(), ids=lambda job: f"{job.kind}-{job.name}")

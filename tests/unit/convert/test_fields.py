@@ -64,11 +64,11 @@ def keys(path: str) -> FieldPath:
 def fields(name: str) -> list[str]:
     """The fields of a schema, with a few of each pod template that stands in it."""
     paths = (FOLDER / f"{name}.txt").read_text(encoding="utf-8").split()
-    found = []
+    paths = []
     for path in paths:
         head, mark, _ = path.partition("<PodTemplateSpec>")
-        found += [f"{head}{field}" for field in OF_TEMPLATE] if mark else [path]
-    return [path for path in found if path not in ("metadata", "status")]
+        paths += [f"{head}{field}" for field in OF_TEMPLATE] if mark else [path]
+    return [path for path in paths if path not in ("metadata", "status")]
 
 
 @pytest.mark.parametrize("name", TABLES)

@@ -20,11 +20,11 @@ DATA = Path(__file__).parents[2] / "data/convert"
 
 def documents() -> dict[str, Document]:
     """The objects of our samples, by name."""
-    found: dict[str, Document] = {}
+    documents: dict[str, Document] = {}
     for path in sorted(DATA.glob("*.yaml")):
         for item in registry.documents_of(load_objects(path.read_bytes(), path.name)):
-            found.setdefault(item.name, item)
-    return found
+            documents.setdefault(item.name, item)
+    return documents
 
 
 DOCUMENTS = documents()
@@ -193,7 +193,7 @@ def test_a_plan_says_how_many_where_the_job_does_not() -> None:
 def test_objects_beside_a_job() -> None:
     """A headless Service of the job's pods is the chart's own; what it reads has to be applied."""
     names = ("mnist", "settings")
-    found = [DOCUMENTS[name] for name in names]
+    documents = [DOCUMENTS[name] for name in names]
     service = next(
         item
         for item in registry.documents_of(
@@ -201,7 +201,7 @@ def test_objects_beside_a_job() -> None:
         )
         if item.kind == "Service"
     )
-    result = registry.convert_all([*found, service], Context())
+    result = registry.convert_all([*documents, service], Context())
     assert [("ConfigMap", True), ("Service", False)] == [
         (item.kind, item.is_needed) for item in result.beside
     ]
@@ -228,6 +228,6 @@ def test_an_object_that_another_one_owns_is_no_job_of_its_own() -> None:
 def test_a_list_is_its_items() -> None:
     """Each has its own line."""
     text = "kind: List\nitems:\n- kind: A\n- kind: B\n  metadata: {name: b}\n"
-    found = list(registry.documents_of(load_objects(text, "x.yaml")))
-    assert [("A", "x.yaml:3"), ("B", "x.yaml:4")] == [(item.kind, item.where) for item in found]
-    assert 5 == found[1].line_of(("metadata", "name"))
+    documents = list(registry.documents_of(load_objects(text, "x.yaml")))
+    assert [("A", "x.yaml:3"), ("B", "x.yaml:4")] == [(item.kind, item.where) for item in documents]
+    assert 5 == documents[1].line_of(("metadata", "name"))

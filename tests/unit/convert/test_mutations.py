@@ -89,7 +89,7 @@ def test_what_is_said_to_be_carried_is(number: int) -> None:
             after = _conversion(manifest)
         except AllranksError:
             continue
-        said = (after.values, after.verdicts, after.name, after.namespace, after.queue)
-        if said == (before.values, before.verdicts, before.name, before.namespace, before.queue):
+        outcome = (after.values, after.verdicts, after.name, after.namespace, after.queue)
+        if outcome == (before.values, before.verdicts, before.name, before.namespace, before.queue):
             silent.append(f"{verdict.path}: {value!r}")
     assert [] == silent

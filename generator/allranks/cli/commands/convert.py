@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from allranks.cli import files as writing
 from allranks.cli.options import helm_option, pass_console
 from allranks.errors import EXIT_LOST, InputError
 from allranks.humanize import plural
@@ -189,7 +190,7 @@ def _write(console: Console, result: Result, target: str, report: str) -> list[s
     path = Path(target)
     is_folder = target.endswith("/") or path.is_dir() or len(result.conversions) > 1
     if not is_folder:
-        _save(path, convert.values_file(result.conversions[0]))
+        writing.write(path, convert.values_file(result.conversions[0]))
         return [str(path)]
     names_of = _file_names(result.conversions)
     if path.exists() and not path.is_dir():
@@ -197,32 +198,12 @@ def _write(console: Console, result: Result, target: str, report: str) -> list[s
             f"{path} is a file, and there are {plural(len(result.conversions), 'job')}",
             hint="name a folder with -o",
         )
-    _make_folder(path)
+    writing.make_folder(path)
     written = []
     for conversion, name in zip(result.conversions, names_of, strict=True):
-        _save(path / name, convert.values_file(conversion))
+        writing.write(path / name, convert.values_file(conversion))
         written.append(str(path / name))
     return written
-
-
-def _make_folder(path: Path) -> None:
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(
-            f"{path} cannot be made: {error.strerror}", hint="name another folder with -o"
-        ) from error
-
-
-def _save(path: Path, text: str) -> None:
-    from allranks import atomic
-
-    try:
-        atomic.write(path, text)
-    except OSError as error:
-        raise InputError(
-            f"{path} cannot be written: {error.strerror}", hint="name another file with -o"
-        ) from error
 
 
 def _file_names(conversions: tuple[Conversion, ...]) -> list[str]:

@@ -640,10 +640,7 @@ def import_command(
             console.raw(text)
         else:
             folder = Path(output_dir)
-            try:
-                folder.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise writing.refusal(error, folder, "made") from error
+            writing.make_folder(folder)
             writing.write(folder / f"{conversion.name}.yaml", text)
             console.text(f"{folder / conversion.name}.yaml")
         console.note(conversion.summary())

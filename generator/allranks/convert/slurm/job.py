@@ -156,7 +156,7 @@ def convert(
             function(job, job.settings[option])
     _put_policy(job)
     _put_array(job)
-    for name, (outcome, to, why) in job.size.said.items():
+    for name, (outcome, to, why) in job.size.outcomes.items():
         job.say(name, outcome, to, why)
     _say_rest(job, read)
     return _done(job, namespace)

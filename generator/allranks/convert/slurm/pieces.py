@@ -31,8 +31,8 @@ def is_about_tasks(name: str) -> bool:
 def assigned_by(command: Command) -> list[tuple[str, str]]:
     """The variables that a command sets for the shell, with their text."""
     if command.name == ":":  # : "${NAME:=text}"
-        found = [_DEFAULT.fullmatch(word.text) for word in command.words[1:]]
-        return [(match[1], f'"{match[2]}"') for match in found if match is not None]
+        defaults = [_DEFAULT.fullmatch(word.text) for word in command.words[1:]]
+        return [(match[1], f'"{match[2]}"') for match in defaults if match is not None]
     if not command.words:
         pairs = command.assignments
     elif command.name in ("export", "declare", "local", "readonly", "typeset"):

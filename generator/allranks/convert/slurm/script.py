@@ -139,7 +139,7 @@ class Script:
     def _slurm_constants(self) -> dict[str, str]:
         size = self.size
         nodes = size.node_count
-        known = {
+        constants = {
             "SLURM_NNODES": nodes,
             "SLURM_JOB_NUM_NODES": nodes,
             "SLURM_NTASKS": size.task_count,
@@ -151,7 +151,7 @@ class Script:
             "SLURM_GPUS_PER_NODE": size.gpus_per_node or size.gpus,
             "SLURM_GPUS": (size.gpus_per_node or 0) * nodes or size.gpus,
         }
-        return words.known_of(known)
+        return words.known_of(constants)
 
     def _collect_constants(self) -> None:
         counts: dict[str, int] = {}

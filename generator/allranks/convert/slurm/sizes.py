@@ -94,7 +94,8 @@ class Size:
         cpus_per_node: CPUs of a node.
         memory: MiB of a node; 0 for all that it has.
         disk: MiB of a node.
-        said: by the name of an option, what became of it instead of its rule: (outcome, to, why).
+        outcomes: by the name of an option, what became of it instead of its rule: (outcome, to,
+            why).
     """
 
     nodes: int | None = None
@@ -107,7 +108,7 @@ class Size:
     cpus_per_node: int | None = None
     memory: float | None = None
     disk: float | None = None
-    said: dict[str, tuple[Outcome, str, str]] = field(default_factory=dict)
+    outcomes: dict[str, tuple[Outcome, str, str]] = field(default_factory=dict)
 
     @property
     def node_count(self) -> int:
@@ -132,7 +133,7 @@ class _Reader:
 
     def say(self, name: str, outcome: Outcome, to: str, why: str) -> None:
         if name in self.texts:
-            self.size.said[name] = (outcome, to, why)
+            self.size.outcomes[name] = (outcome, to, why)
 
     def number(self, *names: str, most: int = MOST_NODES) -> int | None:
         for name in names:

@@ -82,15 +82,15 @@ def test_a_changed_script_is_valid_values_or_refused(text: str) -> None:
 def _check_lines(text: str, conversion: Conversion) -> None:
     """Every directive and every statement has a verdict with its line."""
     rows = text.replace("\r\n", "\n").split("\n")
-    said = {verdict.line for verdict in conversion.verdicts}
+    lines_with_verdict = {verdict.line for verdict in conversion.verdicts}
     read = options.directives(rows)
-    assert {setting.line for setting in read.settings} <= said
-    assert {*read.late} <= said
+    assert {setting.line for setting in read.settings} <= lines_with_verdict
+    assert {*read.late} <= lines_with_verdict
     if "--wrap" in {verdict.path for verdict in conversion.verdicts} or rows[0] != "#!/bin/bash":
         return
     for statement in scanner.parse("\n".join(rows).replace("\r", "").replace("\0", "\ufffd")):
         lines = set(range(statement.line, statement.last_line + 1))
-        assert lines & said, f"nothing is said of line {statement.line}"
+        assert lines & lines_with_verdict, f"nothing is said of line {statement.line}"
 
 
 @settings(max_examples=40, deadline=None)

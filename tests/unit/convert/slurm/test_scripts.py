@@ -112,7 +112,7 @@ def test_srun_with_an_mpi_is_the_mpi_chart() -> None:
     assert conversion.values["workload"] == "mpi"
     assert conversion.values["command"] == ["./solve", "input.nml"]
     assert (2, 16) == (conversion.values["nodes"], conversion.values["procsPerNode"])
-    assert conversion.values["workingDir"] == "/work/solver"
+    assert conversion.values["workingDir"] == "/srv/solver"
 
 
 def test_mpirun_stays_as_it_is_typed() -> None:
