@@ -167,9 +167,11 @@ cluster-status: $(VENV)/.installed ## what runs, and the kubeconfig of each
 	@$(BIN)/python -m tests.kube status
 
 ##@ measure
-.PHONY: bench bench-azure bench-convert bench-cluster bench-operator bench-submit bench-workspace bench-sweep blame blame-mpi
+.PHONY: bench bench-azure bench-convert bench-cluster bench-operator bench-scale bench-submit bench-workspace bench-sweep blame blame-mpi
 bench-azure: setup-test $(AZURITE) ## 100,000 small files into blobs, against Azurite
 	@$(BIN)/python -m tests.bench.azure_upload
+bench-scale: setup-test kube-programs ## a 10,000-pod job beside one of 1,000: requests, seconds, memory
+	@$(BIN)/python -m tests.bench.scale
 bench-cluster: setup-test kube-programs ## a 1,000-pod job beside a bare one: time and API requests
 	@$(BIN)/python -m tests.bench.cluster
 bench-operator: setup-test kube-programs ## the operator: plan to pods, reaction, memory, idle load

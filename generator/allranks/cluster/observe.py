@@ -1,9 +1,10 @@
 """Observe the objects of a release on a cluster, with few requests.
 
-A look at a run costs as many lists whether it has one pod or ten thousand, and no request about a
-single pod. Three lists are always made: Jobs, StatefulSets, pods; and ElasticJobs, where the run is
-an elastic one, or nothing of it is there yet, or all runs are looked at. What explains a run that
-does not get on (its events, its place in a queue, its claims) is asked for only where it does not.
+A look at a run costs as many lists whether it has one pod or ten thousand, each in pages of a
+thousand objects, and no request about a single pod. Three lists are always made: Jobs,
+StatefulSets, pods; and ElasticJobs, where the run is an elastic one, or nothing of it is there yet,
+or all runs are looked at. What explains a run that does not get on (its events, its place in a
+queue, its claims) is asked for only where it does not.
 """
 
 from __future__ import annotations
