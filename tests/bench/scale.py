@@ -129,7 +129,8 @@ def measure(bench: Bench, pods: int) -> Job:
     values = bench.values(pods)
     step("create", ("run", NAME, "-f", values, "--on", "cluster", "--detach"), pods)
     for command in LOOKS:
-        job.looks[" ".join(command)] = look(bench, command, namespace)
+        seconds, mib = job.looks[" ".join(command)] = look(bench, command, namespace)
+        print(f"  {pods:,} pods, {' '.join(command)}: {seconds:.2f} s, {mib:.0f} MiB", flush=True)
     step("suspend", ("suspend", NAME, "--on", "cluster"), 0)
     step("resume", ("resume", NAME, "--on", "cluster"), pods)
     step("delete", ("delete", NAME, "--on", "cluster"), None)

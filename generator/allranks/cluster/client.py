@@ -14,7 +14,7 @@ from allranks.cluster.errors import ApiRequest, too_deep
 from allranks.cluster.interface import KubeClient
 from allranks.cluster.streams import Lines, Watch
 from allranks.errors import BusyError, ExpiredError, NotFoundError, TooDeepError, ToolError
-from allranks.k8s.parts import PartTable, compact
+from allranks.k8s.parts import PartTable, compact, without_collection
 from allranks.layout.inventory_objects import from_objects
 
 if TYPE_CHECKING:
@@ -119,7 +119,8 @@ class KubeCluster(KubeClient):
         accept = _METADATA_ONLY if metadata_only else JSON
         for _ in range(_LIST_ATTEMPTS):
             try:
-                return list(self._pages(request, query, accept, unread))
+                with without_collection():
+                    return list(self._pages(request, query, accept, unread))
             except ExpiredError:
                 continue
         raise ToolError(

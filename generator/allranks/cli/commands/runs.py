@@ -15,7 +15,6 @@ from allranks.cli.target import run_argument, target_options
 from allranks.cluster import cleanup, crds, paths, permissions, upgrade
 from allranks.cluster.errors import namespace_missing
 from allranks.errors import EXIT_FAILED, EXIT_INTERRUPTED, ForbiddenError, InputError, NotFoundError
-from allranks.helm import releases
 from allranks.humanize import list_some
 from allranks.k8s.fields import text
 from allranks.model.status import Phase, PodPhase
@@ -363,6 +362,8 @@ def delete(cluster: KubeClient, home: ReleaseRef, *, timeout: float) -> DeletedR
         RunError: pods are still there after the time.
         AllranksError: the cluster does not answer, or forbids it.
     """
+    from allranks.helm import releases
+
     before = cleanup.leftovers(cluster, home.name, home.namespace)
     release = releases.find(home)
     if release is None and not before:
