@@ -374,6 +374,22 @@ def test_a_dry_run_shows_the_way_that_the_values_ask_for(
 
 
 @pytest.mark.usefixtures("_no_kubeconfig")
+def test_a_queue_says_how_the_code_of_its_jobs_goes(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Where to, and where pods have it; a job's own word still counts, as for every default."""
+    queue = tmp_path / "h100.yaml"
+    workspace = "{via: image, registry: registry.example/team, claim: code, mountPath: /code}"
+    queue.write_text(f"defaults: {{workspace: {workspace}}}\n")
+    words = ("--queue-file", queue, "--image", "a", "--nodes", 1)
+    assert 0 == dry_run(tmp_path, *words)
+    assert "registry.example/team: it would be pushed there" in capsys.readouterr().out
+    (tmp_path / "code").rename(tmp_path / "before")
+    assert 0 == dry_run(tmp_path, *words, "--set", "workspace.via=pvc")
+    assert "code: it would be written there" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("_no_kubeconfig")
 @pytest.mark.parametrize(
     ("words", "fix"),
     [
