@@ -306,7 +306,7 @@ def test_what_is_no_queue_is_refused(text: str, path: str, words: str) -> None:
 
 
 def test_a_file_may_have_what_is_a_queue_s_alone() -> None:
-    """A release may say no more than who is in the team; a key that jobs have as well tells nothing."""
+    """A release may say no more than who is in the team; a key of jobs tells nothing."""
     keys = {chart: set(defaults(chart)) for chart in (names.QUEUE_CHART, *names.WORKLOADS)}
     own = keys.pop(names.QUEUE_CHART) - set.union(*keys.values()) - {*queue.BLOCKS, "name"}
     assert own == queue.OWN_KEYS
