@@ -160,6 +160,14 @@ def show(console: Console, packed: PackedWorkspace) -> None:
         [(size(file.size), file.path) for file in report.largest_files],
         right=["SIZE"],
     )
+    if report.largest_folders:
+        console.text("")
+        console.text("the largest folders")
+        console.table(
+            ["SIZE", "FILES", "PATH"],
+            [(size(item.size), str(item.files), item.path) for item in report.largest_folders],
+            right=["SIZE", "FILES"],
+        )
     if not report.excluded:
         return
     console.text("")

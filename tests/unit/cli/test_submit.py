@@ -18,6 +18,7 @@ from allranks.cli.console import Console
 from allranks.cli.main import main
 from allranks.cli.workspace import WorkspaceFlags
 from allranks.errors import InputError, NameTakenError
+from allranks.service import workspace
 from allranks.values.sources import Sources, load_sources
 
 
@@ -371,6 +372,28 @@ def test_a_dry_run_shows_the_way_that_the_values_ask_for(
     assert "by        image: " in out
     assert "registry.example/code: it would be pushed there" in out
     assert "workspace.via is of one" in err
+
+
+@pytest.mark.usefixtures("_no_kubeconfig")
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        ("submit {} --gpus 12 --set gpusPerNode=8 -- python train.py", "12 GPUs are no multiple"),
+        ("sweep run s torchrun {} --set-range gpus=1,2 --set nodes=-1", "nodes: -1 is"),
+    ],
+    ids=["submit", "sweep"],
+)
+def test_values_are_checked_before_a_folder_is_packed(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: str,
+    error: str,
+) -> None:
+    """Packing may take long, and a wrong value is known at once."""
+    monkeypatch.setattr(workspace, "pack", lambda *_, **__: pytest.fail("it was packed"))
+    assert 2 == main(shlex.split(words.format(f"--on local --workspace {tmp_path}")))
+    assert error in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("_no_kubeconfig")

@@ -310,6 +310,7 @@ def submit(
     """
     from allranks.cli.commands import run
     from allranks.service import prepare
+    from allranks.values import resolve
     from allranks.values.sources import load_sources, read_once
 
     sources = replace(sources, options=(*sources.options, *job.value_options()), workload=_WORKLOAD)
@@ -327,6 +328,8 @@ def submit(
     elif dry_run and is_local:
         target.local(console)  # says why
     _check_job(loaded.values, example, is_local=is_local)
+    # Before the folder is packed, which may take long; a name that is found is right by itself.
+    resolve.refuse(loaded, name, namespace, is_local=is_local)
     packed = workspace.pack(loaded.values, is_local=is_local, console=console)
     assert packed is not None  # noqa: S101 - submit has a folder always
     wanted = name or _name_of(loaded.values, loaded.user, packed, stem)
