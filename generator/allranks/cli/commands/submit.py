@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
 END_OF_OPTIONS = "--"
 _WORKLOAD = "torchrun"
-_EXAMPLE = f"{names.CLI} submit --gpus 8 {END_OF_OPTIONS} python train.py"
+_EXAMPLE = f"{names.CLI} submit {END_OF_OPTIONS} python train.py"
+_EXAMPLE_OF_SIZE = _EXAMPLE.replace("submit", "submit --gpus 8")
 _STEM_LENGTH = 30
 _SUFFIX_DIGITS = 4
 # So many names are tried where others take them at the same moment.
@@ -288,7 +289,7 @@ def submit(
     name: str = "",
     stem: str = "",
     dry_run: bool = False,
-    example: str = _EXAMPLE,
+    example: str = "",
 ) -> int:
     """Submit a job; return the exit code.
 
@@ -302,7 +303,7 @@ def submit(
         name: the run's name; "" finds one.
         stem: what a name that is found begins with; "" for the program's.
         dry_run: show what would be sent and run; start nothing.
-        example: a command line of the caller's that has a command.
+        example: a command line of the caller's that has a command; "" for one of `submit`.
 
     Raises:
         InputError: the values or the folder are wrong, or the name is taken.
@@ -327,6 +328,9 @@ def submit(
         )
     elif dry_run and is_local:
         target.local(console)  # says why
+    if not example:
+        has_size = any(loaded.values.get(key) for key in ("gpus", "nodes"))
+        example = _EXAMPLE if has_size else _EXAMPLE_OF_SIZE
     _check_job(loaded.values, example, is_local=is_local)
     # Before the folder is packed, which may take long; a name that is found is right by itself.
     resolve.refuse(loaded, name, namespace, is_local=is_local)
