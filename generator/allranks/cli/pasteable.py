@@ -51,6 +51,7 @@ _JOB = {
     "workspace": "--workspace",
     "include": "--include",
 }
+_HELP = frozenset({"-h", "--help"})
 # What stands behind it is the command line of another program.
 _END_OF_OPTIONS = " -- "
 _ON_A_CLUSTER = frozenset({"context", "kubeconfig", "helm"})
@@ -134,6 +135,8 @@ def _with_flags(
     if options is None:
         return line
     own = words[len(options.command) :]
+    if _HELP.intersection(own):
+        return line
     if sum(not word.startswith("-") for word in own) < options.arguments:
         return line
     of_runs = not invocation.group and not _group(options.command)

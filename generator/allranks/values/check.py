@@ -104,6 +104,18 @@ def find_problems(
     return _run(selected_rules, view, locate, tuple(unreadable))
 
 
+def mount_problems(values: Mapping[str, Any], locate: Callable[[ValuesPath], str]) -> list[Problem]:
+    """What is wrong with where pods would have a folder of code that is not packed yet.
+
+    Args:
+        values: as of `find_problems`.
+        locate: as there.
+    """
+    own = [rule for rule in workspace.RULES if rule.id == workspace.PATH]
+    found = _run(own, View(workspace.with_code(values), ()), locate, ())
+    return [problem for _, problem in found]
+
+
 def verdicts(
     values: Mapping[str, Any], locate: Callable[[ValuesPath], str], queue: Queue
 ) -> list[tuple[Rule, tuple[Problem, ...]]]:

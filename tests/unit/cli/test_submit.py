@@ -100,8 +100,8 @@ def test_values_may_name_another_workload() -> None:
     [
         ("1A=b", "begins with a digit"),
         ("A", "'A' has no value"),
-        ("=b", "has no name"),
-        ("", "has no name"),
+        ("=b", "nothing stands before the ="),
+        ("", "nothing stands before the ="),
     ],
 )
 def test_a_variable_has_a_name_and_a_value(text: str, words: str) -> None:
@@ -418,6 +418,13 @@ def test_a_queue_says_how_the_code_of_its_jobs_goes(
     [
         ("status x --on nowhere", "write --on local or --on cluster"),
         ("submit --gpus abc", "write a whole number, as in --gpus 8"),
+        ("submit --nodes 0", "write 1 or more; `allranks submit --help` shows"),
+        ("submit --gpus -- true", "write what it is to be behind --gpus"),
+        ("submit --env =3 -- true", "write --env NAME=value"),
+        (
+            "submit --image a --nodes 1 --set workspace.mountPath=// --dry-run -- true",
+            "use /app",
+        ),
         ("submit --image 'x y' --nodes 1 --dry-run -- true", "such as ghcr.io/my/trainer"),
         (
             "submit --set workspace.registry=http://x/y:1 --image a --nodes 1 --dry-run -- true",

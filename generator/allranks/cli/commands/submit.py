@@ -145,7 +145,7 @@ def _variable(text: str) -> ValueOption:
     name, equals, value = text.partition("=")
     if not name or not equals:
         raise InputError(
-            f"{name!r} has no value" if name else "has no name",
+            f"{name!r} has no value" if name else "nothing stands before the =, where the name is",
             path="--env",
             hint=f"write --env {name or 'NAME'}=value",
         )
@@ -334,7 +334,7 @@ def submit(
     _check_job(loaded.values, example, is_local=is_local)
     # Before the folder is packed, which may take long; a name that is found is right by itself.
     resolve.refuse(loaded, name, namespace, is_local=is_local)
-    packed = workspace.pack(loaded.values, is_local=is_local, console=console)
+    packed = workspace.pack(loaded.values, where=loaded.where, is_local=is_local, console=console)
     assert packed is not None  # noqa: S101 - submit has a folder always
     wanted = name or _name_of(loaded.values, loaded.user, packed, stem)
     taken = () if name or dry_run else _taken(namespace, cluster_target)
