@@ -257,10 +257,19 @@ def _as_allranks_error(error: AllranksError | click.ClickException | OSError) ->
     message = message[:1].lower() + message[1:]
     hint = f"`{ctx.command_path} --help` shows what it takes" if ctx else ""
     if isinstance(error, click.BadParameter) and isinstance(error.param, click.Option):
-        flag, kind = error.param.opts[-1], error.param.type
+        flag, kind = max(error.param.opts, key=len), error.param.type
         if isinstance(kind, click.Choice):
             hint = f"write {' or '.join(f'{flag} {choice}' for choice in kind.choices)}"
         elif isinstance(kind, click.IntRange | click.types.IntParamType):
-            message = message.replace("a valid integer range", "a whole number")
-            hint = f"write a whole number, as in {flag} 8; {hint}"
+            least = kind.min if isinstance(kind, click.IntRange) and kind.max is None else None
+            number, is_outside, _ = message.rpartition(": ")[2].partition(" is not in the range")
+            if least is not None and is_outside:
+                message = f"{flag}: {number} is less than {least}"
+                hint = f"write {least} or more; {hint}"
+            else:
+                message = message.replace("a valid integer range", "a whole number")
+                hint = f"write a whole number, as in {flag} 8; {hint}"
+    if isinstance(error, click.BadOptionUsage) and not isinstance(error, click.NoSuchOption):
+        name = error.option_name
+        hint = f"write what it is to be behind {name}, or leave it out" if name else hint
     return InputError(message, hint=hint)

@@ -145,7 +145,7 @@ def prepare(
         job = sweep_trial.of(loaded.values, defaults)
     spec = JobSpec.from_values(job, frameworks.fewest(job))
     inventory = _inventory(fit or FitTarget(), spec.gpu_resource)
-    warnings += check.warnings(loaded.values, loaded.where)
+    warnings += check.warnings(loaded.values, loaded.where, is_local=is_local)
     layout = compute(spec, inventory)
     of_target: tuple[str, ...] = ()
     if is_local and loaded.queue is not None:

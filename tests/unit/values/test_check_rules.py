@@ -585,6 +585,36 @@ def test_a_warning_stops_nothing() -> None:
     assert [] == check.warnings(values("{}"), lambda _: "")
 
 
+@pytest.mark.parametrize(
+    ("variable", "warned"),
+    [
+        ("PASSWORD: hunter2", True),
+        ("DB_PASSWD: hunter2", True),
+        ("WANDB_API_KEY: x1", True),
+        ("apiKey: x1", True),
+        ("HF_TOKEN: x1", True),
+        ("CLIENT_SECRET: x1", True),
+        ("PASSWORD: {valueFrom: {secretKeyRef: {name: a, key: b}}}", False),
+        ("HF_TOKEN: ''", False),
+        ("HF_TOKEN_PATH: x", False),
+        ("TOKEN: /run/token", False),
+        ("EOS_TOKEN: </s>", False),
+        ("TOKENIZERS_PARALLELISM: 'true'", False),
+        ("MAX_TOKENS: '8'", False),
+        ("MONKEY: x", False),
+        ("USE_TOKEN: 'true'", False),
+    ],
+)
+def test_a_secret_in_the_environment_is_worth_a_word(variable: str, *, warned: bool) -> None:
+    """By its name, and not on this machine, where nobody else reads it; it stops nothing."""
+    given_values = values(f"env: {{{variable}}}")
+    name = variable.partition(":")[0]
+    assert [] == check.check(given_values, lambda _: "")
+    paths = [problem.path for problem in check.warnings(given_values, lambda _: "")]
+    assert [f"env.{name}"] * warned == paths
+    assert [] == check.warnings(given_values, lambda _: "", is_local=True)
+
+
 DISCOVERED = (
     "command: [horovodrun], args: [--host-discovery-script=x], "
     "mpi: {elastic: {minNodes: 1, maxNodes: 2}}"

@@ -117,7 +117,9 @@ def run_command(
         prepared = prepare.prepare(
             sources, release=name, namespace=target.local_namespace, is_local=True
         )
-        packed = workspace.pack(prepared.loaded.values, is_local=True, console=console)
+        packed = workspace.pack(
+            prepared.loaded.values, where=prepared.loaded.where, is_local=True, console=console
+        )
         if dry_run:
             show_dry_run(
                 console,
@@ -140,7 +142,8 @@ def run_command(
         )
     fit = prepare.FitTarget("", nodes_from_cluster, target.context, target.kubeconfig)
     prepared = prepare.prepare(sources, release=name, namespace=cluster_target.namespace, fit=fit)
-    packed = workspace.pack(prepared.loaded.values, console=console)
+    loaded = prepared.loaded
+    packed = workspace.pack(loaded.values, where=loaded.where, console=console)
     if dry_run:
         show_dry_run(
             console,
