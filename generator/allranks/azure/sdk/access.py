@@ -62,7 +62,7 @@ class TokenAccess:
                 try:
                     token = self._credential.get_token(_SCOPE)
                 except AzureError as error:
-                    raise errors.login_error(" ".join(str(error.message).split())) from error
+                    raise errors.login_error(str(error.message)) from error
                 self._headers = {"Authorization": f"Bearer {token.token}", **self._more}
                 self._until = token.expires_on - _EARLY
             return self._headers
