@@ -21,7 +21,7 @@ from allranks.azure.desired import (
     DesiredPool,
     desired,
 )
-from allranks.azure.observed import PROVIDERS, Observed, observe
+from allranks.azure.observed import PROVIDERS, Observed, observe, with_named
 from allranks.errors import (
     ConflictError,
     InvalidValues,
@@ -204,6 +204,36 @@ class Engine:
 
     # --- down -------------------------------------------------------------------------------------
 
+    def find(self, look: Callable[[], Observed], is_there: Callable[[Observed], bool]) -> Observed:
+        """Look until something is there, as long as Azure may not show yet what was made.
+
+        Resource Manager is copied from region to region, and answers 404 for a while after
+        something was made, also after it was once shown: one look proves nothing.
+
+        Args:
+            look: gives what is there.
+            is_there: whether that is something.
+
+        Returns:
+            What is there; nothing, where none of the looks has shown something.
+
+        Raises:
+            AllranksError: Azure does not answer, or refuses.
+        """
+        for number in range(self._pace.looks):
+            observed = look()
+            if is_there(observed):
+                return observed
+            if not number:
+                minutes = self._pace.looks * self._pace.poll / 60
+                self._tell(
+                    "Azure shows nothing to remove; it may not show yet what an `up` has begun a "
+                    f"moment ago, so it is asked again for {minutes:.0f} minutes"
+                )
+                self._line = "asks again, as Azure may not show yet what was begun a moment ago"
+            self._pace.sleep(self._pace.poll)
+        return look()
+
     def down(
         self,
         name: str,
@@ -250,20 +280,26 @@ class Engine:
         else:
             self._arm.delete_account(group, action.name)
 
-    def wait_for_node_group(self, name: str) -> bool:
-        """Wait until the group that AKS made for the machines has gone; return whether it has.
+    def wait_for_node_group(self, name: str) -> None:
+        """Wait until the group that AKS made for the machines has gone.
 
         Args:
             name: the group.
+
+        Raises:
+            RunError: it stays, and what is in it is paid for.
         """
         looks = 0
         while self._arm.group(name) is not None:
             if looks > self._pace.conflicts:
-                return False
+                raise RunError(
+                    f"resource group {name}, which AKS has made for the machines, is still there, "
+                    "and what is in it is paid for",
+                    hint=f"look at it in the portal, or `az group delete --name {name}`",
+                )
             looks += 1
             self._line = f"resource group {name}, of the cluster's machines, goes"
             self._pace.sleep(self._pace.poll)
-        return True
 
 
 MARK = {Verb.MAKE: "makes", Verb.CHANGE: "changes", Verb.REMOVE: "removes"}
@@ -334,7 +370,7 @@ def look_by_group(arm: Arm, name: str) -> Observed:
     if group is None:
         return Observed(arm.now())
     clusters = arm.clusters(name)
-    resources = arm.resources(name)
+    resources = with_named(arm.resources(name), clusters)
     return Observed(arm.now(), group, clusters[0] if clusters else None, resources=resources)
 
 

@@ -34,6 +34,12 @@ def up(arm: Arm, settings: Settings) -> Plan:
     refusals = (*plan.refusals, *checks.check(settings, catalog, observed))
     refusals = (*refusals, *_account(arm, settings, observed))
     notes = (*plan.notes, *checks.quota_notes(settings, catalog, observed))
+    if observed.account is None:
+        note = (
+            f"no role on {settings.account} is given: an owner does, where data is sent by a login "
+            "or mounted without its key; `allranks azure plan -o az` ends with the commands"
+        )
+        notes = (*notes, note)
     return replace(plan, refusals=refusals, notes=notes)
 
 

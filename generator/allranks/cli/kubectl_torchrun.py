@@ -255,7 +255,7 @@ def submit_command(
       kubectl torchrun submit --queue h100 --gpus 16 "python train.py"
       kubectl torchrun submit --queue h100 --num-nodes 2 --follow "python train.py --lr 1e-5"
     """
-    from allranks.cli.commands.run import Plan
+    from allranks.cli.run_options import Plan
 
     words = words_of(command[0]) if len(command) == 1 else command
     if command and not any(word.strip() for word in words):

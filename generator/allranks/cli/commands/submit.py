@@ -26,8 +26,8 @@ from allranks.values.sources import ValueOption
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from allranks.cli.commands.run import Plan
     from allranks.cli.console import Console
+    from allranks.cli.run_options import Plan
     from allranks.cli.target import ClusterTarget, Target
     from allranks.cli.workspace import WorkspaceFlags
     from allranks.service.workspace import PackedWorkspace
@@ -256,7 +256,7 @@ def submit_command(
       allranks submit --dry-run -f team.yaml -- python train.py
       allranks submit --on local --nodes 2 -- python train.py
     """
-    from allranks.cli.commands.run import Plan
+    from allranks.cli.run_options import Plan
 
     if name and named and name != named:
         raise InputError(
