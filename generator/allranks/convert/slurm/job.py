@@ -6,6 +6,7 @@ verdict for each directive; this module puts those that are carried where they b
 
 from __future__ import annotations
 
+import codecs
 import re
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
@@ -34,11 +35,13 @@ _TRAINER = "trainer"
 _MOST_GPUS = 16  # of a node, as far as processes say how many it has
 _NAME_MAX = 45  # leaves room for what pods and submits put behind a name
 _HOSTS_SHOWN = 1_000
+_LARGE_GRID = 10_000  # trials of a grid that has to say how many it wants
 # What bash has and sh has not.
 _BASH = re.compile(
     r"\[\[|^\s*(?:source|declare|shopt|function|pushd|mapfile)\b|<\(|<<<|\$\{[^}]*[/^,]|=\(|&>|\$'|\(\(",
     re.MULTILINE,
 )
+_OF_STEP = "srun "
 _ARRAY = "SLURM_ARRAY_TASK_ID"
 # Of a script that names none; values without an image are not valid.
 _IMAGE = {"repository": "pytorch/pytorch", "tag": "2.8.0-cuda12.8-cudnn9-runtime"}
@@ -104,7 +107,8 @@ class _Job:
 
 
 def _key(name: str) -> str:
-    return f"--{name}"
+    """The field of the report of an option; that of a step's has its key as its name."""
+    return name if name.startswith(_OF_STEP) else f"--{name}"
 
 
 def convert(
@@ -147,10 +151,14 @@ def convert(
     job.text = text
     job.size = sizes.read(settings)
     job.body = body.read(text, source=source, size=job.size, settings=settings, args=args)
+    _put_body(job, args)
     for setting in job.body.settings:
         _declare_step(job, setting)
-    _put_body(job, args)
     _put_size(job)
+    asked, nodes = job.size.nodes, job.body.nodes
+    if asked and nodes and nodes < asked and "nodes" not in job.size.outcomes:
+        why = f"the job's step runs on {nodes} of its {asked} nodes"
+        job.size.outcomes["nodes"] = (Outcome.CHANGED, "nodes", why)
     for option, function in _CARRIED.items():
         if option in job.settings:
             function(job, job.settings[option])
@@ -165,7 +173,13 @@ def convert(
 def _text(data: bytes, source: str, job: _Job) -> str:
     if not data.strip():
         raise InputError(f"{source} is empty", hint="name a batch script")
+    if data.startswith(codecs.BOM_UTF8):
+        data = data.removeprefix(codecs.BOM_UTF8)
+        job.fields.note(
+            "the script has a mark of the byte order, which sbatch refuses; it was taken off"
+        )
     text = data.decode(errors="replace").replace("\0", "\ufffd")
+    _check_encoding(text, source)
     if "\r\n" in text:
         text = text.replace("\r\n", "\n")
         job.fields.note(
@@ -177,6 +191,18 @@ def _text(data: bytes, source: str, job: _Job) -> str:
             "sbatch wants a first line such as #!/bin/bash; the script was read as bash's"
         )
     return text
+
+
+def _check_encoding(text: str, source: str) -> None:
+    """Refuse a letter that is no UTF-8, but in a comment: it would be lost in silence."""
+    if "\ufffd" not in text:
+        return
+    for line, row in enumerate(re.split("\r\n|\n|\r", text), 1):
+        is_comment = row.lstrip().startswith("#") and not row.startswith("#SBATCH")
+        if "\ufffd" in row and not is_comment:
+            raise InputError(
+                "the script is not UTF-8", source=f"{source}:{line}", hint="save it as UTF-8"
+            )
 
 
 def _refuse_parts(job: _Job, read: options.Directives) -> None:
@@ -221,24 +247,25 @@ def _declare_step(job: _Job, setting: Setting) -> None:
             "it is no option of srun's, or one of a plugin of your site's",
         )
         return
-    if name.startswith("container-") and name not in job.settings:
+    family = next((family for family in _FAMILIES if name in family), (name,))
+    is_new = not any(other in job.settings for other in family)
+    if is_new and (name.startswith("container-") or len(family) > 1):
         _declare(job, [setting])
         return
     key = job.key(f"srun --{name}", setting.line)
-    outcome, why = setting.option.outcome, setting.option.why
-    if name in (
-        "exclusive",
-        "nodelist",
-        "exclude",
-        "constraint",
-        "partition",
-        "account",
-        "time",
-        "signal",
-        "reservation",
-    ):
+    outcome, to, why = setting.option.outcome, setting.option.to, setting.option.why
+    if name in _OF_JOB or len(family) > 1:
         outcome, why = Outcome.CHANGED, "the step has the whole job"
-    job.fields.say((key,), outcome, setting.option.to, why)
+    elif name == "export":
+        _export(job, replace(setting, name=key))
+        return
+    elif name == "chdir":
+        job.say(key, Outcome.CARRIED, "workingDir")
+        _chdir(job, replace(setting, name=key))
+        return
+    elif name == "input" and setting.value == "none":
+        outcome, why = Outcome.CARRIED, ""
+    job.fields.say((key,), outcome, to, why)
 
 
 def _done(job: _Job, namespace: str) -> Conversion:
@@ -302,7 +329,7 @@ def _put_body(job: _Job, args: Sequence[str]) -> None:
         if value:
             fields.put((key,), value)
     if "mounts" in inside:
-        _mount(job, job.key("--bind", 0), inside["mounts"])
+        _mount(job, job.key("--bind", inside["line"]), inside["mounts"])
     for name, text in {**inside.get("env", {}), **made.env}.items():
         fields.put(("env", name), text)
     for verdict in made.verdicts:
@@ -321,6 +348,12 @@ _OF_GPUS = (
 )
 _OF_CPUS = ("cpus-per-task", "cpus-per-gpu", "mincpus", "ntasks-per-node", "ntasks")
 _OF_MEMORY = ("mem", "mem-per-cpu", "mem-per-gpu")
+_FAMILIES = (_OF_GPUS, ("cpus-per-task", "cpus-per-gpu"), _OF_MEMORY)
+# What a step may ask of its job, which it has as a whole.
+_OF_JOB = (
+    *("exclusive", "nodelist", "exclude", "constraint", "partition", "account", "time", "signal"),
+    "reservation",
+)
 
 
 def _put_size(job: _Job) -> None:
@@ -583,7 +616,10 @@ def _annotation(job: _Job, setting: Setting) -> None:
 def _chdir(job: _Job, setting: Setting) -> None:
     if not setting.value.startswith("/") or "%" in setting.value:
         job.say(setting.name, Outcome.NOT_CARRIED, "workingDir", "it is no absolute path")
-    elif "workingDir" in job.fields.values:
+    elif job.body.goes_back and setting.name in ("chdir", "workdir"):
+        why = f"the script goes back to the folder that `{names.CLI} sbatch` and `submit` send"
+        job.say(setting.name, Outcome.CHANGED, "", why)
+    elif "workingDir" in job.fields.values and not setting.name.startswith(_OF_STEP):
         job.say(setting.name, Outcome.CHANGED, "workingDir", "the script goes to another folder")
     else:
         job.put(setting.name, ("workingDir",), setting.value)
@@ -595,20 +631,22 @@ def _export(job: _Job, setting: Setting) -> None:
     for part in parts:
         name, equals, value = part.partition("=")
         if equals and re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) and "$" not in value:
-            job.put("export", ("env", name), value)
+            job.put(setting.name, ("env", name), value)
         elif equals or part.upper() not in ("ALL", "NONE", "NIL"):
             lost.append(name)
     if lost:
         job.say(
-            "export",
+            setting.name,
             Outcome.NOT_CARRIED,
             "env",
             f"a pod has not the environment of who submits: write {', '.join(lost)} into env",
         )
     elif [part.upper() for part in parts] in (["NONE"], ["NIL"]):
-        job.say("export", Outcome.CARRIED, "", "a pod has not the environment of who submits")
+        job.say(setting.name, Outcome.CARRIED, "", "a pod has not the environment of who submits")
     elif any("=" in part for part in parts):
-        job.say("export", Outcome.CHANGED, "env", "a pod has these, and no other of who submits")
+        job.say(
+            setting.name, Outcome.CHANGED, "env", "a pod has these, and no other of who submits"
+        )
 
 
 def _dependency(job: _Job, setting: Setting) -> None:
@@ -744,21 +782,23 @@ def _put_array(job: _Job) -> None:
     job.put("array", ("sweep", "parameters", _ARRAY), {**space, "env": _ARRAY})
     if array.parallel:
         job.put("array", ("sweep", "parallel"), array.parallel)
+    if len(array.indexes) > _LARGE_GRID:
+        job.put("array", ("sweep", "trials"), len(array.indexes))
     if ranks:
         fields.put(("sweep", "trial", "workload"), "torchrun")
         if torchrun:
             fields.put(("sweep", "trial", "values"), {"torchrun": torchrun})
     elif fields.values.get("procsPerNode"):
         fields.values.pop("procsPerNode")
-    whole = "\n".join([made.setup, made.script, *made.command])
+    # The program may read them, and nobody has looked into it.
+    fields.put(("compat",), "slurm")
     for name, value in (
         ("SLURM_ARRAY_TASK_COUNT", len(array.indexes)),
         ("SLURM_ARRAY_TASK_MIN", min(array.indexes)),
         ("SLURM_ARRAY_TASK_MAX", max(array.indexes)),
         ("SLURM_ARRAY_TASK_STEP", array.step or 1),
     ):
-        if name in whole:
-            fields.put(("env", name), str(value), (_key("array"),))
+        fields.put(("env", name), str(value), (_key("array"),))
 
 
 # --- the rest -------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from allranks import names
 from allranks.convert import commands
 from allranks.convert.commands import Runner
-from allranks.convert.slurm import pieces, scanner, sizes, words
+from allranks.convert.slurm import mpirun, pieces, scanner, sizes, words
 from allranks.convert.slurm.setup import Setup
 from allranks.convert.verdicts import Outcome
 from allranks.humanize import plural
@@ -122,7 +122,11 @@ class Ranks(Setup):
 
     def _changes(self, main: Step, program: commands.Program) -> list[str]:
         reasons = list(program.changes)
-        if main.is_srun:
+        if program.runner in (Runner.MPIRUN, Runner.HOROVODRUN):
+            reasons.insert(0, f"{program.runner} starts the ranks, from the launcher")
+        elif program.is_nested:
+            reasons.insert(0, "each pod runs it once")
+        elif main.is_srun:
             reasons.insert(0, "the launcher starts the ranks in place of srun")
         return list(dict.fromkeys(reasons))
 
@@ -131,7 +135,7 @@ class Ranks(Setup):
         for step in steps:
             if step.is_multi or step is main or not step.words:
                 continue
-            if words.base(step.words[0]) in words.IDLE:
+            if words.any_of(step.words, words.IDLE):
                 continue
             is_before = step.command.start < main.command.start and not self._repeats(step)
             if is_before and not self.statements[step.statement].in_background:
@@ -155,14 +159,40 @@ class Ranks(Setup):
             rest = rest[len(rest) - inside :] if inside else rest
             wrapped = []
         inner = self._inner_text(rest)
+        if inner is None:
+            rest = self._without_hosts(rest, main.command.line)
         line = " ".join(rest) if inner is None else inner
-        assignments = [token.text for token in main.command.assignments]
+        assignments = self._assignments(main)
         kept_wrapped = [
             word for word in wrapped if words.base(word) not in ("time", "nohup", "exec", "command")
         ]
         line = " ".join([*assignments, *kept_wrapped, line])
         self._note_launched(rest, inner)
         return commands.read(("bash", "-c", line), (), self.constants)
+
+    def _without_hosts(self, texts: list[str], line: int) -> list[str]:
+        """Words without an mpirun's lists of hosts, which are said."""
+        program = words.base(texts[0]) if texts else ""
+        kept, taken, other = mpirun.without_hosts(texts)
+        if taken:
+            why = (
+                "mpirun is given the chart's list of hosts: those of the script are other machines"
+            )
+            self.say(line, f"{program} {' '.join(taken)}", Outcome.CHANGED, "", why)
+        if other:
+            why = "it may name hosts of the old cluster: take it out"
+            self.say(line, f"{program} {other}", Outcome.NOT_CARRIED, "", why)
+        return kept
+
+    def _assignments(self, main: Step) -> list[str]:
+        """The variables before a step's command that are no variables of the run, as typed."""
+        pairs = [(token.text, self._pair(token.text)) for token in main.command.assignments]
+        if main.command.within or self.statements[main.statement].function:
+            return [text for text, _ in pairs]
+        for _, pair in pairs:
+            if pair is not None:
+                self._put_env(main.command.line, *pair)
+        return [text for text, pair in pairs if pair is None]
 
     def _note_launched(self, rest: list[str], inner: str | None) -> None:
         """Say of a script of the user's own that nobody has looked into it."""
@@ -189,7 +219,10 @@ class Ranks(Setup):
                 self.say(command.line, text, Outcome.NOT_CARRIED, "", why)
         for command in statement.commands[at + 1 :]:
             text = self.text[command.start : command.end]
-            if words.any_of([token.text for token in command.words], _FILTERS):
+            if words.any_of([token.text for token in command.words], words.ENDING):
+                why = "the run is over when its ranks are"
+                self.say(command.line, text, Outcome.CHANGED, "", why)
+            elif words.any_of([token.text for token in command.words], _FILTERS):
                 self.say(command.line, text, Outcome.CHANGED, "", _LOG)
             else:
                 why = "it stands behind the step: make it a run of its own"
@@ -251,7 +284,9 @@ class Ranks(Setup):
         """A command's shell with what it reads and no setup can export."""
         prefix = []
         reads = [name for name, _ in words.variables(line)]
-        for statement in self.statements:
+        for number, statement in enumerate(self.statements):
+            if number == self.place:
+                continue  # it is in the command already
             is_array = any(
                 pieces.is_array(command, name) for command in statement.commands for name in reads
             )
@@ -271,6 +306,8 @@ class Ranks(Setup):
     def _size_of(self, main: Step, program: commands.Program) -> None:
         """How many nodes and ranks the step has."""
         body = self.body
+        if main.is_srun:
+            sizes.fill(self.size, main.size)
         size = main.size if main.is_srun and not self._over_nodes(main) else self.size
         nodes = size.nodes or self.size.nodes
         per_node, gpus = size.per_node, self.size.gpus_per_node

@@ -48,6 +48,7 @@ class Body:
         notes: what a person should know besides.
         settings: the options of the srun that starts it.
         uses_slurm: whether it reads SLURM_ variables.
+        goes_back: whether it goes to the folder that it is submitted from.
     """
 
     workload: str = "torchrun"
@@ -63,6 +64,7 @@ class Body:
     notes: list[str] = field(default_factory=list)
     settings: list[Setting] = field(default_factory=list)
     uses_slurm: bool = False
+    goes_back: bool = False
 
 
 @dataclass(slots=True)

@@ -21,6 +21,7 @@ _ACTIVATING = frozenset(
     {"module", "ml", "conda", "mamba", "micromamba", "source", ".", "eval", "spack", "pyenv"}
 )
 _MODULES = ("module", "ml")
+_SUBMIT_DIR = re.compile(r'"?\$\{?SLURM_SUBMIT_DIR\}?"?/?')
 _CONTAINERS = ("docker", "podman", "enroot")
 _RESERVED = frozenset(names.RESERVED_ENV)
 _SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|CREDENTIAL", re.IGNORECASE)
@@ -92,18 +93,19 @@ class Setup(Steps):
             for command in statement.commands
         )
 
-    def _kept(self, statement: Statement, *, is_one: bool) -> str | None:
+    def _kept(self, statement: Statement, *, is_one: bool, is_setup: bool = True) -> str | None:
         """A statement as setup or part of a script, and say what becomes of it.
 
         Args:
             statement: the statement.
             is_one: whether the script is run as it is, as one process.
+            is_setup: whether it becomes a part of setup.
 
         Returns:
             Its text; None where it is left out.
         """
         text = self.slice(statement)
-        to = "script" if is_one else "setup"
+        to = "setup" if is_setup else "script"
         command = statement.commands[0] if statement.is_simple else None
         program = words.base(command.name) if command is not None and command.words else ""
         local = self._with_local_host(statement, command) if is_one else None
@@ -269,15 +271,18 @@ class Setup(Steps):
         if None in pairs:
             return False
         for name, text in filter(None, pairs):
-            self.body.env[name] = text
-            self.say(statement.line, f"export {name}", Outcome.CARRIED, f"env.{name}")
-            if _SECRET.search(name):
-                self.body.notes.append(
-                    f"env.{name} looks like a secret, and all who may read the run's objects "
-                    "can read "
-                    "it: put it into a Secret, and name that"
-                )
+            self._put_env(statement.line, name, text)
         return bool(pairs)
+
+    def _put_env(self, line: int, name: str, text: str) -> None:
+        """Make a variable one of the run."""
+        self.body.env[name] = text
+        self.say(line, name, Outcome.CARRIED, f"env.{name}")
+        if _SECRET.search(name):
+            self.body.notes.append(
+                f"env.{name} looks like a secret, and all who may read the run's objects can read "
+                "it: put it into a Secret, and name that"
+            )
 
     def _pair(self, word: str) -> tuple[str, str] | None:
         """The name and text of ``NAME=text``; None where a value may not say it, or not so."""
@@ -301,6 +306,19 @@ class Setup(Steps):
             > 1
         )
 
+    @staticmethod
+    def _goes_back(statement: Statement) -> bool:
+        """Whether a statement goes to the folder that the script is submitted from."""
+        words_of = (
+            [token.text for token in statement.commands[0].words] if statement.commands else []
+        )
+        return (
+            statement.is_simple
+            and words_of[:1] == ["cd"]
+            and len(words_of) == 2  # noqa: PLR2004 - cd and the folder
+            and _SUBMIT_DIR.fullmatch(words_of[1]) is not None
+        )
+
     def _to_working_dir(self, command: Command) -> bool:
         """Carry ``cd /folder`` as the folder of the command."""
         _, *targets = command.words
@@ -308,7 +326,7 @@ class Setup(Steps):
             return False
         target = targets[0].text
         path = words.resolve(target, self.constants)
-        if path is None and re.fullmatch(r'"?\$\{?SLURM_SUBMIT_DIR\}?"?', target):
+        if _SUBMIT_DIR.fullmatch(target):
             why = f"the command starts in the folder that `{names.CLI} sbatch` and `submit` send"
             self.say(command.line, f"cd {target}", Outcome.CHANGED, "", why)
             return True
@@ -377,8 +395,7 @@ class Setup(Steps):
             return 0
         for verdict in parsed.verdicts:
             self.say(line, verdict.path, verdict.outcome, verdict.to, verdict.why)
-        for key, value in parsed.values.items():
-            self.body.values.setdefault("", {})[key] = value
+        self.body.values.setdefault("", {}).update(parsed.values, line=line)
         return parsed.inside
 
     def _with_args(self, text: str) -> str:

@@ -29,6 +29,9 @@ _SIZES = frozenset(
 )
 
 
+_LINES = ("line", "lines")
+
+
 class Steps(Script):
     """A script whose steps are looked for."""
 
@@ -48,6 +51,7 @@ class Steps(Script):
             text = scanner.unquote(" ".join(inner[1:]))
             inner = words.unwrapped(self._expanded_words([text]))
         program = words.base(inner[0]) if inner else ""
+        self._check_ray(command, inner)
         if program in words.FOREIGN_STARTERS and program != "parallel":
             raise self.refuse(
                 command.line,
@@ -62,6 +66,15 @@ class Steps(Script):
             return Step(number, command, [], inner, is_srun=False, size=self.size, is_multi=True)
         return None
 
+    def _check_ray(self, command: Command, texts: list[str]) -> None:
+        """Refuse a cluster of Ray's: a head, workers, and a program that they do not run."""
+        if [words.base(text) for text in texts[:2]] == ["ray", "start"]:
+            raise self.refuse(
+                command.line,
+                "the script starts a cluster of Ray's, and allranks starts ranks",
+                "keep KubeRay for it (a RayJob), or run its training script with torchrun",
+            )
+
     def _ibrun(self, number: int, command: Command, inner: list[str]) -> Step:
         """A site's mpirun, which takes the ranks from the job: as srun, for a program of MPI's."""
         option = next(option for option in options.OPTIONS if option.name == "mpi")
@@ -73,7 +86,7 @@ class Steps(Script):
     def _srun_step(self, number: int, command: Command, inner: list[str]) -> Step:
         settings, rest = self._srun(inner[1:], command.line)
         started = inner[len(inner) - len(rest) :] if rest else []
-        if not started or words.base(started[0]) in words.IDLE:
+        if not started or words.any_of(started, words.IDLE):
             size, is_multi = self.size, False
         else:
             size = self._step_size(settings)
@@ -81,6 +94,7 @@ class Steps(Script):
             if words.base(started[0]) in words.CONTAINERS:
                 container = images.of_command([scanner.unquote(text) for text in started])
                 inside = started[len(started) - container.inside :] if container else started
+            self._check_ray(command, words.unwrapped(inside))
             starts = words.starts_ranks(inside) or self._inner_starts(inside)
             is_multi = starts or size.task_count > 1
         return Step(number, command, settings, started, is_srun=True, size=size, is_multi=is_multi)
@@ -102,8 +116,28 @@ class Steps(Script):
             kept.append(options.Setting("nodes", str(self.size.nodes), 0, options.of("sbatch")[0]))
         return sizes.read([*kept, *own])
 
-    def _check_background(self, steps: list[Step]) -> None:
-        """Refuse what starts processes beside each other that are several jobs."""
+    def _check_beside(self, steps: list[Step]) -> None:
+        """Refuse steps of one process beside each other: each had GPUs and CPUs of its own."""
+        beside = [
+            step
+            for step in steps
+            if step.is_srun
+            and (step.command.after == "&" or self.statements[step.statement].in_background)
+            and step.words
+            and not words.any_of(step.words, words.IDLE)
+        ]
+        if len(beside) > 1 or any(map(self._repeats, beside)):
+            lines = list_some([str(step.command.line) for step in beside], 8)
+            raise self.refuse(
+                beside[0].command.line,
+                f"the script starts steps beside each other with `&` ({_LINES[len(beside) > 1]} "
+                f"{lines}), and a run has one",
+                "make them the tasks of an array (`#SBATCH --array`), which is a sweep here, or "
+                "take srun off, where they may share the GPUs of one pod",
+            )
+
+    def _check_programs(self, steps: list[Step]) -> None:
+        """Refuse a step of several programs."""
         for step in steps:
             parsed = {setting.name for setting in step.settings}
             if "multi-prog" in parsed or "het-group" in parsed or "pack-group" in parsed:

@@ -1,0 +1,68 @@
+"""The words of an mpirun in a batch script: its lists of hosts, which the mpi chart makes itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from allranks.convert.slurm import scanner, words
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_HOSTFILE = "/etc/mpi/hostfile"  # the mpi chart's
+_HOSTS = frozenset({"host", "H", "hosts", "hostfile", "machinefile", "f", "default-hostfile"})
+# How many words belong to an option of any MPI, as charts/mpi/files/mpirun.sh knows them.
+_ONE = frozenset(
+    {
+        *("n", "np", "c", "N", "npernode", "ppn", "perhost", "x", "wd", "wdir", "path", "bind-to"),
+        *(
+            "map-by",
+            "rank-by",
+            "membind",
+            "envlist",
+            "genvlist",
+            "output-filename",
+            "prefix",
+            "rmk",
+        ),
+        *("launcher", "bootstrap", "timeout", "cpu-set", "p", "network-interface", "start-timeout"),
+    }
+)
+_TWO = frozenset({"mca", "gmca", "omca", "prtemca", "pmixmca", "env", "genv"})
+
+
+def without_hosts(texts: Sequence[str]) -> tuple[list[str], list[str], str]:
+    """The words of an mpirun without its lists of hosts.
+
+    Args:
+        texts: as typed: mpirun, its options, the program.
+
+    Returns:
+        The words that are left; those that were taken out; and an option that may name hosts and
+        stands behind one that is not known, "" for none.
+    """
+    if not texts or words.base(texts[0]) not in words.MPIRUN | {"horovodrun"}:
+        return list(texts), [], ""
+    kept, taken = [texts[0]], list[str]()
+    at = 1
+    while at < len(texts) and texts[at].startswith("-"):
+        name, equals, _ = scanner.unquote(texts[at]).lstrip("-").partition("=")
+        count = 1
+        if not equals:
+            count += 1 if name in _ONE | _HOSTS else 2 if name in _TWO else 0
+        (taken if name in _HOSTS else kept).extend(texts[at : at + count])
+        at += count
+    if taken and words.base(texts[0]) == "horovodrun":
+        kept += ["--hostfile", _HOSTFILE]  # mpirun finds it by itself
+    rest = list(texts[at:])
+    return [*kept, *rest], taken, _behind_unknown(rest)
+
+
+def _behind_unknown(rest: Sequence[str]) -> str:
+    """An option that names hosts, where the first word is the argument of an unknown option."""
+    for at, text in enumerate(rest):
+        if words.is_python(rest[at:]) or "/" in text:
+            return ""
+        if at and text.lstrip("-").partition("=")[0] in _HOSTS - {"f"} and text.startswith("-"):
+            return text
+    return ""
