@@ -114,8 +114,10 @@ def expanded(text: str, parts: Mapping[str, str]) -> tuple[str, set[str]]:
         text: shell; what stands in single quotes stays.
         parts: the contents, as words of a shell.
     """
-    out: list[str] = []
     used: set[str] = set()
+    if "$" not in text or not parts:
+        return text, used
+    out: list[str] = []
     at, in_double = 0, False
     while at < len(text):
         char = text[at]

@@ -26,6 +26,10 @@ _MIDDLE = frozenset({"then", "else", "elif", "do", "!", "time", "coproc"})
 _LOOPS = frozenset({"for", "while", "until", "select"})
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^\]]*\])?\+?=")
 _DEEPEST = 200
+# Characters that stand for themselves: in a word, in double quotes, in brackets.
+_IN_WORD = re.compile(r"[A-Za-z0-9_./:=,+%@~^\[\]{}*?!#-]+")
+_IN_DOUBLE = re.compile(r"[^\"\\`$\n]+")
+_IN_BRACKET = re.compile(r"[A-Za-z0-9_./:=,+%@~^*?! \t|;&\[\]-]+")
 
 
 class ScriptError(Exception):
@@ -207,6 +211,10 @@ class _Lexer:
     def _word(self) -> Token:
         start, line, text = self.at, self.line, self.text
         while self.at < len(text):
+            plain = _IN_WORD.match(text, self.at)
+            if plain is not None:
+                self.at = plain.end()
+                continue
             char = text[self.at]
             if char in " \t\n\r;&|" or (char in "<>" and not text.startswith("(", self.at + 1)):
                 break
@@ -271,6 +279,10 @@ class _Lexer:
         line, text = self.line, self.text
         self.at += 1
         while self.at < len(text):
+            plain = _IN_DOUBLE.match(text, self.at)
+            if plain is not None:
+                self.at = plain.end()
+                continue
             char = text[self.at]
             if char == '"':
                 self.at += 1
@@ -289,6 +301,10 @@ class _Lexer:
         self.at += 1
         level = 1
         while self.at < len(text):
+            plain = _IN_BRACKET.match(text, self.at)
+            if plain is not None:
+                self.at = plain.end()
+                continue
             char = text[self.at]
             if char == end:
                 level -= 1
@@ -519,7 +535,7 @@ class _Parser:
 
 # --- words ----------------------------------------------------------------------------------------
 
-_PLAIN = re.compile(r"[^\\'\"$`*?\[{~<>(]*")
+_QUOTES = re.compile(r"[\\'\"]")
 
 
 def is_static(word: str) -> bool:
@@ -549,6 +565,8 @@ def is_static(word: str) -> bool:
 
 def unquote(word: str) -> str:
     """A word without its quotes; expansions stay as they are typed."""
+    if _QUOTES.search(word) is None:
+        return word
     text, at = "", 0
     while at < len(word):
         char = word[at]

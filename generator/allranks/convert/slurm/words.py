@@ -173,6 +173,8 @@ _VARIABLE = re.compile(
     r"\$(?:\{[#!]?([A-Za-z_][A-Za-z0-9_]*)([^A-Za-z0-9_}][^}]*)?\}|([A-Za-z_][A-Za-z0-9_]*))"
 )
 _POSITIONAL = re.compile(r"\$(?:[1-9@*#]|\{[1-9@*#][^}]*\})")
+# What is outside of single quotes, and each text in double quotes as a whole.
+_QUOTED = re.compile(r"""([^'"]+|"[^"]*"?)|'[^']*'?""")
 _DIGITS = re.compile(r"[0-9]{1,9}", re.ASCII)
 _ARITHMETIC = re.compile(r"\$\(\((.*)\)\)", re.DOTALL)
 
@@ -256,18 +258,9 @@ def optional(text: str) -> set[str]:
 
 def _without_single_quotes(text: str) -> str:
     """A text without what stands in single quotes, but for those within double quotes."""
-    out, at, in_double = [], 0, False
-    while at < len(text):
-        char = text[at]
-        if char == '"':
-            in_double = not in_double
-        elif char == "'" and not in_double:
-            end = text.find("'", at + 1)
-            at = len(text) if end < 0 else end + 1
-            continue
-        out.append(char)
-        at += 1
-    return "".join(out)
+    if "'" not in text:
+        return text
+    return "".join(_QUOTED.findall(text))
 
 
 def positional(text: str) -> bool:
