@@ -1,10 +1,11 @@
-"""The words of an mpirun in a batch script: its lists of hosts, which the mpi chart makes itself."""
+"""The words of an mpirun in a batch script: its lists of hosts, which the mpi chart makes."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from allranks.convert.slurm import scanner, words
+from allranks.convert import scanner
+from allranks.convert.slurm import words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,15 +6,15 @@ import re
 from typing import TYPE_CHECKING
 
 from allranks import names
-from allranks.convert import commands
+from allranks.convert import commands, scanner
 from allranks.convert.commands import Runner
-from allranks.convert.slurm import mpirun, pieces, scanner, sizes, words
+from allranks.convert.slurm import mpirun, shell_text, sizes, words
 from allranks.convert.slurm.setup import Setup
 from allranks.convert.verdicts import Outcome
 from allranks.humanize import plural
 
 if TYPE_CHECKING:
-    from allranks.convert.slurm.scanner import Statement
+    from allranks.convert.scanner import Statement
     from allranks.convert.slurm.script import Step
 
 _MEETS = re.compile(
@@ -94,8 +94,8 @@ class Ranks(Setup):
 
     def _check_program(self, main: Step, program: commands.Program) -> None:
         """Refuse a step whose program is known in the pod alone."""
-        word = pieces.first_word(program.command).strip('"') if program.command else ""
-        name = pieces.variable_alone(word)
+        word = shell_text.first_word(program.command).strip('"') if program.command else ""
+        name = shell_text.variable_alone(word)
         is_options = name in self.maybe or program.runner is not Runner.TORCHRUN
         if not program.command or (name and is_options):
             raise self.refuse(
@@ -197,7 +197,7 @@ class Ranks(Setup):
     def _note_launched(self, rest: list[str], inner: str | None) -> None:
         """Say of a script of the user's own that nobody has looked into it."""
         texts = [scanner.unquote(text) for text in rest[:2]]
-        if inner is None and len(texts) > 1 and words.base(texts[0]) in pieces.SHELLS:
+        if inner is None and len(texts) > 1 and words.base(texts[0]) in shell_text.SHELLS:
             texts = texts[1:]
         if inner is None and texts and texts[0].endswith((".sh", ".bash")):
             self.body.notes.append(
@@ -254,11 +254,13 @@ class Ranks(Setup):
         for step in steps:
             if step.is_multi and step.statement == main.statement:
                 own = program if step is main else self._read_program(step)
-                edits.append((step.command.start, step.command.end, pieces.as_text(own.command)))
+                edits.append(
+                    (step.command.start, step.command.end, shell_text.as_text(own.command))
+                )
         loop = main.command.in_loop or statement.in_background
         if loop or any(command.in_loop for command in statement.commands):
             return None  # a loop over the nodes: each pod is one
-        whole = pieces.edited(self.text, edits, statement.start, statement.end)
+        whole = shell_text.edited(self.text, edits, statement.start, statement.end)
         if place != main.statement:
             whole += "\n" + self.slice(self.statements[place])
         return whole
@@ -288,11 +290,15 @@ class Ranks(Setup):
             if number == self.place:
                 continue  # it is in the command already
             is_array = any(
-                pieces.is_array(command, name) for command in statement.commands for name in reads
+                shell_text.is_array(command, name)
+                for command in statement.commands
+                for name in reads
             )
             name = statement.function
             is_called = bool(name) and re.search(rf"\b{re.escape(name)}\b", line) is not None
-            is_dropped = any(pieces.assigns(statement, name) for name in {*reads} & self.dropped)
+            is_dropped = any(
+                shell_text.assigns(statement, name) for name in {*reads} & self.dropped
+            )
             if (is_array or is_called) and not is_dropped:
                 prefix.append(self.slice(statement))
         heads = [name for name in reads if name in self.dropped - self.used - _RESERVED]
@@ -411,7 +417,7 @@ class Ranks(Setup):
             return (has_mpi or _MPI.search(self.text) is not None) and not meets
         is_text = program.command[1:2] == ("-c",)
         name = words.base(words.unwrapped(main.words if is_text else program.command)[0])
-        if name in pieces.SHELLS or name.endswith((".sh", ".bash", ".py")) or name in _RUNNERS:
+        if name in shell_text.SHELLS or name.endswith((".sh", ".bash", ".py")) or name in _RUNNERS:
             return has_mpi and not meets
         return True
 

@@ -6,15 +6,15 @@ import re
 from typing import TYPE_CHECKING
 
 from allranks import names
-from allranks.convert import commands
-from allranks.convert.slurm import images, pieces, scanner, words
+from allranks.convert import commands, scanner
+from allranks.convert.slurm import images, shell_text, words
 from allranks.convert.slurm.steps import Steps
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from allranks.convert.slurm.scanner import Command, Statement
+    from allranks.convert.scanner import Command, Statement
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ACTIVATING = frozenset(
@@ -89,7 +89,9 @@ class Setup(Steps):
             return True
         return any(
             command.name in ("set", "shopt", "declare", "ulimit")
-            or any(pieces.is_array(command, name) for name, _ in pieces.assigned_by(command))
+            or any(
+                shell_text.is_array(command, name) for name, _ in shell_text.assigned_by(command)
+            )
             for command in statement.commands
         )
 
@@ -130,7 +132,7 @@ class Setup(Steps):
             self.say(statement.line, text, verdict[0], to, verdict[1])
         if any(id(command) in self.side for command in statement.commands):
             edits = self._inner_edits(statement)
-            return pieces.edited(self.text, edits, statement.start, statement.end)
+            return shell_text.edited(self.text, edits, statement.start, statement.end)
         return text if is_one else self._with_args(text)
 
     def _verdict_of(
@@ -146,7 +148,7 @@ class Setup(Steps):
         if not is_one and any(id(command) in self.side for command in statement.commands):
             why = "srun started it on the nodes before the training; each pod runs it once"
             return Outcome.CHANGED, why
-        if not is_one and self.size.node_count > 1 and pieces.differs_by_pod(text):
+        if not is_one and self.size.node_count > 1 and shell_text.differs_by_pod(text):
             return Outcome.CHANGED, "each pod runs it, and what it gives may differ between pods"
         first = [token.text for token in statement.commands[0].words] if statement.commands else []
         if not is_one and words.is_python(first):
@@ -179,9 +181,9 @@ class Setup(Steps):
             return None
         text = self.slice(statement)
         reads_dropped = any(name in self.dropped for name, _ in words.variables(text))
-        assigned = [name for c in statement.commands for name, _ in pieces.assigned_by(c)]
+        assigned = [name for c in statement.commands for name, _ in shell_text.assigned_by(c)]
         only_assigns = bool(assigned) and all(
-            pieces.assigned_by(command) for command in statement.commands
+            shell_text.assigned_by(command) for command in statement.commands
         )
         if assigned and not is_one and {*assigned} <= self.used:
             if not self._is_read_elsewhere(assigned):
@@ -209,7 +211,7 @@ class Setup(Steps):
         elif program == "trap":
             why = "a pod's ranks get SIGTERM themselves: let the program handle it"
             reason = Outcome.NOT_CARRIED, why
-        elif program == "set" and not pieces.keeps_going(text):
+        elif program == "set" and not shell_text.keeps_going(text):
             reason = Outcome.CHANGED, "setup ends with the first command that fails anyway"
         elif program in ("wait", "exit", "set", "exec"):
             reason = Outcome.CHANGED, "setup goes on to the command"
@@ -222,12 +224,12 @@ class Setup(Steps):
         """A variable with the head node's name, in a script that starts the ranks of one node."""
         if command is None or not self._is_nested_launch():
             return None
-        assigned = pieces.assigned_by(command)
+        assigned = shell_text.assigned_by(command)
         names_nodes = words.names_nodes(self.slice(statement))
         if len(assigned) != 1 or not names_nodes or assigned[0][1].startswith("("):
             return None
         name = assigned[0][0]
-        if not (name in words.RENDEZVOUS or pieces.looks_like_master(name)):
+        if not (name in words.RENDEZVOUS or shell_text.looks_like_master(name)):
             return None
         return f"export {name}=localhost" if command.words else f"{name}=localhost"
 
@@ -260,12 +262,12 @@ class Setup(Steps):
         if self.body.procs_per_node == 1 and self._is_nested_launch() and self.body.nodes == 1:
             return False
         return any(
-            name in words.RENDEZVOUS or pieces.looks_like_master(name) for name in assigned
+            name in words.RENDEZVOUS or shell_text.looks_like_master(name) for name in assigned
         ) or (words.names_nodes(text) or reads_dropped)
 
     def _to_env(self, statement: Statement, command: Command) -> bool:
         """Carry ``export NAME=text`` as a variable."""
-        if command.name != "export" or not pieces.assigned_by(command) or command.redirections:
+        if command.name != "export" or not shell_text.assigned_by(command) or command.redirections:
             return False
         pairs = [self._pair(word.text) for word in command.words[1:]]
         if None in pairs:
@@ -301,7 +303,7 @@ class Setup(Steps):
                 other == name
                 for s in self.statements
                 for c in s.commands
-                for other, _ in pieces.assigned_by(c)
+                for other, _ in shell_text.assigned_by(c)
             )
             > 1
         )
@@ -450,7 +452,7 @@ class Setup(Steps):
         text = "\n".join(parts)
         head = []
         ends = any(
-            command.name == "set" and not pieces.keeps_going(self.slice(statement))
+            command.name == "set" and not shell_text.keeps_going(self.slice(statement))
             for statement in self.statements
             for command in statement.commands
             if not command.within and not statement.function

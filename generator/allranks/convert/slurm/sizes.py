@@ -335,8 +335,8 @@ def _say_whole(reader: _Reader, name: str) -> None:
     """Say of an amount of a pod that it is for all GPUs of the job."""
     if reader.size.gpus:
         why = (
-            f"for one pod with all {reader.size.gpus} GPUs, as the script names no nodes: write that "
-            "of a pod's where gpusPerNode (or a preset) has fewer"
+            f"for one pod with all {reader.size.gpus} GPUs, as the script names no nodes: write "
+            "that of a pod's where gpusPerNode (or a preset) has fewer"
         )
         reader.say(name, Outcome.CHANGED, "resources.perPod", why)
 

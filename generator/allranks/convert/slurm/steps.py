@@ -6,17 +6,17 @@ import re
 from typing import TYPE_CHECKING
 
 from allranks import names
-from allranks.convert import commands
+from allranks.convert import commands, scanner
 from allranks.convert.commands import Runner
-from allranks.convert.slurm import images, options, pieces, scanner, sizes, words
+from allranks.convert.slurm import images, options, shell_text, sizes, words
 from allranks.convert.slurm.script import Script, Step
 from allranks.humanize import list_some, plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from allranks.convert.scanner import Command
     from allranks.convert.slurm.options import Setting
-    from allranks.convert.slurm.scanner import Command
     from allranks.convert.slurm.sizes import Size
     from allranks.errors import InvalidValues
 
@@ -106,11 +106,12 @@ class Steps(Script):
         if not own:
             return self.size
         texts = {setting.name for setting in own}
+        is_about_tasks = any(map(shell_text.is_about_tasks, texts))
         kept = [
             setting
             for setting in self.job_settings
             if setting.name in _SIZES
-            and not (pieces.is_about_tasks(setting.name) and any(map(pieces.is_about_tasks, texts)))
+            and not (is_about_tasks and shell_text.is_about_tasks(setting.name))
         ]
         if "nodes" not in texts and "ntasks" in texts and self.size.nodes:
             kept.append(options.Setting("nodes", str(self.size.nodes), 0, options.of("sbatch")[0]))

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert import commands
-from allranks.convert.slurm import scanner
+from allranks.convert import commands, scanner
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What Slurm would have run is what the values run; where that is not so, the report has its line."""
+"""What Slurm would have run is what the values run, or the report has its line."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_step_behind_env_has_ranks() -> None:
 
 
 def test_a_steps_own_options_are_carried() -> None:
-    """What srun says of folders, variables, GPUs, CPUs and memory counts where the job is silent."""
+    """What srun says of folders, variables and amounts counts where the job is silent."""
     step = "srun --gres=gpu:8 -c 4 --mem=100G --chdir=/code --export=ALL,A=1,B"
     made = _convert("#SBATCH -N 2", f"{step} torchrun --nproc_per_node 8 --nnodes 2 train.py")
     assert made.values["gpusPerNode"] == 8
@@ -149,7 +149,7 @@ def test_mpirun_gets_its_hosts_from_the_chart(flag: str) -> None:
     rows = ("scontrol show hostnames > hosts", f"mpirun {flag} -np 8 python a.py")
     made = _convert("#SBATCH -N 2 --ntasks-per-node=4", *rows)
     assert made.values["command"] == ["mpirun", "-np", "8", "python", "a.py"]
-    assert "the chart's list of hosts" in _verdict(made, f"mpirun {flag.split()[0]}").why
+    assert "the chart's list of hosts" in _verdict(made, f"mpirun {flag.split(maxsplit=1)[0]}").why
 
 
 def test_a_large_array_is_a_sweep_that_is_valid() -> None:
@@ -161,7 +161,7 @@ def test_a_large_array_is_a_sweep_that_is_valid() -> None:
 
 
 def test_tune_run_is_torchrun() -> None:
-    """Torchtune's launcher is torchrun, whose flags are the chart's; the recipe runs in each rank."""
+    """Torchtune's launcher is torchrun, whose flags are the chart's; ranks run the recipe."""
     flags = "--nnodes 2 --nproc_per_node 8 --rdzv_endpoint $head:29500"
     made = _convert(_NODES, f"srun tune run {flags} full_finetune_distributed --config a.yaml")
     assert made.values["workload"] == "torchrun"

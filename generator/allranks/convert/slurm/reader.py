@@ -13,7 +13,8 @@ import re
 from typing import TYPE_CHECKING
 
 from allranks import names
-from allranks.convert.slurm import amounts, pieces, scanner, words
+from allranks.convert import scanner
+from allranks.convert.slurm import amounts, shell_text, words
 from allranks.convert.slurm.ranks import Ranks
 from allranks.convert.verdicts import Outcome
 
@@ -77,7 +78,7 @@ class Reader(Ranks):
                 word for word in program[1:] if not word.startswith("-") and "=" not in word
             ] or program
         interpreter = words.base(program[0])
-        if interpreter not in pieces.SHELLS:
+        if interpreter not in shell_text.SHELLS:
             return self._foreign(interpreter)
         try:
             self.statements = scanner.parse(self.text)
@@ -113,7 +114,7 @@ class Reader(Ranks):
                 "write it for bash, or write the command into a values file",
             )
         body = self.body
-        body.script = pieces.without_directives(self.text)
+        body.script = shell_text.without_directives(self.text)
         body.nodes, body.procs_per_node = 1, 1
         self.say(1, self.lines[0], Outcome.CARRIED, "script")
         self._finish()
@@ -159,7 +160,7 @@ class Reader(Ranks):
                 edits += self._inner_edits(statement)
         self._write_setup(setup)
         shebang = self.lines[0] if self.lines[0].startswith("#!") else "#!/bin/bash"
-        rest = pieces.without_directives(pieces.edited(self.text, edits))
+        rest = shell_text.without_directives(shell_text.edited(self.text, edits))
         rest = re.sub(r"\A#![^\n]*\n?", "", rest)
         rest = re.sub(r"\n{3,}", "\n\n", rest).strip("\n")
         body.script = "\n".join([shebang.strip(), *again, rest]) + "\n"
@@ -245,15 +246,14 @@ class Reader(Ranks):
             is_known = name in self.set_names or name in words.ALWAYS or name in self.body.env
             if has_default or is_known or self._is_told(name):
                 continue
-            pattern = re.compile(rf"\$\{{?{name}\b")
-            line = self._line_with(lambda row, pattern=pattern: pattern.search(row) is not None)
+            line = self._line_with(re.compile(rf"\$\{{?{name}\b").search)
             if line:
                 reason = "" if name in read_by_more else "it is only printed"
                 reason = _WITHOUT if name in optional else reason
                 self._say_variable(name, line, reason)
 
-    def _line_with(self, matches: Callable[[str], bool]) -> int:
-        """The first line of the script, but for comments, of which something is true; 0 for none."""
+    def _line_with(self, matches: Callable[[str], object]) -> int:
+        """The first line that is no comment and of which something is true; 0 for none."""
         rows = enumerate(self.lines, 1)
         return next((n for n, row in rows if not row.startswith("#") and matches(row)), 0)
 
@@ -283,8 +283,8 @@ class Reader(Ranks):
             self.say(line, f"${name}", Outcome.NOT_CARRIED, to, why)
         else:
             why = (
-                "the script does not set it, and a pod has not the environment of who submits: write "
-                "it into env"
+                "the script does not set it, and a pod has not the environment of who submits: "
+                "write it into env"
             )
             self.say(line, f"${name}", Outcome.NOT_CARRIED, to, why)
 

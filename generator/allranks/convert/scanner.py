@@ -23,6 +23,8 @@ _BREAKS = frozenset({"\n", ";", "&", "&&", "||", "|", "|&", "(", ")", ";;", ";&"
 _OPENING = {"if": "fi", "for": "done", "while": "done", "until": "done", "select": "done"}
 _OPENING |= {"case": "esac", "{": "}", "[[": "]]"}
 _MIDDLE = frozenset({"then", "else", "elif", "do", "!", "time", "coproc"})
+_CLOSING = frozenset({"fi", "done", "esac", "}"})
+RESERVED = frozenset({*_OPENING, *_CLOSING, *_MIDDLE, "function"})
 _LOOPS = frozenset({"for", "while", "until", "select"})
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^\]]*\])?\+?=")
 _DEEPEST = 200
@@ -418,6 +420,8 @@ class _Parser:
         if text == "function":
             self.awaits_name = True
             return True
+        if text in _CLOSING:
+            raise ScriptError(token.line, f"{text} closes nothing")
         return text in _MIDDLE
 
     def _take_operator(self, token: Token, previous: Token) -> None:
@@ -469,6 +473,8 @@ class _Parser:
             self.stack.append(("case pattern", "esac", token.line))
         elif text == ")" and kind == "(":
             self.stack.pop()
+        elif text == ")":
+            raise ScriptError(token.line, "the bracket ) closes nothing")
         elif text in ("\n", ";", "&") and not self.stack:
             is_function_head = self.function and not self.commands
             if self.before not in ("&&", "||", "|", "|&") and not is_function_head:
@@ -556,11 +562,20 @@ def is_static(word: str) -> bool:
                     return False
                 end += 2 if word[end] == "\\" else 1
             at = end + 1
-        elif char in "$`*?[{<>(" or (char == "~" and at == 0):
+        elif (
+            char in "$`*?[<>(" or (char == "~" and at == 0) or (char == "{" and _is_brace(word, at))
+        ):
             return False
         else:
             at += 1
     return True
+
+
+def _is_brace(word: str, at: int) -> bool:
+    """Whether a brace is expanded: a comma or two dots stand in it, as in ``{a,b}``."""
+    end = word.find("}", at)
+    inner = word[at:end] if end > 0 else ""
+    return "," in inner or ".." in inner
 
 
 def unquote(word: str) -> str:
