@@ -42,21 +42,38 @@ def without_hosts(texts: Sequence[str]) -> tuple[list[str], list[str], str]:
         The words that are left; those that were taken out; and an option that may name hosts and
         stands behind one that is not known, "" for none.
     """
-    if not texts or words.base(texts[0]) not in words.MPIRUN | {"horovodrun"}:
+    if not _is_mpirun(texts):
         return list(texts), [], ""
     kept, taken = [texts[0]], list[str]()
     at = 1
     while at < len(texts) and texts[at].startswith("-"):
-        name, equals, _ = scanner.unquote(texts[at]).lstrip("-").partition("=")
-        count = 1
-        if not equals:
-            count += 1 if name in _ONE | _HOSTS else 2 if name in _TWO else 0
+        name, count = _option(texts[at])
         (taken if name in _HOSTS else kept).extend(texts[at : at + count])
         at += count
     if taken and words.base(texts[0]) == "horovodrun":
         kept += ["--hostfile", _HOSTFILE]  # mpirun finds it by itself
     rest = list(texts[at:])
     return [*kept, *rest], taken, _behind_unknown(rest)
+
+
+def program(texts: Sequence[str]) -> list[str]:
+    """What an mpirun runs, as far as its options are known; the words themselves for others."""
+    at = 1 if _is_mpirun(texts) else 0
+    while at and at < len(texts) and texts[at].startswith("-"):
+        at += _option(texts[at])[1]
+    return list(texts[at:])
+
+
+def _is_mpirun(texts: Sequence[str]) -> bool:
+    return bool(texts) and words.base(texts[0]) in words.MPIRUN | {"horovodrun"}
+
+
+def _option(text: str) -> tuple[str, int]:
+    """The name of an option, and how many words it has with itself."""
+    name, equals, _ = scanner.unquote(text).lstrip("-").partition("=")
+    if equals:
+        return name, 1
+    return name, 2 if name in _ONE | _HOSTS else 3 if name in _TWO else 1
 
 
 def _behind_unknown(rest: Sequence[str]) -> str:

@@ -97,7 +97,8 @@ class Ranks(Setup):
         word = shell_text.first_word(program.command).strip('"') if program.command else ""
         name = shell_text.variable_alone(word)
         is_options = name in self.maybe or program.runner is not Runner.TORCHRUN
-        if not program.command or (name and is_options):
+        is_unknown = bool(name) and is_options and name not in self.constants
+        if not program.command or is_unknown:
             raise self.refuse(
                 main.command.line,
                 "what the step runs stands in a variable whose text is known in the pod alone",

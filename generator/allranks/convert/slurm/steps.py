@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from allranks import names
 from allranks.convert import commands, scanner
 from allranks.convert.commands import Runner
-from allranks.convert.slurm import images, options, shell_text, sizes, words
+from allranks.convert.slurm import images, mpirun, options, shell_text, sizes, words
 from allranks.convert.slurm.script import Script, Step
 from allranks.humanize import list_some, plural
 
@@ -62,9 +62,29 @@ class Steps(Script):
             return self._ibrun(number, command, inner)
         if program == "srun":
             return self._srun_step(number, command, inner)
-        if words.starts_ranks(inner):
+        if words.starts_ranks(inner) and not self._only_prints(mpirun.program(inner)):
             return Step(number, command, [], inner, is_srun=False, size=self.size, is_multi=True)
         return None
+
+    def _only_prints(self, texts: Sequence[str]) -> bool:
+        """Whether words only print, themselves or in the text of ``bash -c "…"``."""
+        if words.any_of(texts, words.IDLE):
+            return True
+        inner = shell_text.shell_text(list(texts))
+        if inner is None:
+            return False
+        try:
+            parsed = [
+                command for statement in scanner.parse(inner) for command in statement.commands
+            ]
+        except scanner.ScriptError:
+            return False
+        return bool(statements) and all(
+            not command.redirections
+            and words.any_of([token.text for token in command.words], words.IDLE)
+            for statement in statements
+            for command in statement.commands
+        )
 
     def _check_ray(self, command: Command, texts: list[str]) -> None:
         """Refuse a cluster of Ray's: a head, workers, and a program that they do not run."""
@@ -86,7 +106,7 @@ class Steps(Script):
     def _srun_step(self, number: int, command: Command, inner: list[str]) -> Step:
         settings, rest = self._srun(inner[1:], command.line)
         started = inner[len(inner) - len(rest) :] if rest else []
-        if not started or words.any_of(started, words.IDLE):
+        if not started or self._only_prints(started):
             size, is_multi = self.size, False
         else:
             size = self._step_size(settings)
@@ -173,6 +193,8 @@ class Steps(Script):
         if self._is_torch_launcher(step) or not step.is_srun or step.size.per_node > 1:
             return 1
         inner = self._inner_text(texts)
+        if re.match(r"(?:\S*/)?python[0-9.]* (?:-\w )*-c\s", inner or " ".join(texts)):
+            return 0  # a line of Python that looks at the nodes
         return (
             1
             if words.is_python(texts)

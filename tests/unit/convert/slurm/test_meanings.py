@@ -198,3 +198,26 @@ def test_amounts_for_each_gpu_say_for_how_many_they_are() -> None:
     made = _convert("#SBATCH -G 16 -n 16 --cpus-per-gpu=6", "srun python a.py")
     assert made.values["resources"]["perPod"]["requests"]["cpu"] == "96"
     assert "all 16 GPUs" in _verdict(made, "--cpus-per-gpu").why
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        "srun bash -c 'python -c \"import torch; print(torch.cuda.is_available())\"'",
+        "mpirun -N 1 bash -c 'echo $(hostname)'",
+        "srun -l bash -c 'hostname; nvidia-smi'",
+    ],
+)
+def test_a_look_at_the_nodes_is_no_step(look: str) -> None:
+    """What prints before the training leaves one step."""
+    made = _convert(_NODES, look, "srun torchrun --nnodes 2 --nproc_per_node 8 train.py")
+    assert made.values["command"] == ["python3", "-u", "train.py"]
+    assert made.values["nodes"] == 2
+
+
+def test_a_program_in_a_variable_of_the_script_is_known() -> None:
+    """`PROGRAM=train.py` is a line of setup, and the command reads it."""
+    rows = ("LAUNCHER='python -u'", "PROGRAM=train.py", 'CMD="$LAUNCHER $PROGRAM"')
+    made = _convert(_TASKS, *rows, 'srun bash -c "$CMD"')
+    assert made.values["command"][-1] == "exec python -u $PROGRAM"
+    assert "PROGRAM=train.py" in made.values["setup"]
