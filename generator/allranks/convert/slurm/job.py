@@ -190,6 +190,7 @@ def _declare_step(job: Draft, setting: Setting) -> None:
     if name in resources.OF_JOB or len(family) > 1:
         outcome, why = Outcome.CHANGED, "the step has the whole job"
     elif name == "export":
+        job.say(key, outcome, to, why)
         directives.export(job, replace(setting, name=key))
         return
     elif name == "chdir":

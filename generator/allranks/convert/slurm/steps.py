@@ -74,9 +74,7 @@ class Steps(Script):
         if inner is None:
             return False
         try:
-            parsed = [
-                command for statement in scanner.parse(inner) for command in statement.commands
-            ]
+            statements = scanner.parse(inner)
         except scanner.ScriptError:
             return False
         return bool(statements) and all(
