@@ -171,7 +171,7 @@ def _value(name: str, text: str, env: Mapping[str, str]) -> Any:
             return None
     if name == "rdzv-conf":
         return dict(pair.split("=", 1) for pair in text.split(",") if "=" in pair)
-    return None if "$" in text else text
+    return None if "$" in text or "`" in text else text
 
 
 def _rendezvous(values: dict[str, Any], options: Mapping[str, str]) -> None:

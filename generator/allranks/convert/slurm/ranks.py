@@ -52,6 +52,7 @@ class Ranks(Setup):
         steps = [step for step in steps if id(step.command) not in self.side]
         self._check_others(main, steps)
         merged = {step.statement for step in steps if step.is_multi} - {main.statement}
+        self.used = {name for step in steps if step.is_multi for name in step.used}
         program = self._read_program(main)
         self._check_program(main, program)
         setup = []
@@ -302,13 +303,23 @@ class Ranks(Setup):
             )
             if (is_array or is_called) and not is_dropped:
                 prefix.append(self.slice(statement))
-        heads = [name for name in reads if name in self.dropped - self.used - _RESERVED]
+        late = [other for other in self.late if self._set_by(other) & {*reads}]
+        reads += [name for other in late for name, _ in words.variables(self.slice(other))]
+        heads = [name for name in reads if name in self.meeting - self.used - _RESERVED]
         prefix += [f"{name}=$MASTER_ADDR" for name in heads]
+        prefix += [self.slice(other) for other in late]
         if program.is_nested and "MASTER_PORT" in reads:
             prefix.append(f"export MASTER_PORT={_PORT}")
         if self.args and words.positional(line):
             prefix.append(f"set -- {commands.as_shell(self.args)}")
         return "\n".join([*dict.fromkeys(prefix), line])
+
+    @staticmethod
+    def _set_by(statement: Statement) -> set[str]:
+        """The variables that a statement sets."""
+        return {
+            name for command in statement.commands for name, _ in shell_text.assigned_by(command)
+        }
 
     def _size_of(self, main: Step, program: commands.Program) -> None:
         """How many nodes and ranks the step has."""

@@ -78,10 +78,10 @@ _ON_CPUS = re.compile(r"\bgloo\b|--?(?:use_)?cpu\b|no[-_]cuda|\bccl\b|device[= ]
 def _guess_gpus(job: Draft) -> None:
     """GPUs of a script that asks for none: sites give whole nodes, and scripts count on them."""
     made, values = job.body, job.fields.values
-    if made.workload == "mpi" or not _ON_GPUS.search(job.text) or _ON_CPUS.search(job.text):
+    if not _ON_GPUS.search(job.text) or _ON_CPUS.search(job.text):
         return
     count = values.get("procsPerNode", 1)
-    if made.script or count == 1 or count > _MOST_GPUS:
+    if made.workload == "mpi" or made.script or count == 1 or count > _MOST_GPUS:
         job.fields.note(
             "the script asks for no GPUs: set gpusPerNode where the nodes of its partition "
             "gave it some"

@@ -80,6 +80,7 @@ class Step:
         is_srun: whether srun starts it.
         size: the size that srun has.
         is_multi: whether it starts several ranks that belong together.
+        used: the variables whose text stands in its words.
     """
 
     statement: int
@@ -89,6 +90,7 @@ class Step:
     is_srun: bool
     size: Size
     is_multi: bool
+    used: frozenset[str] = frozenset()
 
 
 class Script:
@@ -106,6 +108,8 @@ class Script:
         self.constants = self._slurm_constants()
         self.statements: list[Statement] = []
         self.dropped: set[str] = set()  # variables that the launcher sets, or nobody needs
+        self.meeting: set[str] = set()  # those of them that say where the ranks meet
+        self.late: list[Statement] = []  # what reads these, and each process runs for itself
         self.set_names: set[str] = set()
         self.lines = text.split("\n")
         self.parts: dict[str, str] = {}  # variables that are parts of a command, as shell text

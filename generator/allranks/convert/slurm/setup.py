@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from allranks import names
 from allranks.convert import commands, scanner
-from allranks.convert.slurm import images, shell_text, words
+from allranks.convert.slurm import images, mpirun, shell_text, words
 from allranks.convert.slurm.steps import Steps
 from allranks.convert.verdicts import Outcome
 
@@ -171,7 +171,7 @@ class Setup(Steps):
             for command in statement.commands
         )
 
-    def _left_out(
+    def _left_out(  # noqa: PLR0911 - a return for each reason
         self, statement: Statement, command: Command | None, program: str, *, is_one: bool
     ) -> tuple[Outcome, str] | None:
         """Why a statement is left out; None where it is not."""
@@ -180,7 +180,7 @@ class Setup(Steps):
         if statement.function:
             return None
         text = self.slice(statement)
-        reads_dropped = any(name in self.dropped for name, _ in words.variables(text))
+        reads_dropped = any(name in self.meeting for name, _ in words.variables(text))
         assigned = [name for c in statement.commands for name, _ in shell_text.assigned_by(c)]
         only_assigns = bool(assigned) and all(
             shell_text.assigned_by(command) for command in statement.commands
@@ -190,11 +190,44 @@ class Setup(Steps):
                 self.dropped.update(assigned)
                 return Outcome.CHANGED, "it is a part of the command, and stands there"
         elif only_assigns and self._is_rendezvous(assigned, text, reads_dropped and not is_one):
-            self.dropped.update(assigned)
-            return Outcome.CHANGED, _RENDEZVOUS
+            is_late = not is_one and self._has_more(statement)
+            if not is_late:
+                self.dropped.update(assigned)
+                self.meeting.update(assigned)
+                return Outcome.CHANGED, _RENDEZVOUS
+            return self._left_for_ranks(statement, reads_dropped=reads_dropped)
         if is_one:
             return None
         return self._left_out_of_setup(statement, command, program, reads_dropped=reads_dropped)
+
+    def _is_look(self, command: Command, program: str) -> bool:
+        """Whether a step looks at the nodes, and does nothing to them."""
+        if program == "srun":
+            return id(command) not in self.side
+        texts = [token.text for token in command.words]
+        return program in words.MPIRUN and self._only_prints(mpirun.program(texts))
+
+    def _has_more(self, statement: Statement) -> bool:
+        """Whether a statement sets a variable to more than where the ranks meet: to some words."""
+        for command in statement.commands:
+            for name, value in shell_text.assigned_by(command):
+                if name in words.RENDEZVOUS or shell_text.looks_like_master(name):
+                    continue
+                content = shell_text.content_of(value)
+                if re.search(r"\s", re.sub(r"\$\(.*\)|`[^`]*`", "x", content).strip()):
+                    return True
+        return False
+
+    def _left_for_ranks(
+        self, statement: Statement, *, reads_dropped: bool
+    ) -> tuple[Outcome, str] | None:
+        """What becomes of words of the command that tell of the nodes; None for a line of setup."""
+        if "scontrol" in self.slice(statement):
+            return Outcome.NOT_CARRIED, "it asks Slurm for its nodes, and a pod has none"
+        if not reads_dropped:
+            return None
+        self.late.append(statement)
+        return Outcome.CHANGED, "each process sets it, as it reads where the ranks meet"
 
     def _left_out_of_setup(
         self, statement: Statement, command: Command | None, program: str, *, reads_dropped: bool
@@ -204,7 +237,7 @@ class Setup(Steps):
         reason: tuple[Outcome, str] | None = None
         if command is None:
             pass
-        elif program == "srun" and id(command) not in self.side:
+        elif self._is_look(command, program):
             reason = Outcome.CHANGED, "it only prints"
         elif program in words.IDLE and (reads_dropped or words.names_nodes(text)):
             reason = Outcome.CHANGED, "it prints what the launcher prints"
@@ -248,7 +281,12 @@ class Setup(Steps):
             reads = {name for name, _ in words.variables(self.slice(statement))}
             if reads & {*assigned}:
                 return True
-        return False
+        return any(
+            {name for name, _ in words.variables(self.slice(statement))} & {*assigned}
+            for statement in self.statements
+            if not {n for c in statement.commands for n, _ in shell_text.assigned_by(c)}
+            <= self.used
+        )
 
     def _is_nested_launch(self) -> bool:
         return any(

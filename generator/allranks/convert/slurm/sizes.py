@@ -292,7 +292,13 @@ def _read_tasks_of_gpus(reader: _Reader) -> None:
     per_gpu = reader.number("ntasks-per-gpu", most=MOST_PER_NODE)
     if per_gpu and size.tasks_per_node is None and size.gpus_per_node:
         size.tasks_per_node = min(MOST_PER_NODE, per_gpu * size.gpus_per_node)
-    if size.tasks and size.tasks_per_node is None and size.gpus is None:
+    gpus = size.gpus_per_node or 1
+    is_large = size.tasks is not None and size.tasks > gpus > 1 and not size.tasks % gpus
+    if size.tasks and size.tasks_per_node is None and size.gpus is None and is_large:
+        size.nodes, size.tasks_per_node = size.tasks // gpus, gpus
+        why = "a task for each GPU of a node: the script names no nodes; set nodes for others"
+        reader.say("ntasks", Outcome.CHANGED, "nodes, procsPerNode", why)
+    elif size.tasks and size.tasks_per_node is None and size.gpus is None:
         # Tasks without a number of nodes: all on one node, which is what Slurm does where they fit.
         size.nodes, size.tasks_per_node = 1, size.tasks
         if size.tasks > 1:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from allranks import names
@@ -39,9 +40,10 @@ class Steps(Script):
         steps = []
         for number, statement in enumerate(self.statements):
             for command in statement.commands:
+                self.used = set()
                 step = self._step(number, command)
                 if step is not None:
-                    steps.append(step)
+                    steps.append(replace(step, used=frozenset(self.used)))
         return steps
 
     def _step(self, number: int, command: Command) -> Step | None:

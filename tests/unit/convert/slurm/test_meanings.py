@@ -213,6 +213,7 @@ def test_a_look_at_the_nodes_is_no_step(look: str) -> None:
     made = _convert(_NODES, look, "srun torchrun --nnodes 2 --nproc_per_node 8 train.py")
     assert made.values["command"] == ["python3", "-u", "train.py"]
     assert made.values["nodes"] == 2
+    assert "mpirun" not in made.values.get("setup", "")
 
 
 def test_a_program_in_a_variable_of_the_script_is_known() -> None:
@@ -221,3 +222,30 @@ def test_a_program_in_a_variable_of_the_script_is_known() -> None:
     made = _convert(_TASKS, *rows, 'srun bash -c "$CMD"')
     assert made.values["command"][-1] == "exec python -u $PROGRAM"
     assert "PROGRAM=train.py" in made.values["setup"]
+
+
+def test_tasks_without_nodes_are_a_task_for_each_gpu() -> None:
+    """More tasks than a node has GPUs are on more nodes, and that is said."""
+    made = _convert("#SBATCH -n 32 --gpus-per-node=8", "srun python a.py")
+    assert (4, 8) == (made.values["nodes"], made.values["gpusPerNode"])
+    assert "a task for each GPU" in _verdict(made, "--ntasks").why
+
+
+def test_a_variable_with_the_command_is_no_address() -> None:
+    """Parts of a command that another variable reads stay; what reads the address is set later."""
+    made = _convert(
+        _NODES,
+        "GPT_ARGS=' --layers 2 '",
+        "MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1)",
+        'LAUNCHER="python -u -m torch.distributed.run --nproc_per_node 8 --nnodes 2"',
+        'export CMD=" `pwd`/train.py $GPT_ARGS --split 1 "',
+        'WHERE="--head $MASTER_ADDR --port 1"',
+        'srun bash -c "$LAUNCHER --node_rank \\$SLURM_PROCID $CMD $WHERE"',
+    )
+    setup, text = made.values["setup"], made.values["command"][2]
+    assert "GPT_ARGS=' --layers 2 '" in setup
+    assert 'export CMD=" `pwd`/train.py $GPT_ARGS --split 1 "' in setup
+    assert "LAUNCHER" not in setup + text
+    assert text.endswith("exec python -u $CMD $WHERE") or "$CMD" in text
+    assert "CMD=$MASTER_ADDR" not in text
+    assert "--head $MASTER_ADDR --port 1" in text
