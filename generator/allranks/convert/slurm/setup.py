@@ -255,16 +255,28 @@ class Setup(Steps):
 
     def _with_local_host(self, statement: Statement, command: Command | None) -> str | None:
         """A variable with the head node's name, in a script that starts the ranks of one node."""
-        if command is None or not self._is_nested_launch():
+        assigned = shell_text.assigned_by(command) if command is not None else []
+        if command is None or len(assigned) != 1 or not words.names_nodes(self.slice(statement)):
             return None
-        assigned = shell_text.assigned_by(command)
-        names_nodes = words.names_nodes(self.slice(statement))
-        if len(assigned) != 1 or not names_nodes or assigned[0][1].startswith("("):
-            return None
-        name = assigned[0][0]
+        name, value = assigned[0]
+        is_array = value.startswith("(")
         if not (name in words.RENDEZVOUS or shell_text.looks_like_master(name)):
             return None
-        return f"export {name}=localhost" if command.words else f"{name}=localhost"
+        is_launcher = self._is_nested_launch() and not is_array
+        is_read = name not in words.RENDEZVOUS and self._is_read_by_programs(name)
+        if not (is_launcher or is_read):
+            return None
+        host = "(localhost)" if is_array else "localhost"
+        return f"export {name}={host}" if command.words else f"{name}={host}"
+
+    def _is_read_by_programs(self, name: str) -> bool:
+        """Whether a command that does more than print reads a variable."""
+        return any(
+            name in {other for other, _ in words.variables(self.slice(statement))}
+            and not self._is_harmless(statement, words.IDLE | words.SLURM_TOOLS)
+            for statement in self.statements
+            if not words.names_nodes(self.slice(statement))
+        )
 
     def _is_read_elsewhere(self, assigned: list[str]) -> bool:
         """Whether a statement that does more than print reads one of some variables."""
@@ -299,8 +311,10 @@ class Setup(Steps):
         """Whether a statement sets what lets the ranks meet."""
         if self.body.procs_per_node == 1 and self._is_nested_launch() and self.body.nodes == 1:
             return False
+        is_path = re.search(r"=\"?[^\s=:]*/", text) is not None
         return any(
-            name in words.RENDEZVOUS or shell_text.looks_like_master(name) for name in assigned
+            name in words.RENDEZVOUS or (shell_text.looks_like_master(name) and not is_path)
+            for name in assigned
         ) or (words.names_nodes(text) or reads_dropped)
 
     def _to_env(self, statement: Statement, command: Command) -> bool:

@@ -249,3 +249,11 @@ def test_a_variable_with_the_command_is_no_address() -> None:
     assert text.endswith("exec python -u $CMD $WHERE") or "$CMD" in text
     assert "CMD=$MASTER_ADDR" not in text
     assert "--head $MASTER_ADDR --port 1" in text
+
+
+def test_names_of_nodes_in_a_script_of_one_node_are_this_one() -> None:
+    """What a program reads of the nodes is not empty; a path is no address, whatever its name."""
+    rows = ("NODES=( $(scontrol show hostnames) )", "RDZV_FILE=/data/r", "b --hosts ${NODES[@]}")
+    script = _convert("#SBATCH -N 1", *rows, "python a.py $RDZV_FILE").values["script"]
+    assert "NODES=(localhost)" in script
+    assert "RDZV_FILE=/data/r" in script
