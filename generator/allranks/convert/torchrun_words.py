@@ -80,12 +80,12 @@ class Launch:
     unknown: tuple[str, ...]
 
 
-def read(words: Sequence[str], python: str) -> Launch:
+def read(words: Sequence[str], before: Sequence[str]) -> Launch:
     """Torchrun's options taken off what it runs.
 
     Args:
         words: what follows torchrun.
-        python: the Python that torchrun puts before a script.
+        before: what torchrun puts before a script: ``python3 -u``.
     """
     options: dict[str, str] = {}
     of_dlrover: list[str] = []
@@ -110,7 +110,7 @@ def read(words: Sequence[str], python: str) -> Launch:
     if words[at : at + 1] in (["--"], ("--",)):
         at += 1
     rest = tuple(words[at:])
-    command = _ranks_command(rest, options, python)
+    command = _ranks_command(rest, options, before)
     return Launch(options, command, len(rest), tuple(of_dlrover), tuple(unknown))
 
 
@@ -124,12 +124,12 @@ def _option(word: str) -> tuple[str, str | None]:
 
 
 def _ranks_command(
-    rest: tuple[str, ...], options: Mapping[str, str], python: str
+    rest: tuple[str, ...], options: Mapping[str, str], before: Sequence[str]
 ) -> tuple[str, ...]:
     """What each process runs: torchrun puts Python before a script."""
     if not rest or "no-python" in options or "run-path" in options:
         return rest
-    return (python, "-u", "-m", *rest) if "module" in options else (python, "-u", *rest)
+    return (*before, "-m", *rest) if "module" in options else (*before, *rest)
 
 
 def values_of(
@@ -171,7 +171,7 @@ def _value(name: str, text: str, env: Mapping[str, str]) -> Any:
             return None
     if name == "rdzv-conf":
         return dict(pair.split("=", 1) for pair in text.split(",") if "=" in pair)
-    return None if "$" in text else text
+    return None if "$" in text or "`" in text else text
 
 
 def _rendezvous(values: dict[str, Any], options: Mapping[str, str]) -> None:
