@@ -75,6 +75,7 @@ COMMANDS = {
     "resume": Entry("scale", _CHANGE, "Let a suspended run go on."),
     "scale": Entry("scale", _CHANGE, "Give an elastic run another size."),
     "upgrade": Entry("upgrade", _CHANGE, "Bring a run to new values."),
+    "avoid": Entry("avoid", _CHANGE, "Keep a run off nodes, from its next attempt on."),
     "delete": Entry("runs", _CHANGE, "Stop a run and remove it."),
     "queue": Entry("queue", _SETUP, "Give a team shared settings and rules, and look at them."),
     "doctor": Entry("doctor", _SETUP, "Check helm, kubectl, plugin, cluster and Python."),
