@@ -207,13 +207,13 @@ format: $(VENV)/.installed ## ruff's formatter and safe fixes
 	@$(BIN)/ruff format .
 
 ##@ derived files: gen-X writes, check-X fails when X is stale
-GENERATED := schemas docs convert cli architecture adr
+GENERATED := schemas docs convert cli architecture adr dashboards
 
 .PHONY: gen check
 gen: $(GENERATED:%=gen-%) ## write every derived file
 check: $(GENERATED:%=check-%) ## fail when a derived file is stale
 
-.PHONY: gen-schemas check-schemas gen-docs check-docs gen-convert check-convert gen-cli check-cli gen-architecture check-architecture gen-adr check-adr gen-pins gen-images
+.PHONY: gen-schemas check-schemas gen-docs check-docs gen-convert check-convert gen-cli check-cli gen-architecture check-architecture gen-adr check-adr gen-dashboards check-dashboards gen-pins gen-images
 gen-schemas: $(VENV)/.installed ## charts/*/values.schema.json from schemas/
 	@$(BIN)/python tools/gen/schemas.py
 check-schemas: $(VENV)/.installed
@@ -238,6 +238,10 @@ gen-adr: $(VENV)/.installed ## docs/adr/README.md, the index of the decisions
 	@$(BIN)/python tools/gen/adr_index.py
 check-adr: $(VENV)/.installed
 	@$(BIN)/python tools/gen/adr_index.py --check
+gen-dashboards: $(VENV)/.installed ## charts/operator/files: Grafana's dashboard and Prometheus' alerts
+	@$(BIN)/python tools/gen/dashboards.py
+check-dashboards: $(VENV)/.installed
+	@$(BIN)/python tools/gen/dashboards.py --check
 gen-pins: $(VENV)/.installed ## requirements/*.txt: newest versions and their hashes, no addresses
 	@$(BIN)/uv pip compile -q -U --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --no-header --no-annotate pyproject.toml --group dev --extra azure --extra operator --extra plot --extra postgres --extra regex --extra registry --extra search --extra watch -o requirements/dev.txt

@@ -74,8 +74,30 @@ The pod template as YAML. Takes a dict:
 {{- with .own -}}
 {{- include "allranks.merge" (dict "into" $pod "patch" .podTemplate) -}}
 {{- end -}}
+{{- include "allranks.pod.avoid" (dict "spec" $pod.spec "nodes" $values.scheduling.avoidNodes) -}}
 {{- include "allranks.pod.asStored" $pod.spec -}}
 {{- include "allranks.yaml" (dict "value" $pod) -}}
+{{- end -}}
+
+{{/* Keeps a PodSpec off nodes, whatever else its affinity asks: of several terms one has to hold, so
+     each of them is given the rule. An empty term selects no node, and would begin to select some.
+     Prints nothing. Takes (dict "spec" $spec "nodes" $names). */}}
+{{- define "allranks.pod.avoid" -}}
+{{- if .nodes -}}
+{{- $rule := dict "key" "kubernetes.io/hostname" "operator" "NotIn" "values" .nodes -}}
+{{- $key := "requiredDuringSchedulingIgnoredDuringExecution" -}}
+{{- $affinity := deepCopy (.spec.affinity | default dict) -}}
+{{- $near := $affinity.nodeAffinity | default dict -}}
+{{- $terms := list -}}
+{{- range (get $near $key | default dict).nodeSelectorTerms | default (list (dict "matchExpressions" list)) -}}
+{{- $term := . -}}
+{{- if $term -}}{{- $_ := set $term "matchExpressions" (append ($term.matchExpressions | default list) $rule) -}}{{- end -}}
+{{- $terms = append $terms $term -}}
+{{- end -}}
+{{- $_ := set $near $key (dict "nodeSelectorTerms" $terms) -}}
+{{- $_ := set $affinity "nodeAffinity" $near -}}
+{{- $_ := set .spec "affinity" $affinity -}}
+{{- end -}}
 {{- end -}}
 
 {{/* Writes a PodSpec's containers as the API server stores them, so that what is applied again is

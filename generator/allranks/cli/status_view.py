@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections import Counter
 from typing import TYPE_CHECKING
 
 from allranks import names
 from allranks.cli.console import clean
 from allranks.errors import EXIT_FAILED, EXIT_OK
+from allranks.humanize import list_some, plural
 from allranks.model import processes
 from allranks.model.rank_lines import LogWriters
 from allranks.model.status import STOPPED, Phase, PodPhase
@@ -17,9 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from allranks.cli.console import Console
-    from allranks.model.status import ContainerStatus, Failure, PodStatus, RunStatus
+    from allranks.model.status import ContainerStatus, Failure, NodeFaults, PodStatus, RunStatus
 
 _ROWS = 40
+_NODES = 5  # of which faults are told
 _LAST_WORDS = 20  # lines of a message
 # The order of pods in a long table.
 _FIRST = (PodPhase.FAILED, PodPhase.PENDING, PodPhase.RUNNING, PodPhase.SUCCEEDED)
@@ -48,9 +51,23 @@ def show(console: Console, status: RunStatus, now: float) -> None:
         )
     for remark in status.remarks:
         console.text(clean(console.pasteable(remark)))
+    for fault in status.node_faults[:_NODES]:
+        console.text(clean(_node_line(fault)))
+    if len(status.node_faults) > _NODES:
+        console.text(
+            f"… {plural(len(status.node_faults) - _NODES, 'more node')}; -o json shows all"
+        )
+    if status.node_faults and not status.unreleased:
+        avoid = shlex.quote(status.node_faults[0].name)
+        console.command(f"{names.CLI} avoid {status.name} {avoid}")
     if status.failure is not None and status.phase is not Phase.SUCCEEDED:
         for line in _failed_first(status, status.failure):
             console.text(clean(line))
+
+
+def _node_line(node: NodeFaults) -> str:
+    """Return a line on a node: its faults, and the run's pods on it."""
+    return f"node {node.name} ({list_some(node.pods)}): {'; '.join(node.faults)}"
 
 
 def _pods(console: Console, status: RunStatus, now: float) -> None:

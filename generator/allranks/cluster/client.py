@@ -79,7 +79,7 @@ class KubeCluster(KubeClient):
     # --- questions about the cluster --------------------------------------------------------------
 
     def inventory(self, gpu_resource: str) -> Inventory:
-        nodes = self.list("api/v1/nodes")
+        nodes = self.list(paths.NODES)
         pods = self.list(paths.PODS, field_selector=_LIVE_PODS)
         return from_objects(nodes, pods, gpu_resource, source=self.where)
 

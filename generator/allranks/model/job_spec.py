@@ -8,10 +8,11 @@ removed with `null` counts as not set too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from allranks import names
 from allranks.k8s import pod_requests, quantity
 from allranks.model.elastic_size import Numbers, rings
 from allranks.model.layout import Share
@@ -324,7 +325,7 @@ def _where(values: Values, template: Values) -> dict[str, Any]:
     affinity = _merged(_map(scheduling, "affinity"), _map(template, "affinity"))
     return {
         "node_selector": _merged(_map(scheduling, "nodeSelector"), _map(template, "nodeSelector")),
-        "node_terms": _node_terms(affinity),
+        "node_terms": _node_terms(affinity, scheduling.get("avoidNodes") or ()),
         "tolerations": tuple(template.get("tolerations") or scheduling.get("tolerations") or ()),
         "unplanned": _unplanned(scheduling, template, affinity),
     }
@@ -362,9 +363,16 @@ def _topology(topology: Values) -> Topology:
     )
 
 
-def _node_terms(affinity: Values) -> tuple[Mapping[str, Any], ...]:
+def _node_terms(affinity: Values, avoided: Sequence[str]) -> tuple[Mapping[str, Any], ...]:
     node = _map(affinity, "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
-    return tuple(node.get("nodeSelectorTerms") or ())
+    terms = tuple(node.get("nodeSelectorTerms") or ())
+    if not avoided:
+        return terms
+    off = {"key": names.HOSTNAME, "operator": "NotIn", "values": list(avoided)}
+    return tuple(
+        {**term, "matchExpressions": [*(term.get("matchExpressions") or ()), off]} if term else term
+        for term in terms or ({"matchFields": []},)
+    )
 
 
 def _unplanned(scheduling: Values, template: Values, affinity: Values) -> tuple[str, ...]:

@@ -93,7 +93,29 @@ def _observe(name: str, cluster_target: ClusterTarget) -> tuple[Observation, Run
     cluster = cluster_target.cluster
     observation = observe(cluster, name, cluster_target.namespace)
     status = follow.explain(cluster, observation, reduce(observation))
+    status = with_node_faults(cluster, observation, status)
     return observation, with_missing_code(cluster, observation, status)
+
+
+def with_node_faults(cluster: KubeClient, observation: Observation, status: RunStatus) -> RunStatus:
+    """The status of a run that has not succeeded, with what is wrong with the nodes of its pods.
+
+    Nodes are of the whole cluster, and few users may list them: who may not is told so in a note,
+    and misses nothing else.
+
+    Args:
+        cluster: where it is.
+        observation: its objects.
+        status: what they say.
+    """
+    from allranks.cluster import nodes
+    from allranks.status import node_faults
+
+    if status.phase is Phase.SUCCEEDED:
+        return status
+    listed, note = nodes.of_pods(cluster, observation.pods)
+    faults = node_faults.find(observation.pods, listed)
+    return replace(status, node_faults=faults, notes=(*status.notes, *filter(None, [note])))
 
 
 def with_missing_code(
