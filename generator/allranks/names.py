@@ -156,6 +156,7 @@ KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
 ENV_NODES = "PET_NNODES"
 # How many processes each of them has, and what else decides which ranks a pod gets.
 ENV_PROCESSES = "PET_NPROC_PER_NODE"
+ENV_SPARES = "ALLRANKS_SPARES"
 ENV_NODE_RANK = "ALLRANKS_NODE_RANK"
 ENV_STATIC_RANK = "PET_NODE_RANK"
 ENV_LOCAL_ADDRESS = "PET_LOCAL_ADDR"

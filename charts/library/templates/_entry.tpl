@@ -26,8 +26,11 @@ doubled, and arrives as it was typed. ConfigMap contents are not expanded.
      workload's chart. JSON {name: text}. */}}
 {{- define "allranks.entry.files" -}}
 {{- $files := dict -}}
+{{- $spares := int64 (get (index .Values .Values.workload) "spares") -}}
 {{- range $path, $_ := .Files.Glob "files/*" -}}
+{{- if or (gt $spares 0) (ne (base $path) "spare.py") -}}
 {{- $_ := set $files (base $path) ($.Files.Get $path) -}}
+{{- end -}}
 {{- end -}}
 {{- $library := (index .Subcharts "allranks-library").Files -}}
 {{- $shared := $library.Get "files/entry.sh" -}}

@@ -33,6 +33,7 @@ Environment, set by the chart:
     ALLRANKS_LOGS_SPECS, ALLRANKS_NUMA_BINDING  torchrun options without a variable of their own
     ALLRANKS_WORKSPACE_SYNC  where newer code appears (sync.py); empty where none is taken
     ALLRANKS_WORKSPACE_GENERATION  of the newer code in place; empty where it is the job's own
+    ALLRANKS_SPARES          how many pods there are besides those that train (spare.py); not set is none
     ALLRANKS_FINISHED_MARKER StatefulSet only: a file that says this pod's training has ended
     POD_NAME                 name of this pod; not set is its host name (HOSTNAME, by Kubernetes)
 """
@@ -80,6 +81,10 @@ class Settings:
         self.prefixed = env.get("ALLRANKS_RANK_PREFIX") == "1"
         self.code_when_told = EXIT_TERMINATED  # until it is known how the job ends
         self.argv, self.output, self.follower, self.rank0 = [], None, None, None
+        self.spares = None
+        if env.get("ALLRANKS_SPARES"):
+            nodes = int(env["PET_NNODES"])
+            self.spares = beside("spare").Spares(self.node_rank, nodes, self.host, say)
         if env.get("ALLRANKS_WORKSPACE_SYNC"):
             signals = env.get("PET_SIGNALS_TO_HANDLE") or "SIGTERM,SIGINT,SIGHUP,SIGQUIT"
             self.follower = beside("sync").Follower(env, say, signals)
@@ -496,6 +501,12 @@ def train(settings, output, argv):
         return code, False
     except (RendezvousError, RuntimeError, OSError) as error:
         return conclude(settings, watch, {}) if watch.gave_up() else lose_peer(settings, error)
+    except Exception as error:
+        if settings.spares is None or not settings.spares.is_end(error):
+            raise
+        return settings.spares.conclude(error, lambda: lead_is_gone(settings))
+    if settings.spares:
+        settings.spares.dismiss()
     return 0, False
 
 
@@ -506,7 +517,7 @@ def rejoin(settings, argv):
     where = "%s:%d" % (settings.host, settings.port)
     is_gone = lead_is_gone(settings)
     take_newer_code(settings)
-    if not is_gone:
+    if not is_gone and not (settings.spares and settings.spares.stands_by):
         return
     say("rank 0 at %s is gone; waiting for it to come back and joining again" % where)
     if settings.output:
@@ -630,6 +641,8 @@ def main(argv):
     output = settings.output = own_output(settings)
     give_time_to_end(settings.shutdown, settings.follower)
     look_sooner(os.environ)
+    if settings.spares:
+        settings.spares.hook()
     end_when_told(settings, output)
     words = as_typed(as_task(argv, os.environ), os.environ)
     if settings.rank0 is not None and not settings.rank0.is_connected():

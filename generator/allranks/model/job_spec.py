@@ -100,6 +100,7 @@ class JobSpec:
         procs_per_node: processes of each node; 0 is one per GPU, and 1 on CPUs.
         min_nodes: the fewest nodes of an elastic job; 0 otherwise.
         max_nodes: the most nodes of an elastic job; 0 otherwise.
+        spares: pods like those of the nodes that stand by for one that is lost.
         node_shape: what one node has, where the user knows it.
         gpu_resource: the extended resource of a GPU.
         gpu_type: (label, value) the nodes must have; value "" is any.
@@ -125,6 +126,7 @@ class JobSpec:
     procs_per_node: int = 0
     min_nodes: int = 0
     max_nodes: int = 0
+    spares: int = 0
     node_shape: NodeShape = NodeShape()
     gpu_resource: str = ""
     gpu_type: tuple[str, str] = ("", "")
@@ -174,6 +176,7 @@ class JobSpec:
             procs_per_node=_count(values, "procsPerNode") or _count(own, "slotsPerWorker"),
             min_nodes=_count(elastic, "minNodes"),
             max_nodes=_count(elastic, "maxNodes"),
+            spares=_count(own, "spares"),
             pod=_pod(values, template),
             started=_count(own, "np"),
             launcher_first=bool(own.get("runLauncherAsWorker")),

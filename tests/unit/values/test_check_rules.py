@@ -296,6 +296,17 @@ REFUSED = [
         'torchrun: {rdzvBackend: static, rdzvEndpoint: "a:1"}',
         "torchrun.rdzvEndpoint",
     ),
+    *(
+        ("spares", f"nodes: {nodes}\n{more}torchrun: {{spares: 1{own}}}", where)
+        for nodes, more, own, where in [
+            (1, "", "", "torchrun.spares"),
+            (0, "", ", elastic: {minNodes: 2, maxNodes: 3}", "torchrun.spares"),
+            (2, "", ", rdzvBackend: static", "torchrun.spares"),
+            (2, "", ", controller: StatefulSet", "torchrun.spares"),
+            (2, "compat: slurm\n", "", "torchrun.spares"),
+            (2, "", ", localAddr: 10.0.0.1", "torchrun.localAddr"),
+        ]
+    ),
     ("rdzv-conf", 'torchrun: {rdzvConf: {rank: "0"}}', "torchrun.rdzvConf.rank"),
     *(
         (
