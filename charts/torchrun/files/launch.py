@@ -34,6 +34,7 @@ Environment, set by the chart:
     ALLRANKS_WORKSPACE_SYNC  where newer code appears (sync.py); empty where none is taken
     ALLRANKS_WORKSPACE_GENERATION  of the newer code in place; empty where it is the job's own
     ALLRANKS_FINISHED_MARKER StatefulSet only: a file that says this pod's training has ended
+    ALLRANKS_DIAGNOSE        0 where the ranks are not armed for `allranks why` (sitecustomize.py)
     POD_NAME                 name of this pod; not set is its host name (HOSTNAME, by Kubernetes)
 """
 
@@ -255,6 +256,15 @@ def set_defaults(env):
     # A node that joins later asks the store for an address that torch wrote for the first round
     # only, and hangs; without sharing, each round writes its own (pytorch/pytorch#135712).
     env.setdefault("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1")
+    arm_ranks(env)
+
+
+def arm_ranks(env):
+    """Let `allranks why` ask the ranks: their Python imports sitecustomize.py of this folder."""
+    here = str(Path(__file__).absolute().parent)
+    path = env.get("PYTHONPATH")
+    if env.get("ALLRANKS_DIAGNOSE") != "0" and here not in (path or "").split(os.pathsep):
+        env["PYTHONPATH"] = here if path is None else here + os.pathsep + path
 
 
 def as_task(argv, env):

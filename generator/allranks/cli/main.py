@@ -68,6 +68,7 @@ COMMANDS = {
     "attach": Entry("attach", _RUN, "Follow a run that goes on."),
     "show": Entry("show", _RUN, "Show the code that a run runs."),
     "events": Entry("events", _RUN, "Show what happened to a run."),
+    "why": Entry("why", _RUN, "Say why a run stands still."),
     "exec": Entry("exec", _RUN, "Run a program in a pod of a run."),
     "wait": Entry("runs", _RUN, "Wait for a run to succeed or to fail."),
     "sync": Entry("sync", _CHANGE, "Bring newer code into the pods of a run."),
