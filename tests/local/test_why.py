@@ -101,21 +101,32 @@ def test_a_hang_is_named(gang: str, state: str, sentence: str) -> None:
     assert blamed == [place.rank for place in diagnosis.blamed]
 
 
-def test_the_command_line_says_what_a_run_does(
+def test_a_standstill_is_explained_reported_and_ended(
     command_line: CommandLine, tmp_path: Path, helm4: Any
 ) -> None:
-    """Ranks are armed by the launcher alone, and import the image's own sitecustomize as ever."""
-    own = tmp_path / "own"
+    """`why` says what the ranks do; once they write no more, the launcher ends the attempt.
+
+    Ranks are armed by the launcher alone, and import the image's own sitecustomize as ever.
+    """
+    own, go_on = tmp_path / "own", tmp_path / "go-on"
     own.mkdir()
     (own / "sitecustomize.py").write_text("import builtins\nbuiltins.greeting = 'up'\n")
+    script = (
+        "import os, time\n"
+        f"while not os.path.exists({str(go_on)!r}):\n"
+        "    print(greeting, flush=True)\n"
+        "    time.sleep(0.2)\n"
+        "time.sleep(600)\n"
+    )
     values = {
         "workload": "torchrun",
         "image": {"repository": "any"},
-        "script": "import time\nprint(greeting, flush=True)\ntime.sleep(600)\n",
+        "script": script,
         "nodes": 1,
         "procsPerNode": 2,
         "env": {"PYTHONPATH": str(own)},
-        "torchrun": {"port": local_runs.free_port(port_base())},
+        "runPolicy": {"stallSeconds": 5, "onStall": "end", "backoffLimit": 0},
+        "torchrun": {"port": local_runs.free_port(port_base()), "maxRestarts": 0},
     }
     file = tmp_path / "values.json"
     file.write_text(json.dumps(values))
@@ -123,14 +134,20 @@ def test_the_command_line_says_what_a_run_does(
     env = {**os.environ, names.ENV_STATE: str(tmp_path), names.ENV_HELM: str(helm4.path)}
     with subprocess.Popen(words, env=env, stdout=subprocess.PIPE, text=True) as run:
         assert run.stdout is not None
-        assert any("up" in line for line in run.stdout)
-        assert any("up" in line for line in run.stdout)
-        answer = command_line("why", "ex", "--on", "local", "--save", tmp_path / "report")
-        run.send_signal(signal.SIGINT)
-        run.stdout.read()
-    assert "no rank computes, and none waits in a collective: rank 0 sleeps, script:3" in answer.stdout
-    assert re.search(r"0-1 +sleeps +script:3 in <module>", answer.stdout)
-    data = json.loads((tmp_path / "report/verdict.json").read_text())
-    assert ("unknown", [[0, 1]]) == (data["state"], [group["ranks"] for group in data["groups"]])
+        assert any("[0] up" in line for line in run.stdout)
+        assert any("[1] up" in line for line in run.stdout)
+        answer = command_line("why", "ex", "--on", "local", "--save", tmp_path / "report").stdout
+        go_on.touch()
+        output = run.stdout.read()
+    assert "none waits in a collective" in answer
+    assert re.search(r"script:\d in <module>", answer)
+    verdict_of_run = json.loads((tmp_path / "report/verdict.json").read_text())
+    ranks = sorted(rank for group in verdict_of_run["groups"] for rank in group["ranks"])
+    assert ("unknown", [0, 1]) == (verdict_of_run["state"], ranks)
     saved = sorted(path.name for path in (tmp_path / "report").iterdir())
     assert ["ex-0.json", "ex-0.log", "verdict.json"] == saved
+    assert names.EXIT_STALLED == run.returncode
+    assert (
+        "no progress for 5 s: no rank computes, and none waits in a collective; rank 0 is at "
+        "script:5 in <module>" in output
+    )
